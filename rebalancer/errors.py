@@ -1,0 +1,95 @@
+"""Every error this program raises on purpose, and the exit code each leaves with.
+
+RebalancerError
+├── InputError            a policy, configuration, dump or option that cannot be used
+├── RightsError           the API server refused who we are or what we may do
+├── UnreachableError      no answer from an API server or a load source
+├── SafetyError           a brake or a bound of the policy forbids going on
+├── LeaseHeldError        another run holds the lease
+└── InternalError         a defect of this program, reported in one line
+
+A message says what is wrong; ``where`` says where (``file:line:column``, an object, an address) and
+``hint`` what to do about it.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import ClassVar
+
+
+class ExitCode(IntEnum):
+    """What the process leaves with; ``meaning`` is the row the documentation is made from."""
+
+    meaning: str
+
+    def __new__(cls, value: int, meaning: str) -> ExitCode:
+        """Make a member that carries its own documentation."""
+        member = int.__new__(cls, value)
+        member._value_ = value
+        member.meaning = meaning
+        return member
+
+    DONE = 0, "done, or nothing to do"
+    INTERNAL = 1, "a defect of rebalancer itself"
+    BAD_INPUT = 2, "bad input: a policy, configuration, dump or option that cannot be used"
+    STOPPED = 3, "stopped for safety: a brake, a bound of the policy, or an outcome the plan did not allow for"
+    PARTLY_DONE = 4, "partly done: some moves were refused, skipped or left unknown; nothing unsafe happened"
+    RIGHTS_MISSING = 5, "rights missing: the API server refused who we are or what we may do"
+    UNREACHABLE = 6, "unreachable: no answer from the API server or from any load source"
+    LEASE_HELD = 7, "lease held: another run is at work"
+    INTERRUPTED = 130, "interrupted by a signal, after the eviction in flight was finished and journaled"
+
+
+class RebalancerError(Exception):
+    """The root of all errors raised on purpose; prints as one line."""
+
+    exit_code: ClassVar[ExitCode] = ExitCode.INTERNAL
+
+    def __init__(self, message: str, *, where: str = "", hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.where = where
+        self.hint = hint
+
+    def __str__(self) -> str:
+        """``where: message (hint)`` on one line."""
+        line = f"{self.where}: {self.message}" if self.where else self.message
+        line = f"{line} ({self.hint})" if self.hint else line
+        return " ".join(line.split())
+
+
+class InputError(RebalancerError):
+    """A policy, configuration, dump or option that cannot be used as it is."""
+
+    exit_code = ExitCode.BAD_INPUT
+
+
+class RightsError(RebalancerError):
+    """The API server refused who we are (401) or what we may do (403)."""
+
+    exit_code = ExitCode.RIGHTS_MISSING
+
+
+class UnreachableError(RebalancerError):
+    """No usable answer from an API server or a load source."""
+
+    exit_code = ExitCode.UNREACHABLE
+
+
+class SafetyError(RebalancerError):
+    """A brake or a bound of the policy forbids going on."""
+
+    exit_code = ExitCode.STOPPED
+
+
+class LeaseHeldError(RebalancerError):
+    """Another run holds the lease."""
+
+    exit_code = ExitCode.LEASE_HELD
+
+
+class InternalError(RebalancerError):
+    """A defect of this program."""
+
+    exit_code = ExitCode.INTERNAL
