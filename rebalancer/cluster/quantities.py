@@ -1,0 +1,61 @@
+"""Kubernetes quantities as exact integers, parsed strictly.
+
+The API server accepts ``<sign><digits[.digits]><suffix>``; the suffix is binary (Ki … Ei), decimal
+(n, u, m, none, k … E) or an exponent. Floats never enter: 0.1 is one tenth, and sums stay exact.
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from functools import lru_cache
+
+_QUANTITY = re.compile(r"([+-]?)(\d+\.?\d*|\.\d+)(?:([KMGTPE]i|[numkMGTPE])|[eE]([+-]?\d{1,3}))?", re.ASCII)
+_LONGEST = 64
+_BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+_DECIMAL = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_LARGEST = (1 << 63) - 1
+
+
+@lru_cache(maxsize=65536)
+def parse(text: str) -> Fraction:
+    """The exact value of a quantity; raises ValueError for anything the API server would refuse."""
+    match = _QUANTITY.fullmatch(text) if len(text) <= _LONGEST else None
+    if match is None:
+        raise ValueError(f"{text[:_LONGEST]!r} is not a Kubernetes quantity; write e.g. 500m, 2, 1.5Gi")
+    sign, digits, suffix, exponent = match.groups()
+    value = Fraction(digits)
+    if suffix in _BINARY:
+        value *= 1 << _BINARY[suffix]
+    elif suffix:
+        value *= Fraction(10) ** _DECIMAL[suffix]
+    elif exponent:
+        value *= Fraction(10) ** int(exponent)
+    return -value if sign == "-" else value
+
+
+def _round_up(value: Fraction) -> int:
+    """Ceiling, saturating at the int64 the scheduler keeps it in."""
+    return max(-_LARGEST, min(_LARGEST, -(-value.numerator // value.denominator)))
+
+
+@lru_cache(maxsize=65536)
+def cpu_milli(text: str) -> int:
+    """CPU in thousandths of a core, rounded up; ValueError for a bad quantity."""
+    return _round_up(parse(text) * 1000)
+
+
+@lru_cache(maxsize=65536)
+def units(text: str) -> int:
+    """Bytes or counts, rounded up; ValueError for a bad quantity."""
+    return _round_up(parse(text))
+
+
+def milli_of(value: Fraction) -> int:
+    """An exact sum of CPU quantities in thousandths, rounded up once."""
+    return _round_up(value * 1000)
+
+
+def units_of(value: Fraction) -> int:
+    """An exact sum of quantities in whole units, rounded up once."""
+    return _round_up(value)
