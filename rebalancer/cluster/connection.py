@@ -1,0 +1,224 @@
+"""The connection to an API server: the official client for credentials and transport, raw bytes for answers.
+
+Every failure becomes one of our errors here, so that no caller sees a traceback of the transport.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import urllib3
+from kubernetes import client, config
+from kubernetes.client.exceptions import ApiException
+from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt, wait_exponential
+from urllib3.exceptions import HTTPError
+
+from rebalancer.errors import InputError, RebalancerError, RightsError, UnreachableError
+
+CONNECT_SECONDS = 5.0
+READ_SECONDS = 60.0
+LONGEST_WAIT_SECONDS = 30.0
+_RETRIED_STATUSES = frozenset({429, 500, 502, 503, 504})
+_ATTEMPTS = 4
+_BIGGEST_ANSWER = 512 << 20
+
+
+def connect(kubeconfig: Path | None = None, context: str | None = None) -> client.ApiClient:
+    """A client for the kubeconfig given, else the pod's service account, else the default kubeconfig.
+
+    Raises InputError when there is none or it cannot be used.
+    """
+    settings = client.Configuration()
+    try:
+        if kubeconfig is None and context is None:
+            with contextlib.suppress(config.ConfigException):
+                config.load_incluster_config(client_configuration=settings)
+                return _client(settings)
+        config.load_kube_config(
+            config_file=str(kubeconfig) if kubeconfig else None,
+            context=context,
+            client_configuration=settings,
+        )
+    except (config.ConfigException, OSError, ValueError, TypeError, AttributeError, KeyError) as error:
+        where = str(kubeconfig) if kubeconfig else "kubeconfig"
+        raise InputError(
+            f"no usable Kubernetes configuration: {error}",
+            where=where,
+            hint="give --kubeconfig or KUBECONFIG, or read a recorded cluster with --from PATH",
+        ) from error
+    return _client(settings)
+
+
+def _client(settings: client.Configuration) -> client.ApiClient:
+    # One attempt a request in the transport: retries are ours, so that each is bounded and told.
+    settings.retries = urllib3.Retry(total=0, redirect=0)
+    api = client.ApiClient(settings)
+    api.set_default_header("Accept-Encoding", "gzip")
+    api.user_agent = "rebalancer"
+    return api
+
+
+def status_message(error: ApiException) -> str:
+    """The message of the Status object in an error answer, else its reason."""
+    body = error.body or ""
+    with contextlib.suppress(ValueError, TypeError):
+        message = json.loads(body).get("message")
+        if isinstance(message, str) and message:
+            return message[:500]
+    return f"HTTP {error.status} {error.reason or ''}".strip()
+
+
+def retry_after_seconds(error: BaseException | None) -> float | None:
+    """Retry-After of an error answer in seconds, when it carries a usable one."""
+    headers = getattr(error, "headers", None)
+    value = headers.get("Retry-After") if headers else None
+    try:
+        seconds = float(value) if value is not None else None
+    except ValueError:
+        return None
+    return seconds if seconds is not None and 0 <= seconds < float("inf") else None
+
+
+@contextlib.contextmanager
+def translated(what: str, host: str) -> Iterator[None]:
+    """Turn failures of the transport into RightsError, UnreachableError or InputError naming ``what``."""
+    try:
+        yield
+    except ApiException as error:
+        message = status_message(error)
+        if error.status == 401:
+            raise RightsError(
+                f"{what}: {message}", where=host, hint="the credentials are not accepted"
+            ) from error
+        if error.status == 403:
+            raise RightsError(f"{what}: {message}", where=host, hint="grant it as in k8s/base") from error
+        if error.status in (404, 410) or error.status < 500:
+            raise NotServedError(f"{what}: {message}", where=host, status=error.status) from error
+        raise UnreachableError(f"{what}: {message}", where=host) from error
+    except (HTTPError, OSError) as error:
+        reason = getattr(error, "reason", None) or error
+        raise UnreachableError(
+            f"{what}: {type(reason).__name__}: {_short(reason)}",
+            where=host,
+            hint="is the API server up, and does the kubeconfig name it?",
+        ) from error
+
+
+class NotServedError(UnreachableError):
+    """The server answers, but not this request (404, 410 and other refusals of the request itself)."""
+
+    def __init__(self, message: str, *, where: str = "", hint: str = "", status: int = 404) -> None:
+        super().__init__(message, where=where, hint=hint)
+        self.status = status
+
+
+def _short(reason: object) -> str:
+    return str(reason).split(">: ")[-1][:200]
+
+
+def _passing(error: BaseException) -> bool:
+    if isinstance(error, ApiException):
+        return error.status in _RETRIED_STATUSES
+    return isinstance(error, (HTTPError, OSError))
+
+
+def _wait(state: RetryCallState) -> float:
+    outcome = state.outcome
+    asked = retry_after_seconds(outcome.exception()) if outcome else None
+    backoff = wait_exponential(multiplier=0.2, max=5.0)(state)
+    return min(asked if asked is not None else backoff, LONGEST_WAIT_SECONDS)
+
+
+def retrying(sleep: Callable[[float], None], attempts: int = _ATTEMPTS) -> Retrying:
+    """Retries for reads: passing faults only, waiting as Retry-After says, a bounded number of times."""
+    return Retrying(
+        retry=retry_if_exception(_passing),
+        wait=_wait,
+        stop=stop_after_attempt(attempts),
+        sleep=sleep,
+        reraise=True,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RawApi:
+    """GETs that return bytes, over one client; errors are translated and passing faults retried."""
+
+    api: client.ApiClient
+    sleep: Callable[[float], None]
+
+    @property
+    def host(self) -> str:
+        """The API server's address."""
+        return str(self.api.configuration.host)
+
+    def get(self, what: str, call: Callable[..., Any], *arguments: Any, **options: Any) -> bytes:
+        """The body of one GET made by a method of the generated client."""
+
+        def once() -> bytes:
+            response = call(
+                *arguments,
+                _preload_content=False,
+                _request_timeout=(CONNECT_SECONDS, READ_SECONDS),
+                **options,
+            )
+            try:
+                body: bytes = response.read(_BIGGEST_ANSWER + 1, decode_content=True)
+            finally:
+                response.release_conn()
+            if len(body) > _BIGGEST_ANSWER:
+                raise RebalancerError(
+                    f"{what}: the answer is larger than {_BIGGEST_ANSWER >> 20} MiB", where=self.host
+                )
+            return body
+
+        with translated(what, self.host):
+            result: bytes = retrying(self.sleep)(once)
+            return result
+
+    def list_page(self, group: str, version: str, resource: str, **options: Any) -> bytes:
+        """One page of a LIST over all namespaces."""
+        what = f"list {resource}.{group}" if group else f"list {resource}"
+        if group:
+            call = client.CustomObjectsApi(self.api).list_cluster_custom_object
+            return self.get(what, call, group, version, resource, **options)
+        core = client.CoreV1Api(self.api)
+        calls = {
+            "nodes": core.list_node,
+            "pods": core.list_pod_for_all_namespaces,
+            "namespaces": core.list_namespace,
+            "services": core.list_service_for_all_namespaces,
+            "replicationcontrollers": core.list_replication_controller_for_all_namespaces,
+        }
+        return self.get(what, calls[resource], **options)
+
+    def server_version(self) -> str:
+        """The API server's version, e.g. ``1.35``; empty when it does not say."""
+        body = self.get("read the version", client.VersionApi(self.api).get_code)
+        try:
+            answer = json.loads(body)
+            return f"{int(answer['major'])}.{int(str(answer['minor']).rstrip('+'))}"
+        except (ValueError, KeyError, TypeError):
+            return ""
+
+    def service_proxy(self, namespace: str, service: str, path: str) -> bytes:
+        """GET a path of a service through the API server; ``service`` is ``[scheme:]name:port``."""
+        call = client.CoreV1Api(self.api).connect_get_namespaced_service_proxy_with_path
+        return self.get(f"get {path} of service {namespace}/{service}", call, service, namespace, path)
+
+    def config_map(self, namespace: str, name: str) -> dict[str, str] | None:
+        """The data of a ConfigMap; None when there is none."""
+        call = client.CoreV1Api(self.api).read_namespaced_config_map
+        try:
+            body = self.get(f"read configmap {namespace}/{name}", call, name, namespace)
+        except NotServedError as error:
+            if error.status == 404:
+                return None
+            raise
+        data = json.loads(body).get("data") or {}
+        return {str(key): str(value) for key, value in data.items()}

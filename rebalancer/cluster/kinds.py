@@ -1,0 +1,67 @@
+"""The kinds of objects we read: one table from which readers, dumps, rights and reports are made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rebalancer.cluster import records
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind: its plural as in ``kubectl get``, API group and version, and the record it decodes to."""
+
+    plural: str
+    name: str
+    group: str
+    version: str
+    record: type[records.Record]
+    paged: bool = True
+    resource: str = ""  # the plural in the path, where it differs from the dump's
+
+    @property
+    def path(self) -> str:
+        """The LIST path over all namespaces."""
+        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        return f"{root}/{self.resource or self.plural}"
+
+    @property
+    def api_version(self) -> str:
+        """``group/version`` as objects carry it."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+
+NODES = Kind("nodes", "Node", "", "v1", records.Node)
+PODS = Kind("pods", "Pod", "", "v1", records.Pod)
+DISRUPTION_BUDGETS = Kind(
+    "poddisruptionbudgets", "PodDisruptionBudget", "policy", "v1", records.DisruptionBudget
+)
+REPLICA_SETS = Kind("replicasets", "ReplicaSet", "apps", "v1", records.Workload)
+DEPLOYMENTS = Kind("deployments", "Deployment", "apps", "v1", records.Workload)
+STATEFUL_SETS = Kind("statefulsets", "StatefulSet", "apps", "v1", records.Workload)
+DAEMON_SETS = Kind("daemonsets", "DaemonSet", "apps", "v1", records.Workload)
+JOBS = Kind("jobs", "Job", "batch", "v1", records.Workload)
+REPLICATION_CONTROLLERS = Kind("replicationcontrollers", "ReplicationController", "", "v1", records.Workload)
+NAMESPACES = Kind("namespaces", "Namespace", "", "v1", records.Namespace)
+PRIORITY_CLASSES = Kind("priorityclasses", "PriorityClass", "scheduling.k8s.io", "v1", records.PriorityClass)
+SERVICES = Kind("services", "Service", "", "v1", records.Service)
+NODE_METRICS = Kind(
+    "nodemetrics", "NodeMetrics", "metrics.k8s.io", "v1beta1", records.NodeMetrics, False, "nodes"
+)
+POD_METRICS = Kind("podmetrics", "PodMetrics", "metrics.k8s.io", "v1beta1", records.PodMetrics, False, "pods")
+
+WORKLOADS = (REPLICA_SETS, STATEFUL_SETS, DEPLOYMENTS, DAEMON_SETS, JOBS, REPLICATION_CONTROLLERS)
+METRICS = (NODE_METRICS, POD_METRICS)
+# What every plan needs; without nodes and pods there is nothing to say at all.
+REQUIRED = (NODES, PODS)
+KINDS = (
+    *REQUIRED,
+    DISRUPTION_BUDGETS,
+    *WORKLOADS,
+    NAMESPACES,
+    PRIORITY_CLASSES,
+    SERVICES,
+    *METRICS,
+)
+BY_PLURAL = {kind.plural: kind for kind in KINDS}
+BY_NAME = {kind.name: kind for kind in KINDS}

@@ -1,0 +1,89 @@
+"""Writes a recording as a folder that ``--from`` reads: a zstd file a kind, documents beside them.
+
+Only the fields we decode are written: no environment variables, no arguments, no managed fields.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+import msgspec
+import zstandard
+
+from rebalancer.cluster.kinds import BY_PLURAL
+from rebalancer.cluster.listing import Listing, Malformed, Recording
+from rebalancer.errors import InputError
+
+_LEVEL = 3
+_encoder = msgspec.json.Encoder(order="deterministic")
+
+
+def _malformed_stub(malformed: Malformed) -> bytes:
+    """An object that is malformed again when read: its name and node are kept, its content is not."""
+    stub = {
+        "metadata": {
+            "name": malformed.name,
+            "namespace": malformed.namespace,
+            "labels": "malformed when recorded",
+        },
+        "spec": {"nodeName": malformed.node_name},
+    }
+    return _encoder.encode(stub)
+
+
+def encode_listing(listing: Listing) -> bytes:
+    """A typed list in JSON, items and maps sorted: the same records, the same bytes."""
+    kind = listing.kind
+    parts = [_encoder.encode(record) for record in listing.records]
+    parts += [_malformed_stub(malformed) for malformed in listing.malformed]
+    head = _encoder.encode(
+        {
+            "apiVersion": kind.api_version,
+            "kind": f"{kind.name}List",
+            "metadata": {"resourceVersion": listing.resource_version},
+        }
+    )
+    return b"".join((head[:-1], b',"items":[', b",\n".join(parts), b"]}\n"))
+
+
+def digest(recording: Recording) -> str:
+    """A digest of what was read, whatever the reader, the page size and the order of the objects."""
+    total = hashlib.sha256()
+    for plural in sorted(recording.listings):
+        total.update(plural.encode())
+        for record in recording.listings[plural].records:
+            total.update(_encoder.encode(record))
+        for malformed in sorted(map(str, recording.listings[plural].malformed)):
+            total.update(malformed.encode())
+    for name in sorted(set(recording.documents) - {"recording.json"}):  # says who recorded, not what
+        total.update(name.encode() + b"\0" + recording.documents[name])
+    return f"sha256:{total.hexdigest()}"
+
+
+def save(recording: Recording, folder: Path, now: float) -> None:
+    """Write a recording into a new or empty folder; InputError when that cannot be done."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise InputError("the folder is not empty", where=str(folder), hint="name a new one")
+        compressor = zstandard.ZstdCompressor(level=_LEVEL)
+        for plural in sorted(recording.listings):
+            listing = recording.listings[plural]
+            _write(
+                folder / f"{BY_PLURAL[plural].plural}.json.zst", compressor.compress(encode_listing(listing))
+            )
+        for name, content in recording.documents.items():
+            _write(folder / name, content)
+        about = {"source": recording.source, "savedAt": now, "unread": dict(recording.unread)}
+        _write(folder / "recording.json", _encoder.encode(about))
+    except OSError as error:
+        raise InputError(f"cannot write: {error.strerror or error}", where=str(folder)) from error
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write whole or not at all."""
+    partial = path.with_name(f".{path.name}.partial")
+    partial.write_bytes(content)
+    os.replace(partial, path)  # noqa: PTH105 (atomic, over an existing file too)

@@ -1,0 +1,116 @@
+"""The snapshot: nodes and pods as columns, budgets and workloads as records, each kind at its own moment.
+
+Rows are in order of name, so a snapshot is a function of what was read and not of the order it came in.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rebalancer.cluster import records
+from rebalancer.cluster.kinds import (
+    DISRUPTION_BUDGETS,
+    NAMESPACES,
+    NODES,
+    PODS,
+    REQUIRED,
+    WORKLOADS,
+    Kind,
+)
+from rebalancer.cluster.listing import Listing, Malformed, Recording
+from rebalancer.cluster.nodes import NodeTable, build_nodes, with_doubtful
+from rebalancer.cluster.pods import PodTable, build_pods
+from rebalancer.errors import InputError
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """A cluster at one moment; each kind with its own version and time."""
+
+    source: str
+    nodes: NodeTable
+    pods: PodTable
+    budgets: tuple[records.DisruptionBudget, ...] | None  # None: not read, so unknown
+    workloads: Mapping[str, tuple[Kind, records.Workload]]  # by uid
+    namespaces: Mapping[str, Mapping[str, str]] | None  # labels by name
+    recording: Recording
+
+    @property
+    def malformed(self) -> tuple[Malformed, ...]:
+        """Objects that could not be read, of all kinds."""
+        return tuple(item for listing in self.recording.listings.values() for item in listing.malformed)
+
+    def has(self, kind: Kind) -> bool:
+        """Whether a kind was read; one that was not is unknown, never empty."""
+        return self.recording.has(kind)
+
+    @property
+    def skew_seconds(self) -> float:
+        """Time between the first and the last LIST; NaN for dumps, which do not say."""
+        moments = [listing.read_at for listing in self.recording.listings.values()]
+        moments = [moment for moment in moments if not math.isnan(moment)]
+        return max(moments) - min(moments) if moments else float("nan")
+
+
+def _with_malformed(listing: Listing, more: tuple[Malformed, ...]) -> Listing:
+    return dataclasses.replace(listing, malformed=listing.malformed + more)
+
+
+def build_snapshot(recording: Recording) -> Snapshot:
+    """Columns from what was read; a malformed object is left out of them and named among ``malformed``.
+
+    Raises InputError when nodes or pods were not read.
+    """
+    for kind in REQUIRED:
+        if not recording.has(kind):
+            raise InputError(
+                f"{kind.plural} were not read ({recording.unread.get(kind.plural, 'not in the dump')})",
+                where=recording.source,
+                hint=f"add what this prints: kubectl get {kind.plural} -A -o json",
+            )
+    listings = dict(recording.listings)
+    nodes, malformed_nodes = build_nodes(listings[NODES.plural])
+    pods, malformed_pods = build_pods(listings[PODS.plural], nodes.row)
+    listings[NODES.plural] = _with_malformed(listings[NODES.plural], malformed_nodes)
+    listings[PODS.plural] = _with_malformed(listings[PODS.plural], malformed_pods)
+    doubtful = {item.node_name for item in listings[PODS.plural].malformed if item.node_name}
+    recording = dataclasses.replace(recording, listings=listings)
+    return Snapshot(
+        source=recording.source,
+        nodes=with_doubtful(nodes, doubtful),
+        pods=pods,
+        budgets=_budgets(recording),
+        workloads=_workloads(recording),
+        namespaces=_namespaces(recording),
+        recording=recording,
+    )
+
+
+def _budgets(recording: Recording) -> tuple[records.DisruptionBudget, ...] | None:
+    if not recording.has(DISRUPTION_BUDGETS):
+        return None
+    return tuple(
+        item for item in recording.records(DISRUPTION_BUDGETS) if isinstance(item, records.DisruptionBudget)
+    )
+
+
+def _workloads(recording: Recording) -> Mapping[str, tuple[Kind, records.Workload]]:
+    return {
+        item.metadata.uid: (kind, item)
+        for kind in WORKLOADS
+        for item in recording.records(kind)
+        if isinstance(item, records.Workload)
+    }
+
+
+def _namespaces(recording: Recording) -> Mapping[str, Mapping[str, str]] | None:
+    if not recording.has(NAMESPACES):
+        return None
+    return {
+        item.metadata.name: item.metadata.labels or {}
+        for item in recording.records(NAMESPACES)
+        if isinstance(item, records.Namespace)
+    }
