@@ -1,0 +1,110 @@
+"""The plan: what would be evicted, why, where it would land; and what stays, with its reason.
+
+A value: written to JSON and read back it is equal, and execution, reports and tests need nothing else.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+API_VERSION = "rebalancer/v1alpha1"
+
+
+class Value(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """The base of all parts of a plan."""
+
+
+class PodReference(Value, frozen=True):
+    """A pod and the controller that will replace it."""
+
+    namespace: str
+    name: str
+    uid: str
+    workload: str  # Kind/name of the top-most controller known, e.g. Deployment/web
+    controller_kind: str = ""
+    controller_name: str = ""
+    controller_uid: str = ""
+
+    @property
+    def full_name(self) -> str:
+        """``namespace/name``."""
+        return f"{self.namespace}/{self.name}"
+
+
+class NodeAfter(Value, frozen=True):
+    """A node once the plan has been carried out."""
+
+    load: dict[str, float]  # percent of allocatable by resource, expected
+    hot: bool = False
+
+
+class NodeReport(Value, frozen=True):
+    """A node that is hot, or that the plan may send pods to, or that is unknown."""
+
+    name: str
+    load: dict[str, float]  # percent of allocatable by resource; a resource without a fresh figure is absent
+    hot: bool = False
+    score: float | None = None  # 0..100, the scheduler's own view for a plain pod
+    because: tuple[str, ...] = ()
+    after: NodeAfter | None = None
+
+
+class Landing(Value, frozen=True):
+    """A node the replacement may land on, and the chance of it."""
+
+    node: str
+    probability: float
+
+
+class Move(Value, frozen=True):
+    """A pod to evict, the nodes its replacement may land on, and what is gained."""
+
+    pod: PodReference
+    from_node: str = msgspec.field(name="from")
+    landings: tuple[Landing, ...]
+    gain: dict[str, float]  # points of allocatable by resource that is hot, the least over the landings
+    wave: int  # counted from 1
+    because: str
+    load: dict[str, float] = {}  # what the pod uses: cpu in thousandths of a core, memory in bytes
+    grace_period_seconds: float = 30.0
+
+
+class Kept(Value, frozen=True):
+    """A pod on a hot node that is not moved, with the reason."""
+
+    pod: PodReference
+    node: str
+    reason: str  # a code of planning.reasons
+    because: str
+
+
+class Plan(Value, frozen=True):
+    """Ordered moves, the nodes they concern, and every pod on a hot node that stays."""
+
+    source: str
+    policy: str
+    inputs: str  # digest of snapshot, policy, configuration and state: same inputs, same plan
+    now: str  # RFC 3339: the clock the plan was made by
+    moves: tuple[Move, ...] = ()
+    nodes: tuple[NodeReport, ...] = ()
+    kept: tuple[Kept, ...] = ()
+    unsolved: dict[str, str] = {}  # hot node -> why it stays hot after the plan
+    warnings: tuple[str, ...] = ()
+    neutral_plugins: tuple[
+        str, ...
+    ] = ()  # enabled in the scheduler, not modelled: they score all nodes alike
+    node_count: int = 0
+    hot_count: int = 0
+    known_count: int = 0  # nodes with a fresh figure
+    api_version: str = API_VERSION
+    kind: str = "Plan"
+
+
+def encode(plan: Plan) -> bytes:
+    """The plan as JSON: the same plan, the same bytes."""
+    return msgspec.json.encode(plan, order="deterministic")
+
+
+def decode(content: bytes) -> Plan:
+    """The plan read back; raises msgspec.ValidationError when the bytes hold no plan."""
+    return msgspec.json.decode(content, type=Plan)
