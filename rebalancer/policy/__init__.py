@@ -1,0 +1,76 @@
+"""The RebalancePolicy: what is wanted. Its schema, defaults, loading with file:line errors, and printing.
+
+A policy never reads the cluster; it only says where things are to be read.
+"""
+
+from rebalancer.policy.evictability import Evictable, Namespaces, Protection
+from rebalancer.policy.hotness import (
+    DeviationRule,
+    HotNodes,
+    HotRule,
+    ResourceName,
+    ScoreRule,
+    ScoreThreshold,
+    UtilizationRule,
+)
+from rebalancer.policy.schema import (
+    API_VERSION,
+    KIND,
+    ConfigMapKey,
+    Execution,
+    Limits,
+    LoadSettings,
+    Metadata,
+    Planning,
+    RebalancePolicy,
+    Safety,
+    SchedulerSettings,
+)
+from rebalancer.policy.sources import (
+    LoadSource,
+    LoadWatcher,
+    LoadWatcherSource,
+    MetricsServer,
+    MetricsServerSource,
+    Recorded,
+    RecordedSource,
+    Requests,
+    RequestsSource,
+)
+from rebalancer.policy.units import Amount, format_duration, parse_duration
+
+__all__ = [
+    "API_VERSION",
+    "KIND",
+    "Amount",
+    "ConfigMapKey",
+    "DeviationRule",
+    "Evictable",
+    "Execution",
+    "HotNodes",
+    "HotRule",
+    "Limits",
+    "LoadSettings",
+    "LoadSource",
+    "LoadWatcher",
+    "LoadWatcherSource",
+    "Metadata",
+    "MetricsServer",
+    "MetricsServerSource",
+    "Namespaces",
+    "Planning",
+    "Protection",
+    "RebalancePolicy",
+    "Recorded",
+    "RecordedSource",
+    "Requests",
+    "RequestsSource",
+    "ResourceName",
+    "Safety",
+    "SchedulerSettings",
+    "ScoreRule",
+    "ScoreThreshold",
+    "UtilizationRule",
+    "format_duration",
+    "parse_duration",
+]

@@ -1,0 +1,69 @@
+"""Which pods may be evicted."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from rebalancer.policy.base import PolicyModel, Unique
+from rebalancer.policy.units import Duration
+
+
+class Protection(StrEnum):
+    """Kinds of pods a policy may protect; ``meaning`` is the row the documentation is made from."""
+
+    meaning: str
+
+    def __new__(cls, value: str, meaning: str) -> Protection:
+        """Make a member that carries its own documentation."""
+        member = str.__new__(cls, value)
+        member._value_ = value
+        member.meaning = meaning
+        return member
+
+    LOCAL_STORAGE = "LocalStorage", "pods that lose data with their node: emptyDir or hostPath volumes"
+    PERSISTENT_VOLUMES = "PersistentVolumes", "pods that use a PersistentVolumeClaim"
+    SINGLE_REPLICA = "SingleReplica", "pods whose workload wants one replica only"
+
+
+class Namespaces(PolicyModel):
+    """Which namespaces pods may be evicted from."""
+
+    include: Annotated[tuple[str, ...], Unique] = Field(
+        default=(), description="Only these namespaces; all when empty."
+    )
+    exclude: Annotated[tuple[str, ...], Unique] = Field(
+        default=("kube-system",), description="Never these namespaces."
+    )
+
+    @model_validator(mode="after")
+    def _disjoint(self) -> Self:
+        both = next((name for name in self.include if name in self.exclude), None)
+        if both is not None:
+            raise ValueError(f"namespace {both} is both included and excluded")
+        return self
+
+    def allows(self, namespace: str) -> bool:
+        """Whether pods of a namespace may be evicted."""
+        return namespace not in self.exclude and (not self.include or namespace in self.include)
+
+
+class Evictable(PolicyModel):
+    """Which pods may be evicted, beyond those that never are."""
+
+    min_age: Duration = Field(default=600.0, description="Pods younger than this stay.")
+    priority_below: int = Field(
+        default=2_000_000_000,
+        ge=-(2**31),
+        lt=2**31,
+        description="Only pods with a priority below this are evicted.",
+    )
+    namespaces: Namespaces = Field(
+        default=Namespaces(), description="Which namespaces pods may be evicted from."
+    )
+    protect: Annotated[tuple[Protection, ...], Unique] = Field(
+        default=tuple(Protection), description="Kinds of pods that are never evicted."
+    )
+    jobs: bool = Field(default=False, description="Whether pods of Jobs may be evicted.")

@@ -1,0 +1,181 @@
+"""What a RebalancePolicy says: every key, its default and its one-sentence meaning.
+
+The JSON schema, the printed policy and the documentation are made from these models.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from rebalancer.policy.base import PolicyModel, Unique, json_text
+from rebalancer.policy.evictability import Evictable
+from rebalancer.policy.hotness import HotNodes
+from rebalancer.policy.sources import LoadSource, MetricsServer, MetricsServerSource
+from rebalancer.policy.units import Amount, AmountField, Duration, Percentage
+
+API_VERSION = "rebalancer/v1alpha1"
+KIND = "RebalancePolicy"
+
+
+class Metadata(PolicyModel):
+    """What the policy is called."""
+
+    name: str = Field(
+        default="default", min_length=1, max_length=253, description="Name of the policy, shown in reports."
+    )
+
+
+class ConfigMapKey(PolicyModel):
+    """One key of a ConfigMap."""
+
+    namespace: str = Field(min_length=1, description="Namespace of the ConfigMap.")
+    name: str = Field(min_length=1, description="Name of the ConfigMap.")
+    key: str = Field(
+        default="scheduler-config.yaml",
+        min_length=1,
+        description="Key whose text is the KubeSchedulerConfiguration.",
+    )
+
+
+class SchedulerSettings(PolicyModel):
+    """Which scheduler places the replacements, and how it is configured."""
+
+    version: str | None = Field(
+        default=None,
+        pattern=r"^v?\d{1,3}\.\d{1,3}(\.\d{1,3})?$",
+        description="Version of the scheduler, such as 1.35; read from the cluster when absent.",
+    )
+    config_map: ConfigMapKey | None = Field(
+        default=None, description="ConfigMap that holds the scheduler's configuration."
+    )
+    file: str | None = Field(
+        default=None, min_length=1, description="File that holds the scheduler's configuration."
+    )
+    inline: Annotated[str, json_text] | None = Field(
+        default=None,
+        min_length=1,
+        description="The scheduler's configuration itself, as text or as a mapping.",
+    )
+    profiles: Annotated[tuple[str, ...], Unique] = Field(
+        default=(),
+        description="Act on pods with these schedulerNames; all profiles of the configuration when empty.",
+    )
+    assume_neutral: Annotated[tuple[str, ...], Unique] = Field(
+        default=(),
+        description="Plugins we do not know that are taken to score all nodes alike and to reject none.",
+    )
+    allow_unverified_version: bool = Field(
+        default=False, description="Let a run act on a scheduler version whose rules were not verified."
+    )
+    allow_unpredictable: bool = Field(
+        default=False, description="Let pods whose placement cannot be computed with certainty be evicted."
+    )
+
+    @model_validator(mode="after")
+    def _at_most_one_configuration(self) -> Self:
+        given = [name for name in ("config_map", "file", "inline") if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise ValueError("at most one of configMap, file and inline may be given")
+        return self
+
+
+class LoadSettings(PolicyModel):
+    """How the load of nodes and pods is measured."""
+
+    sources: tuple[LoadSource, ...] = Field(
+        default=(MetricsServerSource(metrics_server=MetricsServer()),),
+        min_length=1,
+        description="Sources of load; the first with a fresh figure wins, node by node, resource by resource.",
+    )
+    max_age: Duration = Field(default=180.0, gt=0, description="Oldest figure that still counts as fresh.")
+    min_coverage: Percentage = Field(
+        default=0.8,
+        description="Share of the nodes that must have a fresh figure; below it the run refuses to act.",
+    )
+
+
+class Limits(PolicyModel):
+    """How many pods may be evicted."""
+
+    per_run: int = Field(default=20, ge=0, description="Most evictions in one run.")
+    per_node: int = Field(default=4, ge=0, description="Most evictions from one node in one run.")
+    per_namespace: int = Field(default=10, ge=0, description="Most evictions from one namespace in one run.")
+    per_workload: AmountField = Field(
+        default=Amount(10, percent=True),
+        description="Most evictions from one workload in one run; a percentage is of its desired replicas.",
+    )
+
+
+class Planning(PolicyModel):
+    """What makes an eviction worth it, and how far the planner looks."""
+
+    min_gain: float = Field(
+        default=5.0,
+        ge=0,
+        le=100,
+        description="Least gain of a move, in points of allocatable for each hot resource.",
+    )
+    confidence: float = Field(
+        default=0.95,
+        gt=0,
+        le=1,
+        description="Least probability that every landing of the plan is acceptable.",
+    )
+    cooldown: Duration = Field(
+        default=3600.0, description="How long a workload is left alone after one of its pods was moved."
+    )
+    max_placements: int = Field(
+        default=20000, ge=1, description="Most placements the planner computes in one run."
+    )
+
+
+class Execution(PolicyModel):
+    """How evictions are carried out."""
+
+    wave_size: int = Field(default=5, ge=1, description="Most evictions in one wave.")
+    first_wave: int = Field(default=1, ge=1, description="Most evictions in the first wave.")
+    wave_timeout: Duration = Field(
+        default=300.0, gt=0, description="How long a wave waits for its replacements to be ready."
+    )
+    on_unexpected_landing: Literal["stop", "continue"] = Field(
+        default="stop", description="What to do when a replacement lands where the plan did not allow."
+    )
+
+    @model_validator(mode="after")
+    def _first_wave_fits(self) -> Self:
+        if self.first_wave > self.wave_size:
+            raise ValueError(f"firstWave {self.first_wave} is larger than waveSize {self.wave_size}")
+        return self
+
+
+class Safety(PolicyModel):
+    """The brakes, read again before each wave."""
+
+    pause: bool = Field(default=False, description="Evict nothing while true.")
+    max_not_ready_nodes: AmountField = Field(
+        default=Amount(5, percent=True),
+        description="Most NotReady nodes, a number or a share of all, with which a run goes on.",
+    )
+    max_pending_pods: int = Field(default=20, ge=0, description="Most Pending pods with which a run goes on.")
+
+
+class RebalancePolicy(PolicyModel):
+    """What is wanted of the rebalancer on one cluster."""
+
+    api_version: Literal["rebalancer/v1alpha1"] = Field(
+        default="rebalancer/v1alpha1", description="Version of this schema."
+    )
+    kind: Literal["RebalancePolicy"] = Field(default="RebalancePolicy", description="Kind of this document.")
+    metadata: Metadata = Field(default=Metadata(), description="What the policy is called.")
+    scheduler: SchedulerSettings = Field(
+        default=SchedulerSettings(), description="The scheduler that places replacements."
+    )
+    load: LoadSettings = Field(default=LoadSettings(), description="How load is measured.")
+    hot_nodes: HotNodes = Field(default=HotNodes(), description="What makes a node hot.")
+    evictable: Evictable = Field(default=Evictable(), description="Which pods may be evicted.")
+    limits: Limits = Field(default=Limits(), description="How many pods may be evicted.")
+    planning: Planning = Field(default=Planning(), description="What makes an eviction worth it.")
+    execution: Execution = Field(default=Execution(), description="How evictions are carried out.")
+    safety: Safety = Field(default=Safety(), description="The brakes.")
