@@ -1,0 +1,29 @@
+"""KubeSchedulerConfiguration to profiles: which plugins run, in which order, with which weights and arguments.
+
+Nothing here scores; ``catalogue`` says where each plugin may be enabled and what it reads.
+"""
+
+from rebalancer.profiles.arguments import Arguments, RawArguments
+from rebalancer.profiles.types import (
+    DEFAULT_SCHEDULER_NAME,
+    Extender,
+    ExtensionPoint,
+    Input,
+    ManagedResource,
+    PluginDescription,
+    Profile,
+    SchedulerConfiguration,
+)
+
+__all__ = [
+    "DEFAULT_SCHEDULER_NAME",
+    "Arguments",
+    "Extender",
+    "ExtensionPoint",
+    "Input",
+    "ManagedResource",
+    "PluginDescription",
+    "Profile",
+    "RawArguments",
+    "SchedulerConfiguration",
+]

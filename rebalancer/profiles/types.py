@@ -1,0 +1,143 @@
+"""What a scheduler configuration comes to: profiles with their plugins in final order, weights and arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from rebalancer.profiles.arguments import Arguments
+
+DEFAULT_SCHEDULER_NAME = "default-scheduler"
+
+
+class ExtensionPoint(StrEnum):
+    """A place in the scheduling cycle where plugins are called; the value is its key in the configuration."""
+
+    PRE_ENQUEUE = "preEnqueue"
+    QUEUE_SORT = "queueSort"
+    PRE_FILTER = "preFilter"
+    FILTER = "filter"
+    POST_FILTER = "postFilter"
+    PRE_SCORE = "preScore"
+    SCORE = "score"
+    RESERVE = "reserve"
+    PERMIT = "permit"
+    PRE_BIND = "preBind"
+    BIND = "bind"
+    POST_BIND = "postBind"
+
+
+class Input(StrEnum):
+    """Something a plugin reads: a kind of object, or a measurement."""
+
+    NODES = "nodes"
+    PODS = "pods"
+    NAMESPACES = "namespaces"
+    SERVICES = "services"
+    REPLICA_SETS = "replicasets"
+    STATEFUL_SETS = "statefulsets"
+    REPLICATION_CONTROLLERS = "replicationcontrollers"
+    PERSISTENT_VOLUMES = "persistentvolumes"
+    PERSISTENT_VOLUME_CLAIMS = "persistentvolumeclaims"
+    STORAGE_CLASSES = "storageclasses"
+    CSI_NODES = "csinodes"
+    CSI_DRIVERS = "csidrivers"
+    CSI_STORAGE_CAPACITIES = "csistoragecapacities"
+    VOLUME_ATTACHMENTS = "volumeattachments"
+    RESOURCE_CLAIMS = "resourceclaims"
+    WATCHER = "watcher"
+    PROMETHEUS = "prometheus"
+
+    @property
+    def is_load(self) -> bool:
+        """Whether this is a measurement rather than a kind of object."""
+        return self in (Input.WATCHER, Input.PROMETHEUS)
+
+
+@dataclass(frozen=True, slots=True)
+class PluginDescription:
+    """What the configuration needs to know of a plugin: where it may be enabled, its arguments, what it reads.
+
+    ``versions`` are the configuration API versions that know the plugin; empty means all of them.
+    """
+
+    name: str
+    points: frozenset[ExtensionPoint]
+    arguments: type[Arguments] | None = None
+    inputs: frozenset[Input] = frozenset((Input.NODES, Input.PODS))
+    versions: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """One schedulerName: its plugins at each extension point in final order, their weights and arguments."""
+
+    scheduler_name: str
+    plugins: Mapping[ExtensionPoint, tuple[str, ...]]
+    weights: Mapping[str, int]
+    arguments: Mapping[str, Arguments]
+    percentage_of_nodes_to_score: int | None = None
+
+    def enabled(self, point: ExtensionPoint) -> tuple[str, ...]:
+        """The plugins called at an extension point, in order."""
+        return self.plugins.get(point, ())
+
+    @property
+    def plugin_names(self) -> frozenset[str]:
+        """Every plugin enabled anywhere."""
+        return frozenset(name for names in self.plugins.values() for name in names)
+
+    def argument(self, plugin: str) -> Arguments | None:
+        """The arguments of a plugin; None when it takes none."""
+        return self.arguments.get(plugin)
+
+
+@dataclass(frozen=True, slots=True)
+class ManagedResource:
+    """A resource an extender looks after."""
+
+    name: str
+    ignored_by_scheduler: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Extender:
+    """A process outside the scheduler that filters or scores over HTTP; its answers cannot be computed here."""
+
+    url_prefix: str
+    filter_verb: str = ""
+    prioritize_verb: str = ""
+    preempt_verb: str = ""
+    bind_verb: str = ""
+    weight: int = 0
+    ignorable: bool = False
+    managed_resources: tuple[ManagedResource, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerConfiguration:
+    """A whole KubeSchedulerConfiguration, merged with the defaults of its version.
+
+    ``text`` is what it was loaded from, to be recorded with a snapshot; ``inputs`` is what its plugins read.
+    """
+
+    api_version: str
+    profiles: tuple[Profile, ...]
+    percentage_of_nodes_to_score: int = 0
+    parallelism: int = 16
+    extenders: tuple[Extender, ...] = ()
+    warnings: tuple[str, ...] = ()
+    assumed_neutral: tuple[str, ...] = ()
+    inputs: frozenset[Input] = frozenset()
+    source: str = "defaults"
+    text: str = field(default="", repr=False)
+
+    def profile(self, scheduler_name: str) -> Profile | None:
+        """The profile of a schedulerName; None when this configuration has none."""
+        return next((profile for profile in self.profiles if profile.scheduler_name == scheduler_name), None)
+
+    @property
+    def scheduler_names(self) -> tuple[str, ...]:
+        """The schedulerNames of all profiles."""
+        return tuple(profile.scheduler_name for profile in self.profiles)
