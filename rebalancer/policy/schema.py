@@ -87,7 +87,7 @@ class LoadSettings(PolicyModel):
     sources: tuple[LoadSource, ...] = Field(
         default=(MetricsServerSource(metrics_server=MetricsServer()),),
         min_length=1,
-        description="Sources of load; the first with a fresh figure wins, node by node, resource by resource.",
+        description="Sources; the first with a fresh figure wins, node by node, resource by resource.",
     )
     max_age: Duration = Field(default=180.0, gt=0, description="Oldest figure that still counts as fresh.")
     min_coverage: Percentage = Field(

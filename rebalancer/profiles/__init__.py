@@ -1,4 +1,4 @@
-"""KubeSchedulerConfiguration to profiles: which plugins run, in which order, with which weights and arguments.
+"""KubeSchedulerConfiguration to profiles: the plugins that run, their order, weights and arguments.
 
 Nothing here scores; ``catalogue`` says where each plugin may be enabled and what it reads.
 """

@@ -1,6 +1,6 @@
 """The arguments of the load-aware plugins: Trimaran's and the article plugin NetworkTraffic.
 
-Source: scoring-model.md §5 and §7. A value that the Go plugin replaces silently by its default is replaced here.
+Source: scoring-model.md §5 and §7. What the Go plugin replaces silently by a default is replaced here.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class PeaksArguments(Arguments):
 
 
 class NetworkTrafficArguments(Arguments):
-    """Arguments of NetworkTraffic: the URL of Prometheus (``ip``), a network interface and a range in minutes."""
+    """Arguments of NetworkTraffic: Prometheus (``ip``), a network interface, minutes."""
 
     ip: str = Field(min_length=1)
     device_name: str = Field(min_length=1)

@@ -1,4 +1,4 @@
-"""What a scheduler configuration comes to: profiles with their plugins in final order, weights and arguments."""
+"""What a scheduler configuration comes to: profiles with plugins in final order, weights and arguments."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Input(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PluginDescription:
-    """What the configuration needs to know of a plugin: where it may be enabled, its arguments, what it reads.
+    """What is known of a plugin: where it may be enabled, its arguments, what it reads.
 
     ``versions`` are the configuration API versions that know the plugin; empty means all of them.
     """
@@ -103,7 +103,7 @@ class ManagedResource:
 
 @dataclass(frozen=True, slots=True)
 class Extender:
-    """A process outside the scheduler that filters or scores over HTTP; its answers cannot be computed here."""
+    """A process that filters or scores over HTTP; its answers cannot be computed here."""
 
     url_prefix: str
     filter_verb: str = ""

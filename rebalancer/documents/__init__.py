@@ -1,0 +1,22 @@
+"""YAML and JSON text to plain values that remember where they were written.
+
+Policies and scheduler configurations are read through it, so that every error names file, line and field.
+"""
+
+from rebalancer.documents.document import Document, Path, format_path
+from rebalancer.documents.models import validate
+from rebalancer.documents.reading import LARGEST_TEXT, parse, read_text
+from rebalancer.documents.suggestions import did_you_mean
+from rebalancer.documents.writing import to_yaml
+
+__all__ = [
+    "LARGEST_TEXT",
+    "Document",
+    "Path",
+    "did_you_mean",
+    "format_path",
+    "parse",
+    "read_text",
+    "to_yaml",
+    "validate",
+]

@@ -1,0 +1,178 @@
+"""Text to a :class:`Document`, bounded in size, depth and meaning.
+
+The value is built from libyaml's events with an explicit stack: nothing is expanded, nothing recurses,
+and what is refused is refused where it stands.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+import yaml
+
+from rebalancer.documents.document import Document, Path, Place
+from rebalancer.documents.scalars import ScalarError, resolve
+from rebalancer.errors import InputError
+
+LARGEST_TEXT = 1 << 20
+DEEPEST = 64
+
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def read_text(path: str | pathlib.Path, *, largest: int = LARGEST_TEXT) -> str:
+    """The UTF-8 text of a file of bounded size; InputError when it cannot be read."""
+    try:
+        with pathlib.Path(path).open("rb") as file:
+            content = file.read(largest + 1)
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", where=str(path)) from error
+    if len(content) > largest:
+        raise InputError(f"is larger than {largest} bytes", where=str(path), hint="is it the right file?")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"is not UTF-8 text: byte {error.start}", where=str(path)) from error
+
+
+def parse(text: str, source: str) -> Document:
+    """One YAML or JSON document; InputError with file:line:column for anything else."""
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError as error:
+        raise InputError("holds characters that are not Unicode text", where=source) from error
+    if size > LARGEST_TEXT:
+        raise InputError(f"is larger than {LARGEST_TEXT} bytes", where=source, hint="is it the right file?")
+    builder = _Builder(source)
+    try:
+        for event in yaml.parse(text, Loader=_LOADER):
+            builder.take(event)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = f"{source}:{mark.line + 1}:{mark.column + 1}" if mark else source
+        raise InputError(f"is not valid YAML: {error.problem or error.context}", where=where) from error
+    except yaml.YAMLError as error:
+        raise InputError(f"is not valid YAML: {error}", where=source) from error
+    return builder.document()
+
+
+class _Frame:
+    """A mapping or sequence that is still open."""
+
+    __slots__ = ("container", "key", "key_place", "path")
+
+    def __init__(self, container: dict[str, Any] | list[Any], path: Path) -> None:
+        self.container = container
+        self.path = path
+        self.key: str | None = None
+        self.key_place: Place = (1, 1)
+
+
+class _Builder:
+    """Builds the value event by event."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._stack: list[_Frame] = []
+        self._documents = 0
+        self._value: Any = None
+        self._values: dict[Path, Place] = {}
+        self._keys: dict[Path, Place] = {}
+
+    def document(self) -> Document:
+        """What was built; a text without any document is null."""
+        return Document(self._value, self._source, self._values, self._keys)
+
+    def take(self, event: Any) -> None:
+        """One event of the parser."""
+        match event:
+            case yaml.DocumentStartEvent():
+                self._documents += 1
+                if self._documents > 1:
+                    raise self._error(event, "a second document begins", "keep one document in the file")
+            case yaml.AliasEvent():
+                raise self._error(event, f"alias *{event.anchor} is not supported", "write the value out")
+            case yaml.ScalarEvent():
+                self._scalar(event)
+            case yaml.MappingStartEvent():
+                self._open(event, {})
+            case yaml.SequenceStartEvent():
+                self._open(event, [])
+            case yaml.MappingEndEvent() | yaml.SequenceEndEvent():
+                self._stack.pop()
+            case _:
+                pass
+
+    def _scalar(self, event: Any) -> None:
+        if event.tag not in (None, "!"):
+            raise self._error(
+                event, f"tag {event.tag} is not supported", "remove it; quote what is meant as text"
+            )
+        value = event.value
+        if not event.style and event.tag is None:
+            try:
+                value = resolve(event.value)
+            except ScalarError as error:
+                raise self._error(event, str(error), error.hint) from error
+        frame = self._stack[-1] if self._stack else None
+        if frame is not None and isinstance(frame.container, dict) and frame.key is None:
+            self._name(event, frame, value)
+        else:
+            self._put(event, value)
+
+    def _name(self, event: Any, frame: _Frame, key: Any) -> None:
+        """Take a scalar as the key of the next entry."""
+        if not isinstance(key, str):
+            raise self._error(event, f"key {event.value!r} is not text", f'quote it: "{event.value}"')
+        if key in frame.container:
+            line = self._keys[(*frame.path, key)][0]
+            raise self._error(event, f"key {key} is already set in line {line}", "keep one of them", (key,))
+        frame.key = key
+        frame.key_place = _place(event)
+
+    def _open(self, event: Any, container: dict[str, Any] | list[Any]) -> None:
+        if event.tag not in (None, "!"):
+            raise self._error(event, f"tag {event.tag} is not supported", "remove it")
+        frame = self._stack[-1] if self._stack else None
+        if frame is not None and isinstance(frame.container, dict) and frame.key is None:
+            raise self._error(event, "a key must be text", "write key: value")
+        if len(self._stack) >= DEEPEST:
+            line, column = _place(event)
+            where = f"{self._source}:{line}:{column}"
+            raise InputError(f"is nested more than {DEEPEST} levels deep", where=where)
+        self._stack.append(_Frame(container, self._put(event, container)))
+
+    def _put(self, event: Any, value: Any) -> Path:
+        """Store a value in the open container; returns its path."""
+        path = self._next_path()
+        if not self._stack:
+            self._value = value
+        else:
+            frame = self._stack[-1]
+            if isinstance(frame.container, list):
+                frame.container.append(value)
+            elif frame.key is not None:
+                frame.container[frame.key] = value
+                self._keys[path] = frame.key_place
+                frame.key = None
+        self._values[path] = _place(event)
+        return path
+
+    def _next_path(self) -> Path:
+        """Where the next value of the open container goes."""
+        if not self._stack:
+            return ()
+        frame = self._stack[-1]
+        if isinstance(frame.container, list):
+            return (*frame.path, len(frame.container))
+        return (*frame.path, frame.key) if frame.key is not None else frame.path
+
+    def _error(self, event: Any, message: str, hint: str = "", below: Path = ()) -> InputError:
+        path = (*self._next_path(), *below)
+        line, column = _place(event)
+        return Document(None, self._source, {path: (line, column)}, {}).error(path, message, hint=hint)
+
+
+def _place(event: Any) -> Place:
+    return event.start_mark.line + 1, event.start_mark.column + 1
