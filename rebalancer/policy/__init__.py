@@ -13,6 +13,14 @@ from rebalancer.policy.hotness import (
     ScoreThreshold,
     UtilizationRule,
 )
+from rebalancer.policy.loading import (
+    LoadedPolicy,
+    default_policy,
+    load_policy,
+    parse_policy,
+    print_policy,
+    schema,
+)
 from rebalancer.policy.schema import (
     API_VERSION,
     KIND,
@@ -37,11 +45,13 @@ from rebalancer.policy.sources import (
     Requests,
     RequestsSource,
 )
+from rebalancer.policy.template import STARTER
 from rebalancer.policy.units import Amount, format_duration, parse_duration
 
 __all__ = [
     "API_VERSION",
     "KIND",
+    "STARTER",
     "Amount",
     "ConfigMapKey",
     "DeviationRule",
@@ -54,6 +64,7 @@ __all__ = [
     "LoadSource",
     "LoadWatcher",
     "LoadWatcherSource",
+    "LoadedPolicy",
     "Metadata",
     "MetricsServer",
     "MetricsServerSource",
@@ -71,6 +82,11 @@ __all__ = [
     "ScoreRule",
     "ScoreThreshold",
     "UtilizationRule",
+    "default_policy",
     "format_duration",
+    "load_policy",
     "parse_duration",
+    "parse_policy",
+    "print_policy",
+    "schema",
 ]

@@ -1,0 +1,61 @@
+"""Policies in and out: text to a checked policy, a policy to text, and the JSON schema."""
+
+from __future__ import annotations
+
+import hashlib
+import pathlib
+from dataclasses import dataclass
+from typing import Any
+
+from rebalancer.documents import parse, read_text, to_yaml, validate
+from rebalancer.policy.schema import API_VERSION, KIND, RebalancePolicy
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedPolicy:
+    """A policy, where it was written, and the SHA-256 of its text."""
+
+    policy: RebalancePolicy
+    source: str
+    digest: str
+
+
+def load_policy(path: str | pathlib.Path) -> LoadedPolicy:
+    """The policy in a file; InputError with file:line:column when it cannot be used."""
+    return parse_policy(read_text(path), str(path))
+
+
+def parse_policy(text: str, source: str) -> LoadedPolicy:
+    """The policy in a text; ``source`` is the name that errors give it."""
+    document = parse(text, source)
+    if isinstance(document.value, dict):
+        for key, expected in (("apiVersion", API_VERSION), ("kind", KIND)):
+            found = document.value.get(key)
+            if found is None:
+                raise document.error((), f"{key} is required", hint=f"write {key}: {expected}")
+            if found != expected:
+                raise document.error(
+                    (key,), f"{found!s:.60} is not supported", hint=f"write {key}: {expected}"
+                )
+    policy = validate(RebalancePolicy, document)
+    return LoadedPolicy(policy, source, "sha256:" + hashlib.sha256(text.encode()).hexdigest())
+
+
+def default_policy() -> LoadedPolicy:
+    """The policy that says nothing: every default."""
+    policy = RebalancePolicy()
+    return LoadedPolicy(
+        policy, "defaults", "sha256:" + hashlib.sha256(print_policy(policy).encode()).hexdigest()
+    )
+
+
+def print_policy(policy: RebalancePolicy) -> str:
+    """The whole policy as YAML, defaults included; it parses back to an equal one."""
+    return to_yaml(policy.model_dump(mode="json", by_alias=True, exclude_none=True))
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema of a policy, keys in camelCase, with a sentence for each."""
+    found = RebalancePolicy.model_json_schema(by_alias=True, mode="validation")
+    found["required"] = ["apiVersion", "kind"]
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **found}
