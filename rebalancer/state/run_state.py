@@ -1,0 +1,165 @@
+"""What earlier runs knew: how long nodes have been hot, and which pods were moved where.
+
+A value, bounded in size so that it fits a ConfigMap; the functions here make the next one from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Annotated
+
+import msgspec
+
+from rebalancer.errors import InputError
+
+API_VERSION = "rebalancer/v1alpha1"
+KIND = "RunState"
+MOST_MOVES = 500
+MOST_HOT_NODES = 5000
+LONGEST_STREAK = 1_000_000
+BIGGEST_BYTES = 512 << 10
+_OVERHEAD_BYTES = 1024  # the envelope around the moves and the streaks
+
+_Name = Annotated[str, msgspec.Meta(max_length=512)]
+_Time = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
+_Amount = Annotated[float, msgspec.Meta(ge=0, le=1e18)]
+_Streak = Annotated[int, msgspec.Meta(ge=1, le=LONGEST_STREAK)]
+
+
+class Value(msgspec.Struct, frozen=True, rename="camel"):
+    """The base of all parts of a state."""
+
+
+class PastMove(Value, frozen=True, kw_only=True):
+    """A pod that was evicted, and what became of it; times in Unix seconds."""
+
+    namespace: _Name
+    name: _Name
+    uid: _Name
+    workload: _Name  # Kind/name of the top-most controller known
+    controller_uid: _Name = ""
+    from_node: _Name = msgspec.field(name="from")
+    to_node: _Name = msgspec.field(name="to", default="")  # where the replacement runs; empty when not known
+    result: _Name = "Unknown"  # the Result of its outcome
+    evicted_at: _Time
+    landed_at: _Time | None = None
+    load: dict[_Name, _Amount] = {}  # cpu in thousandths of a core, memory in bytes
+
+
+class RunState(Value, frozen=True, kw_only=True):
+    """Streaks of hot nodes and recent moves, newest last."""
+
+    hot_streaks: dict[_Name, _Streak] = {}  # node -> consecutive runs in which it was hot
+    moves: tuple[PastMove, ...] = ()
+    updated_at: _Time = 0.0
+    api_version: str = API_VERSION
+    kind: str = KIND
+
+    def hot_runs(self, node: str) -> int:
+        """In how many consecutive runs, up to the last one, the node was hot."""
+        return self.hot_streaks.get(node, 0)
+
+
+def after_plan(state: RunState | None, hot_nodes: Collection[str], now: float) -> RunState:
+    """The state once a run found ``hot_nodes`` hot: their streaks grow by one, all others end."""
+    before = state or RunState()
+    streaks = {
+        node: min(before.hot_streaks.get(node, 0) + 1, LONGEST_STREAK) for node in sorted(set(hot_nodes))
+    }
+    return bounded(msgspec.structs.replace(before, hot_streaks=streaks, updated_at=now))
+
+
+def after_moves(
+    state: RunState | None, moves: Iterable[PastMove], now: float, horizon_seconds: float
+) -> RunState:
+    """The state once ``moves`` were made: a later account of a pod replaces the earlier one.
+
+    Moves further than the horizon from now are dropped.
+    """
+    before = state or RunState()
+    by_uid = {move.uid: move for move in before.moves}
+    by_uid.update((move.uid, move) for move in moves)
+    kept = [move for move in by_uid.values() if abs(now - move.evicted_at) <= horizon_seconds]
+    kept.sort(key=_order)
+    return bounded(msgspec.structs.replace(before, moves=tuple(kept), updated_at=now))
+
+
+def in_cooldown(
+    state: RunState | None,
+    now: float,
+    cooldown_seconds: float,
+    *,
+    workload: str = "",
+    controller_uid: str = "",
+) -> PastMove | None:
+    """The latest move that is too recent to move a pod of this workload or controller again.
+
+    ``workload`` is ``namespace/Kind/name``. A move said to lie in the future counts as just made: clocks of two runs may differ.
+    """
+    for move in reversed(state.moves if state else ()):
+        same = (controller_uid and move.controller_uid == controller_uid) or (
+            workload and f"{move.namespace}/{move.workload}" == workload
+        )
+        if same and now - move.evicted_at < cooldown_seconds:
+            return move
+    return None
+
+
+def merged(ours: RunState, theirs: RunState) -> RunState:
+    """Both states as one: all moves, the newer account of a pod, the newer streaks."""
+    older, newer = sorted((theirs, ours), key=lambda state: state.updated_at)
+    by_uid = {move.uid: move for move in older.moves}
+    by_uid.update((move.uid, move) for move in newer.moves)
+    moves = tuple(sorted(by_uid.values(), key=_order))
+    return bounded(msgspec.structs.replace(newer, moves=moves))
+
+
+def bounded(state: RunState) -> RunState:
+    """The state within its bounds: the oldest moves go first, then the shortest streaks."""
+    longest_first = sorted(state.hot_streaks.items(), key=lambda item: (-item[1], item[0]))[:MOST_HOT_NODES]
+    left = BIGGEST_BYTES - _OVERHEAD_BYTES
+    streaks = {}
+    for node, runs in longest_first:
+        left -= len(msgspec.json.encode(node)) + 10
+        if left < BIGGEST_BYTES // 2:
+            break
+        streaks[node] = runs
+    kept: list[PastMove] = []
+    for move in reversed(state.moves[-MOST_MOVES:]):
+        left -= len(msgspec.json.encode(move)) + 1
+        if left < 0:
+            break
+        kept.append(move)
+    return msgspec.structs.replace(
+        state, hot_streaks=dict(sorted(streaks.items())), moves=tuple(reversed(kept))
+    )
+
+
+def encode(state: RunState) -> bytes:
+    """The state as JSON, at most ``BIGGEST_BYTES``: the same state, the same bytes."""
+    return msgspec.json.encode(bounded(state), order="deterministic")
+
+
+def decode(content: bytes, where: str) -> RunState:
+    """The state read back. Raises InputError, naming ``where``, when the bytes hold none that can be used."""
+    hint = "remove it: the next run then starts without a memory of earlier ones"
+    if len(content) > 2 * BIGGEST_BYTES:
+        raise InputError(
+            f"the state is {len(content)} bytes, more than any that was written", where=where, hint=hint
+        )
+    try:
+        state = _decoder.decode(content)
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        raise InputError(f"not a {KIND}: {str(error)[:300]}", where=where, hint=hint) from error
+    if (state.api_version, state.kind) != (API_VERSION, KIND):
+        found = f"{state.kind[:60]!a} of {state.api_version[:60]!a}"
+        raise InputError(f"holds {found}, not a {KIND} of {API_VERSION}", where=where, hint=hint)
+    ordered = tuple(sorted(state.moves, key=_order))
+    return bounded(msgspec.structs.replace(state, moves=ordered))
+
+
+_decoder = msgspec.json.Decoder(RunState)
+
+
+def _order(move: PastMove) -> tuple[float, str]:
+    return move.evicted_at, move.uid

@@ -1,0 +1,206 @@
+"""Where a RunState is kept between runs: a file, or a ConfigMap."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+from kubernetes import client
+from kubernetes.client.exceptions import ApiException
+
+from rebalancer.cluster.connection import CONNECT_SECONDS, READ_SECONDS, NotServedError, RawApi, translated
+from rebalancer.errors import InputError, SafetyError
+from rebalancer.state.run_state import BIGGEST_BYTES, RunState, bounded, decode, encode, merged
+
+KEY = "state.json"
+_ATTEMPTS = 4
+
+
+class StateStore(Protocol):
+    """Keeps a RunState between runs."""
+
+    def load(self) -> RunState | None:
+        """The state kept; None when there is none yet. Raises InputError when it cannot be used."""
+
+    def save(self, state: RunState) -> RunState:
+        """Keep a state; returns what is kept, which holds another writer's moves too if there was one."""
+
+
+class FileStore:
+    """Keeps the state in a file that is replaced as a whole: a reader sees the old one or the new one."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def load(self) -> RunState | None:
+        """The state in the file; None when there is no file."""
+        try:
+            with self._path.open("rb") as stream:
+                content = stream.read(2 * BIGGEST_BYTES + 1)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise InputError(
+                f"cannot read the state: {error.strerror or error}", where=str(self._path)
+            ) from error
+        return decode(content, str(self._path))
+
+    def save(self, state: RunState) -> RunState:
+        """Write a new file beside the old one, make it durable, and put it in its place."""
+        kept = bounded(state)
+        try:
+            self._replace(encode(kept))
+        except OSError as error:
+            raise InputError(
+                f"cannot write the state: {error.strerror or error}", where=str(self._path)
+            ) from error
+        return kept
+
+    def _replace(self, content: bytes) -> None:
+        folder = self._path.parent
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(prefix=f".{self._path.name}.", dir=folder)
+        temporary = Path(name)
+        try:
+            with os.fdopen(descriptor, "wb") as stream:
+                stream.write(content)
+                stream.flush()
+                os.fsync(stream.fileno())
+            temporary.replace(self._path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+            raise
+        with contextlib.suppress(OSError):  # some file systems cannot make a folder durable
+            folder_descriptor = os.open(folder, os.O_RDONLY)
+            try:
+                os.fsync(folder_descriptor)
+            finally:
+                os.close(folder_descriptor)
+
+
+class ConfigMapStore:
+    """Keeps the state under one key of a ConfigMap, and whatever else it holds as it is.
+
+    Two writers never overwrite each other: a write names the version it was made from, and one that
+    came too late is merged with what is there now.
+    """
+
+    def __init__(self, api: RawApi, namespace: str, name: str) -> None:
+        self._api = api
+        self._namespace = namespace
+        self._name = name
+        self._core = client.CoreV1Api(api.api)
+        self._loaded_version = ""
+
+    @property
+    def _where(self) -> str:
+        return f"configmap {self._namespace}/{self._name}"
+
+    def load(self) -> RunState | None:
+        """The state in the ConfigMap; None when there is no ConfigMap or it has no such key."""
+        item = self._read()
+        self._loaded_version = _version(item)
+        return self._state(item)
+
+    def save(self, state: RunState) -> RunState:
+        """Write the state, creating the ConfigMap when absent.
+
+        Raises SafetyError when others keep writing it, RightsError and UnreachableError as they come.
+        """
+        kept = bounded(state)
+        for _ in range(_ATTEMPTS):
+            item = self._read()
+            if item is not None and _version(item) != self._loaded_version:
+                theirs = self._state(item)
+                kept = merged(kept, theirs) if theirs is not None else kept
+            try:
+                written = self._write(item, kept)
+            except NotServedError as error:
+                # 409: another writer was faster; 404: it was deleted since it was read.
+                if error.status not in (404, 409):
+                    raise
+                continue
+            self._loaded_version = _version(written)
+            return kept
+        raise SafetyError(
+            f"others changed the state {_ATTEMPTS} times while it was written",
+            where=self._where,
+            hint="is a second rebalancer at work on this cluster without a lease?",
+        )
+
+    def _read(self) -> dict[str, Any] | None:
+        try:
+            body = self._api.get(
+                f"read {self._where}", self._core.read_namespaced_config_map, self._name, self._namespace
+            )
+        except NotServedError as error:
+            if error.status == 404:
+                return None
+            raise
+        return _object(body, self._where)
+
+    def _state(self, item: dict[str, Any] | None) -> RunState | None:
+        data = (item or {}).get("data")
+        text = data.get(KEY) if isinstance(data, dict) else None
+        if text is None:
+            return None
+        if not isinstance(text, str):
+            raise InputError("the state is not text", where=f"{self._where} {KEY}")
+        return decode(text.encode(errors="replace"), f"{self._where} {KEY}")
+
+    def _write(self, item: dict[str, Any] | None, state: RunState) -> dict[str, Any]:
+        text = encode(state).decode()
+        with translated(f"write {self._where}", self._api.host):
+            try:
+                if item is None:
+                    response = self._core.create_namespaced_config_map(
+                        self._namespace, _new(self._namespace, self._name, text), **_WRITE_OPTIONS
+                    )
+                else:
+                    data = item.get("data")
+                    body = {**item, "data": {**(data if isinstance(data, dict) else {}), KEY: text}}
+                    response = self._core.replace_namespaced_config_map(
+                        self._name, self._namespace, body, **_WRITE_OPTIONS
+                    )
+                content: bytes = response.data
+            except ApiException as error:
+                if error.status == 422:
+                    raise InputError(
+                        "the API server refuses the ConfigMap; is it immutable?", where=self._where
+                    ) from error
+                raise
+        return _object(content, self._where)
+
+
+_WRITE_OPTIONS: dict[str, Any] = {
+    "_preload_content": False,
+    "_request_timeout": (CONNECT_SECONDS, READ_SECONDS),
+}
+
+
+def _new(namespace: str, name: str, text: str) -> dict[str, Any]:
+    labels = {"app.kubernetes.io/managed-by": "rebalancer"}
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"namespace": namespace, "name": name, "labels": labels},
+        "data": {KEY: text},
+    }
+
+
+def _object(body: bytes, where: str) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(body, type=dict[str, Any])
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        raise InputError(f"the answer is not an object: {str(error)[:200]}", where=where) from error
+
+
+def _version(item: dict[str, Any] | None) -> str:
+    metadata = (item or {}).get("metadata")
+    version = metadata.get("resourceVersion") if isinstance(metadata, dict) else None
+    return version if isinstance(version, str) else ""
