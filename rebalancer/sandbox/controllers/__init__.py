@@ -1,0 +1,16 @@
+"""The controllers of the sandbox, one small class each, and the thread that drives them."""
+
+from rebalancer.sandbox.controllers.deployment import DeploymentController
+from rebalancer.sandbox.controllers.disruption import DisruptionController
+from rebalancer.sandbox.controllers.driver import Controller, Driver
+from rebalancer.sandbox.controllers.replicaset import ReplicaSetController
+from rebalancer.sandbox.controllers.statefulset import StatefulSetController
+
+__all__ = [
+    "Controller",
+    "DeploymentController",
+    "DisruptionController",
+    "Driver",
+    "ReplicaSetController",
+    "StatefulSetController",
+]

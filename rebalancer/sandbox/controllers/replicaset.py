@@ -1,0 +1,105 @@
+"""ReplicaSets and ReplicationControllers: as many active pods as asked for, replaced as soon as one
+terminates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rebalancer.sandbox.controllers.workloads import (
+    every_key,
+    owner_keys,
+    pod_of_template,
+    ready_count,
+    set_status,
+)
+from rebalancer.sandbox.misbehaviour import Misbehaviours
+from rebalancer.sandbox.objects import Object, is_active, is_ready, is_terminating, name_of, node_of, spec_of
+from rebalancer.sandbox.registry import Registry
+from rebalancer.sandbox.store import Change, Key
+
+_RETRY_SECONDS = 1.0
+
+
+class ReplicaSetController:
+    """Creates replacements from the template and deletes surplus pods; a surplus that a dump shows is left
+    alone.
+
+    A terminating pod no longer counts, so its replacement is created while it still runs.
+    """
+
+    def __init__(self, registry: Registry, misbehaviours: Misbehaviours, plural: str = "replicasets") -> None:
+        self._registry = registry
+        self._store = registry.store
+        self._misbehaviours = misbehaviours
+        self._plural = plural
+        self._dumped_surplus: dict[str, int] = {}  # uid -> pods too many when it was loaded
+
+    def loaded(self) -> None:
+        """Take the present surplus of every ReplicaSet for given."""
+        for item in self._store.all(self._plural):
+            uid = item["metadata"]["uid"]
+            surplus = len(self._active(uid)) - spec_of(item).get("replicas", 1)
+            if surplus > 0:
+                self._dumped_surplus[uid] = surplus
+
+    def affected(self, change: Change) -> Iterable[Key]:
+        """The owner of a changed pod, and a changed ReplicaSet."""
+        return owner_keys(change, self._plural)
+
+    def every(self) -> Iterable[Key]:
+        """All ReplicaSets."""
+        return every_key(self._store, self._plural)
+
+    def reconcile(self, key: Key, now: float) -> float | None:  # noqa: ARG002 - nothing here depends on time
+        """Create or delete pods until as many are active as asked for; then count."""
+        item = self._store.get(self._plural, *key)
+        if item is None or is_terminating(item):
+            return None
+        uid, replicas = item["metadata"]["uid"], spec_of(item).get("replicas", 1)
+        again = None
+        active = self._active(uid)
+        surplus = len(active) - replicas
+        if surplus <= 0:
+            self._dumped_surplus.pop(uid, None)
+            again = self._create(item, -surplus)
+        elif surplus > self._dumped_surplus.get(uid, 0):
+            self._delete(active, surplus)
+        self._count(key)
+        return again
+
+    def _active(self, uid: str) -> list[Object]:
+        return [pod for pod in self._store.pods_of(uid) if is_active(pod)]
+
+    def _create(self, item: Object, missing: int) -> float | None:
+        for _ in range(missing):
+            if self._misbehaviours.of_workload(item):
+                return _RETRY_SECONDS
+            pod = pod_of_template(item, self._plural)
+            if pod is None:
+                return None
+            self._registry.create("pods", pod)
+        return None
+
+    def _delete(self, active: list[Object], surplus: int) -> None:
+        """Delete the pods that are missed least: unbound first, then unready, then the youngest."""
+        active = sorted(
+            active, key=lambda pod: (pod["metadata"]["creationTimestamp"], name_of(pod)), reverse=True
+        )
+        active.sort(key=lambda pod: (bool(node_of(pod)), is_ready(pod)))
+        for pod in active[:surplus]:
+            self._registry.delete("pods", pod["metadata"]["namespace"], name_of(pod))
+
+    def _count(self, key: Key) -> None:
+        item = self._store.get(self._plural, *key)
+        if item is None:
+            return
+        active = self._active(item["metadata"]["uid"])
+        ready = ready_count(active)
+        counts = {
+            "replicas": len(active),
+            "readyReplicas": ready,
+            "availableReplicas": ready,
+            "fullyLabeledReplicas": len(active),
+        }
+        set_status(self._store, self._plural, item, counts)

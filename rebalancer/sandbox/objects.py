@@ -1,0 +1,135 @@
+"""Questions every part of the sandbox asks of an API object, which is a JSON-ready dict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+Object = dict[str, Any]
+Clock = Callable[[], float]
+
+FINISHED_PHASES = ("Succeeded", "Failed")
+
+
+def timestamp(seconds: float) -> str:
+    """RFC 3339 with whole seconds, as metadata and conditions carry it; ``seconds`` since the epoch."""
+    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def micro_timestamp(seconds: float) -> str:
+    """RFC 3339 with microseconds, as leases and event times carry it."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def parse_timestamp(text: str) -> float:
+    """Seconds since the epoch of an RFC 3339 time."""
+    return datetime.fromisoformat(text).timestamp()
+
+
+def name_of(item: Object) -> str:
+    """metadata.name."""
+    return str(item["metadata"]["name"])
+
+
+def namespace_of(item: Object) -> str:
+    """metadata.namespace, empty for cluster-wide objects."""
+    return str(item["metadata"].get("namespace") or "")
+
+
+def uid_of(item: Object) -> str:
+    """metadata.uid."""
+    return str(item["metadata"].get("uid") or "")
+
+
+def labels_of(item: Object) -> dict[str, str]:
+    """metadata.labels, never None."""
+    return item["metadata"].get("labels") or {}
+
+
+def annotations_of(item: Object) -> dict[str, str]:
+    """metadata.annotations, never None."""
+    return item["metadata"].get("annotations") or {}
+
+
+def spec_of(item: Object) -> Object:
+    """The spec, never None."""
+    return item.get("spec") or {}
+
+
+def status_of(item: Object) -> Object:
+    """The status, never None."""
+    return item.get("status") or {}
+
+
+def node_of(pod: Object) -> str:
+    """The node a pod is bound to, or an empty string."""
+    return str(spec_of(pod).get("nodeName") or "")
+
+
+def phase_of(pod: Object) -> str:
+    """The phase of a pod."""
+    return str(status_of(pod).get("phase") or "")
+
+
+def is_terminating(item: Object) -> bool:
+    """Whether somebody asked for its deletion."""
+    return bool(item["metadata"].get("deletionTimestamp"))
+
+
+def is_finished(pod: Object) -> bool:
+    """Whether a pod has ended for good."""
+    return phase_of(pod) in FINISHED_PHASES
+
+
+def is_active(pod: Object) -> bool:
+    """Whether a controller counts the pod among its replicas."""
+    return not is_terminating(pod) and not is_finished(pod)
+
+
+def condition_of(item: Object, kind: str) -> Object | None:
+    """The condition of that type, if there is one."""
+    for condition in status_of(item).get("conditions") or ():
+        if condition.get("type") == kind:
+            return dict(condition)
+    return None
+
+
+def is_ready(item: Object) -> bool:
+    """Whether the Ready condition of a pod or node is True."""
+    condition = condition_of(item, "Ready")
+    return condition is not None and condition.get("status") == "True"
+
+
+def controller_of(item: Object) -> Object | None:
+    """The owner reference of the managing controller, if there is one."""
+    for reference in item["metadata"].get("ownerReferences") or ():
+        if reference.get("controller"):
+            return dict(reference)
+    return None
+
+
+def set_condition(
+    item: Object, kind: str, status: str, now: float, *, reason: str = "", message: str = ""
+) -> bool:
+    """Put a condition into ``status.conditions``; returns whether anything but its times changed."""
+    conditions = item.setdefault("status", {}).setdefault("conditions", [])
+    wanted: Object = {"type": kind, "status": status}
+    if reason:
+        wanted["reason"] = reason
+    if message:
+        wanted["message"] = message
+    for condition in conditions:
+        if condition.get("type") != kind:
+            continue
+        if all(condition.get(key, "") == wanted.get(key, "") for key in ("status", "reason", "message")):
+            return False
+        if condition.get("status") == status and condition.get("lastTransitionTime"):
+            wanted["lastTransitionTime"] = condition["lastTransitionTime"]
+        else:
+            wanted["lastTransitionTime"] = timestamp(now)
+        condition.clear()
+        condition.update(wanted)
+        return True
+    conditions.append({**wanted, "lastTransitionTime": timestamp(now)})
+    return True

@@ -1,0 +1,312 @@
+"""The embedded cluster as a whole: load a dump, start it, point a client at it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import yaml
+
+from rebalancer.errors import InputError
+from rebalancer.sandbox.authorization import User
+from rebalancer.sandbox.controllers import (
+    Controller,
+    DeploymentController,
+    DisruptionController,
+    Driver,
+    ReplicaSetController,
+    StatefulSetController,
+)
+from rebalancer.sandbox.deciding import Decider, LeastAllocated
+from rebalancer.sandbox.faults import Faults
+from rebalancer.sandbox.handlers import Api, Served
+from rebalancer.sandbox.kubelet import Kubelets
+from rebalancer.sandbox.loading import flatten, read_documents
+from rebalancer.sandbox.metrics import MetricsApi
+from rebalancer.sandbox.misbehaviour import Misbehaviour, Misbehaviours
+from rebalancer.sandbox.objects import Clock, Object, name_of, node_of, phase_of, status_of
+from rebalancer.sandbox.quantities import cpu_nano
+from rebalancer.sandbox.registry import Registry
+from rebalancer.sandbox.resources import STORED
+from rebalancer.sandbox.scheduler import Scheduler
+from rebalancer.sandbox.server import ApiServer
+from rebalancer.sandbox.store import Store
+from rebalancer.sandbox.usage import UsageModel
+from rebalancer.sandbox.watcher import LoadWatcher
+
+TOKEN = "sandbox"  # noqa: S105 - everyone may know it: the server listens on loopback only
+_SYSTEM_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
+
+
+class Sandbox:
+    """A Kubernetes cluster in this process: real HTTP, simulated nodes.
+
+    ``objects`` are those of a dump (each with kind and apiVersion, or lists of them). ``decide`` chooses
+    nodes for the pods of ``scheduler_names`` (None: all). ``controllers=False`` serves the API alone: no
+    controller, kubelet or scheduler thread. ``users`` by bearer token; without any, everyone may do
+    everything. ``ready_after`` (None: never) and ``terminates_after`` are the kubelets' defaults,
+    ``heartbeat_seconds`` the period of node heartbeats, ``bookmark_seconds`` that of watch bookmarks,
+    ``log_capacity`` how many changes a watch may lag behind. All times are in seconds of ``clock``.
+    """
+
+    def __init__(
+        self,
+        objects: Iterable[Object] = (),
+        *,
+        seed: int = 0,
+        clock: Clock = time.time,
+        decide: Decider | None = None,
+        scheduler_names: Collection[str] | None = None,
+        controllers: bool = True,
+        scheduler: bool = True,
+        users: Mapping[str, User] | None = None,
+        ready_after: float | None = 0.2,
+        terminates_after: float = 0.5,
+        heartbeat_seconds: float = 60.0,
+        bookmark_seconds: float = 60.0,
+        continue_seconds: float = 300.0,
+        log_capacity: int = 20_000,
+        port: int = 0,
+    ) -> None:
+        self.clock = clock
+        self.store = Store(clock=clock, seed=seed, log_capacity=log_capacity)
+        self.registry = Registry(self.store, seed=seed)
+        self.usage = UsageModel(self.store)
+        self.misbehaviours = Misbehaviours(self.store)
+        self.kubelets = Kubelets(self.registry, ready_after=ready_after, terminates_after=terminates_after)
+        self.api = Api(
+            self.registry,
+            computed=MetricsApi(self.store, self.usage),
+            users=users,
+            bookmark_seconds=bookmark_seconds,
+            continue_seconds=continue_seconds,
+        )
+        self.faults = Faults(seed)
+        self._server = ApiServer(self.api, self.faults, port=port)
+        self._decide = decide or LeastAllocated()
+        self._scheduler_names = scheduler_names
+        self._with_scheduler = controllers and scheduler
+        self._scheduler: Scheduler | None = None
+        self._watchers: list[LoadWatcher] = []
+        self._watcher_document: Object | None = None
+        self._replica_sets = [
+            ReplicaSetController(self.registry, self.misbehaviours, plural)
+            for plural in ("replicasets", "replicationcontrollers")
+        ]
+        followers: list[Controller] = [
+            self.kubelets,
+            *self._replica_sets,
+            StatefulSetController(self.registry, self.misbehaviours),
+            DeploymentController(self.registry),
+            DisruptionController(self.registry),
+        ]
+        routines: list[tuple[float, Callable[[float], object]]] = [
+            (heartbeat_seconds, self.kubelets.heartbeat),
+            (1.0, self._sample),
+        ]
+        self._driver = Driver(self.store, followers, routines) if controllers else None
+        self._started = False
+        self.load(objects)
+
+    # Life
+
+    @property
+    def url(self) -> str:
+        """Where the API answers: http://127.0.0.1:PORT."""
+        return self._server.url
+
+    def start(self) -> Sandbox:
+        """Start the API server and all other threads."""
+        self._started = True
+        self._server.start()
+        if self._driver is not None:
+            self._driver.start()
+        if self._with_scheduler:
+            self.start_scheduler()
+        return self
+
+    def stop(self) -> None:
+        """Stop and join all threads, and close all sockets; a stopped sandbox cannot be started again."""
+        self.stop_scheduler()
+        if self._driver is not None:
+            self._driver.stop()
+        self._server.stop()
+
+    def __enter__(self) -> Sandbox:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start_scheduler(self) -> None:
+        """Let a scheduler run, unless one does."""
+        if self._scheduler is None:
+            self._scheduler = Scheduler(
+                self.registry,
+                self.misbehaviours,
+                self._decide,
+                busiest=self._loads,
+                names=self._scheduler_names,
+            )
+            self._scheduler.start()
+
+    def stop_scheduler(self) -> None:
+        """Stop the scheduler; its lease lapses."""
+        if self._scheduler is not None:
+            self._scheduler.stop()
+            self._scheduler = None
+
+    # What is in it
+
+    def load(self, objects: Iterable[Object]) -> int:
+        """Put the objects of a dump in as they are, metrics as usages; returns how many. Lists are taken
+        apart.
+        """
+        by_plural: dict[str, list[Object]] = {}
+        for plural, item in flatten(objects):
+            by_plural.setdefault(plural, []).append(item)
+        node_metrics, pod_metrics = by_plural.pop("NodeMetrics", []), by_plural.pop("PodMetrics", [])
+        for document in by_plural.pop("watcher", []):
+            self._watcher_document = document
+        for pod in by_plural.get("pods", ()):
+            pod["metadata"].setdefault("namespace", "default")
+            pod["status"] = pod.get("status") or {"phase": "Pending"}
+        self._add_namespaces(by_plural)
+        count = sum(self.store.load(plural, items) for plural, items in by_plural.items())
+        self.usage.load(node_metrics, pod_metrics)
+        for controller in self._replica_sets:
+            controller.loaded()
+        return count + len(node_metrics) + len(pod_metrics)
+
+    def load_path(self, path: Path | str) -> int:
+        """Load a file or folder of what ``kubectl get -o json`` prints, plain, gzip or zstandard."""
+        return self.load(read_documents(Path(path)))
+
+    def _sample(self, _now: float) -> None:
+        for watcher in self._watchers:
+            watcher.sample()
+
+    def _add_namespaces(self, by_plural: dict[str, list[Object]]) -> None:
+        """Namespaces that a dump uses but does not list, and those every cluster has."""
+        named = set(_SYSTEM_NAMESPACES)
+        for plural, items in by_plural.items():
+            if STORED[plural].namespaced:
+                for item in items:
+                    named.add(item["metadata"].setdefault("namespace", "default"))
+        known = {name_of(item) for item in by_plural.get("namespaces", ())}
+        known |= {name_of(item) for item in self.store.all("namespaces")}
+        for name in sorted(named - known):
+            labels = {"kubernetes.io/metadata.name": name}
+            namespace = {"metadata": {"name": name, "labels": labels}, "status": {"phase": "Active"}}
+            by_plural.setdefault("namespaces", []).append(namespace)
+
+    # Pointing clients at it
+
+    def write_kubeconfig(self, path: Path | str, *, token: str = TOKEN) -> Path:
+        """Write a kubeconfig for this sandbox and a bearer token; returns its path."""
+        target = Path(path)
+        document = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "sandbox", "cluster": {"server": self.url}}],
+            "users": [{"name": "sandbox", "user": {"token": token}}],
+            "contexts": [{"name": "sandbox", "context": {"cluster": "sandbox", "user": "sandbox"}}],
+            "current-context": "sandbox",
+        }
+        target.write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
+        target.chmod(0o600)
+        return target
+
+    def serve(self, namespace: str, service: str, port: int | str, path: str, answer: Served) -> None:
+        """Answer the service proxy at that path with ``answer(query)``: a JSON-ready document or a
+        Response.
+        """
+        self.api.served[namespace, service, str(port), path] = answer
+
+    def watcher(self, *, lag_seconds: float = 0.0, averaging_seconds: float = 0.0) -> LoadWatcher:
+        """A load-watcher over this sandbox's usage, to be served; it answers as of ``lag_seconds`` ago."""
+        watcher = LoadWatcher(
+            self.store, self.usage, lag_seconds=lag_seconds, averaging_seconds=averaging_seconds
+        )
+        if self._watcher_document is not None:
+            watcher.load(self._watcher_document)
+        watcher.sample()
+        self._watchers.append(watcher)
+        return watcher
+
+    # Making things go wrong
+
+    def misbehave(self, misbehaviour: Misbehaviour) -> None:
+        """Put a misbehaviour of the scheduler or a workload controller in force."""
+        self.misbehaviours.add(misbehaviour)
+        self._look_again()
+
+    def behave(self) -> None:
+        """End all misbehaviours that were put in force."""
+        self.misbehaviours.clear()
+        self._look_again()
+
+    def fail_node(self, name: str) -> None:
+        """Let a node die: NotReady, tainted, without metrics; its pods neither start nor end."""
+        self._known_node(name)
+        self.kubelets.fail(name, self.clock())
+        self.usage.hide(name)
+
+    def recover_node(self, name: str) -> None:
+        """Let a node come back."""
+        self._known_node(name)
+        self.kubelets.recover(name, self.clock())
+        self.usage.show(name)
+        self._look_again()
+
+    def _known_node(self, name: str) -> None:
+        if self.store.get("nodes", "", name) is None:
+            raise InputError("no such node in the sandbox", where=f"node/{name}")
+
+    def _look_again(self) -> None:
+        if self._driver is not None:
+            self._driver.resync()
+
+    # Looking at it
+
+    def pods(self, namespace: str = "", *, node: str = "", phase: str = "") -> list[Object]:
+        """The pods, of one namespace, node or phase if named; not to be changed."""
+        pods = self.store.all("pods", namespace)
+        return [
+            pod
+            for pod in pods
+            if (not node or node_of(pod) == node) and (not phase or phase_of(pod) == phase)
+        ]
+
+    def pod(self, namespace: str, name: str) -> Object | None:
+        """One pod, None when there is none."""
+        return self.store.get("pods", namespace, name)
+
+    def node_utilisation(self) -> dict[str, float]:
+        """The CPU in use of each measured node, in percent of allocatable."""
+        return {name: 100.0 * load for name, load in self._loads().items()}
+
+    def _loads(self) -> dict[str, float]:
+        usages = self.usage.of_nodes()
+        loads = {}
+        for node in self.store.all("nodes"):
+            cpu = (status_of(node).get("allocatable") or {}).get("cpu")
+            if name_of(node) in usages and cpu:
+                loads[name_of(node)] = usages[name_of(node)].cpu_nano / cpu_nano(cpu)
+        return loads
+
+    def wait_until(self, holds: Callable[[], Any], *, seconds: float = 10.0) -> bool:
+        """Wait until ``holds()`` is true, looking after every change; False when it is not in time (wall
+        clock).
+        """
+        deadline = time.monotonic() + seconds
+        while not holds():
+            if time.monotonic() >= deadline:
+                return False
+            self.store.changes(self.store.version, wait_seconds=0.05)
+        return True
