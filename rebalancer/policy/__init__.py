@@ -18,8 +18,8 @@ from rebalancer.policy.loading import (
     default_policy,
     load_policy,
     parse_policy,
-    print_policy,
     schema,
+    to_yaml,
 )
 from rebalancer.policy.schema import (
     API_VERSION,
@@ -87,6 +87,6 @@ __all__ = [
     "load_policy",
     "parse_duration",
     "parse_policy",
-    "print_policy",
     "schema",
+    "to_yaml",
 ]

@@ -7,7 +7,8 @@ import pathlib
 from dataclasses import dataclass
 from typing import Any
 
-from rebalancer.documents import parse, read_text, to_yaml, validate
+from rebalancer.documents import parse, read_text, validate
+from rebalancer.documents import to_yaml as dump_yaml
 from rebalancer.policy.schema import API_VERSION, KIND, RebalancePolicy
 
 
@@ -44,14 +45,12 @@ def parse_policy(text: str, source: str) -> LoadedPolicy:
 def default_policy() -> LoadedPolicy:
     """The policy that says nothing: every default."""
     policy = RebalancePolicy()
-    return LoadedPolicy(
-        policy, "defaults", "sha256:" + hashlib.sha256(print_policy(policy).encode()).hexdigest()
-    )
+    return LoadedPolicy(policy, "defaults", "sha256:" + hashlib.sha256(to_yaml(policy).encode()).hexdigest())
 
 
-def print_policy(policy: RebalancePolicy) -> str:
+def to_yaml(policy: RebalancePolicy) -> str:
     """The whole policy as YAML, defaults included; it parses back to an equal one."""
-    return to_yaml(policy.model_dump(mode="json", by_alias=True, exclude_none=True))
+    return dump_yaml(policy.model_dump(mode="json", by_alias=True, exclude_none=True))
 
 
 def schema() -> dict[str, Any]:

@@ -11,7 +11,7 @@ kind: RebalancePolicy
 metadata:
   name: default
 
-# The scheduler that will place the replacements. Without configMap, file or inline, the defaults of its version
+# The scheduler that will place replacements. Without configMap, file or inline, the defaults of its version
 # are used (offline: the configuration recorded with the cluster).
 scheduler:
   # version: "1.35"             # read from the cluster when absent

@@ -4,6 +4,8 @@ Nothing here scores; ``catalogue`` says where each plugin may be enabled and wha
 """
 
 from rebalancer.profiles.arguments import Arguments, RawArguments
+from rebalancer.profiles.catalogue import CATALOGUE
+from rebalancer.profiles.loading import default_configuration, load_configuration, read_configuration
 from rebalancer.profiles.types import (
     DEFAULT_SCHEDULER_NAME,
     Extender,
@@ -16,6 +18,7 @@ from rebalancer.profiles.types import (
 )
 
 __all__ = [
+    "CATALOGUE",
     "DEFAULT_SCHEDULER_NAME",
     "Arguments",
     "Extender",
@@ -26,4 +29,7 @@ __all__ = [
     "Profile",
     "RawArguments",
     "SchedulerConfiguration",
+    "default_configuration",
+    "load_configuration",
+    "read_configuration",
 ]

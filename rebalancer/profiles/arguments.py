@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
 
@@ -49,11 +49,11 @@ class ResourceWeight(Arguments):
 CPU_AND_MEMORY = (ResourceWeight(name="cpu", weight=1), ResourceWeight(name="memory", weight=1))
 
 
-def _default_resources(value: object) -> object:
-    return value or [{"name": "cpu", "weight": 1}, {"name": "memory", "weight": 1}]
+def _default_if_empty(value: tuple[ResourceWeight, ...]) -> tuple[ResourceWeight, ...]:
+    return value or CPU_AND_MEMORY
 
 
-Resources = Annotated[tuple[ResourceWeight, ...], BeforeValidator(_default_resources)]
+Resources = Annotated[tuple[ResourceWeight, ...], AfterValidator(_default_if_empty)]
 
 
 class ShapePoint(Arguments):
@@ -100,21 +100,12 @@ def _least_allocated() -> ScoringStrategy:
     return ScoringStrategy(type=ScoringStrategyType.LEAST_ALLOCATED)
 
 
-def _nothing_is_empty(value: object) -> object:
-    return () if value is None else value
-
-
-Names = Annotated[tuple[str, ...], BeforeValidator(_nothing_is_empty)]
-
-
 class NodeResourcesFitArguments(Arguments):
     """Arguments of NodeResourcesFit."""
 
-    ignored_resources: Names = ()
-    ignored_resource_groups: Names = ()
-    scoring_strategy: Annotated[
-        ScoringStrategy, BeforeValidator(lambda value: _least_allocated() if value is None else value)
-    ] = Field(default_factory=_least_allocated)
+    ignored_resources: tuple[str, ...] = ()
+    ignored_resource_groups: tuple[str, ...] = ()
+    scoring_strategy: ScoringStrategy = Field(default_factory=_least_allocated)
 
     @model_validator(mode="after")
     def _groups_have_no_slash(self) -> Self:
@@ -188,7 +179,7 @@ class DefaultConstraint(Arguments):
     min_domains: int | None = Field(default=None, ge=1)
     node_affinity_policy: Literal["Honor", "Ignore"] | None = None
     node_taints_policy: Literal["Honor", "Ignore"] | None = None
-    match_label_keys: Names = ()
+    match_label_keys: tuple[str, ...] = ()
     label_selector: None = Field(default=None, description="Must be absent: it is derived.")
 
 
@@ -196,7 +187,7 @@ class PodTopologySpreadArguments(Arguments):
     """Arguments of PodTopologySpread."""
 
     defaulting_type: Literal["System", "List"] = "System"
-    default_constraints: Annotated[tuple[DefaultConstraint, ...], BeforeValidator(_nothing_is_empty)] = ()
+    default_constraints: tuple[DefaultConstraint, ...] = ()
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -231,3 +222,21 @@ class DynamicResourcesArguments(Arguments):
 
     filter_timeout: str | None = None
     binding_timeout: str | None = None
+
+
+class NodeResourcesLeastAllocatedArguments(Arguments):
+    """Arguments of NodeResourcesLeastAllocated, a score of its own in v1beta1."""
+
+    resources: Resources = CPU_AND_MEMORY
+
+
+class NodeResourcesMostAllocatedArguments(Arguments):
+    """Arguments of NodeResourcesMostAllocated, a score of its own in v1beta1."""
+
+    resources: Resources = CPU_AND_MEMORY
+
+
+class RequestedToCapacityRatioArguments(RequestedToCapacityRatio):
+    """Arguments of RequestedToCapacityRatio, a score of its own in v1beta1."""
+
+    resources: Resources = CPU_AND_MEMORY

@@ -35,7 +35,7 @@ class TrimaranArguments(Arguments):
 
 def _positive_or(default: int) -> BeforeValidator:
     def replace(value: object) -> object:
-        bad = value is None or (isinstance(value, int) and not isinstance(value, bool) and value <= 0)
+        bad = isinstance(value, int) and not isinstance(value, bool) and value <= 0
         return default if bad else value
 
     return BeforeValidator(replace)
@@ -43,15 +43,13 @@ def _positive_or(default: int) -> BeforeValidator:
 
 def _not_negative_or(default: float) -> BeforeValidator:
     def replace(value: object) -> object:
-        return default if value is None or (isinstance(value, (int, float)) and value < 0) else value
+        return default if isinstance(value, (int, float)) and value < 0 else value
 
     return BeforeValidator(replace)
 
 
 def _quantities(value: object) -> object:
     """Quantities may be bare numbers; all are kept as text, checked."""
-    if value is None:
-        return {"cpu": "1000m"}
     if not isinstance(value, Mapping):
         return value
     texts = {
@@ -68,8 +66,6 @@ def _quantities(value: object) -> object:
 
 def _number_text(value: object, info: ValidationInfo) -> object:
     """A Go string that holds a float; a bare float only from Python."""
-    if value is None:
-        return 1.5
     if not isinstance(value, str):
         if info.mode == "json":
             raise ValueError(f'must be text; write "{value}"')
@@ -107,9 +103,9 @@ class LoadVariationRiskBalancingArguments(TrimaranArguments):
 
 def _risk_weights(value: object) -> object:
     """Weights for cpu and memory; missing ones and those outside [0, 1] become 0.5."""
-    if value is not None and not isinstance(value, Mapping):
+    if not isinstance(value, Mapping):
         return value
-    weights: dict[str, Any] = {"cpu": 0.5, "memory": 0.5, **(value or {})}
+    weights: dict[str, Any] = {"cpu": 0.5, "memory": 0.5, **value}
     return {
         name: 0.5 if isinstance(weight, (int, float)) and not 0 <= weight <= 1 else weight
         for name, weight in weights.items()

@@ -1,0 +1,120 @@
+"""The plugins each version of the configuration API enables by default, in order and with weights.
+
+Source: scoring-model.md §2.1 and §2.6. Versions with MultiPoint list all there; older ones point by point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+GROUP = "kubescheduler.config.k8s.io"
+
+Enabled = tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class VersionDefaults:
+    """What a version of the API enables by itself, and how it merges what is configured.
+
+    ``points`` maps ``multiPoint`` or an extension point to names and weights (0: none given). With
+    ``replaces_in_place`` a configured plugin takes the place of its default; otherwise it is appended.
+    """
+
+    points: Mapping[str, Enabled]
+    has_multi_point: bool = True
+    replaces_in_place: bool = True
+
+
+def _unweighted(names: str) -> Enabled:
+    return tuple((name, 0) for name in names.split())
+
+
+_V1 = (
+    *_unweighted("SchedulingGates PrioritySort NodeUnschedulable NodeName"),
+    ("TaintToleration", 3),
+    ("NodeAffinity", 2),
+    ("NodePorts", 0),
+    ("NodeResourcesFit", 1),
+    *_unweighted("VolumeRestrictions NodeVolumeLimits VolumeBinding VolumeZone"),
+    ("PodTopologySpread", 2),
+    ("InterPodAffinity", 2),
+    ("DynamicResources", 2),
+    ("DefaultPreemption", 0),
+    ("NodeResourcesBalancedAllocation", 1),
+    ("ImageLocality", 1),
+    ("DefaultBinder", 0),
+)
+
+_V1BETA3 = (
+    *_unweighted("PrioritySort NodeUnschedulable NodeName"),
+    ("TaintToleration", 3),
+    ("NodeAffinity", 2),
+    ("NodePorts", 0),
+    ("NodeResourcesFit", 1),
+    *_unweighted(
+        "VolumeRestrictions EBSLimits GCEPDLimits NodeVolumeLimits AzureDiskLimits VolumeBinding VolumeZone"
+    ),
+    ("PodTopologySpread", 2),
+    ("InterPodAffinity", 2),
+    ("DefaultPreemption", 0),
+    ("NodeResourcesBalancedAllocation", 1),
+    ("ImageLocality", 1),
+    ("DefaultBinder", 0),
+)
+
+_POINT_BY_POINT: Mapping[str, Enabled] = {
+    "queueSort": _unweighted("PrioritySort"),
+    "filter": _unweighted(
+        "NodeUnschedulable NodeName TaintToleration NodeAffinity NodePorts NodeResourcesFit"
+        " VolumeRestrictions EBSLimits GCEPDLimits NodeVolumeLimits AzureDiskLimits VolumeBinding VolumeZone"
+        " PodTopologySpread InterPodAffinity"
+    ),
+    "postFilter": _unweighted("DefaultPreemption"),
+    "preScore": _unweighted("InterPodAffinity PodTopologySpread TaintToleration NodeAffinity"),
+    "reserve": _unweighted("VolumeBinding"),
+    "preBind": _unweighted("VolumeBinding"),
+    "bind": _unweighted("DefaultBinder"),
+}
+
+_V1BETA2: Mapping[str, Enabled] = {
+    **_POINT_BY_POINT,
+    "preFilter": _unweighted(
+        "NodeResourcesFit NodePorts VolumeRestrictions PodTopologySpread InterPodAffinity"
+        " VolumeBinding NodeAffinity"
+    ),
+    "score": (
+        ("NodeResourcesBalancedAllocation", 1),
+        ("ImageLocality", 1),
+        ("InterPodAffinity", 1),
+        ("NodeResourcesFit", 1),
+        ("NodeAffinity", 1),
+        ("PodTopologySpread", 2),
+        ("TaintToleration", 1),
+    ),
+}
+
+_V1BETA1: Mapping[str, Enabled] = {
+    **_POINT_BY_POINT,
+    "preFilter": _unweighted(
+        "NodeResourcesFit NodePorts PodTopologySpread InterPodAffinity VolumeBinding NodeAffinity"
+    ),
+    "score": (
+        ("NodeResourcesBalancedAllocation", 1),
+        ("ImageLocality", 1),
+        ("InterPodAffinity", 1),
+        ("NodeResourcesLeastAllocated", 1),
+        ("NodeAffinity", 1),
+        ("NodePreferAvoidPods", 10000),
+        ("PodTopologySpread", 2),
+        ("TaintToleration", 1),
+    ),
+}
+
+DEFAULTS: Mapping[str, VersionDefaults] = {
+    "v1": VersionDefaults({"multiPoint": _V1}),
+    "v1beta3": VersionDefaults({"multiPoint": _V1BETA3}),
+    "v1beta2": VersionDefaults(_V1BETA2, has_multi_point=False),
+    "v1beta1": VersionDefaults(_V1BETA1, has_multi_point=False, replaces_in_place=False),
+}
+"""The defaults of every version of the API that we read."""

@@ -1,0 +1,186 @@
+"""A KubeSchedulerConfiguration's text to profiles, refused where the scheduler would not start with it."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+
+from rebalancer.documents import Document, did_you_mean, parse, read_text, validate
+from rebalancer.profiles.building import Context, build_profile
+from rebalancer.profiles.catalogue import TRIMARAN, known_to
+from rebalancer.profiles.decoding import WrittenConfiguration, WrittenExtender, without_nulls
+from rebalancer.profiles.defaults import DEFAULTS, GROUP
+from rebalancer.profiles.load_arguments import PeaksArguments, TargetLoadPackingArguments, TrimaranArguments
+from rebalancer.profiles.types import (
+    DEFAULT_SCHEDULER_NAME,
+    Extender,
+    ExtensionPoint,
+    ManagedResource,
+    PluginDescription,
+    Profile,
+    SchedulerConfiguration,
+)
+
+KIND = "KubeSchedulerConfiguration"
+NEWEST_VERSION = "v1"
+
+
+def default_configuration(version: str = NEWEST_VERSION) -> SchedulerConfiguration:
+    """What a scheduler without a configuration file runs: one profile, ``default-scheduler``."""
+    text = f"apiVersion: {GROUP}/{version}\nkind: {KIND}\n"
+    return load_configuration(text, "defaults")
+
+
+def read_configuration(
+    path: str | pathlib.Path,
+    *,
+    extra_plugins: Iterable[PluginDescription] = (),
+    assume_neutral: Collection[str] = (),
+) -> SchedulerConfiguration:
+    """The configuration in a file; see :func:`load_configuration`."""
+    return load_configuration(
+        read_text(path), str(path), extra_plugins=extra_plugins, assume_neutral=assume_neutral
+    )
+
+
+def load_configuration(
+    text: str,
+    source: str,
+    *,
+    extra_plugins: Iterable[PluginDescription] = (),
+    assume_neutral: Collection[str] = (),
+) -> SchedulerConfiguration:
+    """The profiles of a configuration in YAML or JSON, merged with the defaults of its API version.
+
+    ``extra_plugins`` describes plugins this package does not know; ``assume_neutral`` names those that may
+    stay unknown and score all nodes alike. Raises InputError, with file:line:column and field, for
+    whatever would keep the scheduler from starting and for enabled plugins that nobody describes.
+    """
+    document = parse(text, source)
+    document = replace(document, value=without_nulls(document.value))
+    version = _version(document)
+    written = validate(WrittenConfiguration, document)
+    known = known_to(version) | {plugin.name: plugin for plugin in extra_plugins}
+    context = Context(document, version, known, frozenset(assume_neutral))
+    profiles = _profiles(written, context)
+    profiles = _share_process_globals(profiles, context)
+    _warn_of_embedded_watchers(profiles, context)
+    names = {name for profile in profiles for name in profile.plugin_names}
+    return SchedulerConfiguration(
+        api_version=f"{GROUP}/{version}",
+        profiles=profiles,
+        percentage_of_nodes_to_score=written.percentage_of_nodes_to_score,
+        parallelism=written.parallelism,
+        extenders=tuple(_extender(extender) for extender in written.extenders),
+        warnings=tuple(context.warnings),
+        assumed_neutral=tuple(sorted(names - known.keys())),
+        inputs=frozenset(kind for name in names if name in known for kind in known[name].inputs),
+        source=source,
+        text=text,
+    )
+
+
+def _version(document: Document) -> str:
+    """The API version, ``v1``; InputError unless kind and version are ones we read."""
+    value = document.value
+    if not isinstance(value, dict):
+        raise document.error(
+            (), f"is not a {KIND}", hint=f"it begins with apiVersion: {GROUP}/{NEWEST_VERSION}"
+        )
+    kind, api_version = value.get("kind"), value.get("apiVersion")
+    if kind != KIND:
+        hint = f"write kind: {KIND}"
+        if kind == "ConfigMap":
+            hint = "give the text of the ConfigMap's key, not the ConfigMap"
+        raise document.error(("kind",), f"should be {KIND}, not {kind!s:.60}", hint=hint)
+    known = {f"{GROUP}/{version}": version for version in DEFAULTS}
+    if not isinstance(api_version, str) or api_version not in known:
+        hint = did_you_mean(str(api_version), known, otherwise=f"known: {', '.join(known)}")
+        raise document.error(("apiVersion",), f"{api_version!s:.60} is not a version we read", hint=hint)
+    return known[api_version]
+
+
+def _profiles(written: WrittenConfiguration, context: Context) -> tuple[Profile, ...]:
+    """Every profile; without any, the default one."""
+    document = context.document
+    if not written.profiles:
+        return (build_profile(None, DEFAULT_SCHEDULER_NAME, (), context),)
+    profiles: list[Profile] = []
+    for index, profile in enumerate(written.profiles):
+        path = ("profiles", index)
+        name = profile.scheduler_name
+        if not name:
+            if len(written.profiles) > 1:
+                raise document.error(path, "schedulerName is required when there are several profiles")
+            name = DEFAULT_SCHEDULER_NAME
+        if any(name == other.scheduler_name for other in profiles):
+            raise document.error((*path, "schedulerName"), f"schedulerName {name} is already taken")
+        profiles.append(build_profile(profile, name, path, context))
+    queue_sort = {profile.enabled(ExtensionPoint.QUEUE_SORT) for profile in profiles}
+    if len(queue_sort) > 1:
+        raise document.error(("profiles",), "all profiles must enable the same queueSort plugin")
+    return tuple(profiles)
+
+
+def _share_process_globals(profiles: tuple[Profile, ...], context: Context) -> tuple[Profile, ...]:
+    """TargetLoadPacking keeps three arguments a process: the last profile's hold (scoring-model.md §5)."""
+    name = "TargetLoadPacking"
+    found = [profile.arguments.get(name) for profile in profiles if name in profile.plugin_names]
+    own = [arguments for arguments in found if isinstance(arguments, TargetLoadPackingArguments)]
+    if not own:
+        return profiles
+    shared = {
+        field: getattr(own[-1], field)
+        for field in ("target_utilization", "default_requests", "default_requests_multiplier")
+    }
+    if any(getattr(arguments, field) != value for arguments in own for field, value in shared.items()):
+        context.warnings.append(
+            f"{context.document.source}: {name} keeps targetUtilization, defaultRequests and "
+            "defaultRequestsMultiplier once a process: those of the last profile hold for all"
+        )
+    return tuple(_with_target_load_packing(profile, shared) for profile in profiles)
+
+
+def _with_target_load_packing(profile: Profile, shared: dict[str, object]) -> Profile:
+    arguments = profile.arguments.get("TargetLoadPacking")
+    if not isinstance(arguments, TargetLoadPackingArguments):
+        return profile
+    changed = arguments.model_copy(update=shared)
+    return replace(profile, arguments={**profile.arguments, "TargetLoadPacking": changed})
+
+
+def _warn_of_embedded_watchers(profiles: tuple[Profile, ...], context: Context) -> None:
+    """Two load-watchers in one scheduler process panic (scoring-model.md §5)."""
+    embedded = [
+        f"{profile.scheduler_name}/{name}"
+        for profile in profiles
+        for name in sorted(profile.plugin_names & TRIMARAN)
+        if not _watcher_address(profile, name)
+    ]
+    if len(embedded) > 1:
+        context.warnings.append(
+            f"{context.document.source}: {', '.join(embedded)} each start a load-watcher in the scheduler, "
+            "which panics with more than one: set watcherAddress"
+        )
+
+
+def _watcher_address(profile: Profile, name: str) -> str:
+    arguments = profile.arguments.get(name)
+    return arguments.watcher_address if isinstance(arguments, (TrimaranArguments, PeaksArguments)) else ""
+
+
+def _extender(written: WrittenExtender) -> Extender:
+    return Extender(
+        url_prefix=written.url_prefix,
+        filter_verb=written.filter_verb,
+        prioritize_verb=written.prioritize_verb,
+        preempt_verb=written.preempt_verb,
+        bind_verb=written.bind_verb,
+        weight=written.weight,
+        ignorable=written.ignorable,
+        managed_resources=tuple(
+            ManagedResource(resource.name, resource.ignored_by_scheduler)
+            for resource in written.managed_resources
+        ),
+    )
