@@ -147,7 +147,7 @@ def retrying(sleep: Callable[[float], None], attempts: int = _ATTEMPTS) -> Retry
 
 @dataclass(frozen=True, slots=True)
 class RawApi:
-    """GETs that return bytes, over one client; errors are translated and passing faults retried."""
+    """Requests that return bytes, over one client; errors are translated, passing faults of GETs retried."""
 
     api: client.ApiClient
     sleep: Callable[[float], None]
@@ -160,26 +160,33 @@ class RawApi:
     def get(self, what: str, call: Callable[..., Any], *arguments: Any, **options: Any) -> bytes:
         """The body of one GET made by a method of the generated client."""
 
-        def once() -> bytes:
-            response = call(
-                *arguments,
-                _preload_content=False,
-                _request_timeout=(CONNECT_SECONDS, READ_SECONDS),
-                **options,
-            )
-            try:
-                body: bytes = response.read(_BIGGEST_ANSWER + 1, decode_content=True)
-            finally:
-                response.release_conn()
-            if len(body) > _BIGGEST_ANSWER:
-                raise RebalancerError(
-                    f"{what}: the answer is larger than {_BIGGEST_ANSWER >> 20} MiB", where=self.host
-                )
-            return body
-
         with translated(what, self.host):
-            result: bytes = retrying(self.sleep)(once)
+            result: bytes = retrying(self.sleep)(lambda: self._body(what, call, arguments, options))
             return result
+
+    def write(self, what: str, call: Callable[..., Any], *arguments: Any, **options: Any) -> bytes:
+        """The body of the answer to one write, sent once: whether it may be sent again, the caller knows."""
+        with translated(what, self.host):
+            return self._body(what, call, arguments, options)
+
+    def _body(
+        self, what: str, call: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]
+    ) -> bytes:
+        response = call(
+            *arguments,
+            _preload_content=False,
+            _request_timeout=(CONNECT_SECONDS, READ_SECONDS),
+            **options,
+        )
+        try:
+            body: bytes = response.read(_BIGGEST_ANSWER + 1, decode_content=True)
+        finally:
+            response.release_conn()
+        if len(body) > _BIGGEST_ANSWER:
+            raise RebalancerError(
+                f"{what}: the answer is larger than {_BIGGEST_ANSWER >> 20} MiB", where=self.host
+            )
+        return body
 
     def list_page(self, group: str, version: str, resource: str, **options: Any) -> bytes:
         """One page of a LIST over all namespaces."""

@@ -1,7 +1,8 @@
-"""What happened to the moves of a plan."""
+"""What happened to the moves of a plan, and the exit code that follows from it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 
 import msgspec
@@ -20,8 +21,51 @@ class Result(StrEnum):
     NOT_READY = "NotReady"  # bound, but not ready in time
     NOT_REPLACED = "NotReplaced"  # no replacement was made in time
     REFUSED = "Refused"  # the API refused the eviction; nothing happened
-    UNKNOWN = "Unknown"  # the answer was lost and the pod could not be read again
+    UNKNOWN = "Unknown"  # the eviction's answer was lost, or its end could not be seen
     SKIPPED = "Skipped"  # not attempted
+
+
+class Stop(StrEnum):
+    """Why a run ended before its plan did."""
+
+    BRAKE = "Brake"  # a brake of the policy
+    LEASE_LOST = "LeaseLost"
+    OUTCOME = "Outcome"  # an outcome that the plan did not allow for
+    JOURNAL = "Journal"  # a decision could not be recorded
+    SETTINGS = "Settings"  # something the run was given cannot be used
+    RIGHTS = "Rights"
+    UNREACHABLE = "Unreachable"
+    INTERRUPTED = "Interrupted"
+
+
+# The one table from which the exit code of a run is made: the stop decides, else the worst result.
+STOP_CODES = {
+    Stop.BRAKE: ExitCode.STOPPED,
+    Stop.LEASE_LOST: ExitCode.STOPPED,
+    Stop.OUTCOME: ExitCode.STOPPED,
+    Stop.JOURNAL: ExitCode.STOPPED,
+    Stop.SETTINGS: ExitCode.BAD_INPUT,
+    Stop.RIGHTS: ExitCode.RIGHTS_MISSING,
+    Stop.UNREACHABLE: ExitCode.UNREACHABLE,
+    Stop.INTERRUPTED: ExitCode.INTERRUPTED,
+}
+RESULT_CODES = {
+    Result.LANDED: ExitCode.DONE,
+    Result.LANDED_ELSEWHERE: ExitCode.DONE,
+    Result.UNEXPECTED: ExitCode.STOPPED,
+    Result.PENDING: ExitCode.STOPPED,
+    Result.NOT_READY: ExitCode.STOPPED,
+    Result.NOT_REPLACED: ExitCode.STOPPED,
+    Result.REFUSED: ExitCode.PARTLY_DONE,
+    Result.UNKNOWN: ExitCode.PARTLY_DONE,
+    Result.SKIPPED: ExitCode.PARTLY_DONE,
+}
+_WORST_FIRST = (ExitCode.STOPPED, ExitCode.PARTLY_DONE)
+
+# What the plan did not allow for: a run does not go on after one of these.
+STOPPING = frozenset(
+    {Result.UNEXPECTED, Result.PENDING, Result.NOT_READY, Result.NOT_REPLACED, Result.UNKNOWN}
+)
 
 
 class Outcome(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
@@ -44,7 +88,27 @@ class Outcomes(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     plan_inputs: str  # the digest of the plan that was carried out
     run: str  # the run's identity, as in the journal
     outcomes: tuple[Outcome, ...] = ()
-    stopped: str = ""  # why the run stopped early; empty when it came to its end
+    stop: Stop | None = None
+    stopped: str = ""  # why the run stopped early, in a sentence; empty when it came to its end
+    dry_run: bool = False  # every eviction was asked for with dryRun: nothing happened
     exit_code: int = int(ExitCode.DONE)
     api_version: str = API_VERSION
     kind: str = "Outcomes"
+
+
+def exit_code(results: Iterable[Result], stop: Stop | None) -> ExitCode:
+    """What a run with these results leaves with."""
+    if stop is not None:
+        return STOP_CODES[stop]
+    codes = {RESULT_CODES[result] for result in results}
+    return next((code for code in _WORST_FIRST if code in codes), ExitCode.DONE)
+
+
+def encode(outcomes: Outcomes) -> bytes:
+    """The outcomes as JSON: the same outcomes, the same bytes."""
+    return msgspec.json.encode(outcomes, order="deterministic")
+
+
+def decode(content: bytes) -> Outcomes:
+    """The outcomes read back; raises msgspec.ValidationError when the bytes hold none."""
+    return msgspec.json.decode(content, type=Outcomes)

@@ -10,9 +10,8 @@ from typing import Any, Protocol
 
 import msgspec
 from kubernetes import client
-from kubernetes.client.exceptions import ApiException
 
-from rebalancer.cluster.connection import CONNECT_SECONDS, READ_SECONDS, NotServedError, RawApi, translated
+from rebalancer.cluster.connection import NotServedError, RawApi
 from rebalancer.errors import InputError, SafetyError
 from rebalancer.state.run_state import BIGGEST_BYTES, RunState, bounded, decode, encode, merged
 
@@ -122,6 +121,12 @@ class ConfigMapStore:
                 written = self._write(item, kept)
             except NotServedError as error:
                 # 409: another writer was faster; 404: it was deleted since it was read.
+                if error.status == 422:
+                    raise InputError(
+                        f"the API server refuses the state: {error.message}",
+                        where=self._where,
+                        hint="is the ConfigMap immutable?",
+                    ) from error
                 if error.status not in (404, 409):
                     raise
                 continue
@@ -155,32 +160,15 @@ class ConfigMapStore:
 
     def _write(self, item: dict[str, Any] | None, state: RunState) -> dict[str, Any]:
         text = encode(state).decode()
-        with translated(f"write {self._where}", self._api.host):
-            try:
-                if item is None:
-                    response = self._core.create_namespaced_config_map(
-                        self._namespace, _new(self._namespace, self._name, text), **_WRITE_OPTIONS
-                    )
-                else:
-                    data = item.get("data")
-                    body = {**item, "data": {**(data if isinstance(data, dict) else {}), KEY: text}}
-                    response = self._core.replace_namespaced_config_map(
-                        self._name, self._namespace, body, **_WRITE_OPTIONS
-                    )
-                content: bytes = response.data
-            except ApiException as error:
-                if error.status == 422:
-                    raise InputError(
-                        "the API server refuses the ConfigMap; is it immutable?", where=self._where
-                    ) from error
-                raise
-        return _object(content, self._where)
-
-
-_WRITE_OPTIONS: dict[str, Any] = {
-    "_preload_content": False,
-    "_request_timeout": (CONNECT_SECONDS, READ_SECONDS),
-}
+        what = f"write {self._where}"
+        if item is None:
+            body = _new(self._namespace, self._name, text)
+            content = self._api.write(what, self._core.create_namespaced_config_map, self._namespace, body)
+            return _object(content, self._where)
+        data = item.get("data")
+        body = {**item, "data": {**(data if isinstance(data, dict) else {}), KEY: text}}
+        call = self._core.replace_namespaced_config_map
+        return _object(self._api.write(what, call, self._name, self._namespace, body), self._where)
 
 
 def _new(namespace: str, name: str, text: str) -> dict[str, Any]:

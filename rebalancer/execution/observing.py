@@ -1,0 +1,182 @@
+"""What execution sees of pods: their identity, node and readiness, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+from kubernetes import client
+
+from rebalancer.cluster import records, times
+from rebalancer.cluster.connection import NotServedError, RawApi
+from rebalancer.cluster.kinds import Kind
+from rebalancer.cluster.listing import Listing, decode_listing
+from rebalancer.cluster.wire import decode_page
+from rebalancer.errors import UnreachableError
+
+PAGE_SIZE = 500
+_MOST_PAGES = 2000
+_RESTARTS = 3
+
+
+class ObservedCondition(records.Record, frozen=True):
+    """status.conditions[] with its message, which says why a pod is not scheduled."""
+
+    type: str = ""
+    status: str = ""
+    reason: str | None = None
+    message: str | None = None
+    last_transition_time: str | None = None
+
+
+class ObservedSpec(records.Record, frozen=True):
+    """spec of a pod: where it runs."""
+
+    node_name: str = ""
+
+
+class ObservedStatus(records.Record, frozen=True):
+    """status of a pod: how it fares."""
+
+    phase: str = ""
+    reason: str | None = None
+    message: str | None = None
+    conditions: list[ObservedCondition] | None = None
+
+
+class ObservedPod(records.Record, frozen=True):
+    """A pod as execution sees it."""
+
+    metadata: records.Metadata = records.Metadata()
+    spec: ObservedSpec = ObservedSpec()
+    status: ObservedStatus = ObservedStatus()
+
+    @property
+    def full_name(self) -> str:
+        """``namespace/name``."""
+        return f"{self.metadata.namespace}/{self.metadata.name}"
+
+    @property
+    def controller_uid(self) -> str:
+        """The uid of the controller that made it; empty when none did."""
+        owners = self.metadata.owner_references or ()
+        return next((owner.uid for owner in owners if owner.controller), "")
+
+    @property
+    def created_at(self) -> float:
+        """Unix seconds, whole; NaN when it does not say."""
+        return _time(self.metadata.creation_timestamp)
+
+    @property
+    def terminating(self) -> bool:
+        """Whether somebody asked for its deletion."""
+        return self.metadata.deletion_timestamp is not None
+
+    @property
+    def failed(self) -> bool:
+        """Whether it ended for good, and badly."""
+        return self.status.phase == "Failed"
+
+    @property
+    def ready_at(self) -> float | None:
+        """Since when it is ready, or when it was done with its work; None while neither."""
+        if self.status.phase == "Succeeded":
+            return _true_since(self, "Ready", always=True)
+        return _true_since(self, "Ready")
+
+    @property
+    def bound_at(self) -> float | None:
+        """Since when it has a node; None while it has none."""
+        return _true_since(self, "PodScheduled", always=True) if self.spec.node_name else None
+
+    def condition(self, kind: str) -> ObservedCondition | None:
+        """The condition of a type, if the pod carries it."""
+        return next((item for item in self.status.conditions or () if item.type == kind), None)
+
+
+OBSERVED_PODS = Kind("pods", "Pod", "", "v1", ObservedPod)
+_pod = msgspec.json.Decoder(ObservedPod)
+
+
+def _time(text: str | None) -> float:
+    try:
+        return times.parse_optional(text)
+    except ValueError:
+        return float("nan")
+
+
+def _true_since(pod: ObservedPod, kind: str, *, always: bool = False) -> float | None:
+    condition = pod.condition(kind)
+    if condition is None or condition.status != "True":
+        return pod.created_at if always else None
+    since = _time(condition.last_transition_time)
+    return since if since == since else pod.created_at  # noqa: PLR0124 - NaN alone differs from itself
+
+
+class PodReader:
+    """Reads pods of single namespaces, in pages of raw bytes."""
+
+    def __init__(self, api: RawApi) -> None:
+        self._api = api
+        self._core = client.CoreV1Api(api.api)
+
+    def pod(self, namespace: str, name: str) -> ObservedPod | None:
+        """One pod; None when there is none of that name. Raises UnreachableError or RightsError."""
+        what = f"read pod {namespace}/{name}"
+        try:
+            body = self._api.get(what, self._core.read_namespaced_pod, name, namespace)
+            return _pod.decode(body)
+        except NotServedError as error:
+            if error.status == 404:
+                return None
+            raise
+        except (msgspec.DecodeError, ValueError, RecursionError) as error:
+            raise UnreachableError(
+                f"{what}: the answer is no pod: {str(error)[:200]}", where=self._api.host
+            ) from error
+
+    def pods(self, namespaces: Iterable[str]) -> tuple[ObservedPod, ...]:
+        """All pods of these namespaces that could be read. Raises UnreachableError or RightsError."""
+        found: list[ObservedPod] = []
+        for namespace in sorted(set(namespaces)):
+            listing = list_all(
+                self._api,
+                OBSERVED_PODS,
+                f"list pods of {namespace}",
+                self._core.list_namespaced_pod,
+                namespace,
+            )
+            found.extend(pod for pod in listing.records if isinstance(pod, ObservedPod))
+        return tuple(found)
+
+
+def list_all(api: RawApi, kind: Kind, what: str, call: Any, *arguments: str, **options: Any) -> Listing:
+    """A LIST made of all its pages; begun again, a few times, when it expires between two of them."""
+    for attempt in range(_RESTARTS):
+        try:
+            return _list_once(api, kind, what, call, arguments, options)
+        except NotServedError as error:
+            if error.status != 410 or attempt == _RESTARTS - 1:
+                raise
+    raise AssertionError("unreachable")
+
+
+def _list_once(
+    api: RawApi, kind: Kind, what: str, call: Any, arguments: tuple[str, ...], options: Mapping[str, Any]
+) -> Listing:
+    items: list[msgspec.Raw] = []
+    token: dict[str, str] = {}
+    for _ in range(_MOST_PAGES):
+        body = api.get(what, call, *arguments, limit=PAGE_SIZE, **options, **token)
+        try:
+            page = decode_page(body)
+        except (msgspec.DecodeError, ValueError, RecursionError) as error:
+            raise UnreachableError(
+                f"{what}: the answer is no list: {str(error)[:200]}", where=api.host
+            ) from error
+        items.extend(page.items)
+        if not page.continue_token:
+            return decode_listing(kind, items)
+        token = {"_continue": page.continue_token}
+    raise UnreachableError(f"{what}: more than {_MOST_PAGES} pages", where=api.host)

@@ -1,0 +1,38 @@
+"""What the next run must know of this one: outcomes as past moves of the state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rebalancer.execution.outcomes import Outcome, Result
+from rebalancer.state import PastMove, RunState, after_moves
+
+
+def past_moves(outcomes: Iterable[Outcome]) -> tuple[PastMove, ...]:
+    """The moves whose pods were evicted, or perhaps were; the others left no trace in the cluster."""
+    return tuple(_past_move(outcome) for outcome in outcomes if outcome.evicted_at is not None)
+
+
+def after_outcomes(
+    state: RunState | None, outcomes: Iterable[Outcome], now: float, horizon_seconds: float
+) -> RunState:
+    """The state once these outcomes are known; moves older than the horizon are forgotten."""
+    return after_moves(state, past_moves(outcomes), now, horizon_seconds)
+
+
+def _past_move(outcome: Outcome) -> PastMove:
+    pod = outcome.move.pod
+    landed = outcome.result in (Result.LANDED, Result.LANDED_ELSEWHERE, Result.UNEXPECTED)
+    return PastMove(
+        namespace=pod.namespace,
+        name=pod.name,
+        uid=pod.uid,
+        workload=pod.workload,
+        controller_uid=pod.controller_uid,
+        from_node=outcome.move.from_node,
+        to_node=outcome.node,
+        result=outcome.result.value,
+        evicted_at=outcome.evicted_at or 0.0,
+        landed_at=(outcome.ready_at or outcome.bound_at) if landed else None,
+        load=dict(outcome.move.load),
+    )
