@@ -1,0 +1,1 @@
+"""How busy nodes and pods are (LoadReport), and what the scheduler's plugins see of it (SchedulerView)."""

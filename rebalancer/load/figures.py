@@ -1,0 +1,136 @@
+"""Figures of one source: usage by node and resource, each with the moment it was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from rebalancer.cluster import quantities, times
+from rebalancer.cluster.nodes import CPU, MEMORY, FloatArray, NodeTable
+from rebalancer.cluster.pods import PodTable
+from rebalancer.cluster.records import Labels, NodeMetrics, PodMetrics
+from rebalancer.load import watcher
+
+RESOURCES = ("cpu", "memory")  # what is measured; pods are counted
+# A figure this far above capacity is a broken counter, not a busy node.
+_IMPLAUSIBLE = 2.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NodeFigures:
+    """Usage of the nodes as one source tells it; NaN where it tells nothing."""
+
+    source: str
+    usage: FloatArray  # (nodes, 2) thousandths of a core, bytes
+    measured_at: FloatArray  # (nodes, 2) Unix seconds
+    window_seconds: float = 0.0  # over how long the figures are averaged
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PodFigures:
+    """Usage of the pods as one source tells it; NaN where it tells nothing."""
+
+    usage: FloatArray  # (pods, 2) thousandths of a core, bytes
+    measured_at: FloatArray  # (pods,) Unix seconds
+
+
+def _exact(usage: Labels | None, resource: str) -> float:
+    text = (usage or {}).get(resource)
+    if text is None:
+        return float("nan")
+    value: Fraction = quantities.parse(text)
+    if value < 0:
+        raise ValueError(f"{resource} is negative: {text}")
+    return float(value * 1000) if resource == "cpu" else float(value)
+
+
+def nothing_measured(rows: int) -> FloatArray:
+    """(rows, 2) of NaN."""
+    return np.full((rows, len(RESOURCES)), np.nan)
+
+
+def node_figures_of_metrics(metrics: Iterable[NodeMetrics], nodes: NodeTable) -> NodeFigures:
+    """metrics-server's node figures; one that does not parse leaves its node unknown and is told."""
+    usage, measured_at = nothing_measured(len(nodes)), nothing_measured(len(nodes))
+    warnings: list[str] = []
+    for item in metrics:
+        row = nodes.row.get(item.metadata.name)
+        if row is None:
+            continue
+        try:
+            moment = times.parse(item.timestamp)
+            usage[row] = [_exact(item.usage, resource) for resource in RESOURCES]
+            measured_at[row] = moment
+        except ValueError as error:
+            usage[row] = np.nan
+            warnings.append(f"metrics-server: node {item.metadata.name}: {error}")
+    return NodeFigures("metrics-server", usage, measured_at, 0.0, (*warnings, *_plausible(usage, nodes)))
+
+
+def _plausible(usage: FloatArray, nodes: NodeTable) -> list[str]:
+    """Forget figures far above what a node has; say of which nodes."""
+    capacity = nodes.capacity[:, [CPU, MEMORY]].astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        broken = usage > capacity * _IMPLAUSIBLE
+    usage[broken] = np.nan
+    return [
+        f"node {nodes.names[row]}: a figure more than {_IMPLAUSIBLE:g} times its capacity was not used"
+        for row in np.flatnonzero(broken.any(axis=1)).tolist()
+    ]
+
+
+def node_figures_of_watcher(metrics: watcher.WatcherMetrics, nodes: NodeTable) -> NodeFigures:
+    """load-watcher's averages (else its latest figures), turned from percent of capacity into amounts."""
+    usage, measured_at = nothing_measured(len(nodes)), nothing_measured(len(nodes))
+    warnings: list[str] = []
+    capacity = nodes.capacity[:, [CPU, MEMORY]].astype(np.float64)
+    for name, figures in metrics.nodes.items():
+        row = nodes.row.get(name)
+        if row is None:
+            continue
+        for column, kind in enumerate((watcher.CPU, watcher.MEMORY)):
+            percent = _preferred(figures, kind)
+            if percent is None:
+                continue
+            if percent < 0:
+                warnings.append(f"load-watcher: node {name}: {kind} is negative ({percent:g} %)")
+                continue
+            usage[row, column] = percent / 100 * capacity[row, column]
+            measured_at[row, column] = metrics.window_end or metrics.timestamp
+    window = max(0.0, metrics.window_end - metrics.window_start)
+    return NodeFigures("load-watcher", usage, measured_at, window, (*warnings, *_plausible(usage, nodes)))
+
+
+def _preferred(figures: tuple[watcher.Metric, ...], kind: str) -> float | None:
+    found = {figure.operator: figure.value for figure in figures if figure.type == kind}
+    for operator in (watcher.AVERAGE, watcher.LATEST, ""):
+        if operator in found:
+            return found[operator]
+    return None
+
+
+def node_figures_of_requests(requested: FloatArray, now: float) -> NodeFigures:
+    """The pods' requests stand for their load: always fresh, never measured."""
+    return NodeFigures("requests", requested, np.full_like(requested, now))
+
+
+def pod_figures_of_metrics(metrics: Iterable[PodMetrics], pods: PodTable) -> PodFigures:
+    """metrics-server's pod figures, containers summed; one that does not parse leaves its pod unknown."""
+    usage = nothing_measured(len(pods))
+    measured_at = np.full(len(pods), np.nan)
+    for item in metrics:
+        row = pods.row.get((item.metadata.namespace, item.metadata.name))
+        if row is None or not item.containers:
+            continue
+        try:
+            moment = times.parse(item.timestamp)
+            parts = [[_exact(part.usage, resource) for resource in RESOURCES] for part in item.containers]
+        except ValueError:
+            continue
+        usage[row] = np.sum(parts, axis=0)
+        measured_at[row] = moment
+    return PodFigures(usage, measured_at)

@@ -1,0 +1,19 @@
+"""What the scheduler's load-aware plugins see: their own sources, with their own windows and lag."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from rebalancer.load.watcher import WatcherMetrics
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerView:
+    """The inputs of load-aware plugins; ``missing`` says why an address has none."""
+
+    watchers: Mapping[str, WatcherMetrics] = field(default_factory=dict)  # by watcherAddress; "" built in
+    missing: Mapping[str, str] = field(default_factory=dict)  # address -> why there is no figure
+
+
+NOTHING_SEEN = SchedulerView()

@@ -1,0 +1,183 @@
+"""One scheduling cycle of a profile (scoring-model.md §1): filter, score, normalise, choose."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rebalancer.cluster.nodes import BoolArray, IntArray
+from rebalancer.profiles.types import ExtensionPoint, Profile
+from rebalancer.scheduling.framework import MAX_SCORE, Plugin
+from rebalancer.scheduling.placement import Placement, Rejections
+from rebalancer.scheduling.sampling import RawScores, landing_chances, nodes_to_find
+from rebalancer.scheduling.state import ClusterState
+
+NOT_A_CANDIDATE = "PreFilterResult"
+_NO_NODES: IntArray = np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Candidates:
+    """What the PreFilters left: the nodes to look at and the filters to run."""
+
+    rejected: str
+    restricted_to: BoolArray | None
+    skipped: frozenset[str]
+
+
+class Scheduler:
+    """Places pods as one profile of the scheduler does, on a state; it changes nothing."""
+
+    def __init__(
+        self, profile: Profile, plugins: Mapping[str, Plugin], percentage_of_nodes_to_score: int
+    ) -> None:
+        """``plugins`` are the modelled ones by name; enabled names missing there are neutral."""
+        self.profile = profile
+        self._percentage = percentage_of_nodes_to_score
+        self._pre_filters = self._at(ExtensionPoint.PRE_FILTER, plugins)
+        self._filters = self._at(ExtensionPoint.FILTER, plugins)
+        self._scores = self._at(ExtensionPoint.SCORE, plugins)
+
+    def _at(self, point: ExtensionPoint, plugins: Mapping[str, Plugin]) -> tuple[Plugin, ...]:
+        return tuple(plugins[name] for name in self.profile.enabled(point) if name in plugins)
+
+    def _candidates(self, state: ClusterState, class_index: int) -> _Candidates:
+        restricted: BoolArray | None = None
+        skipped: set[str] = set()
+        rejected = ""
+        for plugin in self._pre_filters:
+            said = plugin.pre_filter(state, class_index)
+            if said.skip:
+                skipped.add(plugin.name)
+            if said.rejected and not rejected:
+                rejected = f"{plugin.name}: {said.rejected}"
+            if said.restricted_to is not None:
+                restricted = said.restricted_to if restricted is None else restricted & said.restricted_to
+        return _Candidates(rejected, restricted, frozenset(skipped))
+
+    def _codes(self, plugin: Plugin, state: ClusterState, class_index: int) -> IntArray:
+        if not plugin.static:
+            return plugin.filter(state, class_index)
+        return state.facts.once((self, plugin.name), class_index, lambda: plugin.filter(state, class_index))
+
+    def _static_mask(self, state: ClusterState, class_index: int) -> BoolArray:
+        """(nodes,) passes every static filter; computed once a class."""
+
+        def compute() -> BoolArray:
+            mask = np.ones(len(state.nodes), np.bool_)
+            for plugin in self._filters:
+                if plugin.static:
+                    mask &= self._codes(plugin, state, class_index) == 0
+            return mask
+
+        return state.facts.once((self, "static filters"), class_index, compute)
+
+    def feasible(self, state: ClusterState, class_index: int) -> BoolArray:
+        """(nodes,) which nodes pass every filter."""
+        candidates = self._candidates(state, class_index)
+        return self._feasible(state, class_index, candidates)
+
+    def _feasible(self, state: ClusterState, class_index: int, candidates: _Candidates) -> BoolArray:
+        if candidates.rejected:
+            return np.zeros(len(state.nodes), np.bool_)
+        mask = self._static_mask(state, class_index).copy()
+        if candidates.restricted_to is not None:
+            mask &= candidates.restricted_to
+        for plugin in self._filters:
+            if not plugin.static and plugin.name not in candidates.skipped:
+                mask &= plugin.filter(state, class_index) == 0
+        return mask
+
+    def rejections(self, state: ClusterState, class_index: int) -> Rejections:
+        """The first plugin that rejects each node, with its reason, in the order the profile runs them."""
+        candidates = self._candidates(state, class_index)
+        reasons: dict[int, str] = {}
+        open_nodes = np.ones(len(state.nodes), np.bool_)
+        if candidates.rejected:
+            return Rejections(dict.fromkeys(range(len(state.nodes)), candidates.rejected))
+        if candidates.restricted_to is not None:
+            open_nodes = candidates.restricted_to.copy()
+            reasons.update(dict.fromkeys(np.flatnonzero(~open_nodes).tolist(), NOT_A_CANDIDATE))
+        for plugin in self._filters:
+            if plugin.name in candidates.skipped:
+                continue
+            codes = self._codes(plugin, state, class_index)
+            for row in np.flatnonzero(open_nodes & (codes != 0)).tolist():
+                reason = plugin.reason(state, class_index, int(codes[row]))
+                reasons[row] = f"{plugin.name}: {reason}"
+            open_nodes &= codes == 0
+        return Rejections(reasons)
+
+    def _raw_scores(self, state: ClusterState, class_index: int, feasible: IntArray) -> list[RawScores]:
+        found: list[RawScores] = []
+        for plugin in self._scores:
+            if plugin.static:
+                everywhere = self._everywhere(plugin, state, class_index)
+                raw = None if everywhere is None else everywhere[feasible]
+            else:
+                raw = plugin.raw_scores(state, class_index, feasible)
+            if raw is not None:
+                found.append(RawScores(plugin, self.profile.weights[plugin.name], raw))
+        return found
+
+    def _everywhere(self, plugin: Plugin, state: ClusterState, class_index: int) -> IntArray | None:
+        """(nodes,) raw scores of a static plugin, computed once a class."""
+        rows = np.arange(len(state.nodes))
+        key = (self, plugin.name, "raw")
+        return state.facts.once(key, class_index, lambda: plugin.raw_scores(state, class_index, rows))
+
+    def place(self, state: ClusterState, class_index: int) -> Placement:
+        """Where a pod of a class would land on this state."""
+        candidates = self._candidates(state, class_index)
+        feasible = np.flatnonzero(self._feasible(state, class_index, candidates))
+        if not len(feasible):
+            return Placement(_NO_NODES, {}, _NO_NODES, np.zeros(0), candidates.rejected)
+        raw = self._raw_scores(state, class_index, feasible)
+        scores = {item.plugin.name: item.weighted(*item.extremes()) for item in raw}
+        failing = _out_of_range(raw)
+        if failing:
+            return Placement(
+                feasible, scores, self._totals(scores, feasible), np.zeros(len(feasible)), failing
+            )
+        return Placement(
+            feasible=feasible,
+            scores=scores,
+            totals=self._totals(scores, feasible),
+            chance=self._chances(state, candidates, feasible, raw),
+        )
+
+    def _totals(self, scores: Mapping[str, IntArray], feasible: IntArray) -> IntArray:
+        """(feasible,) the sum of the weighted scores; 1 everywhere when the profile has no score plugin."""
+        total = np.full(len(feasible), 0 if self._scores else 1, np.int64)
+        for values in scores.values():
+            total += values
+        return total
+
+    def _chances(
+        self, state: ClusterState, candidates: _Candidates, feasible: IntArray, raw: Sequence[RawScores]
+    ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        order = state.nodes.order
+        if candidates.restricted_to is not None:
+            order = order[candidates.restricted_to[order]]
+        limit = nodes_to_find(len(order), self._percentage) if self._scores else 1
+        if len(feasible) <= limit:
+            return landing_chances(raw, np.arange(len(feasible)), len(order), limit)
+        # Scores are over rows in ascending order; the search goes through them in the scheduler's order.
+        position = np.empty(len(state.nodes), np.int64)
+        position[order] = np.arange(len(order))
+        by_position = np.argsort(position[feasible])
+        ordered = [RawScores(item.plugin, item.weight, item.raw[by_position]) for item in raw]
+        chance = np.empty(len(feasible), np.float64)
+        chance[by_position] = landing_chances(ordered, position[feasible][by_position], len(order), limit)
+        return chance
+
+
+def _out_of_range(raw: Sequence[RawScores]) -> str:
+    """A score outside 0..100 fails the pod's cycle."""
+    for item in raw:
+        scores = item.plugin.normalize(item.raw, *item.extremes())
+        if int(scores.min()) < 0 or int(scores.max()) > MAX_SCORE:
+            return f"{item.plugin.name}: a score outside 0..{MAX_SCORE}"
+    return ""

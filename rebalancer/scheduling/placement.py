@@ -1,0 +1,31 @@
+"""The placement of one pod: feasible nodes, scores, and the nodes it may land on with their chances."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rebalancer.cluster.nodes import FloatArray, IntArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Placement:
+    """What one scheduling cycle would do with a pod; rows are those of the node table."""
+
+    feasible: IntArray  # (feasible,) node rows, ascending
+    scores: Mapping[str, IntArray]  # (feasible,) weighted scores by plugin, all feasible nodes compared
+    totals: IntArray  # (feasible,) their sum
+    chance: FloatArray  # (feasible,) of being chosen
+    rejected: str = ""  # "Plugin: message" when no node was looked at, or the cycle fails
+
+    @property
+    def landings(self) -> IntArray:
+        """Rows of the nodes with a chance, ascending."""
+        return self.feasible[self.chance > 0]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rejections:
+    """Why each node was rejected: ``Plugin: reason`` by node row; feasible nodes are absent."""
+
+    reasons: Mapping[int, str]

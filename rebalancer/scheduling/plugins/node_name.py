@@ -1,0 +1,29 @@
+"""NodeName: a pod that names its node (scoring-model.md §3)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rebalancer.cluster.nodes import IntArray
+from rebalancer.profiles.types import ExtensionPoint
+from rebalancer.scheduling.framework import Plugin
+from rebalancer.scheduling.state import ClusterState
+
+
+class NodeName(Plugin):
+    """Rejects nodes other than spec.nodeName; a pod that has one is bound already."""
+
+    name = "NodeName"
+    points = frozenset({ExtensionPoint.FILTER})
+    static = True
+
+    def filter(self, state: ClusterState, class_index: int) -> IntArray:
+        """1 on every node but the one named."""
+        wanted = state.facts.classes[class_index].spec.node_name
+        if not wanted:
+            return np.zeros(len(state.nodes), np.int64)
+        return np.array([name != wanted for name in state.nodes.names], np.int64)
+
+    def reason(self, state: ClusterState, class_index: int, code: int) -> str:
+        """The scheduler's words."""
+        return "node(s) didn't match the requested node name"

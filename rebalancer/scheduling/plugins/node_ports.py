@@ -1,0 +1,29 @@
+"""NodePorts: host ports that are taken (scoring-model.md §3)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rebalancer.cluster.nodes import IntArray
+from rebalancer.profiles.types import ExtensionPoint
+from rebalancer.scheduling.framework import NOTHING_TO_SAY, SKIP, Plugin, PreFilter
+from rebalancer.scheduling.state import ClusterState
+
+
+class NodePorts(Plugin):
+    """Rejects nodes where another pod holds a host port the pod wants."""
+
+    name = "NodePorts"
+    points = frozenset({ExtensionPoint.PRE_FILTER, ExtensionPoint.FILTER})
+
+    def pre_filter(self, state: ClusterState, class_index: int) -> PreFilter:
+        """Nothing to filter for a pod without host ports."""
+        return NOTHING_TO_SAY if state.facts.ports(class_index) else SKIP
+
+    def filter(self, state: ClusterState, class_index: int) -> IntArray:
+        """1 where a wanted port is taken."""
+        return np.asarray(state.ports.conflicts(state.facts.ports(class_index)), np.int64)
+
+    def reason(self, state: ClusterState, class_index: int, code: int) -> str:
+        """The scheduler's words."""
+        return "node(s) didn't have free ports for the requested pod ports"

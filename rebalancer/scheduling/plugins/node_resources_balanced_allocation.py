@@ -1,0 +1,67 @@
+"""NodeResourcesBalancedAllocation (scoring-model.md §4)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rebalancer.cluster.nodes import IntArray
+from rebalancer.profiles.arguments import NodeResourcesBalancedAllocationArguments
+from rebalancer.profiles.types import ExtensionPoint
+from rebalancer.scheduling.framework import MAX_SCORE, Plugin
+from rebalancer.scheduling.resource_scoring import plain_amounts
+from rebalancer.scheduling.state import ClusterState
+
+
+class NodeResourcesBalancedAllocation(Plugin):
+    """Scores (1 − σ)·100, σ the standard deviation of the requested shares with the pod on the node."""
+
+    name = "NodeResourcesBalancedAllocation"
+    points = frozenset({ExtensionPoint.PRE_SCORE, ExtensionPoint.SCORE})
+
+    def __init__(self, arguments: NodeResourcesBalancedAllocationArguments) -> None:
+        self._resources = tuple(resource.name for resource in arguments.resources)
+
+    def raw_scores(self, state: ClusterState, class_index: int, feasible: IntArray) -> IntArray | None:
+        """Skipped for a pod that requests none of the resources; not normalised."""
+        requests = state.facts.requests[class_index].incoming
+        if not any(requests.get(name, 0) for name in self._resources):
+            return None
+        shares: list[np.ndarray[tuple[int], np.dtype[np.float64]]] = []
+        counted: list[np.ndarray[tuple[int], np.dtype[np.bool_]]] = []
+        for name in self._resources:
+            amounts = plain_amounts(state, class_index, feasible, name)
+            if amounts is None:
+                continue
+            requested, allocatable = amounts
+            present = allocatable > 0
+            shares.append(
+                np.where(present, np.minimum(requested / np.where(present, allocatable, 1), 1.0), 0.0)
+            )
+            counted.append(present)
+        if not shares:
+            return np.full(len(feasible), MAX_SCORE, np.int64)
+        return _scores(np.stack(shares), np.stack(counted))
+
+
+def _scores(
+    shares: np.ndarray[tuple[int, int], np.dtype[np.float64]],
+    counted: np.ndarray[tuple[int, int], np.dtype[np.bool_]],
+) -> IntArray:
+    """Shares and whether they count are (resources, feasible); sums run in the order of the resources."""
+    number = counted.sum(axis=0)
+    divisor = np.maximum(number, 1)
+    total = np.zeros(shares.shape[1])
+    for share in shares:
+        total = total + share
+    mean = total / divisor
+    squares = np.zeros(shares.shape[1])
+    signed = np.zeros(shares.shape[1])  # of two counted shares: first − second
+    seen = np.zeros(shares.shape[1], np.int64)
+    for share, present in zip(shares, counted, strict=True):
+        squares = squares + np.where(present, (share - mean) * (share - mean), 0.0)
+        signed = np.where(present, np.where(seen == 0, share, signed - share), signed)
+        seen = seen + present
+    deviation = np.where(
+        number == 2, np.abs(signed / 2), np.where(number > 2, np.sqrt(squares / divisor), 0.0)
+    )
+    return np.asarray(np.trunc((1 - deviation) * float(MAX_SCORE)), np.int64)

@@ -1,0 +1,33 @@
+"""NodeUnschedulable: cordoned nodes (scoring-model.md §3)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rebalancer.cluster.nodes import IntArray
+from rebalancer.cluster.records import Taint
+from rebalancer.profiles.types import ExtensionPoint
+from rebalancer.scheduling.framework import Plugin
+from rebalancer.scheduling.state import ClusterState
+from rebalancer.scheduling.tolerations import tolerates_any
+
+CORDON = Taint(key="node.kubernetes.io/unschedulable", value="", effect="NoSchedule")
+
+
+class NodeUnschedulable(Plugin):
+    """Rejects nodes with spec.unschedulable unless the pod tolerates the cordon's taint."""
+
+    name = "NodeUnschedulable"
+    points = frozenset({ExtensionPoint.FILTER})
+    static = True
+
+    def filter(self, state: ClusterState, class_index: int) -> IntArray:
+        """1 where the node is cordoned and the pod does not tolerate it."""
+        spec = state.facts.classes[class_index].spec
+        if tolerates_any(spec.tolerations, CORDON):
+            return np.zeros(len(state.nodes), np.int64)
+        return state.nodes.unschedulable.astype(np.int64)
+
+    def reason(self, state: ClusterState, class_index: int, code: int) -> str:
+        """The scheduler's words."""
+        return "node(s) were unschedulable"

@@ -1,0 +1,23 @@
+"""PodCapacityOfNode: the fewer pods, the higher the score (scoring-model.md §7)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rebalancer.cluster.nodes import PODS_COLUMN, IntArray
+from rebalancer.profiles.types import ExtensionPoint
+from rebalancer.scheduling.framework import MAX_SCORE, Plugin
+from rebalancer.scheduling.state import ClusterState
+
+
+class PodCapacityOfNode(Plugin):
+    """Scores 100·(A − c) ÷ A for c pods before placement and A allocatable; not normalised."""
+
+    name = "PodCapacityOfNode"
+    points = frozenset({ExtensionPoint.SCORE})
+
+    def raw_scores(self, state: ClusterState, class_index: int, feasible: IntArray) -> IntArray:
+        """The free share of the node's pods, floored; 0 for a node without room or capacity."""
+        allocatable = state.facts.allocatable[feasible, PODS_COLUMN]
+        free = np.maximum(allocatable - state.pod_count[feasible], 0)
+        return np.where(allocatable > 0, MAX_SCORE * free // np.maximum(allocatable, 1), 0)

@@ -1,0 +1,56 @@
+"""TaintToleration (scoring-model.md §3, §4)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rebalancer.cluster.nodes import IntArray
+from rebalancer.profiles.types import ExtensionPoint
+from rebalancer.scheduling.framework import Normalization, Plugin, normalize_by_maximum
+from rebalancer.scheduling.state import ClusterState
+from rebalancer.scheduling.tolerations import tolerates_any
+
+_HARD = ("NoSchedule", "NoExecute")
+_SOFT = "PreferNoSchedule"
+
+
+class TaintToleration(Plugin):
+    """Every NoSchedule and NoExecute taint must be tolerated; the fewer untolerated soft ones, the better."""
+
+    name = "TaintToleration"
+    points = frozenset({ExtensionPoint.FILTER, ExtensionPoint.PRE_SCORE, ExtensionPoint.SCORE})
+    normalization = Normalization.MAXIMUM
+    static = True
+
+    def filter(self, state: ClusterState, class_index: int) -> IntArray:
+        """1 where a hard taint is not tolerated."""
+        tolerations = state.facts.classes[class_index].spec.tolerations
+        nodes = state.nodes
+        untolerated = np.array(
+            [taint.effect in _HARD and not tolerates_any(tolerations, taint) for taint in nodes.taints],
+            np.int64,
+        )
+        return (nodes.taint_counts @ untolerated > 0).astype(np.int64)
+
+    def reason(self, state: ClusterState, class_index: int, code: int) -> str:
+        """The scheduler's words."""
+        return "node(s) had untolerated taint(s)"
+
+    def raw_scores(self, state: ClusterState, class_index: int, feasible: IntArray) -> IntArray:
+        """How many PreferNoSchedule taints the tolerations for that effect do not cover."""
+        tolerations = [
+            item
+            for item in state.facts.classes[class_index].spec.tolerations or ()
+            if item.effect in ("", _SOFT)
+        ]
+        nodes = state.nodes
+        untolerated = np.array(
+            [taint.effect == _SOFT and not tolerates_any(tolerations, taint) for taint in nodes.taints],
+            np.int64,
+        )
+        counts: IntArray = nodes.taint_counts[feasible] @ untolerated
+        return counts
+
+    def normalize(self, raw: IntArray, smallest: int, largest: int) -> IntArray:
+        """100 for no untolerated taint, 0 for the most."""
+        return normalize_by_maximum(raw, largest, reverse=True)

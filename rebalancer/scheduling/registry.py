@@ -1,0 +1,124 @@
+"""Which plugins are modelled, and how each is made from its arguments and inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rebalancer.cluster.nodes import FloatArray
+from rebalancer.cluster.snapshot import Snapshot
+from rebalancer.load.view import NOTHING_SEEN, SchedulerView
+from rebalancer.profiles.arguments import (
+    Arguments,
+    NodeAffinityArguments,
+    NodeResourcesBalancedAllocationArguments,
+    NodeResourcesFitArguments,
+)
+from rebalancer.profiles.load_arguments import TargetLoadPackingArguments
+from rebalancer.profiles.types import ExtensionPoint, Profile, SchedulerConfiguration
+from rebalancer.scheduling.cycle import Scheduler
+from rebalancer.scheduling.framework import Plugin
+from rebalancer.scheduling.plugins.dynamic_resources import DynamicResources
+from rebalancer.scheduling.plugins.image_locality import ImageLocality
+from rebalancer.scheduling.plugins.node_affinity import NodeAffinity
+from rebalancer.scheduling.plugins.node_name import NodeName
+from rebalancer.scheduling.plugins.node_ports import NodePorts
+from rebalancer.scheduling.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
+from rebalancer.scheduling.plugins.node_resources_fit import NodeResourcesFit
+from rebalancer.scheduling.plugins.node_unschedulable import NodeUnschedulable
+from rebalancer.scheduling.plugins.pod_capacity_of_node import PodCapacityOfNode
+from rebalancer.scheduling.plugins.taint_toleration import TaintToleration
+from rebalancer.scheduling.plugins.target_load_packing import TargetLoadPacking
+
+# A pod bound less than this before the window's end is not in the window's figures yet (scoring-model.md §5).
+_UNSEEN_SECONDS = 60.0
+# At the points that decide where a pod lands.
+_DECIDING = (ExtensionPoint.PRE_FILTER, ExtensionPoint.FILTER, ExtensionPoint.SCORE)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PluginInputs:
+    """What plugins are made from besides their arguments."""
+
+    view: SchedulerView = NOTHING_SEEN
+    bound_at: FloatArray | None = None  # (pods,) Unix seconds, NaN when unknown
+    node: Sequence[int] = ()  # by pod: its node's row
+    pod_class: Sequence[int] = ()  # by pod
+
+    def recently_bound(self, window_end: float) -> tuple[tuple[int, int], ...]:
+        """(class, node) of the pods bound too late for a window's figures to show them."""
+        if self.bound_at is None:
+            return ()
+        rows = np.flatnonzero(self.bound_at > window_end - _UNSEEN_SECONDS)
+        return tuple((self.pod_class[row], self.node[row]) for row in rows.tolist() if self.node[row] >= 0)
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, view: SchedulerView) -> PluginInputs:
+        """The inputs a snapshot and the scheduler's view of the load give."""
+        pods = snapshot.pods
+        return cls(view, pods.started, pods.node.tolist(), pods.pod_class.tolist())
+
+
+Factory = Callable[[Arguments | None, PluginInputs], Plugin]
+
+
+def _target_load_packing(arguments: Arguments | None, inputs: PluginInputs) -> Plugin:
+    given = arguments if isinstance(arguments, TargetLoadPackingArguments) else TargetLoadPackingArguments()
+    watcher = inputs.view.watchers.get(given.watcher_address)
+    recent = inputs.recently_bound(watcher.window_end) if watcher else ()
+    return TargetLoadPacking(given, watcher, recent)
+
+
+def _node_affinity(arguments: Arguments | None, _: PluginInputs) -> Plugin:
+    return NodeAffinity(
+        arguments if isinstance(arguments, NodeAffinityArguments) else NodeAffinityArguments()
+    )
+
+
+def _fit(arguments: Arguments | None, _: PluginInputs) -> Plugin:
+    if isinstance(arguments, NodeResourcesFitArguments):
+        return NodeResourcesFit(arguments)
+    return NodeResourcesFit(NodeResourcesFitArguments())
+
+
+def _balanced(arguments: Arguments | None, _: PluginInputs) -> Plugin:
+    if isinstance(arguments, NodeResourcesBalancedAllocationArguments):
+        return NodeResourcesBalancedAllocation(arguments)
+    return NodeResourcesBalancedAllocation(NodeResourcesBalancedAllocationArguments())
+
+
+MODELLED: Mapping[str, Factory] = {
+    NodeUnschedulable.name: lambda _arguments, _inputs: NodeUnschedulable(),
+    NodeName.name: lambda _arguments, _inputs: NodeName(),
+    TaintToleration.name: lambda _arguments, _inputs: TaintToleration(),
+    NodeAffinity.name: _node_affinity,
+    NodePorts.name: lambda _arguments, _inputs: NodePorts(),
+    NodeResourcesFit.name: _fit,
+    NodeResourcesBalancedAllocation.name: _balanced,
+    ImageLocality.name: lambda _arguments, _inputs: ImageLocality(),
+    DynamicResources.name: lambda _arguments, _inputs: DynamicResources(),
+    TargetLoadPacking.name: _target_load_packing,
+    PodCapacityOfNode.name: lambda _arguments, _inputs: PodCapacityOfNode(),
+}
+
+
+def neutral_plugins(profile: Profile) -> tuple[str, ...]:
+    """Plugins enabled where landings are decided, and not modelled: they pass and score all nodes alike."""
+    deciding = dict.fromkeys(name for point in _DECIDING for name in profile.enabled(point))
+    return tuple(sorted(name for name in deciding if name not in MODELLED))
+
+
+def make_scheduler(
+    configuration: SchedulerConfiguration, profile: Profile, inputs: PluginInputs
+) -> Scheduler:
+    """The model of one profile."""
+    plugins = {
+        name: MODELLED[name](profile.argument(name), inputs)
+        for name in sorted(profile.plugin_names & set(MODELLED))
+    }
+    percentage = profile.percentage_of_nodes_to_score
+    if percentage is None:
+        percentage = configuration.percentage_of_nodes_to_score
+    return Scheduler(profile, plugins, percentage)

@@ -1,0 +1,115 @@
+"""ClusterState: the model's working copy, and the only mutable value of the pipeline.
+
+``bind`` puts a pod on a node, ``evict`` marks it terminating (it still counts there), ``remove`` takes it
+away. Each changes the few cells it touches; nothing is rebuilt.
+"""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+
+from rebalancer.cluster.nodes import BoolArray, IntArray
+from rebalancer.cluster.snapshot import Snapshot
+from rebalancer.scheduling.facts import ClassFacts, NodeFacts
+from rebalancer.scheduling.host_ports import HostPorts
+
+UNBOUND = -1
+GONE = -2
+
+
+class ClusterState:
+    """Which pod is where, and what that leaves on each node."""
+
+    def __init__(
+        self, facts: ClassFacts, node: IntArray, pod_class: IntArray, terminating: BoolArray
+    ) -> None:
+        self.facts = facts
+        self.nodes: NodeFacts = facts.nodes
+        self.node: list[int] = node.tolist()  # by pod: its node's row, UNBOUND or GONE
+        self.pod_class: list[int] = pod_class.tolist()  # by pod
+        self.terminating: list[bool] = terminating.tolist()  # by pod
+        nodes, resources = len(facts.nodes), len(facts.resources)
+        self.requested: IntArray = np.zeros((nodes, resources), np.int64)
+        self.scored: IntArray = np.zeros((nodes, 2), np.int64)  # cpu, memory with defaults
+        self.pod_count: IntArray = np.zeros(nodes, np.int64)
+        self.ports = HostPorts(nodes)
+        # Pods this state bound itself, in order: load-aware plugins add them to what their metrics show.
+        self.bound_here: dict[int, tuple[int, int]] = {}  # pod -> (class, node)
+        self._count_all(node, pod_class)
+
+    def _count_all(self, node: IntArray, pod_class: IntArray) -> None:
+        bound = node >= 0
+        where, kind = node[bound], pod_class[bound]
+        for index in np.unique(kind).tolist():
+            pods = np.bincount(where[kind == index], minlength=len(self.nodes))
+            rows = np.flatnonzero(pods)
+            self.requested[rows] += pods[rows, None] * self.facts.present(index)
+            self.scored[rows] += pods[rows, None] * self.facts.present_scored(index)
+            self.pod_count += pods
+            ports = self.facts.ports(index)
+            for row in rows.tolist() if ports else ():
+                self.ports.count(ports, row, int(pods[row]))
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> ClusterState:
+        """The state of a snapshot; pods are numbered by their rows."""
+        facts = ClassFacts(NodeFacts(snapshot.nodes), snapshot.pods.classes)
+        pods = snapshot.pods
+        # A pod on a node that was not read counts nowhere, and must not look as if it were waiting.
+        node = np.where(pods.node_unknown, GONE, pods.node)
+        return cls(facts, node, pods.pod_class, pods.terminating)
+
+    def copy(self) -> ClusterState:
+        """An independent state over the same facts."""
+        twin = copy.copy(self)
+        twin.node = self.node.copy()
+        twin.pod_class = self.pod_class.copy()
+        twin.terminating = self.terminating.copy()
+        twin.requested = self.requested.copy()
+        twin.scored = self.scored.copy()
+        twin.pod_count = self.pod_count.copy()
+        twin.ports = self.ports.copy()
+        twin.bound_here = self.bound_here.copy()
+        return twin
+
+    def add(self, class_index: int) -> int:
+        """A new unbound pod of a class; returns its number."""
+        self.node.append(UNBOUND)
+        self.pod_class.append(class_index)
+        self.terminating.append(False)
+        return len(self.node) - 1
+
+    def bind(self, pod: int, node: int) -> None:
+        """Place an unbound pod; ValueError when it is not unbound."""
+        if self.node[pod] != UNBOUND:
+            raise ValueError(f"pod {pod} is not unbound")
+        self._put(pod, node)
+        self.bound_here[pod] = (self.pod_class[pod], node)
+
+    def evict(self, pod: int) -> None:
+        """Mark a bound pod terminating: it counts on its node until it is removed."""
+        if self.node[pod] < 0:
+            raise ValueError(f"pod {pod} is not bound")
+        self.terminating[pod] = True
+
+    def remove(self, pod: int) -> None:
+        """Take a pod away; ValueError when it is gone already."""
+        where = self.node[pod]
+        if where == GONE:
+            raise ValueError(f"pod {pod} is gone already")
+        if where >= 0:
+            self._count(self.pod_class[pod], where, -1)
+            self.bound_here.pop(pod, None)
+        self.node[pod] = GONE
+
+    def _put(self, pod: int, node: int) -> None:
+        self.node[pod] = node
+        self._count(self.pod_class[pod], node, 1)
+
+    def _count(self, class_index: int, node: int, sign: int) -> None:
+        self.requested[node] += sign * self.facts.present(class_index)
+        self.scored[node] += sign * self.facts.present_scored(class_index)
+        self.pod_count[node] += sign
+        self.ports.count(self.facts.ports(class_index), node, sign)

@@ -1,0 +1,126 @@
+"""Reads cases on standard input, writes the model's decisions: one JSON object a line, as the expectations.
+
+python -m tests.conformance.decide < CASES.jsonl > DECISIONS.jsonl
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from rebalancer.cluster.kinds import KINDS, NODES, PODS, Kind
+from rebalancer.cluster.listing import Recording, decode_listing
+from rebalancer.cluster.pods import pod_class_of
+from rebalancer.cluster.records import Pod
+from rebalancer.cluster.snapshot import Snapshot, build_snapshot
+from rebalancer.load.view import SchedulerView
+from rebalancer.load.watcher import decode_watcher
+from rebalancer.profiles.loading import load_configuration
+from rebalancer.scheduling.cycle import Scheduler
+from rebalancer.scheduling.registry import PluginInputs, make_scheduler
+from rebalancer.scheduling.state import UNBOUND, ClusterState
+
+Case = Mapping[str, Any]
+_BY_PLURAL = {kind.plural: kind for kind in KINDS}
+_DEFAULT_NAMESPACE = "default"
+
+
+def _raw(objects: list[Any]) -> list[msgspec.Raw]:
+    return [msgspec.Raw(msgspec.json.encode(item)) for item in objects]
+
+
+def _kind_of(key: str) -> Kind | None:
+    return _BY_PLURAL.get(key.lower())
+
+
+def snapshot_of(case: Case) -> Snapshot:
+    """The cluster of a case; its pending pods are pods without a node."""
+    objects = dict(case["objects"])
+    objects["pods"] = [*objects.get("pods", []), *case["pending"]]
+    listings = {}
+    for key, items in objects.items():
+        kind = _kind_of(key)
+        if kind is not None:
+            listings[kind.plural] = decode_listing(kind, _raw(items))
+    for kind in (NODES, PODS):
+        listings.setdefault(kind.plural, decode_listing(kind, []))
+    snapshot = build_snapshot(Recording(case["id"], listings))
+    assert not snapshot.malformed, snapshot.malformed
+    return snapshot
+
+
+def schedulers_of(case: Case, snapshot: Snapshot) -> dict[str, Scheduler]:
+    """The model of every profile of the case's configuration."""
+    configuration = load_configuration(case["config"], case["id"])
+    watcher = case.get("watcher")
+    watchers = {}
+    if watcher:
+        metrics = decode_watcher(msgspec.json.encode(watcher))
+        addresses = {
+            getattr(arguments, "watcher_address", "")
+            for profile in configuration.profiles
+            for arguments in profile.arguments.values()
+        }
+        watchers = dict.fromkeys(addresses, metrics)
+    # In the cases no pod counts as recently bound.
+    inputs = PluginInputs(SchedulerView(watchers))
+    return {
+        profile.scheduler_name: make_scheduler(configuration, profile, inputs)
+        for profile in configuration.profiles
+    }
+
+
+def decide_pod(scheduler: Scheduler, state: ClusterState, class_index: int) -> dict[str, Any]:
+    """One decision, in the format of the expectations."""
+    placement = scheduler.place(state, class_index)
+    names = state.nodes.names
+    if placement.rejected and not len(placement.feasible):
+        return {"preFilter": placement.rejected, "nodes": {}}
+    nodes: dict[str, Any] = {
+        names[row]: {"filter": reason}
+        for row, reason in scheduler.rejections(state, class_index).reasons.items()
+    }
+    for position, row in enumerate(placement.feasible.tolist()):
+        scores = {plugin: int(values[position]) for plugin, values in placement.scores.items()}
+        total = {"total": int(placement.totals[position])}
+        nodes[names[row]] = {"scores": scores, **total} if scores else total
+    decision: dict[str, Any] = {"nodes": dict(sorted(nodes.items()))}
+    if len(placement.feasible):
+        best = placement.totals.max()
+        decision["chosen"] = min(names[row] for row in placement.feasible[placement.totals == best].tolist())
+    return decision
+
+
+def decide(case: Case) -> dict[str, Any]:
+    """All decisions of a case; each pod is bound before the next one is scheduled."""
+    snapshot = snapshot_of(case)
+    schedulers = schedulers_of(case, snapshot)
+    state = ClusterState.of(snapshot)
+    decisions = []
+    for raw in case["pending"]:
+        pod = msgspec.convert(raw, Pod)
+        namespace = pod.metadata.namespace or _DEFAULT_NAMESPACE
+        row = snapshot.pods.row[pod.metadata.namespace, pod.metadata.name]
+        assert state.node[row] == UNBOUND
+        _, pod_class = pod_class_of(pod)
+        decision = decide_pod(schedulers[pod_class.scheduler_name], state, state.pod_class[row])
+        if "chosen" in decision:
+            state.bind(row, snapshot.nodes.row[decision["chosen"]])
+            state.bound_here.clear()  # as in the cases: no pod counts as recently bound
+        decisions.append({"pod": f"{namespace}/{pod.metadata.name}", **decision})
+    return {"id": case["id"], "pods": decisions}
+
+
+def main() -> None:
+    """Decide case after case, as they come."""
+    for line in sys.stdin.buffer:
+        if line.strip():
+            sys.stdout.buffer.write(msgspec.json.encode(decide(msgspec.json.decode(line))) + b"\n")
+            sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    main()
