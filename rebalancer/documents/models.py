@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 
 from rebalancer.documents.document import Document, Path, Place
 from rebalancer.documents.suggestions import did_you_mean
@@ -120,11 +121,18 @@ def _fields_at(model: type[BaseModel], path: Path) -> set[str]:
             found
             for candidate in models
             for name, field in candidate.model_fields.items()
-            if (field.alias or name) == step
+            if _written_name(name, field) == step
             for found in _models_in(field.annotation)
         }
         models = inner or models
-    return {field.alias or name for candidate in models for name, field in candidate.model_fields.items()}
+    return {
+        _written_name(name, field) for candidate in models for name, field in candidate.model_fields.items()
+    }
+
+
+def _written_name(name: str, field: FieldInfo) -> str:
+    """What a field is called in a document."""
+    return field.validation_alias if isinstance(field.validation_alias, str) else name
 
 
 def _models_in(annotation: Any) -> set[type[BaseModel]]:

@@ -93,9 +93,9 @@ class WrittenExtender(Arguments):
     prioritize_verb: str = ""
     bind_verb: str = ""
     weight: int = Field(default=0, ge=0, le=_LARGEST_INT32)
-    enable_https: bool = Field(default=False, alias="enableHTTPS")
+    enable_https: bool = Field(default=False, validation_alias="enableHTTPS")
     tls_config: Any = None
-    http_timeout: Any = Field(default=None, alias="httpTimeout")
+    http_timeout: Any = Field(default=None, validation_alias="httpTimeout")
     node_cache_capable: bool = False
     managed_resources: tuple[WrittenManagedResource, ...] = ()
     ignorable: bool = False

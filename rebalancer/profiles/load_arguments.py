@@ -132,8 +132,8 @@ class PowerModel(Arguments):
 class PeaksArguments(Arguments):
     """Arguments of Peaks, whose keys begin with capitals because of malformed tags in its Go source."""
 
-    watcher_address: str = Field(default="", alias="WatcherAddress")
-    node_power_model: Mapping[str, PowerModel] = Field(default={}, alias="NodePowerModel")
+    watcher_address: str = Field(default="", validation_alias="WatcherAddress")
+    node_power_model: Mapping[str, PowerModel] = Field(default={}, validation_alias="NodePowerModel")
 
 
 class NetworkTrafficArguments(Arguments):
@@ -141,4 +141,4 @@ class NetworkTrafficArguments(Arguments):
 
     ip: str = Field(min_length=1)
     device_name: str = Field(min_length=1)
-    time_range_minutes: int = Field(ge=1, alias="timeRange")
+    time_range_minutes: int = Field(ge=1, validation_alias="timeRange")
