@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rebalancer.errors import InputError
+from rebalancer.profiles import (
+    ExtensionPoint,
+    Input,
+    PluginDescription,
+    load_configuration,
+)
+from rebalancer.profiles.arguments import (
+    NodeAffinityArguments,
+    RawArguments,
+)
+from tests.unit.profiles.builders import (
+    K3S_TRIMARAN,
+    SCORE,
+    V1_WEIGHTS,
+    configured,
+    names,
+    plugins_refusal,
+    refusal,
+    text_of,
+)
+
+
+def test_an_unknown_enabled_plugin_says_which_where_and_how_to_supply_it() -> None:
+    text = K3S_TRIMARAN.replace("enabled:\n      - name: TargetLoadPacking", "enabled:\n      - name: Xyzzy")
+    with pytest.raises(InputError) as caught:
+        load_configuration(text, "scheduler-config.yaml")
+    assert str(caught.value) == (
+        "scheduler-config.yaml:11:15 profiles[1].plugins.score.enabled[0].name: unknown plugin Xyzzy "
+        "(describe it through an entry point, or accept it as neutral with --assume-neutral Xyzzy)"
+    )
+
+
+def test_a_misspelt_plugin_is_suggested() -> None:
+    assert "did you mean TargetLoadPacking?" in plugins_refusal(score={"enabled": names("TargetLoadPaking")})
+
+
+def test_a_plugin_of_an_older_version_is_named_as_such() -> None:
+    message = plugins_refusal(score={"enabled": names("NodeResourcesLeastAllocated")})
+    assert "unknown to v1; it exists in v1beta1" in message
+
+
+def test_a_plugin_assumed_neutral_is_accepted_and_recorded() -> None:
+    sets = {"score": {"enabled": [{"name": "Mine", "weight": 3}]}, "permit": {"enabled": names("Gang")}}
+    profile = {"plugins": sets, "pluginConfig": [{"name": "Mine", "args": {"a": 1}}]}
+    configuration = configured(profile, assume_neutral=["Mine", "Gang", "Unused"])
+    assert configuration.assumed_neutral == ("Gang", "Mine")
+    assert configuration.profiles[0].weights["Mine"] == 3
+    assert configuration.profiles[0].enabled(ExtensionPoint.PERMIT) == ("Gang",)
+    assert configuration.profiles[0].argument("Mine") == RawArguments(values={"a": 1})
+    assert any("Mine" in warning for warning in configuration.warnings)
+
+
+def test_a_third_party_plugin_can_be_described() -> None:
+    mine = PluginDescription("Mine", frozenset((SCORE,)), NodeAffinityArguments, frozenset((Input.SERVICES,)))
+    profile = {"plugins": {"multiPoint": {"enabled": names("Mine")}}}
+    configuration = configured(profile, extra_plugins=[mine])
+    assert configuration.profiles[0].enabled(SCORE)[-1] == "Mine"
+    assert configuration.profiles[0].argument("Mine") == NodeAffinityArguments()
+    assert configuration.assumed_neutral == ()
+
+
+@pytest.mark.parametrize(
+    ("sets", "message"),
+    [
+        (
+            {"filter": {"enabled": names("ImageLocality")}},
+            "ImageLocality does not implement filter (it implements score)",
+        ),
+        (
+            {"score": {"enabled": names("ImageLocality", "ImageLocality")}},
+            "enabled[1].name: plugin ImageLocality is",
+        ),
+        ({"multiPoint": {"enabled": names("Peaks", "Peaks")}}, "plugin Peaks is enabled twice at multiPoint"),
+        ({"bind": {"disabled": names("*")}}, "a bind plugin must be enabled"),
+        ({"queueSort": {"disabled": names("*")}}, "exactly one queueSort plugin must be enabled, not none"),
+        ({"score": {"enabled": [{"name": "ImageLocality", "weight": -1}]}}, "weight: should be greater than"),
+        ({"score": {"enabled": [{"name": "ImageLocality", "weight": 2**31}]}}, "weight: should be less than"),
+        ({"score": {"enabled": names("*")}}, 'only disabled may list "*"'),
+        ({"scores": {}}, "profiles[0].plugins.scores: unknown field (did you mean score?)"),
+        ({"score": {"enable": []}}, "plugins.score.enable: unknown field (did you mean enabled?)"),
+        ({"score": {"enabled": [{"weight": 1}]}}, "enabled[0].name: is required"),
+    ],
+)
+def test_plugin_sets_the_scheduler_would_not_start_with_are_refused(
+    sets: dict[str, Any], message: str
+) -> None:
+    assert message in plugins_refusal(**sets)
+
+
+@pytest.mark.parametrize(
+    ("profiles", "message"),
+    [
+        (
+            [{"schedulerName": "a"}, {"schedulerName": "a"}],
+            "profiles[1].schedulerName: schedulerName a is already taken",
+        ),
+        ([{"schedulerName": "a"}, {}], "profiles[1]: schedulerName is required"),
+        (
+            [{"percentageOfNodesToScore": 101}],
+            "percentageOfNodesToScore: should be less than or equal to 100",
+        ),
+        (
+            [{"pluginConfig": [{"name": "NodeName"}, {"name": "NodeName"}]}],
+            "pluginConfig[1].name: NodeName is configured",
+        ),
+        ([{"pluginConfig": [{"name": "NodeName", "args": {"a": 1}}]}], "NodeName takes no arguments"),
+        ([{"plugin": {}}], "profiles[0].plugin: unknown field (did you mean plugins?)"),
+        ([{"plugins": {"score": {"enabled": names("NetworkTraffic")}}}], "ip: is required"),
+    ],
+)
+def test_profiles_the_scheduler_would_not_start_with_are_refused(profiles: list[Any], message: str) -> None:
+    assert message in refusal(*profiles)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is not a KubeSchedulerConfiguration"),
+        (
+            "kind: ConfigMap\n",
+            "c:1:7 kind: should be KubeSchedulerConfiguration, not ConfigMap (give the text",
+        ),
+        (text_of(version="v1alpha1"), "kubescheduler.config.k8s.io/v1alpha1 is not a version we read"),
+        (text_of(version="v2"), "did you mean kubescheduler.config.k8s.io/v1?"),
+        (text_of(parallelism=0), "parallelism: should be greater than or equal to 1"),
+        (text_of(percentageOfNodesToScore=-1), "percentageOfNodesToScore: "),
+        (text_of(leaderElect=True), "leaderElect: unknown field (did you mean leaderElection?)"),
+        (
+            text_of(extenders=[{"urlPrefix": "x", "wieght": 1}]),
+            "extenders[0].wieght: unknown field (did you mean weight?)",
+        ),
+    ],
+)
+def test_other_documents_are_refused(text: str, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        load_configuration(text, "c")
+    assert message in str(caught.value)
+
+
+def test_nulls_are_absent_fields() -> None:
+    text = text_of(
+        {"schedulerName": "a", "plugins": None, "pluginConfig": None}, extenders=None, parallelism=None
+    )
+    assert dict(load_configuration(text, "c").profiles[0].weights) == V1_WEIGHTS
+
+
+def test_extenders_are_kept() -> None:
+    extender: dict[str, Any] = {
+        "urlPrefix": "http://e",
+        "filterVerb": "filter",
+        "enableHTTPS": False,
+        "httpTimeout": "1s",
+    }
+    extender |= {"managedResources": [{"name": "example.com/gpu", "ignoredByScheduler": True}], "weight": 3}
+    (found,) = load_configuration(text_of(extenders=[extender]), "c").extenders
+    assert (found.url_prefix, found.filter_verb, found.weight) == ("http://e", "filter", 3)
+    assert found.managed_resources[0].ignored_by_scheduler
+
+
+def test_the_profile_percentage_is_kept_apart_from_the_global_one() -> None:
+    configuration = load_configuration(
+        text_of({"percentageOfNodesToScore": 30}, percentageOfNodesToScore=50), "c"
+    )
+    assert configuration.profiles[0].percentage_of_nodes_to_score == 30
+    assert configuration.percentage_of_nodes_to_score == 50
