@@ -62,7 +62,7 @@ class Patience:
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """What one request came to; without a verdict it may be tried again, else ``otherwise`` is the verdict."""
+    """What one request came to; without a verdict it may be tried again; at the end ``otherwise`` counts."""
 
     verdict: Verdict | None
     because: str
@@ -78,7 +78,7 @@ class Evictor:
         self,
         api: RawApi,
         clock: Callable[[], float],
-        sleep: Callable[[float], None],
+        sleep: Callable[[float], object],
         *,
         patience: Patience = Patience(),
         interrupted: Callable[[], bool] = lambda: False,
@@ -99,7 +99,7 @@ class Evictor:
             retry=retry_if_result(lambda attempt: attempt.verdict is None),
             wait=_wait,
             stop=self._gives_up,
-            sleep=self._sleep,
+            sleep=self._pause,
             retry_error_callback=lambda state: state.outcome.result() if state.outcome else None,
         )
         attempt: _Attempt = retrying(attempts.next)
@@ -111,6 +111,9 @@ class Evictor:
             attempts=attempts.count,
             rights_missing=attempt.rights_missing,
         )
+
+    def _pause(self, seconds: float) -> None:
+        self._sleep(seconds)
 
     def _gives_up(self, state: RetryCallState) -> bool:
         waited = state.idle_for + state.upcoming_sleep
@@ -139,8 +142,9 @@ class Evictor:
         )
         # The status line is the answer; a body that is odd or cut short changes nothing.
         with contextlib.suppress(HTTPError, OSError):
-            response.read(_MOST_BYTES)
-        response.release_conn() if response.isclosed() else response.close()
+            if len(response.read(_MOST_BYTES + 1)) > _MOST_BYTES:
+                response.close()
+        response.release_conn()
         return server_time(response.headers.get("Date"))
 
     def now(self) -> float:

@@ -1,0 +1,60 @@
+"""The brakes, looked at before each wave: each says in a sentence why the run must stop, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rebalancer.execution.health import ClusterHealth
+from rebalancer.policy.schema import Safety
+
+Brake = Callable[[Safety, ClusterHealth], str | None]
+
+
+def paused(safety: Safety, _health: ClusterHealth) -> str | None:
+    """The policy says pause."""
+    return "the policy is paused (safety.pause)" if safety.pause else None
+
+
+def too_many_not_ready_nodes(safety: Safety, health: ClusterHealth) -> str | None:
+    """More nodes are not ready than the policy allows."""
+    count, most = len(health.not_ready_nodes), safety.max_not_ready_nodes.of(health.node_count)
+    if count <= most:
+        return None
+    allowed = f"{safety.max_not_ready_nodes} of {health.node_count} nodes"
+    return f"{count} nodes are not ready ({_some(health.not_ready_nodes)}), {allowed} may be"
+
+
+def too_many_pending_pods(safety: Safety, health: ClusterHealth) -> str | None:
+    """More pods wait for a node than the policy allows."""
+    count = len(health.pending_pods)
+    if count <= safety.max_pending_pods:
+        return None
+    return f"{count} pods are Pending ({_some(health.pending_pods)}), {safety.max_pending_pods} may be"
+
+
+def scheduler_not_alive(_safety: Safety, health: ClusterHealth) -> str | None:
+    """A scheduler is known to be down; one of which that cannot be told is no brake."""
+    dead = [scheduler for scheduler in health.schedulers if scheduler.alive is False]
+    return f"the scheduler {dead[0].name} is not alive: {dead[0].because}" if dead else None
+
+
+BRAKES: tuple[Brake, ...] = (paused, too_many_not_ready_nodes, too_many_pending_pods, scheduler_not_alive)
+
+
+def pulled(safety: Safety, health: ClusterHealth) -> str | None:
+    """The reason of the first brake that is on; None when the run may go on."""
+    return next((reason for brake in BRAKES if (reason := brake(safety, health))), None)
+
+
+def unknowns(health: ClusterHealth) -> tuple[str, ...]:
+    """What the brakes could not tell: reported, not fatal."""
+    return tuple(
+        f"scheduler {scheduler.name}: {scheduler.because}"
+        for scheduler in health.schedulers
+        if scheduler.alive is None
+    )
+
+
+def _some(names: tuple[str, ...]) -> str:
+    shown = ", ".join(names[:3])
+    return f"{shown}, …" if len(names) > 3 else shown

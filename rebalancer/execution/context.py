@@ -1,0 +1,141 @@
+"""What a run is given, and the ledger it keeps: outcomes in memory, in the journal and in the state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from rebalancer.cluster.connection import RawApi
+from rebalancer.errors import (
+    InputError,
+    InternalError,
+    RebalancerError,
+    RightsError,
+    SafetyError,
+)
+from rebalancer.execution.events import EventWriter
+from rebalancer.execution.eviction import Patience
+from rebalancer.execution.health import SchedulerLocation
+from rebalancer.execution.journal import Journal, JournalError
+from rebalancer.execution.lease import LeaseLostError, RunLease
+from rebalancer.execution.outcomes import Outcome, Stop
+from rebalancer.execution.progress import Observer, Silent
+from rebalancer.execution.verification import Judge
+from rebalancer.planning.plan import Move
+from rebalancer.policy.schema import Execution, Safety
+
+Validate = Callable[[Sequence[Move]], Mapping[str, str]]
+"""Reads the cluster again; pod uid -> why the move no longer holds. Moves it does not name still hold."""
+
+Checkpoint = Callable[[Sequence[Outcome]], None]
+"""Keeps what is known so far for the next run; what it raises stops the run before the next eviction."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunContext:
+    """Everything a run needs from outside; ``sleep`` may be the wait of what ``stop_requested`` asks."""
+
+    run: str  # the run's identity: in the journal, the lease and the events
+    api: RawApi
+    clock: Callable[[], float]
+    sleep: Callable[[float], object]
+    execution: Execution
+    safety: Callable[[], Safety]  # read again before each wave
+    validate: Validate
+    judge: Judge
+    journal: Journal
+    lease: RunLease | None  # None where nothing but this run can act, as in a dry run
+    schedulers: tuple[SchedulerLocation, ...] = ()
+    max_duration_seconds: float | None = None
+    stop_requested: Callable[[], bool] = lambda: False
+    observer: Observer = field(default_factory=Silent)
+    checkpoint: Checkpoint = lambda _: None
+    events: EventWriter | None = None
+    patience: Patience = field(default_factory=Patience)
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Halt:
+    """Why a run goes no further."""
+
+    stop: Stop
+    because: str
+
+
+# The first row whose error it is says what kind of stop follows; whatever else fails is the API's doing.
+_STOPS: tuple[tuple[type[RebalancerError], Stop], ...] = (
+    (LeaseLostError, Stop.LEASE_LOST),
+    (JournalError, Stop.JOURNAL),
+    (SafetyError, Stop.BRAKE),
+    (RightsError, Stop.RIGHTS),
+    (InputError, Stop.SETTINGS),
+    (RebalancerError, Stop.UNREACHABLE),
+)
+
+
+def halt_for(error: RebalancerError) -> Halt:
+    """The halt that follows from an error; a defect of this program is raised again."""
+    if isinstance(error, InternalError):
+        raise error
+    return Halt(next(stop for kind, stop in _STOPS if isinstance(error, kind)), str(error))
+
+
+class Ledger:
+    """The outcomes of a run as they become known."""
+
+    def __init__(self, context: RunContext) -> None:
+        self._context = context
+        self._known: dict[str, Outcome] = {}
+        self.halt: Halt | None = None
+
+    def knows(self, move: Move) -> bool:
+        """Whether the move has an outcome, be it a provisional one."""
+        return move.pod.uid in self._known
+
+    def outcomes(self, moves: Sequence[Move]) -> tuple[Outcome, ...]:
+        """The outcomes of these moves, in their order."""
+        return tuple(self._known[move.pod.uid] for move in moves if self.knows(move))
+
+    def stop(self, halt: Halt) -> None:
+        """Go no further, for the first reason given."""
+        if self.halt is None:
+            self.halt = halt
+            self.record("stopped", kind=halt.stop.value, because=halt.because)
+
+    def provisional(self, outcome: Outcome) -> None:
+        """What must be known of a move if this run is killed now."""
+        self._known[outcome.move.pod.uid] = outcome
+        self._checkpoint()
+
+    def settle(self, outcome: Outcome) -> None:
+        """Record how a move ended."""
+        self._known[outcome.move.pod.uid] = outcome
+        self.record(
+            "outcome",
+            outcome.move,
+            result=outcome.result.value,
+            because=outcome.because,
+            node=outcome.node,
+            replacement=outcome.replacement,
+        )
+        self._context.observer.outcome_known(outcome)
+
+    def save(self) -> None:
+        """Keep what is known for the next run."""
+        self._checkpoint()
+
+    def record(self, event: str, move: Move | None = None, **fields: object) -> bool:
+        """Write to the journal; a failure stops the run. Returns whether it was written."""
+        try:
+            self._context.journal.write(event, move, **fields)
+        except JournalError as error:
+            self.halt = self.halt or halt_for(error)
+            return False
+        return True
+
+    def _checkpoint(self) -> None:
+        try:
+            self._context.checkpoint(tuple(self._known.values()))
+        except RebalancerError as error:
+            self.stop(halt_for(error))

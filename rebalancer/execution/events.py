@@ -1,0 +1,75 @@
+"""A Kubernetes Event on what owns an evicted pod, so that ``kubectl describe`` tells why it went."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from kubernetes import client
+
+from rebalancer.cluster.connection import RawApi
+from rebalancer.errors import RebalancerError
+from rebalancer.planning.plan import Move
+
+_LONGEST_NOTE = 1000
+_API_VERSIONS = {
+    "ReplicaSet": "apps/v1",
+    "StatefulSet": "apps/v1",
+    "ReplicationController": "v1",
+    "Job": "batch/v1",
+}
+
+
+class EventWriter:
+    """Writes events; that one cannot be written never matters to a run."""
+
+    def __init__(self, api: RawApi, reporter: str, clock: Callable[[], float]) -> None:
+        self._api = api
+        self._calls = client.CustomObjectsApi(api.api)
+        self._reporter = reporter[:128]
+        self._clock = clock
+
+    def evicted(self, move: Move) -> None:
+        """Say on the controller, else on the pod, that the pod was evicted, and why."""
+        pod = move.pod
+        if pod.controller_uid and pod.controller_kind in _API_VERSIONS:
+            regarding = {
+                "apiVersion": _API_VERSIONS[pod.controller_kind],
+                "kind": pod.controller_kind,
+                "namespace": pod.namespace,
+                "name": pod.controller_name,
+                "uid": pod.controller_uid,
+            }
+        else:
+            regarding = {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "namespace": pod.namespace,
+                "name": pod.name,
+                "uid": pod.uid,
+            }
+        now = datetime.fromtimestamp(self._clock(), UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        body = {
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "metadata": {"namespace": pod.namespace, "name": f"rebalanced-{pod.uid}"[:253]},
+            "eventTime": now,
+            "type": "Normal",
+            "reason": "Rebalanced",
+            "action": "Evict",
+            "note": f"Evicted pod {pod.name} from {move.from_node}: {move.because}"[:_LONGEST_NOTE],
+            "regarding": regarding,
+            "reportingController": "rebalancer",
+            "reportingInstance": self._reporter,
+        }
+        with contextlib.suppress(RebalancerError):
+            self._api.write(
+                f"write an event on {pod.full_name}",
+                self._calls.create_namespaced_custom_object,
+                "events.k8s.io",
+                "v1",
+                pod.namespace,
+                "events",
+                body,
+            )

@@ -1,0 +1,158 @@
+"""The journal: one decision a line of JSON, durable before and after each eviction.
+
+A run that was killed at any point is understood from it: an ``evicting`` line without a line on the same
+pod after it is the one eviction whose outcome is not known.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import stat
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+
+import msgspec
+
+from rebalancer.cluster import times
+from rebalancer.errors import InputError, SafetyError
+from rebalancer.planning.plan import Move
+
+RUN_STARTED = "run-started"
+_LONGEST_TEXT = 1000
+_BIGGEST_FILE = 256 << 20
+
+
+class JournalError(SafetyError):
+    """A decision could not be recorded: nothing is evicted without a record."""
+
+
+class Journal:
+    """Writes decisions to a stream; to a file also durably, line by line."""
+
+    def __init__(
+        self, stream: IO[str], run: str, clock: Callable[[], float], *, where: str = "journal"
+    ) -> None:
+        self._stream = stream
+        self._run = run
+        self._clock = clock
+        self._where = where
+        self._durable = _is_file(stream)
+
+    @classmethod
+    def to_file(cls, path: Path, run: str, clock: Callable[[], float]) -> Self:
+        """A journal that is appended to a file. Raises InputError when it cannot be opened."""
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            stream = path.open("a+b")
+            _end_last_line(stream)
+        except OSError as error:
+            raise InputError(
+                f"cannot open the journal: {error.strerror or error}", where=str(path)
+            ) from error
+        text = io.TextIOWrapper(stream, encoding="utf-8", errors="backslashreplace", newline="\n")
+        return cls(text, run, clock, where=str(path))
+
+    def write(self, event: str, move: Move | None = None, **fields: Any) -> None:
+        """Record one decision, flushed and durable when this returns. Raises JournalError."""
+        now = self._clock()
+        line: dict[str, Any] = {"time": times.render(now), "run": self._run, "event": event}
+        if move is not None:
+            line |= {
+                "pod": move.pod.full_name,
+                "uid": move.pod.uid,
+                "workload": move.pod.workload,
+                "from": move.from_node,
+                "wave": move.wave,
+            }
+        line |= {key: _short(value) for key, value in fields.items() if value not in (None, "")}
+        try:
+            self._stream.write(msgspec.json.encode(line).decode() + "\n")
+            self._stream.flush()
+            if self._durable:
+                os.fsync(self._stream.fileno())
+        except (OSError, ValueError) as error:
+            raise JournalError(f"cannot write the journal: {error}", where=self._where) from error
+
+    def close(self) -> None:
+        """Close the stream."""
+        with contextlib.suppress(OSError):
+            self._stream.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def read_journal(path: Path) -> tuple[Mapping[str, Any], ...]:
+    """The lines of a journal; the last line of a run, cut short by a crash, is left out.
+
+    Raises InputError, with file and line, for any other line that is not a JSON object.
+    """
+    try:
+        with path.open("rb") as stream:
+            content = stream.read(_BIGGEST_FILE + 1)
+    except OSError as error:
+        raise InputError(f"cannot read the journal: {error.strerror or error}", where=str(path)) from error
+    if len(content) > _BIGGEST_FILE:
+        raise InputError(f"the journal is larger than {_BIGGEST_FILE >> 20} MiB", where=str(path))
+    texts = [(number, line) for number, line in enumerate(content.split(b"\n"), start=1) if line.strip()]
+    lines: list[Mapping[str, Any]] = []
+    broken: InputError | None = None
+    for number, text in texts:
+        try:
+            line = _decode(text, f"{path}:{number}")
+        except InputError as error:
+            if broken is not None:
+                raise broken from None
+            broken = error
+            continue
+        if broken is not None and line.get("event") != RUN_STARTED:
+            raise broken
+        broken = None
+        lines.append(line)
+    return tuple(lines)
+
+
+def in_flight(lines: tuple[Mapping[str, Any], ...]) -> tuple[Mapping[str, Any], ...]:
+    """The ``evicting`` lines after which the journal says no more of the pod: how they ended is not known."""
+    last: dict[Any, Mapping[str, Any]] = {}
+    for line in lines:
+        if line.get("uid"):
+            last[line.get("run"), line["uid"]] = line
+    return tuple(line for line in last.values() if line.get("event") == "evicting")
+
+
+def _decode(line: bytes, where: str) -> Mapping[str, Any]:
+    try:
+        return msgspec.json.decode(line, type=dict[str, Any])
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        raise InputError(f"not a line of a journal: {str(error)[:200]}", where=where) from error
+
+
+def _end_last_line(stream: IO[bytes]) -> None:
+    """Begin a new line after one that a crash cut short."""
+    if stream.seek(0, os.SEEK_END) == 0:
+        return
+    stream.seek(-1, os.SEEK_END)
+    if stream.read(1) != b"\n":
+        stream.write(b"\n")
+
+
+def _is_file(stream: IO[str]) -> bool:
+    """Whether what is written can be made durable; a pipe or a terminal cannot."""
+    try:
+        return stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def _short(value: Any) -> Any:
+    return value[:_LONGEST_TEXT] if isinstance(value, str) else value

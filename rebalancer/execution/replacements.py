@@ -1,0 +1,105 @@
+"""Which pods replaced the evicted ones.
+
+Replicas of one controller are alike, so they are matched as a multiset: who replaced whom is settled in
+favour of the plan where it can be, since any other pairing tells the same story of the cluster.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from rebalancer.execution.observing import ObservedPod
+from rebalancer.planning.plan import Move
+
+
+@dataclass(frozen=True, slots=True)
+class Evicted:
+    """A move whose pod was evicted."""
+
+    move: Move
+    at: float  # Unix seconds, our clock
+    not_before: float  # no replacement is created before this, by the API server's clock
+
+
+def match(
+    evicted: Sequence[Evicted], before: Collection[str], now: Iterable[ObservedPod]
+) -> Mapping[str, ObservedPod]:
+    """The replacement of each evicted pod that has one, by the evicted pod's uid.
+
+    ``before`` are the uids of the pods that existed before the wave: none of them replaces another.
+    """
+    known = set(before) | {item.move.pod.uid for item in evicted}
+    fresh = [pod for pod in now if pod.metadata.uid not in known and not pod.terminating]
+    found: dict[str, ObservedPod] = {}
+    by_controller: dict[tuple[str, str], list[Evicted]] = {}
+    by_name = {(pod.metadata.namespace, pod.metadata.name): pod for pod in fresh}
+    for item in evicted:
+        pod = item.move.pod
+        if pod.controller_kind == "StatefulSet":
+            successor = by_name.get((pod.namespace, pod.name))
+            if successor is not None and successor.controller_uid == pod.controller_uid:
+                found[pod.uid] = successor
+        elif pod.controller_uid:
+            by_controller.setdefault((pod.namespace, pod.controller_uid), []).append(item)
+    for (namespace, controller), items in by_controller.items():
+        candidates = [
+            pod for pod in fresh if pod.metadata.namespace == namespace and pod.controller_uid == controller
+        ]
+        found.update(_pair(items, candidates))
+    return found
+
+
+def _pair(items: Sequence[Evicted], candidates: Iterable[ObservedPod]) -> dict[str, ObservedPod]:
+    """Pair evictions with pods made after them: as many pairs as can be, of these as many as planned."""
+    chosen = _choose(items, candidates)
+    taken_by = _planned(items, chosen)
+    left = iter(sorted(set(range(len(items))) - set(taken_by.values())))
+    for pod in range(len(chosen)):
+        if pod not in taken_by:
+            taken_by[pod] = next(left)
+    return {items[item].move.pod.uid: chosen[pod] for pod, item in taken_by.items()}
+
+
+def _choose(items: Sequence[Evicted], candidates: Iterable[ObservedPod]) -> list[ObservedPod]:
+    """The pods that stand for the evictions: each eviction, latest first, takes the earliest made after it.
+
+    What suits a later eviction suits every earlier one, so this loses no pair. A pod that failed was
+    replaced in its turn, so it counts only when nothing better came.
+    """
+    left = sorted(
+        candidates,
+        key=lambda pod: (pod.failed, _created(pod), pod.metadata.name, pod.metadata.uid),
+    )
+    chosen: list[ObservedPod] = []
+    for item in sorted(items, key=lambda item: -item.not_before):
+        earliest = math.floor(item.not_before)  # creation times are whole seconds
+        first = next((index for index, pod in enumerate(left) if _created(pod) >= earliest), None)
+        if first is not None:
+            chosen.append(left.pop(first))
+    return chosen
+
+
+def _created(pod: ObservedPod) -> float:
+    return -math.inf if math.isnan(pod.created_at) else pod.created_at
+
+
+def _planned(items: Sequence[Evicted], pods: Sequence[ObservedPod]) -> dict[int, int]:
+    """The largest pairing of pods with moves that listed their node: pod index -> item index."""
+    listed = [{landing.node for landing in item.move.landings} for item in items]
+    item_of: dict[int, int] = {}
+
+    def seat(item: int, tried: set[int]) -> bool:
+        for pod, candidate in enumerate(pods):
+            if candidate.spec.node_name not in listed[item] or pod in tried:
+                continue
+            tried.add(pod)
+            if pod not in item_of or seat(item_of[pod], tried):
+                item_of[pod] = item
+                return True
+        return False
+
+    for item in range(len(items)):
+        seat(item, set())
+    return item_of

@@ -1,0 +1,130 @@
+"""Carries out a plan: wave after wave while nothing speaks against it; every stop has its reason."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from rebalancer.errors import InputError, LeaseHeldError, RebalancerError
+from rebalancer.execution.brakes import pulled, unknowns
+from rebalancer.execution.context import Halt, Ledger, RunContext, halt_for
+from rebalancer.execution.health import read_health
+from rebalancer.execution.journal import RUN_STARTED
+from rebalancer.execution.outcomes import Outcome, Outcomes, Result, Stop, exit_code
+from rebalancer.execution.waves import WaveRunner
+from rebalancer.planning.plan import Move, Plan
+
+
+def carry_out(plan: Plan, context: RunContext) -> Outcomes:
+    """Evict the moves of a plan in waves, wait for each wave, and check every landing.
+
+    Every move gets an outcome, whatever happens. Raises LeaseHeldError, RightsError or UnreachableError
+    when the lease cannot be taken, JournalError when the journal cannot be begun and InputError for a
+    plan that names a pod twice: nothing was evicted then.
+    """
+    _check(plan)
+    started = context.clock()
+    context.journal.write(
+        RUN_STARTED,
+        plan=plan.inputs,
+        policy=plan.policy,
+        moves=len(plan.moves),
+        dryRun=context.dry_run or None,
+    )
+    ledger = Ledger(context)
+    if plan.moves:
+        _acquire(context)
+        try:
+            _waves(plan, context, ledger, started)
+        except RebalancerError as error:
+            ledger.stop(halt_for(error))
+        finally:
+            if context.lease is not None:
+                context.lease.release()
+    outcomes = _finish(plan, context, ledger)
+    context.observer.finished(outcomes)
+    return outcomes
+
+
+def _check(plan: Plan) -> None:
+    seen: set[str] = set()
+    for move in plan.moves:
+        if not move.pod.uid:
+            raise InputError("a move without the pod's uid cannot be carried out", where=move.pod.full_name)
+        if move.pod.uid in seen:
+            raise InputError("the plan moves this pod twice", where=move.pod.full_name)
+        seen.add(move.pod.uid)
+
+
+def _acquire(context: RunContext) -> None:
+    if context.lease is None:
+        return
+    try:
+        context.lease.acquire()
+    except LeaseHeldError as error:
+        context.journal.write("lease-held", because=str(error))
+        raise
+
+
+def _waves(plan: Plan, context: RunContext, ledger: Ledger, started: float) -> None:
+    runner = WaveRunner(context, ledger, started)
+    ordered = sorted(plan.moves, key=lambda move: move.wave)
+    for wave, group in groupby(ordered, key=lambda move: move.wave):
+        halt = runner.over() or _brake(context, ledger, started)
+        if halt is not None:
+            ledger.stop(halt)
+            return
+        _skip_invalid(context, ledger, [move for move in ordered if not ledger.knows(move)])
+        moves = [move for move in group if not ledger.knows(move)]
+        if moves:
+            runner.run(wave, moves)
+        if ledger.halt is not None:
+            return
+
+
+def _brake(context: RunContext, ledger: Ledger, started: float) -> Halt | None:
+    """Read the cluster's health and look at every brake."""
+    if context.lease is not None:
+        context.lease.renew()
+    safety = context.safety()
+    health = read_health(context.api, context.clock(), started, context.schedulers)
+    for unknown in unknowns(health):
+        ledger.record("not-known", because=unknown)
+        context.observer.warned(unknown)
+    reason = pulled(safety, health)
+    return Halt(Stop.BRAKE, reason) if reason else None
+
+
+def _skip_invalid(context: RunContext, ledger: Ledger, moves: Sequence[Move]) -> None:
+    """Skip the moves that no longer hold, now that the cluster was read again."""
+    reasons = context.validate(moves)
+    for move in moves:
+        if move.pod.uid in reasons:
+            ledger.settle(_skipped(move, reasons[move.pod.uid]))
+
+
+def _skipped(move: Move, because: str) -> Outcome:
+    return Outcome(move=move, result=Result.SKIPPED, because=because)
+
+
+def _finish(plan: Plan, context: RunContext, ledger: Ledger) -> Outcomes:
+    for move in plan.moves:
+        if not ledger.knows(move):
+            reason = ledger.halt.because if ledger.halt else "never reached"
+            ledger.settle(_skipped(move, f"the run stopped before it: {reason}"))
+    outcomes = ledger.outcomes(plan.moves)
+    counted = [
+        outcome.result for outcome in outcomes if not (context.dry_run and outcome.result is Result.SKIPPED)
+    ]
+    halt = ledger.halt
+    code = exit_code(counted, halt.stop if halt else None)
+    ledger.record("run-finished", exitCode=int(code), stopped=halt.because if halt else None)
+    return Outcomes(
+        plan_inputs=plan.inputs,
+        run=context.run,
+        outcomes=outcomes,
+        stop=halt.stop if halt else None,
+        stopped=halt.because if halt else "",
+        dry_run=context.dry_run,
+        exit_code=int(code),
+    )

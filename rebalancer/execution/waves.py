@@ -1,0 +1,157 @@
+"""One wave: its moves evicted one by one, then waited for and checked against the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rebalancer.errors import RebalancerError
+from rebalancer.execution.context import Halt, Ledger, RunContext, halt_for
+from rebalancer.execution.eviction import EvictionAnswer, Evictor, Verdict
+from rebalancer.execution.lease import LeaseLostError
+from rebalancer.execution.observing import PodReader
+from rebalancer.execution.outcomes import STOPPING, Outcome, Result, Stop
+from rebalancer.execution.replacements import Evicted
+from rebalancer.execution.verification import Landing, Watch, await_landings, uids
+from rebalancer.planning.plan import Move
+
+_RESULTS = {
+    Verdict.SKIPPED: Result.SKIPPED,
+    Verdict.REFUSED: Result.REFUSED,
+    Verdict.UNKNOWN: Result.UNKNOWN,
+}
+
+
+class WaveRunner:
+    """Carries out waves of one run; what stops it is found in the ledger."""
+
+    def __init__(self, context: RunContext, ledger: Ledger, started: float) -> None:
+        self._context = context
+        self._ledger = ledger
+        self._deadline = (
+            None if context.max_duration_seconds is None else started + context.max_duration_seconds
+        )
+        self._pods = PodReader(context.api)
+        self._evictor = Evictor(
+            context.api,
+            context.clock,
+            context.sleep,
+            patience=context.patience,
+            interrupted=context.stop_requested,
+            dry_run=context.dry_run,
+        )
+
+    def over(self) -> Halt | None:
+        """Why nothing more may begin: asked to stop, or out of time."""
+        if self._context.stop_requested():
+            return Halt(Stop.INTERRUPTED, "asked to stop by a signal")
+        if self._deadline is not None and self._context.clock() >= self._deadline:
+            seconds = self._context.max_duration_seconds
+            return Halt(Stop.BRAKE, f"the run reached its longest duration of {seconds:.0f} s")
+        return None
+
+    def run(self, wave: int, moves: Sequence[Move]) -> None:
+        """Evict these moves and wait for their ends. Raises when the pods cannot be read beforehand."""
+        before = uids(self._pods.pods({move.pod.namespace for move in moves}))
+        self._ledger.record("wave-started", wave=wave, moves=len(moves))
+        self._context.observer.wave_started(wave, moves)
+        evicted: list[Evicted] = []
+        for move in moves:
+            halt = self.over() or self._lease_lost()
+            if halt is not None:
+                self._ledger.stop(halt)
+            if self._ledger.halt is not None:
+                break
+            self._evict(move, evicted)
+        if evicted:
+            self._verify(wave, evicted, before)
+        self._ledger.save()
+        self._ledger.record("wave-finished", wave=wave)
+
+    def _lease_lost(self) -> Halt | None:
+        if self._context.lease is None:
+            return None
+        try:
+            self._context.lease.renew()
+        except LeaseLostError as error:
+            return halt_for(error)
+        return None
+
+    def _evict(self, move: Move, evicted: list[Evicted]) -> None:
+        """Evict one pod, journaled before and after; it joins ``evicted`` if its end is to be waited for."""
+        if not self._ledger.record("evicting", move, dryRun=self._context.dry_run or None):
+            return
+        answer = self._evictor.evict(move)
+        waited_for = answer.verdict is Verdict.EVICTED and not self._context.dry_run
+        if waited_for:
+            evicted.append(Evicted(move, answer.at, answer.not_before))
+        self._ledger.record(
+            answer.verdict.value.lower(), move, because=answer.because, attempts=answer.attempts
+        )
+        self._context.observer.eviction_answered(move, answer)
+        if waited_for:
+            because = "evicted; how it ended is not known yet"
+            self._ledger.provisional(_outcome(move, Result.UNKNOWN, because, evicted_at=answer.at))
+            if self._context.events is not None:
+                self._context.events.evicted(move)
+        elif answer.verdict is Verdict.EVICTED:
+            self._ledger.settle(_outcome(move, Result.SKIPPED, "dry run: the API server would evict it"))
+        else:
+            self._not_evicted(move, answer)
+
+    def _not_evicted(self, move: Move, answer: EvictionAnswer) -> None:
+        # A pod that was perhaps evicted counts as evicted for whoever reckons with its load.
+        perhaps = answer.at if answer.verdict is Verdict.UNKNOWN else None
+        self._ledger.settle(_outcome(move, _RESULTS[answer.verdict], answer.because, evicted_at=perhaps))
+        if answer.rights_missing:
+            self._ledger.stop(Halt(Stop.RIGHTS, f"evicting {move.pod.full_name}: {answer.because}"))
+        elif answer.verdict is Verdict.UNKNOWN:
+            because = f"whether {move.pod.full_name} was evicted is not known: {answer.because}"
+            self._ledger.stop(Halt(Stop.OUTCOME, because))
+
+    def _verify(self, wave: int, evicted: Sequence[Evicted], before: frozenset[str]) -> None:
+        def each_time(landings: Sequence[Landing]) -> None:
+            self._context.observer.waiting(wave, sum(landing.settled for landing in landings), len(landings))
+            self._keep_lease()
+
+        watch = Watch(
+            read=self._pods.pods,
+            judge=self._context.judge,
+            clock=self._context.clock,
+            sleep=self._context.sleep,
+            timeout_seconds=self._context.execution.wave_timeout,
+            interrupted=self._context.stop_requested,
+            each_time=each_time,
+        )
+        outcomes = await_landings(evicted, before, watch)
+        for outcome in outcomes:
+            self._ledger.settle(outcome)
+        halts = [self._halt_after(outcome) for outcome in outcomes if outcome.result in self._stopping()]
+        if halts:
+            # What went wrong in the cluster says more than that the run was asked to stop.
+            self._ledger.stop(min(halts, key=lambda halt: halt.stop is Stop.INTERRUPTED))
+
+    def _keep_lease(self) -> None:
+        """Keep the lease while waiting; once lost, the wave is still waited for, and no other follows."""
+        lease = self._context.lease
+        if lease is None or not lease.held or self._ledger.halt is not None:
+            return
+        try:
+            lease.renew_if_due()
+        except RebalancerError as error:
+            self._ledger.stop(halt_for(error))
+
+    def _stopping(self) -> frozenset[Result]:
+        if self._context.execution.on_unexpected_landing == "continue":
+            return STOPPING - {Result.UNEXPECTED}
+        return STOPPING
+
+    def _halt_after(self, outcome: Outcome) -> Halt:
+        if outcome.result is Result.UNKNOWN and self._context.stop_requested():
+            return Halt(Stop.INTERRUPTED, "asked to stop by a signal while waiting for replacements")
+        where = f" on {outcome.node}" if outcome.node else ""
+        pod = outcome.move.pod.full_name
+        return Halt(Stop.OUTCOME, f"{pod}: {outcome.result.value}{where}: {outcome.because}")
+
+
+def _outcome(move: Move, result: Result, because: str, *, evicted_at: float | None = None) -> Outcome:
+    return Outcome(move=move, result=result, because=because, evicted_at=evicted_at)
