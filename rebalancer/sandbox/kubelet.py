@@ -12,6 +12,7 @@ from rebalancer.sandbox.objects import (
     is_ready,
     is_terminating,
     node_of,
+    parse_timestamp,
     phase_of,
     set_condition,
     spec_of,
@@ -126,10 +127,13 @@ class Kubelets:
 
     def _terminate(self, pod: Object, now: float) -> float | None:
         metadata = pod["metadata"]
-        asked = self._asked_to_stop.setdefault(metadata["uid"], now)
+        grace = float(metadata.get("deletionGracePeriodSeconds", self._terminates_after))
+        # the deletion time knows only whole seconds, so what was seen at once counts from when it was seen
+        asked = min(now, parse_timestamp(metadata["deletionTimestamp"]) - grace + 1.0)
+        asked = self._asked_to_stop.setdefault(metadata["uid"], asked)
         text = annotations_of(pod).get(TERMINATES_AFTER)
         after = self._terminates_after if text is None else float(text)
-        left = asked + min(after, float(metadata.get("deletionGracePeriodSeconds", after))) - now
+        left = asked + min(after, grace) - now
         if left > 0:
             return left
         options = {"gracePeriodSeconds": 0, "preconditions": {"uid": metadata["uid"]}}

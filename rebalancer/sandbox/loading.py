@@ -70,4 +70,5 @@ def _one(item: Object, kind: str, api_version: str) -> Iterator[tuple[str, Objec
     row = BY_KIND.get((group, kind))
     if row is None or not isinstance(item.get("metadata"), dict) or not item["metadata"].get("name"):
         return
-    yield (row.kind if row.computed else row.plural), item
+    # a copy of what the store completes, so that the caller can load the same objects again
+    yield (row.kind if row.computed else row.plural), {**item, "metadata": dict(item["metadata"])}

@@ -11,7 +11,7 @@ from typing import Any
 
 from rebalancer.sandbox.admission import admit_pod
 from rebalancer.sandbox.objects import Object, is_finished, node_of, set_condition, spec_of, timestamp
-from rebalancer.sandbox.resources import STORED
+from rebalancer.sandbox.resources import INITIAL_STATUS, STORED
 from rebalancer.sandbox.status import StatusError, bad_request, conflict, invalid, not_found, success
 from rebalancer.sandbox.store import Store
 
@@ -53,7 +53,7 @@ class Registry:
             if resource == "pods":
                 admit_pod(self.store, item)
             elif row.has_status:
-                item["status"] = {"phase": "Active"} if resource == "namespaces" else {}
+                item["status"] = dict(INITIAL_STATUS.get(resource, {}))
             if dry_run:
                 if self.store.record(resource, metadata.get("namespace") or "", name):
                     return self.store.create(resource, item)  # which says that the name is taken

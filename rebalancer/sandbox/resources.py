@@ -203,3 +203,24 @@ STORED: dict[str, Resource] = {
 BY_KIND: dict[tuple[str, str], Resource] = {
     (resource.group, resource.kind): resource for resource in RESOURCES if not resource.stored_as
 }
+
+# What a status holds before a controller wrote any: the fields a real server never leaves out.
+INITIAL_STATUS: dict[str, dict[str, object]] = {
+    "namespaces": {"phase": "Active"},
+    "pods": {"phase": "Pending"},
+    "replicationcontrollers": {"replicas": 0},
+    "replicasets": {"replicas": 0},
+    "statefulsets": {"replicas": 0, "availableReplicas": 0},
+    "daemonsets": {
+        "currentNumberScheduled": 0,
+        "numberMisscheduled": 0,
+        "desiredNumberScheduled": 0,
+        "numberReady": 0,
+    },
+    "poddisruptionbudgets": {
+        "disruptionsAllowed": 0,
+        "currentHealthy": 0,
+        "desiredHealthy": 0,
+        "expectedPods": 0,
+    },
+}

@@ -30,7 +30,7 @@ from rebalancer.sandbox.misbehaviour import Misbehaviour, Misbehaviours
 from rebalancer.sandbox.objects import Clock, Object, name_of, node_of, phase_of, status_of
 from rebalancer.sandbox.quantities import cpu_nano
 from rebalancer.sandbox.registry import Registry
-from rebalancer.sandbox.resources import STORED
+from rebalancer.sandbox.resources import INITIAL_STATUS, STORED
 from rebalancer.sandbox.scheduler import Scheduler
 from rebalancer.sandbox.server import ApiServer
 from rebalancer.sandbox.store import Store
@@ -173,9 +173,9 @@ class Sandbox:
         node_metrics, pod_metrics = by_plural.pop("NodeMetrics", []), by_plural.pop("PodMetrics", [])
         for document in by_plural.pop("watcher", []):
             self._watcher_document = document
-        for pod in by_plural.get("pods", ()):
-            pod["metadata"].setdefault("namespace", "default")
-            pod["status"] = pod.get("status") or {"phase": "Pending"}
+        for plural, status in INITIAL_STATUS.items():
+            for item in by_plural.get(plural, ()):
+                item["status"] = {**status, **(item.get("status") or {})}
         self._add_namespaces(by_plural)
         count = sum(self.store.load(plural, items) for plural, items in by_plural.items())
         self.usage.load(node_metrics, pod_metrics)

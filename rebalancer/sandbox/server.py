@@ -118,8 +118,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _serve(self) -> None:
         owner = self.server.owner
-        length = int(self.headers.get("Content-Length") or 0)
-        body = self.rfile.read(length) if length else b""
+        body = self._body()
         headers = {name.lower(): value for name, value in self.headers.items()}
         request = Request.of(self.command, self.path, headers, body)
         faults = owner.faults.pick(self.command, self.path)
@@ -137,6 +136,19 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(answer, request, truncated=truncated)
 
     do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = _serve  # noqa: N815
+
+    def _body(self) -> bytes:
+        """The body of the request, by its length or in chunks, as kubectl sends what it reads from a file."""
+        if "chunked" not in self.headers.get("Transfer-Encoding", ""):
+            length = int(self.headers.get("Content-Length") or 0)
+            return self.rfile.read(length) if length else b""
+        pieces = []
+        while size := int(self.rfile.readline().partition(b";")[0], 16):
+            pieces.append(self.rfile.read(size))
+            self.rfile.readline()
+        while self.rfile.readline().strip():
+            pass  # trailers, which nobody needs
+        return b"".join(pieces)
 
     def _ask(self, api: Api, request: Request, faults: list[Fault]) -> Response:
         cuts = [fault.seconds for fault in faults if fault.effect == "cut-watch"]

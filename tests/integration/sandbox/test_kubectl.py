@@ -1,0 +1,127 @@
+"""The real kubectl against the sandbox."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from rebalancer.sandbox.objects import is_ready
+from rebalancer.sandbox.sandbox import Sandbox
+
+from .builders import a_budget, a_node, a_replica_set
+
+KUBECTL = shutil.which("kubectl")
+pytestmark = pytest.mark.skipif(KUBECTL is None, reason="no kubectl on PATH: install it to run these")
+
+
+class Kubectl:
+    """kubectl with a kubeconfig and a home of its own, since it caches discovery there."""
+
+    def __init__(self, sandbox: Sandbox, home: Path) -> None:
+        self._environment = {
+            **os.environ,
+            "HOME": str(home),
+            "KUBECONFIG": str(sandbox.write_kubeconfig(home / "config")),
+        }
+
+    def __call__(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        assert KUBECTL is not None
+        return subprocess.run(
+            [KUBECTL, *arguments],
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    @contextmanager
+    def following(self, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+        assert KUBECTL is not None
+        with subprocess.Popen(
+            [KUBECTL, *arguments], env=self._environment, stdout=subprocess.PIPE, text=True
+        ) as process:
+            try:
+                yield process
+            finally:
+                process.terminate()
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[tuple[Sandbox, Kubectl]]:
+    """Three ready pods that a budget wants to keep, on two nodes."""
+    objects = [a_node("n1"), a_node("n2"), a_replica_set(replicas=3), a_budget(minAvailable=3)]
+    with Sandbox(objects, ready_after=0) as sandbox:
+        assert sandbox.wait_until(lambda: sum(map(is_ready, sandbox.pods("shop"))) == 3)
+        yield sandbox, Kubectl(sandbox, tmp_path)
+
+
+def test_get_lists_nodes_pods_and_budgets(cluster: tuple[Sandbox, Kubectl]) -> None:
+    sandbox, kubectl = cluster
+    table = kubectl("get", "nodes,pods", "-A")
+    assert table.returncode == 0, table.stderr
+    for pod in sandbox.pods("shop"):
+        assert f"pod/{pod['metadata']['name']}" in table.stdout
+    assert "node/n1" in table.stdout
+    assert "web" in kubectl("get", "pdb", "-A").stdout
+    document = json.loads(kubectl("get", "po", "-n", "shop", "-l", "app=web", "-o", "json").stdout)
+    assert [item["kind"] for item in document["items"]] == ["Pod"] * 3
+
+
+def test_get_watch_prints_changes_as_they_come(cluster: tuple[Sandbox, Kubectl]) -> None:
+    sandbox, kubectl = cluster
+    name = sandbox.pods("shop")[0]["metadata"]["name"]
+    with kubectl.following("get", "pods", "-n", "shop", "-w", "-o", "name") as process:
+        assert process.stdout is not None
+        known = {process.stdout.readline().strip() for _ in range(3)}
+        sandbox.registry.delete("pods", "shop", name, {"gracePeriodSeconds": 0})
+        seen = {process.stdout.readline().strip() for _ in range(2)}
+    assert f"pod/{name}" in known
+    assert seen - known, "the replacement was not seen"
+
+
+def test_raw_metrics_and_top_show_usage(cluster: tuple[Sandbox, Kubectl]) -> None:
+    _, kubectl = cluster
+    document = json.loads(kubectl("get", "--raw", "/apis/metrics.k8s.io/v1beta1/nodes").stdout)
+    assert document["kind"] == "NodeMetricsList"
+    assert {item["metadata"]["name"] for item in document["items"]} == {"n1", "n2"}
+    top = kubectl("top", "nodes")
+    assert "n1" in top.stdout, top.stderr
+
+
+def test_an_eviction_that_the_budget_refuses_is_told_to_the_user(
+    cluster: tuple[Sandbox, Kubectl], tmp_path: Path
+) -> None:
+    sandbox, kubectl = cluster
+    name = sandbox.pods("shop")[0]["metadata"]["name"]
+    body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": "shop"}}
+    (tmp_path / "eviction.json").write_text(json.dumps(body))
+    path = f"/api/v1/namespaces/shop/pods/{name}/eviction"
+    refused = kubectl("create", "--raw", path, "-f", str(tmp_path / "eviction.json"))
+    assert refused.returncode == 1
+    assert "Cannot evict pod as it would violate the pod's disruption budget." in refused.stderr
+    assert sandbox.pod("shop", name) is not None
+
+
+def test_cordon_label_scale_and_version_work(cluster: tuple[Sandbox, Kubectl]) -> None:
+    sandbox, kubectl = cluster
+    for arguments in (
+        ("cordon", "n1"),
+        ("label", "node", "n1", "tier=old"),
+        ("scale", "rs", "web", "-n", "shop", "--replicas=4"),
+    ):
+        done = kubectl(*arguments)
+        assert done.returncode == 0, done.stderr
+    node = sandbox.store.get("nodes", "", "n1")
+    assert node is not None
+    assert node["spec"]["unschedulable"] is True
+    assert node["metadata"]["labels"]["tier"] == "old"
+    assert sandbox.wait_until(lambda: len(sandbox.pods("shop")) == 4)
+    assert "v1.35.4" in kubectl("version").stdout
