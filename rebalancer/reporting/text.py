@@ -1,0 +1,116 @@
+"""Bars and lines: what all tables are made of.
+
+Names and messages come from the cluster and are hostile: they reach a terminal only through ``words.plain``,
+and only as spans of a ``Text``, so that neither control characters nor markup in them has any effect.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import dataclass, field
+
+from rich.text import Text
+
+from rebalancer.reporting.words import counted, words
+
+NARROWEST = 60  # columns below which tables are not made narrower
+
+
+@dataclass(frozen=True, slots=True)
+class Glyphs:
+    """The characters of bars and arrows."""
+
+    full: str
+    leaves: str
+    arrives: str
+    empty: str
+    arrow: str
+    more: str
+
+
+UNICODE = Glyphs("█", "▒", "▓", "░", "→", "…")
+ASCII = Glyphs("#", "-", "+", ".", "->", "...")
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How wide a table may be, whether it shows everything, and with which characters."""
+
+    width: int = 80
+    everything: bool = False
+    glyphs: Glyphs = UNICODE
+
+    @property
+    def columns(self) -> int:
+        """The width that lines are made for."""
+        return max(self.width, NARROWEST)
+
+
+def bar(before: float, after: float | None, width: int, glyphs: Glyphs) -> Text:
+    """Percents as a bar: what stays, what leaves, what arrives."""
+    start = _cells(before, width)
+    end = start if after is None else _cells(after, width)
+    text = Text()
+    text.append(glyphs.full * min(start, end), _colour(before if after is None else after))
+    text.append(glyphs.leaves * (start - end), "green")
+    text.append(glyphs.arrives * (end - start), "yellow")
+    text.append(glyphs.empty * (width - max(start, end)), "dim")
+    return text
+
+
+def _cells(percent: float, width: int) -> int:
+    return min(max(round(percent * width / 100), 0), width)
+
+
+def _colour(percent: float) -> str:
+    return "red" if percent >= 80 else "cyan"
+
+
+@dataclass(slots=True)
+class Lines:
+    """Lines being written, none wider than the style says except for names that cannot be cut."""
+
+    style: Style
+    text: Text = field(default_factory=Text)
+
+    def add(self, *parts: str | Text | tuple[str, str]) -> None:
+        """One line made of parts, a part with a style given as a pair."""
+        line = Text()
+        for part in parts:
+            if isinstance(part, tuple):
+                line.append(*part)
+            else:
+                line.append(part)
+        line.rstrip()
+        self.text.append_text(line)
+        self.text.append("\n")
+
+    def heading(self, title: str, note: str = "") -> None:
+        """A blank line and a title."""
+        self.add()
+        self.add((title, "bold"), (f"  {note}" if note else "", "dim"))
+
+    def message(self, message: str, indent: int, style: str = "", most: int = 2) -> None:
+        """A message in whole words, wrapped, cut after ``most`` lines unless everything is wanted."""
+        width = self.style.columns - indent
+        lines = textwrap.wrap(words(message), width, break_on_hyphens=False)
+        if len(lines) > most and not self.style.everything:
+            more = self.style.glyphs.more
+            last = lines[most - 1]
+            if len(last) + len(more) > width:
+                last = last[: width - len(more)]
+            lines = [*lines[: most - 1], last + more]
+        for line in lines:
+            self.add(" " * indent, (line, style))
+
+    def more(self, hidden: int, noun: str, indent: int = 2, plural: str = "") -> None:
+        """How many rows are not shown, and how to see them."""
+        if hidden > 0:
+            self.add(
+                " " * indent,
+                (f"{self.style.glyphs.more} {counted(hidden, f'more {noun}', plural)} (--all)", "dim"),
+            )
+
+    def shown(self, total: int, most: int) -> int:
+        """How many of ``total`` rows to show: all that fit, or all when everything is wanted."""
+        return total if self.style.everything or total <= most + 1 else most
