@@ -1,0 +1,25 @@
+"""``rebalancer plan``: what would be evicted, why, and where it would land."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import click
+
+from rebalancer.cli.options import PipelineOptions, all_option, output_option, pipeline_options
+from rebalancer.cli.output import emit, progress
+from rebalancer.reporting.render import Format
+
+
+@click.command()
+@pipeline_options
+@output_option
+@all_option
+def plan(options: PipelineOptions, output_format: Format, everything: bool) -> None:
+    """Show what would be evicted, why, and where it would land. Only reads."""
+    from rebalancer.cli import pipeline  # noqa: PLC0415 - heavy
+    from rebalancer.reporting.plan_table import plan_table  # noqa: PLC0415
+
+    with progress() as tell:
+        result = pipeline.make_plan(dataclasses.replace(options, progress=tell))
+    emit(result.plan, output_format, plan_table, everything=everything)

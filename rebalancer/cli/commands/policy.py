@@ -1,0 +1,107 @@
+"""``rebalancer policy``: write, check and show policies."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from rebalancer.cli.options import FILE, output_option
+from rebalancer.errors import ExitCode, InputError
+from rebalancer.reporting.render import Format, to_json, to_yaml
+
+
+@click.group()
+def policy() -> None:
+    """Write, check and show policies."""
+
+
+@policy.command()
+@click.argument("path", type=FILE, required=False, metavar="[FILE]")
+def init(path: Path | None) -> None:
+    """Print a commented policy of all defaults, or write it to a new FILE."""
+    from rebalancer.policy import STARTER  # noqa: PLC0415 - imports pydantic
+
+    if path is None:
+        sys.stdout.write(STARTER)
+        return
+    try:
+        with path.open("x", encoding="utf-8") as stream:
+            stream.write(STARTER)
+    except FileExistsError as error:
+        raise InputError("exists already", where=str(path), hint="name a new file") from error
+    except OSError as error:
+        raise InputError(f"cannot write: {error.strerror or error}", where=str(path)) from error
+
+
+@policy.command()
+@click.argument("paths", type=FILE, nargs=-1, required=True, metavar="FILE...")
+@output_option
+def validate(paths: tuple[Path, ...], output_format: Format) -> int:
+    """Check policies, and the scheduler configuration each holds or names as a file."""
+    rows = [_checked(path) for path in paths]
+    if output_format is Format.TABLE:
+        for row in rows:
+            if row["valid"]:
+                sys.stdout.write(f"{row['source']}: valid, policy {row['name']}\n")
+            else:
+                click.echo(f"error: {row['problem']}", err=True)
+    else:
+        _print(
+            {"apiVersion": "rebalancer/v1alpha1", "kind": "PolicyValidation", "policies": rows}, output_format
+        )
+    return int(ExitCode.DONE if all(row["valid"] for row in rows) else ExitCode.BAD_INPUT)
+
+
+def _checked(path: Path) -> dict[str, Any]:
+    from rebalancer.cli.configurations import check_configuration  # noqa: PLC0415 - imports pydantic
+    from rebalancer.policy import load_policy  # noqa: PLC0415
+    from rebalancer.reporting.words import plain  # noqa: PLC0415
+
+    row: dict[str, Any] = {
+        "source": plain(str(path)),
+        "valid": False,
+        "name": "",
+        "inputs": "",
+        "problem": "",
+    }
+    try:
+        loaded = load_policy(path)
+        row |= {"name": plain(loaded.policy.metadata.name), "inputs": loaded.digest}
+        check_configuration(loaded)
+    except InputError as error:
+        return row | {"problem": plain(str(error))}
+    return row | {"valid": True}
+
+
+@policy.command("show")
+@click.argument("path", type=FILE, required=False, metavar="[FILE]")
+@output_option
+def show_policy(path: Path | None, output_format: Format) -> None:
+    """Show a policy with every default filled in; without FILE the defaults themselves."""
+    from rebalancer.policy import default_policy, load_policy, to_yaml  # noqa: PLC0415 - imports pydantic
+
+    loaded = load_policy(path) if path is not None else default_policy()
+    if output_format is Format.JSON:
+        _print(loaded.policy.model_dump(mode="json", by_alias=True, exclude_none=True), output_format)
+    else:
+        sys.stdout.write(to_yaml(loaded.policy))
+
+
+@policy.command("schema")
+@output_option
+def show_schema(output_format: Format) -> None:
+    """Print the JSON schema of a policy, for editors and admission."""
+    from rebalancer.policy import schema  # noqa: PLC0415 - imports pydantic
+
+    if output_format is Format.TABLE:
+        sys.stdout.write(json.dumps(schema(), indent=2) + "\n")
+    else:
+        _print(schema(), output_format)
+
+
+def _print(value: Any, output_format: Format) -> None:
+    sys.stdout.write(to_yaml(value) if output_format is Format.YAML else to_json(value))

@@ -1,0 +1,130 @@
+"""``rebalancer run``: plan, evict in waves, verify every landing."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from rebalancer.cli.options import (
+    FILE,
+    Duration,
+    ObjectName,
+    PipelineOptions,
+    RunOptions,
+    all_option,
+    output_option,
+    pipeline_options,
+)
+from rebalancer.cli.output import console, emit, show, style
+from rebalancer.cli.session import Session
+from rebalancer.cli.textfile import write_textfile
+from rebalancer.errors import ExitCode, InputError, RebalancerError
+from rebalancer.reporting.render import Format
+
+if TYPE_CHECKING:
+    from rebalancer.execution.outcomes import Outcomes
+    from rebalancer.planning.plan import Plan
+
+
+@click.command()
+@pipeline_options
+@click.option("--dry-run", is_flag=True, help="Ask the API server about each eviction, carry none out.")
+@click.option(
+    "--journal", type=FILE, metavar="FILE", help="Where evictions are recorded before they are made."
+)
+@click.option(
+    "--max-duration",
+    "max_duration_seconds",
+    type=Duration(),
+    metavar="DURATION",
+    help="Start no wave after this.",
+)
+@click.option(
+    "--lease",
+    type=ObjectName(),
+    default="rebalancer/rebalancer",
+    show_default=True,
+    metavar="NS/NAME",
+    help="The lease that keeps two runs apart.",
+)
+@click.option(
+    "--state-config-map",
+    type=ObjectName(),
+    metavar="NS/NAME",
+    help="The ConfigMap that holds the state of runs.",
+)
+@click.option(
+    "--metrics-textfile", type=FILE, metavar="FILE", help="Where Prometheus metrics of the run are written."
+)
+@output_option
+@all_option
+@click.pass_obj
+def run(
+    session: Session,
+    /,
+    options: PipelineOptions,
+    output_format: Format,
+    everything: bool,
+    **run_values: object,
+) -> int:
+    """Plan, evict in waves and verify every landing. The only command that changes a cluster."""
+    run_options = RunOptions(**run_values)  # type: ignore[arg-type]
+    _refuse_recorded(options)
+    plan, outcomes, code = None, None, int(ExitCode.INTERNAL)
+    try:
+        plan, outcomes = _carried_out(options, run_options)
+        code = session.exit_code = outcomes.exit_code
+    except RebalancerError as error:
+        code = int(error.exit_code)
+        raise
+    except KeyboardInterrupt:
+        code = int(ExitCode.INTERRUPTED)
+        raise
+    finally:
+        _write_metrics(run_options.metrics_textfile, plan, outcomes, code)
+    _report(plan, outcomes, output_format, everything)
+    return code
+
+
+def _refuse_recorded(options: PipelineOptions) -> None:
+    if options.source is not None:
+        raise InputError(
+            "a recorded cluster cannot be changed",
+            where=str(options.source),
+            hint="use: rebalancer plan --from",
+        )
+
+
+def _carried_out(options: PipelineOptions, run_options: RunOptions) -> tuple[Plan, Outcomes]:
+    from rebalancer.cli import pipeline  # noqa: PLC0415 - heavy
+    from rebalancer.cli.logs import LOGGER  # noqa: PLC0415
+    from rebalancer.reporting.progress import observer  # noqa: PLC0415
+
+    with observer(console(stderr=True), LOGGER) as watching:
+        return pipeline.run(
+            dataclasses.replace(options, progress=lambda kind: LOGGER.debug("reading %s", kind)),
+            run_options,
+            watching,
+        )
+
+
+def _report(plan: Plan, outcomes: Outcomes, output_format: Format, everything: bool) -> None:
+    from rebalancer.reporting.outcomes_table import outcomes_table  # noqa: PLC0415
+    from rebalancer.reporting.plan_table import plan_table  # noqa: PLC0415
+
+    if output_format is Format.TABLE:
+        target = console()
+        show(target, plan_table(plan, style(target, everything=everything)))
+        target.print()
+    emit(outcomes, output_format, outcomes_table, everything=everything)
+
+
+def _write_metrics(path: Path | None, plan: Plan | None, outcomes: Outcomes | None, exit_code: int) -> None:
+    from rebalancer.reporting.metrics import textfile  # noqa: PLC0415
+
+    if path is not None:
+        write_textfile(path, textfile(plan, outcomes, exit_code=exit_code, now=time.time()))

@@ -1,0 +1,64 @@
+"""The text of the scheduler's configuration, from where the policy says it lives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rebalancer.documents import read_text
+from rebalancer.errors import InputError
+from rebalancer.policy import LoadedPolicy
+from rebalancer.profiles.loading import load_configuration
+
+if TYPE_CHECKING:
+    from rebalancer.cluster.connection import RawApi
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigurationText:
+    """A KubeSchedulerConfiguration as written, and where."""
+
+    text: str
+    source: str
+
+
+def configuration_text(
+    loaded: LoadedPolicy, override: Path | None = None, api: RawApi | None = None
+) -> ConfigurationText | None:
+    """The configuration of an option's file, else of the policy; None when neither names one.
+
+    A file of the policy is looked for beside the policy. A ConfigMap needs ``api``. Raises InputError when
+    what is named is not there.
+    """
+    if override is not None:
+        return ConfigurationText(read_text(override), str(override))
+    settings = loaded.policy.scheduler
+    if settings.inline is not None:
+        return ConfigurationText(settings.inline, f"{loaded.source} scheduler.inline")
+    if settings.file is not None:
+        path = Path(loaded.source).parent / settings.file
+        return ConfigurationText(read_text(path), str(path))
+    if settings.config_map is None or api is None:
+        return None
+    place = settings.config_map
+    where = f"configmap {place.namespace}/{place.name}"
+    data = api.config_map(place.namespace, place.name)
+    if data is None:
+        raise InputError(
+            "not found",
+            where=where,
+            hint="scheduler.configMap of the policy names where the configuration is",
+        )
+    if place.key not in data:
+        keys = ", ".join(sorted(data)) or "none"
+        raise InputError(f"has no key {place.key}", where=where, hint=f"its keys: {keys[:200]}")
+    return ConfigurationText(data[place.key], f"{where} {place.key}")
+
+
+def check_configuration(loaded: LoadedPolicy) -> None:
+    """Check the configuration a policy holds or names as a file; InputError when it cannot be used."""
+    written = configuration_text(loaded)
+    if written is not None:
+        neutral = loaded.policy.scheduler.assume_neutral
+        load_configuration(written.text, written.source, assume_neutral=neutral)

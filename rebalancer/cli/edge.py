@@ -1,0 +1,101 @@
+"""The edge of the process: whatever happens inside becomes one line on stderr and an exit code."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
+
+import click
+
+from rebalancer.cli.logs import LOGGER, set_up_logs
+from rebalancer.cli.session import Session
+from rebalancer.errors import ExitCode, RebalancerError
+
+
+def guarded(call: Callable[[], object], session: Session) -> int:
+    """Run a program to its end and say what it leaves with; nothing it raises gets past here.
+
+    An exit code that ``call`` returns counts, else the session's.
+    """
+    set_up_logs(session)
+    _print_anything()
+    with _terminated_as_interrupted():
+        try:
+            result = call()
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # Whoever read our output has seen enough; what was done is done.
+            _close_stdout()
+            return session.exit_code
+        except RebalancerError as error:
+            return _tell(session, str(error), error.exit_code, error)
+        except click.Abort as abort:
+            if isinstance(abort.__cause__, EOFError):
+                return _tell(session, "input ended early", ExitCode.BAD_INPUT, abort)
+            return _tell(session, "interrupted", ExitCode.INTERRUPTED, None)
+        except KeyboardInterrupt:
+            return _tell(session, "interrupted", ExitCode.INTERRUPTED, None)
+        except click.UsageError as error:
+            with contextlib.suppress(OSError):
+                error.show()
+            return int(ExitCode.BAD_INPUT)
+        except click.ClickException as error:
+            return _tell(session, error.format_message(), ExitCode.BAD_INPUT, error)
+        except Exception as error:  # noqa: BLE001 - the edge of the process
+            message = f"{type(error).__name__}: {' '.join(str(error).split())}"
+            hint = "please report" if session.verbose else "please report; details with -v"
+            return _tell(session, f"{message} ({hint})", ExitCode.INTERNAL, error)
+    return result if isinstance(result, int) else session.exit_code
+
+
+def _tell(session: Session, message: str, code: ExitCode, error: BaseException | None) -> int:
+    """One line; the traceback only where details were asked for."""
+    LOGGER.log(
+        _INTERNAL if code is ExitCode.INTERNAL else logging.ERROR,
+        "%s",
+        message,
+        exc_info=error if session.verbose else None,
+        extra={"fields": {"exitCode": int(code)}},
+    )
+    return int(code)
+
+
+_INTERNAL = logging.ERROR + 1
+logging.addLevelName(_INTERNAL, "INTERNAL ERROR")
+
+
+def _print_anything() -> None:
+    """Write what a stream's encoding lacks as escapes instead of failing."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+
+
+def _close_stdout() -> None:
+    """Let the interpreter flush into nothing when it ends."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@contextlib.contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """SIGTERM, with which Kubernetes ends a pod, unwinds as Ctrl-C does, so that leases are released."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(_signal: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

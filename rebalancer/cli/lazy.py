@@ -1,0 +1,29 @@
+"""A group whose commands are imported when they are asked for."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import click
+
+
+class LazyGroup(click.Group):
+    """Commands as a table of name to ``module:attribute``, listed in its order."""
+
+    def __init__(self, *arguments: Any, lazy_commands: dict[str, str] | None = None, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._lazy_commands = lazy_commands or {}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All names, in the order of the table."""
+        return [*self._lazy_commands, *super().list_commands(ctx)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command, imported now if the table names it."""
+        place = self._lazy_commands.get(cmd_name)
+        if place is None:
+            return super().get_command(ctx, cmd_name)
+        module, attribute = place.split(":")
+        command: click.Command = getattr(import_module(module), attribute)
+        return command

@@ -1,0 +1,61 @@
+"""Logs on stderr, as text or as a JSON object a line; results never go there, logs never to stdout."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import TextIO
+
+from rebalancer.cli.session import Session
+from rebalancer.reporting.words import plain
+
+LOGGER = logging.getLogger("rebalancer")
+
+
+class TextFormatter(logging.Formatter):
+    """``warning: message``; with a traceback only where one was logged."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One safe line, then the traceback if there is one."""
+        line = f"{record.levelname.lower()}: {plain(record.getMessage())}"
+        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line: time, level, logger, message, what ``extra={'fields': …}`` adds, traceback."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record as one line of ASCII."""
+        moment = datetime.fromtimestamp(record.created, UTC)
+        line: dict[str, object] = {
+            "time": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        fields = getattr(record, "fields", None)
+        if isinstance(fields, dict):
+            line |= {key: value for key, value in fields.items() if key not in line}
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)
+
+
+class _QuietHandler(logging.StreamHandler[TextIO]):
+    """Writes to stderr as it is now; a closed or full one is nobody's error."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's name
+        """Say nothing."""
+
+
+def set_up_logs(session: Session) -> None:
+    """Send logs to stderr: ours from INFO, others' from WARNING; with -v each a level lower."""
+    handler = _QuietHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter() if session.log_format == "json" else TextFormatter())
+    logging.basicConfig(
+        handlers=[handler], level=logging.INFO if session.verbose else logging.WARNING, force=True
+    )
+    LOGGER.setLevel(logging.DEBUG if session.verbose else logging.INFO)
+    logging.captureWarnings(True)

@@ -1,0 +1,60 @@
+"""The program: its global options and the table of its commands."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from rebalancer import __version__
+from rebalancer.cli.edge import guarded
+from rebalancer.cli.lazy import LazyGroup
+from rebalancer.cli.logs import set_up_logs
+from rebalancer.cli.session import Session
+from rebalancer.errors import ExitCode
+
+COMMANDS = {
+    name: f"rebalancer.cli.commands.{name}:{name}"
+    for name in ("plan", "run", "nodes", "snapshot", "policy", "demo")
+}
+
+
+class Program(LazyGroup):
+    """The outermost group: runs inside the edge, and documents the exit codes."""
+
+    def main(
+        self, args: Sequence[str] | None = None, prog_name: str | None = None, *rest: Any, **options: Any
+    ) -> Any:
+        """Run a command and leave with its exit code."""
+        session = Session()
+        options |= {"standalone_mode": False, "obj": session}
+        run = super().main
+        sys.exit(guarded(lambda: run(args, prog_name or "rebalancer", *rest, **options), session))
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """The exit codes, from the table of errors."""
+        with formatter.section("Exit codes"):
+            formatter.write_dl([(str(int(code)), code.meaning) for code in ExitCode])
+
+
+@click.group(cls=Program, lazy_commands=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    envvar="REBALANCER_LOG_FORMAT",
+    help="How logs look on stderr.",
+)
+@click.option("-v", "--verbose", is_flag=True, help="More logs, and details of errors.")
+@click.version_option(__version__, prog_name="rebalancer")
+@click.pass_obj
+def main(session: Session, log_format: str, verbose: bool) -> None:
+    """Evict pods from hot Kubernetes nodes, only when the scheduler will place them somewhere better.
+
+    `rebalancer demo` shows it without a cluster; `rebalancer plan` only reads.
+    """
+    session.log_format, session.verbose = log_format, verbose
+    set_up_logs(session)

@@ -1,0 +1,203 @@
+"""The options that commands share, and the values they become."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from rebalancer.errors import InputError
+from rebalancer.reporting.render import Format
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII)
+_LATEST_UNIX = 253_402_300_799.0  # the last second of the year 9999
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineOptions:
+    """Where a plan's inputs come from."""
+
+    policy_path: Path | None = None  # None: every default
+    source: Path | None = None  # a recorded cluster; None: a live one
+    kubeconfig: Path | None = None
+    context: str | None = None
+    now: float | None = None  # Unix seconds; None: the clock, or the newest metric of a recorded cluster
+    state_path: Path | None = None  # the state of earlier runs
+    scheduler_config: Path | None = None  # instead of the configuration the policy names
+    assume_neutral: tuple[str, ...] = ()
+    progress: Callable[[str], None] = field(default=lambda _message: None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """How a plan is carried out."""
+
+    dry_run: bool = False
+    journal: Path | None = None
+    max_duration_seconds: float | None = None
+    state_config_map: str | None = None  # NAMESPACE/NAME
+    lease: str = "rebalancer/rebalancer"  # NAMESPACE/NAME
+    metrics_textfile: Path | None = None
+
+
+class Moment(click.ParamType[float]):
+    """RFC 3339 or Unix seconds."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Unix seconds."""
+        from rebalancer.cluster import times  # noqa: PLC0415 - not for --help
+
+        if isinstance(value, float):
+            return value
+        if re.fullmatch(r"\d{1,12}(\.\d{1,9})?", value, re.ASCII):
+            seconds = float(value)
+            if seconds <= _LATEST_UNIX:
+                return seconds
+        try:
+            return times.parse(value)
+        except ValueError:
+            self.fail(f"{value[:60]!a} is no time; write e.g. 2026-11-20T12:00:00Z or 1795176000", param, ctx)
+
+
+class Duration(click.ParamType[float]):
+    """A duration as policies write it, such as 90s or 10m."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Seconds, more than none."""
+        from rebalancer.policy.units import parse_duration  # noqa: PLC0415 - imports pydantic
+
+        if isinstance(value, float):
+            return value
+        try:
+            seconds = parse_duration(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        if seconds <= 0:
+            self.fail(f"{value!a} is no time at all", param, ctx)
+        return seconds
+
+
+class ObjectName(click.ParamType[str]):
+    """NAMESPACE/NAME of an object."""
+
+    name = "ns/name"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The same text, checked."""
+        text = str(value)
+        parts = text.split("/")
+        if len(parts) != 2 or not all(_NAME.fullmatch(part) for part in parts):
+            self.fail(f"{text[:60]!a} is not NAMESPACE/NAME", param, ctx)
+        return text
+
+
+FILE = click.Path(dir_okay=False, path_type=Path)
+PATH = click.Path(path_type=Path)
+
+policy_option = click.option(
+    "--policy", "policy_path", type=FILE, metavar="FILE", help="The policy; without it every default holds."
+)
+source_option = click.option(
+    "--from",
+    "source",
+    type=PATH,
+    metavar="PATH",
+    help="Read a recorded cluster: a file or folder of kubectl dumps.",
+)
+kubeconfig_option = click.option(
+    "--kubeconfig", type=FILE, metavar="FILE", help="The kubeconfig of a live cluster."
+)
+context_option = click.option("--context", metavar="NAME", help="The kubeconfig's context to use.")
+now_option = click.option(
+    "--now",
+    type=Moment(),
+    metavar="TIME",
+    help="The clock, RFC 3339 or Unix seconds; offline the newest metric's.",
+)
+state_option = click.option(
+    "--state",
+    "state_path",
+    type=FILE,
+    metavar="FILE",
+    help="What earlier runs knew: hot streaks, recent moves.",
+)
+scheduler_config_option = click.option(
+    "--scheduler-config", type=FILE, metavar="FILE", help="A KubeSchedulerConfiguration to use instead."
+)
+neutral_option = click.option(
+    "--assume-neutral",
+    multiple=True,
+    metavar="NAME",
+    help="A plugin we do not know, taken to score all nodes alike; may be repeated.",
+)
+output_option = click.option(
+    "-o",
+    "--output",
+    "output_format",
+    type=click.Choice([str(member) for member in Format]),
+    default=str(Format.TABLE),
+    show_default=True,
+    callback=lambda _context, _parameter, value: Format(value),
+    help="What stdout gets.",
+)
+all_option = click.option(
+    "--all", "everything", is_flag=True, help="Show every row of a table instead of a summary."
+)
+
+_PIPELINE: Sequence[Callable[[Any], Any]] = (
+    policy_option,
+    source_option,
+    kubeconfig_option,
+    context_option,
+    now_option,
+    state_option,
+    scheduler_config_option,
+    neutral_option,
+)
+_FIELDS = (
+    "policy_path",
+    "source",
+    "kubeconfig",
+    "context",
+    "now",
+    "state_path",
+    "scheduler_config",
+    "assume_neutral",
+)
+
+
+def pipeline_options(command: Command) -> Command:
+    """Give a command the options of a plan's inputs, as one ``PipelineOptions`` named ``options``."""
+
+    @functools.wraps(command)
+    def wrapped(**values: Any) -> Any:
+        options = PipelineOptions(**{name: values.pop(name) for name in _FIELDS})
+        check_source(options.source, options.kubeconfig, options.context)
+        return command(options=options, **values)
+
+    decorated: Any = wrapped
+    for decorate in reversed(_PIPELINE):
+        decorated = decorate(decorated)
+    return decorated  # type: ignore[no-any-return]
+
+
+def check_source(source: Path | None, kubeconfig: Path | None, context: str | None) -> None:
+    """Refuse a recorded and a live cluster at once: one of them would be ignored."""
+    given = [
+        name for name, value in (("--kubeconfig", kubeconfig), ("--context", context)) if value is not None
+    ]
+    if source is not None and given:
+        raise InputError(
+            f"--from reads a recorded cluster, {' and '.join(given)} a live one", hint="give one or the other"
+        )

@@ -1,0 +1,67 @@
+"""Results on stdout, progress on stderr; colour, bars and spinners only on a terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from rebalancer.cli.logs import LOGGER
+from rebalancer.reporting.render import Format, render
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+    from rebalancer.reporting.text import Style
+
+_WIDEST = 120  # columns: longer lines are hard to read
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A console for hostile text: no markup, no emoji, no highlighting."""
+    from rich.console import Console  # noqa: PLC0415 - not for JSON
+
+    return Console(
+        file=sys.stderr if stderr else sys.stdout, markup=False, emoji=False, highlight=False, soft_wrap=True
+    )
+
+
+def style(target: Console, *, everything: bool = False) -> Style:
+    """How tables look on this console."""
+    from rebalancer.reporting.text import ASCII, UNICODE, Style  # noqa: PLC0415 - not for JSON
+
+    glyphs = ASCII if target.options.ascii_only else UNICODE
+    return Style(width=min(target.width, _WIDEST), everything=everything, glyphs=glyphs)
+
+
+def emit(
+    value: Any, output_format: Format, table: Callable[[Any, Style], Text], *, everything: bool = False
+) -> None:
+    """Write one result to stdout in the format asked for, and nothing else."""
+    if output_format is Format.TABLE:
+        target = console()
+        show(target, table(value, style(target, everything=everything)))
+        return
+    text = render(value, output_format, lambda: table(value, style(console())))
+    sys.stdout.write(str(text))
+
+
+def show(target: Console, text: Text) -> None:
+    """Write a table as it is: its lines are made already."""
+    target.print(text, end="", soft_wrap=True)
+
+
+@contextlib.contextmanager
+def progress() -> Iterator[Callable[[str], None]]:
+    """Tell what is being read: a spinner on a terminal, else a log line that -v shows."""
+    from rich.text import Text  # noqa: PLC0415 - not for --help
+
+    from rebalancer.reporting.words import words  # noqa: PLC0415
+
+    if not sys.stderr.isatty():
+        yield lambda message: LOGGER.debug("reading %s", words(message))
+        return
+    with console(stderr=True).status(Text("reading")) as status:
+        yield lambda message: status.update(Text(f"reading {words(message)}"))

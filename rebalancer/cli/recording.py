@@ -1,0 +1,219 @@
+"""Recording a cluster with the documents a plan needs beside it, and describing what was recorded."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from rebalancer.cli.configurations import configuration_text
+from rebalancer.cluster import records, saving, times
+from rebalancer.cluster.connection import RawApi
+from rebalancer.cluster.dump import DumpReader, read_bytes
+from rebalancer.cluster.kinds import BY_PLURAL, KINDS, METRICS, REQUIRED
+from rebalancer.cluster.listing import Recording
+from rebalancer.cluster.live import LiveReader
+from rebalancer.cluster.snapshot import build_snapshot
+from rebalancer.errors import InputError, RebalancerError
+from rebalancer.load.watcher import decode_watcher
+from rebalancer.policy import LoadedPolicy, LoadWatcherSource
+from rebalancer.reporting.snapshot_table import (
+    ABSENCE_MEANS,
+    KindCount,
+    RecordedDocument,
+    SnapshotInfo,
+    UnreadKind,
+)
+from rebalancer.state.run_state import decode as decode_state
+
+CONFIGURATION, WATCHER, STATE, ABOUT = "scheduler-config.yaml", "watcher.json", "state.json", "recording.json"
+_LARGEST_DOCUMENT = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentFiles:
+    """Files given by options, recorded instead of what the cluster or the policy says."""
+
+    scheduler_config: Path | None = None
+    watcher: Path | None = None
+    state: Path | None = None
+
+
+def documents_from_files(files: DocumentFiles) -> dict[str, bytes]:
+    """The documents given as files; InputError when one cannot be read or is not what it should be."""
+    documents: dict[str, bytes] = {}
+    if files.watcher is not None:
+        documents[WATCHER] = _checked(files.watcher, decode_watcher, "what load-watcher answers")
+    if files.state is not None:
+        documents[STATE] = read_bytes(files.state, _LARGEST_DOCUMENT)
+        decode_state(documents[STATE], str(files.state))
+    return documents
+
+
+def _checked(path: Path, decode: Callable[[bytes], object], what: str) -> bytes:
+    content = read_bytes(path, _LARGEST_DOCUMENT)
+    try:
+        decode(content)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"not {what}: {error}", where=str(path)) from error
+    return content
+
+
+def policy_documents(
+    loaded: LoadedPolicy, files: DocumentFiles, api: RawApi | None, warn: Callable[[str], None]
+) -> dict[str, bytes]:
+    """The scheduler's configuration and load-watcher's answer, as the policy says where they are.
+
+    A load-watcher that does not answer is a warning: without its document its figures are unknown.
+    """
+    documents: dict[str, bytes] = {}
+    configuration = configuration_text(loaded, files.scheduler_config, api)
+    if configuration is not None:
+        documents[CONFIGURATION] = configuration.text.encode()
+    addresses = [
+        source.load_watcher.address
+        for source in loaded.policy.load.sources
+        if isinstance(source, LoadWatcherSource)
+    ]
+    if api is not None and files.watcher is None and addresses:
+        try:
+            documents[WATCHER] = watcher_answer(api, addresses[0])
+        except RebalancerError as error:
+            warn(f"load-watcher is not recorded: {error}")
+    return documents
+
+
+def watcher_answer(api: RawApi, address: str) -> bytes:
+    """What load-watcher answers, asked through the API server's service proxy.
+
+    ``address`` is that of a service: ``http://NAME.NAMESPACE[.svc…][:PORT]``. Raises InputError when it is
+    none or the answer is not load-watcher's.
+    """
+    url = urlsplit(address)
+    labels = (url.hostname or "").split(".")
+    if len(labels) < 2 or (len(labels) > 2 and labels[2] != "svc"):
+        raise InputError(
+            "is not the address of a service", where=address, hint="record it with --watcher FILE"
+        )
+    name, namespace = labels[0], labels[1]
+    scheme = "https:" if url.scheme == "https" else ""
+    port = f":{url.port}" if url.port else ""
+    content = api.service_proxy(
+        namespace, f"{scheme}{name}{port}", f"{url.path.strip('/')}/watcher".lstrip("/")
+    )
+    try:
+        decode_watcher(content)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"does not answer as load-watcher does: {error}", where=address) from error
+    return content
+
+
+def record_live(
+    api: RawApi, clock: Callable[[], float], documents: dict[str, bytes], progress: Callable[[str], None]
+) -> Recording:
+    """Read every kind of a live cluster."""
+    recording = LiveReader(api, clock).read(progress=progress)
+    return dataclasses.replace(recording, documents=documents)
+
+
+def convert(
+    source: Path, documents: dict[str, bytes], clock: Callable[[], float], progress: Callable[[str], None]
+) -> tuple[Recording, float]:
+    """Read a dump in order to record it again; and when it was recorded, which stays as it was."""
+    recording = DumpReader(source).read(progress=progress)
+    about = _about(recording)
+    recorded_at = about.get("savedAt")
+    if not isinstance(recorded_at, (int, float)):
+        newest = _metric_times(recording)[-1:]
+        recorded_at = newest[0] if newest else clock()
+    return (
+        dataclasses.replace(
+            recording,
+            source=str(about.get("source") or recording.source),
+            documents={**recording.documents, **documents},
+            unread={plural: _why_unread(about, plural, why) for plural, why in recording.unread.items()},
+        ),
+        float(recorded_at),
+    )
+
+
+def save(recording: Recording, folder: Path, now: float) -> None:
+    """Write a recording into a new folder."""
+    saving.save(recording, folder, now)
+
+
+def describe(path: Path, progress: Callable[[str], None] = lambda _: None) -> SnapshotInfo:
+    """What a recorded cluster holds; InputError when it is none."""
+    read = DumpReader(path).read(progress=progress)
+    about = _about(read)
+    # What does not fit into columns is malformed too; without nodes and pods there are no columns.
+    recording = build_snapshot(read).recording if all(map(read.has, REQUIRED)) else read
+    moments = _metric_times(recording)
+    saved_at = about.get("savedAt")
+    recorded = float(saved_at) if isinstance(saved_at, (int, float)) else math.nan
+    age = recorded - moments[-1] if moments and not math.isnan(recorded) else None
+    return SnapshotInfo(
+        source=str(path),
+        inputs=saving.digest(recording),
+        kinds=tuple(
+            KindCount(
+                plural=kind.plural,
+                count=len(recording.listings[kind.plural].records),
+                malformed=len(recording.listings[kind.plural].malformed),
+                resource_version=recording.listings[kind.plural].resource_version,
+            )
+            for kind in KINDS
+            if recording.has(kind)
+        ),
+        unread=tuple(
+            UnreadKind(plural=plural, because=_why_unread(about, plural, why), means=ABSENCE_MEANS[plural])
+            for plural, why in recording.unread.items()
+            if plural in BY_PLURAL
+        ),
+        malformed=tuple(str(item) for listing in recording.listings.values() for item in listing.malformed),
+        documents=tuple(
+            RecordedDocument(name=name, size_bytes=len(content))
+            for name, content in sorted(recording.documents.items())
+            if name != ABOUT
+        ),
+        warnings=recording.warnings,
+        recorded_from=str(about.get("source") or ""),
+        recorded_at="" if math.isnan(recorded) else times.render(recorded),
+        newest_metric=times.render(moments[-1]) if moments else "",
+        oldest_metric=times.render(moments[0]) if moments else "",
+        metrics_age_seconds=age,
+    )
+
+
+def _about(recording: Recording) -> dict[str, Any]:
+    """Who recorded it, from where and when; empty for a dump made by kubectl."""
+    try:
+        return msgspec.json.decode(recording.documents.get(ABOUT, b"{}"), type=dict[str, Any])
+    except (ValueError, RecursionError) as error:
+        raise InputError(
+            f"not what snapshot save writes: {error}", where=f"{recording.source}/{ABOUT}"
+        ) from error
+
+
+def _why_unread(about: dict[str, Any], plural: str, otherwise: str) -> str:
+    reasons = about.get("unread")
+    return str(reasons.get(plural, otherwise)) if isinstance(reasons, dict) else otherwise
+
+
+def _metric_times(recording: Recording) -> list[float]:
+    """When the recorded metrics were taken, in order."""
+    moments: set[float] = set()
+    for kind in METRICS:
+        for item in recording.records(kind):
+            if isinstance(item, (records.NodeMetrics, records.PodMetrics)):
+                try:
+                    moments.add(times.parse(item.timestamp))
+                except ValueError:
+                    continue
+    return sorted(moments)
