@@ -8,6 +8,8 @@ from rebalancer.sandbox.objects import Object, is_finished, is_ready, labels_of,
 from rebalancer.sandbox.quantities import cpu_nano, whole
 from rebalancer.sandbox.store import Key, Record
 
+_MOST_REMEMBERED = 100_000
+
 
 class ClusterView(Protocol):
     """What a decider may read; the objects are shared and must not be changed."""
@@ -90,6 +92,8 @@ class LeastAllocated:
         key = (pod["metadata"].get("namespace", ""), name_of(pod)), pod["metadata"].get("uid", "")
         known = self._requests.get(key)
         if known is None:
+            if len(self._requests) > _MOST_REMEMBERED:
+                self._requests.clear()
             cpu = memory = 0
             for container in spec_of(pod).get("containers") or ():
                 requests = (container.get("resources") or {}).get("requests") or {}

@@ -115,7 +115,7 @@ def _spend(registry: Registry, budget: Object, pod_name: str, *, dry_run: bool) 
         item["status"]["disruptionsAllowed"] = allowed - 1
         item["status"].setdefault("disruptedPods", {})[pod_name] = timestamp(now)
         if allowed == 1:
-            set_condition(item, "DisruptionAllowed", "False", now, reason="InsufficientPods")
+            set_condition(item, "DisruptionAllowed", "False", now, reason="InsufficientPods", standard=True)
 
     registry.store.mutate("poddisruptionbudgets", budget["metadata"]["namespace"], name, decrement)
 

@@ -18,6 +18,7 @@ from rebalancer.sandbox.resources import Resource
 from rebalancer.sandbox.status import (
     StatusError,
     bad_request,
+    invalid,
     method_not_allowed,
     no_such_path,
     not_found,
@@ -29,6 +30,8 @@ from rebalancer.sandbox.watching import watch
 Served = Callable[[Mapping[str, str]], Any]
 Computed = Callable[[str, str, str], Any]  # plural, namespace, name -> object, list of objects or None
 
+# Kinds whose PUT must name the version it replaces; the others take one without as the newest.
+_NEVER_UNCONDITIONAL = frozenset({"leases", "poddisruptionbudgets"})
 _VERBS = {
     "GET": "get",
     "HEAD": "get",
@@ -177,6 +180,10 @@ class Api:
     def _update(self, request: Request, target: Target) -> Response:
         item = request.object()
         _check_kind(item, target.resource)
+        metadata = item.get("metadata") or {}
+        if target.resource.plural in _NEVER_UNCONDITIONAL and not metadata.get("resourceVersion"):
+            why = "Invalid value: 0x0: must be specified for an update"
+            raise invalid(target.resource.kind, target.name, "metadata.resourceVersion", why)
         return self._replace(request, target, lambda _: item)
 
     def _replace(self, request: Request, target: Target, make: Callable[[Object], Any]) -> Response:

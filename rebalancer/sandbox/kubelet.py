@@ -93,6 +93,8 @@ class Kubelets:
                 {
                     "name": container.get("name", ""),
                     "image": container.get("image", ""),
+                    "imageID": f"sandbox://{container.get('image', '')}",
+                    "containerID": f"sandbox://{metadata['uid']}/{container.get('name', '')}",
                     "ready": False,
                     "restartCount": 0,
                     "started": True,

@@ -12,15 +12,20 @@ _WINDOW = "15s"
 
 
 class MetricsApi:
-    """NodeMetrics and PodMetrics as metrics-server would answer them now."""
+    """NodeMetrics and PodMetrics as metrics-server would answer them now.
+
+    ``age_seconds`` makes the figures look older than they are, as when metrics-server no longer gets new
+    ones.
+    """
 
     def __init__(self, store: Store, usage: UsageModel) -> None:
         self._store = store
         self._usage = usage
+        self.age_seconds = 0.0
 
     def __call__(self, plural: str, namespace: str, name: str) -> Any:
         """One object (None when there is none) when named, else all of them."""
-        now = timestamp(self._store.clock())
+        now = timestamp(self._store.clock() - self.age_seconds)
         if plural == "nodes":
             return self._nodes(now, name)
         return self._pods(now, namespace, name)

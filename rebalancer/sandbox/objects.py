@@ -10,6 +10,7 @@ Object = dict[str, Any]
 Clock = Callable[[], float]
 
 FINISHED_PHASES = ("Succeeded", "Failed")
+_CONDITION_FIELDS = ("status", "reason", "message", "observedGeneration")
 
 
 def timestamp(seconds: float) -> str:
@@ -110,19 +111,32 @@ def controller_of(item: Object) -> Object | None:
 
 
 def set_condition(
-    item: Object, kind: str, status: str, now: float, *, reason: str = "", message: str = ""
+    item: Object,
+    kind: str,
+    status: str,
+    now: float,
+    *,
+    reason: str = "",
+    message: str = "",
+    standard: bool = False,
 ) -> bool:
-    """Put a condition into ``status.conditions``; returns whether anything but its times changed."""
+    """Put a condition into ``status.conditions``; returns whether anything but its times changed.
+
+    A ``standard`` one (meta/v1 Condition) has a message even when that is empty, and the generation it is
+    about.
+    """
     conditions = item.setdefault("status", {}).setdefault("conditions", [])
     wanted: Object = {"type": kind, "status": status}
     if reason:
         wanted["reason"] = reason
-    if message:
+    if message or standard:
         wanted["message"] = message
+    if standard:
+        wanted["observedGeneration"] = item["metadata"].get("generation", 0)
     for condition in conditions:
         if condition.get("type") != kind:
             continue
-        if all(condition.get(key, "") == wanted.get(key, "") for key in ("status", "reason", "message")):
+        if all(condition.get(key, "") == wanted.get(key, "") for key in _CONDITION_FIELDS):
             return False
         if condition.get("status") == status and condition.get("lastTransitionTime"):
             wanted["lastTransitionTime"] = condition["lastTransitionTime"]

@@ -17,6 +17,7 @@ from rebalancer.sandbox.controllers import (
     DeploymentController,
     DisruptionController,
     Driver,
+    JobController,
     ReplicaSetController,
     StatefulSetController,
 )
@@ -27,7 +28,16 @@ from rebalancer.sandbox.kubelet import Kubelets
 from rebalancer.sandbox.loading import flatten, read_documents
 from rebalancer.sandbox.metrics import MetricsApi
 from rebalancer.sandbox.misbehaviour import Misbehaviour, Misbehaviours
-from rebalancer.sandbox.objects import Clock, Object, name_of, node_of, phase_of, status_of
+from rebalancer.sandbox.objects import (
+    Clock,
+    Object,
+    name_of,
+    namespace_of,
+    node_of,
+    parse_timestamp,
+    phase_of,
+    status_of,
+)
 from rebalancer.sandbox.quantities import cpu_nano
 from rebalancer.sandbox.registry import Registry
 from rebalancer.sandbox.resources import INITIAL_STATUS, STORED
@@ -38,6 +48,7 @@ from rebalancer.sandbox.usage import UsageModel
 from rebalancer.sandbox.watcher import LoadWatcher
 
 TOKEN = "sandbox"  # noqa: S105 - everyone may know it: the server listens on loopback only
+_EVENT_SECONDS = 3600.0
 _SYSTEM_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 
 
@@ -75,11 +86,12 @@ class Sandbox:
         self.store = Store(clock=clock, seed=seed, log_capacity=log_capacity)
         self.registry = Registry(self.store, seed=seed)
         self.usage = UsageModel(self.store)
+        self.metrics = MetricsApi(self.store, self.usage)
         self.misbehaviours = Misbehaviours(self.store)
         self.kubelets = Kubelets(self.registry, ready_after=ready_after, terminates_after=terminates_after)
         self.api = Api(
             self.registry,
-            computed=MetricsApi(self.store, self.usage),
+            computed=self.metrics,
             users=users,
             bookmark_seconds=bookmark_seconds,
             continue_seconds=continue_seconds,
@@ -101,11 +113,13 @@ class Sandbox:
             *self._replica_sets,
             StatefulSetController(self.registry, self.misbehaviours),
             DeploymentController(self.registry),
+            JobController(self.registry, self.misbehaviours),
             DisruptionController(self.registry),
         ]
         routines: list[tuple[float, Callable[[float], object]]] = [
             (heartbeat_seconds, self.kubelets.heartbeat),
             (1.0, self._sample),
+            (60.0, self._forget_events),
         ]
         self._driver = Driver(self.store, followers, routines) if controllers else None
         self._started = False
@@ -190,6 +204,13 @@ class Sandbox:
     def _sample(self, _now: float) -> None:
         for watcher in self._watchers:
             watcher.sample()
+
+    def _forget_events(self, now: float) -> None:
+        """Remove events after their hour, as the real server does."""
+        for event in self.store.all("events"):
+            last = event.get("lastTimestamp") or event["metadata"]["creationTimestamp"]
+            if parse_timestamp(last) + _EVENT_SECONDS < now:
+                self.store.remove("events", namespace_of(event), name_of(event))
 
     def _add_namespaces(self, by_plural: dict[str, list[Object]]) -> None:
         """Namespaces that a dump uses but does not list, and those every cluster has."""

@@ -95,7 +95,7 @@ class _Server(ThreadingHTTPServer):
                     connection.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002
-        _LOG.debug("a connection of the sandbox ended early", exc_info=True)
+        _LOG.exception("a connection of the sandbox broke off")
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -109,7 +109,7 @@ class _Handler(BaseHTTPRequestHandler):
         _LOG.debug(format, *args)
 
     def handle(self) -> None:
-        with contextlib.suppress(_DropConnection, ConnectionError, ValueError):
+        with contextlib.suppress(_DropConnection, ConnectionError):
             super().handle()
 
     def finish(self) -> None:

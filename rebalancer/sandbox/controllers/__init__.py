@@ -3,6 +3,7 @@
 from rebalancer.sandbox.controllers.deployment import DeploymentController
 from rebalancer.sandbox.controllers.disruption import DisruptionController
 from rebalancer.sandbox.controllers.driver import Controller, Driver
+from rebalancer.sandbox.controllers.job import JobController
 from rebalancer.sandbox.controllers.replicaset import ReplicaSetController
 from rebalancer.sandbox.controllers.statefulset import StatefulSetController
 
@@ -11,6 +12,7 @@ __all__ = [
     "DeploymentController",
     "DisruptionController",
     "Driver",
+    "JobController",
     "ReplicaSetController",
     "StatefulSetController",
 ]

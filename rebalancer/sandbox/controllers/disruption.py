@@ -108,7 +108,14 @@ class DisruptionController:
                 if disrupted:
                     status["disruptedPods"] = disrupted
                 reason = "SufficientPods" if allowed else "InsufficientPods"
-                set_condition(item, "DisruptionAllowed", "True" if allowed else "False", now, reason=reason)
+                set_condition(
+                    item,
+                    "DisruptionAllowed",
+                    "True" if allowed else "False",
+                    now,
+                    reason=reason,
+                    standard=True,
+                )
 
             self._store.mutate("poddisruptionbudgets", *key, write)
         return again
@@ -176,7 +183,9 @@ class DisruptionController:
             status = item.setdefault("status", {})
             status["disruptionsAllowed"] = 0
             status["observedGeneration"] = item["metadata"].get("generation", 0)
-            set_condition(item, "DisruptionAllowed", "False", now, reason="SyncFailed", message=message)
+            set_condition(
+                item, "DisruptionAllowed", "False", now, reason="SyncFailed", message=message, standard=True
+            )
 
         self._store.mutate("poddisruptionbudgets", *key, write)
 

@@ -59,14 +59,16 @@ def pod_of_template(owner: Object, plural: str) -> Object | None:
     return pod
 
 
-def set_status(store: Store, plural: str, item: Object, counts: dict[str, Any]) -> None:
-    """Write the counts into an owner's status, with the generation they were taken of."""
+def set_status(
+    store: Store, plural: str, item: Object, counts: dict[str, Any], *, observed: bool = True
+) -> None:
+    """Write the counts into an owner's status, with the generation they were taken of when ``observed``."""
 
     def write(changed: Object) -> None:
         status = changed.get("status") or {}
         generation = changed["metadata"].get("generation")
         changed["status"] = {**status, **counts}
-        if generation is not None:
+        if observed and generation is not None:
             changed["status"]["observedGeneration"] = generation
 
     store.mutate(plural, namespace_of(item), name_of(item), write)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from kubernetes import client
 
-from rebalancer.sandbox.objects import Object, condition_of
+from rebalancer.sandbox.objects import Object, condition_of, is_terminating
 from rebalancer.sandbox.sandbox import Sandbox
 
-from .builders import StillClock, a_budget, a_pod, connected, eviction_of, refusal
+from .builders import StillClock, a_budget, a_pod, client_of, connected, eviction_of, refusal
 
 
 def allowing(count: int, *, healthy: int = 3, desired: int = 3) -> Object:
@@ -177,6 +179,25 @@ def test_a_dry_run_tells_what_would_happen_and_costs_nothing() -> None:
         assert sandbox.store.version == version
     with connected(still(a_pod("web", node="n1"), a_budget(minAvailable=1, status=allowing(0)))) as (_, core):
         assert refusal(lambda: evict(core, dry_run=True))[0] == 429
+
+
+def test_evictions_at_the_same_time_never_spend_more_than_the_budget_allows() -> None:
+    pods = [a_pod(f"web-{at}", node="n1") for at in range(20)]
+    with Sandbox([*pods, a_budget(minAvailable=15, status=allowing(5))], controllers=False) as sandbox:
+
+        def try_to_evict(at: int) -> int:
+            with client_of(sandbox) as api:
+                try:
+                    evict(client.CoreV1Api(api), f"web-{at}")
+                except client.ApiException as error:
+                    return int(error.status)
+            return 201
+
+        with ThreadPoolExecutor(8) as pool:
+            answers = sorted(pool.map(try_to_evict, range(20)))
+        assert answers == [201] * 5 + [429] * 15
+        assert budget_status(sandbox)["disruptionsAllowed"] == 0
+        assert sum(is_terminating(pod) for pod in sandbox.pods("shop")) == 5
 
 
 def test_an_eviction_may_shorten_the_grace_period() -> None:

@@ -160,3 +160,9 @@ def test_a_lagging_load_watcher_still_shows_the_load_of_then() -> None:
     clock.advance(60)
     assert cpu_seen(lagging(), "n1") == 37.5
     sandbox.stop()
+
+
+def test_figures_can_be_made_to_look_old() -> None:
+    with connected(Sandbox(a_recorded_cluster(), controllers=False, clock=StillClock())) as (sandbox, core):
+        sandbox.metrics.age_seconds = 600
+        assert get(core, f"{METRICS}/nodes/n1")["timestamp"] == "2027-01-15T07:50:00Z"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from kubernetes import client
+
 from rebalancer.sandbox.objects import Object, is_ready, is_terminating
 from rebalancer.sandbox.sandbox import Sandbox
 
 from .builders import (
     StillClock,
+    a_budget,
     a_node,
     a_pod,
     a_replica_set,
@@ -172,3 +175,43 @@ def test_nodes_send_heartbeats() -> None:
         assert sandbox.wait_until(lambda: beat() == "2027-01-15T08:00:00Z"), beat()
         clock.advance(11)
         assert sandbox.wait_until(lambda: beat() == "2027-01-15T08:00:11Z"), beat()
+
+
+def test_a_job_replaces_an_evicted_pod_and_stops_when_enough_have_succeeded() -> None:
+    job = a_replica_set("batch")
+    job.update(kind="Job", apiVersion="batch/v1")
+    job["spec"].update(parallelism=2, completions=3)
+    with connected(Sandbox([job, a_node("n1")], terminates_after=0, ready_after=0)) as (sandbox, core):
+
+        def at_work() -> list[Object]:
+            return [pod for pod in sandbox.pods("shop", phase="Running") if not is_terminating(pod)]
+
+        assert sandbox.wait_until(lambda: len(at_work()) == 2)
+        name = names(at_work())[0]
+        core.create_namespaced_pod_eviction(name, "shop", eviction_of(name))
+        assert sandbox.wait_until(lambda: len(at_work()) == 2 and name not in names(sandbox.pods("shop")))
+        for name in names(at_work()):
+            core.patch_namespaced_pod_status(name, "shop", {"status": {"phase": "Succeeded"}})
+        assert sandbox.wait_until(lambda: len(at_work()) == 1)
+        assert len(sandbox.pods("shop")) == 3
+
+
+def test_everything_the_controllers_write_fits_the_clients_own_models() -> None:
+    job = {**a_replica_set("batch", replicas=1), "kind": "Job", "apiVersion": "batch/v1"}
+    objects = [a_node("n1"), a_replica_set(), a_stateful_set(), job, a_budget(minAvailable=1)]
+    with connected(Sandbox(objects, ready_after=0)) as (sandbox, core):
+        assert sandbox.wait_until(lambda: sum(map(is_ready, sandbox.pods("shop"))) == 6)
+        assert sandbox.wait_until(lambda: sandbox.store.count("events") == 6)
+        apps, policy = client.AppsV1Api(core.api_client), client.PolicyV1Api(core.api_client)
+        read = [
+            core.list_pod_for_all_namespaces(),
+            core.list_node(),
+            core.list_namespaced_event("shop"),
+            client.EventsV1Api(core.api_client).list_namespaced_event("shop"),
+            apps.list_namespaced_replica_set("shop"),
+            apps.list_namespaced_stateful_set("shop"),
+            client.BatchV1Api(core.api_client).list_namespaced_job("shop"),
+            policy.list_namespaced_pod_disruption_budget("shop"),
+            client.CoordinationV1Api(core.api_client).list_namespaced_lease("kube-system"),
+        ]
+    assert [len(answer.items) for answer in read] == [6, 1, 6, 6, 1, 1, 1, 1, 1]

@@ -37,6 +37,15 @@ def test_of_two_holders_that_race_for_a_lease_one_loses() -> None:
     assert code == 409
 
 
+def test_a_lease_cannot_be_replaced_without_naming_its_version() -> None:
+    with connected(Sandbox(controllers=False)) as (_, core):
+        leases = client.CoordinationV1Api(core.api_client)
+        body = client.V1Lease(metadata=client.V1ObjectMeta(name="run"), spec=client.V1LeaseSpec())
+        leases.create_namespaced_lease("default", body)
+        code, status, _ = refusal(lambda: leases.replace_namespaced_lease("run", "default", body))
+    assert (code, status["reason"]) == (422, "Invalid")
+
+
 def test_a_generated_name_is_new_every_time() -> None:
     with connected(Sandbox(controllers=False)) as (_, core):
         made = [
@@ -212,3 +221,24 @@ def test_events_are_one_store_in_two_shapes() -> None:
         found = core.list_namespaced_event("shop", field_selector="involvedObject.name=web").items
         assert b'"note":"it may move"' in new.data
     assert [item.message for item in found] == ["it may move"]
+
+
+def test_events_are_forgotten_after_an_hour() -> None:
+    clock = StillClock()
+    with Sandbox([a_pod("web"), a_node("n1")], clock=clock) as sandbox:
+        assert sandbox.wait_until(lambda: sandbox.store.count("events") == 1)
+        clock.advance(3000)
+        sandbox.wait_until(lambda: False, seconds=0.3)
+        assert sandbox.store.count("events") == 1
+        clock.advance(700)
+        assert sandbox.wait_until(lambda: sandbox.store.count("events") == 0)
+
+
+def test_a_finalizer_holds_an_object_until_it_is_taken_away() -> None:
+    held = a_config_map("held")
+    held["metadata"]["finalizers"] = ["example.com/hold"]
+    with connected(Sandbox([held], controllers=False)) as (_, core):
+        core.delete_namespaced_config_map("held", "shop")
+        assert core.read_namespaced_config_map("held", "shop").metadata.deletion_timestamp is not None
+        core.patch_namespaced_config_map("held", "shop", {"metadata": {"finalizers": None}})
+        assert refusal(lambda: core.read_namespaced_config_map("held", "shop"))[0] == 404
