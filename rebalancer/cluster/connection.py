@@ -66,7 +66,7 @@ def _client(settings: client.Configuration) -> client.ApiClient:
 def status_message(error: ApiException) -> str:
     """The message of the Status object in an error answer, else its reason."""
     body = error.body or ""
-    with contextlib.suppress(ValueError, TypeError):
+    with contextlib.suppress(ValueError, TypeError, AttributeError, RecursionError):
         message = json.loads(body).get("message")
         if isinstance(message, str) and message:
             return message[:500]

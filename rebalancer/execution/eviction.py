@@ -240,13 +240,8 @@ def _wait(state: RetryCallState) -> float:
 
 def _budget_message(error: ApiException) -> str:
     """The messages of the budgets that refused; empty when none did."""
-    with contextlib.suppress(ValueError, TypeError, AttributeError, RecursionError):
-        status = json.loads(error.body or "")
-        causes = status["details"]["causes"] if status.get("details") else ()
-        said = [
-            cause["message"]
-            for cause in (causes or ())[:10]
-            if cause.get("reason") == "DisruptionBudget" and isinstance(cause.get("message"), str)
-        ]
+    with contextlib.suppress(ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        causes = json.loads(error.body or "")["details"]["causes"]
+        said = [cause["message"] for cause in causes[:10] if cause["reason"] == "DisruptionBudget"]
         return " ".join(said)[:500]
     return ""

@@ -1,0 +1,137 @@
+"""A small embedded cluster with a hot node, and a run on it whose waiting takes no time."""
+
+from __future__ import annotations
+
+import io
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from rebalancer.cluster.connection import RawApi
+from rebalancer.execution import Journal, Outcomes, RunContext, RunLease, carry_out
+from rebalancer.execution.eviction import Patience
+from rebalancer.planning.plan import Landing, Move, Plan, PodReference
+from rebalancer.policy.schema import Execution, Safety
+from rebalancer.sandbox.objects import Object, node_of
+from rebalancer.sandbox.sandbox import Sandbox
+from tests.integration.sandbox.builders import a_node, a_pod, a_replica_set, client_of
+
+NODES = ("hot", "cool", "other")
+
+
+class HastyTime:
+    """Our clock, which sleeping moves on by all it was asked to, while little time passes outside."""
+
+    def __init__(self) -> None:
+        self._skipped = 0.0
+
+    def clock(self) -> float:
+        return time.time() + self._skipped
+
+    def sleep(self, seconds: float) -> None:
+        real = min(seconds, 0.03)
+        time.sleep(real)
+        self._skipped += seconds - real
+
+
+class To:
+    """Places every pod on one node."""
+
+    def __init__(self, node: str) -> None:
+        self.node = node
+
+
+def hot_cluster(
+    owner: Object, *, replicas: int = 3, more: tuple[Object, ...] = (), **options: Any
+) -> Sandbox:
+    """Three nodes; the pods of one workload, all on ``hot``."""
+    stateful = owner["kind"] == "StatefulSet"
+    names = [f"db-{index}" if stateful else f"web-{index}" for index in range(replicas)]
+    app = owner["metadata"]["name"]
+    pods = [a_pod(name, node="hot", owner=owner, app=app) for name in names]
+    return Sandbox(
+        [*(a_node(name, cpu="16") for name in NODES), owner, *pods, *more],
+        ready_after=0.02,
+        terminates_after=0.02,
+        **options,
+    )
+
+
+def a_move_of(
+    sandbox: Sandbox, name: str, *, to: tuple[str, ...] = ("cool", "other"), wave: int = 1, uid: str = ""
+) -> Move:
+    pod = sandbox.pod("shop", name)
+    assert pod is not None
+    owner = pod["metadata"]["ownerReferences"][0]
+    return Move(
+        pod=PodReference(
+            namespace="shop",
+            name=name,
+            uid=uid or pod["metadata"]["uid"],
+            workload=f"{owner['kind']}/{owner['name']}",
+            controller_kind=owner["kind"],
+            controller_name=owner["name"],
+            controller_uid=owner["uid"],
+        ),
+        from_node=node_of(pod),
+        landings=tuple(Landing(node, 1 / len(to)) for node in to),
+        gain={"cpu": 10.0},
+        wave=wave,
+        because="hot is at 90%",
+        load={"cpu": 500.0},
+    )
+
+
+@dataclass
+class Runner:
+    """Runs plans on a sandbox, and keeps what a run leaves."""
+
+    sandbox: Sandbox
+    api: RawApi
+    time: HastyTime = field(default_factory=HastyTime)
+    journal: io.StringIO = field(default_factory=io.StringIO)
+
+    def lease(self, identity: str = "run-1") -> RunLease:
+        return RunLease(self.api, "kube-system", "rebalancer", identity, self.time.clock)
+
+    def run(self, *moves: Move, timeout: float = 300.0, unexpected: str = "stop", **changes: Any) -> Outcomes:
+        options: dict[str, Any] = {
+            "run": "run-1",
+            "api": self.api,
+            "clock": self.time.clock,
+            "sleep": self.time.sleep,
+            "execution": Execution(wave_timeout=timeout, on_unexpected_landing=unexpected),  # type: ignore[arg-type]
+            "safety": Safety,
+            "validate": lambda _moves: {},
+            "judge": lambda _move, node: f"{node} is hot" if node == "hot" else None,
+            "journal": Journal(self.journal, "run-1", self.time.clock),
+            "lease": self.lease(),
+            "patience": Patience(attempts=3, seconds=5),
+        }
+        plan = Plan(source="t", policy="t", inputs="digest", now="2027-01-01T00:00:00Z", moves=moves)
+        return carry_out(plan, RunContext(**(options | changes)))
+
+    def journaled(self) -> list[Mapping[str, Any]]:
+        return [msgspec.json.decode(line) for line in self.journal.getvalue().splitlines()]
+
+    def events(self) -> list[str]:
+        return [str(line["event"]) for line in self.journaled()]
+
+
+@contextmanager
+def running(sandbox: Sandbox) -> Iterator[Runner]:
+    with sandbox, client_of(sandbox) as api:
+        runner = Runner(sandbox, None)  # type: ignore[arg-type]
+        runner.api = RawApi(api, runner.time.sleep)
+        yield runner
+
+
+@contextmanager
+def a_hot_cluster(**options: Any) -> Iterator[Runner]:
+    """Three replicas of ``web`` on ``hot``; the scheduler has had time to settle."""
+    with running(hot_cluster(a_replica_set("web", replicas=3), **options)) as runner:
+        yield runner

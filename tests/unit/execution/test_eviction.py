@@ -1,0 +1,213 @@
+"""Every answer to an eviction has one meaning, and none is a traceback."""
+
+from __future__ import annotations
+
+import pytest
+from urllib3.exceptions import ProtocolError, ReadTimeoutError
+
+from rebalancer.execution.eviction import EvictionAnswer, Evictor, Patience, Verdict, server_time
+from tests.unit.execution.builders import NOW, a_move, a_pod_document
+from tests.unit.execution.fake_api import Answer, FakeTime, Request, Script, Transport, fake_api, refusal
+
+ACCEPTED = Answer(201, {"kind": "Status", "status": "Success"})
+BUDGET = refusal(
+    429,
+    "Cannot evict pod as it would violate the pod's disruption budget.",
+    causes=[{"reason": "DisruptionBudget", "message": "The disruption budget web needs 3 healthy pods"}],
+)
+LOST = ProtocolError("Connection aborted.", ConnectionResetError(104, "reset"))
+TWO_BUDGETS = refusal(500, "This pod has more than one PodDisruptionBudget, which is not supported.")
+
+
+def evicted(
+    answers: Script,
+    pod: Answer | Exception | None = None,
+    *,
+    dry_run: bool = False,
+    interrupted: bool = False,
+) -> tuple[EvictionAnswer, Transport, FakeTime]:
+    time = FakeTime(NOW)
+
+    def handler(request: Request) -> Answer | Exception:
+        if request.method == "POST":
+            return answers(request)
+        return pod if pod is not None else refusal(404, "pods not found")
+
+    api, transport = fake_api(handler, time)
+    evictor = Evictor(
+        api,
+        time.clock,
+        time.sleep,
+        patience=Patience(attempts=4, seconds=20),
+        interrupted=lambda: interrupted,
+        dry_run=dry_run,
+    )
+    return evictor.evict(a_move()), transport, time
+
+
+def the_pod(**changes: object) -> Answer:
+    return Answer(200, a_pod_document("web-1", **changes))  # type: ignore[arg-type]
+
+
+def test_an_eviction_names_the_uid_it_means() -> None:
+    answer, transport, _ = evicted(Script(ACCEPTED))
+    assert answer.verdict is Verdict.EVICTED
+    [post] = transport.requests
+    assert post.path == "/api/v1/namespaces/shop/pods/web-1/eviction"
+    assert post.body["apiVersion"] == "policy/v1"
+    assert post.body["deleteOptions"] == {"preconditions": {"uid": "uid-web-1"}}
+
+
+def test_a_dry_run_asks_the_api_server_to_change_nothing() -> None:
+    _, transport, _ = evicted(Script(ACCEPTED), dry_run=True)
+    assert transport.requests[0].query["dryRun"] == "All"
+
+
+def test_nothing_is_ever_deleted() -> None:
+    for script in (Script(ACCEPTED), Script(BUDGET), Script(LOST), Script(TWO_BUDGETS)):
+        _, transport, _ = evicted(script, the_pod())
+        assert {request.method for request in transport.requests} <= {"GET", "POST"}
+
+
+def test_a_budget_is_asked_again_within_patience_then_its_refusal_stands() -> None:
+    answer, transport, time = evicted(Script(BUDGET))
+    assert answer.verdict is Verdict.REFUSED
+    assert answer.because == "The disruption budget web needs 3 healthy pods"
+    assert answer.attempts == len(transport.sent("POST")) == 4
+    assert sum(time.slept) <= 20
+
+
+def test_a_budget_that_has_room_again_lets_the_pod_go() -> None:
+    answer, _, _ = evicted(Script(BUDGET, ACCEPTED))
+    assert (answer.verdict, answer.attempts) == (Verdict.EVICTED, 2)
+
+
+def test_retry_after_is_honoured() -> None:
+    _, _, time = evicted(Script(refusal(429, "too many requests", retry_after=7), ACCEPTED))
+    assert time.slept == [7]
+
+
+def test_a_retry_after_longer_than_patience_is_a_refusal_at_once() -> None:
+    answer, transport, time = evicted(Script(refusal(429, "too many requests", retry_after=86400)))
+    assert answer.verdict is Verdict.REFUSED
+    assert not time.slept
+    assert len(transport.requests) == 1
+
+
+@pytest.mark.parametrize("value", ["-5", "nan", "inf", "soon", "1e400", ""])
+def test_a_retry_after_that_is_none_is_not_waited_for(value: str) -> None:
+    odd = Answer(429, {"message": "too many requests"}, {"Retry-After": value})
+    answer, _, time = evicted(Script(odd, ACCEPTED))
+    assert answer.verdict is Verdict.EVICTED
+    assert time.slept == [0.5]
+
+
+def test_a_pod_of_two_budgets_is_refused_without_asking_again() -> None:
+    answer, transport, _ = evicted(Script(TWO_BUDGETS), the_pod())
+    assert answer.verdict is Verdict.REFUSED
+    assert "more than one" in answer.because
+    assert len(transport.sent("POST")) == 1
+
+
+def test_a_pod_that_is_gone_was_not_evicted_by_us() -> None:
+    answer, _, _ = evicted(Script(refusal(404, "pods not found")))
+    assert answer.verdict is Verdict.SKIPPED
+
+
+def test_another_pod_of_the_same_name_is_left_alone() -> None:
+    conflict = refusal(409, "Precondition failed: UID in precondition")
+    answer, transport, _ = evicted(Script(conflict), the_pod(uid="another"))
+    assert answer.verdict is Verdict.SKIPPED
+    assert len(transport.sent("POST")) == 1
+
+
+def test_a_conflict_on_the_same_pod_is_tried_again() -> None:
+    answer, _, _ = evicted(Script(refusal(409, "the object has been modified"), ACCEPTED), the_pod())
+    assert answer.verdict is Verdict.EVICTED
+
+
+def test_a_missing_right_is_told_from_a_refusal() -> None:
+    rbac = 'pods "web-1" is forbidden: User "x" cannot create resource "pods/eviction" in API group ""'
+    answer, _, _ = evicted(Script(refusal(403, rbac)))
+    assert (answer.verdict, answer.rights_missing) == (Verdict.REFUSED, True)
+    answer, _, _ = evicted(Script(refusal(403, 'admission webhook "guard" denied the request')))
+    assert (answer.verdict, answer.rights_missing) == (Verdict.REFUSED, False)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [LOST, ReadTimeoutError(None, "/", "timed out"), ConnectionResetError(104, "reset")],  # type: ignore[arg-type]
+)
+def test_an_eviction_whose_answer_is_lost_counts_when_the_pod_is_going(fault: Exception) -> None:
+    assert evicted(Script(fault), the_pod(terminating=True))[0].verdict is Verdict.EVICTED
+    assert evicted(Script(fault))[0].verdict is Verdict.EVICTED
+    assert evicted(Script(fault), the_pod(uid="its-successor"))[0].verdict is Verdict.EVICTED
+
+
+def test_an_eviction_whose_answer_is_lost_is_repeated_while_the_pod_stays() -> None:
+    answer, transport, _ = evicted(Script(LOST, ACCEPTED), the_pod())
+    assert answer.verdict is Verdict.EVICTED
+    assert len(transport.sent("POST")) == 2
+
+
+def test_a_pod_that_goes_between_two_tries_was_evicted_by_the_lost_one() -> None:
+    answer, _, _ = evicted(Script(LOST, refusal(404, "pods not found")), the_pod())
+    assert answer.verdict is Verdict.EVICTED
+
+
+def test_an_answer_that_stays_lost_is_unknown_even_if_the_pod_is_there() -> None:
+    answer, transport, _ = evicted(Script(LOST), the_pod())
+    assert answer.verdict is Verdict.UNKNOWN
+    assert len(transport.sent("POST")) == 4
+
+
+def test_an_answer_that_is_lost_and_a_pod_that_cannot_be_read_are_unknown_at_once() -> None:
+    answer, transport, _ = evicted(Script(LOST), LOST)
+    assert answer.verdict is Verdict.UNKNOWN
+    assert len(transport.sent("POST")) == 1
+
+
+def test_a_server_error_is_looked_up_and_is_a_refusal_if_it_persists() -> None:
+    answer, _, _ = evicted(Script(refusal(503, "apiserver is shutting down")), the_pod())
+    assert answer.verdict is Verdict.REFUSED
+    answer, _, _ = evicted(Script(refusal(504, "timeout")), the_pod(terminating=True))
+    assert answer.verdict is Verdict.EVICTED
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"\xff\xfe", b"[" * 5000, b'{"message": 5}', b'{"details": []}', b"null"]
+)
+@pytest.mark.parametrize("status", [302, 400, 401, 403, 404, 409, 418, 422, 429, 500, 599])
+def test_odd_answers_are_verdicts(status: int, body: bytes) -> None:
+    answer, _, _ = evicted(Script(Answer(status, body)), the_pod())
+    assert answer.verdict in (Verdict.REFUSED, Verdict.SKIPPED)
+    assert answer.because
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"metadata": 7}', b'{"metadata": {"uid": null}}'])
+def test_a_pod_that_cannot_be_decoded_is_unknown(body: bytes) -> None:
+    answer, _, _ = evicted(Script(LOST), Answer(200, body))
+    assert answer.verdict is Verdict.UNKNOWN
+
+
+def test_an_accepted_eviction_counts_whatever_its_body_says() -> None:
+    assert evicted(Script(Answer(201, b"\xff" * 10)))[0].verdict is Verdict.EVICTED
+
+
+def test_a_run_asked_to_stop_does_not_try_again() -> None:
+    answer, transport, time = evicted(Script(BUDGET), interrupted=True)
+    assert answer.verdict is Verdict.REFUSED
+    assert len(transport.requests) == 1
+    assert not time.slept
+
+
+def test_the_servers_clock_counts_when_ours_is_ahead() -> None:
+    date = "Tue, 14 Nov 2023 22:13:00 GMT"  # twenty seconds before NOW
+    answer, _, _ = evicted(Script(Answer(201, {}, {"Date": date})))
+    assert answer.not_before == NOW - 20
+    assert evicted(Script(ACCEPTED))[0].not_before == NOW
+
+
+@pytest.mark.parametrize("date", ["", "yesterday", "Tue, 99 Nov 99999 22:13:00 GMT", None])
+def test_a_date_that_is_none_is_ignored(date: str | None) -> None:
+    assert server_time(date) is None
