@@ -7,17 +7,15 @@ from typing import Any
 
 from rebalancer.sandbox import discovery
 from rebalancer.sandbox.authorization import User, forbidden, who
+from rebalancer.sandbox.bodies import access_review, check_kind, delete_options, patcher, shown
 from rebalancer.sandbox.event_shapes import to_core, to_new
 from rebalancer.sandbox.eviction import evict
 from rebalancer.sandbox.listing import Lister, selection, whole
 from rebalancer.sandbox.objects import Object
-from rebalancer.sandbox.patches import json_patch, merge, strategic_merge
 from rebalancer.sandbox.registry import Registry
 from rebalancer.sandbox.requests import Request, Response, Target, target_of
-from rebalancer.sandbox.resources import Resource
 from rebalancer.sandbox.status import (
     StatusError,
-    bad_request,
     invalid,
     method_not_allowed,
     no_such_path,
@@ -81,7 +79,7 @@ class Api:
     def _route(self, request: Request, user: User, goes_on: Callable[[], bool]) -> Response:
         path = request.path.rstrip("/")
         if path == "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews" and request.method == "POST":
-            return Response.json(_review(user, request.object()), 201)
+            return Response.json(access_review(user, request.object()), 201)
         target = target_of(path)
         if target is None:
             return self._describe(path)
@@ -169,17 +167,17 @@ class Api:
 
     def _create(self, request: Request, target: Target) -> Response:
         item = request.object()
-        _check_kind(item, target.resource)
+        check_kind(item, target.resource)
         if target.resource.stored_as:
             item = to_core(item)
         stored = self.registry.create(
             target.resource.storage, item, namespace=target.namespace, dry_run=request.dry_run
         )
-        return Response.json(_shown(target.resource, stored), 201)
+        return Response.json(shown(target.resource, stored), 201)
 
     def _update(self, request: Request, target: Target) -> Response:
         item = request.object()
-        _check_kind(item, target.resource)
+        check_kind(item, target.resource)
         metadata = item.get("metadata") or {}
         if target.resource.plural in _NEVER_UNCONDITIONAL and not metadata.get("resourceVersion"):
             why = "Invalid value: 0x0: must be specified for an update"
@@ -198,27 +196,27 @@ class Api:
             subresource=target.subresource,
             dry_run=request.dry_run,
         )
-        return Response.json(_shown(target.resource, stored))
+        return Response.json(shown(target.resource, stored))
 
     def _patch(self, request: Request, target: Target) -> Response:
         if request.media_type == "application/apply-patch+yaml" and not self.store.record(
             target.resource.storage, target.namespace, target.name
         ):
             return self._create(request, target)
-        return self._replace(request, target, _patcher(request))
+        return self._replace(request, target, patcher(request))
 
     def _delete(self, request: Request, target: Target) -> Response:
-        options = _delete_options(request)
+        options = delete_options(request)
         item = self.registry.delete(target.resource.storage, target.namespace, target.name, options)
         if target.resource.plural == "pods" or item["metadata"].get("deletionTimestamp"):
-            return Response.json(_shown(target.resource, item))
+            return Response.json(shown(target.resource, item))
         details = {"name": target.name, "kind": target.resource.plural, "uid": item["metadata"]["uid"]}
         if target.resource.group:
             details["group"] = target.resource.group
         return Response.json(success(details))
 
     def _delete_collection(self, request: Request, target: Target) -> Response:
-        match, options = selection(request, target), _delete_options(request)
+        match, options = selection(request, target), delete_options(request)
         resource = target.resource
         gone = []
         for item in self.store.all(resource.storage, target.namespace):
@@ -263,7 +261,7 @@ class Api:
         if request.method == "PUT":
             return self._update(request, target)
         if request.method == "PATCH":
-            return self._replace(request, target, _patcher(request))
+            return self._replace(request, target, patcher(request))
         raise method_not_allowed()
 
     def _on_scale(self, request: Request, target: Target) -> Response:
@@ -274,7 +272,7 @@ class Api:
             wanted = request.object()
             make: Callable[[Object], Any] = lambda _: wanted  # noqa: E731
         elif request.method == "PATCH":
-            make = _patcher(request)
+            make = patcher(request)
         else:
             raise method_not_allowed()
         return Response.json(self.registry.set_scale(plural, namespace, name, make, dry_run=request.dry_run))
@@ -310,65 +308,3 @@ class Api:
         if not any(key[:2] == (target.namespace, name) for key in list(self.served)):
             raise not_found("services", name)
         raise StatusError(404, "NotFound", "404 page not found")
-
-
-def _shown(resource: Resource, item: Object) -> Object:
-    shown = to_new(item) if resource.stored_as else item
-    return {"kind": resource.kind, "apiVersion": resource.api_version, **shown}
-
-
-def _check_kind(item: Object, resource: Resource) -> None:
-    """Refuse an object that says it is of another kind; one that says nothing is taken for the right one."""
-    kind, version = item.pop("kind", None), item.pop("apiVersion", None)
-    if kind not in {None, "", resource.kind} or version not in {None, "", resource.api_version}:
-        raise bad_request(
-            f"the API version in the data ({version}, {kind}) does not match the expected "
-            f"({resource.api_version}, {resource.kind})"
-        )
-
-
-def _patcher(request: Request) -> Callable[[Object], Any]:
-    document = request.document()
-    if request.media_type == "application/json-patch+json":
-        if not isinstance(document, list):
-            raise bad_request("a JSON patch is a list of operations")
-        return lambda item: json_patch(item, document)
-    if not isinstance(document, dict):
-        raise bad_request("a merge patch is an object")
-    if request.media_type == "application/merge-patch+json":
-        return lambda item: merge(item, document)
-    if request.media_type in {"application/strategic-merge-patch+json", "application/apply-patch+yaml"}:
-        return lambda item: strategic_merge(item, document)
-    raise StatusError(
-        415,
-        "UnsupportedMediaType",
-        f"the body of the request was in an unknown format - accepted media types include: "
-        f"application/json-patch+json, application/merge-patch+json, "
-        f"application/strategic-merge-patch+json, not {request.media_type}",
-    )
-
-
-def _delete_options(request: Request) -> Object:
-    document = request.document()
-    options: Object = dict(document) if isinstance(document, dict) else {}
-    if "gracePeriodSeconds" in request.query:
-        options["gracePeriodSeconds"] = int(request.query["gracePeriodSeconds"])
-    if request.dry_run:
-        options["dryRun"] = ["All"]
-    return options
-
-
-def _review(user: User, review: Object) -> Object:
-    """The answer to a SelfSubjectAccessReview, as ``kubectl auth can-i`` asks it."""
-    wanted = (review.get("spec") or {}).get("resourceAttributes") or {}
-    resource = wanted.get("resource", "*")
-    if wanted.get("subresource"):
-        resource = f"{resource}/{wanted['subresource']}"
-    allowed = user.may(wanted.get("verb", "*"), resource, wanted.get("namespace", ""))
-    return {
-        "kind": "SelfSubjectAccessReview",
-        "apiVersion": "authorization.k8s.io/v1",
-        "metadata": {},
-        "spec": review.get("spec"),
-        "status": {"allowed": allowed},
-    }

@@ -155,6 +155,8 @@ class Kubelets:
 
     def fail(self, name: str, now: float) -> None:
         """Let a node die: Ready becomes Unknown, it is tainted unreachable, its pods are no longer ready."""
+        if name in self.failed:
+            return
         self.failed.add(name)
 
         def fail(item: Object) -> None:

@@ -11,8 +11,9 @@ import zstandard
 
 from rebalancer.errors import InputError
 from rebalancer.sandbox.objects import Object
-from rebalancer.sandbox.resources import BY_KIND
+from rebalancer.sandbox.resources import BY_KIND, STORED
 
+_SYSTEM_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 _ZSTANDARD = b"\x28\xb5\x2f\xfd"
 _GZIP = b"\x1f\x8b"
 _NAMES = (".json", ".json.gz", ".json.zst")
@@ -72,3 +73,17 @@ def _one(item: Object, kind: str, api_version: str) -> Iterator[tuple[str, Objec
         return
     # a copy of what the store completes, so that the caller can load the same objects again
     yield (row.kind if row.computed else row.plural), {**item, "metadata": dict(item["metadata"])}
+
+
+def add_namespaces(by_plural: dict[str, list[Object]], present: set[str]) -> None:
+    """Add the namespaces that a dump uses but does not list, and those every cluster has, unless present."""
+    named = set(_SYSTEM_NAMESPACES)
+    for plural, items in by_plural.items():
+        if STORED[plural].namespaced:
+            for item in items:
+                named.add(item["metadata"].setdefault("namespace", "default"))
+    known = present | {item["metadata"]["name"] for item in by_plural.get("namespaces", ())}
+    for name in sorted(named - known):
+        labels = {"kubernetes.io/metadata.name": name}
+        namespace = {"metadata": {"name": name, "labels": labels}, "status": {"phase": "Active"}}
+        by_plural.setdefault("namespaces", []).append(namespace)

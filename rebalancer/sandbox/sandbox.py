@@ -8,8 +8,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import yaml
-
 from rebalancer.errors import InputError
 from rebalancer.sandbox.authorization import User
 from rebalancer.sandbox.controllers import (
@@ -24,8 +22,9 @@ from rebalancer.sandbox.controllers import (
 from rebalancer.sandbox.deciding import Decider, LeastAllocated
 from rebalancer.sandbox.faults import Faults
 from rebalancer.sandbox.handlers import Api, Served
+from rebalancer.sandbox.kubeconfig import TOKEN, write_kubeconfig
 from rebalancer.sandbox.kubelet import Kubelets
-from rebalancer.sandbox.loading import flatten, read_documents
+from rebalancer.sandbox.loading import add_namespaces, flatten, read_documents
 from rebalancer.sandbox.metrics import MetricsApi
 from rebalancer.sandbox.misbehaviour import Misbehaviour, Misbehaviours
 from rebalancer.sandbox.objects import (
@@ -40,16 +39,14 @@ from rebalancer.sandbox.objects import (
 )
 from rebalancer.sandbox.quantities import cpu_nano
 from rebalancer.sandbox.registry import Registry
-from rebalancer.sandbox.resources import INITIAL_STATUS, STORED
+from rebalancer.sandbox.resources import INITIAL_STATUS
 from rebalancer.sandbox.scheduler import Scheduler
 from rebalancer.sandbox.server import ApiServer
 from rebalancer.sandbox.store import Store
 from rebalancer.sandbox.usage import UsageModel
 from rebalancer.sandbox.watcher import LoadWatcher
 
-TOKEN = "sandbox"  # noqa: S105 - everyone may know it: the server listens on loopback only
 _EVENT_SECONDS = 3600.0
-_SYSTEM_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 
 
 class Sandbox:
@@ -190,7 +187,7 @@ class Sandbox:
         for plural, status in INITIAL_STATUS.items():
             for item in by_plural.get(plural, ()):
                 item["status"] = {**status, **(item.get("status") or {})}
-        self._add_namespaces(by_plural)
+        add_namespaces(by_plural, {name_of(item) for item in self.store.all("namespaces")})
         count = sum(self.store.load(plural, items) for plural, items in by_plural.items())
         self.usage.load(node_metrics, pod_metrics)
         for controller in self._replica_sets:
@@ -212,36 +209,11 @@ class Sandbox:
             if parse_timestamp(last) + _EVENT_SECONDS < now:
                 self.store.remove("events", namespace_of(event), name_of(event))
 
-    def _add_namespaces(self, by_plural: dict[str, list[Object]]) -> None:
-        """Namespaces that a dump uses but does not list, and those every cluster has."""
-        named = set(_SYSTEM_NAMESPACES)
-        for plural, items in by_plural.items():
-            if STORED[plural].namespaced:
-                for item in items:
-                    named.add(item["metadata"].setdefault("namespace", "default"))
-        known = {name_of(item) for item in by_plural.get("namespaces", ())}
-        known |= {name_of(item) for item in self.store.all("namespaces")}
-        for name in sorted(named - known):
-            labels = {"kubernetes.io/metadata.name": name}
-            namespace = {"metadata": {"name": name, "labels": labels}, "status": {"phase": "Active"}}
-            by_plural.setdefault("namespaces", []).append(namespace)
-
     # Pointing clients at it
 
     def write_kubeconfig(self, path: Path | str, *, token: str = TOKEN) -> Path:
         """Write a kubeconfig for this sandbox and a bearer token; returns its path."""
-        target = Path(path)
-        document = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{"name": "sandbox", "cluster": {"server": self.url}}],
-            "users": [{"name": "sandbox", "user": {"token": token}}],
-            "contexts": [{"name": "sandbox", "context": {"cluster": "sandbox", "user": "sandbox"}}],
-            "current-context": "sandbox",
-        }
-        target.write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
-        target.chmod(0o600)
-        return target
+        return write_kubeconfig(Path(path), self.url, token)
 
     def serve(self, namespace: str, service: str, port: int | str, path: str, answer: Served) -> None:
         """Answer the service proxy at that path with ``answer(query)``: a JSON-ready document or a

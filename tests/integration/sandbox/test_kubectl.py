@@ -125,3 +125,22 @@ def test_cordon_label_scale_and_version_work(cluster: tuple[Sandbox, Kubectl]) -
     assert node["metadata"]["labels"]["tier"] == "old"
     assert sandbox.wait_until(lambda: len(sandbox.pods("shop")) == 4)
     assert "v1.35.4" in kubectl("version").stdout
+
+
+def test_drain_evicts_what_the_budget_allows_and_apply_changes_objects(tmp_path: Path) -> None:
+    objects = [a_node("n1"), a_node("n2"), a_replica_set(replicas=2), a_budget(minAvailable=0)]
+    with Sandbox(objects, ready_after=0, terminates_after=0) as sandbox:
+        assert sandbox.wait_until(lambda: sum(map(is_ready, sandbox.pods("shop"))) == 2)
+        kubectl = Kubectl(sandbox, tmp_path)
+        drained = kubectl("drain", "n1", "--force", "--timeout=30s")
+        assert drained.returncode == 0, drained.stderr
+        assert sandbox.wait_until(lambda: len(sandbox.pods(node="n2", phase="Running")) == 2)
+        assert sandbox.pods(node="n1") == []
+        for value in ("first", "second"):
+            item = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "shop"}}
+            (tmp_path / "map.json").write_text(json.dumps({**item, "data": {"key": value}}))
+            applied = kubectl("apply", "--validate=false", "-f", str(tmp_path / "map.json"))
+            assert applied.returncode == 0, applied.stderr
+        stored = sandbox.store.get("configmaps", "shop", "c")
+    assert stored is not None
+    assert stored["data"] == {"key": "second"}
