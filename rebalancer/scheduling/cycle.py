@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rebalancer.cluster.nodes import BoolArray, IntArray
+from rebalancer.cluster.nodes import BoolArray, FloatArray, IntArray
 from rebalancer.profiles.types import ExtensionPoint, Profile
 from rebalancer.scheduling.framework import MAX_SCORE, Plugin
 from rebalancer.scheduling.placement import Placement, Rejections
@@ -110,17 +110,19 @@ class Scheduler:
             open_nodes &= codes == 0
         return Rejections(reasons)
 
-    def _raw_scores(self, state: ClusterState, class_index: int, feasible: IntArray) -> list[RawScores]:
-        found: list[RawScores] = []
+    def _raw_scores(
+        self, state: ClusterState, class_index: int, feasible: IntArray, found: int
+    ) -> list[RawScores]:
+        scored: list[RawScores] = []
         for plugin in self._scores:
             if plugin.static:
                 everywhere = self._everywhere(plugin, state, class_index)
                 raw = None if everywhere is None else everywhere[feasible]
             else:
-                raw = plugin.raw_scores(state, class_index, feasible)
+                raw = plugin.raw_scores_of_sample(state, class_index, feasible, found)
             if raw is not None:
-                found.append(RawScores(plugin, self.profile.weights[plugin.name], raw))
-        return found
+                scored.append(RawScores(plugin, self.profile.weights[plugin.name], raw))
+        return scored
 
     def _everywhere(self, plugin: Plugin, state: ClusterState, class_index: int) -> IntArray | None:
         """(nodes,) raw scores of a static plugin, computed once a class."""
@@ -134,7 +136,9 @@ class Scheduler:
         feasible = np.flatnonzero(self._feasible(state, class_index, candidates))
         if not len(feasible):
             return Placement(_NO_NODES, {}, _NO_NODES, np.zeros(0), candidates.rejected)
-        raw = self._raw_scores(state, class_index, feasible)
+        looked_at = self._order(state, candidates)
+        limit = nodes_to_find(len(looked_at), self._percentage) if self._scores else 1
+        raw = self._raw_scores(state, class_index, feasible, min(limit, len(feasible)))
         scores = {item.plugin.name: item.weighted(*item.extremes()) for item in raw}
         failing = _out_of_range(raw)
         if failing:
@@ -145,8 +149,14 @@ class Scheduler:
             feasible=feasible,
             scores=scores,
             totals=self._totals(scores, feasible),
-            chance=self._chances(state, candidates, feasible, raw),
+            chance=_chances(looked_at, limit, feasible, raw),
         )
+
+    def scores_everywhere(self, state: ClusterState, class_index: int) -> dict[str, IntArray]:
+        """(nodes,) score of each plugin in 0..100, unweighted, as if every node were feasible."""
+        everything = np.arange(len(state.nodes))
+        raw = self._raw_scores(state, class_index, everything, len(everything))
+        return {item.plugin.name: item.plugin.normalize(item.raw, *item.extremes()) for item in raw}
 
     def _totals(self, scores: Mapping[str, IntArray], feasible: IntArray) -> IntArray:
         """(feasible,) the sum of the weighted scores; 1 everywhere when the profile has no score plugin."""
@@ -155,23 +165,24 @@ class Scheduler:
             total += values
         return total
 
-    def _chances(
-        self, state: ClusterState, candidates: _Candidates, feasible: IntArray, raw: Sequence[RawScores]
-    ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    def _order(self, state: ClusterState, candidates: _Candidates) -> IntArray:
+        """The rows the scheduler looks at, in its order."""
         order = state.nodes.order
-        if candidates.restricted_to is not None:
-            order = order[candidates.restricted_to[order]]
-        limit = nodes_to_find(len(order), self._percentage) if self._scores else 1
-        if len(feasible) <= limit:
-            return landing_chances(raw, np.arange(len(feasible)), len(order), limit)
-        # Scores are over rows in ascending order; the search goes through them in the scheduler's order.
-        position = np.empty(len(state.nodes), np.int64)
-        position[order] = np.arange(len(order))
-        by_position = np.argsort(position[feasible])
-        ordered = [RawScores(item.plugin, item.weight, item.raw[by_position]) for item in raw]
-        chance = np.empty(len(feasible), np.float64)
-        chance[by_position] = landing_chances(ordered, position[feasible][by_position], len(order), limit)
-        return chance
+        return order if candidates.restricted_to is None else order[candidates.restricted_to[order]]
+
+
+def _chances(order: IntArray, limit: int, feasible: IntArray, raw: Sequence[RawScores]) -> FloatArray:
+    """(feasible,) the chance of each, when the search through ``order`` ends at ``limit`` nodes found."""
+    if len(feasible) <= limit:
+        return landing_chances(raw, np.arange(len(feasible)), len(order), limit)
+    # Scores are over rows in ascending order; the search goes through them in the scheduler's order.
+    position = np.empty(int(order.max()) + 1, np.int64)
+    position[order] = np.arange(len(order))
+    by_position = np.argsort(position[feasible])
+    ordered = [RawScores(item.plugin, item.weight, item.raw[by_position]) for item in raw]
+    chance = np.empty(len(feasible), np.float64)
+    chance[by_position] = landing_chances(ordered, position[feasible][by_position], len(order), limit)
+    return chance
 
 
 def _out_of_range(raw: Sequence[RawScores]) -> str:

@@ -18,6 +18,7 @@ from rebalancer.scheduling.host_ports import HostPort, wanted_ports
 from rebalancer.scheduling.labels import NodeLabels
 from rebalancer.scheduling.node_order import node_order
 from rebalancer.scheduling.requests import PodRequests, is_scalar, pod_requests
+from rebalancer.scheduling.tallies import TallyBook
 
 T = TypeVar("T")
 
@@ -87,6 +88,7 @@ class ClassFacts:
         self.allocatable: IntArray = np.zeros((len(nodes), len(self.resources)), np.int64)
         kept = [column for column, name in enumerate(nodes.table.resources) if name in self.column]
         self.allocatable[:, : len(kept)] = nodes.table.allocatable[:, kept]
+        self.tallies = TallyBook(self)
         self._memory: dict[tuple[object, int], Any] = {}
 
     def add(self, pod: PodClass) -> int:

@@ -17,6 +17,8 @@ from rebalancer.profiles.types import ExtensionPoint
 from rebalancer.scheduling.state import ClusterState
 
 MAX_SCORE = 100
+# The raw score of a feasible node that takes no part in the extremes; only with Normalization.RANGE.
+APART = int(np.iinfo(np.int64).min)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,6 @@ class Normalization(Enum):
     NONE = "none"  # the raw score is the score
     MAXIMUM = "maximum"  # on the largest raw score
     RANGE = "range"  # on the smallest and the largest raw score
-    FEASIBLE_SET = "feasible set"  # on which nodes are feasible
 
 
 class Plugin:
@@ -64,6 +65,12 @@ class Plugin:
     def raw_scores(self, state: ClusterState, class_index: int, feasible: IntArray) -> IntArray | None:
         """(feasible,) raw scores of the rows in ``feasible``; None skips the plugin for this pod."""
         return None
+
+    def raw_scores_of_sample(
+        self, state: ClusterState, class_index: int, feasible: IntArray, found: int
+    ) -> IntArray | None:
+        """As ``raw_scores``, when the scheduler compares only ``found`` of them, not known which."""
+        return self.raw_scores(state, class_index, feasible)
 
     def normalize(self, raw: IntArray, smallest: int, largest: int) -> IntArray:
         """Scores in 0..100 from raw ones, given the extremes of the raw scores among the nodes compared.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -12,16 +12,21 @@ from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.load.view import NOTHING_SEEN, SchedulerView
 from rebalancer.profiles.arguments import (
     Arguments,
+    InterPodAffinityArguments,
     NodeAffinityArguments,
     NodeResourcesBalancedAllocationArguments,
     NodeResourcesFitArguments,
+    PodTopologySpreadArguments,
 )
 from rebalancer.profiles.load_arguments import TargetLoadPackingArguments
 from rebalancer.profiles.types import ExtensionPoint, Profile, SchedulerConfiguration
+from rebalancer.scheduling.affinity_terms import NamespaceLabels
 from rebalancer.scheduling.cycle import Scheduler
 from rebalancer.scheduling.framework import Plugin
+from rebalancer.scheduling.owners import Owners
 from rebalancer.scheduling.plugins.dynamic_resources import DynamicResources
 from rebalancer.scheduling.plugins.image_locality import ImageLocality
+from rebalancer.scheduling.plugins.inter_pod_affinity import InterPodAffinity
 from rebalancer.scheduling.plugins.node_affinity import NodeAffinity
 from rebalancer.scheduling.plugins.node_name import NodeName
 from rebalancer.scheduling.plugins.node_ports import NodePorts
@@ -29,6 +34,7 @@ from rebalancer.scheduling.plugins.node_resources_balanced_allocation import Nod
 from rebalancer.scheduling.plugins.node_resources_fit import NodeResourcesFit
 from rebalancer.scheduling.plugins.node_unschedulable import NodeUnschedulable
 from rebalancer.scheduling.plugins.pod_capacity_of_node import PodCapacityOfNode
+from rebalancer.scheduling.plugins.pod_topology_spread import PodTopologySpread
 from rebalancer.scheduling.plugins.taint_toleration import TaintToleration
 from rebalancer.scheduling.plugins.target_load_packing import TargetLoadPacking
 
@@ -46,6 +52,8 @@ class PluginInputs:
     bound_at: FloatArray | None = None  # (pods,) Unix seconds, NaN when unknown
     node: Sequence[int] = ()  # by pod: its node's row
     pod_class: Sequence[int] = ()  # by pod
+    owners: Owners = field(default_factory=Owners)
+    namespaces: NamespaceLabels = field(default_factory=dict)  # labels by name
 
     def recently_bound(self, window_end: float) -> tuple[tuple[int, int], ...]:
         """(class, node) of the pods bound too late for a window's figures to show them."""
@@ -58,7 +66,14 @@ class PluginInputs:
     def of(cls, snapshot: Snapshot, view: SchedulerView) -> PluginInputs:
         """The inputs a snapshot and the scheduler's view of the load give."""
         pods = snapshot.pods
-        return cls(view, pods.started, pods.node.tolist(), pods.pod_class.tolist())
+        return cls(
+            view,
+            pods.started,
+            pods.node.tolist(),
+            pods.pod_class.tolist(),
+            Owners.of(snapshot),
+            snapshot.namespaces or {},
+        )
 
 
 Factory = Callable[[Arguments | None, PluginInputs], Plugin]
@@ -89,6 +104,16 @@ def _balanced(arguments: Arguments | None, _: PluginInputs) -> Plugin:
     return NodeResourcesBalancedAllocation(NodeResourcesBalancedAllocationArguments())
 
 
+def _spread(arguments: Arguments | None, inputs: PluginInputs) -> Plugin:
+    given = arguments if isinstance(arguments, PodTopologySpreadArguments) else PodTopologySpreadArguments()
+    return PodTopologySpread(given, inputs.owners)
+
+
+def _inter_pod(arguments: Arguments | None, inputs: PluginInputs) -> Plugin:
+    given = arguments if isinstance(arguments, InterPodAffinityArguments) else InterPodAffinityArguments()
+    return InterPodAffinity(given, inputs.namespaces)
+
+
 MODELLED: Mapping[str, Factory] = {
     NodeUnschedulable.name: lambda _arguments, _inputs: NodeUnschedulable(),
     NodeName.name: lambda _arguments, _inputs: NodeName(),
@@ -97,6 +122,8 @@ MODELLED: Mapping[str, Factory] = {
     NodePorts.name: lambda _arguments, _inputs: NodePorts(),
     NodeResourcesFit.name: _fit,
     NodeResourcesBalancedAllocation.name: _balanced,
+    PodTopologySpread.name: _spread,
+    InterPodAffinity.name: _inter_pod,
     ImageLocality.name: lambda _arguments, _inputs: ImageLocality(),
     DynamicResources.name: lambda _arguments, _inputs: DynamicResources(),
     TargetLoadPacking.name: _target_load_packing,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rebalancer.cluster.nodes import FloatArray, IntArray
-from rebalancer.scheduling.framework import Normalization, Plugin
+from rebalancer.scheduling.framework import APART, Normalization, Plugin
 
 _ALL_ARE_LOOKED_AT = 100
 
@@ -42,7 +42,12 @@ class RawScores:
 
     def extremes(self) -> tuple[int, int]:
         """Smallest and largest raw score of all feasible nodes."""
-        return int(self.raw.min()), int(self.raw.max())
+        return -int(self.negated.max()), int(self.raw.max())
+
+    @property
+    def negated(self) -> IntArray:
+        """(feasible,) −raw, whose maximum is the smallest raw score of the nodes that take part."""
+        return np.where(self.raw == APART, -np.iinfo(np.int64).max, -self.raw)
 
 
 def sliding_maximum(values: IntArray, width: int) -> IntArray:
@@ -68,7 +73,7 @@ def _contexts(scores: Sequence[RawScores], width: int) -> tuple[IntArray, IntArr
     for item in scores:
         if item.plugin.normalization is Normalization.NONE:
             continue
-        columns.append(-sliding_maximum(-item.raw, width))
+        columns.append(-sliding_maximum(item.negated, width))
         columns.append(sliding_maximum(item.raw, width))
     if not columns:
         return np.zeros((1, 0), np.int64), np.zeros(len(scores[0].raw) if scores else 0, np.int64)

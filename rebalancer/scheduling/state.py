@@ -7,6 +7,7 @@ away. Each changes the few cells it touches; nothing is rebuilt.
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -14,9 +15,20 @@ from rebalancer.cluster.nodes import BoolArray, IntArray
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.scheduling.facts import ClassFacts, NodeFacts
 from rebalancer.scheduling.host_ports import HostPorts
+from rebalancer.scheduling.tallies import Tallies
 
 UNBOUND = -1
 GONE = -2
+
+
+def pods_by_class(pod_class: IntArray) -> Mapping[int, list[int]]:
+    """Pod numbers by class."""
+    if not len(pod_class):
+        return {}
+    order = np.argsort(pod_class, kind="stable")
+    classes, starts = np.unique(pod_class[order], return_index=True)
+    groups = np.split(order, starts[1:])
+    return {kind: group.tolist() for kind, group in zip(classes.tolist(), groups, strict=True)}
 
 
 class ClusterState:
@@ -35,6 +47,10 @@ class ClusterState:
         self.scored: IntArray = np.zeros((nodes, 2), np.int64)  # cpu, memory with defaults
         self.pod_count: IntArray = np.zeros(nodes, np.int64)
         self.ports = HostPorts(nodes)
+        self._tallies = Tallies(facts)
+        # By class: its pods. Those given at the start are shared by all copies, those added later are not.
+        self._first_pods = pods_by_class(pod_class)
+        self._added: dict[int, tuple[int, ...]] = {}
         # Pods this state bound itself, in order: load-aware plugins add them to what their metrics show.
         self.bound_here: dict[int, tuple[int, int]] = {}  # pod -> (class, node)
         self._count_all(node, pod_class)
@@ -71,6 +87,8 @@ class ClusterState:
         twin.scored = self.scored.copy()
         twin.pod_count = self.pod_count.copy()
         twin.ports = self.ports.copy()
+        twin._tallies = self._tallies.copy()
+        twin._added = self._added.copy()
         twin.bound_here = self.bound_here.copy()
         return twin
 
@@ -79,7 +97,9 @@ class ClusterState:
         self.node.append(UNBOUND)
         self.pod_class.append(class_index)
         self.terminating.append(False)
-        return len(self.node) - 1
+        pod = len(self.node) - 1
+        self._added[class_index] = (*self._added.get(class_index, ()), pod)
+        return pod
 
     def bind(self, pod: int, node: int) -> None:
         """Place an unbound pod; ValueError when it is not unbound."""
@@ -92,7 +112,9 @@ class ClusterState:
         """Mark a bound pod terminating: it counts on its node until it is removed."""
         if self.node[pod] < 0:
             raise ValueError(f"pod {pod} is not bound")
-        self.terminating[pod] = True
+        if not self.terminating[pod]:
+            self.terminating[pod] = True
+            self._tallies.change(self.pod_class[pod], self.node[pod], -1, terminating=False)
 
     def remove(self, pod: int) -> None:
         """Take a pod away; ValueError when it is gone already."""
@@ -101,12 +123,44 @@ class ClusterState:
             raise ValueError(f"pod {pod} is gone already")
         if where >= 0:
             self._count(self.pod_class[pod], where, -1)
+            self._tallies.change(self.pod_class[pod], where, -1, live=not self.terminating[pod])
             self.bound_here.pop(pod, None)
         self.node[pod] = GONE
+
+    def restore(self, pod: int, node: int) -> None:
+        """Undo an eviction or a removal: the pod runs on its node again."""
+        if self.node[pod] == GONE:
+            self.terminating[pod] = False
+            self._put(pod, node)
+        elif self.terminating[pod]:
+            self.terminating[pod] = False
+            self._tallies.change(self.pod_class[pod], node, 1, terminating=False)
 
     def _put(self, pod: int, node: int) -> None:
         self.node[pod] = node
         self._count(self.pod_class[pod], node, 1)
+        self._tallies.change(self.pod_class[pod], node, 1, live=not self.terminating[pod])
+
+    def pods_of(self, class_index: int) -> Iterator[int]:
+        """The pods of a class, bound or not."""
+        yield from self._first_pods.get(class_index, ())
+        yield from self._added.get(class_index, ())
+
+    def tally(self, number: int, key: str = "") -> IntArray:
+        """Counts by domain of a topology key, by node without one; one cell more, 0, for nodes without it.
+
+        ``number`` is the TallyBook's. Kept up to date from the first time it is asked for; read it only.
+        """
+        found = self._tallies.get(number, key)
+        return self._tallies.make(number, key, self._counted(number)) if found is None else found
+
+    def _counted(self, tally: int) -> Iterator[tuple[int, int]]:
+        book = self.facts.tallies
+        terminating = book.counts_terminating(tally)
+        for class_index, weight in book.classes(tally):
+            for pod in self.pods_of(class_index):
+                if self.node[pod] >= 0 and (terminating or not self.terminating[pod]):
+                    yield self.node[pod], weight
 
     def _count(self, class_index: int, node: int, sign: int) -> None:
         self.requested[node] += sign * self.facts.present(class_index)

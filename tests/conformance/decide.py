@@ -5,6 +5,7 @@ python -m tests.conformance.decide < CASES.jsonl > DECISIONS.jsonl
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -66,7 +67,7 @@ def schedulers_of(case: Case, snapshot: Snapshot) -> dict[str, Scheduler]:
         }
         watchers = dict.fromkeys(addresses, metrics)
     # In the cases no pod counts as recently bound.
-    inputs = PluginInputs(SchedulerView(watchers))
+    inputs = dataclasses.replace(PluginInputs.of(snapshot, SchedulerView(watchers)), bound_at=None)
     return {
         profile.scheduler_name: make_scheduler(configuration, profile, inputs)
         for profile in configuration.profiles

@@ -13,7 +13,7 @@ import pytest
 from tests.conformance.decide import decide
 
 DATA = Path(__file__).parent / "data"
-FAMILIES = ("resources", "taints", "nodeaffinity", "ports", "images", "config")
+FAMILIES = ("resources", "taints", "nodeaffinity", "ports", "images", "config", "spread", "interpod", "mixed")
 
 
 def _lines(name: str) -> Iterator[dict[str, Any]]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from rebalancer.cluster.nodes import IntArray
+from rebalancer.cluster.nodes import BoolArray, IntArray
+from rebalancer.cluster.records import PodSpec
 from rebalancer.profiles.types import ExtensionPoint
 from rebalancer.scheduling.framework import Normalization, Plugin, normalize_by_maximum
 from rebalancer.scheduling.state import ClusterState
@@ -12,6 +13,17 @@ from rebalancer.scheduling.tolerations import tolerates_any
 
 _HARD = ("NoSchedule", "NoExecute")
 _SOFT = "PreferNoSchedule"
+
+
+def untolerated_hard_taints(state: ClusterState, spec: PodSpec) -> BoolArray:
+    """(nodes,) carries a NoSchedule or NoExecute taint that the pod does not tolerate."""
+    nodes = state.nodes
+    untolerated = np.array(
+        [taint.effect in _HARD and not tolerates_any(spec.tolerations, taint) for taint in nodes.taints],
+        np.int64,
+    )
+    found: BoolArray = nodes.taint_counts @ untolerated > 0
+    return found
 
 
 class TaintToleration(Plugin):
@@ -24,13 +36,7 @@ class TaintToleration(Plugin):
 
     def filter(self, state: ClusterState, class_index: int) -> IntArray:
         """1 where a hard taint is not tolerated."""
-        tolerations = state.facts.classes[class_index].spec.tolerations
-        nodes = state.nodes
-        untolerated = np.array(
-            [taint.effect in _HARD and not tolerates_any(tolerations, taint) for taint in nodes.taints],
-            np.int64,
-        )
-        return (nodes.taint_counts @ untolerated > 0).astype(np.int64)
+        return untolerated_hard_taints(state, state.facts.classes[class_index].spec).astype(np.int64)
 
     def reason(self, state: ClusterState, class_index: int, code: int) -> str:
         """The scheduler's words."""

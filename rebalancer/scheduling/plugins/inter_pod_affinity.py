@@ -1,0 +1,199 @@
+"""InterPodAffinity: near and far from other pods, as both sides wish (scoring-model.md §3, §4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rebalancer.cluster.nodes import FloatArray, IntArray
+from rebalancer.profiles.arguments import InterPodAffinityArguments
+from rebalancer.profiles.types import ExtensionPoint
+from rebalancer.scheduling.affinity_terms import AffinityTerm, NamespaceLabels, TermKind, terms_of
+from rebalancer.scheduling.framework import (
+    MAX_SCORE,
+    NOTHING_TO_SAY,
+    SKIP,
+    Normalization,
+    Plugin,
+    PreFilter,
+)
+from rebalancer.scheduling.state import ClusterState
+from rebalancer.scheduling.tallies import Carriers, Selected
+
+_FAR_FROM_WANTED, _NEAR_UNWANTED, _UNWANTED_HERE = 1, 2, 3
+_REASONS = {
+    _FAR_FROM_WANTED: "node(s) didn't match pod affinity rules",
+    _NEAR_UNWANTED: "node(s) didn't match pod anti-affinity rules",
+    _UNWANTED_HERE: "node(s) didn't satisfy existing pods anti-affinity rules",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Count:
+    """A tally by a topology key, and how much each of its pods adds to a score."""
+
+    key: str
+    tally: int
+    weight: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Required:
+    """What decides whether a class may be on a node."""
+
+    affinity: Sequence[_Count]  # of the pods that match all required terms, by the key of each
+    matches_itself: bool
+    anti_affinity: Sequence[_Count]
+    existing: Sequence[_Count]  # of the pods whose anti-affinity matches the class, a count a key
+
+    def __bool__(self) -> bool:
+        return bool(self.affinity or self.anti_affinity or self.existing)
+
+
+_NOTHING_REQUIRED = _Required((), False, (), ())
+
+
+class InterPodAffinity(Plugin):
+    """Required terms reject, in both directions; preferred ones add and take away.
+
+    Scores depend on the feasible nodes through their extremes alone, so they are exact in samples too.
+    """
+
+    name = "InterPodAffinity"
+    points = frozenset(
+        {ExtensionPoint.PRE_FILTER, ExtensionPoint.FILTER, ExtensionPoint.PRE_SCORE, ExtensionPoint.SCORE}
+    )
+    normalization = Normalization.RANGE
+
+    def __init__(self, arguments: InterPodAffinityArguments, namespaces: NamespaceLabels) -> None:
+        """``namespaces`` are the labels by name of the namespaces there are."""
+        self._arguments = arguments
+        self._namespaces = namespaces
+
+    def _matching(self, state: ClusterState, class_index: int, kind: TermKind) -> list[AffinityTerm]:
+        """The terms any class carries that match a pod of this one."""
+        pod = state.facts.classes[class_index]
+        candidates = state.facts.tallies.terms[kind].candidates(pod.namespace, pod.labels)
+        return [term for term in candidates if term.selects(pod.namespace, pod.labels, self._namespaces)]
+
+    def _required(self, state: ClusterState, class_index: int) -> _Required:
+        known = state.facts.tallies.catch_up()
+        if not known:
+            return _NOTHING_REQUIRED
+        # Classes that are added later may bring terms that match this one.
+        key = (self, "required", known)
+        return state.facts.once(key, class_index, lambda: self._find_required(state, class_index))
+
+    def _find_required(self, state: ClusterState, class_index: int) -> _Required:
+        pod, book = state.facts.classes[class_index], state.facts.tallies
+        own = [term for term, _ in terms_of(pod)]
+        wanted = [term for term in own if term.kind is TermKind.AFFINITY]
+        selectors = tuple(term.selector(self._namespaces) for term in wanted)
+        by_key: dict[str, list[AffinityTerm]] = {}
+        for term in self._matching(state, class_index, TermKind.ANTI_AFFINITY):
+            by_key.setdefault(term.topology_key, []).append(term)
+        everyone = book.number(Selected(selectors, terminating=True)) if wanted else -1
+        return _Required(
+            affinity=[_Count(term.topology_key, everyone) for term in wanted],
+            matches_itself=all(selector.matches(pod.namespace, pod.labels) for selector in selectors),
+            anti_affinity=[
+                _Count(
+                    term.topology_key,
+                    book.number(Selected((term.selector(self._namespaces),), terminating=True)),
+                )
+                for term in own
+                if term.kind is TermKind.ANTI_AFFINITY
+            ],
+            existing=[
+                _Count(topology_key, book.number(Carriers(frozenset((term, 1) for term in terms))))
+                for topology_key, terms in by_key.items()
+            ],
+        )
+
+    def pre_filter(self, state: ClusterState, class_index: int) -> PreFilter:
+        """Nothing to filter when neither side requires anything."""
+        return NOTHING_TO_SAY if self._required(state, class_index) else SKIP
+
+    def filter(self, state: ClusterState, class_index: int) -> IntArray:
+        """In this order: the pod's affinity, its anti-affinity, the anti-affinity of pods that are there."""
+        required = self._required(state, class_index)
+        labels = state.nodes.labels
+        codes = np.zeros(len(state.nodes), np.int64)
+        for kind, counts in ((_UNWANTED_HERE, required.existing), (_NEAR_UNWANTED, required.anti_affinity)):
+            for count in counts:
+                occupied = state.tally(count.tally, count.key) > 0
+                if occupied.any():
+                    codes[occupied[labels.column(count.key).values]] = kind
+        if required.affinity:
+            self._reject_far(state, required, codes)
+        return codes
+
+    def _reject_far(self, state: ClusterState, required: _Required, codes: IntArray) -> None:
+        """The first pod of a group, which only itself would match, needs no more than the keys."""
+        labels = state.nodes.labels
+        counted = [(count.key, state.tally(count.tally, count.key) > 0) for count in required.affinity]
+        first = required.matches_itself and not any(occupied.any() for _, occupied in counted)
+        for key, occupied in counted:
+            values = labels.column(key).values
+            codes[values < 0 if first else ~occupied[values]] = _FAR_FROM_WANTED
+
+    def reason(self, state: ClusterState, class_index: int, code: int) -> str:
+        """The scheduler's words."""
+        return _REASONS[code]
+
+    def _scored(self, state: ClusterState, class_index: int) -> Sequence[_Count]:
+        known = state.facts.tallies.catch_up()
+        if not known:
+            return ()
+        key = (self, "scored", known)
+        return state.facts.once(key, class_index, lambda: self._find_scored(state, class_index))
+
+    def _find_scored(self, state: ClusterState, class_index: int) -> Sequence[_Count]:
+        """What counts for the score: the pod's preferences, and the wishes of pods that are there."""
+        book = state.facts.tallies
+        found: list[_Count] = []
+        for term, weight in terms_of(state.facts.classes[class_index]):
+            if term.kind in (TermKind.PREFERRED, TermKind.PREFERRED_ANTI):
+                selected = book.number(Selected((term.selector(self._namespaces),), terminating=True))
+                sign = 1 if term.kind is TermKind.PREFERRED else -1
+                found.append(_Count(term.topology_key, selected, sign * weight))
+        if self._arguments.ignore_preferred_terms_of_existing_pods and not found:
+            return ()
+        signs: Mapping[TermKind, int] = {
+            TermKind.AFFINITY: self._arguments.hard_pod_affinity_weight,
+            TermKind.PREFERRED: 1,
+            TermKind.PREFERRED_ANTI: -1,
+        }
+        for kind, factor in signs.items():
+            by_key: dict[str, set[tuple[AffinityTerm, int]]] = {}
+            for term in self._matching(state, class_index, kind) if factor else ():
+                by_key.setdefault(term.topology_key, set()).add((term, 1))
+            found += [
+                _Count(topology_key, book.number(Carriers(frozenset(terms))), factor)
+                for topology_key, terms in by_key.items()
+            ]
+        return found
+
+    def raw_scores(self, state: ClusterState, class_index: int, feasible: IntArray) -> IntArray | None:
+        """Σ over the keys of what is recorded at the node's value; skipped when nothing is recorded."""
+        by_key: dict[str, IntArray] = {}
+        for count in self._scored(state, class_index):
+            pods = state.tally(count.tally, count.key)
+            if pods.any():
+                known = by_key.get(count.key)
+                by_key[count.key] = pods * count.weight + (0 if known is None else known)
+        if not by_key:
+            return None
+        total = np.zeros(len(feasible), np.int64)
+        for key, values in by_key.items():
+            total += values[state.nodes.labels.column(key).values[feasible]]
+        return total
+
+    def normalize(self, raw: IntArray, smallest: int, largest: int) -> IntArray:
+        """trunc(100·((raw − min)/(max − min))); all 0 when they are the same."""
+        if largest <= smallest:
+            return np.zeros_like(raw)
+        share: FloatArray = (raw - smallest) / float(largest - smallest)
+        return (float(MAX_SCORE) * share).astype(np.int64)

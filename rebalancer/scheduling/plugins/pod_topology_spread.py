@@ -1,0 +1,191 @@
+"""PodTopologySpread: even numbers of alike pods in every domain (scoring-model.md §3, §4)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rebalancer.cluster.nodes import BoolArray, FloatArray, IntArray
+from rebalancer.profiles.arguments import PodTopologySpreadArguments
+from rebalancer.profiles.types import ExtensionPoint
+from rebalancer.scheduling.arithmetic import round_half_away
+from rebalancer.scheduling.framework import (
+    APART,
+    MAX_SCORE,
+    NOTHING_TO_SAY,
+    SKIP,
+    Normalization,
+    Plugin,
+    PreFilter,
+)
+from rebalancer.scheduling.owners import Owners
+from rebalancer.scheduling.plugins.node_affinity import required_by_pod
+from rebalancer.scheduling.plugins.taint_toleration import untolerated_hard_taints
+from rebalancer.scheduling.pod_selection import PodSelector
+from rebalancer.scheduling.spread_constraints import HARD, HOSTNAME, SOFT, Constraint, ConstraintSource
+from rebalancer.scheduling.state import ClusterState
+from rebalancer.scheduling.tallies import Selected
+
+_TOO_SKEWED, _NO_LABEL = 1, 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Counter:
+    """One constraint of one class over the nodes: which domains there are, and what counts in them."""
+
+    constraint: Constraint
+    values: IntArray  # (nodes,) domain, -1 where the node lacks the key
+    number_of_domains: int
+    tally: int  # -1 when nothing is ever counted
+    rows: IntArray | None  # the nodes whose pods count; None: all that have the key
+    populated: IntArray  # domains with a node that counts
+    itself: int  # 1 when the selector selects the pod
+
+    def counts(self, state: ClusterState) -> IntArray:
+        """(domains + 1,) matching pods; the last cell, for nodes without the key, is 0."""
+        if self.tally < 0:
+            return np.zeros(self.number_of_domains + 1, np.int64)
+        if self.rows is None:
+            return state.tally(self.tally, self.constraint.topology_key)
+        pods = state.tally(self.tally)[self.rows]
+        counted = np.bincount(self.values[self.rows], pods, self.number_of_domains + 1)
+        return counted.astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Soft:
+    """The soft constraints of a class."""
+
+    counters: Sequence[_Counter]
+    ignored: BoolArray | None  # (nodes,) lack a key although all are required; None: no node
+
+
+class PodTopologySpread(Plugin):
+    """Hard constraints reject domains that are too full, soft ones prefer the emptier.
+
+    In a sampled cluster (100 nodes and more) a raw score depends on the sample: on its number of nodes, which
+    is known, and on the topology values in it, for which those of all feasible nodes are taken. Exact as
+    long as every sample has a node of every zone, and none lacks a required key.
+    """
+
+    name = "PodTopologySpread"
+    points = frozenset(
+        {ExtensionPoint.PRE_FILTER, ExtensionPoint.FILTER, ExtensionPoint.PRE_SCORE, ExtensionPoint.SCORE}
+    )
+    normalization = Normalization.RANGE
+
+    def __init__(self, arguments: PodTopologySpreadArguments, owners: Owners) -> None:
+        self._source = ConstraintSource(arguments, owners)
+
+    def _missing(self, state: ClusterState, constraints: Sequence[Constraint]) -> BoolArray:
+        """(nodes,) lacks the key of any constraint."""
+        missing = np.zeros(len(state.nodes), np.bool_)
+        for constraint in constraints:
+            missing |= state.nodes.labels.column(constraint.topology_key).values < 0
+        return missing
+
+    def _counter(
+        self, state: ClusterState, class_index: int, constraint: Constraint, missing: BoolArray | None
+    ) -> _Counter:
+        pod = state.facts.classes[class_index]
+        column = state.nodes.labels.column(constraint.topology_key)
+        counted = column.values >= 0
+        with_key = np.count_nonzero(counted)
+        if missing is not None:
+            counted = counted & ~missing
+        if constraint.honor_affinity:
+            counted = counted & required_by_pod(state, pod.spec)
+        if constraint.honor_taints:
+            counted = counted & ~untolerated_hard_taints(state, pod.spec)
+        rows = np.flatnonzero(counted)
+        selector, tally = constraint.selector, -1
+        if selector is not None and not selector.is_empty:  # {} selects the pod itself, but counts nothing
+            selected = PodSelector(frozenset({pod.namespace}), selector)
+            tally = state.facts.tallies.number(Selected((selected,), terminating=False))
+        return _Counter(
+            constraint,
+            column.values,
+            len(column.names),
+            tally,
+            None if len(rows) == with_key else rows,
+            np.unique(column.values[rows]),
+            int(selector is not None and selector.matches(pod.labels)),
+        )
+
+    def _hard(self, state: ClusterState, class_index: int) -> Sequence[_Counter]:
+        def compute() -> Sequence[_Counter]:
+            constraints = self._source.constraints(state.facts.classes[class_index], HARD)
+            missing = self._missing(state, constraints)
+            return [self._counter(state, class_index, item, missing) for item in constraints]
+
+        return state.facts.once((self, HARD), class_index, compute)
+
+    def _soft(self, state: ClusterState, class_index: int) -> _Soft:
+        def compute() -> _Soft:
+            pod = state.facts.classes[class_index]
+            constraints = self._source.constraints(pod, SOFT)
+            require_all = bool(pod.spec.topology_spread_constraints) or not self._source.system_defaults
+            missing = self._missing(state, constraints) if require_all else None
+            counters = [self._counter(state, class_index, item, missing) for item in constraints]
+            return _Soft(counters, missing if missing is not None and missing.any() else None)
+
+        return state.facts.once((self, SOFT), class_index, compute)
+
+    def pre_filter(self, state: ClusterState, class_index: int) -> PreFilter:
+        """Nothing to filter without a hard constraint."""
+        return NOTHING_TO_SAY if self._hard(state, class_index) else SKIP
+
+    def filter(self, state: ClusterState, class_index: int) -> IntArray:
+        """Rejects where count + itself − smallest count > maxSkew, and where the key is missing."""
+        codes = np.zeros(len(state.nodes), np.int64)
+        for counter in self._hard(state, class_index):
+            counts = counter.counts(state)
+            enough = len(counter.populated) >= counter.constraint.min_domains
+            smallest = counts[counter.populated].min() if enough and len(counter.populated) else 0
+            skewed = counts + (counter.itself - smallest) > counter.constraint.max_skew
+            by_domain = skewed * _TOO_SKEWED
+            by_domain[-1] = _NO_LABEL
+            codes = np.where(codes == 0, by_domain[counter.values], codes)
+        return codes
+
+    def reason(self, state: ClusterState, class_index: int, code: int) -> str:
+        """The scheduler's words."""
+        words = "node(s) didn't match pod topology spread constraints"
+        return words if code == _TOO_SKEWED else f"{words} (missing required label)"
+
+    def raw_scores(self, state: ClusterState, class_index: int, feasible: IntArray) -> IntArray | None:
+        """Of all feasible nodes, when all are compared."""
+        return self.raw_scores_of_sample(state, class_index, feasible, len(feasible))
+
+    def raw_scores_of_sample(
+        self, state: ClusterState, class_index: int, feasible: IntArray, found: int
+    ) -> IntArray | None:
+        """rnd(Σ count·ln(size + 2) + maxSkew − 1) over the constraints whose key the node has."""
+        soft = self._soft(state, class_index)
+        if not soft.counters:
+            return None
+        ignored = None if soft.ignored is None else soft.ignored[feasible]
+        compared = feasible if ignored is None else feasible[~ignored]
+        score: FloatArray = np.zeros(len(feasible), np.float64)
+        for counter in soft.counters:
+            values = counter.values[feasible]
+            if counter.constraint.topology_key == HOSTNAME:
+                size = len(compared) * found // len(feasible)
+                counts = state.tally(counter.tally)[feasible] if counter.tally >= 0 else np.zeros_like(values)
+            else:
+                domains = np.bincount(counter.values[compared] + 1)
+                size = int(np.count_nonzero(domains))
+                counts = counter.counts(state)[values]
+            part = counts * math.log(size + 2) + float(counter.constraint.max_skew - 1)
+            score = score + np.where(values >= 0, part, 0.0)
+        raw = round_half_away(score)
+        return raw if ignored is None else np.where(ignored, APART, raw)
+
+    def normalize(self, raw: IntArray, smallest: int, largest: int) -> IntArray:
+        """100·(max + min − raw) ÷ max, all 100 when max is 0; 0 for a node that lacks a required key."""
+        if largest <= 0:
+            return np.where(raw == APART, 0, MAX_SCORE)
+        return np.where(raw == APART, 0, MAX_SCORE * (largest + smallest - raw) // largest)
