@@ -52,10 +52,21 @@ class _QuietHandler(logging.StreamHandler[TextIO]):
 
 def set_up_logs(session: Session) -> None:
     """Send logs to stderr: ours from INFO, others' from WARNING; with -v each a level lower."""
+    take_down_logs()
     handler = _QuietHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if session.log_format == "json" else TextFormatter())
-    logging.basicConfig(
-        handlers=[handler], level=logging.INFO if session.verbose else logging.WARNING, force=True
-    )
+    root = logging.getLogger()
+    root.addHandler(handler)
+    root.setLevel(logging.INFO if session.verbose else logging.WARNING)
     LOGGER.setLevel(logging.DEBUG if session.verbose else logging.INFO)
     logging.captureWarnings(True)
+
+
+def take_down_logs() -> None:
+    """Leave logging as it was found."""
+    root = logging.getLogger()
+    for handler in [handler for handler in root.handlers if isinstance(handler, _QuietHandler)]:
+        root.removeHandler(handler)
+    root.setLevel(logging.WARNING)
+    LOGGER.setLevel(logging.NOTSET)
+    logging.captureWarnings(False)

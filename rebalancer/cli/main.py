@@ -11,7 +11,7 @@ import click
 from rebalancer import __version__
 from rebalancer.cli.edge import guarded
 from rebalancer.cli.lazy import LazyGroup
-from rebalancer.cli.logs import set_up_logs
+from rebalancer.cli.logs import set_up_logs, take_down_logs
 from rebalancer.cli.session import Session
 from rebalancer.errors import ExitCode
 
@@ -31,7 +31,11 @@ class Program(LazyGroup):
         session = Session()
         options |= {"standalone_mode": False, "obj": session}
         run = super().main
-        sys.exit(guarded(lambda: run(args, prog_name or "rebalancer", *rest, **options), session))
+        try:
+            code = guarded(lambda: run(args, prog_name or "rebalancer", *rest, **options), session)
+        finally:
+            take_down_logs()
+        sys.exit(code)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """The exit codes, from the table of errors."""

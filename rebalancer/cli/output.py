@@ -21,11 +21,9 @@ _WIDEST = 120  # columns: longer lines are hard to read
 
 def console(*, stderr: bool = False) -> Console:
     """A console for hostile text: no markup, no emoji, no highlighting."""
-    from rich.console import Console  # noqa: PLC0415 - not for JSON
+    from rebalancer.reporting.console import ReportConsole  # noqa: PLC0415 - imports rich
 
-    return Console(
-        file=sys.stderr if stderr else sys.stdout, markup=False, emoji=False, highlight=False, soft_wrap=True
-    )
+    return ReportConsole(sys.stderr if stderr else sys.stdout)
 
 
 def style(target: Console, *, everything: bool = False) -> Style:

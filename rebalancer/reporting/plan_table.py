@@ -165,7 +165,7 @@ def _kept(lines: Lines, kept: Sequence[Kept]) -> None:
             continue
         room = lines.style.columns - len(head)
         example = words(f"e.g. {pods[0].pod.full_name}: {pods[0].because}")
-        lines.add((head, "bold"), (shortened(example, room, lines.style.glyphs), "dim"))
+        lines.add((head, "bold"), (shortened(example, room, lines.style.glyphs.more), "dim"))
     lines.more(len(reasons) - len(shown), "reason")
 
 

@@ -22,6 +22,8 @@ from rebalancer.planning.plan import Move
 from rebalancer.reporting.outcomes_table import COLOURS
 from rebalancer.reporting.words import counted, words
 
+# What drawing on a stream that was closed raises; rich loses track of itself then (IndexError).
+_OF_A_STREAM = (OSError, ValueError, IndexError)
 _WELL = frozenset({Result.LANDED, Result.LANDED_ELSEWHERE, Result.SKIPPED})
 
 
@@ -97,12 +99,12 @@ class BarObserver(LogObserver):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Take the bar away."""
-        with contextlib.suppress(OSError, ValueError):
+        with contextlib.suppress(*_OF_A_STREAM):
             self._progress.stop()
 
     def wave_started(self, wave: int, moves: Sequence[Move]) -> None:
         """See Observer."""
-        with contextlib.suppress(OSError, ValueError):
+        with contextlib.suppress(*_OF_A_STREAM):
             if self._task is not None:
                 self._progress.remove_task(self._task)
             self._task = self._progress.add_task(f"wave {wave}", total=len(moves))
@@ -113,7 +115,7 @@ class BarObserver(LogObserver):
 
     def waiting(self, wave: int, settled: int, evicted: int) -> None:  # noqa: ARG002
         """See Observer."""
-        with contextlib.suppress(OSError, ValueError):
+        with contextlib.suppress(*_OF_A_STREAM):
             if self._task is not None:
                 self._progress.update(self._task, completed=settled, total=max(evicted, 1))
 
@@ -127,11 +129,11 @@ class BarObserver(LogObserver):
 
     def finished(self, outcomes: Outcomes) -> None:  # noqa: ARG002
         """See Observer."""
-        with contextlib.suppress(OSError, ValueError):
+        with contextlib.suppress(*_OF_A_STREAM):
             self._progress.stop()
 
     def _line(self, message: str, style: str) -> None:
-        with contextlib.suppress(OSError, ValueError):
+        with contextlib.suppress(*_OF_A_STREAM):
             self._console.print(Text(message, style), soft_wrap=True)
 
 

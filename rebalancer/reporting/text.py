@@ -13,7 +13,7 @@ from rich.text import Text
 
 from rebalancer.reporting.words import counted, words
 
-NARROWEST = 60  # columns below which tables are not made narrower
+NARROWEST = 80  # columns; tables are not made narrower
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+from syrupy.assertion import SnapshotAssertion
+
+from rebalancer.planning.plan import NodeReport
+from rebalancer.reporting.nodes_table import node_listing, nodes_table
+from rebalancer.reporting.render import to_json
+from rebalancer.reporting.text import Style
+from tests.unit.reporting.builders import a_node, a_plan
+
+UNKNOWN = NodeReport(name="node-0009", load={}, because=("its figure is 9 minutes old",))
+LONG = "ip-10-0-12-34.eu-west-1.compute.internal"
+
+
+def test_hot_nodes_come_first_and_unknown_ones_are_named(snapshot: SnapshotAssertion) -> None:
+    nodes = (
+        UNKNOWN,
+        a_node("node-0003", 12.0, hot=False, because=""),
+        a_node(LONG, 95.0),
+        a_node("node-0002", 84.0),
+    )
+
+    assert nodes_table(node_listing(a_plan(), nodes)).plain == snapshot
+
+
+def test_many_nodes_are_summarised_unless_all_are_wanted() -> None:
+    nodes = tuple(a_node(f"node-{number:04d}", 50.0, hot=False, because="") for number in range(100))
+    listing = node_listing(a_plan(), nodes)
+
+    assert "80 more nodes (--all)" in nodes_table(listing).plain
+    assert "node-0099" in nodes_table(listing, Style(everything=True)).plain
+
+
+def test_the_listing_carries_the_digest_of_its_inputs() -> None:
+    assert '"inputs":"sha256:0123456789abcdef"' in to_json(node_listing(a_plan(), ()))

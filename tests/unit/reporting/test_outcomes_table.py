@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from rebalancer.execution.outcomes import Result
+from rebalancer.reporting.outcomes_table import outcomes_table
+from rebalancer.reporting.text import Style
+from tests.unit.reporting.builders import an_outcome, some_outcomes
+
+
+def test_outcomes_say_where_each_pod_went_and_how_long_it_took(snapshot: SnapshotAssertion) -> None:
+    outcomes = some_outcomes(
+        an_outcome(),
+        an_outcome(Result.UNEXPECTED, "api-1", "landed on node-0007, which is hot then: cpu 93 %"),
+        an_outcome(Result.SKIPPED, "api-2", "the run stopped before"),
+        stopped="an outcome the plan did not allow for: api-1 landed on node-0007",
+        exit_code=3,
+    )
+
+    assert outcomes_table(outcomes).plain == snapshot
+
+
+@pytest.mark.parametrize("result", list(Result))
+def test_every_result_can_be_shown(result: Result) -> None:
+    text = outcomes_table(some_outcomes(an_outcome(result, because="because of this"))).plain
+
+    assert result.value in text
+
+
+def test_an_outcome_that_went_wrong_is_never_left_out_of_a_summary() -> None:
+    many = [an_outcome(name=f"web-{number}") for number in range(60)]
+    many[50] = an_outcome(Result.NOT_READY, "web-50", "not ready after 300 s")
+    text = outcomes_table(some_outcomes(*many, exit_code=3)).plain
+
+    assert "not ready after 300 s" in text
+    assert "40 more moves (--all)" in text
+    assert "web-59" in outcomes_table(some_outcomes(*many), Style(everything=True)).plain
+
+
+def test_a_run_without_moves_says_so() -> None:
+    assert outcomes_table(some_outcomes()).plain.startswith("Outcome: nothing was evicted")
+
+
+def test_hostile_reasons_are_printed_and_never_obeyed() -> None:
+    text = outcomes_table(
+        some_outcomes(an_outcome(Result.REFUSED, "a\x1b[2J", "\x1b]0;title\x07"), stopped="\x9bX")
+    ).plain
+
+    assert not [character for character in text if ord(character) < 32 and character != "\n"]
+    assert "\x9b" not in text

@@ -1,0 +1,170 @@
+from __future__ import annotations
+
+import io
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from rebalancer.planning.plan import Landing, NodeAfter, NodeReport, Plan
+from rebalancer.reporting.console import ReportConsole
+from rebalancer.reporting.plan_table import landing_words, plan_table
+from rebalancer.reporting.text import ASCII, Style
+from tests.unit.reporting.builders import a_kept, a_move, a_node, a_plan
+
+HOSTILE = "[bold red]\x1b[2Jevil\u202e\n[/]"
+
+
+def a_plan_of_a_big_cluster() -> Plan:
+    reasons = [
+        "DisruptionBudget",
+        "SingleReplica",
+        "Unpredictable",
+        "Priority",
+        "NoBetterLanding",
+        "Namespace",
+        "TooYoung",
+    ]
+    return a_plan(
+        node_count=1523,
+        hot_count=69,
+        known_count=1520,
+        nodes=tuple(a_node(f"node-{number:04d}", 80.0 + number / 10, after=70.0) for number in range(69)),
+        moves=tuple(a_move(f"web-{number:05d}", wave=1 + number // 5) for number in range(40)),
+        kept=tuple(a_kept(f"pod-{number}", reasons[number % 7]) for number in range(900)),
+        unsolved={
+            f"node-{number:04d}": f"cause {number % 6}, a sentence that is rather long. " * 5
+            for number in range(40)
+        },
+        warnings=tuple(f"warning {number}" for number in range(30)),
+    )
+
+
+def test_a_plan_reads_in_one_look(snapshot: SnapshotAssertion) -> None:
+    assert plan_table(a_plan()).plain == snapshot
+
+
+def test_a_plan_of_a_big_cluster_is_summarised(snapshot: SnapshotAssertion) -> None:
+    assert plan_table(a_plan_of_a_big_cluster()).plain == snapshot
+
+
+def test_a_plan_of_a_big_cluster_fits_on_one_screen() -> None:
+    lines = plan_table(a_plan_of_a_big_cluster()).plain.splitlines()
+
+    assert len(lines) <= 60
+    assert max(map(len, lines)) <= 80
+
+
+def test_everything_is_shown_when_asked_for() -> None:
+    text = plan_table(a_plan_of_a_big_cluster(), Style(everything=True)).plain
+
+    assert all(f"web-{number:05d}" in text for number in range(40))
+    assert all(f"pod-{number} on" in text for number in range(900))
+    assert all(f"node-{number:04d}" in text for number in range(69))
+    assert all(f"warning {number}" in text for number in range(30))
+    assert "more" not in text.replace("no more", "")
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_no_line_is_wider_than_the_screen(width: int) -> None:
+    lines = plan_table(a_plan_of_a_big_cluster(), Style(width=width)).plain.splitlines()
+
+    assert max(map(len, lines)) <= width
+
+
+def test_a_narrow_screen_gets_the_table_of_eighty_columns() -> None:
+    assert plan_table(a_plan(), Style(width=20)) == plan_table(a_plan())
+
+
+def test_what_stays_hot_says_why() -> None:
+    text = plan_table(a_plan()).plain
+
+    assert "stays hot: cpu 84 % is above 80 %" in text
+    assert "node-0002: no evictable pod whose replacement lands elsewhere" in text
+
+
+def test_each_hot_node_shows_its_load_before_and_after() -> None:
+    text = plan_table(a_plan()).plain
+
+    assert " 91% →  68%" in text
+    assert "node-0007  cpu" not in text
+
+
+def test_a_node_that_only_receives_pods_is_not_called_hot() -> None:
+    assert "cool" not in plan_table(a_plan(hot_count=0, moves=(), nodes=(a_node(hot=False),))).plain
+
+
+def test_without_hot_nodes_there_is_nothing_to_do() -> None:
+    text = plan_table(a_plan(hot_count=0, nodes=(), moves=(), kept=(), unsolved={})).plain
+
+    assert text.startswith("Plan: nothing to do: no node is hot")
+    assert "MOVES" not in text
+
+
+def test_hot_nodes_without_a_move_are_said_to_stay_as_they_are() -> None:
+    assert plan_table(a_plan(moves=())).plain.startswith("Plan: evict nothing: 2 hot nodes")
+
+
+def test_plugins_taken_as_neutral_are_warned_of() -> None:
+    assert "as they are not modelled: NetworkTraffic" in plan_table(a_plan()).plain
+
+
+def test_names_from_the_cluster_are_printed_and_never_obeyed() -> None:
+    hostile = a_plan(
+        source=HOSTILE,
+        policy=HOSTILE,
+        nodes=(a_node(HOSTILE, because=HOSTILE, after=70.0),),
+        moves=(a_move(HOSTILE, from_node=HOSTILE, to=(HOSTILE, "node-2"), because=HOSTILE),),
+        kept=(a_kept(HOSTILE, HOSTILE, HOSTILE),),
+        unsolved={HOSTILE: HOSTILE},
+        warnings=(HOSTILE,),
+        neutral_plugins=(HOSTILE,),
+    )
+    stream = io.StringIO()
+    text = plan_table(hostile)
+    ReportConsole(stream, force_terminal=True, width=80).print(text, soft_wrap=True)
+
+    written = stream.getvalue()
+    assert "\x1b[2J" not in written
+    assert "\u202e" not in written
+    assert "[bold red]" in written
+
+
+def test_a_screen_without_unicode_gets_plain_ascii() -> None:
+    text = plan_table(a_plan_of_a_big_cluster(), Style(glyphs=ASCII)).plain
+
+    assert text.isascii()
+    assert "91% ->" in plan_table(a_plan(), Style(glyphs=ASCII)).plain
+
+
+def test_an_unknown_figure_is_called_unknown_and_not_nought() -> None:
+    node = NodeReport(name="node-1", load={}, hot=True, after=NodeAfter(load={"cpu": 10.0}))
+
+    assert "cpu unknown" in plan_table(a_plan(nodes=(node,))).plain
+
+
+def landings(*probabilities: float) -> tuple[Landing, ...]:
+    return tuple(Landing(node=f"n{number}", probability=value) for number, value in enumerate(probabilities))
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (landings(), "nowhere"),
+        (landings(1.0), "n0"),
+        (landings(0.96), "n0 96%"),
+        (landings(0.75, 0.25), "n0 75%, n1 25%"),
+        (landings(0.1, 0.6, 0.1, 0.2), "any of 4 nodes, e.g. n1 60%"),
+    ],
+)
+def test_a_landing_says_where_and_how_likely(given: tuple[Landing, ...], expected: str) -> None:
+    assert landing_words(given) == expected
+
+
+def test_all_landings_are_listed_when_everything_is_wanted() -> None:
+    assert (
+        landing_words(landings(0.25, 0.25, 0.25, 0.25), everything=True) == "n0 25%, n1 25%, n2 25%, n3 25%"
+    )
+
+
+def test_equal_plans_give_equal_tables() -> None:
+    assert plan_table(a_plan()).markup == plan_table(a_plan()).markup

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import io
+import logging
+
+import pytest
+
+from rebalancer.execution.eviction import EvictionAnswer, Verdict
+from rebalancer.execution.outcomes import Result
+from rebalancer.reporting.console import ReportConsole
+from rebalancer.reporting.progress import BarObserver, LogObserver, observer
+from tests.unit.reporting.builders import a_move, an_outcome, some_outcomes
+
+LOGGER = logging.getLogger("test.progress")
+
+
+class BrokenStream(io.StringIO):
+    """A terminal that was closed."""
+
+    def write(self, text: str) -> int:
+        raise BrokenPipeError
+
+
+def an_answer(verdict: Verdict = Verdict.EVICTED, because: str = "accepted") -> EvictionAnswer:
+    return EvictionAnswer(verdict, because, at=1.0, not_before=1.0)
+
+
+def watch_a_run(watching: LogObserver) -> None:
+    with watching:
+        watching.wave_started(1, [a_move()])
+        watching.eviction_answered(a_move(), an_answer())
+        watching.waiting(1, 0, 1)
+        watching.outcome_known(an_outcome())
+        watching.waiting(1, 1, 1)
+        watching.wave_started(2, [a_move("api-1")])
+        watching.outcome_known(an_outcome(Result.UNEXPECTED, "api-1\x1b[2J[red]", "hot then"))
+        watching.warned("the journal is slow")
+        watching.finished(some_outcomes(an_outcome(), stopped="an unexpected landing", exit_code=3))
+
+
+def test_off_a_terminal_each_event_is_one_log_line(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        watch_a_run(observer(ReportConsole(io.StringIO()), LOGGER))
+
+    lines = [(record.levelname, record.getMessage()) for record in caplog.records]
+    assert lines == [
+        ("INFO", "wave 1: evicting 1 pod: shop/web-7d9f8b6c5d-x2x4z"),
+        ("INFO", "Evicted shop/web-7d9f8b6c5d-x2x4z: accepted"),
+        ("INFO", "Landed shop/web-7d9f8b6c5d-x2x4z on node-0007: as planned"),
+        ("INFO", "wave 2: evicting 1 pod: shop/api-1"),
+        ("WARNING", "Unexpected shop/api-1\\x1b[2J[red] on node-0007: hot then"),
+        ("WARNING", "the journal is slow"),
+        ("WARNING", "stopped early: an unexpected landing"),
+        ("INFO", "finished 1 move, exit code 3"),
+    ]
+
+
+def test_a_refused_eviction_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        LogObserver(LOGGER).eviction_answered(a_move(), an_answer(Verdict.REFUSED, "a budget"))
+
+    assert caplog.records[0].levelno == logging.WARNING
+
+
+def test_on_a_terminal_outcomes_scroll_above_a_bar() -> None:
+    stream = io.StringIO()
+    console = ReportConsole(stream, force_terminal=True, width=100)
+    watch_a_run(observer(console, LOGGER))
+    written = stream.getvalue()
+
+    assert "wave 1" in written
+    assert "Landed shop/web-7d9f8b6c5d-x2x4z on node-0007: as planned" in written
+    assert "api-1\\x1b[2J[red]" in written
+
+
+def test_a_closed_terminal_never_ends_a_run() -> None:
+    console = ReportConsole(BrokenStream(), force_terminal=True, width=100)
+
+    watch_a_run(BarObserver(console, LOGGER))

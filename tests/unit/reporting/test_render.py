@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.text import Text
+
+from rebalancer.planning.plan import decode, encode
+from rebalancer.reporting.render import Format, render, to_json, to_yaml
+from tests.unit.reporting.builders import a_kept, a_plan
+
+texts = st.text(st.characters(exclude_categories=["Cs"]))
+documents: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | texts,
+    lambda children: st.lists(children, max_size=4) | st.dictionaries(texts, children, max_size=4),
+    max_leaves=20,
+)
+
+
+def test_a_plan_in_json_is_its_own_encoding_and_one_newline() -> None:
+    assert to_json(a_plan()).encode() == encode(a_plan()) + b"\n"
+
+
+def test_a_plan_in_json_reads_back_as_the_same_plan() -> None:
+    plan = a_plan(kept=(a_kept("a\u202eb\x9b", because="é → \x7f"),))
+
+    assert decode(to_json(plan).encode()) == plan
+
+
+@given(documents)
+def test_json_reads_back_and_holds_nothing_a_terminal_obeys(value: Any) -> None:
+    text = to_json(value)
+
+    assert json.loads(text) == value
+    assert not set(text[:-1]) & {"\x1b", "\x9b", "\x7f", "\u202e", "\u2066", "\n"}
+
+
+@given(documents)
+def test_yaml_holds_the_data_of_the_json(value: Any) -> None:
+    text = to_yaml(value)
+
+    assert yaml.safe_load(text) == json.loads(to_json(value))
+    assert not set(text) & {"\x1b", "\x9b", "\x7f", "\u202e", "\u2066"}
+
+
+def test_a_plan_in_yaml_is_the_same_data() -> None:
+    assert yaml.safe_load(to_yaml(a_plan())) == json.loads(msgspec.json.encode(a_plan()))
+
+
+def test_each_format_gives_its_own_text() -> None:
+    table = Text("a table")
+
+    assert render({"a": 1}, Format.TABLE, lambda: table) is table
+    assert render({"a": 1}, Format.JSON, lambda: table) == '{"a":1}\n'
+    assert render({"a": 1}, Format.YAML, lambda: table) == "a: 1\n"
