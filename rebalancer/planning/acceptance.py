@@ -1,0 +1,118 @@
+"""Whether a landing is acceptable (promise 2): elsewhere, known, healthy, staying, cool after, better."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rebalancer.cluster.nodes import BoolArray, FloatArray, IntArray
+from rebalancer.load.report import PERCENT_RESOURCES, percent_of_allocatable
+from rebalancer.planning.hotness import Hotness
+from rebalancer.planning.inputs import PlanningInputs
+
+# A node that became ready this recently may not stay so.
+JUST_READY_SECONDS = 120.0
+LEAVING_TAINTS = frozenset(
+    {"ToBeDeletedByClusterAutoscaler", "DeletionCandidateOfClusterAutoscaler", "karpenter.sh/disrupted"}
+)
+
+
+def settling_nodes(inputs: PlanningInputs) -> dict[int, str]:
+    """Nodes whose figures still show the load before our last move from or to them."""
+    found: dict[int, str] = {}
+    load = inputs.load
+    for move in inputs.state.moves if inputs.state else ():
+        for name, moment in (
+            (move.from_node, move.evicted_at),
+            (move.to_node, move.landed_at or move.evicted_at),
+        ):
+            row = inputs.snapshot.nodes.row.get(name)
+            if row is None or move.result in ("Refused", "Skipped"):
+                continue
+            with np.errstate(invalid="ignore"):
+                window_began = float(np.min(load.measured_at[row] - load.window_seconds[row]))
+            if not window_began > moment:
+                found[row] = "its figures still include the time before our last move from or to it"
+    return found
+
+
+def uncounted_nodes(inputs: PlanningInputs, hotness: Hotness, settling: dict[int, str]) -> dict[int, str]:
+    """Nodes no landing may count on, with the reason."""
+    nodes = inputs.snapshot.nodes
+    found: dict[int, str] = {}
+    for row in range(len(nodes)):
+        reason = _unfit(inputs, row) or settling.get(row, "")
+        if not reason and hotness.hot[row]:
+            reason = "is hot itself"
+        if reason:
+            found[row] = reason
+    return found
+
+
+def _unfit(inputs: PlanningInputs, row: int) -> str:
+    nodes = inputs.snapshot.nodes
+    record = nodes.records[row]
+    if not nodes.ready[row]:
+        return "is not Ready"
+    if not inputs.load.known[row]:
+        return "has no fresh load figure"
+    if nodes.doubtful[row]:
+        return "runs a pod that could not be read"
+    if record.metadata.deletion_timestamp is not None:
+        return "is being deleted"
+    leaving = next((taint.key for taint in record.spec.taints or () if taint.key in LEAVING_TAINTS), "")
+    if leaving:
+        return f"is about to be removed ({leaving})"
+    if inputs.now - nodes.ready_since[row] < JUST_READY_SECONDS:
+        return "became Ready only just now"
+    return ""
+
+
+class Acceptance:
+    """Judges landings of one plan."""
+
+    def __init__(self, inputs: PlanningInputs, hotness: Hotness) -> None:
+        self.settling = settling_nodes(inputs)
+        self.uncounted = uncounted_nodes(inputs, hotness, self.settling)
+        self._counted: BoolArray = np.ones(len(inputs.snapshot.nodes), np.bool_)
+        self._counted[list(self.uncounted)] = False
+        self._hotness = hotness
+        self._allocatable = inputs.load.allocatable
+        self._min_gain = inputs.policy.planning.min_gain
+        self._names = inputs.snapshot.nodes.names
+
+    def percent_after(
+        self, rows: IntArray, usage: FloatArray, pod_count: IntArray, pod_usage: FloatArray
+    ) -> FloatArray:
+        """(rows, 3) percent of allocatable with one more pod on each of the rows."""
+        return percent_of_allocatable(usage[rows] + pod_usage, pod_count[rows] + 1, self._allocatable[rows])
+
+    def gains(self, source: int, before: FloatArray, after: FloatArray) -> FloatArray:
+        """(rows, 3) points: the node left before, less the landing after; inf where the node is not hot."""
+        return np.where(self._hotness.resources[source], before - after, np.inf)
+
+    def acceptable(self, source: int, rows: IntArray, before: FloatArray, after: FloatArray) -> BoolArray:
+        """(rows,) whether each landing is acceptable; ``before`` is (3,) percent of the node left."""
+        gains = self.gains(source, before, after)
+        with np.errstate(invalid="ignore"):
+            better = np.all(gains >= self._min_gain, axis=1)
+        cool = ~self._hotness.hot_at(rows, after)
+        return np.asarray(self._counted[rows] & (rows != source) & cool & better, np.bool_)
+
+    def why_not(self, source: int, row: int, before: FloatArray, after: FloatArray) -> str:
+        """The first reason that a landing on a node is not acceptable; empty when it is."""
+        name = self._names[row]
+        if row == source:
+            return f"{name} is the node it leaves"
+        if row in self.uncounted:
+            return f"{name} {self.uncounted[row]}"
+        for column, resource in enumerate(PERCENT_RESOURCES):
+            if not after[column] <= self._hotness.hot_above[row, column]:
+                limit = self._hotness.hot_above[row, column]
+                return f"{name} would be at {after[column]:.1f} % {resource}, hot above {limit:.1f} %"
+        gains = self.gains(source, before, after)
+        for column, resource in enumerate(PERCENT_RESOURCES):
+            if not gains[column] >= self._min_gain:
+                return (
+                    f"{name} would gain {gains[column]:.1f} points of {resource}, minGain {self._min_gain:g}"
+                )
+        return ""

@@ -1,0 +1,179 @@
+"""One attempt to move a pod: where its replacement may land in every possible world, and is that good."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rebalancer.cluster.nodes import FloatArray, IntArray
+from rebalancer.load.report import percent_of_allocatable
+from rebalancer.planning.acceptance import Acceptance
+from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.model import Model
+from rebalancer.planning.reasons import Protection, Reason
+from rebalancer.planning.worlds import World, Worlds
+from rebalancer.scheduling.placement import Placement
+
+_NEGLIGIBLE = 1e-12  # dust of floating point, not a chance
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Candidate:
+    """A pod that may be evicted."""
+
+    row: int  # in the pod table
+    source: int  # row of its node
+    replacement: int  # class of what comes back
+    usage: FloatArray  # (2,) thousandths of a core, bytes
+    replaced_late: bool  # its replacement is made only after it is gone (StatefulSet)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Landings:
+    """Where a replacement lands in one world: rows with a chance, the mean of both states."""
+
+    rows: IntArray
+    chance: FloatArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Attempt:
+    """What an attempt found."""
+
+    candidate: Candidate
+    by_world: tuple[Landings, ...]
+    unacceptable: float  # chance of an unacceptable landing
+    gain: FloatArray  # (3,) least over the acceptable landings; inf where the node is not hot
+    refused: Protection | None  # why the pod should stay, before the plan's confidence is asked
+    only_lingering: bool = False  # unacceptable only while this wave's pods are still terminating
+
+    def landings(self) -> Landings:
+        """The mean over all worlds."""
+        rows = np.unique(np.concatenate([item.rows for item in self.by_world]))
+        chance = np.zeros(len(rows))
+        for item in self.by_world:
+            chance[np.searchsorted(rows, item.rows)] += item.chance / len(self.by_world)
+        return Landings(rows, chance)
+
+
+@dataclass(slots=True, eq=False)
+class _Tally:
+    """What the placements of one attempt add up to."""
+
+    unacceptable: float
+    gain: FloatArray
+    why: str = ""
+    reason: Reason = Reason.NO_BETTER_LANDING
+
+
+class Attempts:
+    """Tries moves in the worlds as they are, leaving them as they were."""
+
+    def __init__(
+        self, inputs: PlanningInputs, model: Model, acceptance: Acceptance, waiting: Sequence[int]
+    ) -> None:
+        """``waiting`` are the classes of Pending pods that fit nowhere: they retry when room is freed."""
+        self._inputs = inputs
+        self._model = model
+        self._acceptance = acceptance
+        self._waiting = waiting
+        self._names = inputs.snapshot.nodes.names
+        self.placements = 0
+
+    def percent_of(self, world: World, row: int) -> FloatArray:
+        """(3,) percent of allocatable expected on a node."""
+        rows = np.array([row])
+        counts = world.settled.pod_count[rows]
+        percent = percent_of_allocatable(world.usage[rows], counts, self._inputs.load.allocatable[rows])
+        return np.asarray(percent[0], np.float64)
+
+    def make(self, candidate: Candidate, worlds: Worlds) -> Attempt:
+        """Try a move in every world."""
+        landings: list[Landings] = []
+        masses: list[float] = []
+        lingering_only = True
+        gain = np.full(3, np.inf)
+        refused: Protection | None = None
+        for world in worlds.all:
+            before = self.percent_of(world, candidate.source)
+            placements, taken = self._place(candidate, world)
+            tallies = [self._judge(candidate, world, before, placement) for placement in placements]
+            worst = max(tallies, key=lambda tally: tally.unacceptable)
+            lingering_only &= tallies[-1].unacceptable <= _NEGLIGIBLE
+            masses.append(worst.unacceptable)
+            gain = np.minimum(gain, np.min([tally.gain for tally in tallies], axis=0))
+            if worst.unacceptable > _NEGLIGIBLE and refused is None:
+                refused = Protection(worst.reason, worst.why)
+            if taken:
+                refused, masses[-1] = Protection(Reason.ROOM_TAKEN, taken), 1.0
+            landings.append(_mean(placements))
+            if masses[-1] >= 1.0:
+                break
+        mass = 1.0 if masses[-1] >= 1.0 else float(np.mean(masses))
+        return Attempt(candidate, tuple(landings), mass, gain, refused, lingering_only and mass > _NEGLIGIBLE)
+
+    def _place(self, candidate: Candidate, world: World) -> tuple[tuple[Placement, ...], str]:
+        """The replacement's placements while the pod lingers and once it is gone; who would take its room."""
+        scheduler = self._model.scheduler(candidate.replacement)
+        row, source = candidate.row, candidate.source
+        world.settled.remove(row)
+        if candidate.replaced_late:
+            world.lingering.remove(row)
+        else:
+            world.lingering.evict(row)
+        try:
+            self.placements += 2
+            placements = (
+                scheduler.place(world.lingering, candidate.replacement),
+                scheduler.place(world.settled, candidate.replacement),
+            )
+            taken = self._room_taken(candidate, world)
+        finally:
+            world.settled.restore(row, source)
+            world.lingering.restore(row, source)
+        return placements, taken
+
+    def _room_taken(self, candidate: Candidate, world: World) -> str:
+        for class_index in self._waiting:
+            self.placements += 1
+            if self._model.scheduler(class_index).feasible(world.settled, class_index)[candidate.source]:
+                pod = self._model.state.facts.classes[class_index]
+                return f"a Pending pod of {pod.namespace}/{pod.owner.name or '?'} would fit where it leaves"
+        return ""
+
+    def _judge(self, candidate: Candidate, world: World, before: FloatArray, placement: Placement) -> _Tally:
+        """How much chance a placement gives to unacceptable landings, and the likeliest of them in words."""
+        if placement.rejected or not len(placement.feasible):
+            why = placement.rejected or "no node is feasible for its replacement"
+            return _Tally(1.0, np.full(3, np.inf), why, Reason.NO_LANDING)
+        possible = placement.chance > _NEGLIGIBLE
+        rows, chance = placement.feasible[possible], placement.chance[possible]
+        acceptance = self._acceptance
+        after = acceptance.percent_after(
+            rows, world.usage + world.held, world.lingering.pod_count, candidate.usage
+        )
+        good = acceptance.acceptable(candidate.source, rows, before, after)
+        gains = acceptance.gains(candidate.source, before, after)
+        least = np.min(gains[good], axis=0) if good.any() else np.full(3, np.inf)
+        tally = _Tally(float(chance[~good].sum()), least)
+        if not good.all():
+            bad = np.flatnonzero(~good)
+            likeliest = int(bad[np.argmax(chance[bad])])
+            why = acceptance.why_not(candidate.source, int(rows[likeliest]), before, after[likeliest])
+            tally.why = f"may land ({chance[~good].sum():.0%}) where it must not: {why}"
+        return tally
+
+
+def _mean(placements: Sequence[Placement]) -> Landings:
+    """The chances of several placements, averaged."""
+    total: dict[int, float] = {}
+    for placement in placements:
+        possible = placement.chance > _NEGLIGIBLE
+        for row, chance in zip(
+            placement.feasible[possible].tolist(), placement.chance[possible].tolist(), strict=True
+        ):
+            total[row] = total.get(row, 0.0) + chance / len(placements)
+    rows = np.array(sorted(total), np.int64)
+    return Landings(rows, np.array([total[row] for row in rows.tolist()]))

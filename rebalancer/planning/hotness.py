@@ -1,0 +1,129 @@
+"""Hot nodes: above a threshold of the policy, each with its because, and the level at which it is cool."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from rebalancer.cluster.nodes import BoolArray, FloatArray
+from rebalancer.load.report import PERCENT_RESOURCES
+from rebalancer.policy import DeviationRule, HotNodes, ScoreRule, UtilizationRule
+
+_COLUMN = {name: column for column, name in enumerate(PERCENT_RESOURCES)}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Hotness:
+    """Which nodes are hot, why, and how far they must cool; percent of allocatable for cpu, memory, pods."""
+
+    hot: BoolArray  # (nodes,)
+    resources: BoolArray  # (nodes, 3) in what a node is hot
+    hot_above: FloatArray  # (nodes, 3) the level above which a node is hot, inf where no rule speaks
+    cool_to: FloatArray  # (nodes, 3) the level at which no eviction is worth it any more
+    because: Mapping[int, tuple[str, ...]]  # by node row
+
+    def is_cool(self, row: int, percent: FloatArray) -> bool:
+        """Whether (3,) percent of a node are at or below every level to cool to."""
+        return bool(np.all(percent <= self.cool_to[row]))
+
+    def hot_at(self, rows: np.ndarray[tuple[int], np.dtype[np.int64]], percent: FloatArray) -> BoolArray:
+        """(rows,) whether nodes with (rows, 3) percent would be hot; unknown counts as hot."""
+        with np.errstate(invalid="ignore"):
+            return np.asarray(~np.all(percent <= self.hot_above[rows], axis=1), np.bool_)
+
+
+class _Levels:
+    """Collects the rules' levels, the lowest one of each node and resource."""
+
+    def __init__(self, percent: FloatArray, eligible: BoolArray) -> None:
+        self.percent = percent
+        self.eligible = eligible  # (nodes,) may be hot at all: known
+        shape = percent.shape
+        self.hot_above = np.full(shape, np.inf)
+        self.cool_to = np.full(shape, np.inf)
+        self.resources = np.zeros(shape, np.bool_)
+        self.because: dict[int, list[str]] = {}
+
+    def apply(self, resource: str, above: FloatArray, cool_to: FloatArray, words: str) -> None:
+        """One rule on one resource: levels are (nodes,), ``words`` says what the threshold is."""
+        column = _COLUMN[resource]
+        with np.errstate(invalid="ignore"):
+            hot = self.eligible & (self.percent[:, column] > above)
+        self.hot_above[:, column] = np.minimum(self.hot_above[:, column], above)
+        self.cool_to[:, column] = np.minimum(self.cool_to[:, column], cool_to)
+        self.resources[:, column] |= hot
+        for row in np.flatnonzero(hot).tolist():
+            sentence = f"{resource} {self.percent[row, column]:.1f} % of allocatable, {words}"
+            self.because.setdefault(row, []).append(sentence.format(above=above[row], cool_to=cool_to[row]))
+
+
+def find_hot_nodes(
+    rules: HotNodes,
+    percent: FloatArray,
+    *,
+    known: BoolArray,
+    counted: BoolArray,
+    scores: Mapping[str, FloatArray],
+) -> Hotness:
+    """Apply the policy's rules.
+
+    ``percent`` is (nodes, 3); ``known`` nodes have fresh figures; ``counted`` ones (ready, known,
+    schedulable) make up the mean; ``scores`` are (nodes,) 0..100 by the key of each score rule.
+    """
+    levels = _Levels(percent, known)
+    mean = percent[counted].mean(axis=0) if counted.any() else np.full(percent.shape[1], np.nan)
+    everywhere = np.ones(len(percent))
+    for rule in rules.any:
+        match rule:
+            case UtilizationRule():
+                for resource, level in rule.utilization.items():
+                    cool = rule.cool_to[resource]
+                    words = "hot above {above:.1f} %, cool at {cool_to:.1f} %"
+                    levels.apply(resource, everywhere * level, everywhere * cool, words)
+            case DeviationRule():
+                _apply_deviation(levels, rule, mean, everywhere)
+            case ScoreRule():
+                _apply_score(levels, rule, mean, scores)
+    because = {row: tuple(sentences) for row, sentences in levels.because.items()}
+    hot: BoolArray = np.asarray(levels.resources.any(axis=1), np.bool_)
+    return Hotness(hot, levels.resources, levels.hot_above, levels.cool_to, because)
+
+
+def _apply_deviation(levels: _Levels, rule: DeviationRule, mean: FloatArray, everywhere: FloatArray) -> None:
+    for resource, points in rule.deviation.items():
+        center = float(mean[_COLUMN[resource]])
+        if np.isnan(center):
+            continue
+        above = max(center + points, float(rule.floor.get(resource, 0.0)))
+        cool = min(center + rule.cool_to[resource], above)
+        threshold = f"{points:g} points above the mean of {center:.1f} %"
+        words = f"hot above {{above:.1f}} % ({threshold}), cool at {{cool_to:.1f}} %"
+        levels.apply(resource, everywhere * above, everywhere * cool, words)
+
+
+def score_key(rule: ScoreRule) -> str:
+    """What the scores of a rule are kept under."""
+    return ",".join(rule.score.plugins)
+
+
+def _apply_score(
+    levels: _Levels, rule: ScoreRule, mean: FloatArray, scores: Mapping[str, FloatArray]
+) -> None:
+    """Hot where the scheduler scores low and a load is above the mean; cool at the mean of that load."""
+    score = scores.get(score_key(rule))
+    if score is None:
+        return
+    with np.errstate(invalid="ignore"):
+        excess = levels.percent - mean
+        low = levels.eligible & (score < rule.score.below) & (np.nan_to_num(excess, nan=-1.0).max(axis=1) > 0)
+    for row in np.flatnonzero(low).tolist():
+        column = int(np.nanargmax(excess[row]))
+        levels.resources[row, column] = True
+        levels.cool_to[row, column] = min(levels.cool_to[row, column], mean[column])
+        levels.because.setdefault(row, []).append(
+            f"score {score[row]:.0f} of 100 by {', '.join(rule.score.plugins)}, hot below "
+            f"{rule.score.below:g}, with {PERCENT_RESOURCES[column]} {levels.percent[row, column]:.1f} % "
+            f"above the mean of {mean[column]:.1f} %"
+        )

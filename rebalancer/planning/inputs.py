@@ -1,0 +1,33 @@
+"""Everything a plan is a function of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from rebalancer.cluster.snapshot import Snapshot
+from rebalancer.load.report import LoadReport
+from rebalancer.load.view import SchedulerView
+from rebalancer.policy import RebalancePolicy
+from rebalancer.profiles.types import SchedulerConfiguration
+from rebalancer.state import RunState
+
+
+@dataclass(frozen=True, eq=False)
+class PlanningInputs:
+    """The values a plan is made from: the same values, the same plan."""
+
+    snapshot: Snapshot
+    load: LoadReport
+    view: SchedulerView
+    configuration: SchedulerConfiguration
+    policy: RebalancePolicy
+    state: RunState | None
+    now: float  # Unix seconds
+    digest: str  # of all of the above
+    seed: int = 0
+    own_pod: str = ""  # namespace/name of the pod this program runs in
+    # (namespace, label key, label value) of scheduler and load-source pods named by the configuration
+    system_workloads: frozenset[str] = frozenset()  # namespace/Kind/name
+    warnings: tuple[str, ...] = ()
+    documents: Mapping[str, str] = field(default_factory=dict)

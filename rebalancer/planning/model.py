@@ -1,0 +1,130 @@
+"""The scheduling model as the planner uses it: one scheduler a profile, and which classes it cannot place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from rebalancer.cluster.nodes import FloatArray
+from rebalancer.cluster.pods import NO_OWNER, PodClass
+from rebalancer.cluster.records import Container, PodSpec, ResourceRequirements
+from rebalancer.load.view import SchedulerView
+from rebalancer.planning.hotness import score_key
+from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.policy import ScoreRule
+from rebalancer.profiles.catalogue import CATALOGUE
+from rebalancer.profiles.types import ExtensionPoint, Input, Profile, SchedulerConfiguration
+from rebalancer.scheduling.cycle import Scheduler
+from rebalancer.scheduling.registry import PluginInputs, make_scheduler, neutral_plugins
+from rebalancer.scheduling.state import ClusterState
+
+
+class Model:
+    """Places pods of any class by the profile that its schedulerName picks."""
+
+    def __init__(self, inputs: PlanningInputs) -> None:
+        self.inputs = inputs
+        self.state = ClusterState.of(inputs.snapshot)
+        plugin_inputs = PluginInputs.of(inputs.snapshot, inputs.view)
+        configuration = inputs.configuration
+        self.schedulers: Mapping[str, Scheduler] = {
+            profile.scheduler_name: make_scheduler(configuration, profile, plugin_inputs)
+            for profile in configuration.profiles
+        }
+        self.neutral = neutral_everywhere(configuration)
+
+    def scheduler(self, class_index: int) -> Scheduler:
+        """The scheduler of a class; KeyError when no profile has its schedulerName."""
+        return self.schedulers[self.state.facts.classes[class_index].scheduler_name]
+
+    def unpredictable(self) -> Mapping[int, str]:
+        """Why pods of a class cannot be placed by the model, by class."""
+        by_profile = {
+            profile.scheduler_name: _profile_doubt(profile, self.inputs.configuration, self.inputs.view)
+            for profile in self.inputs.configuration.profiles
+        }
+        found: dict[int, str] = {}
+        for index, pod in enumerate(self.inputs.snapshot.pods.classes):
+            doubt = _class_doubt(pod) or by_profile.get(pod.scheduler_name, "")
+            if doubt:
+                found[index] = doubt
+        return found
+
+    def rule_scores(self) -> Mapping[str, FloatArray]:
+        """(nodes,) 0..100 by score rule of the policy: the weighted mean of its plugins for a plain pod."""
+        found: dict[str, FloatArray] = {}
+        for rule in self.inputs.policy.hot_nodes.any:
+            if isinstance(rule, ScoreRule):
+                scores = self._mean_scores(rule.score.plugins)
+                if scores is not None:
+                    found[score_key(rule)] = scores
+        return found
+
+    def node_scores(self) -> FloatArray | None:
+        """(nodes,) 0..100: all score plugins of the first profile that acts, for a plain pod."""
+        names = self.inputs.policy.scheduler.profiles or self.inputs.configuration.scheduler_names
+        scheduler = self.schedulers.get(names[0]) if names else None
+        if scheduler is None:
+            return None
+        return self._mean_scores(scheduler.profile.enabled(ExtensionPoint.SCORE), scheduler)
+
+    def _mean_scores(self, plugins: tuple[str, ...], scheduler: Scheduler | None = None) -> FloatArray | None:
+        candidates = [scheduler] if scheduler else list(self.schedulers.values())
+        for candidate in candidates:
+            plain = self._plain_pod(candidate.profile)
+            scores = candidate.scores_everywhere(self.state, plain)
+            named = [name for name in plugins if name in scores]
+            if named:
+                weights = candidate.profile.weights
+                total = sum(weights[name] for name in named)
+                weighted = sum(weights[name] * scores[name].astype(np.float64) for name in named)
+                return np.asarray(weighted / total, np.float64)
+        return None
+
+    def _plain_pod(self, profile: Profile) -> int:
+        """A pod without constraints that requests the median of the profile's pods."""
+        facts = self.state.facts
+        requests = [
+            facts.requests[class_index].incoming
+            for class_index in self.inputs.snapshot.pods.pod_class.tolist()
+            if facts.classes[class_index].scheduler_name == profile.scheduler_name
+        ]
+        cpu = int(np.median([item.get("cpu", 0) for item in requests])) if requests else 0
+        memory = int(np.median([item.get("memory", 0) for item in requests])) if requests else 0
+        resources = ResourceRequirements(requests={"cpu": f"{cpu}m", "memory": str(memory)})
+        spec = PodSpec(scheduler_name=profile.scheduler_name, containers=[Container(resources=resources)])
+        return facts.add(PodClass("", {}, NO_OWNER, spec, (), False))
+
+
+def neutral_everywhere(configuration: SchedulerConfiguration) -> tuple[str, ...]:
+    """Plugins of any profile that are not modelled and so count as neutral."""
+    names = {name for profile in configuration.profiles for name in neutral_plugins(profile)}
+    return tuple(sorted(names | set(configuration.assumed_neutral)))
+
+
+def _profile_doubt(profile: Profile, configuration: SchedulerConfiguration, view: SchedulerView) -> str:
+    """Why no pod of a profile can be placed by the model."""
+    permitting = profile.enabled(ExtensionPoint.PERMIT)
+    if permitting:
+        return f"plugin {permitting[0]} may hold it back (permit)"
+    if configuration.extenders:
+        return f"extender {configuration.extenders[0].url_prefix} takes part in placing it"
+    for name in sorted(profile.plugin_names):
+        description = CATALOGUE.get(name)
+        if description is None or Input.WATCHER not in description.inputs:
+            continue
+        address = getattr(profile.argument(name), "watcher_address", "")
+        if address not in view.watchers:
+            why = view.missing.get(address, "its figures were not read")
+            return f"what {name} sees is unknown: {why}"
+    return ""
+
+
+def _class_doubt(pod: PodClass) -> str:
+    """Why pods of a class cannot be placed by the model, whatever their profile."""
+    if pod.spec.resource_claims:
+        return f"it uses resource claim {pod.spec.resource_claims[0].name}, which is not modelled"
+    if pod.spec.scheduling_gates:
+        return f"scheduling gate {pod.spec.scheduling_gates[0].name} would hold its replacement back"
+    return ""

@@ -1,0 +1,330 @@
+"""Which pods may not be evicted, each with its reason.
+
+Three tables in the order they are asked: what nobody may lift, what the policy protects (an annotation may
+lift it), what is not known well enough. The first answer counts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+from rebalancer.cluster.pods import MIRROR_ANNOTATION, PodClass
+from rebalancer.cluster.records import Volume
+from rebalancer.planning.budgets import Budgets
+from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.reasons import Protection, Reason
+from rebalancer.planning.replacement import Replacement, find_replacement
+from rebalancer.planning.workloads import RECREATING, WorkloadFacts, Workloads
+from rebalancer.policy import Protection as Protect
+from rebalancer.policy import parse_duration
+from rebalancer.state import in_cooldown
+
+EVICT = "descheduler.alpha.kubernetes.io/evict"
+PREFER_NO_EVICTION = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
+SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
+_STATIC_SOURCES = ("file", "http")
+
+Rule = Callable[["Protections", int], Protection | None]
+
+
+def _age_text(seconds: float) -> str:
+    minutes = int(seconds // 60)
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h"
+
+
+class Protections:
+    """Judges pods; what it finds of a pod's workload, budgets and replacement is kept for the planner."""
+
+    def __init__(self, inputs: PlanningInputs, unpredictable: Mapping[int, str]) -> None:
+        """``unpredictable`` gives, by pod class, why the model cannot place pods of the class."""
+        self.inputs = inputs
+        self.pods = inputs.snapshot.pods
+        self.nodes = inputs.snapshot.nodes
+        self.policy = inputs.policy
+        self.workloads = Workloads(inputs.snapshot)
+        self.budgets = Budgets(inputs.snapshot)
+        self.unpredictable = unpredictable
+        self._replacements: dict[int, Replacement] = {}
+
+    def judge(self, row: int) -> Protection | None:
+        """Why a pod may not be evicted; None when it may."""
+        for rule in ALWAYS:
+            found = rule(self, row)
+            if found:
+                return found
+        lifted = self.pods.annotations[row].get(EVICT) is not None
+        if not lifted:
+            for rule in BY_POLICY:
+                found = rule(self, row)
+                if found:
+                    return found
+        for rule in UNKNOWN:
+            found = rule(self, row)
+            if found:
+                return found
+        return None
+
+    def workload(self, row: int) -> WorkloadFacts:
+        """The workload of a pod."""
+        return self.workloads.of(row)
+
+    def replacement(self, row: int) -> Replacement:
+        """What would come back in place of a pod."""
+        found = self._replacements.get(row)
+        if found is None:
+            found = self._replacements[row] = find_replacement(
+                row, self.pods, self.workloads, self.workload(row)
+            )
+        return found
+
+
+def _static(self: Protections, row: int) -> Protection | None:
+    annotations = self.pods.annotations[row]
+    if MIRROR_ANNOTATION in annotations or annotations.get("kubernetes.io/config.source") in _STATIC_SOURCES:
+        return Protection(Reason.STATIC_POD, "a static pod, made by its node's kubelet")
+    if self.pods.class_of(row).owner.kind == "Node":
+        return Protection(Reason.STATIC_POD, "owned by its node")
+    return None
+
+
+def _daemon_set(self: Protections, row: int) -> Protection | None:
+    owner = self.pods.class_of(row).owner
+    return (
+        Protection(Reason.DAEMON_SET, f"belongs to DaemonSet {owner.name}")
+        if owner.kind == "DaemonSet"
+        else None
+    )
+
+
+def _terminating(self: Protections, row: int) -> Protection | None:
+    return Protection(Reason.TERMINATING, "is terminating already") if self.pods.terminating[row] else None
+
+
+def _controller(self: Protections, row: int) -> Protection | None:
+    owner = self.pods.class_of(row).owner
+    if not owner.kind:
+        return Protection(Reason.NO_CONTROLLER, "has no controller: an eviction would delete it for good")
+    if owner.kind not in RECREATING:
+        return Protection(
+            Reason.NO_CONTROLLER, f"its controller {owner.kind}/{owner.name} is of an unknown kind"
+        )
+    if self.workloads.was_read(owner) and self.workload(row).record is None:
+        return Protection(
+            Reason.NO_CONTROLLER, f"its controller {owner.kind}/{owner.name} does not exist any more"
+        )
+    return None
+
+
+def _overlapping(self: Protections, row: int) -> Protection | None:
+    budgets = self.budgets.of(row)
+    if len(budgets) < 2:
+        return None
+    return Protection(
+        Reason.OVERLAPPING_BUDGETS, f"matched by {', '.join(sorted(item.name for item in budgets))}"
+    )
+
+
+def _node_ready(self: Protections, row: int) -> Protection | None:
+    node = int(self.pods.node[row])
+    if node >= 0 and self.nodes.ready[node]:
+        return None
+    return Protection(Reason.NODE_NOT_READY, "its node is not Ready")
+
+
+def _system(self: Protections, row: int) -> Protection | None:
+    inputs = self.inputs
+    if self.pods.full_name(row) == inputs.own_pod:
+        return Protection(Reason.SYSTEM_COMPONENT, "this program runs in it")
+    if self.workload(row).key in inputs.system_workloads:
+        return Protection(Reason.SYSTEM_COMPONENT, "the scheduler or a load source that plans rely on")
+    return None
+
+
+def _namespace(self: Protections, row: int) -> Protection | None:
+    namespace = self.pods.namespaces[row]
+    if self.policy.evictable.namespaces.allows(namespace):
+        return None
+    return Protection(Reason.NAMESPACE, f"the policy leaves namespace {namespace} alone")
+
+
+def _young(self: Protections, row: int) -> Protection | None:
+    age = self.inputs.now - float(self.pods.created[row])
+    least = self.policy.evictable.min_age
+    if math.isnan(age):
+        return Protection(Reason.TOO_YOUNG, "its age is not known")
+    return (
+        Protection(Reason.TOO_YOUNG, f"is {_age_text(age)} old, minAge {_age_text(least)}")
+        if age < least
+        else None
+    )
+
+
+def _priority(self: Protections, row: int) -> Protection | None:
+    priority, below = self.pods.class_of(row).priority, self.policy.evictable.priority_below
+    return (
+        Protection(Reason.PRIORITY, f"priority {priority} is not below {below}")
+        if priority >= below
+        else None
+    )
+
+
+def _volumes(pod: PodClass) -> list[Volume]:
+    return pod.spec.volumes or []
+
+
+def _local_storage(self: Protections, row: int) -> Protection | None:
+    if Protect.LOCAL_STORAGE not in self.policy.evictable.protect:
+        return None
+    for volume in _volumes(self.pods.class_of(row)):
+        if volume.empty_dir or volume.host_path:
+            kind = "emptyDir" if volume.empty_dir else "hostPath"
+            return Protection(
+                Reason.LOCAL_STORAGE, f"volume {volume.name} is an {kind}".replace("an host", "a host")
+            )
+    return None
+
+
+def _persistent_volumes(self: Protections, row: int) -> Protection | None:
+    if Protect.PERSISTENT_VOLUMES not in self.policy.evictable.protect:
+        return None
+    for volume in _volumes(self.pods.class_of(row)):
+        if volume.persistent_volume_claim or volume.ephemeral:
+            return Protection(Reason.PERSISTENT_VOLUMES, f"volume {volume.name} is a persistent volume claim")
+    return None
+
+
+def _single_replica(self: Protections, row: int) -> Protection | None:
+    if Protect.SINGLE_REPLICA not in self.policy.evictable.protect:
+        return None
+    facts = self.workload(row)
+    if facts.desired is not None and facts.desired <= 1:
+        return Protection(Reason.SINGLE_REPLICA, f"{facts.name} wants {facts.desired} replica")
+    return None
+
+
+def _job(self: Protections, row: int) -> Protection | None:
+    owner = self.pods.class_of(row).owner
+    if owner.kind == "Job" and not self.policy.evictable.jobs:
+        return Protection(Reason.JOB, f"belongs to Job {owner.name}")
+    return None
+
+
+def _annotations(self: Protections, row: int) -> Protection | None:
+    annotations = self.pods.annotations[row]
+    if PREFER_NO_EVICTION in annotations:
+        return Protection(Reason.ANNOTATION, f"annotated {PREFER_NO_EVICTION}")
+    if annotations.get(SAFE_TO_EVICT) == "false":
+        return Protection(Reason.ANNOTATION, f'annotated {SAFE_TO_EVICT}: "false"')
+    value = annotations.get(DO_NOT_DISRUPT)
+    if value is None or value == "false":
+        return None
+    if value != "true" and _disruptable_after(value, self.inputs.now - float(self.pods.created[row])):
+        return None
+    return Protection(Reason.ANNOTATION, f'annotated {DO_NOT_DISRUPT}: "{value[:40]}"')
+
+
+def _disruptable_after(value: str, age: float) -> bool:
+    """Whether a duration since the pod's creation has passed; a value that is none protects."""
+    try:
+        return age >= parse_duration(value)
+    except ValueError:
+        return False
+
+
+def _cooldown(self: Protections, row: int) -> Protection | None:
+    facts = self.workload(row)
+    cooldown = self.policy.planning.cooldown
+    last = in_cooldown(
+        self.inputs.state, self.inputs.now, cooldown, workload=facts.key, controller_uid=facts.owner.uid
+    )
+    if last is None:
+        return None
+    ago = _age_text(max(0.0, self.inputs.now - last.evicted_at))
+    return Protection(
+        Reason.COOLDOWN, f"{facts.name} was moved {ago} ago ({last.result}), cooldown {_age_text(cooldown)}"
+    )
+
+
+def _other_scheduler(self: Protections, row: int) -> Protection | None:
+    name = self.pods.class_of(row).scheduler_name
+    wanted = self.policy.scheduler.profiles
+    if self.inputs.configuration.profile(name) is None:
+        return Protection(
+            Reason.OTHER_SCHEDULER, f"schedulerName {name} is not in the scheduler's configuration"
+        )
+    if wanted and name not in wanted:
+        return Protection(Reason.OTHER_SCHEDULER, f"the policy does not act for schedulerName {name}")
+    return None
+
+
+def _budgets_read(self: Protections, row: int) -> Protection | None:
+    if not self.budgets.read:
+        return Protection(Reason.UNPREDICTABLE, "disruption budgets were not read")
+    damaged = self.budgets.unreadable.get(self.pods.namespaces[row])
+    if damaged:
+        return Protection(Reason.UNPREDICTABLE, f"a budget of its namespace could not be read: {damaged}")
+    return None
+
+
+def _replicas_known(self: Protections, row: int) -> Protection | None:
+    facts = self.workload(row)
+    if facts.desired is None:
+        return Protection(
+            Reason.UNPREDICTABLE, f"{facts.owner.kind}s were not read: how many it wants is unknown"
+        )
+    return None
+
+
+def _placement_known(self: Protections, row: int) -> Protection | None:
+    if self.policy.scheduler.allow_unpredictable:
+        return None
+    replacement = self.replacement(row)
+    doubt = replacement.doubt or self.unpredictable.get(replacement.class_index, "")
+    return Protection(Reason.UNPREDICTABLE, doubt) if doubt else None
+
+
+def _load_known(self: Protections, row: int) -> Protection | None:
+    usage = self.inputs.load.pod_usage[row]
+    if math.isnan(usage[0]) or math.isnan(usage[1]):
+        return Protection(Reason.UNKNOWN_LOAD, "no source tells what it uses")
+    return None
+
+
+def _budget_allows(self: Protections, row: int) -> Protection | None:
+    spending = self.budgets.spending(row)
+    if spending.free or all(budget.allowed > 0 for budget in spending.budgets):
+        return None
+    budget = next(item for item in spending.budgets if item.allowed <= 0)
+    return Protection(Reason.BUDGET, f"budget {budget.name} {budget.because}")
+
+
+ALWAYS: tuple[Rule, ...] = (
+    _static,
+    _daemon_set,
+    _terminating,
+    _controller,
+    _overlapping,
+    _node_ready,
+    _system,
+)
+BY_POLICY: tuple[Rule, ...] = (
+    _namespace,
+    _priority,
+    _job,
+    _annotations,
+    _local_storage,
+    _persistent_volumes,
+    _single_replica,
+    _young,
+)
+UNKNOWN: tuple[Rule, ...] = (
+    _other_scheduler,
+    _budgets_read,
+    _replicas_known,
+    _placement_known,
+    _load_known,
+    _budget_allows,
+    _cooldown,
+)

@@ -1,0 +1,92 @@
+"""The workloads behind pods: who recreates them, how many are wanted, and what they run."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+import numpy as np
+
+from rebalancer.cluster.kinds import BY_NAME
+from rebalancer.cluster.pods import Owner
+from rebalancer.cluster.records import PodTemplate, Workload
+from rebalancer.cluster.snapshot import Snapshot
+
+# Controllers that recreate a pod that was evicted.
+RECREATING = frozenset({"ReplicaSet", "StatefulSet", "ReplicationController", "Job", "DaemonSet"})
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadFacts:
+    """What is known of a pod's controller and of the top-most one above it."""
+
+    owner: Owner
+    record: Workload | None  # of the pod's own controller; None when it was not read
+    name: str  # Kind/name of the top-most controller known
+    key: str  # namespace/Kind/name: what limits and cooldowns count by
+    desired: int | None  # replicas wanted of the pod's controller; None unknown
+    template: PodTemplate | None
+
+
+class Workloads:
+    """Looks up the controllers of pods."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._facts: dict[tuple[str, str], WorkloadFacts] = {}
+        self._siblings: dict[str, list[int]] | None = None
+
+    def of(self, row: int) -> WorkloadFacts:
+        """The workload of a pod."""
+        pod_class = self._snapshot.pods.class_of(row)
+        key = (pod_class.namespace, pod_class.owner.uid or f"{pod_class.owner.kind}/{pod_class.owner.name}")
+        facts = self._facts.get(key)
+        if facts is None:
+            facts = self._facts[key] = self._find(pod_class.namespace, pod_class.owner)
+        return facts
+
+    def was_read(self, owner: Owner) -> bool:
+        """Whether controllers of the owner's kind were read at all."""
+        kind = BY_NAME.get(owner.kind)
+        return kind is not None and self._snapshot.has(kind)
+
+    def _find(self, namespace: str, owner: Owner) -> WorkloadFacts:
+        found = self._snapshot.workloads.get(owner.uid)
+        record = found[1] if found else None
+        top = self._top(owner, record)
+        desired: int | None = None
+        if record is not None:
+            wanted = record.spec.parallelism if owner.kind == "Job" else record.spec.replicas
+            desired = 1 if wanted is None else wanted
+        template = record.spec.template if record else None
+        return WorkloadFacts(owner, record, top, f"{namespace}/{top}", desired, template)
+
+    def _top(self, owner: Owner, record: Workload | None) -> str:
+        """``Kind/name`` of the controller's own controller when it has one."""
+        for reference in (record.metadata.owner_references if record else None) or ():
+            if reference.controller:
+                return f"{reference.kind}/{reference.name}"
+        return f"{owner.kind}/{owner.name}"
+
+    def siblings(self, row: int) -> list[int]:
+        """Other ready pods of the same controller that are not terminating, newest first."""
+        if self._siblings is None:
+            self._siblings = self._group()
+        uid = self._snapshot.pods.class_of(row).owner.uid
+        return [sibling for sibling in self._siblings.get(uid, ()) if sibling != row]
+
+    def _group(self) -> dict[str, list[int]]:
+        pods = self._snapshot.pods
+        groups: dict[str, list[int]] = defaultdict(list)
+        usable = pods.ready & ~pods.terminating & (pods.node >= 0)
+        for row in np.flatnonzero(usable).tolist():
+            uid = pods.class_of(row).owner.uid
+            if uid:
+                groups[uid].append(row)
+        for rows in groups.values():
+            rows.sort(key=lambda row: (-_known(float(pods.created[row])), row))
+        return groups
+
+
+def _known(moment: float) -> float:
+    return moment if moment == moment else 0.0  # noqa: PLR0124 (NaN is not equal to itself)

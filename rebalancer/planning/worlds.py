@@ -1,0 +1,69 @@
+"""Possible worlds: the cluster as it may be after the moves planned so far.
+
+Where a landing is certain there is one world. Where it is not, a bounded number of worlds is drawn by a
+seed, each with its own landings, and a further move must hold in all of them. Each world is kept twice:
+with the pods evicted in the current wave still terminating, and with them gone; how long they take is a
+race, so a landing must be acceptable in both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rebalancer.cluster.nodes import FloatArray, IntArray
+from rebalancer.scheduling.state import ClusterState
+
+MOST_WORLDS = 8
+
+
+@dataclass(slots=True, eq=False)
+class World:
+    """One way the moves so far may have turned out."""
+
+    lingering: ClusterState  # pods evicted in this wave still terminate
+    settled: ClusterState  # they are gone
+    usage: FloatArray  # (nodes, 2) expected once settled; NaN unknown
+    held: FloatArray  # (nodes, 2) what pods evicted in this wave still use where they were
+
+    def copy(self) -> World:
+        """An independent world."""
+        return World(self.lingering.copy(), self.settled.copy(), self.usage.copy(), self.held.copy())
+
+    def next_wave(self) -> None:
+        """The wave is over: its evicted pods are gone for sure."""
+        self.lingering = self.settled.copy()
+        self.held = np.zeros_like(self.held)
+
+
+class Worlds:
+    """All possible worlds; they start as one and part where a landing is uncertain."""
+
+    def __init__(self, state: ClusterState, usage: FloatArray, random: np.random.Generator) -> None:
+        self._random = random
+        self.all = [World(state, state.copy(), usage.copy(), np.zeros_like(usage))]
+
+    def next_wave(self) -> None:
+        """Begin a wave in every world."""
+        for world in self.all:
+            world.next_wave()
+
+    def part(self) -> None:
+        """Part into as many worlds as are kept."""
+        if len(self.all) == 1:
+            self.all += [self.all[0].copy() for _ in range(MOST_WORLDS - 1)]
+
+    def draw(self, rows: IntArray, chance: FloatArray) -> int:
+        """One of the rows by its chance."""
+        edges = np.cumsum(chance)
+        position = int(np.searchsorted(edges, self._random.random() * edges[-1], side="right"))
+        return int(rows[min(position, len(rows) - 1)])
+
+    def expected_usage(self) -> FloatArray:
+        """(nodes, 2) the mean over all worlds."""
+        return np.asarray(np.mean([world.usage for world in self.all], axis=0), np.float64)
+
+    def expected_pods(self) -> IntArray:
+        """(nodes,) pods on each node in the first world."""
+        return self.all[0].settled.pod_count
