@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from rebalancer.errors import RebalancerError
+from rebalancer.errors import InternalError, RebalancerError
 from rebalancer.execution.observing import ObservedPod
 from rebalancer.execution.outcomes import Outcome, Result
 from rebalancer.execution.replacements import Evicted, match
@@ -139,6 +139,8 @@ def _look(
     """How the moves stand, and why that could not be seen if it could not."""
     try:
         return appraise(evicted, before, watch.read(namespaces), judge), ""
+    except InternalError:
+        raise
     except RebalancerError as error:
         trouble = f"how it ended could not be seen: {error}"
         return tuple(_landing(item, Result.UNKNOWN, trouble) for item in evicted), trouble

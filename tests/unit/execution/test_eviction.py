@@ -136,7 +136,7 @@ def test_a_missing_right_is_told_from_a_refusal() -> None:
 
 @pytest.mark.parametrize(
     "fault",
-    [LOST, ReadTimeoutError(None, "/", "timed out"), ConnectionResetError(104, "reset")],  # type: ignore[arg-type]
+    [LOST, ReadTimeoutError(None, "/", "timed out"), ConnectionResetError(104, "reset")],
 )
 def test_an_eviction_whose_answer_is_lost_counts_when_the_pod_is_going(fault: Exception) -> None:
     assert evicted(Script(fault), the_pod(terminating=True))[0].verdict is Verdict.EVICTED

@@ -1,0 +1,44 @@
+"""What a run leaves is kept by a real API server, in the shapes it accepts."""
+
+from __future__ import annotations
+
+from rebalancer.execution import EventWriter, Result, SchedulerLocation, after_outcomes
+from rebalancer.execution.health import read_health
+from rebalancer.state import ConfigMapStore, after_plan
+from tests.integration.execution.cluster import a_hot_cluster, a_move_of
+
+
+def test_a_run_is_remembered_in_a_config_map() -> None:
+    with a_hot_cluster() as runner:
+        store = ConfigMapStore(runner.api, "kube-system", "rebalancer-state")
+        state = after_plan(store.load(), ["hot"], runner.time.clock())
+
+        def checkpoint(outcomes: object) -> None:
+            store.save(after_outcomes(state, outcomes, runner.time.clock(), 3600))  # type: ignore[arg-type]
+
+        outcomes = runner.run(a_move_of(runner.sandbox, "web-0"), checkpoint=checkpoint)
+        kept = ConfigMapStore(runner.api, "kube-system", "rebalancer-state").load()
+    assert kept is not None
+    [move] = kept.moves
+    assert (move.result, move.to_node) == (Result.LANDED, outcomes.outcomes[0].node)
+    assert kept.hot_runs("hot") == 1
+
+
+def test_an_event_is_accepted() -> None:
+    with a_hot_cluster() as runner:
+        events = EventWriter(runner.api, "run-1", runner.time.clock)
+        runner.run(a_move_of(runner.sandbox, "web-0"), events=events)
+        written = runner.sandbox.store.all("events", "shop")
+    assert [event["reason"] for event in written if event["reason"] == "Rebalanced"] == ["Rebalanced"]
+
+
+def test_the_sandboxs_scheduler_is_seen_to_live() -> None:
+    location = SchedulerLocation("default-scheduler")
+    with a_hot_cluster() as runner:
+        runner.sandbox.wait_until(lambda: runner.sandbox.store.all("leases", "kube-system"))
+        now = runner.time.clock()
+        alive = read_health(runner.api, now, now, (location,))
+        later = read_health(runner.api, now + 3600, now, (location,))
+    assert alive.schedulers[0].alive is True
+    assert later.schedulers[0].alive is False
+    assert (alive.node_count, alive.not_ready_nodes, alive.pending_pods) == (3, (), ())

@@ -1,0 +1,109 @@
+"""Nothing is lost: each decision is a durable line before the next thing happens."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rebalancer.errors import InputError
+from rebalancer.execution.journal import Journal, JournalError, in_flight, read_journal
+from tests.unit.execution.builders import NOW, a_move
+
+
+def write(path: Path, *events: str, run: str = "run-1") -> None:
+    with Journal.to_file(path, run, lambda: NOW) as journal:
+        for event in events:
+            journal.write(event, a_move() if event[0] == "e" else None, because="why", node=None)
+
+
+def test_a_line_says_when_who_what_and_which_pod() -> None:
+    stream = io.StringIO()
+    Journal(stream, "run-1", lambda: NOW).write("evicting", a_move(), because="why", node="")
+    assert json.loads(stream.getvalue()) == {
+        "time": "2023-11-14T22:13:20Z",
+        "run": "run-1",
+        "event": "evicting",
+        "pod": "shop/web-1",
+        "uid": "uid-web-1",
+        "workload": "Deployment/web",
+        "from": "hot",
+        "wave": 1,
+        "because": "why",
+    }
+
+
+def test_what_was_written_is_read_back(tmp_path: Path) -> None:
+    path = tmp_path / "logs" / "journal"
+    write(path, "run-started", "evicting", "evicted")
+    write(path, "run-started", run="run-2")
+    lines = read_journal(path)
+    assert [line["event"] for line in lines] == ["run-started", "evicting", "evicted", "run-started"]
+
+
+def test_each_line_is_durable_before_the_next_thing_happens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, durable = tmp_path / "journal", []
+    monkeypatch.setattr(os, "fsync", lambda _descriptor: durable.append(path.read_text().count("\n")))
+    write(path, "run-started", "evicting", "evicted")
+    assert durable == [1, 2, 3]
+
+
+@given(cut=st.integers(0, 600))
+def test_a_journal_cut_anywhere_is_read_up_to_there(
+    tmp_path_factory: pytest.TempPathFactory, cut: int
+) -> None:
+    path = tmp_path_factory.mktemp("cut") / "journal"
+    write(path, "run-started", "evicting", "evicted")
+    whole = path.read_bytes()
+    path.write_bytes(whole[:cut])
+    lines = read_journal(path)
+    assert whole[:cut].count(b"\n") <= len(lines) <= whole[:cut].count(b"\n") + 1
+    write(path, "run-started", run="run-2")
+    assert read_journal(path)[-1]["run"] == "run-2"
+
+
+def test_a_broken_line_amid_a_run_is_an_error_with_its_place(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    path.write_text('{"event": "run-started"}\nnonsense\n{"event": "evicting"}\n')
+    with pytest.raises(InputError, match=r"journal:2: not a line of a journal"):
+        read_journal(path)
+
+
+def test_a_missing_journal_is_an_input_error(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="No such file"):
+        read_journal(tmp_path / "none")
+
+
+def test_a_journal_that_cannot_be_opened_is_an_input_error(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot open the journal"):
+        Journal.to_file(tmp_path, "run-1", lambda: NOW)
+
+
+def test_a_journal_that_cannot_be_written_is_said_so() -> None:
+    stream = io.StringIO()
+    journal = Journal(stream, "run-1", lambda: NOW)
+    stream.close()
+    with pytest.raises(JournalError, match="cannot write the journal"):
+        journal.write("evicting", a_move())
+
+
+def test_an_eviction_without_a_word_after_it_is_in_flight(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    write(path, "run-started", "evicting")
+    assert [line["pod"] for line in in_flight(read_journal(path))] == ["shop/web-1"]
+    write(path, "evicted")
+    assert not in_flight(read_journal(path))
+
+
+def test_a_pipe_is_written_line_by_line_without_being_made_durable() -> None:
+    reading, writing = os.pipe()
+    with os.fdopen(writing, "w") as stream, os.fdopen(reading) as reader:
+        Journal(stream, "run-1", lambda: NOW).write("run-started")
+        assert json.loads(reader.readline())["event"] == "run-started"

@@ -1,0 +1,313 @@
+"""A run does what its plan says while nothing speaks against it, and every move gets an outcome."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from rebalancer.cluster import times
+from rebalancer.errors import ExitCode, InputError, InternalError, UnreachableError
+from rebalancer.execution import Journal, Outcome, Outcomes, Result, RunContext, Stop, carry_out
+from rebalancer.execution.outcomes import RESULT_CODES, STOP_CODES, decode, encode, exit_code
+from rebalancer.planning.plan import Move
+from rebalancer.policy.schema import Execution, Safety
+from tests.unit.execution.builders import NOW, a_move, a_plan
+from tests.unit.execution.fake_api import Answer, FakeTime, Request, fake_api, refusal
+
+
+class TinyCluster:
+    """Pods of one controller; an evicted one is replaced at once on ``lands_on``."""
+
+    def __init__(self, time: FakeTime, *names: str) -> None:
+        self.time = time
+        self.lands_on = "cool"
+        self.evicted: list[str] = []
+        self.refuse: dict[str, Answer] = {}
+        self.pods = {name: self._pod(name, "hot", NOW - 600) for name in names}
+
+    def _pod(self, name: str, node: str, created: float) -> dict[str, Any]:
+        owner = {"kind": "ReplicaSet", "name": "web", "uid": "rs-uid", "controller": True}
+        since = times.render(created)
+        conditions = [{"type": "Ready", "status": "True", "lastTransitionTime": since}]
+        return {
+            "metadata": {
+                "namespace": "shop",
+                "name": name,
+                "uid": f"uid-{name}",
+                "creationTimestamp": since,
+                "ownerReferences": [owner],
+            },
+            "spec": {"nodeName": node},
+            "status": {"phase": "Running", "conditions": conditions},
+        }
+
+    def __call__(self, request: Request) -> Answer | Exception:
+        if request.path == "/api/v1/nodes":
+            node = {
+                "metadata": {"name": "cool"},
+                "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+            }
+            return Answer(200, {"items": [node]})
+        if request.path == "/api/v1/pods":
+            return Answer(200, {"items": []})
+        if request.path == "/api/v1/namespaces/shop/pods":
+            return Answer(200, {"items": list(self.pods.values())})
+        assert request.method == "POST"
+        name = request.path.split("/")[-2]
+        if name in self.refuse:
+            return self.refuse[name]
+        if "dryRun" not in request.query:
+            self.evicted.append(name)
+            del self.pods[name]
+            new = f"new-{len(self.evicted)}"
+            self.pods[new] = self._pod(new, self.lands_on, self.time.now)
+        return Answer(201, {})
+
+
+class Run:
+    """A run on a tiny cluster, and what it left."""
+
+    def __init__(self, *names: str) -> None:
+        self.time = FakeTime(NOW)
+        self.cluster = TinyCluster(self.time, *names)
+        self.stream = io.StringIO()
+        self.checkpoints: list[Sequence[Outcome]] = []
+
+    def __call__(self, *moves: Move, **changes: Any) -> Outcomes:
+        api, _ = fake_api(self.cluster, self.time)
+        options: dict[str, Any] = {
+            "run": "run-1",
+            "api": api,
+            "clock": self.time.clock,
+            "sleep": self.time.sleep,
+            "execution": Execution(),
+            "safety": Safety,
+            "validate": lambda _moves: {},
+            "judge": lambda _move, node: "it is hot" if node == "hot" else None,
+            "journal": Journal(self.stream, "run-1", self.time.clock),
+            "lease": None,
+            "checkpoint": self.checkpoints.append,
+        }
+        return carry_out(a_plan(*moves), RunContext(**(options | changes)))
+
+    def journal(self) -> list[tuple[str, str]]:
+        lines = [msgspec.json.decode(line) for line in self.stream.getvalue().splitlines()]
+        return [(line["event"], line.get("pod", "")) for line in lines]
+
+
+def results(outcomes: Outcomes) -> list[Result]:
+    return [outcome.result for outcome in outcomes.outcomes]
+
+
+def test_each_eviction_is_journaled_before_and_after() -> None:
+    run = Run("web-1")
+    run(a_move())
+    assert run.journal() == [
+        ("run-started", ""),
+        ("wave-started", ""),
+        ("evicting", "shop/web-1"),
+        ("evicted", "shop/web-1"),
+        ("outcome", "shop/web-1"),
+        ("wave-finished", ""),
+        ("run-finished", ""),
+    ]
+
+
+def test_an_empty_plan_is_done_and_takes_no_lease() -> None:
+    outcomes = Run()(lease="not to be touched")
+    assert (outcomes.exit_code, outcomes.outcomes) == (ExitCode.DONE, ())
+
+
+def test_outcomes_keep_the_order_of_the_plan_and_evictions_that_of_the_waves() -> None:
+    run = Run("web-1", "web-2", "web-3")
+    outcomes = run(a_move("web-1", wave=3), a_move("web-2", wave=1), a_move("web-3", wave=2))
+    assert run.cluster.evicted == ["web-2", "web-3", "web-1"]
+    assert [outcome.move.pod.name for outcome in outcomes.outcomes] == ["web-1", "web-2", "web-3"]
+
+
+def test_moves_that_no_longer_hold_are_skipped_with_the_reason() -> None:
+    run = Run("web-1", "web-2")
+    seen: list[list[str]] = []
+
+    def validate(moves: Sequence[Move]) -> dict[str, str]:
+        seen.append([move.pod.name for move in moves])
+        return {"uid-web-2": "cool is hot now"} if len(seen) == 2 else {}
+
+    outcomes = run(a_move("web-1", wave=1), a_move("web-2", wave=2), validate=validate)
+    assert seen == [["web-1", "web-2"], ["web-2"]]
+    assert results(outcomes) == [Result.LANDED, Result.SKIPPED]
+    assert outcomes.outcomes[1].because == "cool is hot now"
+    assert (outcomes.exit_code, outcomes.stopped) == (ExitCode.PARTLY_DONE, "")
+
+
+def test_a_wave_of_which_nothing_holds_evicts_nothing() -> None:
+    run = Run("web-1")
+    outcomes = run(a_move(), validate=lambda moves: {move.pod.uid: "no" for move in moves})
+    assert results(outcomes) == [Result.SKIPPED]
+    assert not run.cluster.evicted
+
+
+def test_a_cluster_that_cannot_be_read_again_stops_the_run() -> None:
+    def validate(_moves: Sequence[Move]) -> dict[str, str]:
+        raise UnreachableError("connection refused")
+
+    run = Run("web-1")
+    outcomes = run(a_move(), validate=validate)
+    assert (outcomes.stop, outcomes.exit_code) == (Stop.UNREACHABLE, ExitCode.UNREACHABLE)
+    assert results(outcomes) == [Result.SKIPPED]
+    assert "connection refused" in outcomes.outcomes[0].because
+
+
+def test_a_run_ends_with_its_longest_duration() -> None:
+    run = Run("web-1", "web-2")
+
+    def validate(moves: Sequence[Move]) -> dict[str, str]:
+        run.time.now += 400 * (len(moves) == 1)
+        return {}
+
+    outcomes = run(
+        a_move("web-1", wave=1), a_move("web-2", wave=2), validate=validate, max_duration_seconds=300
+    )
+    assert results(outcomes) == [Result.LANDED, Result.SKIPPED]
+    assert "longest duration of 300 s" in outcomes.stopped
+    assert outcomes.exit_code == ExitCode.STOPPED
+
+
+def test_a_pause_that_comes_during_the_run_stops_the_next_wave() -> None:
+    policies = iter([Safety(), Safety(pause=True)])
+    outcomes = Run("web-1", "web-2")(
+        a_move("web-1", wave=1), a_move("web-2", wave=2), safety=lambda: next(policies)
+    )
+    assert results(outcomes) == [Result.LANDED, Result.SKIPPED]
+    assert outcomes.stop is Stop.BRAKE
+
+
+def test_a_missing_right_to_evict_stops_the_run() -> None:
+    run = Run("web-1", "web-2")
+    message = 'pods "web-1" is forbidden: User "x" cannot create resource "pods/eviction"'
+    run.cluster.refuse["web-1"] = refusal(403, message)
+    outcomes = run(a_move("web-1"), a_move("web-2"))
+    assert results(outcomes) == [Result.REFUSED, Result.SKIPPED]
+    assert (outcomes.stop, outcomes.exit_code) == (Stop.RIGHTS, ExitCode.RIGHTS_MISSING)
+
+
+def test_nothing_is_evicted_without_a_record() -> None:
+    run = Run("web-1", "web-2")
+
+    def validate(_moves: Sequence[Move]) -> dict[str, str]:
+        run.stream.close()
+        return {}
+
+    outcomes = run(a_move("web-1"), a_move("web-2"), validate=validate)
+    assert not run.cluster.evicted
+    assert (outcomes.stop, outcomes.exit_code) == (Stop.JOURNAL, ExitCode.STOPPED)
+
+
+def test_a_record_that_fails_after_an_eviction_stops_the_run_and_its_landing_is_still_seen() -> None:
+    class FullDisk(io.StringIO):
+        def write(self, text: str) -> int:
+            if '"evicted"' in text:
+                raise OSError(28, "No space left on device")
+            return super().write(text)
+
+    run = Run("web-1", "web-2")
+    run.stream = FullDisk()
+    outcomes = run(a_move("web-1"), a_move("web-2"))
+    assert results(outcomes) == [Result.LANDED, Result.SKIPPED]
+    assert "No space left" in outcomes.stopped
+
+
+def test_a_state_that_cannot_be_kept_stops_the_run_before_the_next_eviction() -> None:
+    def checkpoint(_outcomes: Sequence[Outcome]) -> None:
+        raise UnreachableError("connection refused")
+
+    outcomes = Run("web-1", "web-2")(a_move("web-1"), a_move("web-2"), checkpoint=checkpoint)
+    assert results(outcomes) == [Result.LANDED, Result.SKIPPED]
+    assert outcomes.stop is Stop.UNREACHABLE
+
+
+def test_a_checkpoint_says_that_a_pod_was_evicted_before_it_says_where_it_landed() -> None:
+    run = Run("web-1")
+    run(a_move())
+    first, last = run.checkpoints
+    assert (first[0].result, first[0].evicted_at) == (Result.UNKNOWN, NOW)
+    assert last[0].result is Result.LANDED
+
+
+def test_a_defect_of_ours_is_not_hidden() -> None:
+    def judge(_move: Move, _node: str) -> str | None:
+        raise InternalError("a defect")
+
+    run = Run("web-1")
+    run.cluster.lands_on = "elsewhere"
+    with pytest.raises(InternalError):
+        run(a_move(), judge=judge)
+
+
+def test_a_plan_that_names_a_pod_twice_or_without_a_uid_is_refused_before_anything_happens() -> None:
+    run = Run("web-1")
+    with pytest.raises(InputError, match="shop/web-1: the plan moves this pod twice"):
+        run(a_move(), a_move())
+    nameless = msgspec.structs.replace(a_move(), pod=msgspec.structs.replace(a_move().pod, uid=""))
+    with pytest.raises(InputError, match="without the pod's uid"):
+        run(nameless)
+    assert not run.stream.getvalue()
+
+
+def test_a_dry_run_that_a_budget_refuses_says_so() -> None:
+    run = Run("web-1", "web-2")
+    run.cluster.refuse["web-1"] = refusal(403, "no")
+    outcomes = run(a_move("web-1"), a_move("web-2"), dry_run=True)
+    assert results(outcomes) == [Result.REFUSED, Result.SKIPPED]
+    assert outcomes.exit_code == ExitCode.PARTLY_DONE
+    assert not run.cluster.evicted
+
+
+def test_outcomes_are_told_once_each() -> None:
+    told: list[str] = []
+
+    class Watching:
+        def __getattr__(self, name: str) -> Any:
+            if name == "outcome_known":
+                return lambda outcome: told.append(outcome.move.pod.name)
+            return lambda *_: None
+
+    run = Run("web-1", "web-2")
+    run.cluster.lands_on = "hot"
+    run(a_move("web-1", wave=1), a_move("web-2", wave=2), observer=Watching())
+    assert told == ["web-1", "web-2"]
+
+
+def test_outcomes_are_read_back_as_they_were_written() -> None:
+    outcomes = Run("web-1")(a_move())
+    assert decode(encode(outcomes)) == outcomes
+
+
+def test_every_result_and_every_stop_has_an_exit_code() -> None:
+    assert set(RESULT_CODES) == set(Result)
+    assert set(STOP_CODES) == set(Stop)
+
+
+def test_the_worst_result_decides_the_exit_code_unless_something_stopped_the_run() -> None:
+    assert exit_code([Result.LANDED, Result.LANDED_ELSEWHERE], None) == ExitCode.DONE
+    assert exit_code([Result.LANDED, Result.REFUSED], None) == ExitCode.PARTLY_DONE
+    assert exit_code([Result.REFUSED, Result.UNEXPECTED], None) == ExitCode.STOPPED
+    assert exit_code([Result.UNEXPECTED], Stop.INTERRUPTED) == ExitCode.INTERRUPTED
+    assert exit_code([], None) == ExitCode.DONE
+
+
+def test_nodes_that_cannot_be_listed_stop_the_run_before_its_first_eviction() -> None:
+    run = Run("web-1")
+    whole = run.cluster
+
+    def broken(request: Request) -> Answer | Exception:
+        return Answer(200, b"{") if request.path == "/api/v1/nodes" else whole(request)
+
+    run.cluster = broken  # type: ignore[assignment]
+    outcomes = run(a_move())
+    assert outcomes.stop is Stop.UNREACHABLE
+    assert not whole.evicted

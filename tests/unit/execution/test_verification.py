@@ -1,0 +1,167 @@
+"""A wave is waited for until all its moves are settled, within its timeout, and compared with the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import pytest
+
+from rebalancer.errors import UnreachableError
+from rebalancer.execution.observing import ObservedPod
+from rebalancer.execution.outcomes import Outcome, Result
+from rebalancer.execution.replacements import Evicted
+from rebalancer.execution.verification import Watch, appraise, await_landings
+from rebalancer.planning.plan import Move
+from tests.unit.execution.builders import NOW, a_move, an_observed_pod
+from tests.unit.execution.fake_api import FakeTime
+
+OLD = an_observed_pod("web-1", node="hot", created=NOW - 60, ready=True, terminating=True)
+
+
+def only_hot(_move: Move, node: str) -> str | None:
+    return "it is hot" if node == "hot" else None
+
+
+def one(*now: ObservedPod, to: tuple[str, ...] = ("cool",)) -> tuple[Outcome, bool]:
+    """The appraisal of one move, given the pods now."""
+    [landing] = appraise([Evicted(a_move(to=to), NOW, NOW)], {"uid-web-1"}, now, only_hot)
+    return landing.outcome, landing.settled
+
+
+@pytest.mark.parametrize(
+    ("replacement", "result", "settled"),
+    [
+        (None, Result.NOT_REPLACED, False),
+        (an_observed_pod("web-9"), Result.PENDING, False),
+        (an_observed_pod("web-9", node="cool"), Result.NOT_READY, False),
+        (an_observed_pod("web-9", node="cool", ready=True), Result.LANDED, True),
+        (an_observed_pod("web-9", node="other", ready=True), Result.LANDED_ELSEWHERE, True),
+        (an_observed_pod("web-9", node="other"), Result.NOT_READY, False),
+        (an_observed_pod("web-9", node="hot"), Result.UNEXPECTED, True),
+        (an_observed_pod("web-9", node="cool", phase="Failed", reason="OutOfcpu"), Result.NOT_READY, False),
+        (an_observed_pod("web-9", node="cool", phase="Succeeded"), Result.LANDED, True),
+    ],
+)
+def test_a_move_stands_as_its_replacement_does(
+    replacement: ObservedPod | None, result: Result, settled: bool
+) -> None:
+    outcome, is_settled = one(*([replacement] if replacement else []))
+    assert (outcome.result, is_settled) == (result, settled)
+    assert outcome.because
+    assert outcome.evicted_at == NOW
+
+
+def test_a_landing_is_settled_only_when_the_old_pod_is_gone() -> None:
+    landed = an_observed_pod("web-9", node="cool", ready=True)
+    outcome, settled = one(landed, OLD)
+    assert (outcome.result, settled) == (Result.LANDED, False)
+    assert "still terminating" in outcome.because
+
+
+def test_a_pending_replacement_says_what_the_scheduler_said() -> None:
+    outcome, _ = one(an_observed_pod("web-9", message="0/3 nodes are available"))
+    assert outcome.because == "not bound: 0/3 nodes are available"
+
+
+def test_times_come_from_the_cluster() -> None:
+    outcome, _ = one(an_observed_pod("web-9", node="cool", ready=True, created=NOW + 5))
+    assert (outcome.bound_at, outcome.ready_at) == (NOW + 5, NOW + 7)
+
+
+class Film:
+    """Shows the pods of one moment after another; the last one stays."""
+
+    def __init__(self, *moments: Sequence[ObservedPod] | UnreachableError) -> None:
+        self.moments = list(moments)
+        self.looks = 0
+
+    def __call__(self, namespaces: Collection[str]) -> Sequence[ObservedPod]:
+        assert namespaces == ["shop"]
+        self.looks += 1
+        moment = self.moments.pop(0) if len(self.moments) > 1 else self.moments[0]
+        if isinstance(moment, UnreachableError):
+            raise moment
+        return moment
+
+
+DOWN = UnreachableError("connection refused")
+PENDING = [an_observed_pod("web-9")]
+READY = [an_observed_pod("web-9", node="cool", ready=True)]
+
+
+def watched(film: Film, *, timeout: float = 60, interrupt_at: float = 1e9) -> tuple[Outcome, FakeTime]:
+    time = FakeTime(NOW)
+    watch = Watch(
+        read=film,
+        judge=only_hot,
+        clock=time.clock,
+        sleep=time.sleep,
+        timeout_seconds=timeout,
+        interrupted=lambda: time.now >= NOW + interrupt_at,
+    )
+    [outcome] = await_landings([Evicted(a_move(), NOW, NOW)], {"uid-web-1"}, watch)
+    return outcome, time
+
+
+def test_waiting_ends_as_soon_as_all_is_settled() -> None:
+    film = Film([OLD], PENDING, READY)
+    outcome, _ = watched(film)
+    assert outcome.result is Result.LANDED
+    assert film.looks == 3
+
+
+def test_waiting_grows_from_half_a_second_to_five_and_ends_with_the_timeout() -> None:
+    outcome, time = watched(Film(PENDING), timeout=60)
+    assert outcome.result is Result.PENDING
+    assert time.slept[0] == 0.5
+    assert time.slept == sorted(time.slept[:-1]) + time.slept[-1:]
+    assert max(time.slept) == 5
+    assert sum(time.slept) == pytest.approx(60)
+
+
+def test_an_api_server_that_is_down_for_a_while_is_borne() -> None:
+    assert watched(Film(DOWN, DOWN, READY))[0].result is Result.LANDED
+
+
+def test_what_could_not_be_seen_in_time_is_unknown() -> None:
+    outcome, _ = watched(Film(PENDING, DOWN))
+    assert outcome.result is Result.UNKNOWN
+    assert "connection refused" in outcome.because
+
+
+def test_an_interrupted_wait_tells_what_it_last_saw() -> None:
+    outcome, time = watched(Film(PENDING), interrupt_at=2)
+    assert outcome.result is Result.UNKNOWN
+    assert "interrupted" in outcome.because
+    assert "not bound" in outcome.because
+    assert time.now < NOW + 5
+
+
+def test_what_was_settled_before_an_interruption_stays_so() -> None:
+    assert watched(Film(READY), interrupt_at=0)[0].result is Result.LANDED
+
+
+def test_a_judge_is_asked_once_for_a_node() -> None:
+    asked: list[str] = []
+    time = FakeTime(NOW)
+
+    def judge(_move: Move, node: str) -> str | None:
+        asked.append(node)
+        return None
+
+    watch = Watch(
+        read=Film([an_observed_pod("web-9", node="other")]),
+        judge=judge,
+        clock=time.clock,
+        sleep=time.sleep,
+        timeout_seconds=30,
+    )
+    await_landings([Evicted(a_move(), NOW, NOW)], set(), watch)
+    assert asked == ["other"]
+
+
+def test_nothing_evicted_is_nothing_to_wait_for() -> None:
+    time = FakeTime(NOW)
+    watch = Watch(read=Film([]), judge=only_hot, clock=time.clock, sleep=time.sleep, timeout_seconds=30)
+    assert await_landings([], set(), watch) == ()
+    assert not time.slept

@@ -1,0 +1,199 @@
+"""A state is kept whole or not at all, wherever it is kept."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rebalancer.errors import InputError, RebalancerError, RightsError, SafetyError
+from rebalancer.state import ConfigMapStore, FileStore, RunState, after_moves, after_plan
+from rebalancer.state.run_state import BIGGEST_BYTES, encode
+from tests.unit.execution.fake_api import Answer, Request, fake_api, refusal
+from tests.unit.state.test_run_state import NOW, a_past_move
+
+STATE = after_plan(after_moves(None, [a_past_move()], NOW, 3600), ["hot"], NOW)
+
+
+def test_a_file_keeps_a_state(tmp_path: Path) -> None:
+    store = FileStore(tmp_path / "var" / "state.json")
+    assert store.load() is None
+    store.save(STATE)
+    assert store.load() == STATE
+    store.save(after_plan(STATE, ["hot"], NOW))
+    assert [path.name for path in (tmp_path / "var").iterdir()] == ["state.json"]
+
+
+def test_a_crash_while_writing_leaves_the_old_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = FileStore(tmp_path / "state.json")
+    store.save(STATE)
+
+    class Crash(BaseException):
+        pass
+
+    def crash(_descriptor: int) -> None:
+        raise Crash
+
+    monkeypatch.setattr(os, "fsync", crash)
+    with pytest.raises(Crash):
+        store.save(RunState())
+    assert store.load() == STATE
+    assert [path.name for path in tmp_path.iterdir()] == ["state.json"]
+
+
+def test_a_file_that_cannot_be_read_or_written_is_an_input_error(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot read the state"):
+        FileStore(tmp_path).load()
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="cannot write the state"):
+        FileStore(tmp_path / "file" / "state.json").save(STATE)
+
+
+def test_a_huge_file_is_not_read_to_its_end(tmp_path: Path) -> None:
+    path = tmp_path / "state.json"
+    with path.open("wb") as stream:
+        stream.truncate(50 * BIGGEST_BYTES)
+    with pytest.raises(InputError, match="more than any that was written"):
+        FileStore(path).load()
+
+
+class ConfigMapServer:
+    """Keeps one ConfigMap as the API server does; ``before_write`` may let somebody else be faster."""
+
+    def __init__(self) -> None:
+        self.item: dict[str, Any] | None = None
+        self.version = 0
+        self.before_write: list[Any] = []
+
+    def put(self, state: RunState | None, **data: str) -> None:
+        self.version += 1
+        content = {**data, **({"state.json": encode(state).decode()} if state is not None else {})}
+        metadata = {"name": "rebalancer", "resourceVersion": str(self.version), "labels": {"team": "infra"}}
+        self.item = {"metadata": metadata, "data": content}
+
+    def __call__(self, request: Request) -> Answer:
+        if request.method == "GET":
+            return refusal(404, "not found") if self.item is None else Answer(200, self.item)
+        if self.before_write:
+            self.before_write.pop(0)()
+        if request.method == "POST" and self.item is not None:
+            return refusal(409, "already exists")
+        if request.method == "PUT":
+            if self.item is None:
+                return refusal(404, "not found")
+            if request.body["metadata"]["resourceVersion"] != self.item["metadata"]["resourceVersion"]:
+                return refusal(409, "the object has been modified")
+        self.version += 1
+        self.item = request.body
+        self.item["metadata"]["resourceVersion"] = str(self.version)
+        return Answer(200, self.item)
+
+
+@pytest.fixture
+def server() -> ConfigMapServer:
+    return ConfigMapServer()
+
+
+@pytest.fixture
+def store(server: ConfigMapServer) -> ConfigMapStore:
+    return ConfigMapStore(fake_api(server)[0], "kube-system", "rebalancer")
+
+
+def test_a_config_map_is_created_when_absent(store: ConfigMapStore, server: ConfigMapServer) -> None:
+    assert store.load() is None
+    store.save(STATE)
+    assert store.load() == STATE
+    assert server.item is not None
+    assert server.item["metadata"]["labels"] == {"app.kubernetes.io/managed-by": "rebalancer"}
+
+
+def test_whatever_else_it_holds_stays(store: ConfigMapStore, server: ConfigMapServer) -> None:
+    server.put(None, notes="by hand")
+    assert store.load() is None
+    store.save(STATE)
+    assert server.item is not None
+    assert server.item["data"]["notes"] == "by hand"
+    assert server.item["metadata"]["labels"] == {"team": "infra"}
+    assert store.load() == STATE
+
+
+def test_saving_again_and_again_needs_no_loading(store: ConfigMapStore) -> None:
+    store.save(STATE)
+    later = after_plan(STATE, ["hot"], NOW + 1)
+    assert store.save(later) == later
+    assert store.load() == later
+
+
+@pytest.mark.parametrize("absent", [True, False])
+def test_a_state_written_meanwhile_is_merged(
+    store: ConfigMapStore, server: ConfigMapServer, absent: bool
+) -> None:
+    if not absent:
+        server.put(RunState())
+    store.load()
+    theirs = after_moves(None, [a_past_move("theirs")], NOW - 1, 3600)
+    server.before_write = [lambda: server.put(theirs)]
+    kept = store.save(STATE)
+    assert {move.name for move in kept.moves} == {"theirs", "web-1"}
+    assert kept.hot_streaks == STATE.hot_streaks
+    assert store.load() == kept
+
+
+def test_a_state_written_since_it_was_loaded_is_merged(
+    store: ConfigMapStore, server: ConfigMapServer
+) -> None:
+    store.load()
+    server.put(after_moves(None, [a_past_move("theirs")], NOW - 1, 3600))
+    assert {move.name for move in store.save(STATE).moves} == {"theirs", "web-1"}
+
+
+def test_a_config_map_deleted_meanwhile_is_created_again(
+    store: ConfigMapStore, server: ConfigMapServer
+) -> None:
+    server.put(STATE)
+    store.load()
+    server.before_write = [lambda: setattr(server, "item", None)]
+    store.save(STATE)
+    assert store.load() == STATE
+
+
+def test_writers_that_never_rest_are_told_of(store: ConfigMapStore, server: ConfigMapServer) -> None:
+    server.put(STATE)
+    server.before_write = [lambda: server.put(STATE)] * 10
+    with pytest.raises(SafetyError, match="4 times"):
+        store.save(STATE)
+
+
+def test_a_missing_right_is_a_rights_error() -> None:
+    api, _ = fake_api(lambda _request: refusal(403, "forbidden"))
+    with pytest.raises(RightsError):
+        ConfigMapStore(api, "kube-system", "rebalancer").load()
+
+
+def test_an_immutable_config_map_is_an_input_error(server: ConfigMapServer) -> None:
+    server.put(STATE)
+
+    def immutable(request: Request) -> Answer:
+        return server(request) if request.method == "GET" else refusal(422, "field is immutable")
+
+    api, _ = fake_api(immutable)
+    with pytest.raises(InputError, match="field is immutable"):
+        ConfigMapStore(api, "kube-system", "rebalancer").save(STATE)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"[]", b"7", b"[" * 9000, b'{"data": {"state.json": 7}}', b'{"data": {"state.json": "\\ud800"}}'],
+)
+def test_an_odd_config_map_is_an_error_of_ours(body: bytes) -> None:
+    api, _ = fake_api(lambda _request: Answer(200, body))
+    with pytest.raises(RebalancerError):
+        ConfigMapStore(api, "kube-system", "rebalancer").load()
+
+
+@pytest.mark.parametrize("body", [b"{}", b'{"data": null}', b'{"data": 7}', b'{"metadata": 7}'])
+def test_a_config_map_without_a_state_is_none(body: bytes) -> None:
+    api, _ = fake_api(lambda _request: Answer(200, body))
+    assert ConfigMapStore(api, "kube-system", "rebalancer").load() is None
