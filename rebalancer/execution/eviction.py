@@ -163,7 +163,8 @@ class _Attempts:
     def __init__(self, evictor: Evictor, pod: PodReference) -> None:
         self._evictor = evictor
         self._pod = pod
-        self._answer_lost = False
+        self._answer_lost = False  # a request may still arrive
+        self._perhaps_sent = False  # a request may have been carried out
         self.count = 0
         self.not_before = evictor.now()
 
@@ -176,7 +177,7 @@ class _Attempts:
             return self._refused(error)
         except (HTTPError, OSError) as error:
             reason = getattr(error, "reason", None) or error
-            self._answer_lost = True
+            self._answer_lost = self._perhaps_sent = True
             return self._looked_up(f"the answer was lost ({type(reason).__name__})", Verdict.UNKNOWN)
         if server is not None:
             self.not_before = min(self.not_before, server)
@@ -192,6 +193,7 @@ class _Attempts:
         if status == 409:
             return self._looked_up(message, Verdict.REFUSED, skipped="the pod was replaced by another one")
         if status >= 500:
+            self._perhaps_sent = True
             return self._looked_up(message, Verdict.REFUSED, final=_TWO_BUDGETS in message)
         missing = status == 401 or (status == 403 and _NO_RIGHT in message)
         return _Attempt(Verdict.REFUSED, message, rights_missing=missing)
@@ -219,7 +221,7 @@ class _Attempts:
         if pod.terminating:
             return _Attempt(Verdict.EVICTED, f"{message}; the pod is terminating")
         if self._answer_lost:
-            otherwise = Verdict.UNKNOWN  # a request may still arrive
+            otherwise = Verdict.UNKNOWN
         because = f"{message}; the pod is still there"
         return _Attempt(otherwise if final else None, because, otherwise)
 

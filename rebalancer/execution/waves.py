@@ -36,7 +36,7 @@ class WaveRunner:
             context.clock,
             context.sleep,
             patience=context.patience,
-            interrupted=context.stop_requested,
+            interrupted=self._give_up,
             dry_run=context.dry_run,
         )
 
@@ -131,7 +131,7 @@ class WaveRunner:
             self._ledger.stop(min(halts, key=lambda halt: halt.stop is Stop.INTERRUPTED))
 
     def _keep_lease(self) -> None:
-        """Keep the lease while waiting; once lost, the wave is still waited for, and no other follows."""
+        """Keep the lease while something takes long; once lost, nothing more is evicted."""
         lease = self._context.lease
         if lease is None or not lease.held or self._ledger.halt is not None:
             return
@@ -139,6 +139,11 @@ class WaveRunner:
             lease.renew_if_due()
         except RebalancerError as error:
             self._ledger.stop(halt_for(error))
+
+    def _give_up(self) -> bool:
+        """Whether an eviction that was not answered well is not to be tried again."""
+        self._keep_lease()
+        return self._context.stop_requested() or self._ledger.halt is not None
 
     def _stopping(self) -> frozenset[Result]:
         if self._context.execution.on_unexpected_landing == "continue":

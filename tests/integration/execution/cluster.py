@@ -55,9 +55,7 @@ def hot_cluster(
     pods = [a_pod(name, node="hot", owner=owner, app=app) for name in names]
     return Sandbox(
         [*(a_node(name, cpu="16") for name in NODES), owner, *pods, *more],
-        ready_after=0.02,
-        terminates_after=0.02,
-        **options,
+        **{"ready_after": 0.02, "terminates_after": 0.02, **options},
     )
 
 

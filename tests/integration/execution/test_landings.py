@@ -73,9 +73,8 @@ def test_a_replacement_that_does_not_come_stops_the_run(effect: str, result: Res
 
 
 def test_a_replacement_that_never_gets_ready_stops_the_run() -> None:
-    with running(hot_cluster(a_stateful_set("db", replicas=1), replicas=1)) as runner:
-        runner.sandbox.kubelets._ready_after = None
-        outcomes = runner.run(a_move_of(runner.sandbox, "db-0"), timeout=120)
+    with a_hot_cluster(ready_after=None) as runner:
+        outcomes = runner.run(a_move_of(runner.sandbox, "web-0"), timeout=120)
     assert [outcome.result for outcome in outcomes.outcomes] == [Result.NOT_READY]
 
 

@@ -151,8 +151,9 @@ def test_an_eviction_whose_answer_is_lost_is_repeated_while_the_pod_stays() -> N
 
 
 def test_a_pod_that_goes_between_two_tries_was_evicted_by_the_lost_one() -> None:
-    answer, _, _ = evicted(Script(LOST, refusal(404, "pods not found")), the_pod())
-    assert answer.verdict is Verdict.EVICTED
+    for fault in (LOST, refusal(504, "timeout")):
+        answer, _, _ = evicted(Script(fault, refusal(404, "pods not found")), the_pod())
+        assert answer.verdict is Verdict.EVICTED
 
 
 def test_an_answer_that_stays_lost_is_unknown_even_if_the_pod_is_there() -> None:

@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from rebalancer.cluster import times
 from rebalancer.errors import ExitCode, InputError, InternalError, UnreachableError
 from rebalancer.execution import Journal, Outcome, Outcomes, Result, RunContext, Stop, carry_out
 from rebalancer.execution.outcomes import RESULT_CODES, STOP_CODES, decode, encode, exit_code
@@ -17,55 +16,7 @@ from rebalancer.planning.plan import Move
 from rebalancer.policy.schema import Execution, Safety
 from tests.unit.execution.builders import NOW, a_move, a_plan
 from tests.unit.execution.fake_api import Answer, FakeTime, Request, fake_api, refusal
-
-
-class TinyCluster:
-    """Pods of one controller; an evicted one is replaced at once on ``lands_on``."""
-
-    def __init__(self, time: FakeTime, *names: str) -> None:
-        self.time = time
-        self.lands_on = "cool"
-        self.evicted: list[str] = []
-        self.refuse: dict[str, Answer] = {}
-        self.pods = {name: self._pod(name, "hot", NOW - 600) for name in names}
-
-    def _pod(self, name: str, node: str, created: float) -> dict[str, Any]:
-        owner = {"kind": "ReplicaSet", "name": "web", "uid": "rs-uid", "controller": True}
-        since = times.render(created)
-        conditions = [{"type": "Ready", "status": "True", "lastTransitionTime": since}]
-        return {
-            "metadata": {
-                "namespace": "shop",
-                "name": name,
-                "uid": f"uid-{name}",
-                "creationTimestamp": since,
-                "ownerReferences": [owner],
-            },
-            "spec": {"nodeName": node},
-            "status": {"phase": "Running", "conditions": conditions},
-        }
-
-    def __call__(self, request: Request) -> Answer | Exception:
-        if request.path == "/api/v1/nodes":
-            node = {
-                "metadata": {"name": "cool"},
-                "status": {"conditions": [{"type": "Ready", "status": "True"}]},
-            }
-            return Answer(200, {"items": [node]})
-        if request.path == "/api/v1/pods":
-            return Answer(200, {"items": []})
-        if request.path == "/api/v1/namespaces/shop/pods":
-            return Answer(200, {"items": list(self.pods.values())})
-        assert request.method == "POST"
-        name = request.path.split("/")[-2]
-        if name in self.refuse:
-            return self.refuse[name]
-        if "dryRun" not in request.query:
-            self.evicted.append(name)
-            del self.pods[name]
-            new = f"new-{len(self.evicted)}"
-            self.pods[new] = self._pod(new, self.lands_on, self.time.now)
-        return Answer(201, {})
+from tests.unit.execution.tiny_cluster import TinyCluster
 
 
 class Run:

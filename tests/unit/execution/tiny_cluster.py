@@ -1,0 +1,67 @@
+"""Just enough of a cluster to carry out a plan on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rebalancer.cluster import times
+from tests.unit.execution.builders import NOW
+from tests.unit.execution.fake_api import Answer, FakeTime, Request, refusal
+
+
+class TinyCluster:
+    """Pods of one controller; an evicted one is gone at once, and replaced on ``lands_on`` if set."""
+
+    def __init__(self, time: FakeTime, *names: str) -> None:
+        self.time = time
+        self.lands_on = "cool"
+        self.evicted: list[str] = []
+        self.refuse: dict[str, Answer] = {}
+        self.pods = {name: self._pod(name, "hot", NOW - 600) for name in names}
+
+    def _pod(self, name: str, node: str, created: float) -> dict[str, Any]:
+        owner = {"kind": "ReplicaSet", "name": "web", "uid": "rs-uid", "controller": True}
+        since = times.render(created)
+        conditions = [{"type": "Ready", "status": "True", "lastTransitionTime": since}]
+        return {
+            "metadata": {
+                "namespace": "shop",
+                "name": name,
+                "uid": f"uid-{name}",
+                "creationTimestamp": since,
+                "ownerReferences": [owner],
+            },
+            "spec": {"nodeName": node},
+            "status": {"phase": "Running", "conditions": conditions},
+        }
+
+    def __call__(self, request: Request) -> Answer | Exception:
+        if request.path == "/api/v1/nodes":
+            node = {
+                "metadata": {"name": "cool"},
+                "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+            }
+            return Answer(200, {"items": [node]})
+        if request.path == "/api/v1/pods":
+            return Answer(200, {"items": []})
+        if request.path == "/api/v1/namespaces/shop/pods":
+            return Answer(200, {"items": list(self.pods.values())})
+        name = request.path.removesuffix("/eviction").rsplit("/", 1)[-1]
+        if request.method == "GET":
+            return Answer(200, self.pods[name]) if name in self.pods else refusal(404, "pods not found")
+        assert request.method == "POST"
+        if name in self.refuse:
+            return self.refuse[name]
+        if name not in self.pods:
+            return refusal(404, "pods not found")
+        if "dryRun" not in request.query:
+            self.evict(name)
+        return Answer(201, {})
+
+    def evict(self, name: str) -> None:
+        """Let a pod go, and another one come."""
+        self.evicted.append(name)
+        del self.pods[name]
+        if self.lands_on:
+            new = f"new-{len(self.evicted)}"
+            self.pods[new] = self._pod(new, self.lands_on, self.time.now)
