@@ -13,6 +13,7 @@ import numpy as np
 
 from rebalancer.cluster.nodes import FloatArray
 from rebalancer.errors import SafetyError
+from rebalancer.load.report import PERCENT_RESOURCES
 from rebalancer.planning.acceptance import Acceptance
 from rebalancer.planning.attempt import Attempt, Attempts, Candidate
 from rebalancer.planning.budgets import WaveBudgets
@@ -140,6 +141,10 @@ class Planner:
         """Move the pods that bring the node to its coolTo with the fewest departures."""
         left = candidates
         moved = 0
+        floor = self._coolest(node, candidates)
+        if floor:
+            self._keep(candidates, Protection(Reason.CANNOT_COOL, floor))
+            return
         while left:
             percent = self.expected_percent(node)
             if self.hotness.is_cool(node, percent):
@@ -156,6 +161,20 @@ class Planner:
                 )
             else:
                 moved += self._try(best)
+
+    def _coolest(self, node: int, candidates: list[Candidate]) -> str:
+        """Why no set of these pods makes the node cool enough not to be hot; empty when one may."""
+        percent = self.expected_percent(node)
+        best = (
+            percent - np.sum([self._relief(item) for item in candidates], axis=0) if candidates else percent
+        )
+        stuck = best > self.hotness.hot_above[node]
+        if not candidates or not stuck.any():
+            return ""
+        levels = ", ".join(
+            f"{best[column]:.1f} % {PERCENT_RESOURCES[column]}" for column in np.flatnonzero(stuck).tolist()
+        )
+        return f"even without all its evictable pods its node would stay hot at {levels}"
 
     def _keep(self, candidates: list[Candidate], protection: Protection) -> None:
         for candidate in candidates:

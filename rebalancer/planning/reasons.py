@@ -58,6 +58,7 @@ class Reason(StrEnum):
     ROOM_TAKEN = "RoomTaken", "a Pending pod would take the room it leaves"
     LIMIT = "Limit", "a limit of the policy is reached"
     NOT_NEEDED = "NotNeeded", "its node cools without moving it"
+    CANNOT_COOL = "CannotCool", "its node would stay hot even without all its evictable pods"
     NO_RELIEF = "NoRelief", "it uses nothing of what its node is hot in"
     SEARCH_ENDED = "SearchEnded", "the search reached maxPlacements before this pod"
 

@@ -1,0 +1,172 @@
+"""Joins the stages: what `plan` and `run` share up to the plan, and what `run` adds."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from rebalancer.cli.gathering import VERIFIED_VERSION, Gathered, gather, load_policy_of, open_api
+from rebalancer.cli.options import PipelineOptions, RunOptions
+from rebalancer.cli.signals import stop_on_signal
+from rebalancer.cluster.connection import RawApi
+from rebalancer.errors import SafetyError
+from rebalancer.execution.context import RunContext
+from rebalancer.execution.events import EventWriter
+from rebalancer.execution.health import SchedulerLocation
+from rebalancer.execution.journal import Journal
+from rebalancer.execution.lease import RunLease
+from rebalancer.execution.outcomes import Outcome, Outcomes
+from rebalancer.execution.progress import Observer
+from rebalancer.execution.remembering import after_outcomes
+from rebalancer.execution.run import carry_out
+from rebalancer.planning.building import build_plan
+from rebalancer.planning.judging import judge_landing, moves_that_fail
+from rebalancer.planning.plan import Move, NodeReport, Plan
+from rebalancer.planning.planner import Planner
+from rebalancer.policy import LoadedPolicy, load_policy
+from rebalancer.policy.schema import Safety
+from rebalancer.state import ConfigMapStore, FileStore, RunState, StateStore, after_plan
+
+_REPORTER = "rebalancer"
+# Past moves are kept this many cooldowns, at least a day, so that reports can look back.
+_HORIZON_SECONDS = 24 * 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class PlanResult:
+    """A plan and the report of every node."""
+
+    plan: Plan
+    nodes: tuple[NodeReport, ...]
+
+
+def make_plan(options: PipelineOptions) -> PlanResult:
+    """Gather, plan, and only that."""
+    loaded = load_policy_of(options)
+    gathered = gather(options, loaded, open_api(options), None)
+    plan = build_plan(_planned(gathered))
+    return PlanResult(plan, plan.nodes)
+
+
+def _planned(gathered: Gathered) -> Planner:
+    planner = Planner(gathered.inputs)
+    planner.plan()
+    return planner
+
+
+def run(options: PipelineOptions, run_options: RunOptions, observer: Observer) -> tuple[Plan, Outcomes]:
+    """Plan as ``make_plan`` does, then carry the plan out and remember what became of it."""
+    loaded = load_policy_of(options)
+    api = open_api(options)
+    assert api is not None  # the command refuses a recorded cluster
+    store = _store(options, run_options, api)
+    state = store.load() if store else None
+    gathered = gather(options, loaded, api, state)
+    planner = _planned(gathered)
+    plan = build_plan(planner)
+    _refuse_unverified(gathered)
+    hot = [node.name for node in plan.nodes if node.hot]
+    memory = _Memory(store, after_plan(state, hot, gathered.inputs.now) if store else None, loaded)
+    memory.keep()
+    with ExitStack() as stack:
+        stop = stack.enter_context(stop_on_signal())
+        run_id = uuid.uuid4().hex
+        context = RunContext(
+            run=run_id,
+            api=api,
+            clock=time.time,
+            sleep=stop.wait,
+            execution=loaded.policy.execution,
+            safety=_safety(options, loaded),
+            validate=_validator(options, loaded, api, state),
+            judge=lambda move, node: judge_landing(planner, move, node),
+            journal=stack.enter_context(_journal(run_options, run_id)),
+            lease=None if run_options.dry_run else _lease(run_options, api, run_id),
+            schedulers=(SchedulerLocation(name="kube-scheduler"),),
+            max_duration_seconds=run_options.max_duration_seconds,
+            stop_requested=stop.is_set,
+            observer=observer,
+            checkpoint=memory.checkpoint,
+            events=None if run_options.dry_run else EventWriter(api, _REPORTER, time.time),
+            dry_run=run_options.dry_run,
+        )
+        outcomes = carry_out(plan, context)
+    memory.checkpoint(outcomes.outcomes)
+    return plan, outcomes
+
+
+class _Memory:
+    """Keeps the run's state in its store; nothing where there is none."""
+
+    def __init__(self, store: StateStore | None, state: RunState | None, loaded: LoadedPolicy) -> None:
+        self._store = store
+        self._state = state
+        self._horizon = max(_HORIZON_SECONDS, 2 * loaded.policy.planning.cooldown)
+
+    def keep(self) -> None:
+        """Write the state as it is."""
+        if self._store is not None and self._state is not None:
+            self._state = self._store.save(self._state)
+
+    def checkpoint(self, outcomes: Sequence[Outcome]) -> None:
+        """Add what is known of the moves so far, and write."""
+        if self._store is not None:
+            self._state = after_outcomes(self._state, outcomes, time.time(), self._horizon)
+            self.keep()
+
+
+def _store(options: PipelineOptions, run_options: RunOptions, api: RawApi) -> StateStore | None:
+    if run_options.state_config_map:
+        namespace, name = run_options.state_config_map.split("/")
+        return ConfigMapStore(api, namespace, name)
+    return FileStore(options.state_path) if options.state_path else None
+
+
+def _refuse_unverified(gathered: Gathered) -> None:
+    allowed = gathered.loaded.policy.scheduler.allow_unverified_version
+    if gathered.version != VERIFIED_VERSION and not allowed:
+        raise SafetyError(
+            f"scheduler {gathered.version or '(version unknown)'}: only {VERIFIED_VERSION} was verified",
+            where=gathered.inputs.snapshot.source,
+            hint="set scheduler.allowUnverifiedVersion: true in the policy to act all the same",
+        )
+
+
+def _safety(options: PipelineOptions, loaded: LoadedPolicy) -> Callable[[], Safety]:
+    """The brakes as the policy says them now: a mounted policy may change while a run goes on."""
+    path = options.policy_path
+    if path is None:
+        return lambda: loaded.policy.safety
+    return lambda: load_policy(path).policy.safety
+
+
+def _validator(
+    options: PipelineOptions, loaded: LoadedPolicy, api: RawApi, state: RunState | None
+) -> Callable[[Sequence[Move]], Mapping[str, str]]:
+    """Before the first wave the plan is fresh; before every later one the cluster is read again."""
+    first = threading.Event()
+
+    def validate(moves: Sequence[Move]) -> Mapping[str, str]:
+        if not first.is_set():
+            first.set()
+            return {}
+        # The state from before this run: its own moves must not put its own workloads into cooldown.
+        return moves_that_fail(gather(options, loaded, api, state).inputs, moves)
+
+    return validate
+
+
+def _journal(run_options: RunOptions, run_id: str) -> Journal:
+    if run_options.journal is not None:
+        return Journal.to_file(run_options.journal, run_id, time.time)
+    return Journal(sys.stderr, run_id, time.time)
+
+
+def _lease(run_options: RunOptions, api: RawApi, run_id: str) -> RunLease:
+    namespace, name = run_options.lease.split("/")
+    return RunLease(api, namespace, name, run_id, time.time)
