@@ -18,6 +18,10 @@ from rebalancer.cli.session import Session
 from rebalancer.errors import ExitCode, RebalancerError
 
 
+class OutputClosedError(Exception):
+    """Whoever read our output has closed it; click would make a failure of a BrokenPipeError."""
+
+
 def guarded(call: Callable[[], object], session: Session) -> int:
     """Run a program to its end and say what it leaves with; nothing it raises gets past here.
 
@@ -29,7 +33,7 @@ def guarded(call: Callable[[], object], session: Session) -> int:
         try:
             result = call()
             sys.stdout.flush()
-        except BrokenPipeError:
+        except (BrokenPipeError, OutputClosedError):
             # Whoever read our output has seen enough; what was done is done.
             _close_stdout()
             return session.exit_code

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from rebalancer import __version__
-from rebalancer.cli.edge import guarded
+from rebalancer.cli.edge import OutputClosedError, guarded
 from rebalancer.cli.lazy import LazyGroup
 from rebalancer.cli.logs import set_up_logs, take_down_logs
 from rebalancer.cli.session import Session
@@ -36,6 +36,13 @@ class Program(LazyGroup):
         finally:
             take_down_logs()
         sys.exit(code)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; a closed output goes to the edge, not to click."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:
+            raise OutputClosedError from error
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """The exit codes, from the table of errors."""

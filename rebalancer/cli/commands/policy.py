@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from rebalancer.cli.logs import LOGGER
 from rebalancer.cli.options import FILE, output_option
 from rebalancer.errors import ExitCode, InputError
 from rebalancer.reporting.render import Format, to_json, to_yaml
@@ -48,7 +49,7 @@ def validate(paths: tuple[Path, ...], output_format: Format) -> int:
             if row["valid"]:
                 sys.stdout.write(f"{row['source']}: valid, policy {row['name']}\n")
             else:
-                click.echo(f"error: {row['problem']}", err=True)
+                LOGGER.error("%s", row["problem"])
     else:
         _print(
             {"apiVersion": "rebalancer/v1alpha1", "kind": "PolicyValidation", "policies": rows}, output_format

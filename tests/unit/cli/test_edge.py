@@ -1,0 +1,152 @@
+"""What a user sees when something goes wrong: one line, and an exit code that says what."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from typing import Any
+
+import pytest
+
+from rebalancer.errors import (
+    ExitCode,
+    InputError,
+    InternalError,
+    LeaseHeldError,
+    RightsError,
+    SafetyError,
+    UnreachableError,
+)
+from tests.unit.cli.conftest import FakePipeline, Program
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (InputError("bad"), 2),
+        (SafetyError("bad"), 3),
+        (RightsError("bad"), 5),
+        (UnreachableError("bad"), 6),
+        (LeaseHeldError("bad"), 7),
+    ],
+)
+def test_every_error_of_ours_is_one_line_and_its_exit_code(
+    rebalancer_program: Program, pipeline: FakePipeline, error: Exception, code: int
+) -> None:
+    pipeline.failure = error
+    result = rebalancer_program("plan")
+
+    assert (result.exit_code, result.stdout, result.stderr) == (code, "", "error: bad\n")
+
+
+def test_a_defect_of_ours_is_one_line_too(rebalancer_program: Program, pipeline: FakePipeline) -> None:
+    pipeline.failure = ZeroDivisionError("division\nby zero")
+    result = rebalancer_program("plan")
+
+    assert result.exit_code == ExitCode.INTERNAL
+    assert result.stderr == (
+        "internal error: ZeroDivisionError: division by zero (please report; details with -v)\n"
+    )
+
+
+def test_a_defect_shows_its_traceback_only_with_v(
+    rebalancer_program: Program, pipeline: FakePipeline
+) -> None:
+    pipeline.failure = ZeroDivisionError("by zero")
+    result = rebalancer_program("-v", "plan")
+
+    assert "internal error: ZeroDivisionError: by zero (please report)\nTraceback" in result.stderr
+    assert "in make_plan" in result.stderr
+
+
+def test_a_defect_we_noticed_leaves_with_the_code_of_a_defect(
+    rebalancer_program: Program, pipeline: FakePipeline
+) -> None:
+    pipeline.failure = InternalError("two plans for one input")
+
+    assert rebalancer_program("plan").exit_code == ExitCode.INTERNAL
+
+
+def test_an_interrupt_leaves_with_130(rebalancer_program: Program, pipeline: FakePipeline) -> None:
+    pipeline.failure = KeyboardInterrupt()
+    result = rebalancer_program("plan")
+
+    assert result.exit_code == 130
+    assert result.stderr.strip() == "error: interrupted"
+
+
+def test_sigterm_unwinds_as_an_interrupt_does(
+    rebalancer_program: Program, pipeline: FakePipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    unwound = []
+
+    def interrupted(_options: Any) -> Any:
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+            signal.pause()
+        finally:
+            unwound.append(True)
+
+    import rebalancer.cli
+
+    monkeypatch.setattr(rebalancer.cli.pipeline, "make_plan", interrupted)  # type: ignore[attr-defined,unused-ignore]
+
+    assert rebalancer_program("plan").exit_code == 130
+    assert unwound == [True]
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("plna",),
+        ("plan", "--no-such-option"),
+        ("plan", "-o", "html"),
+        ("plan", "--now", "yesterday"),
+        ("run", "--max-duration", "10"),
+        ("run", "--lease", "no-slash"),
+        ("snapshot", "save"),
+    ],
+)
+def test_wrong_usage_leaves_with_the_code_of_bad_input(
+    rebalancer_program: Program, arguments: tuple[str, ...]
+) -> None:
+    result = rebalancer_program(*arguments)
+
+    assert result.exit_code == ExitCode.BAD_INPUT
+    assert result.stdout == ""
+    assert "Error: " in result.stderr
+
+
+def test_json_logs_carry_errors_as_one_object_a_line(
+    rebalancer_program: Program, pipeline: FakePipeline
+) -> None:
+    pipeline.failure = UnreachableError("no answer\x1b[2J", where="https://10.0.0.1")
+    result = rebalancer_program("--log-format", "json", "plan")
+    line = json.loads(result.stderr)
+
+    assert result.exit_code == 6
+    assert line["message"] == "https://10.0.0.1: no answer\x1b[2J"
+    assert (line["level"], line["exitCode"]) == ("error", 6)
+    assert "\x1b" not in result.stderr
+
+
+def test_json_logs_keep_the_traceback_of_a_defect_on_the_line(
+    rebalancer_program: Program, pipeline: FakePipeline
+) -> None:
+    pipeline.failure = ZeroDivisionError("by zero")
+    result = rebalancer_program("-v", "--log-format", "json", "plan")
+    lines = [json.loads(line) for line in result.stderr.splitlines()]
+
+    assert "ZeroDivisionError" in lines[-1]["traceback"]
+
+
+def test_control_characters_of_an_error_are_not_obeyed(
+    rebalancer_program: Program, pipeline: FakePipeline
+) -> None:
+    pipeline.failure = InputError("pod \x1b[2J\u202e is odd")
+    result = rebalancer_program("plan")
+
+    assert result.stderr == "error: pod \\x1b[2J\\u202e is odd\n"

@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from rebalancer.cli.options import PipelineOptions
+from rebalancer.planning.plan import decode, encode
+from tests.unit.cli.conftest import FakePipeline, Program
+
+
+def test_a_plan_is_a_table_on_stdout_and_nothing_on_stderr(
+    rebalancer_program: Program, pipeline: FakePipeline
+) -> None:
+    result = rebalancer_program("plan")
+
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.startswith("Plan: evict 2 pods from 1 node in 2 waves")
+    assert "\x1b" not in result.stdout
+    assert max(map(len, result.stdout.splitlines())) <= 80
+
+
+def test_a_plan_in_json_is_the_plan_and_nothing_else(
+    rebalancer_program: Program, pipeline: FakePipeline
+) -> None:
+    result = rebalancer_program("plan", "-o", "json")
+
+    assert result.stdout.encode() == encode(pipeline.plan) + b"\n"
+    assert decode(result.stdout.encode()) == pipeline.plan
+
+
+def test_a_plan_in_yaml_is_the_same_data(rebalancer_program: Program, pipeline: FakePipeline) -> None:
+    result = rebalancer_program("plan", "-o", "yaml")
+
+    assert yaml.safe_load(result.stdout) == json.loads(encode(pipeline.plan))
+
+
+def test_all_shows_every_row(rebalancer_program: Program, pipeline: FakePipeline) -> None:
+    assert "e.g. shop/db-0" in rebalancer_program("plan").stdout
+    assert "shop/cache-0 on node-0001" in rebalancer_program("plan", "--all").stdout
+
+
+def test_options_reach_the_pipeline_as_values(rebalancer_program: Program, pipeline: FakePipeline) -> None:
+    arguments = (
+        "--policy p.yaml --from dump --now 2026-11-20T12:00:00Z --state s.json --scheduler-config c.yaml "
+        "--assume-neutral A --assume-neutral B"
+    )
+    result = rebalancer_program("plan", *arguments.split())
+
+    assert result.exit_code == 0
+    assert pipeline.asked == [
+        PipelineOptions(
+            policy_path=Path("p.yaml"),
+            source=Path("dump"),
+            now=1795176000.0,
+            state_path=Path("s.json"),
+            scheduler_config=Path("c.yaml"),
+            assume_neutral=("A", "B"),
+        )
+    ]
+
+
+def test_without_options_everything_is_left_to_the_defaults(
+    rebalancer_program: Program, pipeline: FakePipeline
+) -> None:
+    rebalancer_program("plan")
+
+    assert pipeline.asked == [PipelineOptions()]
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("1795176000", 1795176000.0), ("0", 0.0), ("2026-11-20T13:00:00+01:00", 1795176000.0)],
+)
+def test_the_clock_is_rfc_3339_or_unix_seconds(
+    rebalancer_program: Program, pipeline: FakePipeline, text: str, seconds: float
+) -> None:
+    rebalancer_program("plan", "--now", text)
+
+    assert pipeline.asked[0].now == seconds
+
+
+@pytest.mark.parametrize(
+    "text", ["nan", "inf", "-1", "1e99", "999999999999", "2026-13-01T00:00:00Z", "", "٣"]
+)
+def test_a_clock_that_is_no_time_is_refused(
+    rebalancer_program: Program, pipeline: FakePipeline, text: str
+) -> None:
+    result = rebalancer_program("plan", f"--now={text}")
+
+    assert result.exit_code == 2
+    assert pipeline.asked == []
+
+
+def test_a_recorded_and_a_live_cluster_at_once_are_refused(
+    rebalancer_program: Program, pipeline: FakePipeline
+) -> None:
+    result = rebalancer_program("plan", "--from", "dump", "--context", "production")
+
+    assert result.exit_code == 2
+    assert "--from reads a recorded cluster, --context a live one" in result.stderr
+    assert pipeline.asked == []
+
+
+def test_what_is_being_read_is_told_with_v(rebalancer_program: Program, pipeline: FakePipeline) -> None:
+    assert rebalancer_program("-v", "plan").stderr == "debug: reading pods\n"
+
+
+def test_nodes_are_a_table_with_reasons(rebalancer_program: Program, pipeline: FakePipeline) -> None:
+    result = rebalancer_program("nodes")
+
+    assert "3 nodes: 2 hot, 0 without a fresh figure" in result.stdout
+    assert "hot, score 12 of 100: cpu 91 % is above 80 %" in result.stdout
+
+
+def test_nodes_in_json_name_their_kind_and_inputs(
+    rebalancer_program: Program, pipeline: FakePipeline
+) -> None:
+    found = json.loads(rebalancer_program("nodes", "-o", "json").stdout)
+
+    assert (found["kind"], found["inputs"]) == ("NodeListing", pipeline.plan.inputs)
+    assert [node["name"] for node in found["nodes"]] == ["node-0001", "node-0002", "node-0007"]

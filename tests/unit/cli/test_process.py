@@ -1,0 +1,104 @@
+"""The program as a process of its own: what it imports, and pipes that close."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from rebalancer.errors import ExitCode
+
+HEAVY = ("numpy", "pandas", "kubernetes", "rich", "pydantic", "yaml", "prometheus_client", "urllib3")
+
+
+def python(code: str, **options: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(  # type: ignore[call-overload,no-any-return]
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60, **options
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments", ["['--help']", "['plan', '--help']", "['policy', '--help']", "['--version']"]
+)
+def test_help_imports_nothing_heavy(arguments: str) -> None:
+    code = f"""
+import sys
+from rebalancer.cli.main import main
+try:
+    main({arguments})
+except SystemExit as end:
+    assert end.code == 0, end.code
+print("HEAVY", sorted(set(sys.modules) & set({HEAVY})))
+"""
+    result = python(code)
+
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines()[-1] == "HEAVY []"
+
+
+def test_help_lists_every_exit_code_with_its_meaning() -> None:
+    result = subprocess.run(
+        [sys.executable, "-m", "rebalancer", "--help"], capture_output=True, text=True, check=True, timeout=60
+    )
+    said = " ".join(result.stdout.split())
+
+    assert result.stderr == ""
+    assert said.startswith("Usage: rebalancer [OPTIONS] COMMAND")
+    for code in ExitCode:
+        assert f"{int(code)} {code.meaning}" in said
+
+
+def test_a_reader_that_has_seen_enough_is_no_error() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        result = subprocess.run(
+            [sys.executable, "-m", "rebalancer", "policy", "schema"],
+            stdout=writing,
+            stderr=subprocess.PIPE,
+            check=False,
+            timeout=60,
+        )
+    finally:
+        os.close(writing)
+
+    assert (result.returncode, result.stderr) == (0, b"")
+
+
+def test_a_table_for_a_reader_that_has_seen_enough_is_no_error_either() -> None:
+    code = """
+import sys, types, rebalancer.cli
+from tests.unit.reporting.builders import a_plan
+fake = types.ModuleType("rebalancer.cli.pipeline")
+fake.make_plan = lambda options: types.SimpleNamespace(plan=a_plan(), nodes=())
+sys.modules[fake.__name__] = rebalancer.cli.pipeline = fake
+from rebalancer.cli.main import main
+main(["plan"])
+"""
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        result = subprocess.run(
+            [sys.executable, "-c", code], stdout=writing, stderr=subprocess.PIPE, check=False, timeout=60
+        )
+    finally:
+        os.close(writing)
+
+    assert (result.returncode, result.stderr) == (0, b"")
+
+
+def test_a_terminal_without_unicode_is_no_error() -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    result = subprocess.run(
+        [sys.executable, "-m", "rebalancer", "policy", "validate", "/no/süch/file"],
+        capture_output=True,
+        check=False,
+        timeout=60,
+        env=environment,
+    )
+
+    assert result.returncode == ExitCode.BAD_INPUT
+    assert result.stderr.isascii()
+    assert b"error: /no/s" in result.stderr

@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rebalancer.cli.options import RunOptions
+from rebalancer.errors import LeaseHeldError
+from rebalancer.execution.outcomes import Result
+from tests.unit.cli.conftest import FakePipeline, Program
+from tests.unit.reporting.builders import an_outcome, some_outcomes
+
+
+def test_a_run_shows_its_plan_and_what_came_of_it(
+    rebalancer_program: Program, pipeline: FakePipeline
+) -> None:
+    result = rebalancer_program("run")
+
+    assert result.exit_code == 0
+    assert result.stdout.startswith("Plan: evict 2 pods")
+    assert "Outcome: 1 Landed" in result.stdout
+    assert "info: wave 1: evicting 1 pod" in result.stderr
+
+
+@pytest.mark.parametrize("output", ["table", "json", "yaml"])
+def test_a_run_leaves_with_the_code_of_its_outcomes(
+    rebalancer_program: Program, pipeline: FakePipeline, output: str
+) -> None:
+    pipeline.outcomes = some_outcomes(an_outcome(Result.UNEXPECTED), stopped="unexpected", exit_code=3)
+
+    assert rebalancer_program("run", "-o", output).exit_code == 3
+
+
+def test_a_run_in_json_is_its_outcomes_and_nothing_else(
+    rebalancer_program: Program, pipeline: FakePipeline
+) -> None:
+    found = json.loads(rebalancer_program("run", "-o", "json").stdout)
+
+    assert found["kind"] == "Outcomes"
+    assert [outcome["result"] for outcome in found["outcomes"]] == ["Landed"]
+
+
+def test_run_options_reach_the_pipeline_as_values(
+    rebalancer_program: Program, pipeline: FakePipeline, tmp_path: Path
+) -> None:
+    arguments = (
+        "--dry-run --journal j.sqlite --max-duration 1h30m --lease ops/one --state-config-map ops/state "
+        f"--metrics-textfile {tmp_path}/m.prom"
+    )
+    rebalancer_program("run", *arguments.split())
+
+    assert pipeline.run_asked == [
+        RunOptions(
+            dry_run=True,
+            journal=Path("j.sqlite"),
+            max_duration_seconds=5400.0,
+            lease="ops/one",
+            state_config_map="ops/state",
+            metrics_textfile=tmp_path / "m.prom",
+        )
+    ]
+
+
+def test_the_lease_has_a_default(rebalancer_program: Program, pipeline: FakePipeline) -> None:
+    rebalancer_program("run")
+
+    assert pipeline.run_asked == [RunOptions(lease="rebalancer/rebalancer")]
+
+
+def test_a_recorded_cluster_is_never_run_against(rebalancer_program: Program, pipeline: FakePipeline) -> None:
+    result = rebalancer_program("run", "--from", "dump")
+
+    assert result.exit_code == 2
+    assert "a recorded cluster cannot be changed" in result.stderr
+    assert pipeline.asked == []
+
+
+def test_metrics_are_written_when_the_run_ends(
+    rebalancer_program: Program, pipeline: FakePipeline, tmp_path: Path
+) -> None:
+    path = tmp_path / "rebalancer.prom"
+    rebalancer_program("run", "--metrics-textfile", str(path))
+
+    assert 'rebalancer_moves{result="Landed"} 1.0' in path.read_text()
+    assert "rebalancer_run_exit_code 0.0" in path.read_text()
+    assert [entry.name for entry in tmp_path.iterdir()] == ["rebalancer.prom"]
+
+
+@pytest.mark.parametrize(
+    ("failure", "code"),
+    [(LeaseHeldError("held by another"), 7), (KeyboardInterrupt(), 130), (ValueError("x"), 1)],
+)
+def test_metrics_are_written_however_the_run_ends(
+    rebalancer_program: Program, pipeline: FakePipeline, tmp_path: Path, failure: BaseException, code: int
+) -> None:
+    pipeline.failure = failure
+    path = tmp_path / "rebalancer.prom"
+    result = rebalancer_program("run", "--metrics-textfile", str(path))
+
+    assert result.exit_code == code
+    assert f"rebalancer_run_exit_code {float(code)}" in path.read_text()
+    assert "rebalancer_hot_nodes" not in path.read_text()
+
+
+def test_metrics_that_cannot_be_written_do_not_change_the_run(
+    rebalancer_program: Program, pipeline: FakePipeline, tmp_path: Path
+) -> None:
+    result = rebalancer_program("run", "--metrics-textfile", str(tmp_path / "no" / "folder" / "m.prom"))
+
+    assert result.exit_code == 0
+    assert "warning: cannot write metrics to" in result.stderr
+
+
+def test_json_logs_tell_a_run_as_one_object_an_event(
+    rebalancer_program: Program, pipeline: FakePipeline
+) -> None:
+    result = rebalancer_program("--log-format", "json", "run", "-o", "json")
+    lines = [json.loads(line) for line in result.stderr.splitlines()]
+
+    assert [line["level"] for line in lines] == ["info", "info"]
+    assert lines[0]["message"].startswith("wave 1: evicting 1 pod")
+    assert lines[0]["time"].endswith("Z")
