@@ -45,12 +45,29 @@ REPLICATION_CONTROLLERS = Kind("replicationcontrollers", "ReplicationController"
 NAMESPACES = Kind("namespaces", "Namespace", "", "v1", records.Namespace)
 PRIORITY_CLASSES = Kind("priorityclasses", "PriorityClass", "scheduling.k8s.io", "v1", records.PriorityClass)
 SERVICES = Kind("services", "Service", "", "v1", records.Service)
+_STORAGE = ("storage.k8s.io", "v1")
+CLAIMS = Kind("persistentvolumeclaims", "PersistentVolumeClaim", "", "v1", records.PersistentVolumeClaim)
+PERSISTENT_VOLUMES = Kind("persistentvolumes", "PersistentVolume", "", "v1", records.PersistentVolume)
+STORAGE_CLASSES = Kind("storageclasses", "StorageClass", *_STORAGE, records.StorageClass)
+CSI_NODES = Kind("csinodes", "CSINode", *_STORAGE, records.CsiNode)
+CSI_DRIVERS = Kind("csidrivers", "CSIDriver", *_STORAGE, records.CsiDriver)
+CSI_CAPACITIES = Kind("csistoragecapacities", "CSIStorageCapacity", *_STORAGE, records.CsiStorageCapacity)
+VOLUME_ATTACHMENTS = Kind("volumeattachments", "VolumeAttachment", *_STORAGE, records.VolumeAttachment)
 NODE_METRICS = Kind(
     "nodemetrics", "NodeMetrics", "metrics.k8s.io", "v1beta1", records.NodeMetrics, False, "nodes"
 )
 POD_METRICS = Kind("podmetrics", "PodMetrics", "metrics.k8s.io", "v1beta1", records.PodMetrics, False, "pods")
 
 WORKLOADS = (REPLICA_SETS, STATEFUL_SETS, DEPLOYMENTS, DAEMON_SETS, JOBS, REPLICATION_CONTROLLERS)
+STORAGE = (
+    CLAIMS,
+    PERSISTENT_VOLUMES,
+    STORAGE_CLASSES,
+    CSI_NODES,
+    CSI_DRIVERS,
+    CSI_CAPACITIES,
+    VOLUME_ATTACHMENTS,
+)
 METRICS = (NODE_METRICS, POD_METRICS)
 # What every plan needs; without nodes and pods there is nothing to say at all.
 REQUIRED = (NODES, PODS)
@@ -61,6 +78,7 @@ KINDS = (
     NAMESPACES,
     PRIORITY_CLASSES,
     SERVICES,
+    *STORAGE,
     *METRICS,
 )
 BY_PLURAL = {kind.plural: kind for kind in KINDS}

@@ -19,6 +19,7 @@ from rebalancer.scheduling.labels import NodeLabels
 from rebalancer.scheduling.node_order import node_order
 from rebalancer.scheduling.requests import PodRequests, is_scalar, pod_requests
 from rebalancer.scheduling.tallies import TallyBook
+from rebalancer.scheduling.volumes import UniqueVolume, Volumes
 
 T = TypeVar("T")
 
@@ -77,8 +78,9 @@ class ClassFacts:
     Classes are numbered as in the snapshot; ``add`` appends those of replacements.
     """
 
-    def __init__(self, nodes: NodeFacts, classes: Sequence[PodClass]) -> None:
+    def __init__(self, nodes: NodeFacts, classes: Sequence[PodClass], volumes: Volumes) -> None:
         self.nodes = nodes
+        self.volumes = volumes
         self.classes: list[PodClass] = list(classes)
         self.requests: list[PodRequests] = [pod_requests(pod) for pod in classes]
         requested = {name for item in self.requests for name in (*item.incoming, *item.present)}
@@ -127,6 +129,15 @@ class ClassFacts:
     def ports(self, class_index: int) -> tuple[HostPort, ...]:
         """The host ports a pod of the class wants."""
         return self.once("ports", class_index, lambda: wanted_ports(self.classes[class_index].spec))
+
+    def csi_volumes(self, class_index: int) -> tuple[UniqueVolume, ...]:
+        """The CSI volumes of a pod of the class."""
+        pod = self.classes[class_index]
+        if not pod.spec.volumes:
+            return ()
+        return self.once(
+            "csi volumes", class_index, lambda: self.volumes.unique_volumes(pod.namespace, pod.spec)
+        )
 
     def once(self, owner: object, class_index: int, compute: Callable[[], T]) -> T:
         """A result that depends on the class and on static facts alone, computed once."""

@@ -33,10 +33,14 @@ from rebalancer.scheduling.plugins.node_ports import NodePorts
 from rebalancer.scheduling.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from rebalancer.scheduling.plugins.node_resources_fit import NodeResourcesFit
 from rebalancer.scheduling.plugins.node_unschedulable import NodeUnschedulable
+from rebalancer.scheduling.plugins.node_volume_limits import NodeVolumeLimits
 from rebalancer.scheduling.plugins.pod_capacity_of_node import PodCapacityOfNode
 from rebalancer.scheduling.plugins.pod_topology_spread import PodTopologySpread
 from rebalancer.scheduling.plugins.taint_toleration import TaintToleration
 from rebalancer.scheduling.plugins.target_load_packing import TargetLoadPacking
+from rebalancer.scheduling.plugins.volume_binding import VolumeBinding
+from rebalancer.scheduling.plugins.volume_restrictions import VolumeRestrictions
+from rebalancer.scheduling.plugins.volume_zone import VolumeZone
 
 # A pod bound less than this before the window's end is not in the window's figures yet (scoring-model.md §5).
 _UNSEEN_SECONDS = 60.0
@@ -124,6 +128,10 @@ MODELLED: Mapping[str, Factory] = {
     NodeResourcesBalancedAllocation.name: _balanced,
     PodTopologySpread.name: _spread,
     InterPodAffinity.name: _inter_pod,
+    VolumeRestrictions.name: lambda _arguments, _inputs: VolumeRestrictions(),
+    NodeVolumeLimits.name: lambda _arguments, _inputs: NodeVolumeLimits(),
+    VolumeBinding.name: lambda _arguments, _inputs: VolumeBinding(),
+    VolumeZone.name: lambda _arguments, _inputs: VolumeZone(),
     ImageLocality.name: lambda _arguments, _inputs: ImageLocality(),
     DynamicResources.name: lambda _arguments, _inputs: DynamicResources(),
     TargetLoadPacking.name: _target_load_packing,

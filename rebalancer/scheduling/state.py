@@ -13,9 +13,11 @@ import numpy as np
 
 from rebalancer.cluster.nodes import BoolArray, IntArray
 from rebalancer.cluster.snapshot import Snapshot
+from rebalancer.scheduling.attached_volumes import AttachedVolumes
 from rebalancer.scheduling.facts import ClassFacts, NodeFacts
 from rebalancer.scheduling.host_ports import HostPorts
 from rebalancer.scheduling.tallies import Tallies
+from rebalancer.scheduling.volumes import Volumes
 
 UNBOUND = -1
 GONE = -2
@@ -47,6 +49,7 @@ class ClusterState:
         self.scored: IntArray = np.zeros((nodes, 2), np.int64)  # cpu, memory with defaults
         self.pod_count: IntArray = np.zeros(nodes, np.int64)
         self.ports = HostPorts(nodes)
+        self.attached = AttachedVolumes(nodes)
         self._tallies = Tallies(facts)
         # By class: its pods. Those given at the start are shared by all copies, those added later are not.
         self._first_pods = pods_by_class(pod_class)
@@ -67,11 +70,17 @@ class ClusterState:
             ports = self.facts.ports(index)
             for row in rows.tolist() if ports else ():
                 self.ports.count(ports, row, int(pods[row]))
+            volumes = self.facts.csi_volumes(index)
+            for row in rows.tolist() if volumes else ():
+                self.attached.count(volumes, row, int(pods[row]))
+        for name, volume in self.facts.volumes.attached():
+            if name in self.nodes.table.row:
+                self.attached.attach(volume, self.nodes.table.row[name])
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> ClusterState:
         """The state of a snapshot; pods are numbered by their rows."""
-        facts = ClassFacts(NodeFacts(snapshot.nodes), snapshot.pods.classes)
+        facts = ClassFacts(NodeFacts(snapshot.nodes), snapshot.pods.classes, Volumes.of(snapshot))
         pods = snapshot.pods
         # A pod on a node that was not read counts nowhere, and must not look as if it were waiting.
         node = np.where(pods.node_unknown, GONE, pods.node)
@@ -87,6 +96,7 @@ class ClusterState:
         twin.scored = self.scored.copy()
         twin.pod_count = self.pod_count.copy()
         twin.ports = self.ports.copy()
+        twin.attached = self.attached.copy()
         twin._tallies = self._tallies.copy()
         twin._added = self._added.copy()
         twin.bound_here = self.bound_here.copy()
@@ -167,3 +177,4 @@ class ClusterState:
         self.scored[node] += sign * self.facts.present_scored(class_index)
         self.pod_count[node] += sign
         self.ports.count(self.facts.ports(class_index), node, sign)
+        self.attached.count(self.facts.csi_volumes(class_index), node, sign)

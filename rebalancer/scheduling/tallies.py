@@ -1,13 +1,13 @@
 """Counts of pods by node or topology domain that a state keeps up to date.
 
-A tally counts the pods some selectors select, or the pods that carry some affinity terms. What to
+A tally counts the pods some selectors select, or the pods that carry some affinity terms or volumes. What to
 count is shared by all states (``TallyBook``, part of the facts); the counts are each state's own
-(``Tallies``) and made when first asked for. A pod that comes or goes changes one cell of each count it belongs to.
+(``Tallies``) and made when first asked for. A pod that comes or goes changes one cell of each of its counts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ import numpy as np
 from rebalancer.cluster.nodes import IntArray
 from rebalancer.scheduling.affinity_terms import AffinityTerm, TermKind, terms_of
 from rebalancer.scheduling.pod_selection import ClassIndex, PodSelector, SelectorIndex
+from rebalancer.scheduling.volumes import marks_of
 
 if TYPE_CHECKING:
     from rebalancer.scheduling.facts import ClassFacts
@@ -31,9 +32,12 @@ class Selected:
 
 @dataclass(frozen=True, slots=True)
 class Carriers:
-    """Pods that carry terms, each as often as its weight times the factor; terminating ones count."""
+    """Pods that carry affinity terms or volume marks, each as often as its weight times the factor.
 
-    terms: frozenset[tuple[AffinityTerm, int]]
+    Terminating ones count.
+    """
+
+    items: frozenset[tuple[Hashable, int]]
     terminating: bool = True
 
 
@@ -59,16 +63,17 @@ class TallyBook:
         self._classes: list[list[tuple[int, int]]] = []  # by tally: (class, weight)
         self._entries: list[list[_Entry]] = []  # by class
         self._selected: SelectorIndex[tuple[Selected, int]] = SelectorIndex()
-        self._carried: dict[AffinityTerm, list[tuple[int, int]]] = {}  # term -> (tally, factor)
+        self._carried: dict[Hashable, list[tuple[int, int]]] = {}  # item -> (tally, factor)
         self._by_class = ClassIndex()
         self.terms: dict[TermKind, SelectorIndex[AffinityTerm]] = {kind: SelectorIndex() for kind in TermKind}
-        self.carriers: dict[AffinityTerm, list[tuple[int, int]]] = {}  # term -> (class, weight)
+        self._carriers: dict[Hashable, list[tuple[int, int]]] = {}  # item -> (class, weight)
+        self._term_count = 0
 
     def catch_up(self) -> int:
         """File the classes that were added since; returns how many distinct terms they carry in all."""
         while len(self._entries) < len(self._facts.classes):
             self._file(len(self._entries))
-        return len(self.carriers)
+        return self._term_count
 
     def _file(self, class_index: int) -> None:
         pod = self._facts.classes[class_index]
@@ -79,12 +84,17 @@ class TallyBook:
             if all(selector.matches(pod.namespace, pod.labels) for selector in what.selectors):
                 self._count(class_index, tally, 1)
         for term, weight in terms_of(pod):
-            if term not in self.carriers:
-                self.carriers[term] = []
+            if term not in self._carriers:
+                self._term_count += 1
                 self.terms[term.kind].add(term.filed_as(), term)
-            self.carriers[term].append((class_index, weight))
-            for tally, factor in self._carried.get(term, ()):
-                self._count(class_index, tally, weight * factor)
+            self._carry(class_index, term, weight)
+        for mark in marks_of(pod.namespace, pod.spec) if pod.spec.volumes else ():
+            self._carry(class_index, mark, 1)
+
+    def _carry(self, class_index: int, item: Hashable, weight: int) -> None:
+        self._carriers.setdefault(item, []).append((class_index, weight))
+        for tally, factor in self._carried.get(item, ()):
+            self._count(class_index, tally, weight * factor)
 
     def _count(self, class_index: int, tally: int, weight: int) -> None:
         self._classes[tally].append((class_index, weight))
@@ -106,9 +116,9 @@ class TallyBook:
                 if all(selector.matches(pod.namespace, pod.labels) for selector in what.selectors):
                     self._count(class_index, tally, 1)
         else:
-            for term, factor in what.terms:
-                self._carried.setdefault(term, []).append((tally, factor))
-                for class_index, weight in self.carriers.get(term, ()):
+            for item, factor in what.items:
+                self._carried.setdefault(item, []).append((tally, factor))
+                for class_index, weight in self._carriers.get(item, ()):
                     self._count(class_index, tally, weight * factor)
         return tally
 

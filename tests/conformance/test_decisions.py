@@ -13,7 +13,18 @@ import pytest
 from tests.conformance.decide import decide
 
 DATA = Path(__file__).parent / "data"
-FAMILIES = ("resources", "taints", "nodeaffinity", "ports", "images", "config", "spread", "interpod", "mixed")
+FAMILIES = (
+    "resources",
+    "taints",
+    "nodeaffinity",
+    "ports",
+    "images",
+    "config",
+    "spread",
+    "interpod",
+    "mixed",
+    "volumes",
+)
 
 
 def _lines(name: str) -> Iterator[dict[str, Any]]:
