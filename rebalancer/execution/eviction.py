@@ -199,11 +199,9 @@ class _Attempts:
         return _Attempt(Verdict.REFUSED, message, rights_missing=missing)
 
     def _gone(self, because: str) -> _Attempt:
-        """The pod is not there: evicted by the request whose answer was lost, if there was one."""
-        if self._answer_lost:
-            return _Attempt(
-                Verdict.EVICTED, f"{because}: an earlier request whose answer was lost evicted it"
-            )
+        """The pod is not there: evicted by an earlier request, if one may have been carried out."""
+        if self._perhaps_sent:
+            return _Attempt(Verdict.EVICTED, f"{because}: an earlier request, answered badly, evicted it")
         return _Attempt(Verdict.SKIPPED, because)
 
     def _looked_up(
