@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import msgspec
 
-from rebalancer.cli.configurations import configuration_text
+from rebalancer.cli.configurations import ConfigurationText, configuration_text
 from rebalancer.cluster import records, saving, times
 from rebalancer.cluster.connection import RawApi
 from rebalancer.cluster.dump import DumpReader, read_bytes
@@ -22,7 +22,9 @@ from rebalancer.cluster.live import LiveReader
 from rebalancer.cluster.snapshot import build_snapshot
 from rebalancer.errors import InputError, RebalancerError
 from rebalancer.load.watcher import decode_watcher
+from rebalancer.load.watcher_client import fetch_watcher
 from rebalancer.policy import LoadedPolicy, LoadWatcherSource
+from rebalancer.profiles.loading import load_configuration
 from rebalancer.reporting.snapshot_table import (
     ABSENCE_MEANS,
     KindCount,
@@ -34,6 +36,7 @@ from rebalancer.state.run_state import decode as decode_state
 
 CONFIGURATION, WATCHER, STATE, ABOUT = "scheduler-config.yaml", "watcher.json", "state.json", "recording.json"
 _LARGEST_DOCUMENT = 64 << 20
+_UNKNOWN = "whatever depends on it is unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,42 +79,42 @@ def policy_documents(
     configuration = configuration_text(loaded, files.scheduler_config, api)
     if configuration is not None:
         documents[CONFIGURATION] = configuration.text.encode()
-    addresses = [
-        source.load_watcher.address
-        for source in loaded.policy.load.sources
-        if isinstance(source, LoadWatcherSource)
-    ]
-    if api is not None and files.watcher is None and addresses:
+    if api is None or files.watcher is not None:
+        return documents
+    addresses = _watcher_addresses(loaded, configuration, warn)
+    if len(addresses) > 1:
+        warn(f"several load-watchers are named; only {addresses[0]} is recorded")
+    for address in addresses[:1]:
         try:
-            documents[WATCHER] = watcher_answer(api, addresses[0])
+            documents[WATCHER] = fetch_watcher(api, address, inside="KUBERNETES_SERVICE_HOST" in os.environ)
         except RebalancerError as error:
             warn(f"load-watcher is not recorded: {error}")
     return documents
 
 
-def watcher_answer(api: RawApi, address: str) -> bytes:
-    """What load-watcher answers, asked through the API server's service proxy.
-
-    ``address`` is that of a service: ``http://NAME.NAMESPACE[.svc…][:PORT]``. Raises InputError when it is
-    none or the answer is not load-watcher's.
-    """
-    url = urlsplit(address)
-    labels = (url.hostname or "").split(".")
-    if len(labels) < 2 or (len(labels) > 2 and labels[2] != "svc"):
-        raise InputError(
-            "is not the address of a service", where=address, hint="record it with --watcher FILE"
-        )
-    name, namespace = labels[0], labels[1]
-    scheme = "https:" if url.scheme == "https" else ""
-    port = f":{url.port}" if url.port else ""
-    content = api.service_proxy(
-        namespace, f"{scheme}{name}{port}", f"{url.path.strip('/')}/watcher".lstrip("/")
-    )
-    try:
-        decode_watcher(content)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"does not answer as load-watcher does: {error}", where=address) from error
-    return content
+def _watcher_addresses(
+    loaded: LoadedPolicy, configuration: ConfigurationText | None, warn: Callable[[str], None]
+) -> list[str]:
+    """The load-watchers that the policy and the scheduler's plugins read, each once, the policy's first."""
+    found = [
+        source.load_watcher.address
+        for source in loaded.policy.load.sources
+        if isinstance(source, LoadWatcherSource)
+    ]
+    if configuration is not None:
+        try:
+            neutral = loaded.policy.scheduler.assume_neutral
+            parsed = load_configuration(configuration.text, configuration.source, assume_neutral=neutral)
+        except InputError as error:
+            # A cluster is worth recording whatever its scheduler's configuration.
+            warn(f"the scheduler's configuration is recorded, yet cannot be used: {error}")
+            return found
+        found += [
+            str(getattr(arguments, "watcher_address", ""))
+            for profile in parsed.profiles
+            for arguments in profile.arguments.values()
+        ]
+    return [address for address in dict.fromkeys(found) if address]
 
 
 def record_live(
@@ -172,7 +175,11 @@ def describe(path: Path, progress: Callable[[str], None] = lambda _: None) -> Sn
             if recording.has(kind)
         ),
         unread=tuple(
-            UnreadKind(plural=plural, because=_why_unread(about, plural, why), means=ABSENCE_MEANS[plural])
+            UnreadKind(
+                plural=plural,
+                because=_why_unread(about, plural, why),
+                means=ABSENCE_MEANS.get(plural, _UNKNOWN),
+            )
             for plural, why in recording.unread.items()
             if plural in BY_PLURAL
         ),

@@ -12,7 +12,9 @@ from rebalancer.reporting.text import Lines, Style, bar
 from rebalancer.reporting.words import amounts, counted, plain, sample, shortened, words
 
 _BAR = 10
-_MOST_HOT, _MOST_MOVES, _MOST_REASONS, _MOST_UNSOLVED, _MOST_WARNINGS = 4, 4, 5, 2, 3
+_MOST_HOT, _MOST_MOVES, _MOST_REASONS, _MOST_UNSOLVED, _MOST_WARNINGS = 4, 3, 5, 2, 3
+_ALWAYS_SHOWN = ("cpu", "memory")
+_NEARLY_FULL = 80.0  # percent above which any other resource is shown too
 _FEW_LANDINGS = 3
 _WIDEST_NAME = 22
 
@@ -80,7 +82,7 @@ def name_width(nodes: Iterable[NodeReport]) -> int:
 def write_node(lines: Lines, node: NodeReport, width: int) -> None:
     """A node's name and its bars, two to a line."""
     name = plain(node.name)
-    resources = sorted(set(node.load) | set(node.after.load if node.after else ()))
+    resources = [name for name in _resources(node) if lines.style.everything or _worth_showing(node, name)]
     lead = "  " + name.ljust(width) + "  "
     if len(name) > width or not resources:
         lines.add("  ", (name, "bold"), "" if resources else "  no fresh figure")
@@ -89,6 +91,16 @@ def write_node(lines: Lines, node: NodeReport, width: int) -> None:
         pair = [_segment(lines, node, resource) for resource in resources[first : first + 2]]
         lines.add(lead, Text("  ").join(pair))
         lead = " " * (width + 4)
+
+
+def _resources(node: NodeReport) -> list[str]:
+    return sorted(set(node.load) | set(node.after.load if node.after else ()))
+
+
+def _worth_showing(node: NodeReport, resource: str) -> bool:
+    """Whether a summary shows a resource: the usual two, any nearly full, any that made the node hot."""
+    named = any(resource in reason for reason in node.because)
+    return resource in _ALWAYS_SHOWN or named or node.load.get(resource, 0.0) >= _NEARLY_FULL
 
 
 def _segment(lines: Lines, node: NodeReport, resource: str) -> Text:
@@ -119,14 +131,14 @@ def _moves(lines: Lines, plan: Plan) -> None:
 
 
 def write_move(lines: Lines, move: Move) -> None:
-    """Three short lines: the pod and the gain, from where to where, and why."""
+    """A few short lines: the pod and the gain, from where to where, and why."""
     gain = f"gain {amounts(move.gain.items())}" if move.gain else ""
     pod = plain(move.pod.full_name)
     room = max(lines.style.columns - 4 - len(pod) - len(gain), 1)
     lines.add("    ", (pod, "bold"), " " * room, (gain, "green"))
     where = landing_words(move.landings, everything=lines.style.everything)
     lines.message(f"{move.from_node} {lines.style.glyphs.arrow} {where}", 6, most=2)
-    lines.message(move.because, 6, "dim", most=1)
+    lines.message(move.because, 6, "dim", most=2)
 
 
 def landing_words(landings: Sequence[Landing], *, everything: bool = False) -> str:
@@ -164,7 +176,7 @@ def _kept(lines: Lines, kept: Sequence[Kept]) -> None:
                 lines.message(f"{item.pod.full_name} on {item.node}: {item.because}", 4, most=1)
             continue
         room = lines.style.columns - len(head)
-        example = words(f"e.g. {pods[0].pod.full_name}: {pods[0].because}")
+        example = words(f"{pods[0].because}, e.g. {pods[0].pod.full_name}")
         lines.add((head, "bold"), (shortened(example, room, lines.style.glyphs.more), "dim"))
     lines.more(len(reasons) - len(shown), "reason")
 

@@ -15,7 +15,7 @@ _MOST_MALFORMED = 5
 ABSENCE_MEANS: dict[str, str] = {
     "nodes": "no plan can be made",
     "pods": "no plan can be made",
-    "poddisruptionbudgets": "every pod may have a budget: nothing is evicted",
+    "poddisruptionbudgets": "every pod may have a budget: all are protected",
     "replicasets": "pods of ReplicaSets are protected: what would come back is unknown",
     "statefulsets": "pods of StatefulSets are protected: what would come back is unknown",
     "deployments": "pods of Deployments are protected: their workload's size is unknown",
@@ -25,6 +25,13 @@ ABSENCE_MEANS: dict[str, str] = {
     "namespaces": "pods whose inter-pod affinity selects namespaces by label are unpredictable",
     "priorityclasses": "the priority of a replacement is taken from the evicted pod",
     "services": "default topology spreading of pods behind services is unpredictable",
+    "persistentvolumeclaims": "pods with claims are unpredictable: where their volumes are is unknown",
+    "persistentvolumes": "pods with claims are unpredictable: where their volumes are is unknown",
+    "storageclasses": "pods with unbound claims are unpredictable: when they are bound is unknown",
+    "csinodes": "pods with volumes are unpredictable: how many a node takes is unknown",
+    "csidrivers": "pods with unbound claims are unpredictable: whether capacity counts is unknown",
+    "csistoragecapacities": "pods with unbound claims are unpredictable: where there is room is unknown",
+    "volumeattachments": "pods with volumes are unpredictable: what is attached where is unknown",
     "nodemetrics": "no load from the Metrics API: nodes are known only by another source",
     "podmetrics": "what a pod uses is unknown: its share of a node's load cannot be told",
 }

@@ -38,7 +38,7 @@ def test_a_plan_in_yaml_is_the_same_data(rebalancer_program: Program, pipeline: 
 
 
 def test_all_shows_every_row(rebalancer_program: Program, pipeline: FakePipeline) -> None:
-    assert "e.g. shop/db-0" in rebalancer_program("plan").stdout
+    assert ", e.g. shop/db-0" in rebalancer_program("plan").stdout
     assert "shop/cache-0 on node-0001" in rebalancer_program("plan", "--all").stdout
 
 

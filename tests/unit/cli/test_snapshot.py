@@ -76,7 +76,7 @@ def test_info_says_what_each_absent_kind_means(rebalancer_program: Program, dump
     text = rebalancer_program("snapshot", "info", str(dump)).stdout
     unread = {kind["plural"]: kind["means"] for kind in info_of(rebalancer_program, dump)["unread"]}
 
-    assert unread["poddisruptionbudgets"] == "every pod may have a budget: nothing is evicted"
+    assert unread["poddisruptionbudgets"] == "every pod may have a budget: all are protected"
     assert "poddisruptionbudgets (not in the dump): every pod may have a budget" in " ".join(text.split())
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 
+import msgspec
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
@@ -134,6 +135,21 @@ def test_a_screen_without_unicode_gets_plain_ascii() -> None:
 
     assert text.isascii()
     assert "91% ->" in plan_table(a_plan(), Style(glyphs=ASCII)).plain
+
+
+def test_a_resource_that_is_neither_hot_nor_nearly_full_does_not_crowd_the_screen() -> None:
+    node = NodeReport(
+        name="node-1", load={"cpu": 90.0, "memory": 10.0, "pods": 9.0}, hot=True, because=("cpu",)
+    )
+    hot_in_pods = msgspec.structs.replace(node, because=("pods 9 of 10",))
+
+    assert "pods" not in hot_nodes_of(plan_table(a_plan(nodes=(node,))).plain)
+    assert "pods" in hot_nodes_of(plan_table(a_plan(nodes=(hot_in_pods,))).plain)
+    assert "pods" in hot_nodes_of(plan_table(a_plan(nodes=(node,)), Style(everything=True)).plain)
+
+
+def hot_nodes_of(text: str) -> str:
+    return text.partition("HOT NODES")[2].partition("MOVES")[0]
 
 
 def test_an_unknown_figure_is_called_unknown_and_not_nought() -> None:

@@ -1,0 +1,56 @@
+"""The manifests as they stand in the repository, read without any Kubernetes tool."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).parents[3]
+BASE = ROOT / "k8s" / "base"
+ACTIVE = ROOT / "k8s" / "overlays" / "active"
+VERBS_THAT_READ = {"get", "list"}
+
+Document = dict[str, Any]
+
+
+def read(path: Path) -> Document:
+    """The one document of a file."""
+    document: Document = yaml.safe_load(path.read_text())
+    return document
+
+
+def resources(folder: Path) -> list[Document]:
+    """The objects a kustomization lists in its own folder."""
+    listed = read(folder / "kustomization.yaml")["resources"]
+    return [read(folder / name) for name in listed if name.endswith(".yaml")]
+
+
+def of_kind(folder: Path, kind: str) -> Document:
+    """The one object of a kind."""
+    (found,) = [item for item in resources(folder) if item["kind"] == kind]
+    return found
+
+
+def rules(folder: Path, kind: str = "ClusterRole") -> list[Document]:
+    """The rules of the one role of a kind."""
+    found: list[Document] = of_kind(folder, kind)["rules"]
+    return found
+
+
+def grants(found: list[Document]) -> set[tuple[str, str, str, tuple[str, ...]]]:
+    """What rules grant, one by one: group, resource, verb, names."""
+    return {
+        (group, resource, verb, tuple(rule.get("resourceNames", ())))
+        for rule in found
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+def pod_template(cron_job: Document) -> Document:
+    """The pod that a CronJob's Job starts, its spec."""
+    spec: Document = cron_job["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    return spec

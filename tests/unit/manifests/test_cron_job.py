@@ -1,0 +1,164 @@
+"""The CronJob: it plans, never retries, and runs with as little as a pod can have."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import click
+import pytest
+import yaml
+
+from rebalancer.cli.main import COMMANDS, main
+from rebalancer.policy import load_policy, parse_duration
+from tests.unit.manifests.documents import ACTIVE, BASE, ROOT, Document, of_kind, pod_template, read
+
+CRON_JOB = of_kind(BASE, "CronJob")
+RUN_PATCH = read(ACTIVE / "cronjob-run.yaml")
+
+
+def container(cron_job: Document) -> Document:
+    (only,) = pod_template(cron_job)["containers"]
+    found: Document = only
+    return found
+
+
+def test_as_shipped_it_only_plans() -> None:
+    arguments = container(CRON_JOB)["args"]
+
+    assert "plan" in arguments
+    assert "run" not in arguments
+
+
+def test_the_overlay_runs_with_a_lease_and_a_state() -> None:
+    arguments = container(RUN_PATCH)["args"]
+
+    assert "run" in arguments
+    assert "--lease=rebalancer/rebalancer" in arguments
+    assert "--state-config-map=rebalancer/rebalancer-state" in arguments
+
+
+@pytest.mark.parametrize("cron_job", [CRON_JOB, RUN_PATCH], ids=["base", "active"])
+def test_its_arguments_are_ones_the_program_takes(cron_job: Document) -> None:
+    arguments = container(cron_job)["args"]
+    group = main.make_context("rebalancer", list(arguments), resilient_parsing=False, obj=None)
+    name = next(argument for argument in arguments if argument in COMMANDS)
+    command = main.get_command(group, name)
+
+    assert isinstance(command, click.Command)
+    command.make_context(name, list(arguments[arguments.index(name) + 1 :]), parent=group)
+
+
+def test_a_run_is_never_retried_and_never_overlaps() -> None:
+    spec = CRON_JOB["spec"]
+    job = spec["jobTemplate"]["spec"]
+
+    assert spec["concurrencyPolicy"] == "Forbid"
+    assert spec["schedule"] == "*/15 * * * *"
+    assert job["backoffLimit"] == 0
+    assert pod_template(CRON_JOB)["restartPolicy"] == "Never"
+    assert 0 < job["activeDeadlineSeconds"] < 15 * 60
+    assert 0 < spec["startingDeadlineSeconds"] < 15 * 60
+
+
+def test_a_run_ends_itself_before_kubernetes_would() -> None:
+    (option,) = [
+        argument for argument in container(RUN_PATCH)["args"] if argument.startswith("--max-duration=")
+    ]
+    job = CRON_JOB["spec"]["jobTemplate"]["spec"]
+    policy = load_policy(BASE / "policy.yaml").policy
+    longest = parse_duration(option.removeprefix("--max-duration="))
+
+    assert longest + policy.execution.wave_timeout >= 0
+    assert longest < job["activeDeadlineSeconds"] - pod_template(CRON_JOB)["terminationGracePeriodSeconds"]
+
+
+def test_finished_jobs_are_cleared_away() -> None:
+    assert CRON_JOB["spec"]["jobTemplate"]["spec"]["ttlSecondsAfterFinished"] > 0
+    assert CRON_JOB["spec"]["successfulJobsHistoryLimit"] <= 5
+    assert CRON_JOB["spec"]["failedJobsHistoryLimit"] <= 5
+
+
+def test_the_pod_meets_the_restricted_pod_security_standard() -> None:
+    pod, only = pod_template(CRON_JOB), container(CRON_JOB)
+
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["runAsUser"] == 65532
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert not {"hostNetwork", "hostPID", "hostIPC"} & set(pod)
+    assert only["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "privileged": False,
+        "readOnlyRootFilesystem": True,
+        "runAsNonRoot": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    namespace = of_kind(BASE, "Namespace")
+    assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+
+
+def test_what_the_pod_may_use_is_bounded() -> None:
+    resources = container(CRON_JOB)["resources"]
+
+    assert set(resources["limits"]) == set(resources["requests"]) == {"cpu", "memory", "ephemeral-storage"}
+    for volume in pod_template(CRON_JOB)["volumes"]:
+        assert "emptyDir" not in volume or volume["emptyDir"]["sizeLimit"]
+
+
+def test_only_the_pod_that_needs_it_gets_a_token() -> None:
+    assert of_kind(BASE, "ServiceAccount")["automountServiceAccountToken"] is False
+    assert pod_template(CRON_JOB)["automountServiceAccountToken"] is True
+
+
+def test_its_policy_is_the_conservative_one() -> None:
+    assert (
+        load_policy(BASE / "policy.yaml").policy
+        == load_policy(ROOT / "policies" / "conservative.yaml").policy
+    )
+
+
+def test_its_policy_is_mounted_where_the_command_looks() -> None:
+    (mount,) = [item for item in container(CRON_JOB)["volumeMounts"] if item["name"] == "policy"]
+    (generator,) = read(BASE / "kustomization.yaml")["configMapGenerator"]
+    (volume,) = [item for item in pod_template(CRON_JOB)["volumes"] if item["name"] == "policy"]
+
+    assert volume["configMap"]["name"] == generator["name"]
+    assert f"--policy={mount['mountPath']}/{generator['files'][0]}" in container(CRON_JOB)["args"]
+    assert f"--policy={mount['mountPath']}/{generator['files'][0]}" in container(RUN_PATCH)["args"]
+
+
+def _kustomize() -> str:
+    """Why overlays cannot be rendered here; empty when they can."""
+    if shutil.which("kubectl") is None:
+        return "no kubectl: apt-get install kubernetes-client, or see https://kubernetes.io/docs/tasks/tools"
+    told = subprocess.run(
+        ["kubectl", "version", "--client", "-o", "json"], capture_output=True, check=False, timeout=30
+    )
+    try:
+        version = json.loads(told.stdout)["kustomizeVersion"]
+    except (ValueError, KeyError):
+        return "kubectl is older than 1.21: its kustomize cannot render these overlays"
+    return "" if version >= "v4" else f"kustomize {version} cannot render these overlays; 4.1 can"
+
+
+@pytest.mark.skipif(bool(_kustomize()), reason=_kustomize() or "never")
+@pytest.mark.parametrize(("folder", "command"), [(BASE, "plan"), (ACTIVE, "run")], ids=["base", "active"])
+def test_kustomize_renders_it(folder: Path, command: str) -> None:
+    rendered = subprocess.run(
+        ["kubectl", "kustomize", str(folder)], capture_output=True, check=True, timeout=60, text=True
+    )
+    objects = [item for item in yaml.safe_load_all(rendered.stdout) if item]
+    (cron_job,) = [item for item in objects if item["kind"] == "CronJob"]
+    (policy,) = [item for item in objects if item["kind"] == "ConfigMap"]
+    cluster_wide = {"Namespace", "ClusterRole", "ClusterRoleBinding"}
+
+    assert rendered.stderr == ""
+    assert command in container(cron_job)["args"]
+    assert container(cron_job)["image"].endswith(":0.1.0")
+    assert container(cron_job)["securityContext"]["readOnlyRootFilesystem"] is True
+    assert pod_template(cron_job)["volumes"][0]["configMap"]["name"] == policy["metadata"]["name"]
+    assert {item["metadata"]["namespace"] for item in objects if item["kind"] not in cluster_wide} == {
+        "rebalancer"
+    }

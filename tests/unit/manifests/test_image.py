@@ -1,0 +1,103 @@
+"""The image and what builds it, read as text: there may be no container engine here."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import tomllib
+
+from rebalancer import __version__
+from tests.unit.manifests.documents import BASE, ROOT, of_kind, pod_template, read
+
+Instruction = tuple[str, str]
+
+
+def instructions() -> list[Instruction]:
+    """The Dockerfile's instructions, continued lines joined, comments left out."""
+    lines = [
+        line for line in (ROOT / "Dockerfile").read_text().splitlines() if not line.lstrip().startswith("#")
+    ]
+    joined = re.sub(r"\\\n\s*", " ", "\n".join(lines))
+    split = (line.split(None, 1) for line in joined.splitlines() if line.strip())
+    return [(word, " ".join(rest.split())) for word, rest in split]
+
+
+def final_stage() -> list[Instruction]:
+    found = instructions()
+    last = max(index for index, (word, _) in enumerate(found) if word == "FROM")
+    return found[last:]
+
+
+def test_dependencies_are_those_of_the_lock_with_their_hashes() -> None:
+    installs = [rest for word, rest in instructions() if word == "RUN" and "pip" in rest]
+
+    assert "--require-hashes" in installs[0]
+    assert "--requirement requirements-runtime.lock" in installs[0]
+    assert "--only-binary=:all:" in installs[0]
+    assert all("--no-index" in install for install in installs[1:])
+    assert "--hash=sha256:" in (ROOT / "requirements-runtime.lock").read_text()
+
+
+def test_the_final_image_has_no_shell_and_no_root() -> None:
+    stage = final_stage()
+
+    assert stage[0] == ("FROM", "gcr.io/distroless/python3-debian12:nonroot")
+    assert ("USER", "65532:65532") in stage
+    assert not [word for word, _ in stage if word == "RUN"]
+
+
+def test_the_final_image_runs_the_program_without_a_shell() -> None:
+    (entry,) = [rest for word, rest in final_stage() if word == "ENTRYPOINT"]
+
+    assert json.loads(entry) == ["python3", "-m", "rebalancer"]
+
+
+def test_wheels_are_built_for_the_python_they_run_on() -> None:
+    # distroless/python3-debian12 is Python 3.11 of Debian 12.
+    build = instructions()[0]
+
+    assert build == ("FROM", "python:3.11-slim-bookworm AS build")
+    assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"] == ">=3.11"
+
+
+def test_packages_are_found_where_they_are_copied() -> None:
+    stage = dict(final_stage())
+
+    assert stage["COPY"] == "--from=build /site-packages /site-packages"
+    assert "PYTHONPATH=/site-packages" in stage["ENV"]
+
+
+def test_the_build_context_holds_what_is_copied_and_nothing_else() -> None:
+    lines = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if not line.startswith("#")]
+    sources = {
+        source
+        for word, rest in instructions()
+        if word == "COPY" and not rest.startswith("--from")
+        for source in rest.split()[:-1]
+    }
+
+    assert lines[0] == "*"
+    assert {line.removeprefix("!") for line in lines if line.startswith("!")} == sources
+    assert all((ROOT / source).exists() for source in sources)
+
+
+def test_pod_and_image_agree_on_the_user_and_the_version() -> None:
+    pod = pod_template(of_kind(BASE, "CronJob"))
+    (image,) = read(BASE / "kustomization.yaml")["images"]
+
+    assert f"{pod['securityContext']['runAsUser']}:{pod['securityContext']['runAsGroup']}" == "65532:65532"
+    assert image["newTag"] == __version__
+    assert pod["containers"][0]["image"] == image["name"]
+
+
+def test_ci_runs_the_tests_and_the_checks_of_the_makefile() -> None:
+    path = ROOT / ".ci" / "run"
+    text = path.read_text()
+
+    assert os.access(path, os.X_OK)
+    assert "set -euo pipefail" in text
+    assert "make test" in text
+    assert "make check" in text
+    subprocess.run(["bash", "-n", str(path)], check=True, timeout=30)

@@ -1,0 +1,96 @@
+"""The rights in k8s/: as many as are needed, and not one more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from rebalancer.cluster.kinds import KINDS
+from tests.unit.manifests.documents import ACTIVE, BASE, ROOT, VERBS_THAT_READ, grants, of_kind, read, rules
+
+READ_BY_NAME = {
+    ("", "configmaps", "get", ("scheduler-config", "custom-scheduler")),
+    ("", "services/proxy", "get", ("load-watcher:2020",)),
+    ("coordination.k8s.io", "leases", "get", ("kube-scheduler",)),
+    ("coordination.k8s.io", "leases", "list", ("kube-scheduler",)),
+}
+LISTED: set[tuple[str, str, str, tuple[str, ...]]] = {
+    (kind.group, kind.resource or kind.plural, "list", ()) for kind in KINDS
+}
+
+
+def test_every_kind_we_read_may_be_listed() -> None:
+    assert grants(rules(BASE)) >= LISTED
+
+
+def test_no_right_to_read_is_more_than_needed() -> None:
+    assert grants(rules(BASE)) == LISTED | READ_BY_NAME
+
+
+def test_the_cron_job_as_shipped_can_only_read() -> None:
+    assert {verb for _, _, verb, _ in grants(rules(BASE))} <= VERBS_THAT_READ
+
+
+def test_acting_adds_evictions_events_and_reading_single_pods() -> None:
+    assert grants(rules(ACTIVE)) == {
+        ("", "pods/eviction", "create", ()),
+        ("", "pods", "get", ()),
+        ("events.k8s.io", "events", "create", ()),
+    }
+
+
+def test_lease_and_state_are_limited_to_their_names_where_rbac_can() -> None:
+    assert grants(rules(ACTIVE, "Role")) == {
+        ("coordination.k8s.io", "leases", "get", ("rebalancer",)),
+        ("coordination.k8s.io", "leases", "update", ("rebalancer",)),
+        ("coordination.k8s.io", "leases", "create", ()),
+        ("", "configmaps", "get", ("rebalancer-state",)),
+        ("", "configmaps", "update", ("rebalancer-state",)),
+        ("", "configmaps", "create", ()),
+    }
+
+
+def test_pods_can_never_be_deleted_and_secrets_never_read() -> None:
+    everything = grants(rules(BASE)) | grants(rules(ACTIVE)) | grants(rules(ACTIVE, "Role"))
+
+    assert not [right for right in everything if right[2] in {"delete", "deletecollection", "patch", "*"}]
+    assert not [right for right in everything if "secrets" in right[1] or right[1] == "*" or right[0] == "*"]
+    assert {right[2] for right in everything if right[1].startswith("pods/")} == {"create"}
+
+
+@pytest.mark.parametrize(
+    ("folder", "role"),
+    [(BASE, "ClusterRole"), (ACTIVE, "ClusterRole"), (ACTIVE, "Role")],
+    ids=["base", "active", "own"],
+)
+def test_each_role_is_bound_to_our_service_account_alone(folder: Path, role: str) -> None:
+    bound, granted = of_kind(folder, f"{role}Binding"), of_kind(folder, role)
+    account = of_kind(BASE, "ServiceAccount")["metadata"]["name"]
+
+    assert bound["roleRef"] == {
+        "apiGroup": "rbac.authorization.k8s.io",
+        "kind": role,
+        "name": granted["metadata"]["name"],
+    }
+    assert bound["subjects"] == [{"kind": "ServiceAccount", "name": account, "namespace": "rebalancer"}]
+
+
+def test_the_configuration_that_our_policies_name_may_be_read() -> None:
+    allowed = {
+        name for _, resource, _, names in grants(rules(BASE)) for name in names if resource == "configmaps"
+    }
+    named = [
+        policy["scheduler"]["configMap"]["name"]
+        for policy in map(read, sorted((ROOT / "policies").glob("*.yaml")))
+        if "configMap" in (policy.get("scheduler") or {})
+    ]
+
+    assert named
+    assert set(named) <= allowed
+
+
+def test_every_manifest_is_one_document() -> None:
+    for path in (ROOT / "k8s").rglob("*.yaml"):
+        assert len(list(yaml.safe_load_all(path.read_text()))) == 1, path
