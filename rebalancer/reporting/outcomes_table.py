@@ -65,8 +65,9 @@ def _write(lines: Lines, outcome: Outcome) -> None:
     lines.add("  ", (outcome.result.value.ljust(_RESULT_WIDTH), COLOURS[outcome.result]), "  ", (pod, "bold"))
     arrow = lines.style.glyphs.arrow
     where = f"{plain(outcome.move.from_node)} {arrow} {plain(outcome.node)}" if outcome.node else ""
+    # The API server writes whole seconds by its own clock: a tenth would be invented, less than none wrong.
     took = [
-        f"{name} {moment - outcome.evicted_at:.1f} s"
+        f"{name} {max(moment - outcome.evicted_at, 0.0):.0f} s"
         for name, moment in (("bound", outcome.bound_at), ("ready", outcome.ready_at))
         if moment is not None and outcome.evicted_at is not None
     ]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import msgspec
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
@@ -40,6 +41,13 @@ def test_an_outcome_that_went_wrong_is_never_left_out_of_a_summary() -> None:
 
 def test_a_run_without_moves_says_so() -> None:
     assert outcomes_table(some_outcomes()).plain.startswith("Outcome: nothing was evicted")
+
+
+def test_a_replacement_is_never_bound_before_its_eviction() -> None:
+    # The API server's clock may be behind ours.
+    early = msgspec.structs.replace(an_outcome(), bound_at=999.6)
+
+    assert "bound 0 s, ready 6 s" in outcomes_table(some_outcomes(early)).plain
 
 
 def test_hostile_reasons_are_printed_and_never_obeyed() -> None:
