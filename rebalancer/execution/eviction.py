@@ -178,7 +178,7 @@ class _Attempts:
         except (HTTPError, OSError) as error:
             reason = getattr(error, "reason", None) or error
             self._answer_lost = self._perhaps_sent = True
-            return self._looked_up(f"the answer was lost ({type(reason).__name__})", Verdict.UNKNOWN)
+            return self._looked_up(f"the answer was lost ({type(reason).__name__})")
         if server is not None:
             self.not_before = min(self.not_before, server)
         return _Attempt(Verdict.EVICTED, "accepted by the API server")
@@ -187,16 +187,22 @@ class _Attempts:
         message = status_message(error)
         status = error.status or 0
         if status == 429:
-            return _Attempt(None, _budget_message(error) or message, wait_seconds=retry_after_seconds(error))
+            because = _budget_message(error) or message
+            return _Attempt(None, because, self._not_accepted, retry_after_seconds(error))
         if status == 404:
             return self._gone("the pod is gone already")
         if status == 409:
-            return self._looked_up(message, Verdict.REFUSED, skipped="the pod was replaced by another one")
+            return self._looked_up(message, skipped="the pod was replaced by another one")
         if status >= 500:
             self._perhaps_sent = True
-            return self._looked_up(message, Verdict.REFUSED, final=_TWO_BUDGETS in message)
+            return self._looked_up(message, final=_TWO_BUDGETS in message)
         missing = status == 401 or (status == 403 and _NO_RIGHT in message)
-        return _Attempt(Verdict.REFUSED, message, rights_missing=missing)
+        return _Attempt(self._not_accepted, message, rights_missing=missing)
+
+    @property
+    def _not_accepted(self) -> Verdict:
+        """What a refusal means: a request whose answer was lost may still arrive after it."""
+        return Verdict.UNKNOWN if self._answer_lost else Verdict.REFUSED
 
     def _gone(self, because: str) -> _Attempt:
         """The pod is not there: evicted by an earlier request, if one may have been carried out."""
@@ -204,9 +210,7 @@ class _Attempts:
             return _Attempt(Verdict.EVICTED, f"{because}: an earlier request, answered badly, evicted it")
         return _Attempt(Verdict.SKIPPED, because)
 
-    def _looked_up(
-        self, message: str, otherwise: Verdict, *, skipped: str = "", final: bool = False
-    ) -> _Attempt:
+    def _looked_up(self, message: str, *, skipped: str = "", final: bool = False) -> _Attempt:
         """Read the pod again to learn what a request did whose answer does not say."""
         try:
             pod = self._evictor.present(self._pod)
@@ -218,10 +222,8 @@ class _Attempts:
             return _Attempt(Verdict.EVICTED, f"{message}; the pod is gone")
         if pod.terminating:
             return _Attempt(Verdict.EVICTED, f"{message}; the pod is terminating")
-        if self._answer_lost:
-            otherwise = Verdict.UNKNOWN
         because = f"{message}; the pod is still there"
-        return _Attempt(otherwise if final else None, because, otherwise)
+        return _Attempt(self._not_accepted if final else None, because, self._not_accepted)
 
 
 def server_time(date: str | None) -> float | None:

@@ -121,10 +121,15 @@ def _landing(
         replacement=replacement.metadata.name if replacement else "",
         replacement_uid=replacement.metadata.uid if replacement else "",
         evicted_at=item.at,
-        bound_at=replacement.bound_at if replacement else None,
-        ready_at=replacement.ready_at if replacement else None,
+        bound_at=_not_before(item.at, replacement.bound_at if replacement else None),
+        ready_at=_not_before(item.at, replacement.ready_at if replacement else None),
     )
     return Landing(outcome, settled)
+
+
+def _not_before(evicted_at: float, moment: float | None) -> float | None:
+    """The API keeps whole seconds: what follows an eviction may seem to come before it."""
+    return None if moment is None else max(evicted_at, moment)
 
 
 def _why_pending(pod: ObservedPod) -> str:

@@ -162,6 +162,11 @@ def test_an_answer_that_stays_lost_is_unknown_even_if_the_pod_is_there() -> None
     assert len(transport.sent("POST")) == 4
 
 
+@pytest.mark.parametrize("then", [BUDGET, TWO_BUDGETS, refusal(503, "shutting down"), refusal(403, "no")])
+def test_a_refusal_after_a_lost_answer_is_unknown_for_the_lost_request_may_still_arrive(then: Answer) -> None:
+    assert evicted(Script(LOST, then), the_pod())[0].verdict is Verdict.UNKNOWN
+
+
 def test_an_answer_that_is_lost_and_a_pod_that_cannot_be_read_are_unknown_at_once() -> None:
     answer, transport, _ = evicted(Script(LOST), LOST)
     assert answer.verdict is Verdict.UNKNOWN

@@ -53,6 +53,13 @@ def test_a_pod_that_failed_gives_way_to_one_that_did_not() -> None:
     assert match([evicted("web-1")], set(), [failed]) == {"uid-web-1": failed}
 
 
+def test_an_early_eviction_leaves_a_late_one_the_only_pod_made_after_it() -> None:
+    moves = [evicted("web-1", at=NOW), evicted("web-2", at=NOW + 10)]
+    failed = an_observed_pod("web-8", node="cool", phase="Failed", created=NOW + 5)
+    late = an_observed_pod("web-9", created=NOW + 12)
+    assert len(match(moves, set(), [failed, late])) == 2
+
+
 def test_replicas_are_paired_in_favour_of_the_plan() -> None:
     moves = [evicted("web-1", to=("a",)), evicted("web-2", to=("b",))]
     on_b, on_a = an_observed_pod("web-8", node="b"), an_observed_pod("web-9", node="a", created=NOW + 2)

@@ -11,6 +11,7 @@ import pytest
 
 from rebalancer.errors import ExitCode, InputError, InternalError, UnreachableError
 from rebalancer.execution import Journal, Outcome, Outcomes, Result, RunContext, Stop, carry_out
+from rebalancer.execution.lease import LeaseLostError
 from rebalancer.execution.outcomes import RESULT_CODES, STOP_CODES, decode, encode, exit_code
 from rebalancer.planning.plan import Move
 from rebalancer.policy.schema import Execution, Safety
@@ -135,6 +136,59 @@ def test_a_pause_that_comes_during_the_run_stops_the_next_wave() -> None:
     )
     assert results(outcomes) == [Result.LANDED, Result.SKIPPED]
     assert outcomes.stop is Stop.BRAKE
+
+
+class StubLease:
+    """A lease that can be lost at the n-th question."""
+
+    def __init__(self, lost_at: int = 99) -> None:
+        self.lost_at = lost_at
+        self.asked: list[str] = []
+        self.held = True
+
+    def acquire(self) -> None:
+        self.asked.append("acquire")
+
+    def release(self) -> None:
+        self.asked.append("release")
+
+    def renew(self, how: str = "renew") -> None:
+        self.asked.append(how)
+        if len(self.asked) >= self.lost_at:
+            raise LeaseLostError("taken by another")
+
+    def renew_if_due(self) -> None:
+        self.renew("renew if due")
+
+
+def test_the_lease_is_renewed_before_each_wave_and_eviction_and_while_waiting() -> None:
+    lease = StubLease()
+    Run("web-1", "web-2")(a_move("web-1"), a_move("web-2"), lease=lease)
+    assert lease.asked == ["acquire", "renew", "renew", "renew", "renew if due", "release"]
+
+
+@pytest.mark.parametrize(("lost_at", "evicted"), [(2, 0), (3, 0), (4, 1), (5, 2)])
+def test_no_renewal_no_eviction(lost_at: int, evicted: int) -> None:
+    lease = StubLease(lost_at)
+    run = Run("web-1", "web-2", "web-3")
+    outcomes = run(a_move("web-1"), a_move("web-2"), a_move("web-3", wave=2), lease=lease)
+    assert results(outcomes) == [Result.LANDED] * evicted + [Result.SKIPPED] * (3 - evicted)
+    assert len(run.cluster.evicted) == evicted
+    assert (outcomes.stop, outcomes.exit_code) == (Stop.LEASE_LOST, ExitCode.STOPPED)
+    assert lease.asked[-1] == "release"
+
+
+def test_a_run_that_stopped_reads_no_more() -> None:
+    calls: list[int] = []
+
+    def validate(moves: Sequence[Move]) -> dict[str, str]:
+        calls.append(len(moves))
+        return {}
+
+    run = Run("web-1", "web-2")
+    run.cluster.lands_on = "hot"
+    run(a_move("web-1", wave=1), a_move("web-2", wave=2), validate=validate)
+    assert calls == [2]
 
 
 def test_a_missing_right_to_evict_stops_the_run() -> None:
