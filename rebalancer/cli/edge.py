@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import os
 import signal
@@ -16,6 +17,8 @@ import click
 from rebalancer.cli.logs import LOGGER, set_up_logs
 from rebalancer.cli.session import Session
 from rebalancer.errors import ExitCode, RebalancerError
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 class OutputClosedError(Exception):
@@ -51,17 +54,27 @@ def guarded(call: Callable[[], object], session: Session) -> int:
             return int(ExitCode.BAD_INPUT)
         except click.ClickException as error:
             return _tell(session, error.format_message(), ExitCode.BAD_INPUT, error)
+        except OSError as error:
+            if error.errno not in _FULL:
+                return _defect(session, error)
+            _close_stdout()
+            code = session.exit_code or int(ExitCode.BAD_INPUT)
+            return _tell(session, f"cannot write the result: {error.strerror}", code, error)
         except Exception as error:  # noqa: BLE001 - the edge of the process
-            message = f"{type(error).__name__}: {' '.join(str(error).split())}"
-            hint = "please report" if session.verbose else "please report; details with -v"
-            return _tell(session, f"{message} ({hint})", ExitCode.INTERNAL, error)
+            return _defect(session, error)
     return result if isinstance(result, int) else session.exit_code
 
 
-def _tell(session: Session, message: str, code: ExitCode, error: BaseException | None) -> int:
+def _defect(session: Session, error: Exception) -> int:
+    message = f"{type(error).__name__}: {' '.join(str(error).split())}"
+    hint = "please report" if session.verbose else "please report; details with -v"
+    return _tell(session, f"{message} ({hint})", ExitCode.INTERNAL, error)
+
+
+def _tell(session: Session, message: str, code: int, error: BaseException | None) -> int:
     """One line; the traceback only where details were asked for."""
     LOGGER.log(
-        _INTERNAL if code is ExitCode.INTERNAL else logging.ERROR,
+        _INTERNAL if code == ExitCode.INTERNAL else logging.ERROR,
         "%s",
         message,
         exc_info=error if session.verbose else None,

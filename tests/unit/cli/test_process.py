@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -25,6 +26,7 @@ def python(code: str, **options: object) -> subprocess.CompletedProcess[str]:
 def test_help_imports_nothing_heavy(arguments: str) -> None:
     code = f"""
 import sys
+from pathlib import Path
 from rebalancer.cli.main import main
 try:
     main({arguments})
@@ -87,6 +89,21 @@ main(["plan"])
         os.close(writing)
 
     assert (result.returncode, result.stderr) == (0, b"")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full, as Linux has it")
+def test_a_full_disk_is_one_line_and_no_defect_of_ours() -> None:
+    with Path("/dev/full").open("wb") as full:
+        result = subprocess.run(
+            [sys.executable, "-m", "rebalancer", "policy", "schema"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+            timeout=60,
+        )
+
+    assert result.returncode == ExitCode.BAD_INPUT
+    assert result.stderr == b"error: cannot write the result: No space left on device\n"
 
 
 def test_a_terminal_without_unicode_is_no_error() -> None:
