@@ -48,7 +48,7 @@ from rebalancer.profiles import default_configuration, load_configuration
 from rebalancer.profiles.load_arguments import MetricProvider
 from rebalancer.profiles.types import SchedulerConfiguration
 from rebalancer.scheduling.requests import pod_requests
-from rebalancer.state import FileStore, RunState
+from rebalancer.state import RunState
 from rebalancer.state.run_state import decode as decode_state
 from rebalancer.state.run_state import encode as encode_state
 
@@ -84,14 +84,17 @@ def gather(
     state: RunState | None,
     clock: Callable[[], float] = time.time,
 ) -> Gathered:
-    """Read everything and join it. Raises the errors of its parts; each is one line."""
+    """Read everything and join it. Raises the errors of its parts; each is one line.
+
+    ``state`` is what earlier runs knew; one recorded with a dump is used where there is none.
+    """
     recording = _read(options, api, clock)
     snapshot = build_snapshot(recording)
     now = options.now if options.now is not None else (_newest(snapshot) if api is None else clock())
     configuration = _configuration(options, loaded, recording, api)
     watchers, missing = _watchers(loaded, configuration, snapshot, api, now)
     load = _load_report(loaded, snapshot, watchers, missing, now, live=api is not None)
-    recorded_state = state or _recorded_state(options, recording)
+    recorded_state = state or _recorded_state(recording)
     version = _version(loaded, api)
     inputs = PlanningInputs(
         snapshot=snapshot,
@@ -292,9 +295,7 @@ def _requested(snapshot: Snapshot, requests: FloatArray) -> FloatArray:
     return total
 
 
-def _recorded_state(options: PipelineOptions, recording: Recording) -> RunState | None:
-    if options.state_path is not None:
-        return FileStore(options.state_path).load()
+def _recorded_state(recording: Recording) -> RunState | None:
     content = recording.documents.get(_STATE)
     return decode_state(content, f"{recording.source}/{_STATE}") if content is not None else None
 

@@ -22,7 +22,7 @@ from rebalancer.execution.journal import Journal
 from rebalancer.execution.lease import RunLease
 from rebalancer.execution.outcomes import Outcome, Outcomes
 from rebalancer.execution.progress import Observer
-from rebalancer.execution.remembering import after_outcomes
+from rebalancer.execution.remembering import after_outcomes, past_moves
 from rebalancer.execution.run import carry_out
 from rebalancer.planning.building import build_plan
 from rebalancer.planning.judging import judge_landing, moves_that_fail
@@ -30,7 +30,7 @@ from rebalancer.planning.plan import Move, NodeReport, Plan
 from rebalancer.planning.planner import Planner
 from rebalancer.policy import LoadedPolicy, load_policy
 from rebalancer.policy.schema import Safety
-from rebalancer.state import ConfigMapStore, FileStore, RunState, StateStore, after_plan
+from rebalancer.state import ConfigMapStore, FileStore, PastMove, RunState, StateStore, after_plan
 
 _REPORTER = "rebalancer"
 # Past moves are kept this many cooldowns, at least a day, so that reports can look back.
@@ -48,7 +48,8 @@ class PlanResult:
 def make_plan(options: PipelineOptions) -> PlanResult:
     """Gather, plan, and only that."""
     loaded = load_policy_of(options)
-    gathered = gather(options, loaded, open_api(options), None)
+    state = FileStore(options.state_path).load() if options.state_path else None
+    gathered = gather(options, loaded, open_api(options), state)
     plan = build_plan(_planned(gathered))
     return PlanResult(plan, plan.nodes)
 
@@ -59,8 +60,13 @@ def _planned(gathered: Gathered) -> Planner:
     return planner
 
 
-def run(options: PipelineOptions, run_options: RunOptions, observer: Observer) -> tuple[Plan, Outcomes]:
-    """Plan as ``make_plan`` does, then carry the plan out and remember what became of it."""
+def run(
+    options: PipelineOptions,
+    run_options: RunOptions,
+    observer: Observer,
+    planned: Callable[[Plan], None] = lambda _: None,
+) -> tuple[Plan, Outcomes]:
+    """Plan as ``make_plan`` does, tell it to ``planned``, carry it out and remember what became of it."""
     loaded = load_policy_of(options)
     api = open_api(options)
     assert api is not None  # the command refuses a recorded cluster
@@ -69,9 +75,10 @@ def run(options: PipelineOptions, run_options: RunOptions, observer: Observer) -
     gathered = gather(options, loaded, api, state)
     planner = _planned(gathered)
     plan = build_plan(planner)
+    planned(plan)
     _refuse_unverified(gathered)
     hot = [node.name for node in plan.nodes if node.hot]
-    memory = _Memory(store, after_plan(state, hot, gathered.inputs.now) if store else None, loaded)
+    memory = _Memory(store, state, after_plan(state, hot, gathered.inputs.now) if store else None, loaded)
     memory.keep()
     with ExitStack() as stack:
         stop = stack.enter_context(stop_on_signal())
@@ -83,7 +90,7 @@ def run(options: PipelineOptions, run_options: RunOptions, observer: Observer) -
             sleep=stop.wait,
             execution=loaded.policy.execution,
             safety=_safety(options, loaded),
-            validate=_validator(options, loaded, api, state),
+            validate=_validator(options, loaded, api, memory),
             judge=lambda move, node: judge_landing(planner, move, node),
             journal=stack.enter_context(_journal(run_options, run_id)),
             lease=None if run_options.dry_run else _lease(run_options, api, run_id),
@@ -103,7 +110,15 @@ def run(options: PipelineOptions, run_options: RunOptions, observer: Observer) -
 class _Memory:
     """Keeps the run's state in its store; nothing where there is none."""
 
-    def __init__(self, store: StateStore | None, state: RunState | None, loaded: LoadedPolicy) -> None:
+    def __init__(
+        self,
+        store: StateStore | None,
+        before: RunState | None,
+        state: RunState | None,
+        loaded: LoadedPolicy,
+    ) -> None:
+        self.before = before  # what earlier runs knew
+        self.moved: tuple[PastMove, ...] = ()  # by this run, so far
         self._store = store
         self._state = state
         self._horizon = max(_HORIZON_SECONDS, 2 * loaded.policy.planning.cooldown)
@@ -115,6 +130,7 @@ class _Memory:
 
     def checkpoint(self, outcomes: Sequence[Outcome]) -> None:
         """Add what is known of the moves so far, and write."""
+        self.moved = past_moves(outcomes)
         if self._store is not None:
             self._state = after_outcomes(self._state, outcomes, time.time(), self._horizon)
             self.keep()
@@ -146,17 +162,21 @@ def _safety(options: PipelineOptions, loaded: LoadedPolicy) -> Callable[[], Safe
 
 
 def _validator(
-    options: PipelineOptions, loaded: LoadedPolicy, api: RawApi, state: RunState | None
+    options: PipelineOptions, loaded: LoadedPolicy, api: RawApi, memory: _Memory
 ) -> Callable[[Sequence[Move]], Mapping[str, str]]:
-    """Before the first wave the plan is fresh; before every later one the cluster is read again."""
+    """Before the first wave the plan is fresh; before every later one the cluster is read again.
+
+    What this run moved already corrects figures whose windows began before, but puts nothing into
+    cooldown: several pods of a workload may be part of one plan.
+    """
     first = threading.Event()
 
     def validate(moves: Sequence[Move]) -> Mapping[str, str]:
         if not first.is_set():
             first.set()
             return {}
-        # The state from before this run: its own moves must not put its own workloads into cooldown.
-        return moves_that_fail(gather(options, loaded, api, state).inputs, moves)
+        inputs = gather(options, loaded, api, memory.before).inputs
+        return moves_that_fail(inputs, moves, memory.moved)
 
     return validate
 

@@ -200,6 +200,8 @@ class RawApi:
             "pods": core.list_pod_for_all_namespaces,
             "namespaces": core.list_namespace,
             "services": core.list_service_for_all_namespaces,
+            "persistentvolumes": core.list_persistent_volume,
+            "persistentvolumeclaims": core.list_persistent_volume_claim_for_all_namespaces,
             "replicationcontrollers": core.list_replication_controller_for_all_namespaces,
         }
         return self.get(what, calls[resource], **options)

@@ -101,7 +101,9 @@ def node_figures_of_watcher(metrics: watcher.WatcherMetrics, nodes: NodeTable) -
                 continue
             usage[row, column] = percent / 100 * capacity[row, column]
             measured_at[row, column] = metrics.window_end or metrics.timestamp
-    window = max(0.0, metrics.window_end - metrics.window_start)
+    averaged = any(item.operator == watcher.AVERAGE for figures in metrics.nodes.values() for item in figures)
+    # metrics-server's latest figures look back a few seconds, whatever window stands beside them.
+    window = max(0.0, metrics.window_end - metrics.window_start) if averaged else 0.0
     return NodeFigures("load-watcher", usage, measured_at, window, (*warnings, *_plausible(usage, nodes)))
 
 

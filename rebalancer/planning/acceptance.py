@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from rebalancer.cluster.nodes import BoolArray, FloatArray, IntArray
@@ -16,26 +18,7 @@ LEAVING_TAINTS = frozenset(
 )
 
 
-def settling_nodes(inputs: PlanningInputs) -> dict[int, str]:
-    """Nodes whose figures still show the load before our last move from or to them."""
-    found: dict[int, str] = {}
-    load = inputs.load
-    for move in inputs.state.moves if inputs.state else ():
-        for name, moment in (
-            (move.from_node, move.evicted_at),
-            (move.to_node, move.landed_at or move.evicted_at),
-        ):
-            row = inputs.snapshot.nodes.row.get(name)
-            if row is None or move.result in ("Refused", "Skipped"):
-                continue
-            with np.errstate(invalid="ignore"):
-                window_began = float(np.min(load.measured_at[row] - load.window_seconds[row]))
-            if not window_began > moment:
-                found[row] = "its figures still include the time before our last move from or to it"
-    return found
-
-
-def uncounted_nodes(inputs: PlanningInputs, hotness: Hotness, settling: dict[int, str]) -> dict[int, str]:
+def uncounted_nodes(inputs: PlanningInputs, hotness: Hotness, settling: Mapping[int, str]) -> dict[int, str]:
     """Nodes no landing may count on, with the reason."""
     nodes = inputs.snapshot.nodes
     found: dict[int, str] = {}
@@ -70,9 +53,10 @@ def _unfit(inputs: PlanningInputs, row: int) -> str:
 class Acceptance:
     """Judges landings of one plan."""
 
-    def __init__(self, inputs: PlanningInputs, hotness: Hotness) -> None:
-        self.settling = settling_nodes(inputs)
-        self.uncounted = uncounted_nodes(inputs, hotness, self.settling)
+    def __init__(self, inputs: PlanningInputs, hotness: Hotness, settling: Mapping[int, str]) -> None:
+        """``settling`` nodes, by row with the reason, have figures that still show earlier moves."""
+        self.settling = settling
+        self.uncounted = uncounted_nodes(inputs, hotness, settling)
         self._counted: BoolArray = np.ones(len(inputs.snapshot.nodes), np.bool_)
         self._counted[list(self.uncounted)] = False
         self._hotness = hotness

@@ -7,7 +7,6 @@ spec. The API's own answer stays final.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rebalancer.cluster.pods import PodTable
@@ -79,7 +78,7 @@ class Budgets:
         self.read = snapshot.budgets is not None
         self._pods: PodTable = snapshot.pods
         self._by_namespace: dict[str, list[Budget]] = defaultdict(list)
-        self.unreadable: dict[str, str] = {
+        self._unreadable: dict[str, str] = {
             item.namespace: str(item) for item in snapshot.malformed if item.kind == "PodDisruptionBudget"
         }
         for record in snapshot.budgets or ():
@@ -87,8 +86,12 @@ class Budgets:
                 self._by_namespace[record.metadata.namespace].append(_budget(record))
             except ValueError as error:
                 name = f"{record.metadata.namespace}/{record.metadata.name}"
-                self.unreadable[record.metadata.namespace] = f"PodDisruptionBudget {name}: {error}"
+                self._unreadable[record.metadata.namespace] = f"PodDisruptionBudget {name}: {error}"
         self._matched: dict[int, tuple[Budget, ...]] = {}
+
+    def unreadable(self, namespace: str) -> str:
+        """The budget that could not be read and may match pods of a namespace; empty when there is none."""
+        return self._unreadable.get(namespace) or self._unreadable.get("", "")
 
     def of(self, row: int) -> tuple[Budget, ...]:
         """The budgets that match a pod."""
@@ -128,8 +131,3 @@ class WaveBudgets:
         if not spending.free:
             for budget in spending.budgets:
                 self._spent[budget.name] += 1
-
-    @property
-    def spent(self) -> Mapping[str, int]:
-        """Disruptions by budget."""
-        return dict(self._spent)

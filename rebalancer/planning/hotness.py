@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rebalancer.cluster.nodes import BoolArray, FloatArray
+from rebalancer.cluster.nodes import BoolArray, FloatArray, IntArray
 from rebalancer.load.report import PERCENT_RESOURCES
 from rebalancer.policy import DeviationRule, HotNodes, ScoreRule, UtilizationRule
 
@@ -25,13 +25,16 @@ class Hotness:
     because: Mapping[int, tuple[str, ...]]  # by node row
 
     def is_cool(self, row: int, percent: FloatArray) -> bool:
-        """Whether (3,) percent of a node are at or below every level to cool to."""
-        return bool(np.all(percent <= self.cool_to[row]))
+        """Whether (3,) percent of a node are above no level to cool to; what cannot be said is not above."""
+        return not np.any(percent > self.cool_to[row])
 
-    def hot_at(self, rows: np.ndarray[tuple[int], np.dtype[np.int64]], percent: FloatArray) -> BoolArray:
-        """(rows,) whether nodes with (rows, 3) percent would be hot; unknown counts as hot."""
-        with np.errstate(invalid="ignore"):
-            return np.asarray(~np.all(percent <= self.hot_above[rows], axis=1), np.bool_)
+    def hot_at(self, rows: IntArray, percent: FloatArray) -> BoolArray:
+        """(rows,) whether nodes with (rows, 3) percent would be hot; what cannot be said is not hot."""
+        return np.asarray(np.any(percent > self.hot_above[rows], axis=1), np.bool_)
+
+    def most(self, rows: IntArray) -> FloatArray:
+        """(rows, 3) up to where a landing may bring each: a node that was hot counts once it is cool."""
+        return np.where(self.hot[rows, None], self.cool_to[rows], self.hot_above[rows])
 
 
 class _Levels:
@@ -49,8 +52,7 @@ class _Levels:
     def apply(self, resource: str, above: FloatArray, cool_to: FloatArray, words: str) -> None:
         """One rule on one resource: levels are (nodes,), ``words`` says what the threshold is."""
         column = _COLUMN[resource]
-        with np.errstate(invalid="ignore"):
-            hot = self.eligible & (self.percent[:, column] > above)
+        hot = self.eligible & (self.percent[:, column] > above)
         self.hot_above[:, column] = np.minimum(self.hot_above[:, column], above)
         self.cool_to[:, column] = np.minimum(self.cool_to[:, column], cool_to)
         self.resources[:, column] |= hot
@@ -73,7 +75,7 @@ def find_hot_nodes(
     schedulable) make up the mean; ``scores`` are (nodes,) 0..100 by the key of each score rule.
     """
     levels = _Levels(percent, known)
-    mean = percent[counted].mean(axis=0) if counted.any() else np.full(percent.shape[1], np.nan)
+    mean = _mean(percent[counted])
     everywhere = np.ones(len(percent))
     for rule in rules.any:
         match rule:
@@ -89,6 +91,14 @@ def find_hot_nodes(
     because = {row: tuple(sentences) for row, sentences in levels.because.items()}
     hot: BoolArray = np.asarray(levels.resources.any(axis=1), np.bool_)
     return Hotness(hot, levels.resources, levels.hot_above, levels.cool_to, because)
+
+
+def _mean(percent: FloatArray) -> FloatArray:
+    """(3,) the mean of each column, of the rows where it can be said; NaN where there is none."""
+    said = ~np.isnan(percent)
+    count = np.count_nonzero(said, axis=0)
+    total = np.where(said, percent, 0.0).sum(axis=0)
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
 
 def _apply_deviation(levels: _Levels, rule: DeviationRule, mean: FloatArray, everywhere: FloatArray) -> None:
@@ -111,16 +121,21 @@ def score_key(rule: ScoreRule) -> str:
 def _apply_score(
     levels: _Levels, rule: ScoreRule, mean: FloatArray, scores: Mapping[str, FloatArray]
 ) -> None:
-    """Hot where the scheduler scores low and a load is above the mean; cool at the mean of that load."""
+    """Hot where the scheduler scores low and a load is above the mean; cool at the mean of that load.
+
+    A node that is scored low and has no load above the mean would be hot above the mean of any.
+    """
     score = scores.get(score_key(rule))
     if score is None:
         return
-    with np.errstate(invalid="ignore"):
-        excess = levels.percent - mean
-        low = levels.eligible & (score < rule.score.below) & (np.nan_to_num(excess, nan=-1.0).max(axis=1) > 0)
-    for row in np.flatnonzero(low).tolist():
-        column = int(np.nanargmax(excess[row]))
+    excess = np.nan_to_num(levels.percent - mean, nan=-1.0)
+    low = levels.eligible & (score < rule.score.below)
+    above = low & (excess.max(axis=1) > 0)
+    levels.hot_above[low & ~above] = np.fmin(levels.hot_above[low & ~above], mean)
+    for row in np.flatnonzero(above).tolist():
+        column = int(np.argmax(excess[row]))
         levels.resources[row, column] = True
+        levels.hot_above[row, column] = min(levels.hot_above[row, column], mean[column])
         levels.cool_to[row, column] = min(levels.cool_to[row, column], mean[column])
         levels.because.setdefault(row, []).append(
             f"score {score[row]:.0f} of 100 by {', '.join(rule.score.plugins)}, hot below "

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.load.report import LoadReport
@@ -27,7 +26,5 @@ class PlanningInputs:
     digest: str  # of all of the above
     seed: int = 0
     own_pod: str = ""  # namespace/name of the pod this program runs in
-    # (namespace, label key, label value) of scheduler and load-source pods named by the configuration
-    system_workloads: frozenset[str] = frozenset()  # namespace/Kind/name
+    system_workloads: frozenset[str] = frozenset()  # namespace/Kind/name of what plans rely on
     warnings: tuple[str, ...] = ()
-    documents: Mapping[str, str] = field(default_factory=dict)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from rebalancer.errors import SafetyError
+from rebalancer.load.correction import correct
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Move
 from rebalancer.planning.planner import Planner
+from rebalancer.state import PastMove
 
 
 def judge_landing(planner: Planner, move: Move, node: str) -> str | None:
@@ -29,8 +32,15 @@ def judge_landing(planner: Planner, move: Move, node: str) -> str | None:
     return planner.acceptance.why_not(source, row, before, after[0]) or None
 
 
-def moves_that_fail(inputs: PlanningInputs, moves: Sequence[Move]) -> Mapping[str, str]:
-    """Of the moves not made yet, those that no longer hold on the cluster as it is now, with the reason."""
+def moves_that_fail(
+    inputs: PlanningInputs, moves: Sequence[Move], made: Sequence[PastMove] = ()
+) -> Mapping[str, str]:
+    """Of the moves not made yet, those that no longer hold on the cluster as it is now, with the reason.
+
+    ``made`` are the moves this run has made so far: figures may not show them yet.
+    """
+    corrected = correct(inputs.load, inputs.snapshot.nodes, made)
+    inputs = dataclasses.replace(inputs, load=corrected.load)
     pods = inputs.snapshot.pods
     failing: dict[str, str] = {}
     rows: dict[int, Move] = {}
@@ -40,6 +50,8 @@ def moves_that_fail(inputs: PlanningInputs, moves: Sequence[Move]) -> Mapping[st
             failing[move.pod.uid] = "the pod is gone"
         elif pods.node[row] != inputs.snapshot.nodes.row.get(move.from_node, -1):
             failing[move.pod.uid] = "the pod runs on another node"
+        elif (settling := corrected.settling.get(int(pods.node[row]))) is not None:
+            failing[move.pod.uid] = settling
         else:
             rows[row] = move
     try:

@@ -5,6 +5,7 @@ Bounded by counts, never by time; ordered by load and name, never by chance or b
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ import numpy as np
 
 from rebalancer.cluster.nodes import FloatArray
 from rebalancer.errors import SafetyError
+from rebalancer.load.correction import correct
 from rebalancer.load.report import PERCENT_RESOURCES
 from rebalancer.planning.acceptance import Acceptance
 from rebalancer.planning.attempt import Attempt, Attempts, Candidate
@@ -44,13 +46,15 @@ class Planner:
     def __init__(self, inputs: PlanningInputs) -> None:
         """Raises SafetyError when too few nodes have a fresh figure to act on."""
         _check_coverage(inputs)
+        corrected = correct(inputs.load, inputs.snapshot.nodes, inputs.state.moves if inputs.state else ())
+        inputs = dataclasses.replace(inputs, load=corrected.load)
         self.inputs = inputs
         self.policy = inputs.policy
         self.pods = inputs.snapshot.pods
         self.model = Model(inputs)
         self.protections = Protections(inputs, self.model.unpredictable())
         self.hotness = hot_nodes(inputs, self.model)
-        self.acceptance = Acceptance(inputs, self.hotness)
+        self.acceptance = Acceptance(inputs, self.hotness, corrected.settling)
         random = np.random.default_rng(inputs.seed)
         state = self.model.state.copy()
         usage = inputs.load.usage.copy()
@@ -79,10 +83,10 @@ class Planner:
         """Try these pods only, in this order; ``kept`` says of those that no longer hold, why."""
         for row in rows:
             node = int(self.pods.node[row])
-            blocked = self._blocked(node) if node >= 0 and self.hotness.hot[node] else None
-            if node < 0 or not self.hotness.hot[node]:
-                blocked = Protection(Reason.NOT_NEEDED, "its node is not hot any more")
-            protection = blocked or self.protections.judge(row)
+            cool = self.hotness.is_cool(node, self.expected_percent(node))
+            protection = self._settling(node) or self.protections.judge(row)
+            if cool:
+                protection = Protection(Reason.NOT_NEEDED, "its node has cooled without moving it")
             if protection is not None:
                 self.kept[row] = protection
             else:
@@ -98,11 +102,15 @@ class Planner:
         names = self.inputs.snapshot.nodes.names
         return sorted(rows.tolist(), key=lambda row: (-float(excess[np.searchsorted(rows, row)]), names[row]))
 
+    def _settling(self, node: int) -> Protection | None:
+        settling = self.acceptance.settling.get(node)
+        return Protection(Reason.SETTLING, settling) if settling else None
+
     def _blocked(self, node: int) -> Protection | None:
         """Why nothing may leave a hot node in this run."""
-        settling = self.acceptance.settling.get(node)
+        settling = self._settling(node)
         if settling:
-            return Protection(Reason.SETTLING, settling)
+            return settling
         state, needed = self.inputs.state, self.policy.hot_nodes.for_runs
         runs = state.hot_runs(self.inputs.snapshot.nodes.names[node]) + 1 if state else needed
         if runs < needed:

@@ -54,8 +54,7 @@ class Protections:
             found = rule(self, row)
             if found:
                 return found
-        lifted = self.pods.annotations[row].get(EVICT) is not None
-        if not lifted:
+        if self.pods.annotations[row].get(EVICT, "false") == "false":
             for rule in BY_POLICY:
                 found = rule(self, row)
                 if found:
@@ -248,21 +247,22 @@ def _cooldown(self: Protections, row: int) -> Protection | None:
 
 
 def _other_scheduler(self: Protections, row: int) -> Protection | None:
-    name = self.pods.class_of(row).scheduler_name
     wanted = self.policy.scheduler.profiles
-    if self.inputs.configuration.profile(name) is None:
-        return Protection(
-            Reason.OTHER_SCHEDULER, f"schedulerName {name} is not in the scheduler's configuration"
-        )
-    if wanted and name not in wanted:
-        return Protection(Reason.OTHER_SCHEDULER, f"the policy does not act for schedulerName {name}")
+    for class_index in (int(self.pods.pod_class[row]), self.replacement(row).class_index):
+        name = self.pods.classes[class_index].scheduler_name
+        if self.inputs.configuration.profile(name) is None:
+            return Protection(
+                Reason.OTHER_SCHEDULER, f"schedulerName {name} is not in the scheduler's configuration"
+            )
+        if wanted and name not in wanted:
+            return Protection(Reason.OTHER_SCHEDULER, f"the policy does not act for schedulerName {name}")
     return None
 
 
 def _budgets_read(self: Protections, row: int) -> Protection | None:
     if not self.budgets.read:
         return Protection(Reason.UNPREDICTABLE, "disruption budgets were not read")
-    damaged = self.budgets.unreadable.get(self.pods.namespaces[row])
+    damaged = self.budgets.unreadable(self.pods.namespaces[row])
     if damaged:
         return Protection(Reason.UNPREDICTABLE, f"a budget of its namespace could not be read: {damaged}")
     return None

@@ -59,11 +59,3 @@ class Worlds:
         edges = np.cumsum(chance)
         position = int(np.searchsorted(edges, self._random.random() * edges[-1], side="right"))
         return int(rows[min(position, len(rows) - 1)])
-
-    def expected_usage(self) -> FloatArray:
-        """(nodes, 2) the mean over all worlds."""
-        return np.asarray(np.mean([world.usage for world in self.all], axis=0), np.float64)
-
-    def expected_pods(self) -> IntArray:
-        """(nodes,) pods on each node in the first world."""
-        return self.all[0].settled.pod_count

@@ -15,7 +15,6 @@ from rebalancer.sandbox.requests import Response
 from rebalancer.sandbox.store import Store
 from rebalancer.sandbox.usage import UsageModel
 
-_WINDOW_SECONDS = 900
 _MOST_SAMPLES = 900
 
 Utilisation = dict[str, tuple[float, float]]  # node -> CPU, memory in percent of capacity
@@ -108,9 +107,11 @@ class LoadWatcher:
                 "tags": {},
                 "metadata": {"dataCenter": ""},
             }
+        # The window says how long the figures really look back, though load-watcher always calls it 15m.
+        start = int(end - self.averaging_seconds)
         return {
             "timestamp": int(end),
-            "window": {"duration": "15m", "start": int(end) - _WINDOW_SECONDS, "end": int(end)},
+            "window": {"duration": "15m", "start": start, "end": int(end)},
             "source": "Prometheus",
             "data": {"NodeMetricsMap": entries},
         }

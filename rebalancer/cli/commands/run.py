@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -76,7 +78,8 @@ def run(
     _refuse_recorded(options)
     plan, outcomes, code = None, None, int(ExitCode.INTERNAL)
     try:
-        plan, outcomes = _carried_out(options, run_options)
+        shown = functools.partial(_show_plan, output_format=output_format, everything=everything)
+        plan, outcomes = _carried_out(options, run_options, shown)
         code = session.exit_code = outcomes.exit_code
     except RebalancerError as error:
         code = int(error.exit_code)
@@ -86,7 +89,9 @@ def run(
         raise
     finally:
         _write_metrics(run_options.metrics_textfile, plan, outcomes, code)
-    _report(plan, outcomes, output_format, everything)
+    from rebalancer.reporting.outcomes_table import outcomes_table  # noqa: PLC0415
+
+    emit(outcomes, output_format, outcomes_table, everything=everything)
     return code
 
 
@@ -99,7 +104,9 @@ def _refuse_recorded(options: PipelineOptions) -> None:
         )
 
 
-def _carried_out(options: PipelineOptions, run_options: RunOptions) -> tuple[Plan, Outcomes]:
+def _carried_out(
+    options: PipelineOptions, run_options: RunOptions, planned: Callable[[Plan], None]
+) -> tuple[Plan, Outcomes]:
     from rebalancer.cli import pipeline  # noqa: PLC0415 - heavy
     from rebalancer.cli.logs import LOGGER  # noqa: PLC0415
     from rebalancer.reporting.progress import observer  # noqa: PLC0415
@@ -109,18 +116,19 @@ def _carried_out(options: PipelineOptions, run_options: RunOptions) -> tuple[Pla
             dataclasses.replace(options, progress=lambda kind: LOGGER.debug("reading %s", kind)),
             run_options,
             watching,
+            planned,
         )
 
 
-def _report(plan: Plan, outcomes: Outcomes, output_format: Format, everything: bool) -> None:
-    from rebalancer.reporting.outcomes_table import outcomes_table  # noqa: PLC0415
+def _show_plan(plan: Plan, *, output_format: Format, everything: bool) -> None:
+    """Show people the plan before it is carried out; programs read the outcomes, which hold the moves."""
     from rebalancer.reporting.plan_table import plan_table  # noqa: PLC0415
 
     if output_format is Format.TABLE:
         target = console()
         show(target, plan_table(plan, style(target, everything=everything)))
         target.print()
-    emit(outcomes, output_format, outcomes_table, everything=everything)
+        target.file.flush()
 
 
 def _write_metrics(path: Path | None, plan: Plan | None, outcomes: Outcomes | None, exit_code: int) -> None:

@@ -1,0 +1,120 @@
+"""The demo: an embedded hot cluster, and the real commands run against it through its kubeconfig."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+from rich.console import Console
+
+from rebalancer.cli.output import show
+from rebalancer.errors import ExitCode
+from rebalancer.load.watcher import WatcherMetrics, decode_watcher
+from rebalancer.profiles import load_configuration
+from rebalancer.reporting.text import Lines, Style
+from rebalancer.sandbox import Sandbox
+from rebalancer.sandbox.hot_cluster import (
+    CONFIGURATION,
+    POLICY,
+    WATCHER_NAMESPACE,
+    WATCHER_PORT,
+    WATCHER_SERVICE,
+    hot_cluster,
+)
+from rebalancer.sandbox.model_decider import ModelDecider
+
+_SEED = 7
+_POLICY = "policy.yaml"
+_READY_AFTER_SECONDS = 0.6
+_TERMINATES_AFTER_SECONDS = 1.0
+
+_SCENES: Sequence[tuple[str, Sequence[str]]] = (
+    ("1. Nodes before: two are hot, two joined late and are empty", ("nodes", "--policy", _POLICY)),
+    (
+        "2. Plan, evict in waves, check every landing",
+        ("run", "--policy", _POLICY, "--state", "state.json", "--journal", "journal.jsonl"),
+    ),
+    ("3. Nodes after", ("nodes", "--policy", _POLICY)),
+)
+
+
+def play(target: Console, style: Style, *, keep: bool) -> int:
+    """Show nodes before, the plan, its waves and landings, and nodes after; returns the exit code."""
+    with tempfile.TemporaryDirectory(prefix="rebalancer-demo-") as folder, _cluster() as sandbox:
+        kubeconfig = sandbox.write_kubeconfig(Path(folder) / "kubeconfig")
+        policy = Path(folder) / _POLICY
+        policy.write_text(POLICY)
+        code = int(ExitCode.DONE)
+        for title, options in _SCENES:
+            if code == ExitCode.DONE:
+                _heading(target, style, title, options)
+                code = _command(options, kubeconfig, Path(folder))
+        if keep and code == ExitCode.DONE:
+            _wait(target, style, kubeconfig, policy)
+        return code
+
+
+def _cluster() -> Sandbox:
+    """The hot cluster with a scheduler that is our model, fed by a load-watcher over the sandbox's usage."""
+    sandbox: Sandbox | None = None
+
+    def watch() -> WatcherMetrics:
+        assert sandbox is not None
+        return decode_watcher(msgspec.json.encode(watcher({})))
+
+    decide = ModelDecider(load_configuration(CONFIGURATION, "demo"), watch, seed=_SEED)
+    sandbox = Sandbox(
+        hot_cluster(time.time()),
+        seed=_SEED,
+        decide=decide,
+        ready_after=_READY_AFTER_SECONDS,
+        terminates_after=_TERMINATES_AFTER_SECONDS,
+    )
+    watcher = sandbox.watcher()
+    sandbox.serve(WATCHER_NAMESPACE, WATCHER_SERVICE, WATCHER_PORT, "watcher", watcher)
+    return sandbox
+
+
+def _heading(target: Console, style: Style, title: str, options: Sequence[str]) -> None:
+    lines = Lines(style)
+    lines.add("")
+    lines.add((f"── {title} ".ljust(style.width, "─"), "bold cyan"))
+    lines.add((f"$ rebalancer {' '.join(options)}", "dim"))
+    lines.add("")
+    show(target, lines.text)
+    target.file.flush()
+
+
+def _command(options: Sequence[str], kubeconfig: Path, folder: Path) -> int:
+    """Run one of our commands as its own process, on our own terminal."""
+    finished = subprocess.run(  # noqa: S603 - our own interpreter and module
+        [sys.executable, "-m", "rebalancer", *options],
+        env={**os.environ, "KUBECONFIG": str(kubeconfig)},
+        cwd=folder,
+        check=False,
+    )
+    return finished.returncode
+
+
+def _wait(target: Console, style: Style, kubeconfig: Path, policy: Path) -> None:
+    """Leave the cluster up until the user has seen enough."""
+    lines = Lines(style)
+    lines.add("")
+    lines.add(("The cluster stays up. In another terminal:", "bold"))
+    lines.add(f"  export KUBECONFIG={kubeconfig}")
+    lines.add("  kubectl get pods -n shop -o wide; kubectl top nodes")
+    lines.add(f"  rebalancer plan --policy {policy}")
+    lines.add("Ctrl-C ends it.")
+    show(target, lines.text)
+    target.file.flush()
+    try:
+        threading.Event().wait()
+    except KeyboardInterrupt:
+        return

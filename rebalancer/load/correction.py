@@ -1,0 +1,81 @@
+"""Corrects figures that still show the time before our last moves.
+
+A figure averaged over a window that began before a pod left (or came) holds part of the old load. The share
+of the window before the move times the pod's load is what to take away (or add). Where the pod's load or
+its whereabouts are not known, the node is settling: nothing leaves it, nothing is counted on to land there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from rebalancer.cluster.nodes import FloatArray, NodeTable
+from rebalancer.load.figures import RESOURCES
+from rebalancer.load.report import LoadReport
+from rebalancer.state import PastMove
+
+# Results after which the pod is where it was: nothing changed.
+_UNTOUCHED = frozenset({"Refused", "Skipped"})
+# Results after which it is known where the load went.
+_ARRIVED = frozenset({"Landed", "LandedElsewhere", "Unexpected", "NotReady"})
+_WITHOUT_REPLACEMENT = frozenset({"Pending", "NotReplaced"})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Corrected:
+    """The report as it would be had every window begun after our last moves, and the nodes still in doubt."""
+
+    load: LoadReport
+    settling: dict[int, str]  # node row -> why its figures cannot be corrected
+
+
+def _share_before(load: LoadReport, row: int, moment: float) -> FloatArray:
+    """(2,) the share of each figure's window that lies before a moment; 1 for an older figure."""
+    measured, window = load.measured_at[row], load.window_seconds[row]
+    began = measured - window
+    with np.errstate(invalid="ignore", divide="ignore"):
+        inside = np.where(window > 0, (moment - began) / np.where(window > 0, window, 1.0), 0.0)
+        share = np.where(moment >= measured, 1.0, np.clip(inside, 0.0, 1.0))
+    return np.nan_to_num(share, nan=0.0)
+
+
+def correct(load: LoadReport, nodes: NodeTable, moves: Iterable[PastMove]) -> Corrected:
+    """Apply our past moves to figures whose windows began before them."""
+    usage = load.usage.copy()
+    settling: dict[int, str] = {}
+    for move in moves:
+        if move.result in _UNTOUCHED:
+            continue
+        _apply(load, nodes, usage, settling, move, move.from_node, move.evicted_at, -1.0)
+        if move.result not in _WITHOUT_REPLACEMENT and (move.to_node or move.result not in _ARRIVED):
+            _apply(load, nodes, usage, settling, move, move.to_node, move.landed_at or move.evicted_at, 1.0)
+    return Corrected(dataclasses.replace(load, usage=np.maximum(usage, 0.0)), settling)
+
+
+def _apply(
+    load: LoadReport,
+    nodes: NodeTable,
+    usage: FloatArray,
+    settling: dict[int, str],
+    move: PastMove,
+    node: str,
+    moment: float,
+    sign: float,
+) -> None:
+    row = nodes.row.get(node)
+    if row is None:
+        return
+    share = _share_before(load, row, moment)
+    if not share.any():
+        return
+    amounts = np.array([move.load.get(resource, np.nan) for resource in RESOURCES])
+    if np.isnan(amounts).any() or move.result not in _ARRIVED | _WITHOUT_REPLACEMENT:
+        settling[row] = (
+            f"its figures include the time before {move.namespace}/{move.name} moved, whose load is unknown"
+        )
+        return
+    usage[row] += sign * share * amounts
