@@ -18,7 +18,12 @@ from rebalancer.profiles.arguments import (
     NodeResourcesFitArguments,
     PodTopologySpreadArguments,
 )
-from rebalancer.profiles.load_arguments import TargetLoadPackingArguments
+from rebalancer.profiles.load_arguments import (
+    LoadVariationRiskBalancingArguments,
+    LowRiskOverCommitmentArguments,
+    PeaksArguments,
+    TargetLoadPackingArguments,
+)
 from rebalancer.profiles.types import ExtensionPoint, Profile, SchedulerConfiguration
 from rebalancer.scheduling.affinity_terms import NamespaceLabels
 from rebalancer.scheduling.cycle import Scheduler
@@ -27,6 +32,8 @@ from rebalancer.scheduling.owners import Owners
 from rebalancer.scheduling.plugins.dynamic_resources import DynamicResources
 from rebalancer.scheduling.plugins.image_locality import ImageLocality
 from rebalancer.scheduling.plugins.inter_pod_affinity import InterPodAffinity
+from rebalancer.scheduling.plugins.load_variation_risk_balancing import LoadVariationRiskBalancing
+from rebalancer.scheduling.plugins.low_risk_over_commitment import LowRiskOverCommitment
 from rebalancer.scheduling.plugins.node_affinity import NodeAffinity
 from rebalancer.scheduling.plugins.node_name import NodeName
 from rebalancer.scheduling.plugins.node_ports import NodePorts
@@ -34,6 +41,7 @@ from rebalancer.scheduling.plugins.node_resources_balanced_allocation import Nod
 from rebalancer.scheduling.plugins.node_resources_fit import NodeResourcesFit
 from rebalancer.scheduling.plugins.node_unschedulable import NodeUnschedulable
 from rebalancer.scheduling.plugins.node_volume_limits import NodeVolumeLimits
+from rebalancer.scheduling.plugins.peaks import Peaks
 from rebalancer.scheduling.plugins.pod_capacity_of_node import PodCapacityOfNode
 from rebalancer.scheduling.plugins.pod_topology_spread import PodTopologySpread
 from rebalancer.scheduling.plugins.taint_toleration import TaintToleration
@@ -90,6 +98,29 @@ def _target_load_packing(arguments: Arguments | None, inputs: PluginInputs) -> P
     return TargetLoadPacking(given, watcher, recent)
 
 
+def _load_variation(arguments: Arguments | None, inputs: PluginInputs) -> Plugin:
+    given = (
+        arguments
+        if isinstance(arguments, LoadVariationRiskBalancingArguments)
+        else LoadVariationRiskBalancingArguments()
+    )
+    return LoadVariationRiskBalancing(given, inputs.view.watchers.get(given.watcher_address))
+
+
+def _low_risk(arguments: Arguments | None, inputs: PluginInputs) -> Plugin:
+    given = (
+        arguments
+        if isinstance(arguments, LowRiskOverCommitmentArguments)
+        else LowRiskOverCommitmentArguments()
+    )
+    return LowRiskOverCommitment(given, inputs.view.watchers.get(given.watcher_address))
+
+
+def _peaks(arguments: Arguments | None, inputs: PluginInputs) -> Plugin:
+    given = arguments if isinstance(arguments, PeaksArguments) else PeaksArguments()
+    return Peaks(given, inputs.view.watchers.get(given.watcher_address))
+
+
 def _node_affinity(arguments: Arguments | None, _: PluginInputs) -> Plugin:
     return NodeAffinity(
         arguments if isinstance(arguments, NodeAffinityArguments) else NodeAffinityArguments()
@@ -134,6 +165,9 @@ MODELLED: Mapping[str, Factory] = {
     VolumeZone.name: lambda _arguments, _inputs: VolumeZone(),
     ImageLocality.name: lambda _arguments, _inputs: ImageLocality(),
     DynamicResources.name: lambda _arguments, _inputs: DynamicResources(),
+    LoadVariationRiskBalancing.name: _load_variation,
+    LowRiskOverCommitment.name: _low_risk,
+    Peaks.name: _peaks,
     TargetLoadPacking.name: _target_load_packing,
     PodCapacityOfNode.name: lambda _arguments, _inputs: PodCapacityOfNode(),
 }

@@ -7,13 +7,14 @@ count is shared by all states (``TallyBook``, part of the facts); the counts are
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rebalancer.cluster.nodes import IntArray
+from rebalancer.cluster.pods import PodClass
 from rebalancer.scheduling.affinity_terms import AffinityTerm, TermKind, terms_of
 from rebalancer.scheduling.pod_selection import ClassIndex, PodSelector, SelectorIndex
 from rebalancer.scheduling.volumes import marks_of
@@ -41,7 +42,15 @@ class Carriers:
     terminating: bool = True
 
 
-What = Selected | Carriers
+@dataclass(frozen=True, slots=True)
+class Summed:
+    """An amount of every pod, such as its limits; terminating ones count."""
+
+    amount: Callable[[PodClass], int]
+    terminating: bool = True
+
+
+What = Selected | Carriers | Summed
 
 
 @dataclass(slots=True)
@@ -63,6 +72,7 @@ class TallyBook:
         self._classes: list[list[tuple[int, int]]] = []  # by tally: (class, weight)
         self._entries: list[list[_Entry]] = []  # by class
         self._selected: SelectorIndex[tuple[Selected, int]] = SelectorIndex()
+        self._summed: list[tuple[Summed, int]] = []
         self._carried: dict[Hashable, list[tuple[int, int]]] = {}  # item -> (tally, factor)
         self._by_class = ClassIndex()
         self.terms: dict[TermKind, SelectorIndex[AffinityTerm]] = {kind: SelectorIndex() for kind in TermKind}
@@ -80,6 +90,8 @@ class TallyBook:
         entries: list[_Entry] = []
         self._entries.append(entries)
         self._by_class.add(class_index, pod.namespace, pod.labels)
+        for amounts, tally in self._summed:
+            self._count(class_index, tally, amounts.amount(pod))
         for what, tally in self._selected.candidates(pod.namespace, pod.labels):
             if all(selector.matches(pod.namespace, pod.labels) for selector in what.selectors):
                 self._count(class_index, tally, 1)
@@ -115,6 +127,10 @@ class TallyBook:
                 pod = self._facts.classes[class_index]
                 if all(selector.matches(pod.namespace, pod.labels) for selector in what.selectors):
                     self._count(class_index, tally, 1)
+        elif isinstance(what, Summed):
+            self._summed.append((what, tally))
+            for class_index, pod in enumerate(self._facts.classes):
+                self._count(class_index, tally, what.amount(pod))
         else:
             for item, factor in what.items:
                 self._carried.setdefault(item, []).append((tally, factor))

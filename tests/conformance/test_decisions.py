@@ -24,6 +24,7 @@ FAMILIES = (
     "interpod",
     "mixed",
     "volumes",
+    "trimaran",
 )
 
 

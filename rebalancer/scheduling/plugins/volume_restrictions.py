@@ -22,7 +22,7 @@ _REASONS = {
 
 @dataclass(frozen=True, slots=True)
 class _Conflicts:
-    """Of a class: the claim that is missing, and the tallies of pods with its one-pod claims and its disks."""
+    """Of a class: the claim that is missing, the tallies of pods with its one-pod claims and its disks."""
 
     missing: str = ""
     claims: int = -1
