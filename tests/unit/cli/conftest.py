@@ -52,9 +52,16 @@ class FakePipeline:
             raise self.failure
         return FakePlanResult(self.plan, self.plan.nodes)
 
-    def run(self, options: PipelineOptions, run_options: RunOptions, observer: Any) -> tuple[Plan, Outcomes]:
+    def run(
+        self,
+        options: PipelineOptions,
+        run_options: RunOptions,
+        observer: Any,
+        planned: Callable[[Plan], None],
+    ) -> tuple[Plan, Outcomes]:
         self.asked.append(options)
         self.run_asked.append(run_options)
+        planned(self.plan)
         observer.wave_started(1, [outcome.move for outcome in self.outcomes.outcomes])
         if self.failure:
             raise self.failure
