@@ -175,6 +175,8 @@ def _list_once(
             raise UnreachableError(
                 f"{what}: the answer is no list: {str(error)[:200]}", where=api.host
             ) from error
+        if not page.is_list:
+            raise UnreachableError(f"{what}: the answer is no list but {page.kind[:60]!a}", where=api.host)
         items.extend(page.items)
         if not page.continue_token:
             return decode_listing(kind, items)

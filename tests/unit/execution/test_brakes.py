@@ -55,7 +55,11 @@ def health(
             "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases": lease,
         }
         found = bodies[request.path]
-        return found if isinstance(found, Answer) else Answer(200, {"metadata": {}, "items": list(found)})
+        return (
+            found
+            if isinstance(found, Answer)
+            else Answer(200, {"kind": "List", "metadata": {}, "items": list(found)})
+        )
 
     api, _ = fake_api(handler)
     return read_health(api, NOW, NOW, schedulers)

@@ -41,11 +41,11 @@ class TinyCluster:
                 "metadata": {"name": "cool"},
                 "status": {"conditions": [{"type": "Ready", "status": "True"}]},
             }
-            return Answer(200, {"items": [node]})
+            return Answer(200, {"kind": "NodeList", "items": [node]})
         if request.path == "/api/v1/pods":
-            return Answer(200, {"items": []})
+            return Answer(200, {"kind": "PodList", "items": []})
         if request.path == "/api/v1/namespaces/shop/pods":
-            return Answer(200, {"items": list(self.pods.values())})
+            return Answer(200, {"kind": "PodList", "items": list(self.pods.values())})
         name = request.path.removesuffix("/eviction").rsplit("/", 1)[-1]
         if request.method == "GET":
             return Answer(200, self.pods[name]) if name in self.pods else refusal(404, "pods not found")

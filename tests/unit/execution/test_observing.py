@@ -1,0 +1,69 @@
+"""Pods are read page by page, whole or not at all."""
+
+from __future__ import annotations
+
+import pytest
+
+from rebalancer.errors import UnreachableError
+from rebalancer.execution.observing import PodReader
+from tests.unit.execution.builders import a_pod_document
+from tests.unit.execution.fake_api import Answer, Request, Script, fake_api, refusal
+
+
+def a_page(*names: str, token: str = "") -> Answer:
+    items = [a_pod_document(name) for name in names]
+    return Answer(200, {"kind": "PodList", "metadata": {"continue": token}, "items": items})
+
+
+def names(*answers: Answer) -> list[str]:
+    api, _ = fake_api(Script(*answers))
+    return [pod.metadata.name for pod in PodReader(api).pods(["shop"])]
+
+
+def test_all_pages_are_read() -> None:
+    tokens: list[str | None] = []
+
+    def handler(request: Request) -> Answer:
+        tokens.append(request.query.get("continue"))
+        return a_page("b") if tokens[-1] else a_page("a", token="more")
+
+    api, _ = fake_api(handler)
+    assert [pod.metadata.name for pod in PodReader(api).pods(["shop", "shop"])] == ["a", "b"]
+    assert tokens == [None, "more"]
+
+
+def test_a_list_that_expires_between_two_pages_is_read_again_from_its_beginning() -> None:
+    assert names(a_page("a", token="more"), refusal(410, "expired"), a_page("b", "c")) == ["b", "c"]
+
+
+def test_a_list_that_keeps_expiring_is_an_error() -> None:
+    with pytest.raises(UnreachableError, match="expired"):
+        names(refusal(410, "expired"))
+
+
+def test_pages_without_end_are_an_error() -> None:
+    with pytest.raises(UnreachableError, match="more than 2000 pages"):
+        names(a_page(token="more"))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"7",
+        b'{"items": []}',
+        b'{"kind": "Status", "items": []}',
+        b'{"kind": "PodList"}',
+        b'{"kind": "PodList", "items": 7}',
+        b'{"kind": "PodList", "items":' + b"[" * 9000,
+    ],
+)
+def test_what_is_no_list_is_an_error_not_an_empty_namespace(body: bytes) -> None:
+    with pytest.raises(UnreachableError, match="the answer is no list"):
+        names(Answer(200, body))
+
+
+def test_a_pod_that_cannot_be_read_does_not_hide_the_others() -> None:
+    odd = {"metadata": {"namespace": "shop", "name": "odd"}, "status": 7}
+    page = {"kind": "PodList", "items": [odd, a_pod_document("good")]}
+    assert names(Answer(200, page)) == ["good"]
