@@ -19,6 +19,16 @@ class LazyGroup(click.Group):
         """All names, in the order of the table."""
         return [*self._lazy_commands, *super().list_commands(ctx)]
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command named; of a name that is none, those it resembles."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.exceptions.NoSuchCommand as error:
+            names = self.list_commands(ctx)
+            raise click.exceptions.NoSuchCommand(error.command_name, possibilities=names, ctx=ctx) from None
+
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command, imported now if the table names it."""
         place = self._lazy_commands.get(cmd_name)

@@ -13,7 +13,7 @@ from rebalancer.cli.options import all_option
 )
 @all_option
 def demo(keep: bool, everything: bool) -> int:
-    """Watch a hot cluster being rebalanced: embedded, no Kubernetes needed."""
+    """Watch an embedded hot cluster cool down."""
     from rebalancer.cli import demo_scenario  # noqa: PLC0415 - heavy
     from rebalancer.cli.output import console, style  # noqa: PLC0415
 

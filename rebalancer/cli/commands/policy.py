@@ -23,7 +23,7 @@ def policy() -> None:
 @policy.command()
 @click.argument("path", type=FILE, required=False, metavar="[FILE]")
 def init(path: Path | None) -> None:
-    """Print a commented policy of all defaults, or write it to a new FILE."""
+    """Print a commented policy, or write it to a new FILE."""
     from rebalancer.policy import STARTER  # noqa: PLC0415 - imports pydantic
 
     if path is None:
@@ -42,7 +42,7 @@ def init(path: Path | None) -> None:
 @click.argument("paths", type=FILE, nargs=-1, required=True, metavar="FILE...")
 @output_option
 def validate(paths: tuple[Path, ...], output_format: Format) -> int:
-    """Check policies, and the scheduler configuration each holds or names as a file."""
+    """Check policies, each with the scheduler configuration in or beside it."""
     rows = [_checked(path) for path in paths]
     if output_format is Format.TABLE:
         for row in rows:
@@ -82,7 +82,10 @@ def _checked(path: Path) -> dict[str, Any]:
 @click.argument("path", type=FILE, required=False, metavar="[FILE]")
 @output_option
 def show_policy(path: Path | None, output_format: Format) -> None:
-    """Show a policy with every default filled in; without FILE the defaults themselves."""
+    """Show a policy with every default filled in.
+
+    Without FILE the defaults themselves.
+    """
     from rebalancer.policy import default_policy, load_policy, to_yaml  # noqa: PLC0415 - imports pydantic
 
     loaded = load_policy(path) if path is not None else default_policy()

@@ -26,7 +26,7 @@ from rebalancer.reporting.render import Format
 
 @click.group()
 def snapshot() -> None:
-    """Record a cluster for offline use, and say what a recording holds."""
+    """Record a cluster, or describe a recorded one."""
 
 
 @snapshot.command("save")
@@ -54,9 +54,9 @@ def save_snapshot(
     output_format: Format,
     everything: bool,
 ) -> None:
-    """Record a cluster into the new folder PATH: nodes, pods, workloads, budgets, metrics. Only reads.
+    """Record a cluster into the new folder PATH. Only reads.
 
-    The scheduler's configuration and load-watcher's answer are recorded from where the policy says they
+    Nodes, pods, workloads, budgets, volumes and metrics; no secrets, no environment variables. The scheduler's configuration and load-watcher's answer are recorded from where the policy says they
     are. With --from a dump that kubectl printed is recorded instead of a live cluster.
     """
     from rebalancer.cli import recording  # noqa: PLC0415 - heavy

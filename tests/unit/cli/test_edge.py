@@ -120,6 +120,10 @@ def test_wrong_usage_leaves_with_the_code_of_bad_input(
     assert "Error: " in result.stderr
 
 
+def test_a_misspelt_command_is_answered_with_the_one_it_resembles(rebalancer_program: Program) -> None:
+    assert "plan" in rebalancer_program("plna").stderr.splitlines()[-1]
+
+
 def test_json_logs_carry_errors_as_one_object_a_line(
     rebalancer_program: Program, pipeline: FakePipeline
 ) -> None:
