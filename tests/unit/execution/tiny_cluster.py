@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import io
+from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from rebalancer.cluster import times
-from tests.unit.execution.builders import NOW
-from tests.unit.execution.fake_api import Answer, FakeTime, Request, refusal
+from rebalancer.execution import Journal, Outcome, Outcomes, RunContext, carry_out
+from rebalancer.planning.plan import Move
+from rebalancer.policy.schema import Execution, Safety
+from tests.unit.execution.builders import NOW, a_plan
+from tests.unit.execution.fake_api import Answer, FakeTime, Request, fake_api, refusal
 
 
 class TinyCluster:
@@ -65,3 +72,34 @@ class TinyCluster:
         if self.lands_on:
             new = f"new-{len(self.evicted)}"
             self.pods[new] = self._pod(new, self.lands_on, self.time.now)
+
+
+class Run:
+    """A run on a tiny cluster, and what it left."""
+
+    def __init__(self, *names: str) -> None:
+        self.time = FakeTime(NOW)
+        self.cluster = TinyCluster(self.time, *names)
+        self.stream = io.StringIO()
+        self.checkpoints: list[Sequence[Outcome]] = []
+
+    def __call__(self, *moves: Move, **changes: Any) -> Outcomes:
+        api, _ = fake_api(self.cluster, self.time)
+        options: dict[str, Any] = {
+            "run": "run-1",
+            "api": api,
+            "clock": self.time.clock,
+            "sleep": self.time.sleep,
+            "execution": Execution(),
+            "safety": Safety,
+            "validate": lambda _moves: {},
+            "judge": lambda _move, node: "it is hot" if node == "hot" else None,
+            "journal": Journal(self.stream, "run-1", self.time.clock),
+            "lease": None,
+            "checkpoint": self.checkpoints.append,
+        }
+        return carry_out(a_plan(*moves), RunContext(**(options | changes)))
+
+    def journal(self) -> list[tuple[str, str]]:
+        lines = [msgspec.json.decode(line) for line in self.stream.getvalue().splitlines()]
+        return [(line["event"], line.get("pod", "")) for line in lines]
