@@ -56,8 +56,9 @@ def save_snapshot(
 ) -> None:
     """Record a cluster into the new folder PATH. Only reads.
 
-    Nodes, pods, workloads, budgets, volumes and metrics; no secrets, no environment variables. The scheduler's configuration and load-watcher's answer are recorded from where the policy says they
-    are. With --from a dump that kubectl printed is recorded instead of a live cluster.
+    Nodes, pods, workloads, budgets, volumes and metrics; no secrets, no environment variables. The
+    scheduler's configuration and load-watcher's answer are recorded from where the policy says they are.
+    With --from a dump that kubectl printed is recorded instead of a live cluster.
     """
     from rebalancer.cli import recording  # noqa: PLC0415 - heavy
     from rebalancer.cluster.connection import RawApi, connect  # noqa: PLC0415
