@@ -7,18 +7,22 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
+import os
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import urllib3
+import yaml
 from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt, wait_exponential
 from urllib3.exceptions import HTTPError
 
-from rebalancer.errors import InputError, RebalancerError, RightsError, UnreachableError
+from rebalancer.errors import InputError, RightsError, UnreachableError
 
 CONNECT_SECONDS = 5.0
 READ_SECONDS = 60.0
@@ -34,29 +38,105 @@ def connect(kubeconfig: Path | None = None, context: str | None = None) -> clien
     Raises InputError when there is none or it cannot be used.
     """
     settings = client.Configuration()
+    where = str(kubeconfig) if kubeconfig else os.environ.get("KUBECONFIG") or "~/.kube/config"
+    if kubeconfig is not None and not _is_file(kubeconfig):
+        raise InputError("no such kubeconfig", where=where, hint="is the path right?")
     try:
         if kubeconfig is None and context is None:
             with contextlib.suppress(config.ConfigException):
                 config.load_incluster_config(client_configuration=settings)
                 return _client(settings)
-        config.load_kube_config(
-            config_file=str(kubeconfig) if kubeconfig else None,
-            context=context,
-            client_configuration=settings,
-        )
-    except (config.ConfigException, OSError, ValueError, TypeError, AttributeError, KeyError) as error:
-        where = str(kubeconfig) if kubeconfig else "kubeconfig"
+        with _complaints() as complaints:
+            config.load_kube_config(
+                config_file=str(kubeconfig) if kubeconfig else None,
+                context=context,
+                client_configuration=settings,
+            )
+        if complaints:
+            raise config.ConfigException(complaints[0])
+        return _client(settings)
+    except _UNUSABLE as error:
         raise InputError(
-            f"no usable Kubernetes configuration: {error}",
+            f"no usable Kubernetes configuration: {_first_line(error)}",
             where=where,
             hint="give --kubeconfig or KUBECONFIG, or read a recorded cluster with --from PATH",
         ) from error
-    return _client(settings)
+
+
+# What the official loader raises for files that are damaged, incomplete or hold something else.
+_UNUSABLE = (
+    config.ConfigException,
+    HTTPError,
+    OSError,
+    ValueError,
+    TypeError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    yaml.YAMLError,
+)
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:
+        return False
+
+
+def _first_line(error: BaseException) -> str:
+    """What a loader complains of, without the pages that a login plugin or a YAML parser may add."""
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+        mark = error.problem_mark
+        return f"not YAML: {error.problem} in line {mark.line + 1}, column {mark.column + 1}"
+    return " ".join(str(error).split())[:500] or type(error).__name__
+
+
+@contextlib.contextmanager
+def _complaints() -> Iterator[list[str]]:
+    """Catch what the official loader logs instead of raising it: a login plugin that failed."""
+    found: list[str] = []
+    thread = threading.get_ident()
+
+    def keep(record: logging.LogRecord) -> bool:
+        if record.thread != thread or record.levelno < logging.ERROR:
+            return True
+        found.append(record.getMessage())
+        return False
+
+    root = logging.getLogger()  # the loader logs there directly; a logger's filter sees no other's records
+    root.addFilter(keep)
+    try:
+        yield found
+    finally:
+        root.removeFilter(keep)
+
+
+def _refreshing(settings: client.Configuration) -> None:
+    """Let a login that cannot be renewed end in one error, not in a log line and a refused request."""
+    renew = settings.refresh_api_key_hook
+    if renew is None:
+        return
+
+    def renewed(current: client.Configuration) -> None:
+        with _complaints() as complaints:
+            renew(current)
+        if complaints:
+            raise RightsError(
+                f"the login cannot be renewed: {' '.join(complaints[0].split())[:500]}",
+                where=str(current.host),
+                hint="the kubeconfig's exec plugin failed",
+            )
+
+    settings.refresh_api_key_hook = renewed
 
 
 def _client(settings: client.Configuration) -> client.ApiClient:
     # One attempt a request in the transport: retries are ours, so that each is bounded and told.
     settings.retries = urllib3.Retry(total=0, redirect=0)
+    if not settings.verify_ssl:  # the kubeconfig says so; urllib3 would repeat it at every request
+        urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
+    _refreshing(settings)
     api = client.ApiClient(settings)
     api.set_default_header("Accept-Encoding", "gzip")
     api.user_agent = "rebalancer"
@@ -97,7 +177,7 @@ def translated(what: str, host: str) -> Iterator[None]:
             ) from error
         if error.status == 403:
             raise RightsError(f"{what}: {message}", where=host, hint="grant it as in k8s/base") from error
-        if error.status in (404, 410) or error.status < 500:
+        if error.status and error.status < 500:
             raise NotServedError(f"{what}: {message}", where=host, status=error.status) from error
         raise UnreachableError(f"{what}: {message}", where=host) from error
     except (HTTPError, OSError) as error:
@@ -183,7 +263,7 @@ class RawApi:
         finally:
             response.release_conn()
         if len(body) > _BIGGEST_ANSWER:
-            raise RebalancerError(
+            raise UnreachableError(
                 f"{what}: the answer is larger than {_BIGGEST_ANSWER >> 20} MiB", where=self.host
             )
         return body
@@ -212,7 +292,7 @@ class RawApi:
         try:
             answer = json.loads(body)
             return f"{int(answer['major'])}.{int(str(answer['minor']).rstrip('+'))}"
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, LookupError, TypeError, RecursionError):
             return ""
 
     def service_proxy(self, namespace: str, service: str, path: str) -> bytes:
@@ -229,5 +309,10 @@ class RawApi:
             if error.status == 404:
                 return None
             raise
-        data = json.loads(body).get("data") or {}
-        return {str(key): str(value) for key, value in data.items()}
+        try:
+            data = json.loads(body).get("data") or {}
+            return {str(key): str(value) for key, value in data.items()}
+        except (ValueError, AttributeError, RecursionError) as error:
+            raise UnreachableError(
+                f"read configmap {namespace}/{name}: the answer is no ConfigMap", where=self.host
+            ) from error

@@ -107,14 +107,24 @@ class DumpReader:
 
     def _files(self) -> list[Path]:
         path = self._path
-        if path.is_file():
-            return [path]
-        if not path.is_dir():
-            raise InputError("no such file or folder", where=str(path), hint="give a dump to --from")
-        suffixes = (".json", ".yaml")
-        found = sorted(
-            entry for entry in path.iterdir() if entry.is_file() and _plain_name(entry).endswith(suffixes)
-        )
+        try:
+            if path.is_file():
+                return [path]
+            if not path.is_dir():
+                what = "neither a file nor a folder" if path.exists() else "no such file or folder"
+                raise InputError(what, where=str(path), hint="give a dump to --from")
+            found = sorted(
+                entry
+                for entry in path.iterdir()
+                if entry.is_file()
+                and not entry.name.startswith(".")
+                and _plain_name(entry).endswith((".json", ".yaml"))
+            )
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise InputError(
+                f"cannot read: {reason}", where=str(path), hint="give a dump to --from"
+            ) from error
         if len(found) > _MOST_FILES:
             raise InputError(
                 f"more than {_MOST_FILES} files", where=str(path), hint="is this a cluster dump?"
@@ -143,7 +153,7 @@ class DumpReader:
             if page.kind == "List":
                 self._sort_mixed(path, page.items, items, warnings)
                 return
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
             raise InputError(
                 f"not JSON as kubectl writes it: {error}", where=str(path), hint="record it again"
             ) from error
@@ -162,7 +172,7 @@ class DumpReader:
         for item in mixed:
             try:
                 api_version, name = header(item)
-            except msgspec.DecodeError:
+            except (ValueError, RecursionError):
                 warnings.append(f"{path.name}: an item that is no Kubernetes object")
                 continue
             kind = BY_NAME.get(name)

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import TypeVar
 
 import msgspec
 
@@ -20,6 +21,11 @@ from rebalancer.cluster.kinds import Kind
 
 # The names the API server admits; anything else in a dump is hostile or broken (and would reach a terminal).
 _NAME = re.compile(r"[a-z0-9A-Z]([-a-z0-9A-Z.:_]{0,251}[a-z0-9A-Z])?", re.ASCII)
+_POSITION = re.compile(r"#\d{1,9}", re.ASCII)  # stands for the name of an object that has none
+_LONGEST_REASON = 1000
+_ANNOTATION_DOMAINS = frozenset({"kubernetes.io", "k8s.io", "karpenter.sh"})
+_ANNOTATION_SUBDOMAINS = (".kubernetes.io", ".k8s.io", ".karpenter.sh")
+_encoder = msgspec.json.Encoder(order="deterministic")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +99,10 @@ class _LooseSpec(msgspec.Struct, gc=False, rename="camel"):
 class _Loose(msgspec.Struct, gc=False):
     metadata: msgspec.Raw = msgspec.Raw(b"{}")
     spec: msgspec.Raw = msgspec.Raw(b"{}")
+    malformed: object = ""  # the reason, in what ``saving`` writes of an object that was malformed before
+
+
+_Shape = TypeVar("_Shape", bound=msgspec.Struct)
 
 
 @lru_cache(maxsize=64)
@@ -100,31 +110,75 @@ def _decoder(record: type[records.Record]) -> msgspec.json.Decoder[records.Recor
     return msgspec.json.Decoder(record)
 
 
-def _text(value: object, fallback: str) -> str:
-    return value if isinstance(value, str) and _NAME.fullmatch(value) else fallback
+def _as_far_as_it_goes(item: msgspec.Raw, shape: type[_Shape]) -> _Shape:
+    try:
+        return msgspec.json.decode(item, type=shape)
+    except (ValueError, RecursionError):
+        return shape()
 
 
 def _describe(kind: Kind, item: msgspec.Raw, position: int, reason: str) -> Malformed:
     """Name a malformed object as well as it lets itself be named."""
-    metadata, spec = _LooseMetadata(), _LooseSpec()
-    try:
-        loose = msgspec.json.decode(item, type=_Loose)
-        metadata = msgspec.json.decode(loose.metadata, type=_LooseMetadata)
-        spec = msgspec.json.decode(loose.spec, type=_LooseSpec)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        pass
-    return Malformed(
-        kind.name,
-        _text(metadata.namespace, ""),
-        _text(metadata.name, f"#{position}"),
-        _text(spec.node_name, ""),
-        reason,
-    )
+    loose = _as_far_as_it_goes(item, _Loose)
+    metadata = _as_far_as_it_goes(loose.metadata, _LooseMetadata)
+    spec = _as_far_as_it_goes(loose.spec, _LooseSpec)
+    name = _text(metadata.name, f"#{position}")
+    if isinstance(loose.malformed, str) and 0 < len(loose.malformed) <= _LONGEST_REASON:
+        reason = loose.malformed
+        if isinstance(metadata.name, str) and _POSITION.fullmatch(metadata.name):
+            name = metadata.name
+    return Malformed(kind.name, _text(metadata.namespace, ""), name, _text(spec.node_name, ""), reason)
+
+
+def _text(value: object, fallback: str) -> str:
+    return value if isinstance(value, str) and _NAME.fullmatch(value) else fallback
+
+
+def _metadata(record: records.Record) -> records.Metadata:
+    metadata: records.Metadata = record.metadata  # type: ignore[attr-defined]
+    return metadata
 
 
 def _object_key(record: records.Record) -> tuple[str, str]:
-    metadata: records.Metadata = record.metadata  # type: ignore[attr-defined]
+    metadata = _metadata(record)
     return metadata.namespace, metadata.name
+
+
+@lru_cache(maxsize=4096)
+def _kept(annotation: str) -> bool:
+    """Whether an annotation may bear on scheduling or eviction.
+
+    The others are forgotten: some are long, and some hold secrets (kubectl's last-applied-configuration
+    repeats every environment variable).
+    """
+    domain = annotation.partition("/")[0]
+    if domain == "kubectl.kubernetes.io":
+        return False
+    return domain in _ANNOTATION_DOMAINS or domain.endswith(_ANNOTATION_SUBDOMAINS)
+
+
+def _without_other_annotations(metadata: records.Metadata) -> records.Metadata:
+    annotations = metadata.annotations or {}
+    if all(map(_kept, annotations)):
+        return metadata
+    kept = {name: value for name, value in annotations.items() if _kept(name)}
+    return msgspec.structs.replace(metadata, annotations=kept or None)
+
+
+def _slim(record: records.Record) -> records.Record:
+    metadata = _metadata(record)
+    slim = _without_other_annotations(metadata)
+    if slim is not metadata:
+        record = msgspec.structs.replace(record, metadata=slim)
+    if isinstance(record, records.Workload) and record.spec.template is not None:
+        template = record.spec.template
+        slim = _without_other_annotations(template.metadata)
+        if slim is not template.metadata:
+            template = msgspec.structs.replace(template, metadata=slim)
+            record = msgspec.structs.replace(
+                record, spec=msgspec.structs.replace(record.spec, template=template)
+            )
+    return record
 
 
 def _decode_item(kind: Kind, item: msgspec.Raw) -> records.Record:
@@ -132,26 +186,54 @@ def _decode_item(kind: Kind, item: msgspec.Raw) -> records.Record:
     namespace, name = _object_key(record)
     if not _NAME.fullmatch(name) or (namespace and not _NAME.fullmatch(namespace)):
         raise ValueError(f"metadata.name {name[:60]!a} is not a name Kubernetes admits")
-    return record
+    return _slim(record)
+
+
+def _rank(record: records.Record) -> tuple[int, bytes]:
+    """Of two versions of an object the newer one counts, whichever came first."""
+    version = _metadata(record).resource_version
+    number = int(version) if version.isascii() and version.isdigit() and len(version) < 40 else -1
+    return number, _encoder.encode(record)
+
+
+class _Collected:
+    """Records by name; of an object listed twice the newest."""
+
+    def __init__(self, kind: Kind) -> None:
+        self._kind = kind
+        self._by_key: dict[tuple[str, str], tuple[records.Record, msgspec.Raw, int]] = {}
+        self.malformed: list[Malformed] = []
+
+    def add(self, item: msgspec.Raw, position: int) -> None:
+        try:
+            record = _decode_item(self._kind, item)
+        except (ValueError, RecursionError) as error:
+            self.malformed.append(_describe(self._kind, item, position, str(error)))
+            return
+        key = _object_key(record)
+        found = self._by_key.setdefault(key, (record, item, position))
+        if found[0] is record or found[0] == record:
+            return
+        entry = record, item, position
+        older, newer = (found, entry) if _rank(found[0]) < _rank(record) else (entry, found)
+        self._by_key[key] = newer
+        self.malformed.append(
+            _describe(self._kind, older[1], older[2], "listed twice; the newest one counts")
+        )
+
+    def records(self) -> tuple[records.Record, ...]:
+        return tuple(self._by_key[key][0] for key in sorted(self._by_key))
 
 
 def decode_listing(
     kind: Kind, items: Iterable[msgspec.Raw], *, resource_version: str = "", read_at: float = float("nan")
 ) -> Listing:
     """Decode items one by one; sorted by namespace and name, each name once."""
-    by_key: dict[tuple[str, str], records.Record] = {}
-    malformed: list[Malformed] = []
+    collected = _Collected(kind)
     with collector_paused():
         for position, item in enumerate(items):
-            try:
-                record = _decode_item(kind, item)
-            except (msgspec.DecodeError, ValueError, RecursionError) as error:
-                malformed.append(_describe(kind, item, position, str(error)))
-                continue
-            key = _object_key(record)
-            if key in by_key:
-                malformed.append(_describe(kind, item, position, "listed twice; the first one counts"))
-            else:
-                by_key[key] = record
-    ordered = tuple(by_key[key] for key in sorted(by_key))
-    return Listing(kind, ordered, tuple(malformed), resource_version, read_at)
+            collected.add(item, position)
+    malformed = sorted(
+        set(collected.malformed), key=lambda found: (found.namespace, found.name, found.reason)
+    )
+    return Listing(kind, collected.records(), tuple(malformed), resource_version, read_at)

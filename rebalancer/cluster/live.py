@@ -10,19 +10,27 @@ from rebalancer.cluster.connection import NotServedError, RawApi
 from rebalancer.cluster.kinds import KINDS, METRICS, REQUIRED, Kind
 from rebalancer.cluster.listing import Listing, Recording, decode_listing
 from rebalancer.cluster.wire import Page, decode_page
-from rebalancer.errors import RebalancerError, RightsError, UnreachableError
+from rebalancer.errors import RightsError, UnreachableError
 
 PAGE_SIZE = 500
+MOST_PAGES = 10_000  # of one LIST: more than any cluster has, so that a server that never ends does
 _RESTARTS = 3
 
 
 class LiveReader:
     """Reads kinds from an API server; a kind that cannot be read is said to be unread, never empty."""
 
-    def __init__(self, api: RawApi, clock: Callable[[], float], page_size: int = PAGE_SIZE) -> None:
+    def __init__(
+        self,
+        api: RawApi,
+        clock: Callable[[], float],
+        page_size: int = PAGE_SIZE,
+        most_pages: int = MOST_PAGES,
+    ) -> None:
         self._api = api
         self._clock = clock
         self._page_size = page_size
+        self._most_pages = most_pages
 
     def read(
         self, kinds: Iterable[Kind] = KINDS, progress: Callable[[str], None] = lambda _: None
@@ -37,9 +45,7 @@ class LiveReader:
             except NotServedError as error:
                 if kind in REQUIRED:
                     raise
-                unread[kind.plural] = (
-                    f"{error.message}" if kind not in METRICS else f"not served: {error.message}"
-                )
+                unread[kind.plural] = f"not served: {error.message}" if kind in METRICS else error.message
             except RightsError as error:
                 if kind in REQUIRED:
                     raise
@@ -68,14 +74,26 @@ class LiveReader:
     def _list_once(self, kind: Kind) -> Listing:
         items: list[msgspec.Raw] = []
         token, version = "", ""
+        seen: set[str] = set()
         read_at = self._clock()
-        while True:
+        while len(seen) < self._most_pages:
             page = self._page(kind, token)
             items.extend(page.items)
             version = version or page.resource_version
             token = page.continue_token
             if not token:
                 return decode_listing(kind, items, resource_version=version, read_at=read_at)
+            if token in seen:
+                raise self._unusable(kind, "the same page is offered again")
+            seen.add(token)
+        raise self._unusable(kind, f"does not end after {self._most_pages} pages")
+
+    def _unusable(self, kind: Kind, why: str) -> UnreachableError:
+        return UnreachableError(
+            f"list {kind.plural}: {why}",
+            where=self._api.host,
+            hint="is this an API server, or a proxy before one?",
+        )
 
     def _page(self, kind: Kind, token: str) -> Page:
         options: dict[str, object] = {"limit": self._page_size} if kind.paged else {}
@@ -83,6 +101,9 @@ class LiveReader:
             options["_continue"] = token
         body = self._api.list_page(kind.group, kind.version, kind.resource or kind.plural, **options)
         try:
-            return decode_page(body)
-        except (msgspec.DecodeError, ValueError) as error:
-            raise RebalancerError(f"list {kind.plural}: not a list: {error}", where=self._api.host) from error
+            page = decode_page(body)
+        except (ValueError, RecursionError) as error:
+            raise self._unusable(kind, f"the answer is no list: {error}") from error
+        if page.kind != f"{kind.name}List":
+            raise self._unusable(kind, f"the answer is no {kind.name}List but {page.kind[:60]!a}")
+        return page

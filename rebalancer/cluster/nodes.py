@@ -18,6 +18,8 @@ FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 
 CPU, MEMORY, EPHEMERAL_STORAGE, PODS_COLUMN = 0, 1, 2, 3
+# Exact in a float; a hundred times the sum of several still fits the scheduler's int64.
+LARGEST_AMOUNT = 1 << 53
 BASE_RESOURCES = ("cpu", "memory", "ephemeral-storage", "pods")
 
 
@@ -63,13 +65,18 @@ def amount(resource: str, text: str) -> int:
     return quantities.cpu_milli(text) if resource == "cpu" else quantities.units(text)
 
 
+def checked_amount(where: str, resource: str, text: str) -> int:
+    """As ``amount``; ValueError for a negative one, and for one that could overflow the scheduler's sums."""
+    value = amount(resource, text)
+    if not 0 <= value <= LARGEST_AMOUNT:
+        raise ValueError(f"{where} is {'negative' if value < 0 else 'beyond all machines'}: {text[:64]}")
+    return value
+
+
 def _node_row(node: records.Node, columns: Mapping[str, int], which: str) -> list[int]:
     row = [0] * len(columns)
     for resource, text in (getattr(node.status, which) or {}).items():
-        value = amount(resource, text)
-        if value < 0:
-            raise ValueError(f"status.{which}.{resource} is negative: {text}")
-        row[columns[resource]] = value
+        row[columns[resource]] = checked_amount(f"status.{which}.{resource}", resource, text)
     return row
 
 

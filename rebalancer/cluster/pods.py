@@ -11,7 +11,7 @@ import numpy as np
 
 from rebalancer.cluster import quantities, records, times
 from rebalancer.cluster.listing import Listing, Malformed
-from rebalancer.cluster.nodes import BoolArray, FloatArray, IntArray, condition
+from rebalancer.cluster.nodes import BoolArray, FloatArray, IntArray, checked_amount, condition
 
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 # Of a pod's annotations only those that bear on eviction are kept.
@@ -157,22 +157,31 @@ def pod_class_of(pod: records.Pod) -> tuple[bytes, PodClass]:
     return key, PodClass(pod.metadata.namespace, labels, owner, spec, statuses, infeasible)
 
 
-def _check_quantities(spec: records.PodSpec) -> None:
+def _check_quantities(pod: records.Pod) -> None:
     """Refuse a class whose quantities the API server would not have stored."""
+    spec, status = pod.spec, pod.status
     maps: list[tuple[str, records.Labels | None]] = [("overhead", spec.overhead)]
     for container in (*(spec.containers or ()), *(spec.init_containers or ())):
-        resources = container.resources
-        if resources:
-            maps += [
-                (f"{container.name}.requests", resources.requests),
-                (f"{container.name}.limits", resources.limits),
-            ]
+        if container.resources:
+            maps.append((f"{container.name}.requests", container.resources.requests))
+            _check_limits(f"{container.name}.limits", container.resources)
+    for found in (*(status.container_statuses or ()), *(status.init_container_statuses or ())):
+        maps.append((f"{found.name}.status.allocatedResources", found.allocated_resources))
+        if found.resources:
+            maps.append((f"{found.name}.status.resources.requests", found.resources.requests))
     if spec.resources:
-        maps += [("resources.requests", spec.resources.requests), ("resources.limits", spec.resources.limits)]
+        maps.append(("resources.requests", spec.resources.requests))
+        _check_limits("resources.limits", spec.resources)
     for where, quantity_map in maps:
         for resource, text in (quantity_map or {}).items():
-            if quantities.parse(text) < 0:
-                raise ValueError(f"{where}.{resource} is negative: {text}")
+            checked_amount(f"{where}.{resource}", resource, text)
+
+
+def _check_limits(where: str, resources: records.ResourceRequirements) -> None:
+    """Limits are never summed: they may be as large as they like."""
+    for resource, text in (resources.limits or {}).items():
+        if quantities.parse(text) < 0:
+            raise ValueError(f"{where}.{resource} is negative: {text}")
 
 
 class _PodColumns:
@@ -194,7 +203,7 @@ class _PodColumns:
         key, pod_class = pod_class_of(pod)
         index = self._class_index.get(key)
         if index is None:
-            _check_quantities(pod.spec)
+            _check_quantities(pod)
             index = self._class_index[key] = len(self.classes)
             self.classes.append(pod_class)
         kept = tuple(

@@ -7,11 +7,14 @@ they are needed: a malformed one is then reported with the object it stands in.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 Labels = dict[str, str]
+# The integers of the Kubernetes API: one that does not fit makes its object malformed, as it would in Go.
+Int32 = Annotated[int, msgspec.Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
+Int64 = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 
 
 class Record(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
@@ -35,10 +38,10 @@ class Metadata(Record, frozen=True):
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
-    generation: int = 0
+    generation: Int64 = 0
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
-    deletion_grace_period_seconds: int | None = None
+    deletion_grace_period_seconds: Int64 | None = None
     labels: Labels | None = None
     annotations: Labels | None = None
     owner_references: list[OwnerReference] | None = None
@@ -75,7 +78,7 @@ class NodeSelector(Record, frozen=True):
 class PreferredSchedulingTerm(Record, frozen=True):
     """A node preference and its weight."""
 
-    weight: int = 0
+    weight: Int32 = 0
     preference: NodeSelectorTerm | None = None
 
 
@@ -104,7 +107,7 @@ class PodAffinityTerm(Record, frozen=True):
 class WeightedPodAffinityTerm(Record, frozen=True):
     """A preferred pod (anti-)affinity term and its weight."""
 
-    weight: int = 0
+    weight: Int32 = 0
     pod_affinity_term: PodAffinityTerm | None = None
 
 
@@ -130,11 +133,11 @@ class Affinity(Record, frozen=True):
 class TopologySpreadConstraint(Record, frozen=True):
     """spec.topologySpreadConstraints[]."""
 
-    max_skew: int = 1
+    max_skew: Int32 = 1
     topology_key: str = ""
     when_unsatisfiable: str = ""
     label_selector: LabelSelector | None = None
-    min_domains: int | None = None
+    min_domains: Int32 | None = None
     node_affinity_policy: str | None = None
     node_taints_policy: str | None = None
     match_label_keys: list[str] | None = None
@@ -147,7 +150,7 @@ class Toleration(Record, frozen=True):
     operator: str = ""
     value: str = ""
     effect: str = ""
-    toleration_seconds: int | None = None
+    toleration_seconds: Int64 | None = None
 
 
 class Taint(Record, frozen=True):
@@ -168,8 +171,8 @@ class ResourceRequirements(Record, frozen=True):
 class ContainerPort(Record, frozen=True):
     """ports[] of a container."""
 
-    container_port: int = 0
-    host_port: int = 0
+    container_port: Int32 = 0
+    host_port: Int32 = 0
     host_ip: str = msgspec.field(name="hostIP", default="")
     protocol: str = ""
 
@@ -256,7 +259,7 @@ class PodSpec(Record, frozen=True):
 
     node_name: str = ""
     scheduler_name: str = ""
-    priority: int | None = None
+    priority: Int32 | None = None
     priority_class_name: str = ""
     preemption_policy: str | None = None
     containers: list[Container] | None = None
@@ -271,7 +274,7 @@ class PodSpec(Record, frozen=True):
     resource_claims: list[ResourceClaim] | None = None
     volumes: list[Volume] | None = None
     host_network: bool | None = None
-    termination_grace_period_seconds: int | None = None
+    termination_grace_period_seconds: Int64 | None = None
     restart_policy: str = ""
 
 
@@ -316,7 +319,7 @@ class NodeImage(Record, frozen=True):
     """status.images[] of a node."""
 
     names: list[str] | None = None
-    size_bytes: int = 0
+    size_bytes: Int64 = 0
 
 
 class NodeSpec(Record, frozen=True):
@@ -346,8 +349,8 @@ class Node(Record, frozen=True):
 class DisruptionBudgetSpec(Record, frozen=True):
     """spec of a PodDisruptionBudget."""
 
-    min_available: int | str | None = None
-    max_unavailable: int | str | None = None
+    min_available: Int32 | str | None = None
+    max_unavailable: Int32 | str | None = None
     selector: LabelSelector | None = None
     unhealthy_pod_eviction_policy: str | None = None
 
@@ -355,11 +358,11 @@ class DisruptionBudgetSpec(Record, frozen=True):
 class DisruptionBudgetStatus(Record, frozen=True):
     """status of a PodDisruptionBudget, as the disruption controller wrote it."""
 
-    disruptions_allowed: int = 0
-    current_healthy: int = 0
-    desired_healthy: int = 0
-    expected_pods: int = 0
-    observed_generation: int = 0
+    disruptions_allowed: Int32 = 0
+    current_healthy: Int32 = 0
+    desired_healthy: Int32 = 0
+    expected_pods: Int32 = 0
+    observed_generation: Int64 = 0
     disrupted_pods: dict[str, str] | None = None
 
 
@@ -381,10 +384,10 @@ class PodTemplate(Record, frozen=True):
 class WorkloadSpec(Record, frozen=True):
     """spec of a ReplicaSet, StatefulSet, Deployment, ReplicationController, DaemonSet or Job."""
 
-    replicas: int | None = None
-    parallelism: int | None = None
-    completions: int | None = None
-    backoff_limit: int | None = None
+    replicas: Int32 | None = None
+    parallelism: Int32 | None = None
+    completions: Int32 | None = None
+    backoff_limit: Int32 | None = None
     # A ReplicationController's selector is a plain map, every other workload's a LabelSelector.
     selector: Any = None
     template: PodTemplate | None = None
@@ -393,13 +396,13 @@ class WorkloadSpec(Record, frozen=True):
 class WorkloadStatus(Record, frozen=True):
     """status of a workload."""
 
-    replicas: int = 0
-    ready_replicas: int = 0
-    available_replicas: int = 0
-    updated_replicas: int = 0
-    observed_generation: int = 0
-    active: int = 0
-    failed: int = 0
+    replicas: Int32 = 0
+    ready_replicas: Int32 = 0
+    available_replicas: Int32 = 0
+    updated_replicas: Int32 = 0
+    observed_generation: Int64 = 0
+    active: Int32 = 0
+    failed: Int32 = 0
     current_revision: str = ""
     update_revision: str = ""
 
@@ -435,7 +438,7 @@ class PriorityClass(Record, frozen=True):
     """scheduling.k8s.io/v1 PriorityClass."""
 
     metadata: Metadata = Metadata()
-    value: int = 0
+    value: Int32 = 0
     global_default: bool = False
 
 
@@ -555,7 +558,7 @@ class StorageClass(Record, frozen=True):
 class CsiLimit(Record, frozen=True):
     """allocatable of a driver on a node."""
 
-    count: int | None = None
+    count: Int32 | None = None
 
 
 class CsiNodeDriver(Record, frozen=True):

@@ -21,7 +21,7 @@ _encoder = msgspec.json.Encoder(order="deterministic")
 
 
 def _malformed_stub(malformed: Malformed) -> bytes:
-    """An object that is malformed again when read: its name and node are kept, its content is not."""
+    """An object that is malformed again when read, for the same reason: its content is not kept."""
     stub = {
         "metadata": {
             "name": malformed.name,
@@ -29,6 +29,7 @@ def _malformed_stub(malformed: Malformed) -> bytes:
             "labels": "malformed when recorded",
         },
         "spec": {"nodeName": malformed.node_name},
+        "malformed": malformed.reason,
     }
     return _encoder.encode(stub)
 

@@ -16,7 +16,7 @@ class _Envelope(msgspec.Struct, rename="camel", gc=False):
     kind: str = ""
     api_version: str = ""
     metadata: _ListMetadata = msgspec.field(default_factory=_ListMetadata)
-    items: msgspec.Raw = msgspec.Raw(b"null")
+    items: msgspec.Raw = msgspec.Raw(b"")
 
 
 class _Header(msgspec.Struct, rename="camel", gc=False):
@@ -39,24 +39,27 @@ class Page:
 _envelopes = msgspec.json.Decoder(_Envelope)
 _items = msgspec.json.Decoder(list[msgspec.Raw])
 _headers = msgspec.json.Decoder(_Header)
+_NULL = b"null"
 
 
 def decode_page(body: bytes) -> Page:
     """Split a list into its items; raises msgspec.DecodeError or ValueError when it is none.
 
-    ``items: null`` is an empty list: Go writes it so.
+    ``items: null`` is an empty list: Go writes it so. A list without ``items`` is no list: what it held is
+    unknown.
     """
     envelope = _envelopes.decode(body)
-    items = (
-        [] if len(memoryview(envelope.items)) == 4 else _items.decode(envelope.items)
-    )  # only null has four bytes
+    is_list = envelope.kind.endswith("List")
+    written = memoryview(envelope.items)
+    if is_list and not written:
+        raise msgspec.ValidationError("Object missing required field `items`")
     return Page(
         envelope.kind,
         envelope.api_version,
-        items,
+        _items.decode(written) if is_list and written != _NULL else [],
         envelope.metadata.resource_version,
         envelope.metadata.continue_ or "",
-        envelope.kind.endswith("List"),
+        is_list,
     )
 
 
