@@ -34,6 +34,7 @@ _SEED = 7
 _POLICY = "policy.yaml"
 _READY_AFTER_SECONDS = 0.6
 _TERMINATES_AFTER_SECONDS = 1.0
+_LAG_SECONDS = 60.0  # what the scheduler sees moves late, as with the real load-watcher
 
 _SCENES: Sequence[tuple[str, Sequence[str]]] = (
     ("1. Nodes before: two are hot, two joined late and are empty", ("nodes", "--policy", _POLICY)),
@@ -77,7 +78,7 @@ def _cluster() -> Sandbox:
         ready_after=_READY_AFTER_SECONDS,
         terminates_after=_TERMINATES_AFTER_SECONDS,
     )
-    watcher = sandbox.watcher()
+    watcher = sandbox.watcher(lag_seconds=_LAG_SECONDS)
     sandbox.serve(WATCHER_NAMESPACE, WATCHER_SERVICE, WATCHER_PORT, "watcher", watcher)
     return sandbox
 

@@ -44,8 +44,8 @@ scheduler:
   configMap: {{namespace: {CONFIGURATION_NAMESPACE}, name: {CONFIGURATION_NAME}}}
 load:
   sources:
-    - loadWatcher: {{address: "{WATCHER_ADDRESS}"}}
     - metricsServer: {{}}
+    - loadWatcher: {{address: "{WATCHER_ADDRESS}"}}
 hotNodes:
   forRuns: 1
   any:

@@ -8,7 +8,7 @@ from rebalancer.sandbox.objects import Object, labels_of, name_of, namespace_of,
 from rebalancer.sandbox.store import Store
 from rebalancer.sandbox.usage import Usage, UsageModel
 
-_WINDOW = "15s"
+_WINDOW = "1s"  # the figures are those of the moment
 
 
 class MetricsApi:

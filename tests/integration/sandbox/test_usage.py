@@ -43,7 +43,7 @@ def metrics_of(kind: str, name: str, cpu: str, memory: str) -> Object:
         "kind": kind,
         "metadata": {"name": name},
         "timestamp": "2026-11-20T12:00:00Z",
-        "window": "15s",
+        "window": "1s",
     }
     if kind == "NodeMetrics":
         return {**item, "usage": usage}
@@ -77,7 +77,7 @@ def test_a_loaded_dump_measures_what_it_recorded() -> None:
         node = get(core, f"{METRICS}/nodes/n1")
     assert pods["kind"] == "PodMetricsList"
     assert [cpu_nano(item["containers"][0]["usage"]["cpu"]) for item in pods["items"]] == [10**9, 2 * 10**9]
-    assert (node["kind"], node["timestamp"], node["window"]) == ("NodeMetrics", "2027-01-15T08:00:00Z", "15s")
+    assert (node["kind"], node["timestamp"], node["window"]) == ("NodeMetrics", "2027-01-15T08:00:00Z", "1s")
 
 
 def test_load_moves_with_the_pod_and_a_replacement_uses_what_its_siblings_do() -> None:
@@ -128,7 +128,7 @@ def test_load_watcher_answers_in_percent_of_capacity_through_the_service_proxy()
         document = get(core, proxy)
         one = get(core, f"{proxy}?host=n2")["data"]["NodeMetricsMap"]
     end = int(clock())
-    assert document["window"] == {"duration": "15m", "start": end - 900, "end": end}
+    assert document["window"] == {"duration": "15m", "start": end, "end": end}
     entries = document["data"]["NodeMetricsMap"]
     found = {(row["type"], row["operator"]): row["value"] for row in entries["n1"]["metrics"]}
     assert found == {

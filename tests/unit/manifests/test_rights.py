@@ -12,7 +12,6 @@ from tests.unit.manifests.documents import ACTIVE, BASE, ROOT, VERBS_THAT_READ, 
 
 READ_BY_NAME = {
     ("", "configmaps", "get", ("scheduler-config", "custom-scheduler")),
-    ("", "services/proxy", "get", ("load-watcher:2020",)),
     ("coordination.k8s.io", "leases", "get", ("kube-scheduler",)),
     ("coordination.k8s.io", "leases", "list", ("kube-scheduler",)),
 }

@@ -31,12 +31,17 @@ def user(*, active: bool) -> User:
     found = [(rules(BASE), "*")]
     if active:
         found += [(rules(ACTIVE), "*"), (rules(ACTIVE, "Role"), "rebalancer")]
+    # Inside a cluster the CronJob asks load-watcher itself; the sandbox has no network but the service proxy.
+    network = Rule(frozenset({"get"}), frozenset({"services/proxy"}), frozenset({WATCHER_NAMESPACE}))
     return User(
         "system:serviceaccount:rebalancer:rebalancer",
-        tuple(
-            Rule(frozenset({verb}), frozenset({resource}), frozenset({namespace}))
-            for granted, namespace in found
-            for _, resource, verb, _ in grants(granted)
+        (
+            network,
+            *(
+                Rule(frozenset({verb}), frozenset({resource}), frozenset({namespace}))
+                for granted, namespace in found
+                for _, resource, verb, _ in grants(granted)
+            ),
         ),
     )
 
