@@ -18,14 +18,12 @@ LEAVING_TAINTS = frozenset(
 )
 
 
-def uncounted_nodes(inputs: PlanningInputs, hotness: Hotness, settling: Mapping[int, str]) -> dict[int, str]:
+def uncounted_nodes(inputs: PlanningInputs, settling: Mapping[int, str]) -> dict[int, str]:
     """Nodes no landing may count on, with the reason."""
     nodes = inputs.snapshot.nodes
     found: dict[int, str] = {}
     for row in range(len(nodes)):
         reason = _unfit(inputs, row) or settling.get(row, "")
-        if not reason and hotness.hot[row]:
-            reason = "is hot itself"
         if reason:
             found[row] = reason
     return found
@@ -56,7 +54,7 @@ class Acceptance:
     def __init__(self, inputs: PlanningInputs, hotness: Hotness, settling: Mapping[int, str]) -> None:
         """``settling`` nodes, by row with the reason, have figures that still show earlier moves."""
         self.settling = settling
-        self.uncounted = uncounted_nodes(inputs, hotness, settling)
+        self.uncounted = uncounted_nodes(inputs, settling)
         self._counted: BoolArray = np.ones(len(inputs.snapshot.nodes), np.bool_)
         self._counted[list(self.uncounted)] = False
         self._hotness = hotness
@@ -71,15 +69,20 @@ class Acceptance:
         return percent_of_allocatable(usage[rows] + pod_usage, pod_count[rows] + 1, self._allocatable[rows])
 
     def gains(self, source: int, before: FloatArray, after: FloatArray) -> FloatArray:
-        """(rows, 3) points: the node left before, less the landing after; inf where the node is not hot."""
-        return np.where(self._hotness.resources[source], before - after, np.inf)
+        """(rows, 3) points: the node left before, less the landing after; inf where it need not cool.
+
+        What it must cool of is what it is hot in and not cool yet; once there is nothing of that, all else
+        that is above its coolTo.
+        """
+        above = before > self._hotness.cool_to[source]
+        hot = above & self._hotness.resources[source]
+        return np.where(hot if hot.any() else above, before - after, np.inf)
 
     def acceptable(self, source: int, rows: IntArray, before: FloatArray, after: FloatArray) -> BoolArray:
         """(rows,) whether each landing is acceptable; ``before`` is (3,) percent of the node left."""
         gains = self.gains(source, before, after)
-        with np.errstate(invalid="ignore"):
-            better = np.all(gains >= self._min_gain, axis=1)
-        cool = ~self._hotness.hot_at(rows, after)
+        better = np.all(gains >= self._min_gain, axis=1)
+        cool = np.all(after <= self._hotness.most(rows), axis=1)  # what cannot be said is not cool
         return np.asarray(self._counted[rows] & (rows != source) & cool & better, np.bool_)
 
     def why_not(self, source: int, row: int, before: FloatArray, after: FloatArray) -> str:
@@ -89,10 +92,11 @@ class Acceptance:
             return f"{name} is the node it leaves"
         if row in self.uncounted:
             return f"{name} {self.uncounted[row]}"
+        most = self._hotness.most(np.array([row]))[0]
         for column, resource in enumerate(PERCENT_RESOURCES):
-            if not after[column] <= self._hotness.hot_above[row, column]:
-                limit = self._hotness.hot_above[row, column]
-                return f"{name} would be at {after[column]:.1f} % {resource}, hot above {limit:.1f} %"
+            if not after[column] <= most[column]:
+                limit = "is hot and cool at" if self._hotness.hot[row] else "hot above"
+                return f"{name} would be at {after[column]:.1f} % {resource}, {limit} {most[column]:.1f} %"
         gains = self.gains(source, before, after)
         for column, resource in enumerate(PERCENT_RESOURCES):
             if not gains[column] >= self._min_gain:

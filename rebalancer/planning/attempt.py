@@ -47,7 +47,8 @@ class Attempt:
     unacceptable: float  # chance of an unacceptable landing
     gain: FloatArray  # (3,) least over the acceptable landings; inf where the node is not hot
     refused: Protection | None  # why the pod should stay, before the plan's confidence is asked
-    only_lingering: bool = False  # unacceptable only while this wave's pods are still terminating
+    sampled: bool  # the scheduler may look at a part of the feasible nodes only: landings are a probability
+    only_lingering: bool  # unacceptable only while this wave's pods are still terminating
 
     def landings(self) -> Landings:
         """The mean over all worlds."""
@@ -56,6 +57,14 @@ class Attempt:
         for item in self.by_world:
             chance[np.searchsorted(rows, item.rows)] += item.chance / len(self.by_world)
         return Landings(rows, chance)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Load:
+    """What is expected on the nodes when a landing is judged."""
+
+    usage: FloatArray  # (nodes, 2)
+    pod_count: IntArray  # (nodes,)
 
 
 @dataclass(slots=True, eq=False)
@@ -93,26 +102,42 @@ class Attempts:
         """Try a move in every world."""
         landings: list[Landings] = []
         masses: list[float] = []
-        lingering_only = True
+        only_lingering = True
+        sampled = False
         gain = np.full(3, np.inf)
         refused: Protection | None = None
         for world in worlds.all:
             before = self.percent_of(world, candidate.source)
             placements, taken = self._place(candidate, world)
-            tallies = [self._judge(candidate, world, before, placement) for placement in placements]
+            if taken:
+                refused, only_lingering = Protection(Reason.ROOM_TAKEN, taken), False
+                masses.append(1.0)
+                break
+            now = _Load(world.usage + world.held, world.lingering.pod_count)
+            tallies = [self._judge(candidate, now, before, placement) for placement in placements]
             worst = max(tallies, key=lambda tally: tally.unacceptable)
-            lingering_only &= tallies[-1].unacceptable <= _NEGLIGIBLE
             masses.append(worst.unacceptable)
             gain = np.minimum(gain, np.min([tally.gain for tally in tallies], axis=0))
-            if worst.unacceptable > _NEGLIGIBLE and refused is None:
-                refused = Protection(worst.reason, worst.why)
-            if taken:
-                refused, masses[-1] = Protection(Reason.ROOM_TAKEN, taken), 1.0
+            if worst.unacceptable > _NEGLIGIBLE:
+                later = _Load(world.usage, world.settled.pod_count)
+                once_gone = self._judge(candidate, later, before, placements[-1])
+                only_lingering &= once_gone.unacceptable <= _NEGLIGIBLE
+                refused = refused or Protection(worst.reason, worst.why)
+            sampled |= any(self._sampled(candidate, placement) for placement in placements)
             landings.append(_mean(placements))
             if masses[-1] >= 1.0:
                 break
         mass = 1.0 if masses[-1] >= 1.0 else float(np.mean(masses))
-        return Attempt(candidate, tuple(landings), mass, gain, refused, lingering_only and mass > _NEGLIGIBLE)
+        return Attempt(
+            candidate, tuple(landings), mass, gain, refused, sampled, only_lingering and refused is not None
+        )
+
+    def cost(self, worlds: Worlds) -> int:
+        """The most placements that one attempt computes."""
+        return len(worlds.all) * (2 + len(self._waiting))
+
+    def _sampled(self, candidate: Candidate, placement: Placement) -> bool:
+        return len(placement.feasible) > self._model.nodes_to_find(candidate.replacement)
 
     def _place(self, candidate: Candidate, world: World) -> tuple[tuple[Placement, ...], str]:
         """The replacement's placements while the pod lingers and once it is gone; who would take its room."""
@@ -143,7 +168,7 @@ class Attempts:
                 return f"a Pending pod of {pod.namespace}/{pod.owner.name or '?'} would fit where it leaves"
         return ""
 
-    def _judge(self, candidate: Candidate, world: World, before: FloatArray, placement: Placement) -> _Tally:
+    def _judge(self, candidate: Candidate, load: _Load, before: FloatArray, placement: Placement) -> _Tally:
         """How much chance a placement gives to unacceptable landings, and the likeliest of them in words."""
         if placement.rejected or not len(placement.feasible):
             why = placement.rejected or "no node is feasible for its replacement"
@@ -151,9 +176,7 @@ class Attempts:
         possible = placement.chance > _NEGLIGIBLE
         rows, chance = placement.feasible[possible], placement.chance[possible]
         acceptance = self._acceptance
-        after = acceptance.percent_after(
-            rows, world.usage + world.held, world.lingering.pod_count, candidate.usage
-        )
+        after = acceptance.percent_after(rows, load.usage, load.pod_count, candidate.usage)
         good = acceptance.acceptable(candidate.source, rows, before, after)
         gains = acceptance.gains(candidate.source, before, after)
         least = np.min(gains[good], axis=0) if good.any() else np.full(3, np.inf)
@@ -168,12 +191,10 @@ class Attempts:
 
 def _mean(placements: Sequence[Placement]) -> Landings:
     """The chances of several placements, averaged."""
-    total: dict[int, float] = {}
-    for placement in placements:
-        possible = placement.chance > _NEGLIGIBLE
-        for row, chance in zip(
-            placement.feasible[possible].tolist(), placement.chance[possible].tolist(), strict=True
-        ):
-            total[row] = total.get(row, 0.0) + chance / len(placements)
-    rows = np.array(sorted(total), np.int64)
-    return Landings(rows, np.array([total[row] for row in rows.tolist()]))
+    rows, position = np.unique(
+        np.concatenate([placement.feasible for placement in placements]), return_inverse=True
+    )
+    chances = np.concatenate([placement.chance for placement in placements])
+    mean = np.bincount(position, chances, len(rows)) / len(placements)
+    possible = mean > _NEGLIGIBLE
+    return Landings(rows[possible], mean[possible])

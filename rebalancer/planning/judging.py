@@ -58,7 +58,10 @@ def moves_that_fail(
         planner = Planner(inputs)
     except SafetyError as error:
         return {move.pod.uid: str(error) for move in moves}
-    planner.try_moves(list(rows))
+    waves: dict[int, list[int]] = {}
+    for row, move in rows.items():
+        waves.setdefault(move.wave, []).append(row)
+    planner.try_moves(waves.values())
     for row, move in rows.items():
         if row in planner.kept:
             kept = planner.kept[row]

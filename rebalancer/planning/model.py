@@ -17,6 +17,7 @@ from rebalancer.profiles.catalogue import CATALOGUE
 from rebalancer.profiles.types import ExtensionPoint, Input, Profile, SchedulerConfiguration
 from rebalancer.scheduling.cycle import Scheduler
 from rebalancer.scheduling.registry import PluginInputs, make_scheduler, neutral_plugins
+from rebalancer.scheduling.sampling import nodes_to_find
 from rebalancer.scheduling.state import ClusterState
 
 
@@ -37,6 +38,15 @@ class Model:
     def scheduler(self, class_index: int) -> Scheduler:
         """The scheduler of a class; KeyError when no profile has its schedulerName."""
         return self.schedulers[self.state.facts.classes[class_index].scheduler_name]
+
+    def nodes_to_find(self, class_index: int) -> int:
+        """How many feasible nodes end the scheduler's search; when more are feasible it takes a sample."""
+        configuration = self.inputs.configuration
+        profile = self.scheduler(class_index).profile
+        percentage = profile.percentage_of_nodes_to_score
+        if percentage is None:
+            percentage = configuration.percentage_of_nodes_to_score
+        return nodes_to_find(len(self.inputs.snapshot.nodes), percentage)
 
     def unpredictable(self) -> Mapping[int, str]:
         """Why pods of a class cannot be placed by the model, by class."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,9 +26,6 @@ from rebalancer.planning.pending import place_pending
 from rebalancer.planning.protections import Protections
 from rebalancer.planning.reasons import Protection, Reason
 from rebalancer.planning.worlds import Worlds
-
-# From this many nodes on the scheduler looks at a sample only, and landings are probabilities.
-SAMPLED_FROM = 100
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,40 +64,41 @@ class Planner:
         self._wave = 1
         self._in_wave = 0
         self._wave_budgets = WaveBudgets()
+        self._by_node: Counter[int] = Counter()
         self._by_namespace: Counter[str] = Counter()
         self._by_workload: Counter[str] = Counter()
 
     # What to do
 
     def plan(self) -> None:
-        """Cool the hot nodes, hottest first."""
-        for node in self._hottest_first():
-            blocked = self._blocked(node)
-            candidates = self._candidates(node, blocked)
-            self._cool(node, candidates)
+        """Cool the hot nodes, hottest first; what one leaves may be room for what another could not move."""
+        left = {node: self._candidates(node, self._blocked(node)) for node in self._hottest_first()}
+        moves = -1
+        while len(self.moves) > moves:
+            moves = len(self.moves)
+            for node, candidates in left.items():
+                self._cool(node, candidates)
+                left[node] = [item for item in candidates if item.row in self.kept]
 
-    def try_moves(self, rows: Sequence[int]) -> None:
-        """Try these pods only, in this order; ``kept`` says of those that no longer hold, why."""
-        for row in rows:
-            node = int(self.pods.node[row])
-            cool = self.hotness.is_cool(node, self.expected_percent(node))
-            protection = self._settling(node) or self.protections.judge(row)
-            if cool:
-                protection = Protection(Reason.NOT_NEEDED, "its node has cooled without moving it")
-            if protection is not None:
-                self.kept[row] = protection
-            else:
-                self._try(self._candidate(row, node))
+    def try_moves(self, waves: Iterable[Sequence[int]]) -> None:
+        """Try these pods only, in these waves; ``kept`` says of those that no longer hold, why."""
+        for rows in waves:
+            self._next_wave()
+            for row in rows:
+                node = int(self.pods.node[row])
+                protection = self._settling(node) or self.protections.judge(row)
+                if self.hotness.is_cool(node, self.expected_percent(node)):
+                    protection = Protection(Reason.NOT_NEEDED, "its node has cooled without moving it")
+                if protection is not None:
+                    self.kept[row] = protection
+                else:
+                    self._try(self._candidate(row, node), may_wait=False)
 
     def _hottest_first(self) -> list[int]:
-        percent = self.inputs.load.percent
-        rows = np.flatnonzero(self.hotness.hot)
-        with np.errstate(invalid="ignore"):
-            excess = np.nan_to_num(percent[rows] - self.hotness.cool_to[rows], nan=0.0, neginf=-np.inf).max(
-                axis=1
-            )
+        excess = np.nan_to_num(self.inputs.load.percent - self.hotness.cool_to, nan=-np.inf).max(axis=1)
         names = self.inputs.snapshot.nodes.names
-        return sorted(rows.tolist(), key=lambda row: (-float(excess[np.searchsorted(rows, row)]), names[row]))
+        hot = np.flatnonzero(self.hotness.hot).tolist()
+        return sorted(hot, key=lambda node: (-float(excess[node]), names[node]))
 
     def _settling(self, node: int) -> Protection | None:
         settling = self.acceptance.settling.get(node)
@@ -148,7 +146,6 @@ class Planner:
     def _cool(self, node: int, candidates: list[Candidate]) -> None:
         """Move the pods that bring the node to its coolTo with the fewest departures."""
         left = candidates
-        moved = 0
         floor = self._coolest(node, candidates)
         if floor:
             self._keep(candidates, Protection(Reason.CANNOT_COOL, floor))
@@ -163,12 +160,8 @@ class Planner:
             left = [item for item in left if item is not best]
             if not self._relieves(best, need):
                 self._keep([best], Protection(Reason.NO_RELIEF, "it uses nothing of what its node is hot in"))
-            elif moved >= self.policy.limits.per_node:
-                self._keep(
-                    [best], Protection(Reason.LIMIT, f"perNode {self.policy.limits.per_node} is reached")
-                )
             else:
-                moved += self._try(best)
+                self._try(best)
 
     def _coolest(self, node: int, candidates: list[Candidate]) -> str:
         """Why no set of these pods makes the node cool enough not to be hot; empty when one may."""
@@ -198,12 +191,13 @@ class Planner:
         return bool((self._relief(candidate)[need > 0] > 0).any())
 
     def _preference(self, candidate: Candidate, need: FloatArray) -> tuple[bool, float, int, str]:
-        """One pod that is enough before several; of those the closest fit; else the largest relief."""
-        relief, wanted = self._relief(candidate), need > 0
-        enough = bool((relief[wanted] >= need[wanted]).all())
-        size = float((relief[wanted] / need[wanted]).min())
+        """One pod that is enough before several; of those the closest fit; else the one that leaves least."""
+        wanted = need > 0
+        share = self._relief(candidate)[wanted] / need[wanted]
+        enough = bool((share >= 1).all())
+        size = float(share.min()) if enough else -float(np.minimum(share, 1.0).sum())
         priority = self.pods.class_of(candidate.row).priority
-        return not enough, size if enough else -size, priority, self.pods.full_name(candidate.row)
+        return not enough, size, priority, self.pods.full_name(candidate.row)
 
     # Trying
 
@@ -211,6 +205,8 @@ class Planner:
         limits = self.policy.limits
         if len(self.moves) >= limits.per_run:
             return Protection(Reason.LIMIT, f"perRun {limits.per_run} is reached")
+        if self._by_node[candidate.source] >= limits.per_node:
+            return Protection(Reason.LIMIT, f"perNode {limits.per_node} is reached")
         namespace = self.pods.namespaces[candidate.row]
         if self._by_namespace[namespace] >= limits.per_namespace:
             return Protection(Reason.LIMIT, f"perNamespace {limits.per_namespace} is reached for {namespace}")
@@ -220,45 +216,41 @@ class Planner:
             return Protection(
                 Reason.LIMIT, f"perWorkload {limits.per_workload} ({most}) is reached for {facts.name}"
             )
-        if self.attempts.placements >= self.policy.planning.max_placements:
-            return Protection(
-                Reason.SEARCH_ENDED, f"maxPlacements {self.policy.planning.max_placements} reached"
-            )
+        most = self.policy.planning.max_placements
+        tries = 2 if self._in_wave else 1  # the second in the next wave
+        if self.attempts.placements + tries * self.attempts.cost(self.worlds) > most:
+            return Protection(Reason.SEARCH_ENDED, f"maxPlacements {most} is reached")
         return None
 
-    def _try(self, candidate: Candidate) -> bool:
-        """Plan a move if it holds, in this wave or the next one; otherwise keep the pod with the reason."""
-        refused = self._limit(candidate)
-        if refused is None:
-            self._make_room()
-            spending = self.protections.budgets.spending(candidate.row)
-            if self._wave_budgets.exhausted(spending):
-                self._next_wave()
-            attempt = self.attempts.make(candidate, self.worlds)
-            if attempt.only_lingering and self._in_wave:
-                # What this wave evicts is still in the way; it will be gone when the next one starts.
-                self._next_wave()
-                attempt = self.attempts.make(candidate, self.worlds)
-            refused = self._refusal(attempt)
-            if refused is None:
-                self._commit(attempt)
-                self._wave_budgets.spend(spending)
-                return True
-        self.kept[candidate.row] = refused
-        return False
+    def _try(self, candidate: Candidate, *, may_wait: bool = True) -> None:
+        """Plan a move if it holds; otherwise keep the pod with the reason."""
+        found = self._limit(candidate) or self._attempt(candidate, may_wait)
+        if isinstance(found, Protection):
+            self.kept[candidate.row] = found
+        else:
+            self._commit(found)
+            self.kept.pop(candidate.row, None)
 
-    def _refusal(self, attempt: Attempt) -> Protection | None:
-        if attempt.refused is None:
-            return None
-        sampled = len(self.inputs.snapshot.nodes) >= SAMPLED_FROM
-        holds = self._confidence * (1.0 - attempt.unacceptable)
-        return None if sampled and holds >= self.policy.planning.confidence else attempt.refused
-
-    def _make_room(self) -> None:
-        execution = self.policy.execution
-        size = execution.first_wave if self._wave == 1 else execution.wave_size
-        if self._in_wave >= size:
+    def _attempt(self, candidate: Candidate, may_wait: bool) -> Attempt | Protection:
+        """A move that holds in this wave or, where it may wait, in the next one; else why the pod stays."""
+        exhausted = self._wave_budgets.exhausted(self.protections.budgets.spending(candidate.row))
+        if may_wait and (exhausted or self._wave_is_full()):
             self._next_wave()
+        elif exhausted:
+            return Protection(Reason.BUDGET, f"budget {exhausted.name} {exhausted.because}, spent by others")
+        attempt = self.attempts.make(candidate, self.worlds)
+        if may_wait and attempt.only_lingering and self._in_wave:
+            # What this wave evicts is still in the way; it will be gone when the next one starts.
+            self._next_wave()
+            attempt = self.attempts.make(candidate, self.worlds)
+        holds = self._confidence * (1.0 - attempt.unacceptable)
+        if attempt.sampled and holds >= self.policy.planning.confidence:
+            return attempt
+        return attempt.refused or attempt
+
+    def _wave_is_full(self) -> bool:
+        execution = self.policy.execution
+        return self._in_wave >= (execution.first_wave if self._wave == 1 else execution.wave_size)
 
     def _next_wave(self) -> None:
         if not self._in_wave:
@@ -279,7 +271,7 @@ class Planner:
         for world, landings in zip(self.worlds.all, by_world, strict=True):
             target = self.worlds.draw(landings.rows, landings.chance)
             for state in (world.lingering, world.settled):
-                if state is world.settled or candidate.replaced_late:
+                if state is world.settled:
                     state.remove(candidate.row)
                 else:
                     state.evict(candidate.row)
@@ -287,8 +279,10 @@ class Planner:
             world.usage[candidate.source] -= candidate.usage
             world.held[candidate.source] += candidate.usage
             world.usage[target] += candidate.usage
+        self._wave_budgets.spend(self.protections.budgets.spending(candidate.row))
         self._confidence *= 1.0 - attempt.unacceptable
         self._in_wave += 1
+        self._by_node[candidate.source] += 1
         self._by_namespace[self.pods.namespaces[candidate.row]] += 1
         self._by_workload[self.protections.workload(candidate.row).key] += 1
         self.moves.append(PlannedMove(attempt, self._wave, before))

@@ -11,15 +11,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rebalancer.cluster.pods import PodClass, PodTable
-from rebalancer.cluster.records import Container, PodSpec, PodTemplate, Toleration, Volume
+from rebalancer.cluster.records import Container, Metadata, PodTemplate, Toleration, Volume
 from rebalancer.planning.workloads import WorkloadFacts, Workloads
 
 # Added to every pod by admission.
 _ADDED_TOLERATIONS = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
+_REVISION_LABEL = "controller-revision-hash"
 _ADDED_LABELS = frozenset(
     {
         "pod-template-hash",
-        "controller-revision-hash",
+        _REVISION_LABEL,
         "statefulset.kubernetes.io/pod-name",
         "apps.kubernetes.io/pod-index",
         "batch.kubernetes.io/job-completion-index",
@@ -51,6 +52,10 @@ def find_replacement(row: int, pods: PodTable, workloads: Workloads, facts: Work
         if newest is None or newest == own:
             return Replacement(own)
         return Replacement(own, "its controller's template is unknown and its newest sibling differs from it")
+    if _outdated(facts, pods.classes[own]):
+        if newest is not None and not _outdated(facts, pods.classes[newest]):
+            return Replacement(newest)
+        return Replacement(own, "it is of an older revision, and no ready sibling is of the current one")
     differing = differences(template, pods.classes[own])
     if not differing:
         return Replacement(own)
@@ -58,9 +63,16 @@ def find_replacement(row: int, pods: PodTable, workloads: Workloads, facts: Work
         sibling_differs = differences(template, pods.classes[newest])
         if not sibling_differs:
             return Replacement(newest)
-        if newest == own and not _changed_requests(template.spec, pods.classes[own].spec):
+        if _alike(pods.classes[newest], pods.classes[own]) and not _lacks(template, pods.classes[own]):
             return Replacement(own)  # admission does the same to every pod of this template
     return Replacement(own, f"it differs from its template in {', '.join(differing)}, and so do its siblings")
+
+
+def _outdated(facts: WorkloadFacts, pod: PodClass) -> bool:
+    """Whether a StatefulSet's pod is of another revision than the one it is being updated to."""
+    update = facts.record.status.update_revision if facts.record else ""
+    revision = pod.labels.get(_REVISION_LABEL, "")
+    return bool(update and revision) and update != revision
 
 
 def differences(template: PodTemplate, pod: PodClass) -> tuple[str, ...]:
@@ -133,11 +145,27 @@ def _volumes(volumes: list[Volume] | None) -> list[Volume]:
     return [item for item in volumes or () if item != Volume(name=item.name)]
 
 
-def _changed_requests(template: PodSpec, pod: PodSpec) -> bool:
-    """Whether a container's request differs from what the template asks: only a resize can do that."""
-    actual = {item.name: _defaulted(item) for item in (*(pod.containers or ()), *(pod.init_containers or ()))}
-    for item in (*(template.containers or ()), *(template.init_containers or ())):
-        wanted, found = _defaulted(item), actual.get(item.name, {})
-        if any(found.get(name) != value for name, value in wanted.items()):
+def _alike(pod: PodClass, other: PodClass) -> bool:
+    """Whether two pods of a controller differ at most in what is each one's own."""
+    return not differences(PodTemplate(metadata=Metadata(labels=dict(pod.labels)), spec=pod.spec), other)
+
+
+def _lacks(template: PodTemplate, pod: PodClass) -> bool:
+    """Whether a pod lacks something its template asks for: admission adds, it takes nothing away."""
+    wanted, actual = template.spec, pod.spec
+    found = {item.name: item for item in (*(actual.containers or ()), *(actual.init_containers or ()))}
+    for item in (*(wanted.containers or ()), *(wanted.init_containers or ())):
+        twin = found.get(item.name)
+        if twin is None or _lacks_items(_defaulted(item), _defaulted(twin)):
             return True
-    return False
+    return (
+        _lacks_items(_labels(template.metadata.labels), pod.labels)
+        or _lacks_items(wanted.node_selector or {}, actual.node_selector or {})
+        or any(item not in (actual.tolerations or ()) for item in wanted.tolerations or ())
+        or any(item not in (actual.volumes or ()) for item in wanted.volumes or ())
+        or (wanted.affinity is not None and actual.affinity is None)
+    )
+
+
+def _lacks_items(wanted: Mapping[str, str], actual: Mapping[str, str]) -> bool:
+    return any(actual.get(name) != value for name, value in wanted.items())
