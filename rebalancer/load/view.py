@@ -14,6 +14,8 @@ class SchedulerView:
 
     watchers: Mapping[str, WatcherMetrics] = field(default_factory=dict)  # by watcherAddress; "" built in
     missing: Mapping[str, str] = field(default_factory=dict)  # address -> why there is no figure
+    # By Prometheus address and query: the value by node name. A node with no sample, or several, is absent.
+    queries: Mapping[tuple[str, str], Mapping[str, float]] = field(default_factory=dict)
 
 
 NOTHING_SEEN = SchedulerView()

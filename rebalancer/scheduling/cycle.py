@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,6 +39,7 @@ class Scheduler:
         self._pre_filters = self._at(ExtensionPoint.PRE_FILTER, plugins)
         self._filters = self._at(ExtensionPoint.FILTER, plugins)
         self._scores = self._at(ExtensionPoint.SCORE, plugins)
+        self._may_fail = [plugin for plugin in self._scores if type(plugin).fails is not Plugin.fails]
 
     def _at(self, point: ExtensionPoint, plugins: Mapping[str, Plugin]) -> tuple[Plugin, ...]:
         return tuple(plugins[name] for name in self.profile.enabled(point) if name in plugins)
@@ -140,7 +141,7 @@ class Scheduler:
         limit = nodes_to_find(len(looked_at), self._percentage) if self._scores else 1
         raw = self._raw_scores(state, class_index, feasible, min(limit, len(feasible)))
         scores = {item.plugin.name: item.weighted(*item.extremes()) for item in raw}
-        failing = _out_of_range(raw)
+        failing = _out_of_range(raw) or self._failure(state, feasible)
         if failing:
             return Placement(
                 feasible, scores, self._totals(scores, feasible), np.zeros(len(feasible)), failing
@@ -150,6 +151,7 @@ class Scheduler:
             scores=scores,
             totals=self._totals(scores, feasible),
             chance=_chances(looked_at, limit, feasible, raw),
+            notes=tuple(_notes(raw)),
         )
 
     def scores_everywhere(self, state: ClusterState, class_index: int) -> dict[str, IntArray]:
@@ -164,6 +166,13 @@ class Scheduler:
         for values in scores.values():
             total += values
         return total
+
+    def _failure(self, state: ClusterState, feasible: IntArray) -> str:
+        for plugin in self._may_fail:
+            message = plugin.fails(state, feasible)
+            if message:
+                return f"{plugin.name}: {message}"
+        return ""
 
     def _order(self, state: ClusterState, candidates: _Candidates) -> IntArray:
         """The rows the scheduler looks at, in its order."""
@@ -183,6 +192,14 @@ def _chances(order: IntArray, limit: int, feasible: IntArray, raw: Sequence[RawS
     chance = np.empty(len(feasible), np.float64)
     chance[by_position] = landing_chances(ordered, position[feasible][by_position], len(order), limit)
     return chance
+
+
+def _notes(raw: Sequence[RawScores]) -> Iterator[str]:
+    for item in raw:
+        if type(item.plugin).note is not Plugin.note:
+            message = item.plugin.note(item.raw)
+            if message:
+                yield f"{item.plugin.name}: {message}"
 
 
 def _out_of_range(raw: Sequence[RawScores]) -> str:

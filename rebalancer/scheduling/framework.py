@@ -62,6 +62,14 @@ class Plugin:
         """A filter's code in the scheduler's own words."""
         return str(code)
 
+    def fails(self, state: ClusterState, feasible: IntArray) -> str:
+        """Why scoring these nodes fails the pod's whole cycle; empty when it does not."""
+        return ""
+
+    def note(self, raw: IntArray) -> str:
+        """What a reader of the scores should know; empty when there is nothing."""
+        return ""
+
     def raw_scores(self, state: ClusterState, class_index: int, feasible: IntArray) -> IntArray | None:
         """(feasible,) raw scores of the rows in ``feasible``; None skips the plugin for this pod."""
         return None

@@ -17,6 +17,7 @@ class Placement:
     totals: IntArray  # (feasible,) their sum
     chance: FloatArray  # (feasible,) of being chosen
     rejected: str = ""  # "Plugin: message" when no node was looked at, or the cycle fails
+    notes: tuple[str, ...] = ()  # "Plugin: message", what a reader of the scores should know
 
     @property
     def landings(self) -> IntArray:

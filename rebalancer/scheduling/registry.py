@@ -9,6 +9,7 @@ import numpy as np
 
 from rebalancer.cluster.nodes import FloatArray
 from rebalancer.cluster.snapshot import Snapshot
+from rebalancer.errors import InputError
 from rebalancer.load.view import NOTHING_SEEN, SchedulerView
 from rebalancer.profiles.arguments import (
     Arguments,
@@ -16,11 +17,15 @@ from rebalancer.profiles.arguments import (
     NodeAffinityArguments,
     NodeResourcesBalancedAllocationArguments,
     NodeResourcesFitArguments,
+    NodeResourcesLeastAllocatedArguments,
+    NodeResourcesMostAllocatedArguments,
     PodTopologySpreadArguments,
+    RequestedToCapacityRatioArguments,
 )
 from rebalancer.profiles.load_arguments import (
     LoadVariationRiskBalancingArguments,
     LowRiskOverCommitmentArguments,
+    NetworkTrafficArguments,
     PeaksArguments,
     TargetLoadPackingArguments,
 )
@@ -31,12 +36,20 @@ from rebalancer.scheduling.framework import Plugin
 from rebalancer.scheduling.owners import Owners
 from rebalancer.scheduling.plugins.dynamic_resources import DynamicResources
 from rebalancer.scheduling.plugins.image_locality import ImageLocality
+from rebalancer.scheduling.plugins.in_tree_volume_limits import AzureDiskLimits, EbsLimits, GcePdLimits
 from rebalancer.scheduling.plugins.inter_pod_affinity import InterPodAffinity
 from rebalancer.scheduling.plugins.load_variation_risk_balancing import LoadVariationRiskBalancing
 from rebalancer.scheduling.plugins.low_risk_over_commitment import LowRiskOverCommitment
+from rebalancer.scheduling.plugins.network_traffic import NetworkTraffic, published_query, rate_query
 from rebalancer.scheduling.plugins.node_affinity import NodeAffinity
 from rebalancer.scheduling.plugins.node_name import NodeName
 from rebalancer.scheduling.plugins.node_ports import NodePorts
+from rebalancer.scheduling.plugins.node_prefer_avoid_pods import NodePreferAvoidPods
+from rebalancer.scheduling.plugins.node_resources_allocated import (
+    NodeResourcesLeastAllocated,
+    NodeResourcesMostAllocated,
+    RequestedToCapacityRatioScore,
+)
 from rebalancer.scheduling.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from rebalancer.scheduling.plugins.node_resources_fit import NodeResourcesFit
 from rebalancer.scheduling.plugins.node_unschedulable import NodeUnschedulable
@@ -121,6 +134,34 @@ def _peaks(arguments: Arguments | None, inputs: PluginInputs) -> Plugin:
     return Peaks(given, inputs.view.watchers.get(given.watcher_address))
 
 
+def _network_traffic(arguments: Arguments | None, inputs: PluginInputs) -> Plugin:
+    """The article's query if that was asked, else the rate."""
+    if not isinstance(arguments, NetworkTrafficArguments):
+        return NetworkTraffic({})
+    for query in (published_query(arguments), rate_query(arguments)):
+        if (arguments.ip, query) in inputs.view.queries:
+            return NetworkTraffic(inputs.view.queries[arguments.ip, query])
+    return NetworkTraffic({})
+
+
+def _least_allocated(arguments: Arguments | None, _: PluginInputs) -> Plugin:
+    if isinstance(arguments, NodeResourcesLeastAllocatedArguments):
+        return NodeResourcesLeastAllocated(arguments)
+    return NodeResourcesLeastAllocated(NodeResourcesLeastAllocatedArguments())
+
+
+def _most_allocated(arguments: Arguments | None, _: PluginInputs) -> Plugin:
+    if isinstance(arguments, NodeResourcesMostAllocatedArguments):
+        return NodeResourcesMostAllocated(arguments)
+    return NodeResourcesMostAllocated(NodeResourcesMostAllocatedArguments())
+
+
+def _capacity_ratio(arguments: Arguments | None, _: PluginInputs) -> Plugin:
+    if isinstance(arguments, RequestedToCapacityRatioArguments):
+        return RequestedToCapacityRatioScore(arguments)
+    raise InputError("RequestedToCapacityRatio needs a shape", hint="give it in pluginConfig")
+
+
 def _node_affinity(arguments: Arguments | None, _: PluginInputs) -> Plugin:
     return NodeAffinity(
         arguments if isinstance(arguments, NodeAffinityArguments) else NodeAffinityArguments()
@@ -169,6 +210,14 @@ MODELLED: Mapping[str, Factory] = {
     LowRiskOverCommitment.name: _low_risk,
     Peaks.name: _peaks,
     TargetLoadPacking.name: _target_load_packing,
+    NetworkTraffic.name: _network_traffic,
+    NodePreferAvoidPods.name: lambda _arguments, _inputs: NodePreferAvoidPods(),
+    EbsLimits.name: lambda _arguments, _inputs: EbsLimits(),
+    GcePdLimits.name: lambda _arguments, _inputs: GcePdLimits(),
+    AzureDiskLimits.name: lambda _arguments, _inputs: AzureDiskLimits(),
+    NodeResourcesLeastAllocated.name: _least_allocated,
+    NodeResourcesMostAllocated.name: _most_allocated,
+    RequestedToCapacityRatioScore.name: _capacity_ratio,
     PodCapacityOfNode.name: lambda _arguments, _inputs: PodCapacityOfNode(),
 }
 

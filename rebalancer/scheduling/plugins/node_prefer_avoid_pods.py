@@ -1,0 +1,56 @@
+"""NodePreferAvoidPods, until v1beta2: nodes may ask to be spared some pods (scoring-model.md §2.6)."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from rebalancer.cluster.nodes import IntArray
+from rebalancer.cluster.records import Node, OwnerReference, Record
+from rebalancer.profiles.types import ExtensionPoint
+from rebalancer.scheduling.framework import MAX_SCORE, Plugin
+from rebalancer.scheduling.state import ClusterState
+
+ANNOTATION = "scheduler.alpha.kubernetes.io/preferAvoidPods"
+_CONTROLLERS = ("ReplicationController", "ReplicaSet")
+
+
+class _Signature(Record, frozen=True):
+    pod_controller: OwnerReference | None = None
+
+
+class _Avoided(Record, frozen=True):
+    pod_signature: _Signature = _Signature()
+
+
+class _Annotation(Record, frozen=True):
+    prefer_avoid_pods: list[_Avoided] | None = None
+
+
+def _avoided(node: Node) -> frozenset[tuple[str, str]]:
+    """(kind, uid) of the controllers whose pods a node would rather not have."""
+    try:
+        text = (node.metadata.annotations or {}).get(ANNOTATION, "{}")
+        found = msgspec.json.decode(text, type=_Annotation).prefer_avoid_pods or ()
+    except msgspec.DecodeError:
+        return frozenset()
+    controllers = (item.pod_signature.pod_controller for item in found)
+    return frozenset((item.kind, item.uid) for item in controllers if item is not None)
+
+
+class NodePreferAvoidPods(Plugin):
+    """Scores 0 where a node's annotation names the pod's controller, else 100; not normalised."""
+
+    name = "NodePreferAvoidPods"
+    points = frozenset({ExtensionPoint.SCORE})
+    static = True
+
+    def raw_scores(self, state: ClusterState, class_index: int, feasible: IntArray) -> IntArray:
+        """Only ReplicationControllers and ReplicaSets can be named."""
+        owner = state.facts.classes[class_index].owner
+        scores = np.full(len(state.nodes), MAX_SCORE, np.int64)
+        if owner.kind in _CONTROLLERS:
+            for row, node in enumerate(state.nodes.table.records):
+                if (owner.kind, owner.uid) in _avoided(node):
+                    scores[row] = 0
+        return scores[feasible]
