@@ -40,10 +40,11 @@ def an_object(kind: str, name: str, namespace: str = "", **more: Any) -> dict[st
 
 
 def a_reader() -> User:
-    """A user with the rights of k8s/base, as far as the sandbox tells rights apart."""
+    """A user with the rights of k8s/base, and the service proxy: recording from outside needs it."""
+    granted = [(resource, verb) for _, resource, verb, _ in grants(rules(BASE))]
     found = tuple(
         Rule(verbs=frozenset({verb}), resources=frozenset({resource}))
-        for _, resource, verb, _ in grants(rules(BASE))
+        for resource, verb in (*granted, ("services/proxy", "get"))
     )
     return User("planner", found)
 
