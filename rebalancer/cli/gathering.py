@@ -365,6 +365,7 @@ def _warnings(
         for extender in configuration.extenders
     ]
     found += [f"not read: {plural} ({why})" for plural, why in sorted(snapshot.recording.unread.items())]
+    found += snapshot.recording.warnings
     found += [f"could not be read: {item}" for item in snapshot.malformed]
     found += [f"load-watcher {address or '(built in)'}: {why}" for address, why in sorted(missing.items())]
     found += load.warnings

@@ -9,6 +9,7 @@ import contextlib
 import json
 import logging
 import os
+import re
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -181,9 +182,8 @@ def translated(what: str, host: str) -> Iterator[None]:
             raise NotServedError(f"{what}: {message}", where=host, status=error.status) from error
         raise UnreachableError(f"{what}: {message}", where=host) from error
     except (HTTPError, OSError) as error:
-        reason = getattr(error, "reason", None) or error
         raise UnreachableError(
-            f"{what}: {type(reason).__name__}: {_short(reason)}",
+            f"{what}: {short_reason(error)}",
             where=host,
             hint="is the API server up, and does the kubeconfig name it?",
         ) from error
@@ -197,8 +197,11 @@ class NotServedError(UnreachableError):
         self.status = status
 
 
-def _short(reason: object) -> str:
-    return str(reason).split(">: ")[-1][:200]
+def short_reason(error: BaseException) -> str:
+    """What a transport says went wrong, without its own internals."""
+    reason = getattr(error, "reason", None) or error
+    said = re.sub(r"^.*?(?:\)|>): ", "", str(reason))
+    return f"{type(reason).__name__}: {said[:200]}"
 
 
 def _passing(error: BaseException) -> bool:

@@ -8,6 +8,10 @@ from functools import lru_cache
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)", re.ASCII)
 
+_PART = re.compile(r"(\d{1,12}(?:\.\d{0,9})?)(h|ms|m|s|us|µs|μs|ns)")
+_DURATION = re.compile(rf"(?:{_PART.pattern}){{1,6}}", re.ASCII)
+_PER_UNIT = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9}
+
 
 @lru_cache(maxsize=65536)
 def parse(text: str) -> float:
@@ -20,6 +24,14 @@ def parse(text: str) -> float:
 def parse_optional(text: str | None) -> float:
     """As ``parse``, and NaN for an absent time."""
     return parse(text) if text else float("nan")
+
+
+@lru_cache(maxsize=4096)
+def parse_duration(text: str) -> float:
+    """Seconds of a duration as Go prints it: ``15s``, ``20.1s``, ``1m0s``; ValueError when it is none."""
+    if not _DURATION.fullmatch(text):
+        raise ValueError(f"{text[:40]!r} is not a duration such as 15s or 1m0s")
+    return sum(float(number) * _PER_UNIT[unit] for number, unit in _PART.findall(text))
 
 
 def render(unix_seconds: float) -> str:

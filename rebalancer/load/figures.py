@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from rebalancer.cluster import quantities, times
-from rebalancer.cluster.nodes import CPU, MEMORY, FloatArray, NodeTable
+from rebalancer.cluster.nodes import CPU, LARGEST_AMOUNT, MEMORY, FloatArray, NodeTable
 from rebalancer.cluster.pods import PodTable
 from rebalancer.cluster.records import Labels, NodeMetrics, PodMetrics
 from rebalancer.load import watcher
@@ -17,6 +17,7 @@ from rebalancer.load import watcher
 RESOURCES = ("cpu", "memory")  # what is measured; pods are counted
 # A figure this far above capacity is a broken counter, not a busy node.
 _IMPLAUSIBLE = 2.0
+_MOST_TOLD = 5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,7 +27,7 @@ class NodeFigures:
     source: str
     usage: FloatArray  # (nodes, 2) thousandths of a core, bytes
     measured_at: FloatArray  # (nodes, 2) Unix seconds
-    window_seconds: float = 0.0  # over how long the figures are averaged
+    window_seconds: FloatArray  # (nodes,) over how long the figures are averaged
     warnings: tuple[str, ...] = ()
 
 
@@ -36,6 +37,7 @@ class PodFigures:
 
     usage: FloatArray  # (pods, 2) thousandths of a core, bytes
     measured_at: FloatArray  # (pods,) Unix seconds
+    warnings: tuple[str, ...] = ()
 
 
 def _exact(usage: Labels | None, resource: str) -> float:
@@ -43,8 +45,8 @@ def _exact(usage: Labels | None, resource: str) -> float:
     if text is None:
         return float("nan")
     value: Fraction = quantities.parse(text)
-    if value < 0:
-        raise ValueError(f"{resource} is negative: {text}")
+    if not 0 <= value <= LARGEST_AMOUNT:
+        raise ValueError(f"{resource} is {'negative' if value < 0 else 'beyond all machines'}: {text}")
     return float(value * 1000) if resource == "cpu" else float(value)
 
 
@@ -56,6 +58,7 @@ def nothing_measured(rows: int) -> FloatArray:
 def node_figures_of_metrics(metrics: Iterable[NodeMetrics], nodes: NodeTable) -> NodeFigures:
     """metrics-server's node figures; one that does not parse leaves its node unknown and is told."""
     usage, measured_at = nothing_measured(len(nodes)), nothing_measured(len(nodes))
+    window = np.zeros(len(nodes))
     warnings: list[str] = []
     for item in metrics:
         row = nodes.row.get(item.metadata.name)
@@ -63,19 +66,25 @@ def node_figures_of_metrics(metrics: Iterable[NodeMetrics], nodes: NodeTable) ->
             continue
         try:
             moment = times.parse(item.timestamp)
+            window[row] = times.parse_duration(item.window) if item.window else 0.0
             usage[row] = [_exact(item.usage, resource) for resource in RESOURCES]
             measured_at[row] = moment
         except ValueError as error:
             usage[row] = np.nan
             warnings.append(f"metrics-server: node {item.metadata.name}: {error}")
-    return NodeFigures("metrics-server", usage, measured_at, 0.0, (*warnings, *_plausible(usage, nodes)))
+    return NodeFigures("metrics-server", usage, measured_at, window, (*warnings, *_plausible(usage, nodes)))
+
+
+def most_plausible(nodes: NodeTable) -> FloatArray:
+    """(nodes, 2) the largest usage of a node, or of a pod on it, that may be believed."""
+    room = np.where(nodes.capacity > 0, nodes.capacity, nodes.allocatable)
+    return np.asarray(room[:, [CPU, MEMORY]] * _IMPLAUSIBLE, np.float64)
 
 
 def _plausible(usage: FloatArray, nodes: NodeTable) -> list[str]:
     """Forget figures far above what a node has; say of which nodes."""
-    capacity = nodes.capacity[:, [CPU, MEMORY]].astype(np.float64)
     with np.errstate(invalid="ignore"):
-        broken = usage > capacity * _IMPLAUSIBLE
+        broken = usage > most_plausible(nodes)
     usage[broken] = np.nan
     return [
         f"node {nodes.names[row]}: a figure more than {_IMPLAUSIBLE:g} times its capacity was not used"
@@ -99,12 +108,16 @@ def node_figures_of_watcher(metrics: watcher.WatcherMetrics, nodes: NodeTable) -
             if percent < 0:
                 warnings.append(f"load-watcher: node {name}: {kind} is negative ({percent:g} %)")
                 continue
+            if capacity[row, column] <= 0:
+                warnings.append(f"load-watcher: node {name}: its {kind} capacity is not known")
+                continue
             usage[row, column] = percent / 100 * capacity[row, column]
-            measured_at[row, column] = metrics.window_end or metrics.timestamp
+            measured_at[row, column] = metrics.window_end or metrics.timestamp or np.nan
     averaged = any(item.operator == watcher.AVERAGE for figures in metrics.nodes.values() for item in figures)
     # metrics-server's latest figures look back a few seconds, whatever window stands beside them.
     window = max(0.0, metrics.window_end - metrics.window_start) if averaged else 0.0
-    return NodeFigures("load-watcher", usage, measured_at, window, (*warnings, *_plausible(usage, nodes)))
+    windows = np.full(len(nodes), window)
+    return NodeFigures("load-watcher", usage, measured_at, windows, (*warnings, *_plausible(usage, nodes)))
 
 
 def _preferred(figures: tuple[watcher.Metric, ...], kind: str) -> float | None:
@@ -117,13 +130,14 @@ def _preferred(figures: tuple[watcher.Metric, ...], kind: str) -> float | None:
 
 def node_figures_of_requests(requested: FloatArray, now: float) -> NodeFigures:
     """The pods' requests stand for their load: always fresh, never measured."""
-    return NodeFigures("requests", requested, np.full_like(requested, now))
+    return NodeFigures("requests", requested, np.full_like(requested, now), np.zeros(len(requested)))
 
 
 def pod_figures_of_metrics(metrics: Iterable[PodMetrics], pods: PodTable) -> PodFigures:
     """metrics-server's pod figures, containers summed; one that does not parse leaves its pod unknown."""
     usage = nothing_measured(len(pods))
     measured_at = np.full(len(pods), np.nan)
+    unusable: list[str] = []
     for item in metrics:
         row = pods.row.get((item.metadata.namespace, item.metadata.name))
         if row is None or not item.containers:
@@ -131,8 +145,19 @@ def pod_figures_of_metrics(metrics: Iterable[PodMetrics], pods: PodTable) -> Pod
         try:
             moment = times.parse(item.timestamp)
             parts = [[_exact(part.usage, resource) for resource in RESOURCES] for part in item.containers]
-        except ValueError:
+        except ValueError as error:
+            unusable.append(f"{pods.full_name(row)}: {error}")
             continue
         usage[row] = np.sum(parts, axis=0)
         measured_at[row] = moment
-    return PodFigures(usage, measured_at)
+    return PodFigures(usage, measured_at, _told(unusable))
+
+
+def _told(unusable: list[str]) -> tuple[str, ...]:
+    """One warning however many pods it is about."""
+    if not unusable:
+        return ()
+    more = f", and of {len(unusable) - _MOST_TOLD} more" if len(unusable) > _MOST_TOLD else ""
+    return (
+        f"metrics-server: figures of pods were not used: {'; '.join(sorted(unusable)[:_MOST_TOLD])}{more}",
+    )

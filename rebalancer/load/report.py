@@ -13,7 +13,7 @@ import numpy as np
 
 from rebalancer.cluster.nodes import CPU, MEMORY, PODS_COLUMN, BoolArray, FloatArray, IntArray, NodeTable
 from rebalancer.cluster.pods import PodTable
-from rebalancer.load.figures import NodeFigures, PodFigures
+from rebalancer.load.figures import NodeFigures, PodFigures, most_plausible
 
 # Clocks of nodes and metrics servers differ; a figure further ahead than this is not to be trusted.
 CLOCK_SKEW_SECONDS = 60.0
@@ -95,7 +95,7 @@ def build_report(
         take = fresh & (source < 0)
         usage[take] = figures.usage[take]
         measured_at[take] = figures.measured_at[take]
-        window[take] = figures.window_seconds
+        window[take] = np.broadcast_to(figures.window_seconds[:, None], shape)[take]
         source[take] = index
         warnings += figures.warnings
         stale = int(np.count_nonzero((~fresh & ~np.isnan(figures.usage)).any(axis=1)))
@@ -105,6 +105,9 @@ def build_report(
                 "or from the future, and were not used"
             )
     only_requests = bool(node_figures) and all(figures.source == "requests" for figures in node_figures)
+    if pod_figures is not None:
+        pod_figures = _plausible_pods(pod_figures, pods, most_plausible(nodes))
+        warnings += pod_figures.warnings
     pod_usage, pod_method = _pod_usage(
         pods,
         usage,
@@ -127,6 +130,21 @@ def build_report(
         pod_count=np.bincount(bound, minlength=len(nodes)).astype(np.int64),
         warnings=tuple(warnings),
     )
+
+
+def _plausible_pods(figures: PodFigures, pods: PodTable, most: FloatArray) -> PodFigures:
+    """Forget figures of pods far above what their nodes have: they would make their neighbours look idle."""
+    limit = np.full((len(pods), 2), np.inf)
+    bound = pods.node >= 0
+    limit[bound] = most[pods.node[bound]]
+    with np.errstate(invalid="ignore"):
+        broken = np.asarray((figures.usage > limit).any(axis=1), np.bool_)
+    if not broken.any():
+        return figures
+    first = pods.full_name(int(np.flatnonzero(broken)[0]))
+    told = f"figures of {int(broken.sum())} pods far above their node's capacity were not used, e.g. {first}"
+    usage = np.where(broken[:, None], np.nan, figures.usage)
+    return PodFigures(usage, figures.measured_at, (*figures.warnings, told))
 
 
 def _pod_usage(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated
 
 import msgspec
 
@@ -25,9 +26,12 @@ class _NodeMetrics(msgspec.Struct, frozen=True, gc=False):
     metrics: list[Metric] | None = None
 
 
+_Seconds = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+
+
 class _Window(msgspec.Struct, frozen=True, gc=False):
-    start: int = 0
-    end: int = 0
+    start: _Seconds = 0
+    end: _Seconds = 0
     duration: str = ""
 
 
