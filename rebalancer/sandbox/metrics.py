@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from rebalancer.sandbox.objects import Object, labels_of, name_of, namespace_of, phase_of, timestamp
 from rebalancer.sandbox.store import Store
 from rebalancer.sandbox.usage import Usage, UsageModel
 
-_WINDOW = "1s"  # the figures are those of the moment
+_WINDOW = "0s"  # the figures are those of the moment
 
 
 class MetricsApi:
@@ -25,7 +26,8 @@ class MetricsApi:
 
     def __call__(self, plural: str, namespace: str, name: str) -> Any:
         """One object (None when there is none) when named, else all of them."""
-        now = timestamp(self._store.clock() - self.age_seconds)
+        # Times have whole seconds: rounded up, a figure is never older than what happened before it.
+        now = timestamp(math.ceil(self._store.clock() - self.age_seconds))
         if plural == "nodes":
             return self._nodes(now, name)
         return self._pods(now, namespace, name)

@@ -43,7 +43,7 @@ def metrics_of(kind: str, name: str, cpu: str, memory: str) -> Object:
         "kind": kind,
         "metadata": {"name": name},
         "timestamp": "2026-11-20T12:00:00Z",
-        "window": "1s",
+        "window": "0s",
     }
     if kind == "NodeMetrics":
         return {**item, "usage": usage}
@@ -77,7 +77,7 @@ def test_a_loaded_dump_measures_what_it_recorded() -> None:
         node = get(core, f"{METRICS}/nodes/n1")
     assert pods["kind"] == "PodMetricsList"
     assert [cpu_nano(item["containers"][0]["usage"]["cpu"]) for item in pods["items"]] == [10**9, 2 * 10**9]
-    assert (node["kind"], node["timestamp"], node["window"]) == ("NodeMetrics", "2027-01-15T08:00:00Z", "1s")
+    assert (node["kind"], node["timestamp"], node["window"]) == ("NodeMetrics", "2027-01-15T08:00:00Z", "0s")
 
 
 def test_load_moves_with_the_pod_and_a_replacement_uses_what_its_siblings_do() -> None:

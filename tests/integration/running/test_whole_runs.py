@@ -1,0 +1,212 @@
+"""`rebalancer run` as a user starts it, against an embedded cluster whose scheduler is our own model.
+
+The sandbox can misplace, delay and drop replacements; otherwise verification could never fail.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from click.testing import CliRunner, Result
+
+from rebalancer.cli.main import main
+from rebalancer.load.watcher import WatcherMetrics, decode_watcher
+from rebalancer.profiles import load_configuration
+from rebalancer.sandbox import Misbehaviour, Sandbox
+from rebalancer.sandbox.hot_cluster import (
+    CONFIGURATION,
+    POLICY,
+    WATCHER_NAMESPACE,
+    WATCHER_PORT,
+    WATCHER_SERVICE,
+    hot_cluster,
+)
+from rebalancer.sandbox.model_decider import ModelDecider
+
+LANDED = {"Landed", "LandedElsewhere"}
+
+
+@dataclass
+class HotCluster:
+    """The demo's cluster, its kubeconfig and policy."""
+
+    sandbox: Sandbox
+    folder: Path
+    policy: str = POLICY
+    uids_before: set[str] = field(default_factory=set)
+
+    def start(self, command: str, *options: str) -> Result:
+        """Start a command against it."""
+        policy = self.folder / "policy.yaml"
+        policy.write_text(self.policy)
+        kubeconfig = self.sandbox.write_kubeconfig(self.folder / "kubeconfig")
+        arguments = [command, "--policy", str(policy), "--kubeconfig", str(kubeconfig), *options]
+        return CliRunner().invoke(main, arguments)
+
+    def run(self, *options: str) -> tuple[Result, dict[str, Any]]:
+        """Start a run; its exit and its outcomes."""
+        journal = self.folder / "journal.jsonl"
+        result = self.start("run", "--journal", str(journal), "-o", "json", *options)
+        return result, json.loads(result.stdout) if result.stdout else {}
+
+    def evicted(self) -> int:
+        """How many of the pods there were are gone or going."""
+        pods = {pod["metadata"]["uid"]: pod for pod in self.sandbox.pods()}
+        return sum(
+            uid not in pods or "deletionTimestamp" in pods[uid]["metadata"] for uid in self.uids_before
+        )
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[HotCluster]:
+    def watch() -> WatcherMetrics:
+        return decode_watcher(msgspec.json.encode(watcher({})))
+
+    decide = ModelDecider(load_configuration(CONFIGURATION, "test"), watch, seed=3)
+    sandbox = Sandbox(hot_cluster(time.time()), decide=decide, ready_after=0.2, terminates_after=0.2)
+    watcher = sandbox.watcher(lag_seconds=60.0)
+    sandbox.serve(WATCHER_NAMESPACE, WATCHER_SERVICE, WATCHER_PORT, "watcher", watcher)
+    policy = POLICY.replace("waveTimeout: 20s", "waveTimeout: 3s")
+    with sandbox:
+        uids = {pod["metadata"]["uid"] for pod in sandbox.pods()}
+        yield HotCluster(sandbox, tmp_path, policy, uids)
+
+
+def results(outcomes: dict[str, Any]) -> list[str]:
+    return [item["result"] for item in outcomes["outcomes"]]
+
+
+def test_a_run_cools_the_hot_nodes_and_every_pod_lands_acceptably(cluster: HotCluster) -> None:
+    hot_before = [name for name, load in cluster.sandbox.node_utilisation().items() if load > 80]
+    result, outcomes = cluster.run("--state", str(cluster.folder / "state.json"))
+
+    assert (result.exit_code, outcomes["stopped"]) == (0, ""), result.stderr
+    assert set(results(outcomes)) <= LANDED
+    assert len(hot_before) == 2
+    assert max(cluster.sandbox.node_utilisation().values()) < 80
+
+
+def test_the_next_run_has_nothing_to_do(cluster: HotCluster) -> None:
+    state = str(cluster.folder / "state.json")
+    cluster.run("--state", state)
+    result, outcomes = cluster.run("--state", state)
+
+    assert (result.exit_code, outcomes["outcomes"]) == (0, [])
+
+
+def test_the_dry_run_is_the_run(cluster: HotCluster) -> None:
+    planned = json.loads(cluster.start("plan", "-o", "json").stdout)
+    _, outcomes = cluster.run()
+
+    moves = [(move["pod"]["name"], move["from"]) for move in planned["moves"]]
+    assert moves == [(item["move"]["pod"]["name"], item["move"]["from"]) for item in outcomes["outcomes"]]
+
+
+def test_a_plan_evicts_nothing(cluster: HotCluster) -> None:
+    assert cluster.start("plan").exit_code == 0
+    assert cluster.evicted() == 0
+
+
+def test_a_dry_run_evicts_nothing(cluster: HotCluster) -> None:
+    result, _ = cluster.run("--dry-run")
+    assert (result.exit_code, cluster.evicted()) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("misbehaviour", "ends_as"),
+    [
+        (Misbehaviour("misplace", namespace="shop", node="node-1"), "Unexpected"),
+        (Misbehaviour("delay", namespace="shop", seconds=60.0), "Pending"),
+        (Misbehaviour("drop", namespace="shop"), "Pending"),
+        (Misbehaviour("drop-replacement", namespace="shop"), "NotReplaced"),
+    ],
+    ids=lambda value: value.effect if isinstance(value, Misbehaviour) else None,
+)
+def test_the_first_outcome_the_plan_did_not_allow_stops_the_run(
+    cluster: HotCluster, misbehaviour: Misbehaviour, ends_as: str
+) -> None:
+    cluster.sandbox.misbehave(misbehaviour)
+    result, outcomes = cluster.run()
+
+    assert result.exit_code == 3
+    assert results(outcomes)[0] == ends_as
+    assert set(results(outcomes)[1:]) == {"Skipped"}
+    assert outcomes["stopped"]
+    assert cluster.evicted() == 1
+
+
+def test_a_replacement_a_little_late_is_waited_for(cluster: HotCluster) -> None:
+    cluster.sandbox.misbehave(Misbehaviour("delay", namespace="shop", seconds=0.7))
+    result, outcomes = cluster.run()
+    assert (result.exit_code, set(results(outcomes)) <= LANDED) == (0, True), outcomes
+
+
+def _journal(cluster: HotCluster) -> Sequence[dict[str, Any]]:
+    return [json.loads(line) for line in (cluster.folder / "journal.jsonl").read_text().splitlines()]
+
+
+def test_the_journal_names_every_eviction_before_and_after(cluster: HotCluster) -> None:
+    _, outcomes = cluster.run()
+    lines = _journal(cluster)
+    for item in outcomes["outcomes"]:
+        uid = item["move"]["pod"]["uid"]
+        assert len([line for line in lines if line.get("uid") == uid]) >= 3
+
+
+def test_a_paused_policy_evicts_nothing_and_says_so(cluster: HotCluster) -> None:
+    cluster.policy += "safety: {pause: true}\n"
+    result, outcomes = cluster.run()
+    assert (result.exit_code, cluster.evicted()) == (3, 0)
+    assert "pause" in outcomes["stopped"]
+
+
+def test_too_many_nodes_not_ready_stop_a_run_before_it_begins(cluster: HotCluster) -> None:
+    cluster.sandbox.fail_node("node-6")
+    cluster.policy += "safety: {maxNotReadyNodes: 0}\n"
+    result, outcomes = cluster.run()
+    assert (result.exit_code, cluster.evicted()) == (3, 0), outcomes
+
+
+def test_while_another_run_holds_the_lease_nothing_is_evicted(cluster: HotCluster) -> None:
+    from kubernetes import client, config
+
+    cluster.sandbox.write_kubeconfig(cluster.folder / "other")
+    with config.new_client_from_config(str(cluster.folder / "other")) as api:
+        spec = client.V1LeaseSpec(
+            holder_identity="somebody-else",
+            lease_duration_seconds=3600,
+            renew_time=time.strftime("%Y-%m-%dT%H:%M:%S.000000Z", time.gmtime()),
+        )
+        lease = client.V1Lease(metadata=client.V1ObjectMeta(name="rebalancer"), spec=spec)
+        client.CoordinationV1Api(api).create_namespaced_lease("rebalancer", lease)
+    result, _ = cluster.run()
+    assert (result.exit_code, cluster.evicted()) == (7, 0)
+    assert "somebody-else" in result.stderr
+
+
+def test_a_saved_snapshot_gives_the_plan_of_the_live_cluster(cluster: HotCluster) -> None:
+    saved = cluster.folder / "saved"
+    moment = str(time.time())
+    policy = cluster.folder / "policy.yaml"
+    policy.write_text(cluster.policy)
+    kubeconfig = cluster.sandbox.write_kubeconfig(cluster.folder / "kubeconfig")
+    runner = CliRunner()
+    recorded = runner.invoke(
+        main, ["snapshot", "save", str(saved), "--policy", str(policy), "--kubeconfig", str(kubeconfig)]
+    )
+    assert recorded.exit_code == 0, recorded.stderr
+    live = json.loads(cluster.start("plan", "-o", "json", "--now", moment).stdout)
+    offline = json.loads(
+        runner.invoke(
+            main, ["plan", "--policy", str(policy), "--from", str(saved), "--now", moment, "-o", "json"]
+        ).stdout
+    )
+    assert offline["moves"] == live["moves"]
+    assert offline["kept"] == live["kept"]
