@@ -6,6 +6,7 @@ whole list.
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -233,7 +234,5 @@ def decode_listing(
     with collector_paused():
         for position, item in enumerate(items):
             collected.add(item, position)
-    malformed = sorted(
-        set(collected.malformed), key=lambda found: (found.namespace, found.name, found.reason)
-    )
+    malformed = sorted(set(collected.malformed), key=dataclasses.astuple)
     return Listing(kind, collected.records(), tuple(malformed), resource_version, read_at)

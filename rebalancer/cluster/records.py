@@ -329,6 +329,13 @@ class NodeSpec(Record, frozen=True):
     taints: list[Taint] | None = None
 
 
+class NodeAddress(Record, frozen=True):
+    """status.addresses[] of a node."""
+
+    type: str = ""
+    address: str = ""
+
+
 class NodeStatus(Record, frozen=True):
     """status of a node."""
 
@@ -336,6 +343,7 @@ class NodeStatus(Record, frozen=True):
     capacity: Labels | None = None
     conditions: list[Condition] | None = None
     images: list[NodeImage] | None = None
+    addresses: list[NodeAddress] | None = None
 
 
 class Node(Record, frozen=True):

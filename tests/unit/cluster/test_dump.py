@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+import gzip
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zstandard
+
+from rebalancer.cluster.dump import DumpReader, read_bytes
+from rebalancer.cluster.kinds import KINDS, NODES, PODS
+from rebalancer.cluster.saving import digest
+from rebalancer.errors import InputError
+from tests.builders import a_node, a_pod
+
+VERSIONS = {"Node": "v1", "Pod": "v1", "NodeMetrics": "metrics.k8s.io/v1beta1"}
+
+
+def a_list(kind: str, *items: dict[str, Any]) -> bytes:
+    return json.dumps({"apiVersion": VERSIONS[kind], "kind": f"{kind}List", "items": items}).encode()
+
+
+def a_mixed_list(*items: dict[str, Any]) -> bytes:
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": items}).encode()
+
+
+def kind_of(kind: str, item: dict[str, Any]) -> dict[str, Any]:
+    return {"apiVersion": VERSIONS[kind], "kind": kind, **item}
+
+
+NODE, POD = a_node("n1"), a_pod("web-1", node="n1")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "nodes.json").write_bytes(a_list("Node", NODE))
+    (tmp_path / "pods.json").write_bytes(a_list("Pod", POD))
+    return tmp_path
+
+
+def refusal(path: Path) -> str:
+    with pytest.raises(InputError) as caught:
+        DumpReader(path).read()
+    assert str(path) in str(caught.value)
+    return str(caught.value)
+
+
+def test_the_same_cluster_is_read_however_it_was_packed_and_split(folder: Path, tmp_path: Path) -> None:
+    expected = digest(DumpReader(folder).read())
+    packed, mixed = tmp_path / "packed", tmp_path / "mixed.json"
+    packed.mkdir()
+    (packed / "a.json.gz").write_bytes(gzip.compress(a_list("Pod", POD)))
+    (packed / "b.json.zst").write_bytes(zstandard.compress(a_list("Node", NODE)))
+    mixed.write_bytes(a_mixed_list(kind_of("Pod", POD), kind_of("Node", NODE)))
+
+    assert digest(DumpReader(packed).read()) == expected
+    assert digest(DumpReader(mixed).read()) == expected
+
+
+def test_what_a_dump_does_not_hold_is_unread_and_never_empty(folder: Path) -> None:
+    recording = DumpReader(folder).read()
+
+    assert set(recording.listings) == {NODES.plural, PODS.plural}
+    assert set(recording.unread) == {kind.plural for kind in KINDS} - set(recording.listings)
+    assert set(recording.unread.values()) == {"not in the dump"}
+
+
+def test_an_empty_list_named_after_its_kind_is_read_and_empty(folder: Path) -> None:
+    (folder / "poddisruptionbudgets.json").write_bytes(a_mixed_list())
+    recording = DumpReader(folder).read()
+
+    assert recording.listings["poddisruptionbudgets"].records == ()
+    assert "poddisruptionbudgets" not in recording.unread
+
+
+def test_items_null_is_an_empty_kind(folder: Path) -> None:
+    (folder / "pods.json").write_bytes(b'{"apiVersion": "v1", "kind": "PodList", "items": null}')
+
+    assert DumpReader(folder).read().listings[PODS.plural].records == ()
+
+
+def test_what_is_not_used_is_told_and_what_is_hidden_is_not_read(folder: Path) -> None:
+    (folder / "._nodes.json").write_bytes(b"\x00\x05\x16\x07")
+    (folder / "config.json").write_bytes(a_mixed_list({"apiVersion": "v1", "kind": "ConfigMap"}))
+    (folder / "old.json").write_bytes(b'{"apiVersion": "policy/v1beta1", "kind": "PodList", "items": []}')
+    (folder / "values.yaml").write_text("a: 1")
+    (folder / "odd.json").write_bytes(b'{"kind": "List", "items": [5]}')
+    warnings = DumpReader(folder).read().warnings
+
+    assert sorted(warnings) == [
+        "config.json: v1 ConfigMap is not used",
+        "odd.json: an item that is no Kubernetes object",
+        "old.json: policy/v1beta1 PodList is not used",
+        "values.yaml: not read; of YAML files only scheduler-config.yaml is",
+    ]
+
+
+def test_documents_beside_the_kinds_are_kept_as_they_are(folder: Path) -> None:
+    (folder / "scheduler-config.yaml").write_text("kind: X")
+    (folder / "watcher.json.gz").write_bytes(gzip.compress(b"{}"))
+
+    assert DumpReader(folder).read().documents == {"scheduler-config.yaml": b"kind: X", "watcher.json": b"{}"}
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (b"", "not JSON as kubectl writes it"),
+        (b"apiVersion: v1", "not JSON as kubectl writes it"),
+        (b"[1, 2]", "not JSON as kubectl writes it"),
+        (b'{"kind": "PodList"}', "missing required field `items`"),
+        (b'{"kind": "PodList", "items": [', "not JSON as kubectl writes it"),
+        (b'{"kind": "PodList", "items": ' + b"[" * 10**5, "not JSON as kubectl writes it"),
+        (b"\xff\xfe{\x00}\x00", "not JSON as kubectl writes it"),
+        (b'{"kind": "\xff"}', "not JSON as kubectl writes it"),
+        (json.dumps(kind_of("Pod", POD)).encode(), "kind 'Pod' is no list"),
+        (gzip.compress(a_list("Pod", POD))[:-9], "cannot unpack"),
+        (gzip.compress(a_list("Pod", POD))[:20], "cannot unpack"),
+        (gzip.compress(b"x" * 99)[:12] + b"\x00" * 40, "cannot unpack"),
+        (zstandard.compress(a_list("Pod", POD))[:-20], "not JSON as kubectl writes it"),
+        (b"\x28\xb5\x2f\xfd" + b"garbage" * 9, "cannot unpack"),
+    ],
+)
+def test_a_damaged_file_is_named_with_what_is_wrong_and_what_to_do(
+    tmp_path: Path, content: bytes, complaint: str
+) -> None:
+    path = tmp_path / "pods.json"
+    path.write_bytes(content)
+    message = refusal(path)
+
+    assert complaint in message
+    assert message.endswith(")")
+    assert message.isprintable()
+    assert len(message) < 300 + len(str(path))
+
+
+def test_what_is_no_file_and_no_folder_is_refused(tmp_path: Path) -> None:
+    assert "no such file or folder" in refusal(tmp_path / "missing")
+    assert "neither a file nor a folder" in refusal(Path("/dev/null"))
+    assert "cannot read" in refusal(Path("/" + "x" * 5000))
+    assert "no Kubernetes objects here" in refusal(tmp_path)
+
+
+def test_a_file_that_unpacks_to_more_than_a_cluster_is_refused_before_memory_is_full(tmp_path: Path) -> None:
+    bomb = tmp_path / "bomb.json"
+    bomb.write_bytes(gzip.compress(bytes(8 << 20)))
+
+    with pytest.raises(InputError, match="larger than 1 MiB unpacked"):
+        read_bytes(bomb, 1 << 20)
+
+
+def test_frames_one_after_another_are_one_file(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(gzip.compress(b"ab") + gzip.compress(b"cd"))
+    assert read_bytes(path) == b"abcd"
+    stream = io.BytesIO(zstandard.compress(b"ab") + zstandard.compress(b"cd"))
+    path.write_bytes(stream.getvalue())
+    assert read_bytes(path) == b"abcd"

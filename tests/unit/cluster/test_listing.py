@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from rebalancer.cluster.kinds import DISRUPTION_BUDGETS, NODES, PODS, REPLICA_SETS, Kind
+from rebalancer.cluster.listing import Listing, decode_listing
+from rebalancer.cluster.records import Pod, Workload
+from tests.builders import a_budget, a_node, a_pod, a_replica_set
+
+
+def listing_of(kind: Kind, *items: Any) -> Listing:
+    encoded = (item if isinstance(item, bytes) else json.dumps(item).encode() for item in items)
+    return decode_listing(kind, [msgspec.Raw(item) for item in encoded])
+
+
+def names(listing: Listing) -> list[str]:
+    return [record.metadata.name for record in listing.records]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"metadata": {"name": "web-2", "namespace": "shop", "labels": 5}},
+        {"spec": {"nodeName": "n1", "priority": 2**31}},
+        {"spec": {"nodeName": "n1", "priority": "high"}},
+        {"spec": {"nodeName": "n1", "containers": {}}},
+        {"spec": {"nodeName": "n1", "containers": [{"ports": [{"hostPort": 10**30}]}]}},
+        {"status": []},
+    ],
+)
+def test_one_malformed_pod_is_named_with_its_node_and_never_fails_the_list(damage: dict[str, Any]) -> None:
+    broken = {**a_pod("web-2", namespace="shop", node="n1"), **damage}
+    listing = listing_of(PODS, a_pod("web-1", namespace="shop"), broken, a_pod("web-3", namespace="shop"))
+
+    assert names(listing) == ["web-1", "web-3"]
+    (malformed,) = listing.malformed
+    assert (malformed.kind, malformed.namespace, malformed.name) == ("Pod", "shop", "web-2")
+    assert malformed.node_name == "n1"
+    assert str(malformed).startswith("Pod shop/web-2: ")
+
+
+@pytest.mark.parametrize("item", [b"{}", b"5", b"null", b"[]", b'{"metadata": 5}', b'{"metadata": null}'])
+def test_an_object_without_a_name_is_told_by_its_place(item: bytes) -> None:
+    listing = listing_of(PODS, a_pod("web-1"), item)
+
+    assert [malformed.name for malformed in listing.malformed] == ["#1"]
+
+
+def test_a_pod_whose_name_cannot_be_read_still_puts_its_node_in_doubt() -> None:
+    (malformed,) = listing_of(PODS, {"metadata": 5, "spec": {"nodeName": "n1"}}).malformed
+
+    assert malformed.node_name == "n1"
+
+
+@pytest.mark.parametrize("name", ["\x1b[2J", "a b", "", "-a", "a\n", "é", "x" * 254, "../../etc/passwd"])
+def test_a_name_kubernetes_does_not_admit_is_malformed_and_never_repeated_raw(name: str) -> None:
+    (malformed,) = listing_of(PODS, a_pod(name)).malformed
+
+    assert malformed.name == "#0"
+    assert str(malformed).isprintable()
+
+
+def test_json_nested_without_end_is_one_malformed_object() -> None:
+    deep = b'{"metadata": {"name": "web-2", "labels": ' + b"[" * 100_000 + b"]" * 100_000 + b"}}"
+    listing = listing_of(PODS, a_pod("web-1"), deep)
+
+    assert names(listing) == ["web-1"]
+    assert len(listing.malformed) == 1
+
+
+@pytest.mark.parametrize("number", [2**31, -(2**31) - 1, 10**40])
+def test_a_number_kubernetes_could_not_hold_makes_its_object_malformed(number: int) -> None:
+    budget = a_budget("web", labels={}, allowed=number)
+    (malformed,) = listing_of(DISRUPTION_BUDGETS, budget).malformed
+
+    assert str(malformed).startswith("PodDisruptionBudget default/web: ")
+    assert "$.status.disruptionsAllowed" in malformed.reason
+
+
+def test_bytes_that_are_no_utf_8_make_their_object_malformed() -> None:
+    broken = b'{"metadata": {"name": "n2", "labels": {"a": "\xff\xfe"}}}'
+    listing = listing_of(NODES, a_node("n1"), broken)
+
+    assert names(listing) == ["n1"]
+    assert len(listing.malformed) == 1
+
+
+def versioned(version: str, node: str) -> dict[str, Any]:
+    pod = a_pod("web-1", node=node)
+    pod["metadata"]["resourceVersion"] = version
+    return pod
+
+
+def test_of_an_object_listed_twice_the_newest_counts_whatever_the_order() -> None:
+    older, newer = versioned("9", "n1"), versioned("10", "n2")
+
+    for items in ((older, newer), (newer, older)):
+        listing = listing_of(PODS, *items)
+        (record,), (malformed,) = listing.records, listing.malformed
+        assert isinstance(record, Pod)
+        assert record.spec.node_name == "n2"
+        assert malformed.node_name == "n1"
+        assert "listed twice" in malformed.reason
+
+
+def test_the_same_object_from_two_files_is_no_fault() -> None:
+    listing = listing_of(PODS, a_pod("web-1"), a_pod("web-1"))
+
+    assert (names(listing), listing.malformed) == (["web-1"], ())
+
+
+def test_annotations_that_bear_on_nothing_are_forgotten_with_the_secrets_in_them() -> None:
+    kept = {
+        "kubernetes.io/config.source": "api",
+        "descheduler.alpha.kubernetes.io/evict": "true",
+        "karpenter.sh/do-not-disrupt": "true",
+        "pv.kubernetes.io/bind-completed": "yes",
+    }
+    secret = {
+        "kubectl.kubernetes.io/last-applied-configuration": "SECRET",
+        "vault.hashicorp.com/token": "SECRET",
+    }
+    pod = a_pod("web-1", annotations={**kept, **secret})
+    owner = a_replica_set("web")
+    owner["spec"]["template"]["metadata"]["annotations"] = {**kept, **secret}
+    owner["metadata"]["annotations"] = secret
+    (record,), (workload,) = listing_of(PODS, pod).records, listing_of(REPLICA_SETS, owner).records
+
+    assert isinstance(record, Pod)
+    assert isinstance(workload, Workload)
+    assert record.metadata.annotations == kept
+    assert workload.metadata.annotations is None
+    assert workload.spec.template is not None
+    assert workload.spec.template.metadata.annotations == kept

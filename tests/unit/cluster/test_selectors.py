@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rebalancer.cluster.records import LabelSelector, Requirement
+from rebalancer.cluster.selectors import is_empty, matcher
+
+KEYS, VALUES = st.sampled_from(("app", "tier", "zone")), st.sampled_from(("", "a", "b", "c"))
+LABELS = st.dictionaries(KEYS, VALUES)
+
+
+@st.composite
+def requirements(draw: st.DrawFn) -> Requirement:
+    operator = draw(st.sampled_from(("In", "NotIn", "Exists", "DoesNotExist")))
+    values = draw(st.lists(VALUES, min_size=1, max_size=3)) if operator.endswith("In") else None
+    return Requirement(key=draw(KEYS), operator=operator, values=values)
+
+
+@st.composite
+def selectors(draw: st.DrawFn) -> LabelSelector:
+    return LabelSelector(
+        match_labels=draw(st.none() | LABELS),
+        match_expressions=draw(st.none() | st.lists(requirements(), max_size=3)),
+    )
+
+
+def oracle(selector: LabelSelector, labels: dict[str, str]) -> bool:
+    """The documentation of Kubernetes, sentence by sentence."""
+    for key, value in (selector.match_labels or {}).items():
+        if key not in labels or labels[key] != value:
+            return False
+    for requirement in selector.match_expressions or []:
+        here = requirement.key in labels
+        listed = here and labels[requirement.key] in (requirement.values or [])
+        holds = {"In": listed, "NotIn": not listed, "Exists": here, "DoesNotExist": not here}
+        if not holds[requirement.operator]:
+            return False
+    return True
+
+
+@given(selectors(), LABELS)
+def test_a_selector_matches_what_the_documentation_says(
+    selector: LabelSelector, labels: dict[str, str]
+) -> None:
+    assert matcher(selector)(labels) == oracle(selector, labels)
+
+
+@given(LABELS)
+def test_an_absent_selector_matches_nothing_and_an_empty_one_everything(labels: dict[str, str]) -> None:
+    assert not matcher(None)(labels)
+    assert matcher(LabelSelector())(labels)
+    assert matcher(LabelSelector(match_labels={}, match_expressions=[]))(labels)
+
+
+def test_only_a_selector_that_is_there_and_asks_for_nothing_is_empty() -> None:
+    assert is_empty(LabelSelector())
+    assert not is_empty(None)
+    assert not is_empty(LabelSelector(match_labels={"app": "web"}))
+
+
+@pytest.mark.parametrize(
+    ("requirement", "complaint"),
+    [
+        (Requirement(operator="Exists"), "has no key"),
+        (Requirement(key="app", operator="In"), "needs values"),
+        (Requirement(key="app", operator="NotIn", values=[]), "needs values"),
+        (Requirement(key="app", operator="Exists", values=["a"]), "takes no values"),
+        (Requirement(key="app", operator="Gt", values=["1"]), "is no selector operator"),
+        (Requirement(key="app"), "is no selector operator"),
+    ],
+)
+def test_a_selector_the_api_server_would_refuse_is_refused(requirement: Requirement, complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        matcher(LabelSelector(match_expressions=[requirement]))
