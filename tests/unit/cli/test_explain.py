@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rebalancer.cluster.kinds import BY_PLURAL
+from tests.builders import a_node
+from tests.unit.cli.conftest import Program
+from tests.unit.planning.builders import a_workload
+
+MOMENT = "2026-06-01T12:00:00Z"
+
+
+@pytest.fixture
+def dump(tmp_path: Path) -> Path:
+    """A recorded cluster of a hot and a cool node."""
+    web = a_workload("web", ["hot", "hot", "cool"], cpu="1")
+    used = {"hot": "3800m", "cool": "300m"}
+    kinds: dict[str, list[Any]] = {
+        "nodes": [a_node("hot"), a_node("cool")],
+        "pods": web.pods,
+        "replicasets": [web.item],
+        "poddisruptionbudgets": [],
+        "nodemetrics": [
+            {"metadata": {"name": name}, "timestamp": MOMENT, "usage": {"cpu": cpu, "memory": "1Gi"}}
+            for name, cpu in used.items()
+        ],
+    }
+    for plural, items in kinds.items():
+        kind = BY_PLURAL[plural]
+        listing = {"apiVersion": kind.api_version, "kind": f"{kind.name}List", "items": items}
+        (tmp_path / f"{plural}.json").write_text(json.dumps(listing))
+    return tmp_path
+
+
+def test_a_pod_is_explained_in_a_table_of_eighty_columns(rebalancer_program: Program, dump: Path) -> None:
+    result = rebalancer_program("explain", "pod/default/web-0", "--from", str(dump))
+
+    assert (result.exit_code, result.stderr) == (0, "")
+    for heading in ("STAYING COSTS", "EXPECTED LANDING", "SCHEDULER'S TABLE"):
+        assert heading in result.stdout
+    assert "weighted scores:" in result.stdout
+    assert max(map(len, result.stdout.splitlines())) <= 80
+
+
+def test_a_node_is_explained_in_a_table_with_its_pods(rebalancer_program: Program, dump: Path) -> None:
+    result = rebalancer_program("explain", "node/hot", "--from", str(dump))
+
+    assert result.stdout.startswith("node hot: hot\n")
+    assert "default/web-0" in result.stdout
+    assert "SingleReplica" not in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("subject", "kind"), [("pod/default/web-0", "PodExplanation"), ("node/cool", "NodeExplanation")]
+)
+def test_explanations_in_json_carry_kind_version_and_digest(
+    rebalancer_program: Program, dump: Path, subject: str, kind: str
+) -> None:
+    told = json.loads(rebalancer_program("explain", subject, "--from", str(dump), "-o", "json").stdout)
+
+    assert (told["kind"], told["apiVersion"]) == (kind, "rebalancer/v1alpha1")
+    assert told["inputs"].startswith("sha256:")
+
+
+def test_a_near_miss_is_one_line_with_a_suggestion(rebalancer_program: Program, dump: Path) -> None:
+    result = rebalancer_program("explain", "pod/default/wbe-0", "--from", str(dump))
+
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert "did you mean pod/default/web-0" in result.stderr

@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import pytest
+
+from rebalancer.errors import InputError
+from rebalancer.planning.explaining import explain
+from rebalancer.planning.explanation import NodeExplanation, PodExplanation
+from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.subjects import find_subject
+from tests.builders import a_node
+from tests.unit.planning.builders import a_policy, a_workload, planning_inputs
+
+
+def _inputs() -> PlanningInputs:
+    """Node hot at 100 %; cool is empty; small is too small; cordoned and away are not for these pods."""
+    return planning_inputs(
+        [
+            a_node("hot"),
+            a_node("cool"),
+            a_node("small", cpu="500m"),
+            a_node("tiny", cpu="500m"),
+            a_node("cordoned", unschedulable=True),
+        ],
+        [a_workload("web", ["hot", "hot"], cpu="1500m"), a_workload("side", ["hot"], cpu="1")],
+    )
+
+
+def _pod(inputs: PlanningInputs, name: str) -> PodExplanation:
+    found = explain(inputs, find_subject(inputs.snapshot, name))
+    assert isinstance(found, PodExplanation)
+    return found
+
+
+def _node(inputs: PlanningInputs, name: str) -> NodeExplanation:
+    found = explain(inputs, find_subject(inputs.snapshot, name))
+    assert isinstance(found, NodeExplanation)
+    return found
+
+
+def test_a_pod_that_moves_is_explained_with_its_landing_and_its_gain() -> None:
+    told = _pod(_inputs(), "pod/default/web-0")
+
+    assert (told.evictable, told.verdict, told.node) == (True, "Moved", "hot")
+    assert [(item.node, item.probability) for item in told.landings] == [("cool", 1.0)]
+    assert told.staying is not None
+    assert told.staying.forgone["cpu"] == 62.5  # from 100 % to 37.5 %
+    assert told.staying.above == {"cpu": 35.0}
+    assert told.staying.share["cpu"] == 37.5
+
+
+def test_scores_by_plugin_add_up_to_the_total_and_the_best_node_has_the_chance() -> None:
+    table = _pod(_inputs(), "pod/default/web-0").table
+
+    assert table is not None
+    assert table.feasible == len(table.nodes) == 1
+    only = table.nodes[0]
+    assert (only.node, only.probability) == ("cool", 1.0)
+    assert only.total == sum(only.scores.values())
+    assert "NodeResourcesFit" in only.scores
+
+
+def test_infeasible_nodes_are_grouped_by_reason_with_the_most_frequent_first() -> None:
+    table = _pod(_inputs(), "pod/default/web-0").table
+
+    assert table is not None
+    assert [(item.reason, item.count, item.nodes) for item in table.rejected] == [
+        ("NodeResourcesFit: Insufficient cpu", 3, ("hot", "small", "tiny")),
+        ("NodeUnschedulable: node(s) were unschedulable", 1, ("cordoned",)),
+    ]
+
+
+def test_a_protected_pod_is_explained_with_its_reason_and_with_where_it_would_have_gone() -> None:
+    inputs = planning_inputs(
+        [a_node("hot"), a_node("cool")],
+        [a_workload("web", ["hot"], cpu="3"), a_workload("side", ["hot"], cpu="500m")],
+        policy=a_policy(evictable={"protect": ["SingleReplica"]}),
+    )
+    told = _pod(inputs, "pod/default/web-0")
+
+    assert (told.evictable, told.reason, told.verdict) == (False, "SingleReplica", "SingleReplica")
+    assert [item.node for item in told.landings] == ["cool"]
+
+
+def test_a_pod_on_a_node_that_is_not_hot_costs_nothing_by_staying() -> None:
+    inputs = planning_inputs([a_node("a"), a_node("b")], [a_workload("web", ["a", "b"])])
+    told = _pod(inputs, "pod/default/web-0")
+
+    assert told.verdict == "NodeNotHot"
+    assert told.staying is not None
+    assert told.staying.because == "nothing: a is not hot"
+
+
+def test_a_landing_that_would_not_do_says_why_in_the_table() -> None:
+    inputs = planning_inputs(
+        [a_node("hot"), a_node("warm")],
+        [a_workload("web", ["hot", "hot"], cpu="1800m"), a_workload("other", ["warm"], cpu="2")],
+    )
+    told = _pod(inputs, "pod/default/web-0")
+
+    assert told.verdict == "NoBetterLanding"
+    assert told.unacceptable == 1.0
+    assert told.table is not None
+    assert "warm would be at 95.0 % cpu, hot above 80.0 %" in told.table.nodes[0].unacceptable
+
+
+def test_a_node_is_explained_with_why_it_is_hot_and_every_pod_with_share_and_verdict() -> None:
+    told = _node(_inputs(), "node/hot")
+
+    assert told.hot
+    assert told.because == ("cpu 100.0 % of allocatable, hot above 80.0 %, cool at 65.0 %",)
+    assert told.after["cpu"] <= 65.0
+    verdicts = {pod.pod.name: (pod.share["cpu"], pod.verdict) for pod in told.pods}
+    assert set(verdicts) == {"web-0", "web-1", "side-0"}
+    assert sorted(verdict for _, verdict in verdicts.values()) == ["Moved", "NotNeeded", "NotNeeded"]
+    assert verdicts["side-0"][0] == 25.0
+
+
+def test_pods_of_a_cool_node_are_told_whether_they_could_be_evicted() -> None:
+    inputs = planning_inputs(
+        [a_node("a"), a_node("b")],
+        [a_workload("web", ["a"]), a_workload("agent", ["a"], kind="DaemonSet")],
+    )
+    told = _node(inputs, "node/a")
+
+    assert {pod.pod.name: pod.verdict for pod in told.pods} == {"web-0": "Evictable", "agent-0": "DaemonSet"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "suggested"),
+    [
+        ("pod/default/wev-0", "pod/default/web-0"),
+        ("pod/defautl/web-0", "pod/default/web-0"),
+        ("pod/web-7", "pod/default/web-"),
+        ("node/hott", "node/hot"),
+        ("nod/hot", "node/hot"),
+        ("hot", "pod/NAMESPACE/NAME or node/NAME"),
+        ("node/", "pod/NAMESPACE/NAME or node/NAME"),
+        ("pod/a/b/c", "pod/NAMESPACE/NAME or node/NAME"),
+    ],
+)
+def test_a_name_that_is_nearly_one_gets_a_suggestion(asked: str, suggested: str) -> None:
+    with pytest.raises(InputError) as caught:
+        find_subject(_inputs().snapshot, asked)
+
+    assert suggested in caught.value.hint
+
+
+def test_a_pod_may_be_named_without_its_namespace_where_only_one_has_it() -> None:
+    snapshot = _inputs().snapshot
+    assert find_subject(snapshot, "pod/web-0") == find_subject(snapshot, "pod/default/web-0")
+
+    twice = planning_inputs(
+        [a_node("a")], [a_workload("web", ["a"]), a_workload("web", ["a"], namespace="shop")]
+    ).snapshot
+    with pytest.raises(InputError, match="2 namespaces"):
+        find_subject(twice, "pod/web-0")
