@@ -1,0 +1,153 @@
+"""Every kubeconfig that cannot be used is one error that names it, and nothing in the logs."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from rebalancer.cluster.connection import RawApi, connect
+from rebalancer.errors import ExitCode, InputError, RebalancerError, RightsError
+
+EXEC_VERSION = "client.authentication.k8s.io/v1"
+
+
+@pytest.fixture(autouse=True)
+def outside_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+
+
+def a_kubeconfig(path: Path, *, server: str = "http://127.0.0.1:1", **user: Any) -> Path:
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "c", "cluster": {"server": server}}],
+        "users": [{"name": "u", "user": user}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    }
+    path.write_text(yaml.safe_dump(document))
+    return path
+
+
+def a_login(path: Path, script: str) -> dict[str, Any]:
+    """An exec plugin, as a shell script."""
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o700)
+    return {"exec": {"apiVersion": EXEC_VERSION, "command": str(path), "interactiveMode": "Never"}}
+
+
+def credential(status: dict[str, Any]) -> str:
+    return json.dumps({"apiVersion": EXEC_VERSION, "kind": "ExecCredential", "status": status})
+
+
+def refusal(path: Path, caplog: pytest.LogCaptureFixture, context: str | None = None) -> str:
+    with caplog.at_level(logging.DEBUG), pytest.raises(InputError) as caught:
+        connect(path, context)
+    assert caplog.messages == []
+    message = str(caught.value)
+    assert message.startswith(f"{path}: ")
+    assert "\n" not in message
+    assert len(message) < 700 + len(str(path))
+    return message
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (b"", "no usable Kubernetes configuration"),
+        (b"\x00\x01\x02", "no usable Kubernetes configuration"),
+        (b"\xff\xfea", "no usable Kubernetes configuration"),
+        (b"clusters: [", "not YAML: expected the node content"),
+        (b"a: b: c", "not YAML: mapping values are not allowed here in line 1, column 5"),
+        (b"clusters: 5", "no usable Kubernetes configuration"),
+        (b"[1, 2]", "no usable Kubernetes configuration"),
+        (b"just text", "no usable Kubernetes configuration"),
+        (b"[" * 5000, "no usable Kubernetes configuration"),
+        (b"apiVersion: v1\nkind: Config\n", "no usable Kubernetes configuration"),
+    ],
+)
+def test_a_damaged_kubeconfig_is_one_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, content: bytes, complaint: str
+) -> None:
+    path = tmp_path / "config"
+    path.write_bytes(content)
+    message = refusal(path, caplog)
+
+    assert complaint in message
+    assert "give --kubeconfig or KUBECONFIG" in message
+
+
+def test_a_kubeconfig_that_is_not_there_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    assert "no such kubeconfig (is the path right?)" in refusal(tmp_path / "missing", caplog)
+
+
+def test_a_context_that_is_not_there_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = a_kubeconfig(tmp_path / "config")
+
+    assert "production" in refusal(path, caplog, "production")
+
+
+def test_certificates_that_are_none_are_one_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = a_kubeconfig(
+        tmp_path / "config",
+        server="https://127.0.0.1:1",
+        **{"client-certificate-data": "bm9uZQ==", "client-key-data": "bm9uZQ=="},
+    )
+    with pytest.raises(RebalancerError) as caught:
+        RawApi(connect(path), lambda _seconds: None).list_page("", "v1", "nodes")
+    assert caught.value.exit_code == ExitCode.UNREACHABLE
+    assert str(caught.value).startswith("https://127.0.0.1:1: list nodes: ")
+
+
+@pytest.mark.parametrize(
+    ("script", "complaint"),
+    [
+        (
+            "echo 'your session\nhas expired' >&2; exit 1",
+            "exec: process returned 1. your session has expired",
+        ),
+        ("echo not json", "failed to decode process output"),
+        ("echo '{}'", "missing key"),
+        (f"echo '{credential({})}'", "missing token"),
+    ],
+)
+def test_a_login_that_fails_is_one_line_with_what_it_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, script: str, complaint: str
+) -> None:
+    path = a_kubeconfig(tmp_path / "config", **a_login(tmp_path / "login", script))
+
+    assert complaint in refusal(path, caplog)
+
+
+def test_a_login_that_is_not_installed_is_one_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    login: dict[str, Any] = {"exec": {"apiVersion": EXEC_VERSION, "command": "no-such-login"}}
+
+    assert "no-such-login" in refusal(a_kubeconfig(tmp_path / "config", **login), caplog)
+
+
+def test_a_login_that_cannot_be_renewed_is_a_refusal_of_who_we_are(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    answer = credential({"token": "t", "expirationTimestamp": "2020-01-01T00:00:00Z"})
+    script = f"test -e {tmp_path}/used && exit 3; touch {tmp_path}/used; echo '{answer}'"
+    path = a_kubeconfig(tmp_path / "config", **a_login(tmp_path / "login", script))
+    api = RawApi(connect(path), lambda _seconds: None)
+
+    with caplog.at_level(logging.DEBUG), pytest.raises(RightsError) as caught:
+        api.list_page("", "v1", "nodes")
+    assert "the login cannot be renewed: exec: process returned 3" in str(caught.value)
+    assert caplog.messages == []
+
+
+def test_logs_of_others_pass_while_a_login_runs(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    script = f"echo '{credential({'token': 't'})}'"
+    path = a_kubeconfig(tmp_path / "config", **a_login(tmp_path / "login", script))
+    connect(path)
+    logging.error("after")
+
+    assert caplog.messages == ["after"]
