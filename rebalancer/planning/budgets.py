@@ -35,7 +35,7 @@ def allowed_by(budget: DisruptionBudget) -> tuple[int, str]:
     if status is None:
         return 0, "has no status yet"
     if status.observed_generation < budget.metadata.generation:
-        return 0, "its status is older than its spec"
+        return 0, "has a status older than its spec"
     because = (
         f"allows {status.disruptions_allowed}: {status.current_healthy} of {status.expected_pods} pods "
         f"healthy, {status.desired_healthy} needed"

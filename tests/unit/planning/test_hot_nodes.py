@@ -1,0 +1,247 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rebalancer.cluster.snapshot import Snapshot
+from rebalancer.errors import SafetyError
+from rebalancer.load.view import SchedulerView
+from rebalancer.load.watcher import Metric, WatcherMetrics
+from rebalancer.planning.plan import NodeReport, Plan
+from rebalancer.planning.planner import Planner
+from rebalancer.profiles import load_configuration
+from rebalancer.state import RunState
+from tests.builders import a_node
+from tests.unit.planning.builders import (
+    NOW,
+    a_policy,
+    a_workload,
+    because,
+    kept,
+    moved,
+    plan_of,
+    planning_inputs,
+)
+
+UNKNOWN = float("nan")
+TRIMARAN = load_configuration(
+    """\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: default-scheduler
+  plugins: {score: {enabled: [{name: TargetLoadPacking}]}}
+  pluginConfig:
+  - name: TargetLoadPacking
+    args: {watcherAddress: "http://watcher:2020"}
+""",
+    "test",
+)
+
+
+def report(plan: Plan, name: str) -> NodeReport:
+    return next(node for node in plan.nodes if node.name == name)
+
+
+def hot(plan: Plan) -> set[str]:
+    return {node.name for node in plan.nodes if node.hot}
+
+
+def rules(*items: dict[str, Any]) -> dict[str, Any]:
+    return {"forRuns": 1, "any": list(items)}
+
+
+def utilization(**levels: float) -> dict[str, Any]:
+    return {"utilization": levels, "coolTo": {name: level - 15 for name, level in levels.items()}}
+
+
+def test_a_node_is_hot_only_above_its_threshold() -> None:
+    plan = plan_of(planning_inputs([a_node("at"), a_node("over")], load={"at": 80, "over": 80.1}))
+    assert hot(plan) == {"over"}
+
+
+def test_a_hot_node_says_its_figure_threshold_and_cool_level() -> None:
+    plan = plan_of(planning_inputs([a_node("a")], load={"a": 91}))
+    assert report(plan, "a").because == ("cpu 91.0 % of allocatable, hot above 80.0 %, cool at 65.0 %",)
+
+
+def test_memory_and_pods_make_a_node_hot_as_cpu_does() -> None:
+    policy = a_policy(hotNodes=rules(utilization(memory=70, pods=50)))
+    nodes = [a_node("full", pods=2), a_node("big"), a_node("quiet")]
+    pods = [a_workload("web", ["full", "full"])]
+    plan = plan_of(planning_inputs(nodes, pods, policy=policy, load={"big": (1, 75), "full": 1, "quiet": 1}))
+    assert {node.name: node.because[0][:6] for node in plan.nodes if node.hot} == {
+        "full": "pods 1",
+        "big": "memory",
+    }
+
+
+def test_a_node_is_hot_if_any_rule_says_so_and_tells_each() -> None:
+    policy = a_policy(hotNodes=rules(utilization(memory=50), utilization(cpu=90)))
+    plan = plan_of(planning_inputs([a_node("a")], policy=policy, load={"a": (95, 60)}))
+    assert [text.split()[0] for text in report(plan, "a").because] == ["memory", "cpu"]
+
+
+def test_deviation_counts_points_above_the_mean() -> None:
+    policy = a_policy(hotNodes=rules({"deviation": {"cpu": 20}, "coolTo": {"cpu": 10}}))
+    nodes = [a_node(name) for name in "abc"]
+    plan = plan_of(planning_inputs(nodes, policy=policy, load={"a": 30, "b": 30, "c": 60.1}))
+    assert report(plan, "c").because == (
+        "cpu 60.1 % of allocatable, hot above 60.0 % (20 points above the mean of 40.0 %), cool at 50.0 %",
+    )
+
+
+@pytest.mark.parametrize(
+    "left_out",
+    [a_node("out", ready=False), a_node("out", unschedulable=True), a_node("out")],
+    ids=["not ready", "unschedulable", "unknown"],
+)
+def test_the_mean_is_of_ready_known_and_schedulable_nodes(left_out: dict[str, Any]) -> None:
+    unknown = (
+        left_out["status"]["conditions"][0]["status"] == "True" and not left_out["spec"]["unschedulable"]
+    )
+    policy = a_policy(hotNodes=rules({"deviation": {"cpu": 20}}))
+    load = {"a": 20.0, "b": 61.0, "out": UNKNOWN if unknown else 100.0}
+    plan = plan_of(planning_inputs([a_node("a"), a_node("b"), left_out], policy=policy, load=load))
+    assert "mean of 40.5 %" in report(plan, "b").because[0]
+
+
+def test_no_deviation_is_hot_below_its_floor() -> None:
+    policy = a_policy(hotNodes=rules({"deviation": {"cpu": 20}, "floor": {"cpu": 70}}))
+    plan = plan_of(planning_inputs([a_node("a"), a_node("b")], policy=policy, load={"a": 10, "b": 65}))
+    assert hot(plan) == set()
+
+
+def test_a_node_without_allocatable_pods_does_not_silence_the_deviation_of_pods() -> None:
+    policy = a_policy(hotNodes=rules({"deviation": {"pods": 20}}))
+    nodes = [a_node("virtual", pods=0), a_node("idle", pods=4), a_node("full", pods=4)]
+    plan = plan_of(planning_inputs(nodes, [a_workload("web", ["full"] * 4, cpu="1m")], policy=policy))
+    assert hot(plan) == {"full"}
+
+
+def test_a_node_without_allocatable_pods_can_still_cool() -> None:
+    nodes = [a_node("virtual", pods=0), a_node("cool")]
+    plan = plan_of(planning_inputs(nodes, [a_workload("web", ["virtual"] * 4, cpu="950m")]))
+    assert len(moved(plan)) == 2
+    assert report(plan, "virtual").after is not None
+    assert not plan.unsolved
+
+
+def scored(levels: dict[str, float]) -> SchedulerView:
+    nodes = {name: (Metric("CPU", "AVG", value),) for name, value in levels.items()}
+    return SchedulerView({"http://watcher:2020": WatcherMetrics(nodes, NOW, NOW - 900, NOW, "test")})
+
+
+SCORE_RULE = {"score": {"plugins": ["TargetLoadPacking"], "below": 30}}
+
+
+def test_a_node_the_scheduler_scores_low_is_hot_where_its_load_is_above_the_mean() -> None:
+    inputs = planning_inputs(
+        [a_node("busy"), a_node("free")],
+        policy=a_policy(hotNodes=rules(SCORE_RULE)),
+        load={"busy": 90, "free": 30},
+        configuration=TRIMARAN,
+        view=scored({"busy": 90, "free": 30}),
+    )
+    because = report(plan_of(inputs), "busy").because
+    assert because == (
+        "score 7 of 100 by TargetLoadPacking, hot below 30, with cpu 90.0 % above the mean of 60.0 %",
+    )
+
+
+def test_a_low_score_alone_does_not_make_a_node_hot() -> None:
+    inputs = planning_inputs(
+        [a_node("busy"), a_node("free")],
+        policy=a_policy(hotNodes=rules(SCORE_RULE)),
+        load={"busy": 30, "free": 30},
+        configuration=TRIMARAN,
+        view=scored({"busy": 90, "free": 30}),
+    )
+    assert hot(plan_of(inputs)) == set()
+
+
+def test_a_node_hot_by_score_stays_hot_after_a_plan_that_moves_nothing() -> None:
+    inputs = planning_inputs(
+        [a_node("busy"), a_node("free")],
+        policy=a_policy(hotNodes=rules(SCORE_RULE)),
+        load={"busy": 90, "free": 30},
+        configuration=TRIMARAN,
+        view=scored({"busy": 90, "free": 30}),
+    )
+    after = report(plan_of(inputs), "busy").after
+    assert after is not None
+    assert after.hot
+
+
+def test_no_pod_is_sent_where_it_would_make_a_low_scored_node_hot() -> None:
+    inputs = planning_inputs(
+        [a_node("busy", cpu=10), a_node("low", cpu=10)],
+        [a_workload("web", ["busy"] * 2, cpu="4500m")],
+        policy=a_policy(hotNodes=rules(SCORE_RULE)),
+        load={"busy": 90, "low": 44},
+        configuration=TRIMARAN,
+        view=scored({"busy": 90, "low": 85}),
+    )
+    plan = plan_of(inputs)
+    assert moved(plan) == {}
+    assert set(kept(plan).values()) == {"NoBetterLanding"}
+
+
+def test_an_unknown_node_is_not_hot_and_says_why() -> None:
+    plan = plan_of(planning_inputs([a_node("dark"), a_node("b")], load={"dark": UNKNOWN, "b": 1}))
+    assert report(plan, "dark").because == ("no fresh load figure: neither hot nor a landing to count on",)
+    assert not report(plan, "dark").hot
+
+
+def test_a_figure_for_cpu_alone_does_not_make_a_node_known() -> None:
+    plan = plan_of(planning_inputs([a_node("half")], load={"half": (95, UNKNOWN)}))
+    assert (hot(plan), plan.known_count) == (set(), 0)
+
+
+def test_too_few_known_nodes_refuse_to_plan() -> None:
+    policy = a_policy(load={"minCoverage": "80%"})
+    with pytest.raises(SafetyError, match="only 1 of 2 nodes have a fresh load figure"):
+        Planner(planning_inputs([a_node("a"), a_node("b")], policy=policy, load={"a": UNKNOWN}))
+
+
+FOR_TWO_RUNS = a_policy(hotNodes={"forRuns": 2})
+
+
+def hot_once(state: RunState | None) -> Plan:
+    nodes = [a_node("hot"), a_node("cool")]
+    return plan_of(
+        planning_inputs(nodes, [a_workload("web", ["hot"] * 4, cpu="950m")], policy=FOR_TWO_RUNS, state=state)
+    )
+
+
+def test_a_node_hot_for_the_first_run_is_left_alone() -> None:
+    plan = hot_once(RunState())
+    assert set(kept(plan).values()) == {"HotTooBriefly"}
+    assert because(plan, "web-0") == "its node is hot in run 1 of the 2 wanted"
+
+
+def test_a_node_hot_in_enough_runs_is_cooled() -> None:
+    assert moved(hot_once(RunState(hot_streaks={"hot": 1})))
+
+
+def test_without_a_state_enough_runs_are_taken_as_met_and_told() -> None:
+    plan = hot_once(None)
+    assert moved(plan)
+    assert "no state of earlier runs: hotNodes.forRuns 2 is taken as met" in plan.warnings
+
+
+def test_a_protection_is_told_before_the_hot_streak() -> None:
+    nodes = [a_node("hot"), a_node("cool")]
+    pods = [a_workload("agent", ["hot"], kind="DaemonSet", cpu="3900m")]
+    plan = plan_of(planning_inputs(nodes, pods, policy=FOR_TWO_RUNS, state=RunState()))
+    assert kept(plan) == {"agent-0": "DaemonSet"}
+
+
+def test_snapshots_are_not_changed_by_planning() -> None:
+    inputs = planning_inputs([a_node("hot"), a_node("cool")], [a_workload("web", ["hot"] * 4, cpu="950m")])
+    snapshot: Snapshot = inputs.snapshot
+    before = inputs.load.usage.copy(), snapshot.pods.node.copy()
+    plan_of(inputs)
+    assert (inputs.load.usage == before[0]).all()
+    assert (snapshot.pods.node == before[1]).all()

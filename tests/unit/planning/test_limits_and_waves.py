@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from rebalancer.planning.plan import Plan
+from tests.builders import a_budget, a_node
+from tests.unit.planning.builders import (
+    Workload,
+    a_policy,
+    a_workload,
+    because,
+    kept,
+    moved,
+    plan_of,
+    planned,
+    planning_inputs,
+)
+
+
+def two_hot_nodes(*workloads: Workload, **inputs: Any) -> Plan:
+    """Two hot nodes, from each of which three pods would have to leave, and much room elsewhere."""
+    nodes = [a_node("a", cpu=10), a_node("b", cpu=10), a_node("cool", cpu=100)]
+    pods = workloads or (a_workload("web", ["a"] * 9 + ["b"] * 9),)
+    return plan_of(planning_inputs(nodes, pods, **inputs))
+
+
+def by_node(plan: Plan) -> Counter[str]:
+    return Counter(move.from_node for move in plan.moves)
+
+
+def limited(**limits: Any) -> Any:
+    return a_policy(limits=limits)
+
+
+def test_without_limits_every_node_is_cooled() -> None:
+    assert by_node(two_hot_nodes()) == {"a": 3, "b": 3}
+
+
+def test_no_more_than_per_run_leave() -> None:
+    plan = two_hot_nodes(policy=limited(perRun=4))
+    assert by_node(plan) == {"a": 3, "b": 1}
+    assert because(plan, "web-9") == "perRun 4 is reached"
+
+
+def test_no_more_than_per_node_leave_a_node() -> None:
+    plan = two_hot_nodes(policy=limited(perNode=2))
+    assert by_node(plan) == {"a": 2, "b": 2}
+    assert {item.because for item in plan.kept} == {"perNode 2 is reached"}
+
+
+def test_no_more_than_per_namespace_leave_a_namespace() -> None:
+    plan = two_hot_nodes(
+        a_workload("web", ["a"] * 9),
+        a_workload("api", ["b"] * 9, namespace="shop"),
+        policy=limited(perNamespace=2),
+    )
+    assert Counter(move.pod.namespace for move in plan.moves) == {"default": 2, "shop": 2}
+    assert because(plan, "web-8") == "perNamespace 2 is reached for default"
+
+
+@pytest.mark.parametrize(("amount", "moves"), [("10%", 2), ("1%", 1), ("11%", 2), ("12%", 3), (1, 1), (5, 5)])
+def test_no_more_than_per_workload_leave_and_a_share_is_rounded_up(amount: Any, moves: int) -> None:
+    plan = two_hot_nodes(policy=limited(perWorkload=amount))
+    assert len(plan.moves) == moves  # of 18 replicas
+
+
+def test_limits_of_a_workload_count_its_top_most_controller() -> None:
+    old, new = a_workload("old", ["a"] * 9), a_workload("new", ["b"] * 9)
+    for revision in (old, new):
+        revision.item["metadata"]["ownerReferences"] = [
+            {"kind": "Deployment", "name": "web", "uid": "web", "controller": True, "apiVersion": "apps/v1"}
+        ]
+    plan = two_hot_nodes(old, new, policy=limited(perWorkload=2))
+    assert [move.pod.workload for move in plan.moves] == ["Deployment/web"] * 2
+    assert because(plan, "new-0") == "perWorkload 2 (2) is reached for Deployment/web"
+
+
+def test_the_first_wave_is_small_and_later_ones_are_full() -> None:
+    plan = two_hot_nodes(policy=a_policy(execution={"firstWave": 1, "waveSize": 2}))
+    assert [move.wave for move in plan.moves] == [1, 2, 2, 3, 3, 4]
+
+
+def test_a_wave_spends_no_more_than_a_budget_allows() -> None:
+    plan = two_hot_nodes(poddisruptionbudgets=[a_budget("web", labels={"app": "web"}, allowed=2)])
+    assert [move.wave for move in plan.moves] == [1, 1, 2, 2, 3, 3]
+
+
+def test_pods_without_the_budget_join_the_wave() -> None:
+    plan = two_hot_nodes(
+        a_workload("web", ["a"] * 9),
+        a_workload("api", ["b"] * 9),
+        poddisruptionbudgets=[a_budget("web", labels={"app": "web"}, allowed=1)],
+    )
+    assert {move.wave for move in plan.moves if move.pod.name.startswith("api")} == {3}
+    assert [move.wave for move in plan.moves if move.pod.name.startswith("web")] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 5, 9])
+def test_the_search_ends_within_max_placements(most: int) -> None:
+    nodes = [a_node("a", cpu=10), a_node("b", cpu=10), a_node("cool", cpu=100)]
+    policy = a_policy(planning={"maxPlacements": most})
+    planner = planned(planning_inputs(nodes, [a_workload("web", ["a"] * 9 + ["b"] * 9)], policy=policy))
+    assert planner.attempts.placements <= most
+
+
+def test_what_the_search_did_not_reach_says_so() -> None:
+    plan = two_hot_nodes(policy=a_policy(planning={"maxPlacements": 2}))
+    assert len(plan.moves) == 1
+    assert because(plan, "web-1") == "maxPlacements 2 is reached"
+
+
+def test_several_pods_of_one_workload_may_be_part_of_one_plan() -> None:
+    assert {move.pod.workload for move in two_hot_nodes().moves} == {"ReplicaSet/web"}
+
+
+def test_the_hottest_node_is_cooled_first() -> None:
+    nodes = [a_node("a", cpu=10), a_node("b", cpu=10), a_node("cool", cpu=100)]
+    plan = plan_of(planning_inputs(nodes, [a_workload("web", ["a"] * 9 + ["b"] * 10)]))
+    assert plan.moves[0].from_node == "b"
+
+
+def test_a_pod_with_a_lower_priority_leaves_before_an_equal_one() -> None:
+    nodes = [a_node("a", cpu=10), a_node("cool", cpu=100)]
+    pods = [
+        a_workload("able", ["a"], cpu="4500m", spec={"priority": 100}),
+        a_workload("base", ["a"], cpu="4500m", spec={"priority": 0}),
+    ]
+    assert moved(plan_of(planning_inputs(nodes, pods))) == {"base-0": "cool"}
+
+
+def test_what_is_not_needed_is_kept_with_that_reason() -> None:
+    plan = two_hot_nodes()
+    assert Counter(kept(plan).values()) == {"NotNeeded": 12}
