@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rebalancer.cluster.nodes import FloatArray, NodeTable
-from rebalancer.load.figures import RESOURCES
+from rebalancer.cluster.nodes import BoolArray, FloatArray, NodeTable
 from rebalancer.load.report import LoadReport
 from rebalancer.state import PastMove
 
@@ -34,7 +33,7 @@ class Corrected:
 
 
 def _share_before(load: LoadReport, row: int, moment: float) -> FloatArray:
-    """(2,) the share of each figure's window that lies before a moment; 1 for an older figure."""
+    """(resources,) the share of each figure's window that lies before a moment; 1 for an older figure."""
     measured, window = load.measured_at[row], load.window_seconds[row]
     began = measured - window
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -72,10 +71,20 @@ def _apply(
     share = _share_before(load, row, moment)
     if not share.any():
         return
-    amounts = np.array([move.load.get(resource, np.nan) for resource in RESOURCES])
-    if np.isnan(amounts).any() or move.result not in _ARRIVED | _WITHOUT_REPLACEMENT:
-        settling[row] = (
-            f"its figures include the time before {move.namespace}/{move.name} moved, whose load is unknown"
-        )
-        return
-    usage[row] += sign * share * amounts
+    amounts = np.array([move.load.get(resource, np.nan) for resource in load.resources])
+    needed = (share > 0) & np.isin(load.resources, load.required)
+    because = f"its figures include the time before {move.namespace}/{move.name} moved"
+    if np.isnan(amounts[needed]).any() or move.result not in _ARRIVED | _WITHOUT_REPLACEMENT:
+        settling[row] = f"{because}, whose load is unknown"
+    elif not _linear(load, row)[needed].all():
+        settling[row] = f"{because}; a percentile or peak of them cannot be corrected"
+    else:
+        usage[row] += sign * share * np.nan_to_num(amounts, nan=0.0)
+
+
+def _linear(load: LoadReport, row: int) -> BoolArray:
+    """(resources,) whether a figure is a mean, so that a part of its window weighs as long as it lasted."""
+    found = [
+        load.statistics[index] if 0 <= index < len(load.statistics) else "mean" for index in load.source[row]
+    ]
+    return np.array([statistic == "mean" for statistic in found], np.bool_)

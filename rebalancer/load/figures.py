@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
@@ -14,7 +14,7 @@ from rebalancer.cluster.pods import PodTable
 from rebalancer.cluster.records import Labels, NodeMetrics, PodMetrics
 from rebalancer.load import watcher
 
-RESOURCES = ("cpu", "memory")  # what is measured; pods are counted
+RESOURCES = ("cpu", "memory")  # what every source measures; pods are counted
 # A figure this far above capacity is a broken counter, not a busy node.
 _IMPLAUSIBLE = 2.0
 _MOST_TOLD = 5
@@ -25,19 +25,26 @@ class NodeFigures:
     """Usage of the nodes as one source tells it; NaN where it tells nothing."""
 
     source: str
-    usage: FloatArray  # (nodes, 2) thousandths of a core, bytes
-    measured_at: FloatArray  # (nodes, 2) Unix seconds
-    window_seconds: FloatArray  # (nodes,) over how long the figures are averaged
+    usage: (
+        FloatArray  # (nodes, resources) thousandths of a core, bytes, bytes a second, or a signal's own unit
+    )
+    measured_at: FloatArray  # (nodes, resources) Unix seconds
+    window_seconds: FloatArray  # (nodes,) or (nodes, resources) over how long the figures are taken
     warnings: tuple[str, ...] = ()
+    resources: tuple[str, ...] = RESOURCES  # the columns
+    statistic: str = "mean"  # what of the window the figures are
+    deviation: FloatArray | None = None  # (nodes, resources) standard deviation in the window, NaN unknown
+    capacity: Mapping[str, FloatArray] = field(default_factory=dict)  # of what nodes do not state: (nodes,)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PodFigures:
     """Usage of the pods as one source tells it; NaN where it tells nothing."""
 
-    usage: FloatArray  # (pods, 2) thousandths of a core, bytes
+    usage: FloatArray  # (pods, resources) in the units of the nodes
     measured_at: FloatArray  # (pods,) Unix seconds
     warnings: tuple[str, ...] = ()
+    resources: tuple[str, ...] = RESOURCES  # the columns
 
 
 def _exact(usage: Labels | None, resource: str) -> float:

@@ -5,64 +5,90 @@ Unknown is not favourable: a figure that is missing, stale or from the future st
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 
 import numpy as np
 
 from rebalancer.cluster.nodes import CPU, MEMORY, PODS_COLUMN, BoolArray, FloatArray, IntArray, NodeTable
 from rebalancer.cluster.pods import PodTable
-from rebalancer.load.figures import NodeFigures, PodFigures, most_plausible
+from rebalancer.load.figures import RESOURCES, NodeFigures, PodFigures
+from rebalancer.load.pod_usage import PodMethod, PodUsage, measured_usage, usage_of_requests, with_shares
 
 # Clocks of nodes and metrics servers differ; a figure further ahead than this is not to be trusted.
 CLOCK_SKEW_SECONDS = 60.0
-PERCENT_RESOURCES = ("cpu", "memory", "pods")
-
-
-class PodMethod(IntEnum):
-    """How a pod's usage is known."""
-
-    UNKNOWN = 0
-    MEASURED = 1
-    SHARE = 2  # its share, by request, of what its node uses beyond the measured pods
-    REQUEST = 3  # its request stands for its usage
+PERCENT_RESOURCES = ("cpu", "memory", "pods")  # what percentages begin with, in this order
+_PODS_AFTER = len(RESOURCES)  # where pods stand among the percentages
+_MOST_NAMED = 5
 
 
 @dataclass(frozen=True, eq=False)
 class LoadReport:
-    """Usage of nodes and pods; NaN is unknown."""
+    """Usage of nodes and pods; NaN is unknown.
 
-    usage: FloatArray  # (nodes, 2) thousandths of a core, bytes
-    measured_at: FloatArray  # (nodes, 2) Unix seconds
-    source: IntArray  # (nodes, 2) index into sources, -1 unknown
+    Columns are ``resources``: cpu, memory, then what else the policy names. Percentages have one more,
+    pods, in the third place.
+    """
+
+    usage: FloatArray  # (nodes, resources) thousandths of a core, bytes, then units of their own
+    measured_at: FloatArray  # (nodes, resources) Unix seconds
+    source: IntArray  # (nodes, resources) index into sources, -1 unknown
     sources: tuple[str, ...]
-    window_seconds: FloatArray  # (nodes, 2) over how long each figure is averaged
-    pod_usage: FloatArray  # (pods, 2)
-    pod_method: IntArray  # (pods,) PodMethod
-    allocatable: FloatArray  # (nodes, 3) cpu, memory, pods
+    window_seconds: FloatArray  # (nodes, resources) over how long each figure is taken
+    pod_usage: FloatArray  # (pods, resources)
+    pod_methods: IntArray  # (pods, resources) PodMethod
+    allocatable: FloatArray  # (nodes, resources + 1) cpu, memory, pods, then the capacity of the others
     pod_count: IntArray  # (nodes,)
     warnings: tuple[str, ...] = ()
+    resources: tuple[str, ...] = RESOURCES
+    required: tuple[str, ...] = RESOURCES  # without a fresh figure of these a node is unknown
+    statistics: tuple[str, ...] = ()  # by source: what of their window its figures are
+    deviation: FloatArray | None = None  # (nodes, resources) standard deviation in the window, NaN unknown
 
     @property
     def percent(self) -> FloatArray:
-        """(nodes, 3) cpu, memory and pods in percent of allocatable; NaN where it cannot be said."""
+        """(nodes, resources + 1) cpu, memory, pods, … in percent of allocatable; NaN where unknown."""
         return percent_of_allocatable(self.usage, self.pod_count, self.allocatable)
 
     @property
+    def percent_resources(self) -> tuple[str, ...]:
+        """The columns of percentages: cpu, memory, pods, then what else is measured."""
+        return (*self.resources[:_PODS_AFTER], "pods", *self.resources[_PODS_AFTER:])
+
+    @property
     def known(self) -> BoolArray:
-        """(nodes,) has a fresh figure for cpu and for memory."""
-        return np.asarray(~np.isnan(self.usage).any(axis=1), np.bool_)
+        """(nodes,) has a fresh figure of every resource that is required."""
+        columns = [self.resources.index(resource) for resource in self.required]
+        return np.asarray(~np.isnan(self.usage[:, columns]).any(axis=1), np.bool_)
 
     @property
     def coverage(self) -> float:
         """The share of the nodes that are known; 1 for a cluster without nodes."""
         return float(np.mean(self.known)) if len(self.usage) else 1.0
 
+    @property
+    def pod_method(self) -> IntArray:
+        """(pods,) how cpu and memory of a pod are known: the less exact of both."""
+        both = self.pod_methods[:, : len(RESOURCES)]
+        unknown = (both == PodMethod.UNKNOWN).any(axis=1)
+        return np.asarray(np.where(unknown, int(PodMethod.UNKNOWN), both.max(axis=1, initial=0)), np.int64)
+
+    def pod_load(self, row: int) -> dict[str, float]:
+        """What a pod uses by resource; what is unknown is absent."""
+        amounts = zip(self.resources, self.pod_usage[row].tolist(), strict=True)
+        return {resource: amount for resource, amount in amounts if not np.isnan(amount)}
+
+
+def with_pods(usage: FloatArray, pod_count: FloatArray | IntArray | float) -> FloatArray:
+    """(…, resources + 1) amounts with the number of pods, (…), in its place."""
+    usage = np.asarray(usage, np.float64)
+    count = np.broadcast_to(np.asarray(pod_count, np.float64), usage.shape[:-1])[..., None]
+    return np.concatenate([usage[..., :_PODS_AFTER], count, usage[..., _PODS_AFTER:]], axis=-1)
+
 
 def percent_of_allocatable(usage: FloatArray, pod_count: IntArray, allocatable: FloatArray) -> FloatArray:
-    """(nodes, 3) percent of allocatable from usage and pod counts; NaN where it cannot be said."""
-    amounts = np.column_stack([usage, pod_count.astype(np.float64)])
+    """(nodes, resources + 1) percent of allocatable of usage and pod counts; NaN where it cannot be said."""
+    amounts = with_pods(usage, pod_count)
     return np.where(allocatable > 0, 100.0 * amounts / np.where(allocatable > 0, allocatable, 1.0), np.nan)
 
 
@@ -76,107 +102,138 @@ def build_report(
     nodes: NodeTable,
     pods: PodTable,
     node_figures: Sequence[NodeFigures],
-    pod_figures: PodFigures | None,
+    pod_figures: PodFigures | Sequence[PodFigures] | None,
     requests: FloatArray,
     *,
     now: float,
     max_age_seconds: float,
+    resources: tuple[str, ...] = RESOURCES,
+    required: Collection[str] = RESOURCES,
 ) -> LoadReport:
     """Join the sources: the first fresh figure wins, node by node and resource by resource.
 
-    ``requests`` is (pods, 2): what each pod requests of cpu and memory.
+    ``requests`` is (pods, 2): what each pod requests of cpu and memory. ``resources`` begins with these
+    two; a node without a fresh figure of those that are ``required`` is unknown.
     """
-    shape = (len(nodes), 2)
-    usage, measured_at, window = np.full(shape, np.nan), np.full(shape, np.nan), np.zeros(shape)
-    source: IntArray = np.full(shape, -1, np.int64)
-    warnings: list[str] = []
-    for index, figures in enumerate(node_figures):
-        fresh = _fresh(figures.measured_at, now, max_age_seconds) & ~np.isnan(figures.usage)
-        take = fresh & (source < 0)
-        usage[take] = figures.usage[take]
-        measured_at[take] = figures.measured_at[take]
-        window[take] = np.broadcast_to(figures.window_seconds[:, None], shape)[take]
-        source[take] = index
-        warnings += figures.warnings
-        stale = int(np.count_nonzero((~fresh & ~np.isnan(figures.usage)).any(axis=1)))
-        if stale:
-            warnings.append(
-                f"{figures.source}: figures of {stale} nodes are older than {max_age_seconds:g} s "
-                "or from the future, and were not used"
+    joined = _Join(nodes, resources, now, max_age_seconds)
+    for figures in node_figures:
+        joined.take(figures)
+    if node_figures and all(figures.source == "requests" for figures in node_figures):
+        pod_usage = usage_of_requests(requests, resources)
+    else:
+        told = [pod_figures] if isinstance(pod_figures, PodFigures) else list(pod_figures or ())
+        fresh = [(item, _fresh(item.measured_at, now, max_age_seconds)) for item in told]
+        pod_usage = with_shares(
+            measured_usage(pods, nodes, fresh, resources), pods, nodes, joined.usage, requests
+        )
+    return joined.report(pods, pod_usage, required)
+
+
+class _Join:
+    """Takes figure after figure; the first fresh one stays."""
+
+    def __init__(self, nodes: NodeTable, resources: tuple[str, ...], now: float, max_age: float) -> None:
+        shape = (len(nodes), len(resources))
+        self._nodes = nodes
+        self._resources = resources
+        self._now = now
+        self._max_age = max_age
+        self.usage = np.full(shape, np.nan)
+        self._measured_at, self._deviation = np.full(shape, np.nan), np.full(shape, np.nan)
+        self._window = np.zeros(shape)
+        self._source: IntArray = np.full(shape, -1, np.int64)
+        self._sources: list[str] = []
+        self._statistics: list[str] = []
+        self._capacity: dict[str, FloatArray] = {}
+        self._warnings: list[str] = []
+
+    def take(self, figures: NodeFigures) -> None:
+        """The figures that are fresh and of which there is none yet."""
+        windows = figures.window_seconds
+        windows = np.broadcast_to(windows[:, None] if windows.ndim == 1 else windows, figures.usage.shape)
+        fresh = _fresh(figures.measured_at, self._now, self._max_age) & ~np.isnan(figures.usage)
+        for column, resource in enumerate(figures.resources):
+            if resource not in self._resources:
+                continue
+            target = self._resources.index(resource)
+            take = fresh[:, column] & (self._source[:, target] < 0)
+            self.usage[take, target] = figures.usage[take, column]
+            self._measured_at[take, target] = figures.measured_at[take, column]
+            self._window[take, target] = windows[take, column]
+            self._source[take, target] = len(self._sources)
+            if figures.deviation is not None:
+                self._deviation[take, target] = figures.deviation[take, column]
+        for resource, amounts in figures.capacity.items():
+            known = self._capacity.get(resource, np.full(len(self._nodes), np.nan))
+            self._capacity[resource] = np.where(np.isnan(known), amounts, known)
+        self._sources.append(figures.source)
+        self._statistics.append(figures.statistic)
+        self._warnings += figures.warnings
+        self._tell_doubts(figures, fresh)
+
+    def _tell_doubts(self, figures: NodeFigures, fresh: BoolArray) -> None:
+        there: BoolArray = np.asarray(~np.isnan(figures.usage), np.bool_)
+        with np.errstate(invalid="ignore"):
+            ahead = there & (figures.measured_at - self._now > CLOCK_SKEW_SECONDS)
+        self._tell(
+            figures,
+            (there & ~fresh & ~ahead).any(axis=1),
+            f"are older than {self._max_age:g} s, and were not used",
+        )
+        self._tell(
+            figures, ahead.any(axis=1), "are from the future, and were not used: do the clocks differ?"
+        )
+        told_of: BoolArray = np.asarray(there.any(axis=0), np.bool_)
+        missing: BoolArray = np.asarray(~there & told_of[None, :], np.bool_)
+        if told_of.any() and missing.any():
+            rows = np.flatnonzero(missing.any(axis=1)).tolist()
+            which = [figures.resources[column] for column in np.flatnonzero(missing.any(axis=0)).tolist()]
+            self._warnings.append(
+                f"{figures.source}: has no figure of {', '.join(which)} of {named(self._names(rows))}"
             )
-    only_requests = bool(node_figures) and all(figures.source == "requests" for figures in node_figures)
-    if pod_figures is not None:
-        pod_figures = _plausible_pods(pod_figures, pods, most_plausible(nodes))
-        warnings += pod_figures.warnings
-    pod_usage, pod_method = _pod_usage(
-        pods,
-        usage,
-        pod_figures,
-        requests,
-        now=now,
-        max_age_seconds=max_age_seconds,
-        only_requests=only_requests,
-    )
-    bound = pods.node[pods.node >= 0]
-    return LoadReport(
-        usage=usage,
-        measured_at=measured_at,
-        source=source,
-        sources=tuple(figures.source for figures in node_figures),
-        window_seconds=window,
-        pod_usage=pod_usage,
-        pod_method=pod_method,
-        allocatable=nodes.allocatable[:, [CPU, MEMORY, PODS_COLUMN]].astype(np.float64),
-        pod_count=np.bincount(bound, minlength=len(nodes)).astype(np.int64),
-        warnings=tuple(warnings),
-    )
+
+    def _tell(self, figures: NodeFigures, rows: BoolArray | np.bool_, what: str) -> None:
+        found = np.flatnonzero(np.asarray(rows)).tolist()
+        if found:
+            names = self._names(found)
+            self._warnings.append(f"{figures.source}: figures of {named(names)} {what}")
+
+    def _names(self, rows: Iterable[int]) -> list[str]:
+        return [self._nodes.names[row] for row in rows]
+
+    def report(self, pods: PodTable, pod_usage: PodUsage, required: Collection[str]) -> LoadReport:
+        """The figures joined, with what the pods use."""
+        bound = pods.node[pods.node >= 0]
+        return LoadReport(
+            usage=self.usage,
+            measured_at=self._measured_at,
+            source=self._source,
+            sources=tuple(self._sources),
+            window_seconds=self._window,
+            pod_usage=pod_usage.usage,
+            pod_methods=pod_usage.methods,
+            allocatable=allocatable_of(self._nodes, self._resources, self._capacity),
+            pod_count=np.bincount(bound, minlength=len(self._nodes)).astype(np.int64),
+            warnings=(*self._warnings, *pod_usage.warnings),
+            resources=self._resources,
+            required=tuple(name for name in self._resources if name in required),
+            statistics=tuple(self._statistics),
+            deviation=self._deviation,
+        )
 
 
-def _plausible_pods(figures: PodFigures, pods: PodTable, most: FloatArray) -> PodFigures:
-    """Forget figures of pods far above what their nodes have: they would make their neighbours look idle."""
-    limit = np.full((len(pods), 2), np.inf)
-    bound = pods.node >= 0
-    limit[bound] = most[pods.node[bound]]
-    with np.errstate(invalid="ignore"):
-        broken = np.asarray((figures.usage > limit).any(axis=1), np.bool_)
-    if not broken.any():
-        return figures
-    first = pods.full_name(int(np.flatnonzero(broken)[0]))
-    told = f"figures of {int(broken.sum())} pods far above their node's capacity were not used, e.g. {first}"
-    usage = np.where(broken[:, None], np.nan, figures.usage)
-    return PodFigures(usage, figures.measured_at, (*figures.warnings, told))
+def allocatable_of(
+    nodes: NodeTable, resources: Sequence[str], capacity: Mapping[str, FloatArray]
+) -> FloatArray:
+    """(nodes, resources + 1) what nodes have of each; NaN where it is not known."""
+    stated = nodes.allocatable[:, [CPU, MEMORY, PODS_COLUMN]].astype(np.float64)
+    unknown = np.full(len(nodes), np.nan)
+    others = [capacity.get(resource, unknown) for resource in resources[len(RESOURCES) :]]
+    return np.column_stack([stated, *others])
 
 
-def _pod_usage(
-    pods: PodTable,
-    node_usage: FloatArray,
-    figures: PodFigures | None,
-    requests: FloatArray,
-    *,
-    now: float,
-    max_age_seconds: float,
-    only_requests: bool,
-) -> tuple[FloatArray, IntArray]:
-    """Measured where there is a fresh figure; else the pod's share of what its node uses beyond those."""
-    if only_requests:
-        return requests.copy(), np.full(len(pods), int(PodMethod.REQUEST), np.int64)
-    usage = np.full((len(pods), 2), np.nan)
-    method = np.full(len(pods), int(PodMethod.UNKNOWN), np.int64)
-    if figures is not None:
-        fresh = _fresh(figures.measured_at, now, max_age_seconds) & ~np.isnan(figures.usage).any(axis=1)
-        usage[fresh] = figures.usage[fresh]
-        method[fresh] = PodMethod.MEASURED
-    unmeasured = (method == PodMethod.UNKNOWN) & (pods.node >= 0)
-    if not unmeasured.any():
-        return usage, method
-    for column in range(2):
-        measured = (method == PodMethod.MEASURED) & (pods.node >= 0)
-        rows = len(node_usage)
-        shown = np.bincount(pods.node[measured], usage[measured, column], rows)
-        asked = np.bincount(pods.node[unmeasured], requests[unmeasured, column], rows)
-        rest = np.maximum(node_usage[:, column] - shown, 0.0)
-        share = np.where(asked > 0, rest / np.where(asked > 0, asked, 1.0), np.nan)
-        usage[unmeasured, column] = requests[unmeasured, column] * share[pods.node[unmeasured]]
-    known = unmeasured & ~np.isnan(usage).any(axis=1)
-    method[known] = PodMethod.SHARE
-    return usage, method
+def named(names: Sequence[str]) -> str:
+    """``node a``, ``nodes a, b and 7 more``: as many names as a line bears."""
+    shown = ", ".join(names[:_MOST_NAMED])
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return f"{'node' if len(names) == 1 else 'nodes'} {shown}{more}"

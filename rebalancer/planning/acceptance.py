@@ -61,15 +61,16 @@ class Acceptance:
         self._allocatable = inputs.load.allocatable
         self._min_gain = inputs.policy.planning.min_gain
         self._names = inputs.snapshot.nodes.names
+        self._resources = inputs.load.percent_resources
 
     def percent_after(
         self, rows: IntArray, usage: FloatArray, pod_count: IntArray, pod_usage: FloatArray
     ) -> FloatArray:
-        """(rows, 3) percent of allocatable with one more pod on each of the rows."""
+        """(rows, resources) percent of allocatable with one more pod on each of the rows."""
         return percent_of_allocatable(usage[rows] + pod_usage, pod_count[rows] + 1, self._allocatable[rows])
 
     def gains(self, source: int, before: FloatArray, after: FloatArray) -> FloatArray:
-        """(rows, 3) points: the node left before, less the landing after; inf where it need not cool.
+        """(rows, resources) points: the node left before, less the landing after; inf where it need not cool.
 
         What it must cool of is what it is hot in and not cool yet; once there is nothing of that, all else
         that is above its coolTo.
@@ -79,11 +80,19 @@ class Acceptance:
         return np.where(hot if hot.any() else above, before - after, np.inf)
 
     def acceptable(self, source: int, rows: IntArray, before: FloatArray, after: FloatArray) -> BoolArray:
-        """(rows,) whether each landing is acceptable; ``before`` is (3,) percent of the node left."""
+        """(rows,) whether each landing is acceptable; ``before`` is (resources,) percent of the node left."""
         gains = self.gains(source, before, after)
         better = np.all(gains >= self._min_gain, axis=1)
-        cool = np.all(after <= self._hotness.most(rows), axis=1)  # what cannot be said is not cool
+        cool = np.all(self._cool_enough(after, self._hotness.most(rows)), axis=1)
         return np.asarray(self._counted[rows] & (rows != source) & cool & better, np.bool_)
+
+    @staticmethod
+    def _cool_enough(after: FloatArray, most: FloatArray) -> BoolArray:
+        """Whether percentages are low enough: what cannot be said is not, but of a resource no rule names."""
+        cool = np.asarray(after <= most, np.bool_)
+        others = slice(len(PERCENT_RESOURCES), None)
+        cool[..., others] |= np.isinf(most[..., others])
+        return cool
 
     def why_not(self, source: int, row: int, before: FloatArray, after: FloatArray) -> str:
         """The first reason that a landing on a node is not acceptable; empty when it is."""
@@ -93,12 +102,13 @@ class Acceptance:
         if row in self.uncounted:
             return f"{name} {self.uncounted[row]}"
         most = self._hotness.most(np.array([row]))[0]
-        for column, resource in enumerate(PERCENT_RESOURCES):
-            if not after[column] <= most[column]:
+        cool = self._cool_enough(after, most)
+        for column, resource in enumerate(self._resources):
+            if not cool[column]:
                 limit = "is hot and cool at" if self._hotness.hot[row] else "hot above"
                 return f"{name} would be at {after[column]:.1f} % {resource}, {limit} {most[column]:.1f} %"
         gains = self.gains(source, before, after)
-        for column, resource in enumerate(PERCENT_RESOURCES):
+        for column, resource in enumerate(self._resources):
             if not gains[column] >= self._min_gain:
                 return (
                     f"{name} would gain {gains[column]:.1f} points of {resource}, minGain {self._min_gain:g}"

@@ -26,7 +26,7 @@ class Candidate:
     row: int  # in the pod table
     source: int  # row of its node
     replacement: int  # class of what comes back
-    usage: FloatArray  # (2,) thousandths of a core, bytes
+    usage: FloatArray  # (measured resources,) thousandths of a core, bytes, …
     replaced_late: bool  # its replacement is made only after it is gone (StatefulSet)
 
 
@@ -45,7 +45,7 @@ class Attempt:
     candidate: Candidate
     by_world: tuple[Landings, ...]
     unacceptable: float  # chance of an unacceptable landing
-    gain: FloatArray  # (3,) least over the acceptable landings; inf where the node is not hot
+    gain: FloatArray  # (resources,) least over the acceptable landings; inf where the node is not hot
     refused: Protection | None  # why the pod should stay, before the plan's confidence is asked
     sampled: bool  # the scheduler may look at a part of the feasible nodes only: landings are a probability
     only_lingering: bool  # unacceptable only while this wave's pods are still terminating
@@ -63,7 +63,7 @@ class Attempt:
 class _Load:
     """What is expected on the nodes when a landing is judged."""
 
-    usage: FloatArray  # (nodes, 2)
+    usage: FloatArray  # (nodes, measured resources)
     pod_count: IntArray  # (nodes,)
 
 
@@ -92,7 +92,7 @@ class Attempts:
         self.placements = 0
 
     def percent_of(self, world: World, row: int) -> FloatArray:
-        """(3,) percent of allocatable expected on a node."""
+        """(resources,) percent of allocatable expected on a node."""
         rows = np.array([row])
         counts = world.settled.pod_count[rows]
         percent = percent_of_allocatable(world.usage[rows], counts, self._inputs.load.allocatable[rows])
@@ -104,7 +104,7 @@ class Attempts:
         masses: list[float] = []
         only_lingering = True
         sampled = False
-        gain = np.full(3, np.inf)
+        gain = np.full(len(self._inputs.load.percent_resources), np.inf)
         refused: Protection | None = None
         for world in worlds.all:
             before = self.percent_of(world, candidate.source)
@@ -172,14 +172,14 @@ class Attempts:
         """How much chance a placement gives to unacceptable landings, and the likeliest of them in words."""
         if placement.rejected or not len(placement.feasible):
             why = placement.rejected or "no node is feasible for its replacement"
-            return _Tally(1.0, np.full(3, np.inf), why, Reason.NO_LANDING)
+            return _Tally(1.0, np.full_like(before, np.inf), why, Reason.NO_LANDING)
         possible = placement.chance > _NEGLIGIBLE
         rows, chance = placement.feasible[possible], placement.chance[possible]
         acceptance = self._acceptance
         after = acceptance.percent_after(rows, load.usage, load.pod_count, candidate.usage)
         good = acceptance.acceptable(candidate.source, rows, before, after)
         gains = acceptance.gains(candidate.source, before, after)
-        least = np.min(gains[good], axis=0) if good.any() else np.full(3, np.inf)
+        least = np.min(gains[good], axis=0) if good.any() else np.full_like(before, np.inf)
         tally = _Tally(float(chance[~good].sum()), least)
         if not good.all():
             bad = np.flatnonzero(~good)

@@ -9,7 +9,7 @@ import numpy as np
 
 from rebalancer.cluster import times
 from rebalancer.cluster.nodes import FloatArray
-from rebalancer.load.report import PERCENT_RESOURCES, percent_of_allocatable
+from rebalancer.load.report import percent_of_allocatable
 from rebalancer.planning.attempt import Landings
 from rebalancer.planning.hotness import Hotness
 from rebalancer.planning.inputs import PlanningInputs
@@ -45,11 +45,11 @@ def build_plan(planner: Planner) -> Plan:
     )
 
 
-def _percent_map(percent: FloatArray) -> dict[str, float]:
+def _percent_map(resources: tuple[str, ...], percent: FloatArray) -> dict[str, float]:
     """Percent by resource; what is unknown is absent."""
     return {
         resource: round(float(value), _PERCENT_DIGITS)
-        for resource, value in zip(PERCENT_RESOURCES, percent, strict=True)
+        for resource, value in zip(resources, percent, strict=True)
         if not np.isnan(value)
     }
 
@@ -71,11 +71,13 @@ def node_reports(
         reports.append(
             NodeReport(
                 name=name,
-                load=_percent_map(percent[row]),
+                load=_percent_map(hotness.names, percent[row]),
                 hot=bool(hotness.hot[row]),
                 score=None if scores is None else round(float(scores[row]), _PERCENT_DIGITS),
                 because=because,
-                after=NodeAfter(load=_percent_map(changed[0]), hot=changed[1]) if changed else None,
+                after=NodeAfter(load=_percent_map(hotness.names, changed[0]), hot=changed[1])
+                if changed
+                else None,
             )
         )
     return tuple(reports)
@@ -132,7 +134,7 @@ def _move(planner: Planner, move: PlannedMove) -> Move:
     grace = spec.termination_grace_period_seconds
     gain = {
         resource: round(float(value), _PERCENT_DIGITS)
-        for resource, value in zip(PERCENT_RESOURCES, move.attempt.gain, strict=True)
+        for resource, value in zip(planner.hotness.names, move.attempt.gain, strict=True)
         if np.isfinite(value)
     }
     return Move(
@@ -142,7 +144,7 @@ def _move(planner: Planner, move: PlannedMove) -> Move:
         gain=gain,
         wave=move.wave,
         because=_because(planner, move, gain),
-        load={"cpu": round(float(candidate.usage[0]), 3), "memory": round(float(candidate.usage[1]), 0)},
+        load={name: round(used, 3) for name, used in planner.inputs.load.pod_load(candidate.row).items()},
         grace_period_seconds=float(_DEFAULT_GRACE_SECONDS if grace is None else grace),
     )
 
@@ -155,7 +157,7 @@ def _because(planner: Planner, move: PlannedMove, gain: Mapping[str, float]) -> 
     cool_to = planner.hotness.cool_to[candidate.source]
     levels = ", ".join(
         f"{move.before[column]:.1f} % {resource} (cool at {cool_to[column]:.1f} %)"
-        for column, resource in enumerate(PERCENT_RESOURCES)
+        for column, resource in enumerate(planner.hotness.names)
         if hot[column]
     )
     gained = ", ".join(f"{points:.1f} points of {resource}" for resource, points in gain.items())
@@ -192,7 +194,7 @@ def _unsolved(planner: Planner) -> dict[str, str]:
         reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(counts.items(), key=_most_first))
         above = ", ".join(
             f"{percent[column]:.1f} % {resource}"
-            for column, resource in enumerate(PERCENT_RESOURCES)
+            for column, resource in enumerate(planner.hotness.names)
             if percent[column] > planner.hotness.cool_to[node, column]
         )
         found[names[node]] = f"stays at {above}; its pods: {reasons or 'none left'}"

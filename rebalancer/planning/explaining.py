@@ -45,7 +45,7 @@ def _explain_node(planner: Planner, row: int) -> NodeExplanation:
             verdict, because = str(protection.reason), protection.because
         else:
             verdict, because = _verdict_here(moves.get(uid), kept.get(uid))
-        share = by_resource(share_of(planner, pod, row))
+        share = by_resource(planner.hotness.names, share_of(planner, pod, row))
         pods.append(PodOnNode(pod=reference(planner, pod), share=share, verdict=verdict, because=because))
     pods.sort(key=lambda item: (-_largest(item.share), item.pod.full_name))
     return NodeExplanation(
@@ -83,6 +83,6 @@ def _levels(planner: Planner, row: int) -> dict[str, str]:
     return {
         resource: f"hot above {hotness.hot_above[row, column]:.1f} %, "
         f"cool at {hotness.cool_to[row, column]:.1f} %"
-        for column, resource in enumerate(PERCENT_RESOURCES)
+        for column, resource in enumerate(hotness.names)
         if np.isfinite(hotness.hot_above[row, column])
     }

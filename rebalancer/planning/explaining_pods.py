@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from rebalancer.cluster import times
 from rebalancer.cluster.nodes import FloatArray
-from rebalancer.load.report import PERCENT_RESOURCES
+from rebalancer.load.report import with_pods
 from rebalancer.planning.attempt import Attempt, Candidate
 from rebalancer.planning.building import build_plan
 from rebalancer.planning.explanation import (
@@ -29,11 +29,11 @@ _MOST_NAMES = 5
 _NEGLIGIBLE = 1e-9
 
 
-def by_resource(values: FloatArray) -> dict[str, float]:
+def by_resource(names: Sequence[str], values: FloatArray) -> dict[str, float]:
     """Figures by resource; what cannot be said is absent."""
     return {
         resource: round(float(value), _DIGITS)
-        for resource, value in zip(PERCENT_RESOURCES, values, strict=True)
+        for resource, value in zip(names, values, strict=True)
         if np.isfinite(value)
     }
 
@@ -54,8 +54,8 @@ def reference(planner: Planner, row: int) -> PodReference:
 
 
 def share_of(planner: Planner, row: int, node: int) -> FloatArray:
-    """(3,) points of its node's allocatable that a pod takes."""
-    amounts = np.append(planner.inputs.load.pod_usage[row], 1.0)
+    """(resources,) points of its node's allocatable that a pod takes."""
+    amounts = with_pods(planner.inputs.load.pod_usage[row], 1.0)
     allocatable = planner.inputs.load.allocatable[node]
     return np.where(allocatable > 0, 100.0 * amounts / np.where(allocatable > 0, allocatable, 1.0), np.nan)
 
@@ -188,7 +188,7 @@ class PodExplainer:
                 total=int(placement.totals[at]),
                 scores={name: int(values[at]) for name, values in scores.items()},
                 probability=round(float(placement.chance[at]), 6),
-                after=by_resource(after[at]),
+                after=by_resource(planner.hotness.names, after[at]),
                 unacceptable=""
                 if before is None
                 else planner.acceptance.why_not(self.node, int(rows[at]), before, after[at]),
@@ -209,18 +209,20 @@ class PodExplainer:
         if not hot:
             because = f"nothing: {name} is not hot"
         else:
-            wanted = [column for column in range(3) if above[column] > 0]
+            wanted = [column for column in range(len(above)) if above[column] > 0]
             points = ", ".join(
-                f"{above[column]:.1f} points of {PERCENT_RESOURCES[column]} above its coolTo "
+                f"{above[column]:.1f} points of {planner.hotness.names[column]} above its coolTo "
                 f"(this pod takes {share[column]:.1f})"
                 for column in wanted
             )
             because = f"{name} stays {points}" if points else f"nothing: {name} is at its coolTo"
         return Staying(
-            load=by_resource(percent),
+            load=by_resource(planner.hotness.names, percent),
             hot=hot,
-            above={key: value for key, value in by_resource(above).items() if value > 0},
-            share=by_resource(share),
+            above={
+                key: value for key, value in by_resource(planner.hotness.names, above).items() if value > 0
+            },
+            share=by_resource(planner.hotness.names, share),
             forgone=dict(forgone),
             because=because,
         )
@@ -234,7 +236,9 @@ class PodExplainer:
         )
         after[landings.rows == self.node] = before  # back where it was: nothing is won
         gain = before - landings.chance @ after / max(float(landings.chance.sum()), _NEGLIGIBLE)
-        return {key: value for key, value in by_resource(gain).items() if key != "pods"}
+        return {
+            key: value for key, value in by_resource(planner.hotness.names, gain).items() if key != "pods"
+        }
 
 
 def verdict_of(plan: Plan, uid: str, node: str) -> tuple[str, str]:

@@ -11,36 +11,36 @@ from rebalancer.cluster.nodes import BoolArray, FloatArray, IntArray
 from rebalancer.load.report import PERCENT_RESOURCES
 from rebalancer.policy import DeviationRule, HotNodes, ScoreRule, UtilizationRule
 
-_COLUMN = {name: column for column, name in enumerate(PERCENT_RESOURCES)}
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Hotness:
-    """Which nodes are hot, why, and how far they must cool; percent of allocatable for cpu, memory, pods."""
+    """Which nodes are hot, why, and how far they must cool; percent of allocatable by resource."""
 
     hot: BoolArray  # (nodes,)
-    resources: BoolArray  # (nodes, 3) in what a node is hot
-    hot_above: FloatArray  # (nodes, 3) the level above which a node is hot, inf where no rule speaks
-    cool_to: FloatArray  # (nodes, 3) the level at which no eviction is worth it any more
+    resources: BoolArray  # (nodes, resources) in what a node is hot
+    hot_above: FloatArray  # (nodes, resources) the level above which a node is hot, inf where no rule speaks
+    cool_to: FloatArray  # (nodes, resources) the level at which no eviction is worth it any more
     because: Mapping[int, tuple[str, ...]]  # by node row
+    names: tuple[str, ...] = PERCENT_RESOURCES  # of the resources, by column
 
     def is_cool(self, row: int, percent: FloatArray) -> bool:
-        """Whether (3,) percent of a node are above no level to cool to; what cannot be said is not above."""
+        """Whether (resources,) percent are above no level to cool to; what cannot be said is not above."""
         return not np.any(percent > self.cool_to[row])
 
     def hot_at(self, rows: IntArray, percent: FloatArray) -> BoolArray:
-        """(rows,) whether nodes with (rows, 3) percent would be hot; what cannot be said is not hot."""
+        """(rows,) whether nodes with (rows, resources) percent would be hot; the unknown is not."""
         return np.asarray(np.any(percent > self.hot_above[rows], axis=1), np.bool_)
 
     def most(self, rows: IntArray) -> FloatArray:
-        """(rows, 3) up to where a landing may bring each: a node that was hot counts once it is cool."""
+        """(rows, resources) up to where a landing may bring each: a node that was hot, to its coolTo."""
         return np.where(self.hot[rows, None], self.cool_to[rows], self.hot_above[rows])
 
 
 class _Levels:
     """Collects the rules' levels, the lowest one of each node and resource."""
 
-    def __init__(self, percent: FloatArray, eligible: BoolArray) -> None:
+    def __init__(self, percent: FloatArray, eligible: BoolArray, names: tuple[str, ...]) -> None:
+        self.names = names
         self.percent = percent
         self.eligible = eligible  # (nodes,) may be hot at all: known
         shape = percent.shape
@@ -51,7 +51,7 @@ class _Levels:
 
     def apply(self, resource: str, above: FloatArray, cool_to: FloatArray, words: str) -> None:
         """One rule on one resource: levels are (nodes,), ``words`` says what the threshold is."""
-        column = _COLUMN[resource]
+        column = self.names.index(resource)
         hot = self.eligible & (self.percent[:, column] > above)
         self.hot_above[:, column] = np.minimum(self.hot_above[:, column], above)
         self.cool_to[:, column] = np.minimum(self.cool_to[:, column], cool_to)
@@ -68,13 +68,14 @@ def find_hot_nodes(
     known: BoolArray,
     counted: BoolArray,
     scores: Mapping[str, FloatArray],
+    names: tuple[str, ...] = PERCENT_RESOURCES,
 ) -> Hotness:
     """Apply the policy's rules.
 
-    ``percent`` is (nodes, 3); ``known`` nodes have fresh figures; ``counted`` ones (ready, known,
-    schedulable) make up the mean; ``scores`` are (nodes,) 0..100 by the key of each score rule.
+    ``percent`` is (nodes, resources), by ``names``; ``known`` nodes have fresh figures; ``counted`` ones
+    (ready, known, schedulable) make up the mean; ``scores`` are (nodes,) 0..100 by the key of score rules.
     """
-    levels = _Levels(percent, known)
+    levels = _Levels(percent, known, names)
     mean = _mean(percent[counted])
     everywhere = np.ones(len(percent))
     for rule in rules.any:
@@ -90,11 +91,11 @@ def find_hot_nodes(
                 _apply_score(levels, rule, mean, scores)
     because = {row: tuple(sentences) for row, sentences in levels.because.items()}
     hot: BoolArray = np.asarray(levels.resources.any(axis=1), np.bool_)
-    return Hotness(hot, levels.resources, levels.hot_above, levels.cool_to, because)
+    return Hotness(hot, levels.resources, levels.hot_above, levels.cool_to, because, names)
 
 
 def _mean(percent: FloatArray) -> FloatArray:
-    """(3,) the mean of each column, of the rows where it can be said; NaN where there is none."""
+    """(resources,) the mean of each column, of the rows where it can be said; NaN where there is none."""
     said = ~np.isnan(percent)
     count = np.count_nonzero(said, axis=0)
     total = np.where(said, percent, 0.0).sum(axis=0)
@@ -103,7 +104,7 @@ def _mean(percent: FloatArray) -> FloatArray:
 
 def _apply_deviation(levels: _Levels, rule: DeviationRule, mean: FloatArray, everywhere: FloatArray) -> None:
     for resource, points in rule.deviation.items():
-        center = float(mean[_COLUMN[resource]])
+        center = float(mean[levels.names.index(resource)])
         if np.isnan(center):
             continue
         above = max(center + points, float(rule.floor.get(resource, 0.0)))
@@ -139,6 +140,6 @@ def _apply_score(
         levels.cool_to[row, column] = min(levels.cool_to[row, column], mean[column])
         levels.because.setdefault(row, []).append(
             f"score {score[row]:.0f} of 100 by {', '.join(rule.score.plugins)}, hot below "
-            f"{rule.score.below:g}, with {PERCENT_RESOURCES[column]} {levels.percent[row, column]:.1f} % "
+            f"{rule.score.below:g}, with {levels.names[column]} {levels.percent[row, column]:.1f} % "
             f"above the mean of {mean[column]:.1f} %"
         )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rebalancer.cluster.nodes import FloatArray
+from rebalancer.load.figures import RESOURCES
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.model import Model
 from rebalancer.scheduling.state import UNBOUND, ClusterState
@@ -53,6 +54,6 @@ def place_pending(inputs: PlanningInputs, model: Model, state: ClusterState, usa
         target = int(placement.feasible[int(np.argmax(placement.chance))])
         state.bind(row, target)
         requests = state.facts.requests[class_index].incoming
-        usage[target] += (requests.get("cpu", 0), requests.get("memory", 0))
+        usage[target, : len(RESOURCES)] += (requests.get("cpu", 0), requests.get("memory", 0))
         placed += 1
     return Pending(tuple(waiting)[:MOST_WAITING_CLASSES], placed, unplaced)

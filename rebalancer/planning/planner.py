@@ -15,7 +15,7 @@ import numpy as np
 from rebalancer.cluster.nodes import FloatArray
 from rebalancer.errors import SafetyError
 from rebalancer.load.correction import correct
-from rebalancer.load.report import PERCENT_RESOURCES
+from rebalancer.load.report import with_pods
 from rebalancer.planning.acceptance import Acceptance
 from rebalancer.planning.attempt import Attempt, Attempts, Candidate
 from rebalancer.planning.budgets import WaveBudgets
@@ -34,7 +34,7 @@ class PlannedMove:
 
     attempt: Attempt
     wave: int  # counted from 1
-    before: FloatArray  # (3,) percent of the node left, when the move was planned
+    before: FloatArray  # (resources,) percent of the node left, when the move was planned
 
 
 class Planner:
@@ -138,7 +138,7 @@ class Planner:
     # Choosing
 
     def expected_percent(self, node: int) -> FloatArray:
-        """(3,) percent of allocatable expected on a node after the moves so far, the mean over all worlds."""
+        """(resources,) percent of allocatable expected on a node after the moves so far, over all worlds."""
         return np.asarray(
             np.mean([self.attempts.percent_of(world, node) for world in self.worlds.all], axis=0), np.float64
         )
@@ -173,7 +173,7 @@ class Planner:
         if not candidates or not stuck.any():
             return ""
         levels = ", ".join(
-            f"{best[column]:.1f} % {PERCENT_RESOURCES[column]}" for column in np.flatnonzero(stuck).tolist()
+            f"{best[column]:.1f} % {self.hotness.names[column]}" for column in np.flatnonzero(stuck).tolist()
         )
         return f"even without all its evictable pods its node would stay hot at {levels}"
 
@@ -182,8 +182,8 @@ class Planner:
             self.kept[candidate.row] = protection
 
     def _relief(self, candidate: Candidate) -> FloatArray:
-        """(3,) points of allocatable that leave the node with the pod."""
-        amounts = np.append(candidate.usage, 1.0)
+        """(resources,) points of allocatable that leave the node with the pod."""
+        amounts = with_pods(candidate.usage, 1.0)
         allocatable = self.inputs.load.allocatable[candidate.source]
         return np.where(allocatable > 0, 100.0 * amounts / np.where(allocatable > 0, allocatable, 1.0), 0.0)
 
@@ -299,6 +299,7 @@ def hot_nodes(inputs: PlanningInputs, model: Model) -> Hotness:
         known=known,
         counted=np.asarray(nodes.ready & known & ~unschedulable, np.bool_),
         scores=model.rule_scores(),
+        names=inputs.load.percent_resources,
     )
 
 

@@ -286,9 +286,10 @@ def _placement_known(self: Protections, row: int) -> Protection | None:
 
 
 def _load_known(self: Protections, row: int) -> Protection | None:
-    usage = self.inputs.load.pod_usage[row]
-    if math.isnan(usage[0]) or math.isnan(usage[1]):
-        return Protection(Reason.UNKNOWN_LOAD, "no source tells what it uses")
+    load = self.inputs.load
+    unknown = [name for name in load.required if name not in load.pod_load(row)]
+    if unknown:
+        return Protection(Reason.UNKNOWN_LOAD, f"no source tells what it uses of {' and '.join(unknown)}")
     return None
 
 

@@ -24,8 +24,8 @@ class World:
 
     lingering: ClusterState  # pods evicted in this wave still terminate
     settled: ClusterState  # they are gone
-    usage: FloatArray  # (nodes, 2) expected once settled; NaN unknown
-    held: FloatArray  # (nodes, 2) what pods evicted in this wave still use where they were
+    usage: FloatArray  # (nodes, measured resources) expected once settled; NaN unknown
+    held: FloatArray  # (nodes, measured resources) what pods evicted in this wave still use where they were
 
     def copy(self) -> World:
         """An independent world."""
