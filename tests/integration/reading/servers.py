@@ -1,0 +1,97 @@
+"""Servers to read from: the sandbox with a cluster that stands still, and one that answers anything."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from kubernetes import client
+
+from rebalancer.cluster.connection import RawApi
+from rebalancer.cluster.live import LiveReader
+from rebalancer.sandbox import Sandbox
+from tests.builders import a_node, a_pod
+from tests.integration.sandbox.builders import START, StillClock
+
+Answer = tuple[int, bytes]
+
+
+def cluster_objects(pods: int = 23) -> list[dict[str, Any]]:
+    """Three nodes with pods, a budget and metrics of the nodes."""
+    versions = {"apiVersion": "v1"}
+    nodes = [{**versions, "kind": "Node", **a_node(f"n{number}")} for number in range(3)]
+    places = [f"n{number % 3}" for number in range(pods)]
+    return [
+        *nodes,
+        {**versions, "kind": "Namespace", "metadata": {"name": "default"}},
+        *(
+            {**versions, "kind": "Pod", **a_pod(f"web-{number}", node=place, cpu="100m")}
+            for number, place in enumerate(places)
+        ),
+        {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": {"name": "web", "namespace": "default"},
+            "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "web"}}},
+        },
+    ]
+
+
+def a_sandbox(**options: Any) -> Sandbox:
+    """A cluster that stands still."""
+    objects = options.pop("objects", None)
+    options = {"controllers": False, "clock": StillClock(), **options}
+    return Sandbox(cluster_objects() if objects is None else objects, **options)
+
+
+@contextlib.contextmanager
+def api_of(url: str, token: str = "") -> Iterator[RawApi]:
+    """Our client, which waits for nothing and leaves nothing open."""
+    settings = client.Configuration(host=url)
+    settings.retries = False
+    if token:
+        settings.api_key = {"BearerToken": f"Bearer {token}"}
+    with client.ApiClient(settings) as api:
+        api.set_default_header("Accept-Encoding", "gzip")
+        try:
+            yield RawApi(api, lambda _seconds: None)
+        finally:
+            api.rest_client.pool_manager.clear()
+
+
+@contextlib.contextmanager
+def reading(url: str, token: str = "", **options: int) -> Iterator[LiveReader]:
+    """A reader of the API server at a URL."""
+    with api_of(url, token) as api:
+        yield LiveReader(api, lambda: START, **options)
+
+
+@contextlib.contextmanager
+def answering(answer: Callable[[str], Answer]) -> Iterator[str]:
+    """A server that gives what ``answer(path)`` says; yields its URL."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            code, body = answer(self.path)
+            self.send_response(code)
+            self.send_header("Content-Length", str(len(body)))
+            self.send_header("Content-Type", "application/json")
+            self.end_headers()
+            with contextlib.suppress(OSError):
+                self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

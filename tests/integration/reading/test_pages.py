@@ -1,0 +1,129 @@
+"""Kinds are read in pages over HTTP, consistent or not at all."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from rebalancer.cluster.dump import DumpReader
+from rebalancer.cluster.kinds import KINDS, NODES, PODS
+from rebalancer.cluster.saving import digest, save
+from rebalancer.cluster.snapshot import build_snapshot
+from rebalancer.errors import UnreachableError
+from rebalancer.sandbox import Fault
+from tests.integration.reading.servers import a_sandbox, answering, reading
+from tests.integration.sandbox.builders import START
+
+
+def names(recording: object, plural: str = "pods") -> list[str]:
+    return [record.metadata.name for record in recording.listings[plural].records]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("page_size", [1, 7, 22, 23, 24, 500])
+def test_every_object_is_read_once_whatever_the_page_size(page_size: int) -> None:
+    with a_sandbox() as sandbox, reading(sandbox.url, page_size=page_size) as reader:
+        recording = reader.read()
+
+    assert names(recording) == sorted(f"web-{number}" for number in range(23))
+    assert set(recording.listings) | set(recording.unread) == {kind.plural for kind in KINDS}
+
+
+def test_the_digest_is_the_same_whatever_the_page_size_and_from_a_dump(tmp_path: Path) -> None:
+    with a_sandbox() as sandbox:
+        digests = []
+        for page_size in (2, 5, 500):
+            with reading(sandbox.url, page_size=page_size) as reader:
+                recording = reader.read()
+                digests.append(digest(recording))
+        save(recording, tmp_path / "saved", START)
+    again = DumpReader(tmp_path / "saved").read()
+
+    assert {*digests, digest(again)} == {digests[0]}
+    assert digest(build_snapshot(again).recording) == digest(build_snapshot(recording).recording)
+
+
+def test_a_list_that_expires_between_pages_is_read_again_from_the_start() -> None:
+    with a_sandbox() as sandbox, reading(sandbox.url, page_size=5) as reader:
+        sandbox.faults.add(Fault("expire-continue", path="/pods", times=2, skip=1))
+        recording = reader.read([NODES, PODS])
+        hits = sandbox.faults.hits
+
+    assert hits == 2
+    assert len(names(recording)) == len(set(names(recording))) == 23
+
+
+def test_a_list_that_expires_three_times_is_one_line() -> None:
+    with a_sandbox() as sandbox, reading(sandbox.url, page_size=5) as reader:
+        sandbox.faults.add(Fault("expire-continue", path="/pods", times=0))
+        with pytest.raises(UnreachableError) as caught:
+            reader.read([NODES, PODS])
+        hits = sandbox.faults.hits
+
+    assert hits == 3
+    assert str(caught.value) == (
+        f"{sandbox.url}: list pods: expired 3 times between pages "
+        "(the cluster changes faster than it can be read)"
+    )
+
+
+def test_large_answers_travel_packed() -> None:
+    asked: list[str] = []
+    with a_sandbox(objects=[]) as sandbox:
+        sandbox.load({"apiVersion": "v1", "kind": "Node", "metadata": {"name": f"n{n}"}} for n in range(3000))
+        with reading(sandbox.url, page_size=5000) as reader:
+            api = reader._api.api
+            request = api.rest_client.pool_manager.request
+
+            def noted(method: str, url: str, **options: object) -> object:
+                response = request(method, url, **options)
+                asked.append(response.headers.get("Content-Encoding", "plain"))
+                return response
+
+            api.rest_client.pool_manager.request = noted
+            recording = reader.read([NODES])
+
+    assert asked == ["gzip"]
+    assert len(names(recording, "nodes")) == 3000
+
+
+def test_each_kind_keeps_its_own_version_and_time() -> None:
+    with a_sandbox() as sandbox, reading(sandbox.url, page_size=5) as reader:
+        recording = reader.read([NODES, PODS])
+
+    assert {listing.read_at for listing in recording.listings.values()} == {START}
+    assert all(listing.resource_version.isdigit() for listing in recording.listings.values())
+
+
+def a_page(path: str, token: str) -> tuple[int, bytes]:
+    metadata = {"resourceVersion": "1", "continue": token, "remainingItemCount": 10**9}
+    return 200, json.dumps({"kind": "NodeList", "metadata": metadata, "items": []}).encode()
+
+
+def test_a_list_that_never_ends_is_given_up() -> None:
+    seen: list[str] = []
+
+    def ever_on(path: str) -> tuple[int, bytes]:
+        seen.append(path)
+        return a_page(path, f"page-{len(seen)}")
+
+    with (
+        answering(ever_on) as url,
+        reading(url, most_pages=20) as reader,
+        pytest.raises(UnreachableError, match="list nodes: does not end after 20 pages"),
+    ):
+        reader.read([NODES])
+
+    assert len(seen) == 20
+    assert parse_qs(urlsplit(seen[-1]).query) == {"limit": ["500"], "continue": ["page-19"]}
+
+
+def test_a_list_that_goes_round_in_circles_is_given_up() -> None:
+    with (
+        answering(lambda path: a_page(path, "again")) as url,
+        reading(url) as reader,
+        pytest.raises(UnreachableError, match="the same page is offered again"),
+    ):
+        reader.read([NODES])
