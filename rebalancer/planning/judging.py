@@ -23,7 +23,7 @@ def judge_landing(planner: Planner, move: Move, node: str) -> str | None:
         return f"{node} was not there when the plan was made"
     if source is None:
         return f"{move.from_node} was not there when the plan was made"
-    usage = np.array([move.load.get(resource, np.nan) for resource in inputs.load.resources])
+    usage = np.array([move.load.get("cpu", np.nan), move.load.get("memory", np.nan)])
     rows = np.array([row])
     # All moves of the plan are counted where they may have landed already: the state it ends in.
     world = planner.worlds.all[0]
@@ -48,7 +48,7 @@ def moves_that_fail(
         row = pods.row.get((move.pod.namespace, move.pod.name))
         if row is None or pods.uids[row] != move.pod.uid:
             failing[move.pod.uid] = "the pod is gone"
-        elif pods.node[row] != inputs.snapshot.nodes.row.get(move.from_node, -1):
+        elif pods.node[row] != inputs.snapshot.nodes.row.get(move.from_node):
             failing[move.pod.uid] = "the pod runs on another node"
         elif (settling := corrected.settling.get(int(pods.node[row]))) is not None:
             failing[move.pod.uid] = settling

@@ -1,0 +1,149 @@
+"""What became of a plan: landings it did not list, and moves whose time has passed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from rebalancer.planning.building import build_plan
+from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.judging import judge_landing, moves_that_fail
+from rebalancer.planning.plan import Move
+from tests.builders import a_budget, a_node
+from tests.unit.planning.builders import a_past_move, a_policy, a_workload, plan_of, planned, planning_inputs
+
+NODES = [a_node("hot"), a_node("cool", cpu=40), a_node("warm", cpu=8), a_node("small")]
+UNKNOWN = float("nan")
+
+
+def a_cluster(**changes: Any) -> PlanningInputs:
+    values: dict[str, Any] = {"workloads": [a_workload("web", ["hot"], cpu="3500m")], **changes}
+    return planning_inputs(values.pop("nodes", NODES), values.pop("workloads"), **values)
+
+
+def judged(node: str, **changes: Any) -> str | None:
+    planner = planned(
+        a_cluster(load={"warm": 20, "dark": UNKNOWN}, nodes=[*NODES, a_node("dark")], **changes)
+    )
+    return judge_landing(planner, build_plan(planner).moves[0], node)
+
+
+def test_a_landing_elsewhere_that_is_good_as_well_is_acceptable() -> None:
+    assert judged("warm") is None
+
+
+def test_a_landing_back_on_the_node_left_is_not() -> None:
+    assert judged("hot") == "hot is the node it leaves"
+
+
+def test_a_landing_that_makes_a_node_hot_is_not() -> None:
+    assert judged("small") == "small would be at 87.5 % cpu, hot above 80.0 %"
+
+
+def test_a_landing_without_figures_is_not() -> None:
+    assert judged("dark") == "dark has no fresh load figure"
+
+
+def test_a_landing_on_a_node_that_came_later_is_not() -> None:
+    assert judged("new") == "new was not there when the plan was made"
+
+
+def the_moves() -> tuple[Move, ...]:
+    return plan_of(a_cluster()).moves
+
+
+def failing(inputs: PlanningInputs, moves: tuple[Move, ...] | None = None, **made: Any) -> dict[str, str]:
+    found = moves_that_fail(inputs, moves or the_moves(), **made)
+    return {uid.removeprefix("uid-default-"): because for uid, because in found.items()}
+
+
+def test_on_an_unchanged_cluster_every_move_still_holds() -> None:
+    assert failing(a_cluster()) == {}
+
+
+def test_a_pod_that_is_gone_is_not_moved() -> None:
+    assert failing(a_cluster(workloads=[])) == {"web-0": "the pod is gone"}
+
+
+def test_a_pod_of_the_same_name_is_another_pod() -> None:
+    workload = a_workload("web", ["hot"], cpu="3500m")
+    workload.pods[0]["metadata"]["uid"] = "another"
+    assert failing(a_cluster(workloads=[workload])) == {"web-0": "the pod is gone"}
+
+
+def test_a_pod_that_runs_elsewhere_by_now_is_not_moved() -> None:
+    assert failing(a_cluster(workloads=[a_workload("web", ["warm"])])) == {
+        "web-0": "the pod runs on another node"
+    }
+
+
+def test_a_pod_whose_node_is_gone_is_not_moved() -> None:
+    assert failing(a_cluster(nodes=NODES[1:])) == {"web-0": "the pod runs on another node"}
+
+
+def test_a_pod_whose_node_has_cooled_is_not_moved() -> None:
+    found = failing(a_cluster(load={"hot": 60}))
+    assert found == {"web-0": "NotNeeded: its node has cooled without moving it"}
+
+
+def test_a_pod_whose_node_is_below_its_threshold_but_not_cool_still_moves() -> None:
+    assert failing(a_cluster(load={"hot": 70}, pod_load={"web-0": 2.0})) == {}
+
+
+def test_a_move_off_such_a_node_must_still_gain() -> None:
+    inputs = a_cluster(load={"hot": 70, "cool": 64}, pod_load={"web-0": 2.0})
+    assert "minGain 5" in failing(inputs)["web-0"]
+
+
+def test_a_pod_that_became_protected_is_not_moved() -> None:
+    budgets = [a_budget("web", labels={"app": "web"}, allowed=0)]
+    assert failing(a_cluster(poddisruptionbudgets=budgets))["web-0"].startswith("Budget: ")
+
+
+def test_a_landing_that_became_bad_stops_the_move() -> None:
+    assert failing(a_cluster(load={"cool": 79}))["web-0"].startswith("NoBetterLanding: ")
+
+
+def test_too_few_figures_stop_every_move() -> None:
+    inputs = a_cluster(load={"cool": UNKNOWN}, policy=a_policy(load={"minCoverage": "100%"}))
+    assert "only 3 of 4 nodes" in failing(inputs)["web-0"]
+
+
+def test_figures_that_do_not_show_our_own_moves_yet_are_corrected() -> None:
+    made = [a_past_move(from_node="hot", to_node="warm", evicted_at=inputs_now(), landed_at=inputs_now())]
+    inputs = a_cluster(load={"hot": 87}, pod_load={"web-0": 1.0})
+    assert failing(inputs, made=made) == {"web-0": "NotNeeded: its node has cooled without moving it"}
+
+
+def inputs_now() -> float:
+    return a_cluster().now
+
+
+def test_nothing_leaves_a_node_whose_figures_cannot_be_corrected() -> None:
+    made = [a_past_move(from_node="hot", result="Unknown", evicted_at=inputs_now(), load={})]
+    assert "whose load is unknown" in failing(a_cluster(), made=made)["web-0"]
+
+
+def several() -> PlanningInputs:
+    nodes = [a_node("hot", cpu=10), a_node("cool", cpu=100)]
+    return planning_inputs(nodes, [a_workload("web", ["hot"] * 9)])
+
+
+def test_moves_of_one_wave_are_judged_together() -> None:
+    moves = plan_of(several()).moves
+    allowed_one = [a_budget("web", labels={"app": "web"}, allowed=1)]
+    nodes = [a_node("hot", cpu=10), a_node("cool", cpu=100)]
+    inputs = planning_inputs(nodes, [a_workload("web", ["hot"] * 9)], poddisruptionbudgets=allowed_one)
+    assert {move.wave for move in moves} == {1}
+    assert set(failing(inputs, moves)) == {"web-1", "web-2"}
+    apart = tuple(msgspec.structs.replace(move, wave=number) for number, move in enumerate(moves, 1))
+    assert failing(inputs, apart) == {}
+
+
+def test_a_move_that_no_longer_holds_leaves_the_others_as_they_are() -> None:
+    moves = plan_of(several()).moves
+    gone = a_workload("web", ["hot"] * 9)
+    del gone.pods[1]
+    inputs = planning_inputs([a_node("hot", cpu=10), a_node("cool", cpu=100)], [gone], load={"hot": 90})
+    assert failing(inputs, moves) == {"web-1": "the pod is gone"}

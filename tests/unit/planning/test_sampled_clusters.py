@@ -1,0 +1,96 @@
+"""Where the scheduler looks at a sample of the nodes, the whole plan holds with the policy's confidence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.profiles import load_configuration
+from tests.builders import a_node
+from tests.unit.planning.builders import a_policy, a_workload, because, plan_of, planned, planning_inputs
+
+UNKNOWN = float("nan")
+BAD = 5
+
+
+def alike(percentage: int = 0) -> Any:
+    """A scheduler that scores all nodes alike, so that chances are those of the sample."""
+    return load_configuration(
+        f"""\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+percentageOfNodesToScore: {percentage}
+profiles:
+- schedulerName: default-scheduler
+  plugins:
+    multiPoint: {{disabled: [{{name: "*"}}], enabled: [{{name: PrioritySort}}, {{name: DefaultBinder}}]}}
+    filter: {{enabled: [{{name: NodeAffinity}}, {{name: NodeResourcesFit}}]}}
+    score: {{enabled: [{{name: TaintToleration}}]}}
+""",
+        "test",
+    )
+
+
+def a_cluster(
+    others: int, bad: int, *, confidence: float = 0.95, percentage: int = 0, seed: int = 0
+) -> PlanningInputs:
+    """One hot node, which takes none back, and others; ``bad`` of them are unknown."""
+    names = [f"n{number:03}" for number in range(others)]
+    nodes = [a_node("hot", cpu=10), *(a_node(name, cpu=10, labels={"pool": "x"}) for name in names)]
+    pods = [a_workload("web", ["hot"] * 10, spec={"nodeSelector": {"pool": "x"}})]
+    return planning_inputs(
+        nodes,
+        pods,
+        load=dict.fromkeys(names[:bad], UNKNOWN),
+        configuration=alike(percentage),
+        seed=seed,
+        policy=a_policy(planning={"confidence": confidence}),
+    )
+
+
+def test_below_a_hundred_nodes_every_landing_must_be_acceptable() -> None:
+    plan = plan_of(a_cluster(90, 1, confidence=0.5))
+    assert plan.moves == ()
+    assert "may land (1%) where it must not: n000 has no fresh load figure" in because(plan, "web-0")
+
+
+def test_where_all_nodes_are_looked_at_every_landing_must_be_acceptable() -> None:
+    assert plan_of(a_cluster(99, 1, confidence=0.5)).moves == ()
+    assert plan_of(a_cluster(249, 1, confidence=0.5, percentage=100)).moves == ()
+
+
+def test_a_sampled_landing_may_be_bad_within_the_confidence() -> None:
+    assert len(plan_of(a_cluster(249, BAD, confidence=0.5)).moves) == 4
+
+
+@pytest.mark.parametrize(("confidence", "moves"), [(0.975, 1), (0.955, 2), (0.935, 3), (1.0, 0)])
+def test_the_confidence_is_of_the_whole_plan(confidence: float, moves: int) -> None:
+    """Each move lands badly with a chance of 2 %: 98, 96 and 94 % that none does."""
+    assert len(plan_of(a_cluster(249, BAD, confidence=confidence)).moves) == moves
+
+
+def test_chances_of_a_sampled_landing_sum_to_one() -> None:
+    move = plan_of(a_cluster(249, BAD, confidence=0.5)).moves[0]
+    assert sum(landing.probability for landing in move.landings) == pytest.approx(1, abs=1e-3)
+    assert len(move.landings) == 249
+
+
+def test_every_acceptable_landing_gives_the_least_gain() -> None:
+    move = plan_of(a_cluster(249, 0)).moves[0]
+    assert move.gain == {"cpu": 90.0}
+
+
+def test_worlds_part_with_the_first_uncertain_landing_and_each_holds_its_own() -> None:
+    planner = planned(a_cluster(249, 0))
+    places = {tuple(world.usage[:, 0].nonzero()[0].tolist()) for world in planner.worlds.all}
+    assert len(planner.worlds.all) == 8
+    assert len(places) > 1
+
+
+def test_another_seed_draws_other_worlds_and_moves_as_many() -> None:
+    planners = [planned(a_cluster(249, 0, seed=seed)) for seed in range(2)]
+    first, second = ([world.usage.tolist() for world in planner.worlds.all] for planner in planners)
+    assert first != second
+    assert [len(planner.moves) for planner in planners] == [4, 4]
