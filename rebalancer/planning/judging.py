@@ -23,7 +23,7 @@ def judge_landing(planner: Planner, move: Move, node: str) -> str | None:
         return f"{node} was not there when the plan was made"
     if source is None:
         return f"{move.from_node} was not there when the plan was made"
-    usage = np.array([move.load.get("cpu", np.nan), move.load.get("memory", np.nan)])
+    usage = np.array([move.load.get(resource, np.nan) for resource in inputs.load.resources])
     rows = np.array([row])
     # All moves of the plan are counted where they may have landed already: the state it ends in.
     world = planner.worlds.all[0]
