@@ -63,3 +63,31 @@ def progress() -> Iterator[Callable[[str], None]]:
         return
     with console(stderr=True).status(Text("reading")) as status:
         yield lambda message: status.update(Text(f"reading {words(message)}"))
+
+
+@contextlib.contextmanager
+def progress_bar(noun: str, total: int) -> Iterator[Callable[[str], None]]:
+    """Count steps towards a total: a bar on a terminal, else a log line a step that -v shows."""
+    from rich.progress import (  # noqa: PLC0415
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+    )
+
+    from rebalancer.reporting.words import words  # noqa: PLC0415
+
+    if not sys.stderr.isatty():
+        yield lambda message: LOGGER.debug("%s", words(message))
+        return
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn(noun, markup=False),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda message: bar.update(task, advance=1, description=words(message))

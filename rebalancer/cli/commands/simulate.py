@@ -1,0 +1,137 @@
+"""``rebalancer simulate``: many rebalancing cycles on a recorded cluster, policies side by side."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import click
+
+from rebalancer.cli.options import (
+    FILE,
+    PATH,
+    Duration,
+    PipelineOptions,
+    all_option,
+    neutral_option,
+    now_option,
+    output_option,
+    scheduler_config_option,
+)
+from rebalancer.cli.output import emit, progress, progress_bar
+from rebalancer.reporting.render import Format
+
+
+class Share(click.ParamType[float]):
+    """A percentage such as 10%."""
+
+    name = "percentage"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The fraction it stands for."""
+        from rebalancer.policy.units import parse_percentage  # noqa: PLC0415 - imports pydantic
+
+        if isinstance(value, float):
+            return value
+        try:
+            return parse_percentage(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+@click.command()
+@click.option(
+    "--from",
+    "source",
+    type=PATH,
+    metavar="PATH",
+    required=True,
+    help="The recorded cluster: a file or folder of kubectl dumps.",
+)
+@click.option(
+    "--policy",
+    "policies",
+    type=FILE,
+    metavar="FILE",
+    multiple=True,
+    help="A policy; give several to see them side by side.",
+)
+@now_option
+@scheduler_config_option
+@neutral_option
+@click.option(
+    "--cycles", type=click.IntRange(1, 10_000), default=10, show_default=True, help="How many runs."
+)
+@click.option(
+    "--interval",
+    type=Duration(),
+    default="10m",
+    show_default=True,
+    metavar="DURATION",
+    help="Time between two runs.",
+)
+@click.option(
+    "--noise",
+    type=Share(),
+    default="0%",
+    show_default=True,
+    metavar="PERCENT",
+    help="How much each pod's load wavers: its standard deviation.",
+)
+@click.option(
+    "--daily",
+    type=Share(),
+    default="0%",
+    show_default=True,
+    metavar="PERCENT",
+    help="Height of a daily curve that starts at the recorded load.",
+)
+@click.option(
+    "--lag",
+    type=Duration(),
+    metavar="DURATION",
+    help="Metrics are averages over this long; without it they show the moment.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**63 - 1),
+    default=0,
+    show_default=True,
+    help="Of landings and noise: the same seed, the same simulation.",
+)
+@output_option
+@all_option
+def simulate(
+    source: Path,
+    policies: tuple[Path, ...],
+    now: float | None,
+    scheduler_config: Path | None,
+    assume_neutral: tuple[str, ...],
+    cycles: int,
+    interval: float,
+    noise: float,
+    daily: float,
+    lag: float | None,
+    seed: int,
+    output_format: Format,
+    everything: bool,
+) -> None:
+    """Run many rebalancing cycles on a recorded cluster. Touches nothing.
+
+    Each cycle plans as a run would, lands every replacement where the scheduler's model draws it, and lets
+    the load change before the next one.
+    """
+    from rebalancer.cli import simulating  # noqa: PLC0415 - heavy
+    from rebalancer.reporting.simulation_table import simulation_table  # noqa: PLC0415
+    from rebalancer.simulation.running import Course  # noqa: PLC0415
+    from rebalancer.simulation.usage import LoadShape  # noqa: PLC0415
+
+    options = PipelineOptions(
+        source=source, now=now, scheduler_config=scheduler_config, assume_neutral=assume_neutral
+    )
+    course = Course(cycles, interval, LoadShape(noise, daily, lag or 0.0), seed)
+    with progress() as tell:
+        gathered = simulating.gathered(dataclasses.replace(options, progress=tell), policies)
+    with progress_bar("cycles", cycles * len(gathered)) as advance:
+        result = simulating.simulate(gathered, course, advance)
+    emit(result, output_format, simulation_table, everything=everything)

@@ -1,0 +1,185 @@
+"""The cycles of a simulation: plan, land, let time pass, and again."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from rebalancer.cluster import times
+from rebalancer.cluster.nodes import FloatArray
+from rebalancer.errors import SafetyError
+from rebalancer.load.report import PERCENT_RESOURCES
+from rebalancer.planning.building import build_plan
+from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.plan import Plan
+from rebalancer.planning.planner import Planner
+from rebalancer.simulation.landing import NOWHERE, PENDING, UNEXPECTED, Landed, Landings
+from rebalancer.simulation.report import Cycle, PolicyRun, SimulatedMove, Simulation, Spread
+from rebalancer.simulation.twin import Twin
+from rebalancer.simulation.usage import LoadShape
+from rebalancer.state import PastMove, RunState, after_moves, after_plan
+
+_DIGITS = 2
+_HORIZON_SECONDS = 86_400.0
+_MEASURED = PERCENT_RESOURCES[:2]
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """How long, how often, and under which load."""
+
+    cycles: int = 10
+    interval_seconds: float = 600.0
+    shape: LoadShape = field(default_factory=LoadShape)
+    seed: int = 0
+
+
+def simulate(
+    named: Sequence[tuple[str, PlanningInputs]],
+    course: Course,
+    progress: Callable[[str], None] = lambda _message: None,
+) -> Simulation:
+    """Every policy on the same cluster, with the same seed; ``progress`` is told after each cycle."""
+    runs = tuple(_run(name, inputs, course, progress) for name, inputs in named)
+    first = named[0][1]
+    together = hashlib.sha256(repr([inputs.digest for _, inputs in named]).encode()).hexdigest()
+    return Simulation(
+        source=first.snapshot.source,
+        inputs=f"sha256:{together}",
+        now=times.render(first.now),
+        seed=course.seed,
+        interval_seconds=course.interval_seconds,
+        noise=course.shape.noise,
+        daily=course.shape.daily,
+        lag_seconds=course.shape.lag_seconds,
+        runs=runs,
+    )
+
+
+def _run(name: str, inputs: PlanningInputs, course: Course, progress: Callable[[str], None]) -> PolicyRun:
+    twin = Twin(inputs, course.shape, np.random.default_rng((course.seed, 0)))
+    random = np.random.default_rng((course.seed, 1))
+    state = inputs.state or RunState()
+    cycles: list[Cycle] = []
+    hot_above: FloatArray | None = None
+    for number in range(1, course.cycles + 1):
+        cycle, state, hot_above = _cycle(number, twin, state, random, hot_above)
+        cycles.append(cycle)
+        twin.advance(course.interval_seconds)
+        progress(name)
+    moves = [move for cycle in cycles for move in cycle.moves]
+    return PolicyRun(
+        policy=name,
+        cycles=tuple(cycles),
+        after=_spread(twin, hot_above),
+        evictions=len(moves),
+        unexpected=sum(move.result in (UNEXPECTED, PENDING) for move in moves),
+        again=sum(move.again for move in moves),
+        warnings=inputs.warnings,
+    )
+
+
+def _cycle(
+    number: int, twin: Twin, state: RunState, random: np.random.Generator, hot_above: FloatArray | None
+) -> tuple[Cycle, RunState, FloatArray | None]:
+    """One run of the rebalancer, and what it leaves behind."""
+    inputs = twin.inputs(state)
+    try:
+        planner = Planner(inputs)
+    except SafetyError as error:
+        spread = _spread(twin, hot_above)
+        return _told(number, spread, (), twin, str(error)), state, hot_above
+    hot_above = planner.hotness.hot_above
+    spread = _spread(twin, hot_above)
+    planner.plan()
+    plan = build_plan(planner)
+    landings = Landings(planner, random)
+    landed = list(landings.carry_out(plan))
+    pending = list(landings.retry_pending())
+    for item in landed:
+        twin.place(item.row, item.node, item.pod_class)
+    for row, node in pending:
+        twin.bind(row, node)
+    again = _workloads_cooling_down(state, planner)
+    names = inputs.snapshot.nodes.names
+    moves = tuple(
+        _move(item, names, f"{item.move.pod.namespace}/{item.move.pod.workload}" in again) for item in landed
+    )
+    after = after_moves(
+        _remembered(state, plan, twin.now), _past(landed, names, twin.now), twin.now, _HORIZON_SECONDS
+    )
+    return _told(number, spread, moves, twin, landings.stopped), after, hot_above
+
+
+def _remembered(state: RunState, plan: Plan, now: float) -> RunState:
+    return after_plan(state, [node.name for node in plan.nodes if node.hot], now)
+
+
+def _told(number: int, spread: Spread, moves: tuple[SimulatedMove, ...], twin: Twin, stopped: str) -> Cycle:
+    return Cycle(
+        cycle=number,
+        hot=spread.hot,
+        peak=spread.peak,
+        deviation=spread.deviation,
+        evictions=len(moves),
+        pending=len(twin.pending),
+        moves=moves,
+        stopped=stopped,
+    )
+
+
+def _spread(twin: Twin, hot_above: FloatArray | None) -> Spread:
+    """Over the nodes whose load is known."""
+    percent = twin.percent()
+    known = ~np.isnan(percent[:, : len(_MEASURED)]).any(axis=1)
+    hot = 0 if hot_above is None else int(np.count_nonzero((percent > hot_above).any(axis=1) & known))
+    if not known.any():
+        return Spread(hot=hot, peak={}, deviation={})
+    measured = percent[known]
+    return Spread(
+        hot=hot,
+        peak={name: round(float(measured[:, at].max()), _DIGITS) for at, name in enumerate(_MEASURED)},
+        deviation={name: round(float(measured[:, at].std()), _DIGITS) for at, name in enumerate(_MEASURED)},
+    )
+
+
+def _workloads_cooling_down(state: RunState, planner: Planner) -> frozenset[str]:
+    """``namespace/Kind/name`` of the workloads moved less than their cooldown ago."""
+    cooldown, now = planner.policy.planning.cooldown, planner.inputs.now
+    return frozenset(
+        f"{move.namespace}/{move.workload}" for move in state.moves if now - move.evicted_at < cooldown
+    )
+
+
+def _move(item: Landed, names: Sequence[str], again: bool) -> SimulatedMove:
+    return SimulatedMove(
+        pod=item.move.pod.full_name,
+        workload=item.move.pod.workload,
+        from_node=item.move.from_node,
+        node="" if item.node == NOWHERE else names[item.node],
+        result=item.result,
+        because=item.because,
+        again=again,
+    )
+
+
+def _past(landed: Iterable[Landed], names: Sequence[str], now: float) -> list[PastMove]:
+    return [
+        PastMove(
+            namespace=item.move.pod.namespace,
+            name=item.move.pod.name,
+            uid=item.move.pod.uid,
+            workload=item.move.pod.workload,
+            controller_uid=item.move.pod.controller_uid,
+            from_node=item.move.from_node,
+            to_node="" if item.node == NOWHERE else names[item.node],
+            result=item.result,
+            evicted_at=now,
+            landed_at=None if item.node == NOWHERE else now,
+            load=dict(item.move.load),
+        )
+        for item in landed
+    ]

@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import numpy as np
+
+from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.reporting.render import to_json
+from rebalancer.reporting.simulation_table import simulation_table
+from rebalancer.scheduling.placement import Placement
+from rebalancer.simulation.landing import NOWHERE, draw
+from rebalancer.simulation.report import PolicyRun, Simulation
+from rebalancer.simulation.running import Course, simulate
+from rebalancer.simulation.twin import Twin
+from rebalancer.simulation.usage import LoadShape, PodLoad
+from rebalancer.state import RunState
+from tests.builders import a_node, a_pod, owned_by
+from tests.unit.planning.builders import a_policy, a_workload, planning_inputs
+
+
+def _inputs(**changes: object) -> PlanningInputs:
+    """A hot node, and three with room; pods use what they request."""
+    return planning_inputs(
+        [a_node("hot"), a_node("a"), a_node("b"), a_node("c")],
+        [
+            a_workload("web", ["hot", "a", "b"], cpu="1500m"),
+            a_workload("api", ["hot"], cpu="1"),
+            a_workload("job", ["hot"], cpu="900m"),
+        ],
+        **changes,  # type: ignore[arg-type]
+    )
+
+
+def _run(inputs: PlanningInputs, **course: object) -> PolicyRun:
+    return simulate([("test", inputs)], Course(**course)).runs[0]  # type: ignore[arg-type]
+
+
+def test_the_first_cycle_finds_exactly_what_was_recorded() -> None:
+    inputs = _inputs()
+    twin = Twin(inputs, LoadShape(), np.random.default_rng(0))
+    seen = twin.inputs(RunState())
+
+    assert np.array_equal(seen.load.percent, inputs.load.percent)
+    assert np.array_equal(seen.load.pod_usage, inputs.load.pod_usage)
+    assert seen.snapshot.pods.uids == inputs.snapshot.pods.uids
+
+
+def test_with_constant_load_a_cooled_cluster_is_left_alone() -> None:
+    run = _run(_inputs(), cycles=8)
+
+    assert [cycle.evictions for cycle in run.cycles] == [1, 0, 0, 0, 0, 0, 0, 0]
+    assert (run.cycles[0].hot, run.after.hot, run.again, run.unexpected) == (1, 0, 0, 0)
+
+
+def test_a_replacement_takes_its_load_along_and_is_a_new_pod() -> None:
+    inputs = _inputs()
+    twin = Twin(inputs, LoadShape(), np.random.default_rng(0))
+    row = inputs.snapshot.pods.row["default", "web-0"]
+    twin.advance(600)
+    twin.place(row, inputs.snapshot.nodes.row["c"], int(inputs.snapshot.pods.pod_class[row]))
+    twin.advance(60)
+    seen = twin.inputs(RunState())
+
+    nodes = inputs.snapshot.nodes.row
+    assert seen.load.percent[nodes["hot"], 0] == inputs.load.percent[nodes["hot"], 0] - 37.5
+    assert seen.load.percent[nodes["c"], 0] == 37.5
+    assert seen.snapshot.pods.uids[row] != inputs.snapshot.pods.uids[row]
+    assert seen.snapshot.pods.created[row] == inputs.now + 600
+
+
+def test_lagging_metrics_show_a_move_little_by_little() -> None:
+    inputs = _inputs()
+    twin = Twin(inputs, LoadShape(lag_seconds=600), np.random.default_rng(0))
+    twin.advance(600)
+    row = inputs.snapshot.pods.row["default", "web-0"]
+    twin.place(row, inputs.snapshot.nodes.row["c"], int(inputs.snapshot.pods.pod_class[row]))
+    cool = inputs.snapshot.nodes.row["c"]
+    shown = []
+    for _ in range(3):
+        twin.advance(300)
+        seen = twin.inputs(RunState())
+        shown.append(round(float(seen.load.percent[cool, 0]), 2))
+
+    assert shown == [18.75, 37.5, 37.5]
+    assert seen.load.window_seconds[cool, 0] == 600
+
+
+def test_lag_does_not_make_the_rebalancer_evict_twice_for_the_same_heat() -> None:
+    run = _run(_inputs(), cycles=6, interval_seconds=120, shape=LoadShape(lag_seconds=900))
+
+    assert run.evictions == 1
+
+
+def test_the_same_seed_gives_the_same_simulation_byte_for_byte() -> None:
+    def told(seed: int) -> str:
+        course = Course(cycles=5, shape=LoadShape(0.2, 0.3, 300), seed=seed)
+        return to_json(simulate([("test", _inputs())], course))
+
+    assert told(3) == told(3)
+    assert told(3) != told(4)
+
+
+def test_noise_has_the_deviation_asked_for_and_no_load_is_negative() -> None:
+    load = PodLoad(np.full((4000, 2), 100.0), LoadShape(noise=0.1), np.random.default_rng(0))
+    for _ in range(30):
+        load.step()
+
+    assert abs(float(load.now().std()) - 10) < 0.5
+    assert abs(float(load.now().mean()) - 100) < 0.5
+    wild = PodLoad(np.full((4000, 2), 100.0), LoadShape(noise=1.0), np.random.default_rng(0))
+    assert float(wild.now().min()) == 0.0
+
+
+def test_the_daily_curve_peaks_after_six_hours() -> None:
+    load = PodLoad(np.array([[100.0, 100.0]]), LoadShape(daily=0.5), np.random.default_rng(0))
+    for _ in range(360):
+        load.step()
+
+    assert load.now().tolist() == [[150.0, 150.0]]
+
+
+def test_landings_are_drawn_by_their_chances() -> None:
+    placement = Placement(np.array([3, 7]), {}, np.array([1, 1]), np.array([0.25, 0.75]))
+    random = np.random.default_rng(0)
+    drawn = [draw(placement, random) for _ in range(4000)]
+
+    assert set(drawn) == {3, 7}
+    assert abs(drawn.count(7) / 4000 - 0.75) < 0.03
+    nothing = Placement(np.zeros(0, np.int64), {}, np.zeros(0, np.int64), np.zeros(0))
+    assert draw(nothing, random) == NOWHERE
+
+
+def test_a_pending_pod_is_scheduled_once_there_is_room() -> None:
+    waiting = a_pod("late", cpu="3", owner=owned_by("ReplicaSet", "web"))
+    twin_inputs = planning_inputs([a_node("a"), a_node("b")], [a_workload("web", ["a"])], pods=[waiting])
+    run = simulate([("test", twin_inputs)], Course(cycles=2)).runs[0]
+
+    assert [cycle.pending for cycle in run.cycles] == [0, 0]
+
+
+def test_a_pod_no_node_has_room_for_stays_pending_in_every_cycle() -> None:
+    waiting = a_pod("huge", cpu="40", owner=owned_by("ReplicaSet", "web"))
+    inputs = planning_inputs([a_node("a")], [a_workload("web", ["a"])], pods=[waiting])
+    run = simulate([("test", inputs)], Course(cycles=2)).runs[0]
+
+    assert [cycle.pending for cycle in run.cycles] == [1, 1]
+
+
+def test_a_run_that_may_not_act_says_why_and_evicts_nothing() -> None:
+    inputs = _inputs(policy=a_policy(load={"minCoverage": "100%"}), load={"a": float("nan")})
+    run = _run(inputs, cycles=2)
+
+    assert run.evictions == 0
+    assert all("minCoverage" in cycle.stopped for cycle in run.cycles)
+
+
+def test_a_node_must_be_hot_in_as_many_runs_as_the_policy_wants() -> None:
+    rules = {"forRuns": 3, "any": [{"utilization": {"cpu": 80}, "coolTo": {"cpu": 65}}]}
+    run = _run(_inputs(policy=a_policy(hotNodes=rules)), cycles=4)
+
+    assert [cycle.evictions for cycle in run.cycles] == [0, 0, 1, 0]
+
+
+def test_policies_stand_side_by_side_in_a_table_of_eighty_columns() -> None:
+    simulation = simulate(
+        [("one", _inputs()), ("a policy with a rather long name of its own", _inputs())], Course(cycles=3)
+    )
+    text = simulation_table(simulation).plain
+
+    assert isinstance(simulation, Simulation)
+    assert [run.policy for run in simulation.runs] == ["one", "a policy with a rather long name of its own"]
+    assert simulation.runs[0].cycles == simulation.runs[1].cycles
+    assert max(map(len, text.splitlines())) <= 80
