@@ -140,7 +140,7 @@ class Scheduler:
         looked_at = self._order(state, candidates)
         limit = nodes_to_find(len(looked_at), self._percentage) if self._scores else 1
         raw = self._raw_scores(state, class_index, feasible, min(limit, len(feasible)))
-        scores = {item.plugin.name: item.weighted(*item.extremes()) for item in raw}
+        scores = {item.plugin.name: item.weighted_by_all for item in raw}
         failing = _out_of_range(raw) or self._failure(state, feasible)
         if failing:
             return Placement(
@@ -185,12 +185,14 @@ def _chances(order: IntArray, limit: int, feasible: IntArray, raw: Sequence[RawS
     if len(feasible) <= limit:
         return landing_chances(raw, np.arange(len(feasible)), len(order), limit)
     # Scores are over rows in ascending order; the search goes through them in the scheduler's order.
-    position = np.empty(int(order.max()) + 1, np.int64)
-    position[order] = np.arange(len(order))
-    by_position = np.argsort(position[feasible])
-    ordered = [RawScores(item.plugin, item.weight, item.raw[by_position]) for item in raw]
+    index = np.full(int(order.max()) + 1, -1, np.int64)
+    index[feasible] = np.arange(len(feasible))
+    found = index[order]
+    positions = np.flatnonzero(found >= 0)
+    by_position = found[positions]
+    ordered = [item.reordered(by_position) for item in raw]
     chance = np.empty(len(feasible), np.float64)
-    chance[by_position] = landing_chances(ordered, position[feasible][by_position], len(order), limit)
+    chance[by_position] = landing_chances(ordered, positions, len(order), limit)
     return chance
 
 
@@ -205,7 +207,7 @@ def _notes(raw: Sequence[RawScores]) -> Iterator[str]:
 def _out_of_range(raw: Sequence[RawScores]) -> str:
     """A score outside 0..100 fails the pod's cycle."""
     for item in raw:
-        scores = item.plugin.normalize(item.raw, *item.extremes())
-        if int(scores.min()) < 0 or int(scores.max()) > MAX_SCORE:
+        scores = item.weighted_by_all
+        if int(scores.min()) < 0 or int(scores.max()) > MAX_SCORE * item.weight:
             return f"{item.plugin.name}: a score outside 0..{MAX_SCORE}"
     return ""

@@ -87,7 +87,7 @@ class ClassFacts:
         on_nodes = [name for name in nodes.table.resources if name in BASE_RESOURCES or is_scalar(name)]
         self.resources: tuple[str, ...] = (*on_nodes, *sorted(requested - set(on_nodes)))
         self.column: Mapping[str, int] = {name: column for column, name in enumerate(self.resources)}
-        self.allocatable: IntArray = np.zeros((len(nodes), len(self.resources)), np.int64)
+        self.allocatable: IntArray = np.zeros((len(nodes), len(self.resources)), np.int64, order="F")
         kept = [column for column, name in enumerate(nodes.table.resources) if name in self.column]
         self.allocatable[:, : len(kept)] = nodes.table.allocatable[:, kept]
         self.tallies = TallyBook(self)

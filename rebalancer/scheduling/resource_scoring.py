@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from rebalancer.cluster.nodes import CPU, MEMORY, IntArray
 from rebalancer.scheduling.requests import is_scalar
-from rebalancer.scheduling.state import ClusterState
+from rebalancer.scheduling.state import ClusterState, Rows
 
 _WITH_DEFAULTS = {"cpu": CPU, "memory": MEMORY}
 
 
 def scored_amounts(
-    state: ClusterState, class_index: int, feasible: IntArray, resource: str
+    state: ClusterState, class_index: int, rows: Rows, resource: str
 ) -> tuple[IntArray, IntArray] | None:
-    """(feasible,) requested with the pod, defaults included, and allocatable; None when it does not count.
+    """(rows,) requested with the pod, defaults included, and allocatable; None when it does not count.
 
     A scalar the pod does not request is not counted (scoring-model.md §4 NodeResourcesFit).
     """
@@ -20,18 +20,23 @@ def scored_amounts(
     own = state.facts.requests[class_index].incoming_scored.get(resource, 0)
     if column is None or (is_scalar(resource) and own == 0):
         return None
-    allocatable = state.facts.allocatable[feasible, column]
+    allocatable = state.facts.allocatable[rows, column]
     if resource in _WITH_DEFAULTS:
-        return state.scored[feasible, _WITH_DEFAULTS[resource]] + own, allocatable
-    return state.requested[feasible, column] + own, allocatable
+        return state.scored[rows, _WITH_DEFAULTS[resource]] + own, allocatable
+    return state.requested[rows, column] + own, allocatable
 
 
 def plain_amounts(
-    state: ClusterState, class_index: int, feasible: IntArray, resource: str
+    state: ClusterState, class_index: int, rows: Rows, resource: str
 ) -> tuple[IntArray, IntArray] | None:
     """As ``scored_amounts`` without defaults, pod-level requests honoured."""
     column = state.facts.column.get(resource)
     own = state.facts.requests[class_index].incoming.get(resource, 0)
     if column is None or (is_scalar(resource) and own == 0):
         return None
-    return state.requested[feasible, column] + own, state.facts.allocatable[feasible, column]
+    return state.requested[rows, column] + own, state.facts.allocatable[rows, column]
+
+
+def take(values: IntArray, rows: IntArray) -> IntArray:
+    """The values of some rows, given in ascending order without repetition; not copied when that is all."""
+    return values if len(rows) == len(values) else values[rows]

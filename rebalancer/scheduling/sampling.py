@@ -9,7 +9,6 @@ is a race between its workers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,6 +16,10 @@ from rebalancer.cluster.nodes import FloatArray, IntArray
 from rebalancer.scheduling.framework import APART, Normalization, Plugin
 
 _ALL_ARE_LOOKED_AT = 100
+_LARGEST_TABLE = 1 << 20
+_AT_FIRST = 4  # contenders a window
+# Differences of sums leave dust where the chance is none; a real one is at least 1 ÷ nodes².
+_DUST = 1e-13
 
 
 def nodes_to_find(candidates: int, percentage: int) -> int:
@@ -28,26 +31,57 @@ def nodes_to_find(candidates: int, percentage: int) -> int:
     return max(_ALL_ARE_LOOKED_AT, candidates * percentage // 100) if percentage < 100 else candidates
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class RawScores:
     """One plugin's raw scores over the feasible nodes, and how they become part of the total."""
 
-    plugin: Plugin
-    weight: int
-    raw: IntArray  # (feasible,)
+    __slots__ = ("_extremes", "_weighted", "plugin", "raw", "weight")
+
+    def __init__(self, plugin: Plugin, weight: int, raw: IntArray) -> None:
+        """``raw`` is by feasible node."""
+        self.plugin = plugin
+        self.weight = weight
+        self.raw = raw
+        self._extremes: tuple[int, int] | None = None
+        self._weighted: IntArray | None = None
 
     def weighted(self, smallest: int, largest: int) -> IntArray:
         """(feasible,) the plugin's part of the total."""
         return self.weight * self.plugin.normalize(self.raw, smallest, largest)
 
+    @property
+    def weighted_by_all(self) -> IntArray:
+        """(feasible,) the plugin's part of the total when all feasible nodes are compared."""
+        if self._weighted is None:
+            self._weighted = self.weighted(*self.extremes())
+        return self._weighted
+
     def extremes(self) -> tuple[int, int]:
-        """Smallest and largest raw score of all feasible nodes."""
-        return -int(self.negated.max()), int(self.raw.max())
+        """Smallest and largest raw score of the feasible nodes that take part."""
+        if self._extremes is None:
+            smallest, largest = int(self.raw.min()), int(self.raw.max())
+            if smallest == APART:
+                smallest = -int(self.negated.max())
+            self._extremes = smallest, largest
+        return self._extremes
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether all raw scores are the same, so that every sample has the same extremes."""
+        smallest, largest = self.extremes()
+        return smallest == largest and int(self.raw[0]) == smallest and bool((self.raw == smallest).all())
 
     @property
     def negated(self) -> IntArray:
         """(feasible,) −raw, whose maximum is the smallest raw score of the nodes that take part."""
         return np.where(self.raw == APART, -np.iinfo(np.int64).max, -self.raw)
+
+    def reordered(self, order: IntArray) -> RawScores:
+        """The same scores with the nodes in another order."""
+        twin = RawScores(self.plugin, self.weight, self.raw[order])
+        twin._extremes = self._extremes
+        if self._weighted is not None:
+            twin._weighted = self._weighted[order]
+        return twin
 
 
 def sliding_maximum(values: IntArray, width: int) -> IntArray:
@@ -63,55 +97,124 @@ def sliding_maximum(values: IntArray, width: int) -> IntArray:
 
 def _start_weights(positions: IntArray, candidates: int) -> FloatArray:
     """(feasible,) the share of starts from which each feasible node is the first one found."""
-    gaps = np.diff(positions, prepend=positions[-1] - candidates)
+    gaps = np.empty(len(positions))
+    gaps[0] = positions[0] - positions[-1] + candidates
+    gaps[1:] = positions[1:] - positions[:-1]
     return gaps / candidates
 
 
-def _contexts(scores: Sequence[RawScores], width: int) -> tuple[IntArray, IntArray]:
-    """Distinct extremes of the raw scores over the windows, and which of them each window has."""
-    columns: list[IntArray] = []
+def _is_everywhere(places: IntArray, count: int, width: int) -> bool:
+    """Whether every window of ``width`` consecutive places of ``count``, going round, holds one of these."""
+    if not len(places):
+        return False
+    widest = count - int(places[-1]) + int(places[0])
+    if len(places) > 1:
+        widest = max(widest, int((places[1:] - places[:-1]).max()))
+    return widest <= width
+
+
+def _window_extreme(values: IntArray, largest: int, width: int) -> IntArray | int:
+    """(n,) the largest value of each window; a number when it is the same for all."""
+    if _is_everywhere(np.flatnonzero(values == largest), len(values), width):
+        return largest
+    return sliding_maximum(values, width)
+
+
+def _numbered(values: IntArray) -> tuple[IntArray, IntArray]:
+    """Distinct values, and which of them each is."""
+    lowest = int(values.min())
+    span = int(values.max()) - lowest + 1
+    if span > _LARGEST_TABLE:
+        distinct, which = np.unique(values, return_inverse=True)
+        return distinct, which.ravel()
+    offsets = values - lowest
+    present = np.zeros(span, np.bool_)
+    present[offsets] = True
+    numbers = np.cumsum(present) - 1
+    return np.flatnonzero(present) + lowest, numbers[offsets]
+
+
+def _contexts(scores: Sequence[RawScores], width: int) -> tuple[list[list[int]], IntArray | None]:
+    """Distinct extremes of the raw scores over the windows, and which of them each window has.
+
+    Smallest and largest for each of ``scores`` in turn; None when all windows have the same.
+    """
+    combinations: list[list[int]] = [[]]
+    which: IntArray | None = None
     for item in scores:
-        if item.plugin.normalization is Normalization.NONE:
-            continue
-        columns.append(-sliding_maximum(item.negated, width))
-        columns.append(sliding_maximum(item.raw, width))
-    if not columns:
-        return np.zeros((1, 0), np.int64), np.zeros(len(scores[0].raw) if scores else 0, np.int64)
-    distinct, which = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
-    return distinct, which.ravel()
+        smallest, largest = item.extremes()
+        for values, extreme, sign in ((item.negated, -smallest, -1), (item.raw, largest, 1)):
+            found = _window_extreme(values, extreme, width)
+            if isinstance(found, int):
+                combinations = [[*known, sign * found] for known in combinations]
+                continue
+            distinct, number = _numbered(found)
+            joined = number if which is None else which * len(distinct) + number
+            used, which = _numbered(joined)
+            combinations = [
+                [*combinations[index // len(distinct)], sign * int(distinct[index % len(distinct)])]
+                for index in used.tolist()
+            ]
+    return combinations, which
 
 
-def _totals(scores: Sequence[RawScores], extremes: IntArray, feasible: int) -> IntArray:
-    total = np.zeros(feasible, np.int64)
-    pairs = iter(extremes.tolist())
-    for item in scores:
-        if item.plugin.normalization is Normalization.NONE:
-            total += item.weighted(0, 0)
-        else:
-            total += item.weighted(next(pairs), next(pairs))
-    return total
+def _contenders(totals: IntArray, width: int) -> IntArray:
+    """Places of totals so high that every window holds one of them: the others are never chosen."""
+    lowest = int(totals.min())
+    counts = np.bincount(totals - lowest)
+    at_least = np.cumsum(counts[::-1])[::-1]  # how many totals are this high or higher
+    wanted = _AT_FIRST * (1 + len(totals) // width)
+    while True:
+        # The highest level that this many reach.
+        level = int(np.searchsorted(-at_least, -wanted, side="right")) - 1
+        if level <= 0:
+            return np.arange(len(totals))
+        places = np.flatnonzero(totals >= level + lowest)
+        if _is_everywhere(places, len(totals), width):
+            return places
+        wanted = max(2 * wanted, len(places) + 1)
 
 
-def _share_among_best(
-    totals: IntArray, windows: IntArray, best: IntArray, weights: FloatArray, width: int, chance: FloatArray
-) -> None:
-    """Add the chance of each window to the nodes of highest total in it."""
+def _share_among_best(totals: IntArray, cumulated: FloatArray, width: int, chance: FloatArray) -> None:
+    """Add the chance of each window to the nodes of highest total in it, equal shares to equal ones.
+
+    ``cumulated`` sums the chances of the windows: the i-th is that of those before i. Only the contenders
+    matter, and all windows between two edges, where a contender enters or leaves, hold the same of them: they
+    are taken together as a run.
+    """
     count = len(totals)
-    for value in np.unique(best):
-        members = np.flatnonzero(totals == value)
-        around = np.concatenate([members, members + count])
-        starts = windows[best == value]
-        first = np.searchsorted(around, starts)
-        last = np.searchsorted(around, starts + width)
-        share = weights[starts] / (last - first)
-        steps = np.bincount(first, share, len(around) + 1) - np.bincount(last, share, len(around) + 1)
-        each = np.cumsum(steps)[: len(around)]
-        # Differences of floats leave dust where the chance is none.
-        inside = np.cumsum(
-            np.bincount(first, minlength=len(around) + 1) - np.bincount(last, minlength=len(around) + 1)
+    contenders = _contenders(totals, width)
+    of_contenders = totals[contenders]
+    enters, leaves = (contenders - width + 1) % count, contenders + 1
+    edge = np.zeros(count + 1, np.bool_)
+    edge[[0, count]] = True
+    edge[enters] = True
+    edge[leaves] = True
+    begins = np.flatnonzero(edge)
+    run = np.cumsum(edge) - 1  # by window: the run it begins or lies in
+    weights = cumulated[begins[1:]] - cumulated[begins[:-1]]
+    runs = len(weights)
+    first_run, last_run = run[enters], run[leaves]
+    in_first_window = contenders < width
+    sums = np.zeros(runs + 1)
+    for level in np.unique(of_contenders)[::-1].tolist():
+        # Runs with a weight left hold no higher level: what they hold this high or higher is of this one.
+        high = of_contenders >= level
+        change = np.bincount(first_run[high], minlength=runs + 1) - np.bincount(
+            last_run[high], minlength=runs + 1
         )
-        each[inside[: len(around)] == 0] = 0.0
-        np.add.at(chance, around % count, each)
+        change[0] = np.count_nonzero(in_first_window & high)
+        held = np.cumsum(change[:-1])
+        np.cumsum(np.where(held > 0, weights / np.maximum(held, 1), 0.0), out=sums[1:])
+        here = of_contenders == level
+        places = contenders[here]
+        each = sums[last_run[here]] - sums[first_run[here]]
+        each[places < width - 1] += sums[-1]  # those windows begin before the end and go round
+        each[each < _DUST] = 0.0
+        chance[places] += each
+        weights[held > 0] = 0.0
+        if not weights.any():
+            return
 
 
 def landing_chances(
@@ -124,20 +227,24 @@ def landing_chances(
     """
     feasible = len(positions)
     chance = np.zeros(feasible, np.float64)
+    fixed = np.zeros(feasible, np.int64)
+    varying: list[RawScores] = []
+    for item in scores:
+        if item.plugin.normalization is Normalization.NONE or feasible <= limit or item.is_constant:
+            fixed += item.weighted_by_all
+        else:
+            varying.append(item)
     if feasible <= limit:
-        total = np.zeros(feasible, np.int64)
-        for item in scores:
-            total += item.weighted(*item.extremes())
-        best = total == total.max()
+        best = fixed == fixed.max()
         chance[best] = 1.0 / np.count_nonzero(best)
         return chance
     weights = _start_weights(positions, candidates)
-    distinct, which = _contexts(scores, limit)
-    if not scores:
-        which = np.zeros(feasible, np.int64)
-    for index, extremes in enumerate(distinct):
-        windows = np.flatnonzero(which == index)
-        totals = _totals(scores, extremes, feasible)
-        best = sliding_maximum(totals, limit)[windows]
-        _share_among_best(totals, windows, best, weights, limit, chance)
+    combinations, which = _contexts(varying, limit)
+    for index, extremes in enumerate(combinations):
+        totals = fixed.copy()
+        for item, smallest, largest in zip(varying, extremes[::2], extremes[1::2], strict=True):
+            totals += item.weighted(smallest, largest)
+        cumulated = np.zeros(feasible + 1)
+        np.cumsum(weights if which is None else np.where(which == index, weights, 0.0), out=cumulated[1:])
+        _share_among_best(totals, cumulated, limit, chance)
     return chance

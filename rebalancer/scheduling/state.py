@@ -7,7 +7,7 @@ away. Each changes the few cells it touches; nothing is rebuilt.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
@@ -19,8 +19,12 @@ from rebalancer.scheduling.host_ports import HostPorts
 from rebalancer.scheduling.tallies import Tallies
 from rebalancer.scheduling.volumes import Volumes
 
+Rows = IntArray | slice
+
 UNBOUND = -1
 GONE = -2
+_MOST_REMEMBERED = 512  # arrays over the nodes
+_EVERY_ROW = slice(None)
 
 
 def pods_by_class(pod_class: IntArray) -> Mapping[int, list[int]]:
@@ -45,7 +49,7 @@ class ClusterState:
         self.pod_class: list[int] = pod_class.tolist()  # by pod
         self.terminating: list[bool] = terminating.tolist()  # by pod
         nodes, resources = len(facts.nodes), len(facts.resources)
-        self.requested: IntArray = np.zeros((nodes, resources), np.int64)
+        self.requested: IntArray = np.zeros((nodes, resources), np.int64, order="F")
         self.scored: IntArray = np.zeros((nodes, 2), np.int64)  # cpu, memory with defaults
         self.pod_count: IntArray = np.zeros(nodes, np.int64)
         self.ports = HostPorts(nodes)
@@ -54,6 +58,9 @@ class ClusterState:
         # By class: its pods. Those given at the start are shared by all copies, those added later are not.
         self._first_pods = pods_by_class(pod_class)
         self._added: dict[int, tuple[int, ...]] = {}
+        # Node rows in the order they changed, and results by node with how much of that they have seen.
+        self._changes: list[int] = []
+        self._remembered: dict[object, tuple[int, IntArray]] = {}
         # Pods this state bound itself, in order: load-aware plugins add them to what their metrics show.
         self.bound_here: dict[int, tuple[int, int]] = {}  # pod -> (class, node)
         self._count_all(node, pod_class)
@@ -92,13 +99,15 @@ class ClusterState:
         twin.node = self.node.copy()
         twin.pod_class = self.pod_class.copy()
         twin.terminating = self.terminating.copy()
-        twin.requested = self.requested.copy()
+        twin.requested = self.requested.copy(order="F")
         twin.scored = self.scored.copy()
         twin.pod_count = self.pod_count.copy()
         twin.ports = self.ports.copy()
         twin.attached = self.attached.copy()
         twin._tallies = self._tallies.copy()
         twin._added = self._added.copy()
+        twin._changes = self._changes.copy()
+        twin._remembered = self._remembered.copy()
         twin.bound_here = self.bound_here.copy()
         return twin
 
@@ -172,7 +181,28 @@ class ClusterState:
                 if self.node[pod] >= 0 and (terminating or not self.terminating[pod]):
                     yield self.node[pod], weight
 
+    def per_node(self, key: object, compute: Callable[[Rows], IntArray]) -> IntArray:
+        """(nodes,) what ``compute`` says of each node alone; asked again only for nodes that changed since.
+
+        The caller does not change the result.
+        """
+        found = self._remembered.pop(key, None)
+        now = len(self._changes)
+        if found is None or now - found[0] > len(self.nodes):
+            values = compute(_EVERY_ROW)
+        else:
+            seen, values = found
+            if seen < now:
+                changed = np.array(sorted(set(self._changes[seen:])), np.int64)
+                values = values.copy()
+                values[changed] = compute(changed)
+        self._remembered[key] = now, values
+        if len(self._remembered) > _MOST_REMEMBERED:
+            del self._remembered[next(iter(self._remembered))]
+        return values
+
     def _count(self, class_index: int, node: int, sign: int) -> None:
+        self._changes.append(node)
         self.requested[node] += sign * self.facts.present(class_index)
         self.scored[node] += sign * self.facts.present_scored(class_index)
         self.pod_count[node] += sign

@@ -8,8 +8,8 @@ from rebalancer.cluster.nodes import IntArray
 from rebalancer.profiles.arguments import NodeResourcesBalancedAllocationArguments
 from rebalancer.profiles.types import ExtensionPoint
 from rebalancer.scheduling.framework import MAX_SCORE, Plugin
-from rebalancer.scheduling.resource_scoring import plain_amounts
-from rebalancer.scheduling.state import ClusterState
+from rebalancer.scheduling.resource_scoring import plain_amounts, take
+from rebalancer.scheduling.state import ClusterState, Rows
 
 
 class NodeResourcesBalancedAllocation(Plugin):
@@ -24,12 +24,17 @@ class NodeResourcesBalancedAllocation(Plugin):
     def raw_scores(self, state: ClusterState, class_index: int, feasible: IntArray) -> IntArray | None:
         """Skipped for a pod that requests none of the resources; not normalised."""
         requests = state.facts.requests[class_index].incoming
-        if not any(requests.get(name, 0) for name in self._resources):
+        own = tuple(requests.get(name, 0) for name in self._resources)
+        if not any(own):
             return None
+        values = state.per_node((self, own), lambda rows: self._of_rows(state, class_index, rows))
+        return take(values, feasible)
+
+    def _of_rows(self, state: ClusterState, class_index: int, rows: Rows) -> IntArray:
         shares: list[np.ndarray[tuple[int], np.dtype[np.float64]]] = []
         counted: list[np.ndarray[tuple[int], np.dtype[np.bool_]]] = []
         for name in self._resources:
-            amounts = plain_amounts(state, class_index, feasible, name)
+            amounts = plain_amounts(state, class_index, rows, name)
             if amounts is None:
                 continue
             requested, allocatable = amounts
@@ -39,7 +44,7 @@ class NodeResourcesBalancedAllocation(Plugin):
             )
             counted.append(present)
         if not shares:
-            return np.full(len(feasible), MAX_SCORE, np.int64)
+            return np.full_like(state.pod_count[rows], MAX_SCORE)
         return _scores(np.stack(shares), np.stack(counted))
 
 

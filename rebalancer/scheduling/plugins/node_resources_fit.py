@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from rebalancer.cluster.nodes import CPU, EPHEMERAL_STORAGE, MEMORY, PODS_COLUMN, BoolArray, IntArray
@@ -9,8 +11,8 @@ from rebalancer.profiles.arguments import NodeResourcesFitArguments, ScoringStra
 from rebalancer.profiles.types import ExtensionPoint
 from rebalancer.scheduling.arithmetic import divide_toward_zero, round_half_away
 from rebalancer.scheduling.framework import MAX_SCORE, Plugin
-from rebalancer.scheduling.resource_scoring import scored_amounts
-from rebalancer.scheduling.state import ClusterState
+from rebalancer.scheduling.resource_scoring import scored_amounts, take
+from rebalancer.scheduling.state import ClusterState, Rows
 
 _TOO_MANY_PODS = 1
 _NATIVE = (CPU, MEMORY, EPHEMERAL_STORAGE)
@@ -53,10 +55,14 @@ class NodeResourcesFit(Plugin):
 
     def filter(self, state: ClusterState, class_index: int) -> IntArray:
         """Bit 0: too many pods; bit k: not enough of the k-th resource requested."""
+        requested = self._requested(state, class_index)
+        return state.per_node(("fit", requested), lambda rows: self._codes(state, requested, rows))
+
+    def _codes(self, state: ClusterState, requested: Sequence[tuple[int, int]], rows: Rows) -> IntArray:
         allocatable = state.facts.allocatable
-        codes = (state.pod_count + 1 > allocatable[:, PODS_COLUMN]).astype(np.int64)
-        for bit, (column, amount) in enumerate(self._requested(state, class_index), start=1):
-            short = amount > allocatable[:, column] - state.requested[:, column]
+        codes = (state.pod_count[rows] + 1 > allocatable[rows, PODS_COLUMN]).astype(np.int64)
+        for bit, (column, amount) in enumerate(requested, start=1):
+            short = amount > allocatable[rows, column] - state.requested[rows, column]
             codes |= short.astype(np.int64) << min(bit, _MOST_CODED)
         return codes
 
@@ -70,10 +76,15 @@ class NodeResourcesFit(Plugin):
 
     def raw_scores(self, state: ClusterState, class_index: int, feasible: IntArray) -> IntArray:
         """Σ score·weight ÷ Σ weight over the configured resources; not normalised."""
-        total = np.zeros(len(feasible), np.int64)
-        weights = np.zeros(len(feasible), np.int64)
+        own = state.facts.requests[class_index].incoming_scored
+        key = (self, *(own.get(resource.name, 0) for resource in self._arguments.resources))
+        return take(state.per_node(key, lambda rows: self._scores(state, class_index, rows)), feasible)
+
+    def _scores(self, state: ClusterState, class_index: int, rows: Rows) -> IntArray:
+        total = np.zeros_like(state.pod_count[rows])
+        weights = np.zeros_like(total)
         for resource in self._arguments.resources:
-            amounts = scored_amounts(state, class_index, feasible, resource.name)
+            amounts = scored_amounts(state, class_index, rows, resource.name)
             if amounts is None:
                 continue
             requested, allocatable = amounts

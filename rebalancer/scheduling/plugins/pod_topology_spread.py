@@ -11,7 +11,6 @@ import numpy as np
 from rebalancer.cluster.nodes import BoolArray, FloatArray, IntArray
 from rebalancer.profiles.arguments import PodTopologySpreadArguments
 from rebalancer.profiles.types import ExtensionPoint
-from rebalancer.scheduling.arithmetic import round_half_away
 from rebalancer.scheduling.framework import (
     APART,
     MAX_SCORE,
@@ -25,6 +24,7 @@ from rebalancer.scheduling.owners import Owners
 from rebalancer.scheduling.plugins.node_affinity import required_by_pod
 from rebalancer.scheduling.plugins.taint_toleration import untolerated_hard_taints
 from rebalancer.scheduling.pod_selection import PodSelector
+from rebalancer.scheduling.resource_scoring import take
 from rebalancer.scheduling.spread_constraints import HARD, HOSTNAME, SOFT, Constraint, ConstraintSource
 from rebalancer.scheduling.state import ClusterState
 from rebalancer.scheduling.tallies import Selected
@@ -39,10 +39,22 @@ class _Counter:
     constraint: Constraint
     values: IntArray  # (nodes,) domain, -1 where the node lacks the key
     number_of_domains: int
+    with_key: int  # nodes that have the key
     tally: int  # -1 when nothing is ever counted
     rows: IntArray | None  # the nodes whose pods count; None: all that have the key
     populated: IntArray  # domains with a node that counts
     itself: int  # 1 when the selector selects the pod
+
+    @property
+    def on_every_node(self) -> bool:
+        """Whether every node has the key."""
+        return self.with_key == len(self.values)
+
+    def domains_among(self, rows: IntArray) -> int:
+        """How many values the nodes in ``rows`` have; those without the key have one more."""
+        if len(rows) == len(self.values):
+            return self.number_of_domains + (not self.on_every_node)
+        return int(np.count_nonzero(np.bincount(self.values[rows] + 1)))
 
     def counts(self, state: ClusterState) -> IntArray:
         """(domains + 1,) matching pods; the last cell, for nodes without the key, is 0."""
@@ -53,6 +65,13 @@ class _Counter:
         pods = state.tally(self.tally)[self.rows]
         counted = np.bincount(self.values[self.rows], pods, self.number_of_domains + 1)
         return counted.astype(np.int64)
+
+
+def _round_half_up(values: FloatArray) -> IntArray:
+    """Go's math.Round of numbers that are not negative."""
+    whole = np.floor(values)
+    whole += values - whole >= 0.5
+    return whole.astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,7 +112,7 @@ class PodTopologySpread(Plugin):
         pod = state.facts.classes[class_index]
         column = state.nodes.labels.column(constraint.topology_key)
         counted = column.values >= 0
-        with_key = np.count_nonzero(counted)
+        with_key = int(np.count_nonzero(counted))
         if missing is not None:
             counted = counted & ~missing
         if constraint.honor_affinity:
@@ -109,6 +128,7 @@ class PodTopologySpread(Plugin):
             constraint,
             column.values,
             len(column.names),
+            with_key,
             tally,
             None if len(rows) == with_key else rows,
             np.unique(column.values[rows]),
@@ -169,20 +189,29 @@ class PodTopologySpread(Plugin):
             return None
         ignored = None if soft.ignored is None else soft.ignored[feasible]
         compared = feasible if ignored is None else feasible[~ignored]
-        score: FloatArray = np.zeros(len(feasible), np.float64)
+        score: FloatArray = np.zeros(len(feasible))
         for counter in soft.counters:
-            values = counter.values[feasible]
+            constant = float(counter.constraint.max_skew - 1)
+            values = take(counter.values, feasible)
             if counter.constraint.topology_key == HOSTNAME:
-                size = len(compared) * found // len(feasible)
-                counts = state.tally(counter.tally)[feasible] if counter.tally >= 0 else np.zeros_like(values)
+                weight = math.log(len(compared) * found // len(feasible) + 2)
+                part = self._on_nodes(state, counter, feasible) * weight + constant
+                if not counter.on_every_node:
+                    part[values < 0] = 0.0
             else:
-                domains = np.bincount(counter.values[compared] + 1)
-                size = int(np.count_nonzero(domains))
-                counts = counter.counts(state)[values]
-            part = counts * math.log(size + 2) + float(counter.constraint.max_skew - 1)
-            score = score + np.where(values >= 0, part, 0.0)
-        raw = round_half_away(score)
+                weight = math.log(counter.domains_among(compared) + 2)
+                by_domain = counter.counts(state) * weight + constant
+                by_domain[-1] = 0.0  # of a node without the key nothing counts
+                part = by_domain[values]
+            score = score + part
+        raw = _round_half_up(score)
         return raw if ignored is None else np.where(ignored, APART, raw)
+
+    def _on_nodes(self, state: ClusterState, counter: _Counter, feasible: IntArray) -> IntArray:
+        """(feasible,) matching pods on each node."""
+        if counter.tally < 0:
+            return np.zeros(len(feasible), np.int64)
+        return take(state.tally(counter.tally)[:-1], feasible)
 
     def normalize(self, raw: IntArray, smallest: int, largest: int) -> IntArray:
         """100·(max + min − raw) ÷ max, all 100 when max is 0; 0 for a node that lacks a required key."""

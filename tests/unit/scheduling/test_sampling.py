@@ -1,0 +1,90 @@
+"""The chances of landing are those of the search itself, started from every place in turn."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rebalancer.cluster.nodes import FloatArray, IntArray
+from rebalancer.scheduling.framework import APART, Normalization, Plugin, normalize_by_maximum
+from rebalancer.scheduling.plugins.pod_topology_spread import PodTopologySpread
+from rebalancer.scheduling.sampling import RawScores, landing_chances, nodes_to_find
+
+
+class Plain(Plugin):
+    name = "Plain"
+
+
+class ByMaximum(Plugin):
+    name = "ByMaximum"
+    normalization = Normalization.MAXIMUM
+
+    def normalize(self, raw: IntArray, smallest: int, largest: int) -> IntArray:
+        return normalize_by_maximum(raw, largest)
+
+
+class ByRange(Plugin):
+    name = "ByRange"
+    normalization = Normalization.RANGE
+
+    def normalize(self, raw: IntArray, smallest: int, largest: int) -> IntArray:
+        return PodTopologySpread.normalize(self, raw, smallest, largest)  # type: ignore[arg-type]
+
+
+def simulate(scores: list[RawScores], positions: IntArray, candidates: int, limit: int) -> FloatArray:
+    """Search from every start, score what was found, and share among the best."""
+    chance = np.zeros(len(positions))
+    by_position = {position: index for index, position in enumerate(positions.tolist())}
+    for start in range(candidates):
+        walk = ((start + step) % candidates for step in range(candidates))
+        found = np.array([by_position[place] for place in walk if place in by_position][:limit])
+        totals = np.zeros(len(found), np.int64)
+        for item in scores:
+            seen = item.raw[found]
+            counted = seen[seen != APART]
+            smallest = int(counted.min()) if len(counted) else np.iinfo(np.int64).max
+            totals += item.weight * item.plugin.normalize(seen, int(smallest), int(seen.max()))
+        best = found[totals == totals.max()]
+        chance[best] += 1 / len(best) / candidates
+    return chance
+
+
+@st.composite
+def searches(draw: st.DrawFn) -> tuple[list[RawScores], IntArray, int, int]:
+    candidates = draw(st.integers(2, 60))
+    everywhere = st.lists(st.integers(0, candidates - 1), min_size=2, max_size=60, unique=True)
+    positions = np.array(sorted(draw(everywhere)))
+    scores = []
+    for plugin in draw(st.lists(st.sampled_from((Plain(), ByMaximum(), ByRange())), max_size=3)):
+        value = st.integers(0, draw(st.sampled_from((1, 3, 100))))
+        value = st.one_of(value, st.just(APART)) if plugin.name == "ByRange" else value
+        raw = draw(st.lists(value, min_size=len(positions), max_size=len(positions)))
+        scores.append(RawScores(plugin, draw(st.integers(1, 3)), np.array(raw, np.int64)))
+    return scores, positions, candidates, draw(st.integers(1, len(positions)))
+
+
+@settings(max_examples=300, deadline=None)
+@given(searches())
+def test_the_chances_are_those_of_searches_from_every_start(
+    search: tuple[list[RawScores], IntArray, int, int],
+) -> None:
+    found, expected = landing_chances(*search), simulate(*search)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+    assert ((found > 0) == (expected > 0)).all()
+
+
+@pytest.mark.parametrize("levels", [2, 40, 4000])
+def test_many_nodes_of_equal_total_have_the_chances_of_the_search(levels: int) -> None:
+    generator = np.random.default_rng(levels)
+    raw = generator.integers(0, levels, 400)
+    scores = [RawScores(Plain(), 1, raw), RawScores(ByMaximum(), 2, raw // 3)]
+    positions = np.sort(generator.choice(500, 400, replace=False))
+    np.testing.assert_allclose(
+        landing_chances(scores, positions, 500, 120), simulate(scores, positions, 500, 120), atol=1e-12
+    )
+
+
+def test_the_scheduler_looks_at_fewer_nodes_of_a_larger_cluster() -> None:
+    assert [nodes_to_find(count, 0) for count in (50, 100, 1000, 5000, 6000)] == [50, 100, 420, 500, 300]
