@@ -60,7 +60,9 @@ def _cpu(values: dict[str, float]) -> float:
 
 
 def _cycles(lines: Lines, run: PolicyRun) -> None:
-    lines.heading(plain(run.policy).upper(), "what each cycle found, and what it evicted")
+    note = "what each cycle found and did"
+    room = lines.style.columns - len(note) - 2
+    lines.heading(shortened(plain(run.policy).upper(), room, lines.style.glyphs.more), note)
     lines.add(("  cycle   hot  peak cpu  memory  deviation cpu  memory  evictions  pending", "dim"))
     shown = run.cycles[: lines.shown(len(run.cycles), _MOST_CYCLES)]
     for cycle in shown:
