@@ -9,7 +9,7 @@ import numpy as np
 
 from rebalancer.cluster.nodes import BoolArray, FloatArray, IntArray
 from rebalancer.profiles.types import ExtensionPoint, Profile
-from rebalancer.scheduling.framework import MAX_SCORE, Plugin
+from rebalancer.scheduling.framework import MAX_SCORE, Plugin, PreFilter
 from rebalancer.scheduling.placement import Placement, Rejections
 from rebalancer.scheduling.sampling import RawScores, landing_chances, nodes_to_find
 from rebalancer.scheduling.state import ClusterState
@@ -49,7 +49,7 @@ class Scheduler:
         skipped: set[str] = set()
         rejected = ""
         for plugin in self._pre_filters:
-            said = plugin.pre_filter(state, class_index)
+            said = self._pre_filter(plugin, state, class_index)
             if said.skip:
                 skipped.add(plugin.name)
             if said.rejected and not rejected:
@@ -57,6 +57,12 @@ class Scheduler:
             if said.restricted_to is not None:
                 restricted = said.restricted_to if restricted is None else restricted & said.restricted_to
         return _Candidates(rejected, restricted, frozenset(skipped))
+
+    def _pre_filter(self, plugin: Plugin, state: ClusterState, class_index: int) -> PreFilter:
+        if not plugin.static:
+            return plugin.pre_filter(state, class_index)
+        key = (self, plugin.name, "pre-filter")
+        return state.facts.once(key, class_index, lambda: plugin.pre_filter(state, class_index))
 
     def _codes(self, plugin: Plugin, state: ClusterState, class_index: int) -> IntArray:
         if not plugin.static:

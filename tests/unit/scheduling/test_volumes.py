@@ -1,0 +1,137 @@
+"""What the volume plugins say of cases the recorded decisions do not hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from rebalancer.load.view import NOTHING_SEEN
+from rebalancer.profiles.loading import load_configuration
+from rebalancer.scheduling.registry import PluginInputs, make_scheduler
+from rebalancer.scheduling.state import ClusterState
+from tests.builders import a_node, a_pod, a_snapshot
+
+V1 = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+BOUND = {"pv.kubernetes.io/bind-completed": "yes"}
+CLAIM = [{"name": "data", "persistentVolumeClaim": {"claimName": "c"}}]
+LAZY = {"metadata": {"name": "lazy"}, "provisioner": "d", "volumeBindingMode": "WaitForFirstConsumer"}
+
+
+def _claim(name: str = "c", annotations: Mapping[str, str] | None = None, **spec: Any) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": "default", "uid": f"uid-{name}", "annotations": annotations or {}}
+    request = {"resources": {"requests": {"storage": "10Gi"}}}
+    return {"metadata": metadata, "spec": {**request, "storageClassName": "lazy", **spec}}
+
+
+def _volume(name: str, capacity: str = "10Gi", **spec: Any) -> dict[str, Any]:
+    content = {"capacity": {"storage": capacity}, "storageClassName": "lazy", **spec}
+    return {"metadata": {"name": name}, "spec": content, "status": {"phase": "Available"}}
+
+
+def _rejections(pods: Iterable[Mapping[str, Any]], **kinds: Any) -> dict[str, str]:
+    """Why each of two nodes rejects the pod named ``p``."""
+    snapshot = a_snapshot(
+        nodes=[a_node("n-1", labels={"rack": "a"}), a_node("n-2", labels={"rack": "b"})],
+        pods=pods,
+        **kinds,
+    )
+    configuration = load_configuration(V1, "test")
+    inputs = PluginInputs.of(snapshot, NOTHING_SEEN)
+    scheduler = make_scheduler(configuration, configuration.profiles[0], inputs)
+    state = ClusterState.of(snapshot)
+    found = scheduler.rejections(state, state.pod_class[snapshot.pods.row["default", "p"]])
+    return {snapshot.nodes.names[row]: reason for row, reason in found.reasons.items()}
+
+
+def test_a_driver_that_publishes_capacity_needs_enough_of_it_in_reach_of_the_node() -> None:
+    capacities = [
+        {
+            "metadata": {"name": rack},
+            "storageClassName": "lazy",
+            "nodeTopology": {"matchLabels": {"rack": rack}},
+            "capacity": "100Gi",
+            "maximumVolumeSize": largest,
+        }
+        for rack, largest in (("a", "20Gi"), ("b", "5Gi"))
+    ]
+    drivers = [{"metadata": {"name": "d"}, "spec": {"storageCapacity": True}}]
+    kinds = {"persistentvolumeclaims": [_claim()], "storageclasses": [LAZY], "csidrivers": drivers}
+    found = _rejections([a_pod("p", volumes=CLAIM)], csistoragecapacities=capacities, **kinds)
+    assert found == {"n-2": "VolumeBinding: node(s) did not have enough free storage"}
+
+
+def test_a_claim_promised_to_a_node_goes_nowhere_else() -> None:
+    claim = _claim(annotations={"volume.kubernetes.io/selected-node": "n-2"})
+    found = _rejections([a_pod("p", volumes=CLAIM)], persistentvolumeclaims=[claim], storageclasses=[LAZY])
+    assert found == {"n-1": "VolumeBinding: node(s) didn't find available persistent volumes to bind"}
+
+
+def test_two_claims_do_not_share_a_free_volume() -> None:
+    volumes = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in ("c", "other")]
+    found = _rejections(
+        [a_pod("p", volumes=volumes)],
+        persistentvolumeclaims=[_claim(), _claim("other")],
+        storageclasses=[{**LAZY, "provisioner": "kubernetes.io/no-provisioner"}],
+        persistentvolumes=[_volume("only")],
+    )
+    assert set(found) == {"n-1", "n-2"}
+
+
+def test_a_volume_reserved_for_the_claim_is_taken_rather_than_a_smaller_one() -> None:
+    rack = {"matchExpressions": [{"key": "rack", "operator": "In", "values": ["b"]}]}
+    reserved = _volume(
+        "reserved",
+        "50Gi",
+        claimRef={"namespace": "default", "name": "c", "uid": "uid-c"},
+        nodeAffinity={"required": {"nodeSelectorTerms": [rack]}},
+    )
+    found = _rejections(
+        [a_pod("p", volumes=CLAIM)],
+        persistentvolumeclaims=[_claim()],
+        storageclasses=[{**LAZY, "provisioner": "kubernetes.io/no-provisioner"}],
+        persistentvolumes=[reserved, _volume("small")],
+    )
+    assert set(found) == {"n-1"}
+
+
+def test_a_volume_left_attached_takes_room_of_its_driver() -> None:
+    volumes = [
+        {"metadata": {"name": name}, "spec": {"csi": {"driver": "d", "volumeHandle": name}}}
+        for name in ("mine", "left")
+    ]
+    limits = [
+        {"metadata": {"name": name}, "spec": {"drivers": [{"name": "d", "allocatable": {"count": 1}}]}}
+        for name in ("n-1", "n-2")
+    ]
+    left = {"nodeName": "n-1", "source": {"persistentVolumeName": "left"}}
+    found = _rejections(
+        [a_pod("p", volumes=CLAIM)],
+        persistentvolumeclaims=[_claim(annotations=BOUND, volumeName="mine")],
+        persistentvolumes=volumes,
+        csinodes=limits,
+        volumeattachments=[{"metadata": {"name": "a"}, "spec": left}],
+    )
+    assert found == {"n-1": "NodeVolumeLimits: node(s) exceed max volume count"}
+
+
+def test_a_disk_is_written_by_one_pod_of_a_node_and_read_by_many() -> None:
+    def disk(read_only: bool) -> list[dict[str, Any]]:
+        return [{"name": "d", "gcePersistentDisk": {"pdName": "disk", "readOnly": read_only}}]
+
+    conflict = {"n-1": "VolumeRestrictions: node(s) had no available disk"}
+    for incoming, there, expected in (
+        (True, True, {}),
+        (True, False, conflict),
+        (False, True, conflict),
+        (False, False, conflict),
+    ):
+        pods = [a_pod("p", volumes=disk(incoming)), a_pod("q", node="n-1", volumes=disk(there))]
+        assert _rejections(pods) == expected
+
+
+def test_a_one_pod_claim_in_use_rejects_every_node_until_its_pod_is_gone() -> None:
+    claim = _claim(annotations=BOUND, volumeName="mine", accessModes=["ReadWriteOncePod"])
+    pods = [a_pod("p", volumes=CLAIM), a_pod("q", node="n-1", volumes=CLAIM)]
+    found = _rejections(pods, persistentvolumeclaims=[claim], persistentvolumes=[_volume("mine")])
+    assert set(found) == {"n-1", "n-2"}
+    assert all("ReadWriteOncePod" in reason for reason in found.values())
