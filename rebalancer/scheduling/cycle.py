@@ -196,9 +196,8 @@ def _chances(order: IntArray, limit: int, feasible: IntArray, raw: Sequence[RawS
     found = index[order]
     positions = np.flatnonzero(found >= 0)
     by_position = found[positions]
-    ordered = [item.reordered(by_position) for item in raw]
     chance = np.empty(len(feasible), np.float64)
-    chance[by_position] = landing_chances(ordered, positions, len(order), limit)
+    chance[by_position] = landing_chances(raw, positions, len(order), limit, by_position)
     return chance
 
 

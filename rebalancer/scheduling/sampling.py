@@ -79,8 +79,6 @@ class RawScores:
         """The same scores with the nodes in another order."""
         twin = RawScores(self.plugin, self.weight, self.raw[order])
         twin._extremes = self._extremes
-        if self._weighted is not None:
-            twin._weighted = self._weighted[order]
         return twin
 
 
@@ -115,7 +113,7 @@ def _is_everywhere(places: IntArray, count: int, width: int) -> bool:
 
 def _window_extreme(values: IntArray, largest: int, width: int) -> IntArray | int:
     """(n,) the largest value of each window; a number when it is the same for all."""
-    if _is_everywhere(np.flatnonzero(values == largest), len(values), width):
+    if _is_everywhere((values == largest).nonzero()[0], len(values), width):
         return largest
     return sliding_maximum(values, width)
 
@@ -162,14 +160,14 @@ def _contenders(totals: IntArray, width: int) -> IntArray:
     """Places of totals so high that every window holds one of them: the others are never chosen."""
     lowest = int(totals.min())
     counts = np.bincount(totals - lowest)
-    at_least = np.cumsum(counts[::-1])[::-1]  # how many totals are this high or higher
+    at_least = counts[::-1].cumsum()[::-1]  # how many totals are this high or higher
     wanted = _AT_FIRST * (1 + len(totals) // width)
     while True:
         # The highest level that this many reach.
         level = int(np.searchsorted(-at_least, -wanted, side="right")) - 1
         if level <= 0:
             return np.arange(len(totals))
-        places = np.flatnonzero(totals >= level + lowest)
+        places = (totals >= level + lowest).nonzero()[0]
         if _is_everywhere(places, len(totals), width):
             return places
         wanted = max(2 * wanted, len(places) + 1)
@@ -190,8 +188,8 @@ def _share_among_best(totals: IntArray, cumulated: FloatArray, width: int, chanc
     edge[[0, count]] = True
     edge[enters] = True
     edge[leaves] = True
-    begins = np.flatnonzero(edge)
-    run = np.cumsum(edge) - 1  # by window: the run it begins or lies in
+    begins = edge.nonzero()[0]
+    run = edge.cumsum() - 1  # by window: the run it begins or lies in
     weights = cumulated[begins[1:]] - cumulated[begins[:-1]]
     runs = len(weights)
     first_run, last_run = run[enters], run[leaves]
@@ -204,7 +202,7 @@ def _share_among_best(totals: IntArray, cumulated: FloatArray, width: int, chanc
             last_run[high], minlength=runs + 1
         )
         change[0] = np.count_nonzero(in_first_window & high)
-        held = np.cumsum(change[:-1])
+        held = change[:-1].cumsum()
         np.cumsum(np.where(held > 0, weights / np.maximum(held, 1), 0.0), out=sums[1:])
         here = of_contenders == level
         places = contenders[here]
@@ -218,12 +216,16 @@ def _share_among_best(totals: IntArray, cumulated: FloatArray, width: int, chanc
 
 
 def landing_chances(
-    scores: Sequence[RawScores], positions: IntArray, candidates: int, limit: int
+    scores: Sequence[RawScores],
+    positions: IntArray,
+    candidates: int,
+    limit: int,
+    order: IntArray | None = None,
 ) -> FloatArray:
-    """(feasible,) the chance of each feasible node to be chosen.
+    """(feasible,) the chance of each feasible node to be chosen, in the order of ``positions``.
 
     ``positions`` are the places of the feasible nodes in the scheduler's node order, ascending; ``limit`` the
-    number of feasible nodes that ends the search.
+    number of feasible nodes that ends the search. ``order`` brings scores into that order, if they are not.
     """
     feasible = len(positions)
     chance = np.zeros(feasible, np.float64)
@@ -233,7 +235,8 @@ def landing_chances(
         if item.plugin.normalization is Normalization.NONE or feasible <= limit or item.is_constant:
             fixed += item.weighted_by_all
         else:
-            varying.append(item)
+            varying.append(item if order is None else item.reordered(order))
+    fixed = fixed if order is None else fixed[order]
     if feasible <= limit:
         best = fixed == fixed.max()
         chance[best] = 1.0 / np.count_nonzero(best)
