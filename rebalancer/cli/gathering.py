@@ -90,6 +90,7 @@ def gather(
     """
     recording = _read(options, api, clock)
     snapshot = build_snapshot(recording)
+    _check_nodes(snapshot)
     now = options.now if options.now is not None else (_newest(snapshot) if api is None else clock())
     configuration = _configuration(options, loaded, recording, api)
     watchers, missing = _watchers(loaded, configuration, snapshot, api, now)
@@ -117,6 +118,17 @@ def _read(options: PipelineOptions, api: RawApi | None, clock: Callable[[], floa
         assert options.source is not None
         return DumpReader(options.source).read(progress=options.progress)
     return LiveReader(api, clock).read(progress=options.progress)
+
+
+def _check_nodes(snapshot: Snapshot) -> None:
+    """Refuse a cluster without nodes: nothing can be said of it."""
+    if not len(snapshot.nodes):
+        broken = [str(item) for item in snapshot.malformed if item.kind == "Node"]
+        raise InputError(
+            f"no node could be read: {broken[0]}" if broken else "holds no nodes",
+            where=snapshot.source,
+            hint="is this the cluster you meant?",
+        )
 
 
 def _newest(snapshot: Snapshot) -> float:

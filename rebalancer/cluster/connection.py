@@ -200,7 +200,8 @@ class NotServedError(UnreachableError):
 def short_reason(error: BaseException) -> str:
     """What a transport says went wrong, without its own internals."""
     reason = getattr(error, "reason", None) or error
-    said = re.sub(r"^.*?(?:\)|>): ", "", str(reason))
+    words = reason.args[0] if getattr(reason, "args", ()) and isinstance(reason.args[0], str) else str(reason)
+    said = re.sub(r"^.*?(?:\)|>): ", "", words)
     return f"{type(reason).__name__}: {said[:200]}"
 
 

@@ -66,17 +66,25 @@ def amount(resource: str, text: str) -> int:
 
 
 def checked_amount(where: str, resource: str, text: str) -> int:
-    """As ``amount``; ValueError for a negative one, and for one that could overflow the scheduler's sums."""
-    value = amount(resource, text)
-    if not 0 <= value <= LARGEST_AMOUNT:
-        raise ValueError(f"{where} is {'negative' if value < 0 else 'beyond all machines'}: {text[:64]}")
+    """As ``amount`` of ``where.resource``; ValueError naming it, also for one that is negative or so large
+    that the scheduler's sums could overflow.
+    """
+    try:
+        value = amount(resource, text)
+        if value < 0:
+            raise ValueError(f"{text[:64]} is negative")
+        if value > LARGEST_AMOUNT:
+            raise ValueError(f"{text[:64]} is beyond all machines")
+    except ValueError as error:
+        name = resource if resource.isprintable() else ascii(resource)
+        raise ValueError(f"{where}.{name[:100]}: {error}") from error
     return value
 
 
 def _node_row(node: records.Node, columns: Mapping[str, int], which: str) -> list[int]:
     row = [0] * len(columns)
     for resource, text in (getattr(node.status, which) or {}).items():
-        row[columns[resource]] = checked_amount(f"status.{which}.{resource}", resource, text)
+        row[columns[resource]] = checked_amount(f"status.{which}", resource, text)
     return row
 
 

@@ -174,7 +174,7 @@ def _check_quantities(pod: records.Pod) -> None:
         _check_limits("resources.limits", spec.resources)
     for where, quantity_map in maps:
         for resource, text in (quantity_map or {}).items():
-            checked_amount(f"{where}.{resource}", resource, text)
+            checked_amount(where, resource, text)
 
 
 def _check_limits(where: str, resources: records.ResourceRequirements) -> None:

@@ -1,0 +1,145 @@
+"""What a new user gets wrong with a live cluster: one line that helps, and its exit code."""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+
+import pytest
+
+from rebalancer.sandbox import Fault, User, allow
+from tests.integration.cli.conftest import Program, Refusal
+from tests.integration.reading.servers import a_sandbox, cluster_objects
+
+EXEC_VERSION = "client.authentication.k8s.io/v1"
+FAST = pytest.mark.usefixtures("without_waiting")
+
+
+@pytest.fixture
+def without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rebalancer.cli.gathering.time.sleep", lambda _seconds: None)
+
+
+def test_no_kubeconfig_at_all_says_what_to_give(
+    refusal: Refusal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nowhere = tmp_path / "config"
+    monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(nowhere))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    line = refusal(2, "plan")
+
+    assert line.startswith("~/.kube/config: no usable Kubernetes configuration")
+    assert "give --kubeconfig or KUBECONFIG, or read a recorded cluster with --from PATH" in line
+
+
+@pytest.mark.parametrize("command", [("plan",), ("nodes",), ("snapshot", "save", "out")])
+def test_a_kubeconfig_that_is_not_there_or_damaged_is_named(
+    refusal: Refusal, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    path = tmp_path / "config"
+
+    assert refusal(2, *command, "--kubeconfig", path) == f"{path}: no such kubeconfig (is the path right?)"
+    path.write_text("clusters: [")
+    assert refusal(2, *command, "--kubeconfig", path).startswith(
+        f"{path}: no usable Kubernetes configuration"
+    )
+
+
+def test_a_context_that_is_not_there_is_named(refusal: Refusal, tmp_path: Path) -> None:
+    with a_sandbox() as sandbox:
+        kubeconfig = sandbox.write_kubeconfig(tmp_path / "config")
+        line = refusal(2, "plan", "--kubeconfig", kubeconfig, "--context", "production")
+
+    assert "production" in line
+
+
+def test_a_login_that_fails_is_one_line(refusal: Refusal, tmp_path: Path) -> None:
+    login, path = tmp_path / "login", tmp_path / "config"
+    login.write_text("#!/bin/sh\nprintf 'session \\033[31mexpired\\nlog in again' >&2; exit 1\n")
+    login.chmod(0o700)
+    user = {"exec": {"apiVersion": EXEC_VERSION, "command": str(login), "interactiveMode": "Never"}}
+    document = {
+        "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
+        "users": [{"name": "u", "user": user}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    }
+    path.write_text(json.dumps(document))
+    line = refusal(2, "plan", "--kubeconfig", path)
+
+    assert "exec: process returned 1. session \\x1b[31mexpired log in again" in line
+
+
+@FAST
+def test_an_api_server_that_is_down_is_unreachable(refusal: Refusal, tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        sandbox = a_sandbox()
+        kubeconfig = sandbox.write_kubeconfig(tmp_path / "config")
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        kubeconfig.write_text(kubeconfig.read_text().replace(sandbox.url, url))
+        line = refusal(6, "plan", "--kubeconfig", kubeconfig)
+        sandbox._server._server.server_close()
+
+    assert line.startswith(f"{url}: list nodes: ")
+    assert line.endswith("Connection refused (is the API server up, and does the kubeconfig name it?)")
+
+
+@pytest.mark.parametrize("command", [("plan",), ("nodes",), ("snapshot", "save", "out")])
+def test_a_token_without_rights_says_what_it_may_not_and_what_to_grant(
+    refusal: Refusal, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    users = {"none": User("nobody"), "some": User("somebody", (allow("get list", "nodes"),))}
+    with a_sandbox(users=users) as sandbox:
+        unknown = sandbox.write_kubeconfig(tmp_path / "unknown", token="other")
+        none = sandbox.write_kubeconfig(tmp_path / "none", token="none")
+        some = sandbox.write_kubeconfig(tmp_path / "some", token="some")
+        lines = [refusal(5, *command, "--kubeconfig", path) for path in (unknown, none, some)]
+        url = sandbox.url
+
+    assert lines[0] == f"{url}: list nodes: Unauthorized (the credentials are not accepted)"
+    assert 'User "nobody" cannot list resource "nodes"' in lines[1]
+    assert 'User "somebody" cannot list resource "pods"' in lines[2]
+    assert lines[1].endswith("(grant it as in k8s/base)")
+
+
+@FAST
+@pytest.mark.parametrize("code", [404, 503])
+def test_a_cluster_without_metrics_says_which_sources_were_tried(
+    refusal: Refusal, tmp_path: Path, code: int
+) -> None:
+    with a_sandbox() as sandbox:
+        sandbox.faults.add(Fault("status", path="metrics.k8s.io", code=code, times=0, message="no endpoints"))
+        line = refusal(6, "plan", "--kubeconfig", sandbox.write_kubeconfig(tmp_path / "config"))
+
+    assert "no load source answered: metrics-server: " in line
+    assert "no endpoints" in line
+    assert "see load.sources of the policy" in line
+
+
+@FAST
+@pytest.mark.parametrize("effect", ["truncate", "reset-before", "status"])
+def test_a_server_that_keeps_failing_is_one_line(refusal: Refusal, tmp_path: Path, effect: str) -> None:
+    with a_sandbox() as sandbox:
+        sandbox.faults.add(Fault(effect, path="/pods", times=0))  # type: ignore[arg-type]
+        line = refusal(6, "plan", "--kubeconfig", sandbox.write_kubeconfig(tmp_path / "config"))
+
+    assert line.startswith(f"{sandbox.url}: list pods: ")
+
+
+def test_a_live_and_a_recorded_cluster_are_the_same_to_the_planner(
+    rebalancer_program: Program, tmp_path: Path
+) -> None:
+    with a_sandbox(objects=cluster_objects(5)) as sandbox:
+        kubeconfig = sandbox.write_kubeconfig(tmp_path / "config")
+        moment = str(int(sandbox.clock()))
+        saved = rebalancer_program("snapshot", "save", tmp_path / "saved", "--kubeconfig", kubeconfig)
+        live = rebalancer_program("nodes", "--kubeconfig", kubeconfig, "--now", moment, "-o", "json")
+    assert saved.exit_code == 0, saved.stderr
+    recorded = rebalancer_program("nodes", "--from", tmp_path / "saved", "--now", moment, "-o", "json")
+
+    assert (live.exit_code, recorded.exit_code) == (0, 0), live.stderr + recorded.stderr
+    first, second = json.loads(live.stdout), json.loads(recorded.stdout)
+    assert first["nodes"] == second["nodes"]
+    assert first["inputs"] == second["inputs"]
