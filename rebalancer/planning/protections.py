@@ -219,7 +219,7 @@ def _annotations(self: Protections, row: int) -> Protection | None:
     value = annotations.get(DO_NOT_DISRUPT)
     if value is None or value == "false":
         return None
-    if value != "true" and _disruptable_after(value, self.inputs.now - float(self.pods.created[row])):
+    if _disruptable_after(value, self.inputs.now - float(self.pods.created[row])):
         return None
     return Protection(Reason.ANNOTATION, f'annotated {DO_NOT_DISRUPT}: "{value[:40]}"')
 

@@ -290,6 +290,49 @@ def test_a_landing_that_needs_evicted_pods_to_be_gone_waits_for_the_next_wave() 
     assert [(move.pod.name, move.wave) for move in plan.moves] == [("big-0", 1), ("web-0", 2)]
 
 
+def test_load_that_is_still_where_it_was_makes_a_landing_wait_for_the_next_wave() -> None:
+    """By requests there is room for web on a at once; by load only when first is gone."""
+    pool = {"pool": "x"}
+    nodes = [
+        a_node("a", cpu=10, labels=pool),
+        a_node("b", labels=pool),
+        a_node("c", cpu=20, labels={"disk": "c"}),
+    ]
+    pods = [
+        a_workload("first", ["a"], cpu="100m", spec={"nodeSelector": {"disk": "c"}}),
+        a_workload("web", ["b"], cpu="100m", spec={"nodeSelector": pool}),
+    ]
+    plan = plan_of(planning_inputs(nodes, pods, pod_load={"first-0": 9.0, "web-0": 3.5}))
+    assert moved(plan) == {"first-0": "c", "web-0": "a"}
+    assert [move.wave for move in plan.moves] == [1, 2]
+
+
+def test_a_landing_beside_which_an_evicted_pod_still_ends_waits_for_the_next_wave() -> None:
+    """web must not share a zone with first, which leaves zone one in the same run."""
+    first_stays_away = {
+        "podAntiAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [
+                {"labelSelector": {"matchLabels": {"app": "first"}}, "topologyKey": "zone"}
+            ]
+        }
+    }
+    nodes = [
+        a_node("a", labels={"zone": "one"}),
+        a_node("b", labels={"zone": "three"}),
+        a_node("c", cpu=8, labels={"zone": "one"}),
+        a_node("d", cpu=8, labels={"zone": "two"}),
+    ]
+    pods = [
+        a_workload("first", ["a"], cpu="3900m", spec={"nodeSelector": {"zone": "two"}}),
+        a_workload(
+            "web", ["b"], cpu="3500m", spec={"nodeSelector": {"zone": "one"}, "affinity": first_stays_away}
+        ),
+    ]
+    plan = plan_of(planning_inputs(nodes, pods))
+    assert moved(plan) == {"first-0": "d", "web-0": "c"}
+    assert [move.wave for move in plan.moves] == [1, 2]
+
+
 ANTI_AFFINE = {
     "affinity": {
         "podAntiAffinity": {

@@ -168,3 +168,14 @@ def test_a_move_says_its_load_and_its_grace_period() -> None:
     pods = [a_workload("web", ["hot"], cpu="3500m", spec={"terminationGracePeriodSeconds": 90})]
     move = plan_of(planning_inputs(nodes, pods)).moves[0]
     assert (move.load, move.grace_period_seconds) == ({"cpu": 3500.0, "memory": 1048576.0}, 90.0)
+
+
+def test_nodes_the_plan_concerns_say_what_they_will_be_like() -> None:
+    nodes = [a_node("hot"), a_node("stuck"), a_node("cool", cpu=8), a_node("idle", cpu=2)]
+    pods = [
+        a_workload("web", ["hot"], cpu="3500m"),
+        a_workload("agent", ["stuck"], kind="DaemonSet", cpu="3800m"),
+    ]
+    after = {node.name: node.after for node in plan_of(planning_inputs(nodes, pods)).nodes}
+    told = {name: (item.load["cpu"], item.hot) for name, item in after.items() if item is not None}
+    assert told == {"hot": (0.0, False), "stuck": (95.0, True), "cool": (43.75, False)}

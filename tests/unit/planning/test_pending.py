@@ -1,0 +1,69 @@
+"""Pending pods compete for the same room: they are placed before any move, in queue order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rebalancer.planning.planner import Planner
+from rebalancer.scheduling.state import UNBOUND
+from tests.builders import a_node
+from tests.unit.planning.builders import Workload, a_workload, at, planning_inputs
+
+
+def waiting(name: str, cpu: str = "5", **spec: Any) -> Workload:
+    created = spec.pop("created", at(-60))
+    return a_workload(name, [""], cpu=cpu, spec=spec, created=created)
+
+
+def placed(*workloads: Workload, **inputs: Any) -> dict[str, str]:
+    """Where the Pending pods are put, by workload; one that fits nowhere is absent."""
+    planner = Planner(planning_inputs([a_node("cool", cpu=8)], workloads, **inputs))
+    state = planner.worlds.all[0].settled
+    return {
+        name.rsplit("-", 1)[0]: state.nodes.names[state.node[row]]
+        for row, name in enumerate(planner.pods.names)
+        if state.node[row] != UNBOUND
+    }
+
+
+def test_a_pending_pod_is_put_where_it_fits() -> None:
+    assert placed(waiting("web")) == {"web": "cool"}
+
+
+@pytest.mark.parametrize(
+    "first",
+    [waiting("z", priority=10), waiting("z", created=at(-61))],
+    ids=["higher priority", "earlier"],
+)
+def test_the_queue_goes_by_priority_and_then_by_age(first: Workload) -> None:
+    assert placed(waiting("a"), first) == {"z": "cool"}
+
+
+def test_priority_comes_before_age() -> None:
+    assert placed(waiting("a", created=at(-3600)), waiting("z", priority=10)) == {"z": "cool"}
+
+
+def test_a_gated_pod_does_not_take_part() -> None:
+    assert placed(waiting("web", schedulingGates=[{"name": "wait"}])) == {}
+
+
+def test_a_pod_of_a_scheduler_that_is_not_known_does_not_take_part() -> None:
+    assert placed(waiting("web", schedulerName="volcano")) == {}
+
+
+def test_a_terminating_pod_does_not_take_part() -> None:
+    workload = waiting("web")
+    workload.pods[0]["metadata"]["deletionTimestamp"] = at(-1)
+    assert placed(workload) == {}
+
+
+def test_a_pending_pod_counts_by_its_request() -> None:
+    planner = Planner(planning_inputs([a_node("cool", cpu=8)], [waiting("web", cpu="2")]))
+    assert planner.worlds.all[0].usage[0, 0] == 2000
+
+
+def test_what_fits_nowhere_is_counted_and_told() -> None:
+    planner = Planner(planning_inputs([a_node("cool", cpu=8)], [waiting("web", cpu="9"), waiting("api")]))
+    assert (planner.pending.placed, planner.pending.unplaced, len(planner.pending.waiting)) == (1, 1, 1)
