@@ -5,13 +5,18 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= auto
 
-.PHONY: demo test check format lock clean
+.PHONY: demo test quality check format lock clean
 
 demo: $(STAMP)
 	@$(BIN)/rebalancer demo
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -q -n $(WORKERS)
+
+# How good plans are against exact optima; make quality DUMP=PATH adds a recorded cluster.
+quality: $(STAMP)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-bench.lock
+	$(BIN)/python -m bench.quality $(if $(DUMP),--from $(DUMP)) $(ARGS)
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .
@@ -30,6 +35,9 @@ lock: $(STAMP)
 		--extra dev --custom-compile-command "make lock" --quiet -o requirements.lock pyproject.toml
 	$(BIN)/uv pip compile --universal --generate-hashes --python-version 3.11 --no-emit-index-url \
 		--custom-compile-command "make lock" --quiet -c requirements.lock -o requirements-runtime.lock pyproject.toml
+	$(BIN)/uv pip compile --universal --generate-hashes --python-version 3.11 --no-emit-index-url \
+		--extra bench --custom-compile-command "make lock" --quiet -c requirements.lock \
+		-o requirements-bench.lock pyproject.toml
 
 $(STAMP): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

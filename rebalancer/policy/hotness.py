@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal, Self
+from typing import Annotated, Self
 
 from pydantic import Field, Tag, model_validator
 
 from rebalancer.policy.base import Percent, PercentOrZero, PolicyModel, Unique
 from rebalancer.policy.sources import one_key_of
 
-ResourceName = Literal["cpu", "memory", "pods"]
+ResourceName = Annotated[str, Field(pattern=r"^[a-z][a-zA-Z0-9]{0,62}$")]
+"""cpu, memory, pods, networkReceive, networkTransmit, or a signal of the policy."""
 COOLING_POINTS = 10
 """coolTo lies this far below its threshold when the policy does not say."""
 
@@ -18,13 +19,13 @@ COOLING_POINTS = 10
 def _complete_cool_to(
     thresholds: Mapping[ResourceName, float], cool_to: Mapping[ResourceName, float]
 ) -> dict[ResourceName, float]:
-    """``cool_to`` with its defaults; ValueError unless it lies below the threshold of each resource."""
+    """``cool_to`` with its defaults; ValueError where it lies above the threshold of its resource."""
     for resource, level in cool_to.items():
         if resource not in thresholds:
             raise ValueError(f"coolTo names {resource}, which has no threshold in this rule")
-        if level >= thresholds[resource]:
+        if level > thresholds[resource]:
             raise ValueError(
-                f"coolTo {resource} {level:g} must be below its threshold {thresholds[resource]:g}"
+                f"coolTo {resource} {level:g} must not be above its threshold {thresholds[resource]:g}"
             )
     return {name: cool_to.get(name, max(0.0, level - COOLING_POINTS)) for name, level in thresholds.items()}
 

@@ -1,0 +1,145 @@
+"""What others would evict: at random, or by the rules of the descheduler's LowNodeUtilization."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rebalancer.cluster.nodes import FloatArray
+from rebalancer.cluster.pods import PodClass
+from rebalancer.load.report import percent_of_allocatable
+from rebalancer.planning.planner import Planner
+from rebalancer.simulation.landing import NOWHERE, draw
+
+_LOW_PERCENT = 50.0  # a node below this in all resources may take pods, by LowNodeUtilization
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A cluster once pods were evicted and their replacements landed."""
+
+    evictions: int
+    hot: int
+    newly_hot: int
+    pending: int
+    straight_back: int  # landed on the node they left
+    peak: float  # percent cpu
+    deviation: float  # points of cpu
+
+
+def evictable(planner: Planner, node: int) -> list[int]:
+    """Rows of the pods on a node that nothing protects."""
+    rows = planner.pods.by_node.get(node, np.zeros(0, np.int64)).tolist()
+    return [row for row in rows if planner.protections.judge(row) is None]
+
+
+def at_random(planner: Planner, random: np.random.Generator) -> list[int]:
+    """Pods of hot nodes in any order, until each is cool by what left it."""
+    chosen: list[int] = []
+    for node in np.flatnonzero(planner.hotness.hot).tolist():
+        percent = planner.inputs.load.percent[node].copy()
+        for row in random.permutation(evictable(planner, node)).tolist():
+            if planner.hotness.is_cool(node, percent):
+                break
+            percent = percent - _share(planner, row, node)
+            chosen.append(row)
+    return chosen
+
+
+def _share(planner: Planner, row: int, node: int) -> FloatArray:
+    amounts = np.append(planner.inputs.load.pod_usage[row][:2], 1.0)
+    return np.asarray(100.0 * amounts / np.maximum(planner.inputs.load.allocatable[node][:3], 1e-9))
+
+
+def low_node_utilization(planner: Planner, *, by_requests: bool) -> list[int]:
+    """Lowest priority first, then BestEffort before Burstable before Guaranteed, while headroom is left.
+
+    Usage is what pods request, or what they were measured to use. Headroom is shared: the sum of what the
+    low nodes lack to the threshold. A pod must fit on any other node.
+    """
+    state = planner.model.state
+    facts = state.facts
+    measured = planner.inputs.load
+    requested = state.requested[:, :2].astype(np.float64)
+    usage = requested if by_requests else measured.usage[:, :2]
+    pods = np.array([facts.present(kind)[:2] for kind in state.pod_class[: len(planner.pods)]], np.float64)
+    amounts = pods if by_requests else measured.pod_usage[:, :2]
+    percent = 100.0 * usage / np.maximum(measured.allocatable[:, :2], 1e-9)
+    target = np.minimum(planner.hotness.hot_above[:, :2], 100.0)
+    unschedulable = facts.nodes.unschedulable
+    low = (percent < _LOW_PERCENT).all(axis=1) & ~unschedulable
+    headroom = np.sum((target - percent)[low] / 100.0 * measured.allocatable[low][:, :2], axis=0)
+    high = np.flatnonzero((percent > target).any(axis=1)).tolist()
+    chosen: list[int] = []
+    for node in sorted(high, key=lambda node: -float(percent[node].sum())):
+        rows = sorted(evictable(planner, node), key=lambda row: _order(planner, row))
+        level = usage[node].copy()
+        for row in rows:
+            over = 100.0 * level / np.maximum(measured.allocatable[node][:2], 1e-9) > target[node]
+            if not over.any() or (headroom <= 0).any():
+                break
+            kind = state.pod_class[row]
+            fits = planner.model.scheduler(kind).feasible(state, kind)
+            fits[node] = False
+            if not fits.any():
+                continue
+            level -= amounts[row]
+            headroom = headroom - amounts[row]
+            chosen.append(row)
+    return chosen
+
+
+def _order(planner: Planner, row: int) -> tuple[int, int, str]:
+    pod = planner.pods.class_of(row)
+    return pod.priority, _quality_of_service(pod), planner.pods.full_name(row)
+
+
+def _quality_of_service(pod: PodClass) -> int:
+    """0 BestEffort, 1 Burstable, 2 Guaranteed."""
+    pairs = [
+        ((item.resources.requests or {}), (item.resources.limits or {})) if item.resources else ({}, {})
+        for item in pod.spec.containers or ()
+    ]
+    if not any(requests or limits for requests, limits in pairs):
+        return 0
+    guaranteed = all(
+        limits.get(name) and requests.get(name, limits[name]) == limits[name]
+        for requests, limits in pairs
+        for name in ("cpu", "memory")
+    )
+    return 2 if guaranteed else 1
+
+
+def landed(planner: Planner, rows: list[int], random: np.random.Generator) -> Result:
+    """All of them evicted at once, and their replacements placed one by one as the model draws them."""
+    state = planner.model.state.copy()
+    load = planner.inputs.load
+    usage = load.usage[:, :2].copy()
+    back = pending = 0
+    for row in rows:
+        state.evict(row)
+    for row in rows:
+        kind = planner.protections.replacement(row).class_index
+        source = int(planner.pods.node[row])
+        target = draw(planner.model.scheduler(kind).place(state, kind), random)
+        usage[source] -= load.pod_usage[row][:2]
+        if target == NOWHERE:
+            pending += 1
+            continue
+        state.bind(state.add(kind), target)
+        usage[target] += load.pod_usage[row][:2]
+        back += target == source
+    for row in rows:
+        state.remove(row)
+    percent = percent_of_allocatable(usage, state.pod_count, load.allocatable)
+    return result(planner, percent, len(rows), pending, back)
+
+
+def result(planner: Planner, percent: FloatArray, evictions: int, pending: int, back: int) -> Result:
+    """What a (nodes, 3) load means by the policy."""
+    known = planner.inputs.load.known
+    hot = planner.hotness.hot_at(np.arange(len(percent)), percent) & known
+    cpu = percent[known, 0]
+    newly = int(np.count_nonzero(hot & ~planner.hotness.hot))
+    return Result(evictions, int(hot.sum()), newly, pending, back, float(cpu.max()), float(cpu.std()))

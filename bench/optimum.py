@@ -1,0 +1,200 @@
+"""The fewest departures that cool every hot node, exactly: what any planner could do at best.
+
+Two mixed-integer programs over the evictable pods of the hot nodes. ``departures_alone`` ignores where pods
+land; ``departures_and_landings`` lets each land on any node that the model's filters admit and on which its
+landing would be acceptable, whatever the scheduler's scores would prefer: no plan can do with fewer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import Bounds, LinearConstraint, milp
+from scipy.sparse import coo_matrix
+
+from rebalancer.cluster.nodes import FloatArray
+from rebalancer.planning.planner import Planner
+
+_UNCOOLED = 10_000.0  # what leaving a node hot costs, in departures
+_SECONDS = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Optimum:
+    """Of one cluster."""
+
+    departures: int
+    uncooled: int  # hot nodes that no such set of moves brings to their coolTo
+    proven: bool  # the solver proved it
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Problem:
+    """The evictable pods of the hot nodes, in percent of allocatable of every node."""
+
+    hot: list[int]
+    pods: list[int]  # rows
+    source: list[int]  # by pod: its node
+    relief: FloatArray  # (pods, nodes, 3) points of each node's allocatable that the pod is
+
+
+def problem_of(planner: Planner) -> Problem:
+    """What a planner that has not planned yet starts from."""
+    hot = np.flatnonzero(planner.hotness.hot).tolist()
+    pods: list[int] = []
+    source: list[int] = []
+    for node in hot:
+        for row in planner.pods.by_node.get(node, np.zeros(0, np.int64)).tolist():
+            if planner.protections.judge(row) is None:
+                pods.append(row)
+                source.append(node)
+    usage = np.column_stack([planner.inputs.load.pod_usage[pods][:, :2], np.ones(len(pods))])
+    allocatable = np.maximum(planner.inputs.load.allocatable[:, :3], 1e-9)
+    return Problem(hot, pods, source, 100.0 * usage[:, None, :] / allocatable[None, :, :])
+
+
+def departures_alone(planner: Planner, problem: Problem) -> Optimum:
+    """Node by node: the fewest of its pods whose leaving brings it to its coolTo."""
+    percent, cool_to = planner.inputs.load.percent, planner.hotness.cool_to
+    departures = uncooled = 0
+    for node in problem.hot:
+        mine = [at for at, source in enumerate(problem.source) if source == node]
+        wanted = np.flatnonzero(percent[node] > cool_to[node])
+        need = (percent[node] - cool_to[node])[wanted]
+        relief = problem.relief[mine, node][:, wanted] if mine else np.zeros((0, len(wanted)))
+        if not mine or (relief.sum(axis=0) < need).any():
+            uncooled += 1
+            continue
+        solved = milp(
+            np.ones(len(mine)),
+            constraints=LinearConstraint(relief.T, lb=need),
+            integrality=np.ones(len(mine)),
+            bounds=Bounds(0, 1),
+        )
+        departures += round(solved.fun)
+    return Optimum(departures, uncooled, True)
+
+
+class _Rows:
+    """Rows of a sparse constraint matrix."""
+
+    def __init__(self) -> None:
+        self.entries: list[tuple[int, int, float]] = []
+        self.upper: list[float] = []
+
+    def add(self, terms: list[tuple[int, float]], upper: float) -> None:
+        self.entries += [(len(self.upper), column, value) for column, value in terms]
+        self.upper.append(upper)
+
+    def constraint(self, columns: int) -> LinearConstraint:
+        rows, at, values = zip(*self.entries, strict=True)
+        matrix = coo_matrix((values, (rows, at)), shape=(len(self.upper), columns)).tocsr()
+        return LinearConstraint(matrix, ub=np.array(self.upper))
+
+
+def departures_and_landings(planner: Planner, problem: Problem) -> Optimum:
+    """The fewest departures over all landings that filters admit and that would be acceptable."""
+    pairs = _admitted(planner, problem)
+    pods, nodes = len(problem.pods), len(planner.inputs.snapshot.nodes)
+    # Columns: does a pod leave, does it land on a node, does a hot node stay above its coolTo.
+    landing = {pair: pods + at for at, pair in enumerate(pairs)}
+    stuck = {node: pods + len(pairs) + at for at, node in enumerate(problem.hot)}
+    columns = pods + len(pairs) + len(stuck)
+    rows = _Rows()
+    by_pod: dict[int, list[int]] = {pod: [] for pod in range(pods)}
+    arrivals: dict[int, list[tuple[int, int]]] = {node: [] for node in range(nodes)}
+    for (pod, node), column in landing.items():
+        by_pod[pod].append(column)
+        arrivals[node].append((pod, column))
+    for pod, options in by_pod.items():  # leaves exactly when it lands
+        rows.add([(pod, 1.0), *((column, -1.0) for column in options)], 0.0)
+        rows.add([(pod, -1.0), *((column, 1.0) for column in options)], 0.0)
+    _levels(planner, problem, rows, arrivals, stuck)
+    _room(planner, problem, rows, arrivals)
+    cost = np.concatenate([np.ones(pods), np.zeros(len(pairs)), np.full(len(stuck), _UNCOOLED)])
+    solved = milp(
+        cost,
+        constraints=rows.constraint(columns),
+        integrality=np.ones(columns),
+        bounds=Bounds(0, 1),
+        options={"time_limit": _SECONDS},
+    )
+    if solved.x is None:
+        raise RuntimeError(f"no solution: {solved.message}")
+    chosen = np.round(solved.x)
+    return Optimum(int(chosen[:pods].sum()), int(chosen[pods + len(pairs) :].sum()), solved.status == 0)
+
+
+def _admitted(planner: Planner, problem: Problem) -> list[tuple[int, int]]:
+    """(pod, node) whose filters pass on an otherwise empty node, and whose gain would be enough."""
+    state = planner.model.state.copy()
+    for row in range(len(planner.pods)):
+        if state.node[row] >= 0:
+            state.remove(row)
+    percent, acceptance = planner.inputs.load.percent, planner.acceptance
+    found: list[tuple[int, int]] = []
+    feasible: dict[int, list[int]] = {}
+    for at, row in enumerate(problem.pods):
+        source = problem.source[at]
+        kind = planner.protections.replacement(row).class_index
+        if kind not in feasible:
+            mask = planner.model.scheduler(kind).feasible(state, kind)
+            feasible[kind] = np.flatnonzero(mask).tolist()
+        for node in feasible[kind]:
+            if node == source or node in acceptance.uncounted:
+                continue
+            # A hot node's own pods may leave first; nobody's own load is below nothing.
+            base = np.zeros_like(percent[node]) if planner.hotness.hot[node] else percent[node]
+            after = base + problem.relief[at, node]
+            gains = acceptance.gains(source, percent[source], after[None, :])
+            if (gains >= planner.policy.planning.min_gain).all():
+                found.append((at, node))
+    return found
+
+
+def _levels(
+    planner: Planner,
+    problem: Problem,
+    rows: _Rows,
+    arrivals: dict[int, list[tuple[int, int]]],
+    stuck: dict[int, int],
+) -> None:
+    """No node ends above what it may be at: its coolTo if it was hot, else its threshold."""
+    percent = planner.inputs.load.percent
+    most = planner.hotness.most(np.arange(len(percent)))
+    departing: dict[int, list[int]] = {node: [] for node in problem.hot}
+    for pod, node in enumerate(problem.source):
+        departing[node].append(pod)
+    for node, landings in arrivals.items():
+        for column in range(3):
+            upper = most[node, column] - percent[node, column]
+            if not np.isfinite(upper):
+                continue
+            terms = [(at, float(problem.relief[pod, node, column])) for pod, at in landings]
+            terms += [(pod, -float(problem.relief[pod, node, column])) for pod in departing.get(node, ())]
+            if node in stuck and upper < 0:
+                terms.append((stuck[node], float(upper)))  # stays as hot as it is, at most
+            elif not terms:
+                continue
+            rows.add(terms, float(upper))
+
+
+def _room(
+    planner: Planner, problem: Problem, rows: _Rows, arrivals: dict[int, list[tuple[int, int]]]
+) -> None:
+    """Requests fit; what hot nodes lose makes room."""
+    state = planner.model.state
+    facts = state.facts
+    kinds = [planner.protections.replacement(row).class_index for row in problem.pods]
+    wants = np.array([facts.vector(facts.requests[kind].incoming) for kind in kinds])
+    free = facts.allocatable - state.requested
+    for node, landings in arrivals.items():
+        leaving = [pod for pod, source in enumerate(problem.source) if source == node]
+        for column, name in enumerate(facts.resources):
+            terms = [(at, float(wants[pod, column])) for pod, at in landings if wants[pod, column]]
+            if name == "pods" or not terms:
+                continue
+            scale = float(max(abs(value) for _, value in terms))
+            terms += [(pod, -float(wants[pod, column])) for pod in leaving]
+            rows.add([(at, value / scale) for at, value in terms], float(free[node, column]) / scale)

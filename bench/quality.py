@@ -1,0 +1,198 @@
+"""How good plans are: against exact optima on random clusters, and against others on a recorded one.
+
+python -m bench.quality [--clusters 60] [--from DUMP --policy FILE] [--seed 0]
+
+Needs scipy (the extra ``bench``); the program itself does without. ``make quality DUMP=PATH`` brings it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from bench.baselines import Result, at_random, landed, low_node_utilization, result
+from bench.optimum import Optimum, departures_alone, departures_and_landings, problem_of
+from bench.random_clusters import random_inputs
+from rebalancer.cli.gathering import gather, load_policy_of
+from rebalancer.cli.options import PipelineOptions
+from rebalancer.planning.building import build_plan
+from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.plan import Plan
+from rebalancer.planning.planner import Planner
+from rebalancer.simulation.landing import NOWHERE, Landings
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A plan beside the optimum of its cluster."""
+
+    name: str
+    hot: int
+    before: float  # peak
+    planned: int
+    carried_out: Result
+    uncooled: int  # hot nodes that the plan leaves above their coolTo
+    optimum: Optimum
+    alone: Optimum
+    placements: int
+    seconds: float
+
+
+def carry_out(planner: Planner, plan: Plan, random: np.random.Generator) -> Result:
+    """The plan landed as the model draws it."""
+    landings = Landings(planner, random)
+    load = planner.inputs.load
+    usage = load.usage[:, :2].copy()
+    count = load.pod_count.copy()
+    pending = back = evictions = 0
+    for item in landings.carry_out(plan):
+        source = planner.inputs.snapshot.nodes.row[item.move.from_node]
+        evictions += 1
+        usage[source] -= load.pod_usage[item.row][:2]
+        count[source] -= 1
+        if item.node == NOWHERE:
+            pending += 1
+            continue
+        usage[item.node] += load.pod_usage[item.row][:2]
+        count[item.node] += 1
+        back += item.node == source
+    amounts = np.column_stack([usage, count])
+    percent = 100.0 * amounts / np.maximum(load.allocatable[:, :3], 1e-9)
+    return result(planner, percent, evictions, pending, back)
+
+
+def compare(name: str, inputs: PlanningInputs) -> Compared:
+    """One cluster."""
+    began = time.perf_counter()
+    planner = Planner(inputs)
+    problem = problem_of(planner)
+    planner.plan()
+    plan = build_plan(planner)
+    seconds = time.perf_counter() - began
+    fresh = Planner(inputs)
+    return Compared(
+        name=name,
+        hot=plan.hot_count,
+        before=float(np.nanmax(inputs.load.percent[:, 0])),
+        planned=len(plan.moves),
+        carried_out=carry_out(planner, plan, np.random.default_rng(0)),
+        uncooled=len(plan.unsolved),
+        optimum=departures_and_landings(fresh, problem),
+        alone=departures_alone(fresh, problem),
+        placements=planner.attempts.placements,
+        seconds=seconds,
+    )
+
+
+def random_clusters(count: int, first_seed: int) -> list[Compared]:
+    """Part (a)."""
+    found: list[Compared] = []
+    print("cluster    hot  plan  optimum  alone  left: plan optimum  peak before after")
+    seed = first_seed
+    while len(found) < count:
+        inputs = random_inputs(seed)
+        seed += 1
+        if not Planner(inputs).hotness.hot.any():
+            continue  # nothing to plan, nothing to compare
+        item = compare(inputs.snapshot.source, inputs)
+        found.append(item)
+        flag = "" if item.optimum.proven else " (not proven)"
+        flag += (
+            "  <" if item.planned != item.optimum.departures or item.uncooled > item.optimum.uncooled else ""
+        )
+        print(
+            f"{item.name:10s} {item.hot:3d} {item.planned:5d} {item.optimum.departures:8d} "
+            f"{item.alone.departures:6d} {item.uncooled:11d} {item.optimum.uncooled:7d} "
+            f"{item.before:12.1f} {item.carried_out.peak:5.1f}{flag}"
+        )
+    return found
+
+
+def summary(found: list[Compared]) -> None:
+    """The figures of the issue."""
+    alike = [item for item in found if item.uncooled == item.optimum.uncooled]
+    ratios = [item.planned / item.optimum.departures for item in alike if item.optimum.departures]
+    above = [item.planned - item.optimum.departures for item in found]
+    hotter = [item.name for item in found if item.carried_out.peak > item.before + 1e-6]
+    worse = [item for item in found if item.uncooled > item.optimum.uncooled]
+    better = [item for item in found if item.uncooled < item.optimum.uncooled]
+    print(
+        f"\n{len(found)} clusters: {sum(item.planned for item in found)} evictions planned, optimum "
+        f"{sum(item.optimum.departures for item in found)}, ignoring landings "
+        f"{sum(item.alone.departures for item in found)}"
+    )
+    if ratios:
+        print(f"where both leave as many nodes above coolTo ({len(alike)}): mean ratio {np.mean(ratios):.3f}")
+    print(f"most above the optimum: {max(above)}; least: {min(above)}")
+    left, least = sum(item.uncooled for item in found), sum(item.optimum.uncooled for item in found)
+    print(f"nodes left above coolTo: plan {left}, optimum {least}; ", end="")
+    print(f"plan leaves more in {len(worse)}, fewer in {len(better)}")
+    print(
+        f"hotter than before: {len(hotter)}; newly hot nodes: {sum(i.carried_out.newly_hot for i in found)}"
+    )
+    print(f"Pending: {sum(i.carried_out.pending for i in found)}; ", end="")
+    print(f"most placements {max(i.placements for i in found)}")
+
+
+def recorded_cluster(path: Path, policy: Path | None, scheduler: Path | None, seed: int) -> None:
+    """Part (b)."""
+    options = PipelineOptions(policy_path=policy, source=path, scheduler_config=scheduler)
+    inputs = gather(options, load_policy_of(options), None, None).inputs
+    planner = Planner(inputs)
+    fresh = Planner(inputs)
+    began = time.perf_counter()
+    planner = Planner(inputs)
+    planner.plan()
+    plan = build_plan(planner)
+    seconds = time.perf_counter() - began
+    alone = departures_alone(fresh, problem_of(fresh))
+    before = result(fresh, inputs.load.percent, 0, 0, 0)
+    print(f"\n{path}: {plan.node_count} nodes, {plan.hot_count} hot; planned in {seconds:.2f} s, ", end="")
+    print(f"{planner.attempts.placements} placements, {max((m.wave for m in plan.moves), default=0)} waves")
+    print(f"bound: {alone.departures} departures cool {plan.hot_count - alone.uncooled} of them at best\n")
+    print("                             evictions   hot  newly  Pending  back    peak  deviation")
+    rows = [
+        ("before", before),
+        ("this plan", carry_out(planner, plan, np.random.default_rng(seed))),
+        (
+            "random eviction",
+            landed(fresh, at_random(fresh, np.random.default_rng(seed)), np.random.default_rng(seed)),
+        ),
+    ]
+    for name, by_requests in (
+        ("LowNodeUtilization, requests", True),
+        ("LowNodeUtilization, measured", False),
+    ):
+        chosen = low_node_utilization(fresh, by_requests=by_requests)
+        rows.append((name, landed(fresh, chosen, np.random.default_rng(seed))))
+    for name, item in rows:
+        print(
+            f"{name:28s} {item.evictions:9d} {item.hot:5d} {item.newly_hot:6d} {item.pending:8d} "
+            f"{item.straight_back:5d} {item.peak:7.1f} {item.deviation:10.2f}"
+        )
+    for name, why in plan.unsolved.items():
+        print(f"left: {name}: {why}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--clusters", type=int, default=60, help="how many random clusters")
+    parser.add_argument("--from", dest="source", type=Path, help="a recorded cluster")
+    parser.add_argument("--policy", type=Path, help="the policy for the recorded cluster")
+    parser.add_argument("--scheduler-config", type=Path)
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    if given.clusters:
+        summary(random_clusters(given.clusters, given.seed))
+    if given.source:
+        recorded_cluster(given.source, given.policy, given.scheduler_config, given.seed)
+
+
+if __name__ == "__main__":
+    main()

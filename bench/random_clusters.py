@@ -1,0 +1,169 @@
+"""Random clusters to plan: nodes of three sizes, some of them loved too much."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from rebalancer.cluster.kinds import BY_PLURAL, KINDS, METRICS
+from rebalancer.cluster.listing import Recording, decode_listing
+from rebalancer.cluster.snapshot import Snapshot, build_snapshot
+from rebalancer.load.figures import NodeFigures, PodFigures
+from rebalancer.load.report import build_report
+from rebalancer.load.view import NOTHING_SEEN
+from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.policy import RebalancePolicy
+from rebalancer.profiles import default_configuration
+
+NODES, PODS, PODS_A_WORKLOAD = 20, 200, 5
+LONG_AGO = "2026-01-01T00:00:00Z"
+NOW = 1_780_000_000.0
+GIB = 1 << 30
+_SIZES = ((8_000, 32), (16_000, 64), (32_000, 128))  # thousandths of a core, GiB
+_BUSIEST_PERCENT = 104.0  # measured nodes do not use much more than there is
+
+
+def policy() -> RebalancePolicy:
+    """Hot above 80 % cpu or 85 % memory, cool at 65 % and 75 %; limits out of the way."""
+    return RebalancePolicy.model_validate(
+        {
+            "hotNodes": {
+                "forRuns": 1,
+                "any": [{"utilization": {"cpu": 80, "memory": 85}, "coolTo": {"cpu": 65, "memory": 75}}],
+            },
+            "evictable": {"minAge": "0s", "protect": ["SingleReplica", "LocalStorage"]},
+            "limits": {"perRun": 10_000, "perNode": 1000, "perNamespace": 10_000, "perWorkload": "100%"},
+        }
+    )
+
+
+def random_inputs(seed: int) -> PlanningInputs:
+    """A cluster of 20 nodes and 200 pods, always the same one for a seed."""
+    random = np.random.default_rng(seed)
+    items: dict[str, list[dict[str, Any]]] = {kind.plural: [] for kind in KINDS if kind not in METRICS}
+    sizes = [_SIZES[int(random.integers(len(_SIZES)))] for _ in range(NODES)]
+    zones = [f"zone-{int(random.integers(3))}" for _ in range(NODES)]
+    items["nodes"] = [_node(index, sizes[index], zones[index]) for index in range(NODES)]
+    usage = _place_pods(random, items, sizes, zones)
+    listings = {
+        plural: decode_listing(BY_PLURAL[plural], [msgspec.Raw(msgspec.json.encode(item)) for item in found])
+        for plural, found in items.items()
+    }
+    snapshot = build_snapshot(Recording(f"random-{seed}", listings, {}, {}))
+    return _inputs(snapshot, usage, seed)
+
+
+def _node(index: int, size: tuple[int, int], zone: str) -> dict[str, Any]:
+    room = {"cpu": f"{size[0]}m", "memory": f"{size[1]}Gi", "pods": "110"}
+    return {
+        "metadata": {
+            "name": f"node-{index:02d}",
+            "uid": f"node-{index}",
+            "labels": {"kubernetes.io/hostname": f"node-{index:02d}", "zone": zone},
+        },
+        "spec": {},
+        "status": {
+            "allocatable": room,
+            "capacity": room,
+            "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": LONG_AGO}],
+        },
+    }
+
+
+def _place_pods(
+    random: np.random.Generator,
+    items: dict[str, list[dict[str, Any]]],
+    sizes: list[tuple[int, int]],
+    zones: list[str],
+) -> dict[str, tuple[float, float]]:
+    """Workloads of a few pods each, on nodes that attract; what each pod uses, by name."""
+    room = np.array([[cpu, memory * 1024] for cpu, memory in sizes], np.float64)  # milli, MiB
+    left, used = room.copy(), np.zeros_like(room)
+    attraction = random.dirichlet(np.full(len(sizes), 0.7)) + 0.005
+    usage: dict[str, tuple[float, float]] = {}
+    workloads = PODS // PODS_A_WORKLOAD
+    cpus = random.choice([100, 250, 500, 1000, 2000, 3000], workloads)
+    memories = random.choice([128, 256, 512, 1024, 2048, 4096], workloads)
+    appetites = random.uniform(0.4, 2.2, workloads)
+    # Together they use between a third and just over half of all cpu: there is room, in the wrong places.
+    wanted = float(random.uniform(0.33, 0.55)) * room[:, 0].sum()
+    appetites *= wanted / float((cpus * appetites).sum() * PODS_A_WORKLOAD)
+    for workload in range(workloads):
+        cpu, memory, appetite = int(cpus[workload]), int(memories[workload]), float(appetites[workload])
+        zone = f"zone-{int(random.integers(3))}" if random.random() < 0.15 else ""
+        single = random.random() < 0.1
+        name = f"app-{workload:02d}"
+        items["replicasets"].append(_replica_set(name, 1 if single else PODS_A_WORKLOAD, cpu, memory, zone))
+        for number in range(PODS_A_WORKLOAD):
+            wants = np.array([cpu * appetite, memory * appetite]) * random.uniform(0.7, 1.3, 2)
+            fits = (left >= (cpu, memory)).all(axis=1)
+            fits &= ((used + wants) <= room * _BUSIEST_PERCENT / 100).all(axis=1)
+            fits &= np.array([not zone or zone == here for here in zones])
+            if not fits.any():
+                continue
+            chance = np.where(fits, attraction, 0.0)
+            node = int(random.choice(len(sizes), p=chance / chance.sum()))
+            left[node] -= (cpu, memory)
+            used[node] += wants
+            pod = f"{name}-{number}"
+            items["pods"].append(_pod(pod, name, node, cpu, memory, zone))
+            usage[pod] = (float(wants[0]), float(wants[1]) * 1024 * 1024)
+    return usage
+
+
+def _spec(cpu: int, memory: int, zone: str) -> dict[str, Any]:
+    requests = {"cpu": f"{cpu}m", "memory": f"{memory}Mi"}
+    selector = {"nodeSelector": {"zone": zone}} if zone else {}
+    containers = [{"name": "main", "image": "app:v1", "resources": {"requests": requests}}]
+    return {"schedulerName": "default-scheduler", "containers": containers, **selector}
+
+
+def _replica_set(name: str, replicas: int, cpu: int, memory: int, zone: str) -> dict[str, Any]:
+    template = {"metadata": {"labels": {"app": name}}, "spec": _spec(cpu, memory, zone)}
+    return {
+        "metadata": {"name": name, "namespace": "default", "uid": name, "generation": 1},
+        "spec": {"replicas": replicas, "template": template, "selector": {"matchLabels": {"app": name}}},
+        "status": {
+            "replicas": replicas,
+            "readyReplicas": replicas,
+            "availableReplicas": replicas,
+            "updatedReplicas": replicas,
+            "observedGeneration": 1,
+        },
+    }
+
+
+def _pod(name: str, owner: str, node: int, cpu: int, memory: int, zone: str) -> dict[str, Any]:
+    reference = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": owner, "uid": owner}
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "uid": name,
+            "creationTimestamp": LONG_AGO,
+            "labels": {"app": owner},
+            "ownerReferences": [{**reference, "controller": True}],
+        },
+        "spec": {**_spec(cpu, memory, zone), "nodeName": f"node-{node:02d}"},
+        "status": {
+            "phase": "Running",
+            "startTime": LONG_AGO,
+            "conditions": [{"type": "Ready", "status": "True"}],
+        },
+    }
+
+
+def _inputs(snapshot: Snapshot, usage: dict[str, tuple[float, float]], seed: int) -> PlanningInputs:
+    pod_usage = np.array([usage[name] for name in snapshot.pods.names], np.float64)
+    total = np.zeros((len(snapshot.nodes), 2))
+    np.add.at(total, snapshot.pods.node, pod_usage)
+    figures = NodeFigures("random", total, np.full(total.shape, NOW), np.zeros(len(total)))
+    measured = PodFigures(pod_usage, np.full(len(pod_usage), NOW))
+    load = build_report(
+        snapshot.nodes, snapshot.pods, [figures], measured, pod_usage, now=NOW, max_age_seconds=180
+    )
+    return PlanningInputs(
+        snapshot, load, NOTHING_SEEN, default_configuration(), policy(), None, NOW, f"sha256:random-{seed}"
+    )
