@@ -21,39 +21,35 @@ from rebalancer.cluster.live import LiveReader
 from rebalancer.cluster.nodes import FloatArray
 from rebalancer.cluster.saving import digest
 from rebalancer.cluster.snapshot import Snapshot, build_snapshot
-from rebalancer.errors import InputError, RebalancerError, UnreachableError
-from rebalancer.load.embedded import watcher_of_metrics
-from rebalancer.load.figures import (
-    NodeFigures,
-    node_figures_of_metrics,
-    node_figures_of_requests,
-    node_figures_of_watcher,
-    pod_figures_of_metrics,
-)
-from rebalancer.load.report import LoadReport, build_report
+from rebalancer.errors import InputError
+from rebalancer.load.prometheus_access import live_access, recorded_access
+from rebalancer.load.prometheus_answers import DOCUMENT as PROMETHEUS
+from rebalancer.load.prometheus_answers import AnswerBook, decode_book
+from rebalancer.load.reading import LoadInputs, read_load
+from rebalancer.load.report import LoadReport
+from rebalancer.load.scheduler_view import ViewInputs, read_view, watcher_addresses
 from rebalancer.load.view import SchedulerView
-from rebalancer.load.watcher import WatcherMetrics, decode_watcher
-from rebalancer.load.watcher_client import fetch_watcher, service_of
+from rebalancer.load.watcher_client import service_of
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.system_workloads import system_workloads
 from rebalancer.policy import (
     LoadedPolicy,
     LoadWatcherSource,
-    MetricsServerSource,
-    RecordedSource,
+    PrometheusSource,
     default_policy,
     load_policy,
 )
 from rebalancer.profiles import default_configuration, load_configuration
-from rebalancer.profiles.load_arguments import MetricProvider
+from rebalancer.profiles.load_arguments import NetworkTrafficArguments
 from rebalancer.profiles.types import SchedulerConfiguration
+from rebalancer.scheduling.plugins.network_traffic import published_query
 from rebalancer.scheduling.requests import pod_requests
 from rebalancer.state import RunState
 from rebalancer.state.run_state import decode as decode_state
 from rebalancer.state.run_state import encode as encode_state
 
 VERIFIED_VERSION = "1.35"
-_CONFIGURATION, _WATCHER, _STATE = "scheduler-config.yaml", "watcher.json", "state.json"
+_CONFIGURATION, _STATE = "scheduler-config.yaml", "state.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +59,10 @@ class Gathered:
     inputs: PlanningInputs
     loaded: LoadedPolicy
     version: str  # of the scheduler: major.minor; empty when not known
+    present: Mapping[
+        str, Mapping[str, float]
+    ]  # load now, by resource and node, for the windows of later runs
+    prometheus: AnswerBook  # what Prometheus answered
 
 
 def load_policy_of(options: PipelineOptions) -> LoadedPolicy:
@@ -93,24 +93,50 @@ def gather(
     _check_nodes(snapshot)
     now = options.now if options.now is not None else (_newest(snapshot) if api is None else clock())
     configuration = _configuration(options, loaded, recording, api)
-    watchers, missing = _watchers(loaded, configuration, snapshot, api, now)
-    load = _load_report(loaded, snapshot, watchers, missing, now, live=api is not None)
     recorded_state = state or _recorded_state(recording)
+    inside = "KUBERNETES_SERVICE_HOST" in os.environ
+    book = recorded_book(recording)
+    access = recorded_access(book, recording.source) if api is None else live_access(api, now, inside=inside)
+    view = read_view(
+        ViewInputs(
+            snapshot=snapshot,
+            configuration=configuration,
+            also=_policy_watchers(loaded),
+            queries=plugin_queries(configuration),
+            api=api,
+            prometheus=access,
+            inside=inside,
+            now=now,
+        )
+    )
+    reading = read_load(
+        LoadInputs(
+            snapshot=snapshot,
+            policy=loaded.policy,
+            requests=_requests(snapshot),
+            watchers=view.watchers,
+            missing=view.missing,
+            prometheus=access,
+            samples=recorded_state.samples if recorded_state else None,
+            now=now,
+            live=api is not None,
+        )
+    )
     version = _version(loaded, api)
     inputs = PlanningInputs(
         snapshot=snapshot,
-        load=load,
-        view=SchedulerView(watchers, missing),
+        load=reading.report,
+        view=view,
         configuration=configuration,
         policy=loaded.policy,
         state=recorded_state,
         now=now,
-        digest=_digest(snapshot, loaded, configuration, watchers, recorded_state, now),
+        digest=_digest(snapshot, loaded, configuration, view, access.book, recorded_state, now),
         own_pod=_own_pod(),
         system_workloads=_system(snapshot, loaded, configuration),
-        warnings=_warnings(snapshot, configuration, load, missing, version),
+        warnings=_warnings(snapshot, configuration, reading.report, view.missing, version),
     )
-    return Gathered(inputs, loaded, version)
+    return Gathered(inputs, loaded, version, reading.present, access.book)
 
 
 def _read(options: PipelineOptions, api: RawApi | None, clock: Callable[[], float]) -> Recording:
@@ -141,6 +167,7 @@ def _newest(snapshot: Snapshot) -> float:
                     moments.append(times.parse(item.timestamp))
                 except ValueError:
                     continue
+    moments += [recorded_book(snapshot.recording).time] if PROMETHEUS in snapshot.recording.documents else []
     if not moments:
         known = np.concatenate([snapshot.pods.created, snapshot.pods.started, snapshot.nodes.ready_since])
         moments = known[~np.isnan(known)].tolist()
@@ -166,66 +193,31 @@ def _configuration(
     return load_configuration(text, where, assume_neutral=neutral)
 
 
-def _watcher_addresses(configuration: SchedulerConfiguration) -> dict[str, MetricProvider | None]:
-    """The addresses the profiles' plugins read; "" is the load-watcher built into them, with its provider."""
-    found: dict[str, MetricProvider | None] = {}
-    for profile in configuration.profiles:
-        for arguments in profile.arguments.values():
-            address = getattr(arguments, "watcher_address", None)
-            if address is not None:
-                found.setdefault(address, getattr(arguments, "metric_provider", None))
-    return found
-
-
-def _watchers(
-    loaded: LoadedPolicy,
-    configuration: SchedulerConfiguration,
-    snapshot: Snapshot,
-    api: RawApi | None,
-    now: float,
-) -> tuple[dict[str, WatcherMetrics], dict[str, str]]:
-    """What load-watcher answers at every address that plugins and policy name; and why it does not."""
-    wanted = _watcher_addresses(configuration)
-    for source in loaded.policy.load.sources:
-        if isinstance(source, LoadWatcherSource):
-            wanted.setdefault(source.load_watcher.address, None)
-    found: dict[str, WatcherMetrics] = {}
-    missing: dict[str, str] = {}
-    inside = "KUBERNETES_SERVICE_HOST" in os.environ
-    for address, provider in wanted.items():
-        try:
-            if not address:
-                found[address] = _embedded(snapshot, provider, now)
-            elif api is None:
-                found[address] = _recorded_watcher(snapshot.recording)
-            else:
-                found[address] = decode_watcher(fetch_watcher(api, address, inside=inside))
-        except RebalancerError as error:
-            missing[address] = str(error)
-    return found, missing
-
-
-def _embedded(snapshot: Snapshot, provider: MetricProvider | None, now: float) -> WatcherMetrics:
-    kind = provider.type if provider else ""
-    if kind not in ("", "KubernetesMetricsServer"):
-        raise InputError(f"the load-watcher built into the plugin reads {kind}, which is not read yet")
-    if not snapshot.has(NODE_METRICS):
-        raise InputError("the load-watcher built into the plugin reads metrics-server, which was not read")
-    items = [
-        item for item in snapshot.recording.records(NODE_METRICS) if isinstance(item, records.NodeMetrics)
+def _policy_watchers(loaded: LoadedPolicy) -> list[str]:
+    """The load-watchers that the policy itself reads."""
+    return [
+        source.load_watcher.address
+        for source in loaded.policy.load.sources
+        if isinstance(source, LoadWatcherSource)
     ]
-    return watcher_of_metrics(items, snapshot.nodes, now)
 
 
-def _recorded_watcher(recording: Recording) -> WatcherMetrics:
-    where = f"{recording.source}/{_WATCHER}"
-    content = recording.documents.get(_WATCHER)
-    if content is None:
-        raise InputError("not recorded", where=where, hint="record what GET /watcher of load-watcher answers")
-    try:
-        return decode_watcher(content)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"is not what load-watcher answers: {error}", where=where) from error
+def plugin_queries(configuration: SchedulerConfiguration) -> tuple[tuple[str, str], ...]:
+    """The Prometheus and the query of every plugin that asks one."""
+    return tuple(
+        dict.fromkeys(
+            (arguments.ip, published_query(arguments))
+            for profile in configuration.profiles
+            for arguments in profile.arguments.values()
+            if isinstance(arguments, NetworkTrafficArguments)
+        )
+    )
+
+
+def recorded_book(recording: Recording) -> AnswerBook:
+    """What Prometheus answered when a cluster was recorded."""
+    content = recording.documents.get(PROMETHEUS)
+    return decode_book(content, f"{recording.source}/{PROMETHEUS}") if content is not None else AnswerBook()
 
 
 def _requests(snapshot: Snapshot) -> FloatArray:
@@ -236,75 +228,6 @@ def _requests(snapshot: Snapshot) -> FloatArray:
     ]
     table = np.array(rows, np.float64).reshape(len(rows), 2)
     return np.asarray(table[snapshot.pods.pod_class], np.float64)
-
-
-def _load_report(
-    loaded: LoadedPolicy,
-    snapshot: Snapshot,
-    watchers: Mapping[str, WatcherMetrics],
-    missing: Mapping[str, str],
-    now: float,
-    *,
-    live: bool,
-) -> LoadReport:
-    """Join the policy's sources. Raises when none of them told anything."""
-    settings = loaded.policy.load
-    requests = _requests(snapshot)
-    figures: list[NodeFigures] = []
-    failures: list[str] = []
-    for source in settings.sources:
-        if isinstance(source, LoadWatcherSource):
-            address = source.load_watcher.address
-            if address in watchers:
-                figures.append(node_figures_of_watcher(watchers[address], snapshot.nodes))
-            else:
-                failures.append(f"load-watcher: {missing.get(address, 'not read')}")
-        elif isinstance(source, (MetricsServerSource, RecordedSource)):
-            if snapshot.has(NODE_METRICS):
-                items = snapshot.recording.records(NODE_METRICS)
-                metrics = [item for item in items if isinstance(item, records.NodeMetrics)]
-                figures.append(node_figures_of_metrics(metrics, snapshot.nodes))
-            else:
-                why = snapshot.recording.unread.get(NODE_METRICS.plural, "not read")
-                failures.append(f"metrics-server: {NODE_METRICS.plural} {why}")
-        else:
-            figures.append(node_figures_of_requests(_requested(snapshot, requests), now))
-    if not figures:
-        _no_source(snapshot, failures, live=live)
-    pod_items = [
-        item for item in snapshot.recording.records(POD_METRICS) if isinstance(item, records.PodMetrics)
-    ]
-    pod_figures = pod_figures_of_metrics(pod_items, snapshot.pods) if snapshot.has(POD_METRICS) else None
-    return build_report(
-        snapshot.nodes,
-        snapshot.pods,
-        figures,
-        pod_figures,
-        requests,
-        now=now,
-        max_age_seconds=settings.max_age,
-    )
-
-
-def _no_source(snapshot: Snapshot, failures: list[str], *, live: bool) -> None:
-    tried = "; ".join(failures)
-    if live:
-        raise UnreachableError(
-            f"no load source answered: {tried}", where=snapshot.source, hint="see load.sources of the policy"
-        )
-    raise InputError(
-        f"no load figures: {tried}",
-        where=snapshot.source,
-        hint="add nodemetrics.json: kubectl get --raw /apis/metrics.k8s.io/v1beta1/nodes",
-    )
-
-
-def _requested(snapshot: Snapshot, requests: FloatArray) -> FloatArray:
-    """(nodes, 2) the sum of the requests of the pods on each node."""
-    total = np.zeros((len(snapshot.nodes), 2))
-    bound = snapshot.pods.node >= 0
-    np.add.at(total, snapshot.pods.node[bound], requests[bound])
-    return total
 
 
 def _recorded_state(recording: Recording) -> RunState | None:
@@ -323,14 +246,16 @@ def _digest(
     snapshot: Snapshot,
     loaded: LoadedPolicy,
     configuration: SchedulerConfiguration,
-    watchers: Mapping[str, WatcherMetrics],
+    view: SchedulerView,
+    prometheus: AnswerBook,
     state: RunState | None,
     now: float,
 ) -> str:
     total = hashlib.sha256(digest(snapshot.recording).encode())
     total.update(loaded.digest.encode())
     total.update(configuration.text.encode())
-    total.update(repr(sorted(watchers.items())).encode())
+    total.update(repr(sorted(view.watchers.items())).encode())
+    total.update(prometheus.encode_answers())
     total.update(encode_state(state) if state else b"")
     total.update(repr(now).encode())
     return f"sha256:{total.hexdigest()}"
@@ -345,11 +270,12 @@ def _own_pod() -> str:
 def _system(
     snapshot: Snapshot, loaded: LoadedPolicy, configuration: SchedulerConfiguration
 ) -> frozenset[str]:
-    addresses = [*_watcher_addresses(configuration)]
+    addresses = [*watcher_addresses(configuration), *_policy_watchers(loaded)]
+    addresses += [address for address, _ in plugin_queries(configuration)]
     addresses += [
-        source.load_watcher.address
+        source.prometheus.address
         for source in loaded.policy.load.sources
-        if isinstance(source, LoadWatcherSource)
+        if isinstance(source, PrometheusSource)
     ]
     services = {
         (service.namespace, service.service.split(":")[-2 if ":" in service.service else 0])
@@ -379,6 +305,9 @@ def _warnings(
     found += [f"not read: {plural} ({why})" for plural, why in sorted(snapshot.recording.unread.items())]
     found += snapshot.recording.warnings
     found += [f"could not be read: {item}" for item in snapshot.malformed]
-    found += [f"load-watcher {address or '(built in)'}: {why}" for address, why in sorted(missing.items())]
+    found += [
+        f"seen by plugins: {address or 'built-in load-watcher'}: {why}"
+        for address, why in sorted(missing.items())
+    ]
     found += load.warnings
     return tuple(found)

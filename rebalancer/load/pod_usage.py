@@ -83,8 +83,9 @@ def with_shares(
         total = np.bincount(pods.node[unmeasured], asked[unmeasured], rows)
         kept = np.maximum(system[:, column], 0.0) if column < len(RESOURCES) else 0.0
         rest = np.maximum(node_usage[:, column] - shown - kept, 0.0)
-        share = np.where(total > 0, rest / np.where(total > 0, total, 1.0), np.nan)
-        usage[unmeasured, column] = asked[unmeasured] * share[pods.node[unmeasured]]
+        node = pods.node[unmeasured]
+        share = np.where(total[node] > 0, asked[unmeasured] / np.where(total > 0, total, 1.0)[node], np.nan)
+        usage[unmeasured, column] = share * rest[node]
         methods[unmeasured & ~np.isnan(usage[:, column]), column] = PodMethod.SHARE
     return PodUsage(usage, methods, measured.warnings)
 

@@ -109,13 +109,15 @@ def build_report(
     max_age_seconds: float,
     resources: tuple[str, ...] = RESOURCES,
     required: Collection[str] = RESOURCES,
+    failures: Iterable[str] = (),
 ) -> LoadReport:
     """Join the sources: the first fresh figure wins, node by node and resource by resource.
 
     ``requests`` is (pods, 2): what each pod requests of cpu and memory. ``resources`` begins with these
-    two; a node without a fresh figure of those that are ``required`` is unknown.
+    two; a node without a fresh figure of those that are ``required`` is unknown. ``failures`` say which
+    sources told nothing.
     """
-    joined = _Join(nodes, resources, now, max_age_seconds)
+    joined = _Join(nodes, resources, now, max_age_seconds, failures)
     for figures in node_figures:
         joined.take(figures)
     if node_figures and all(figures.source == "requests" for figures in node_figures):
@@ -132,7 +134,14 @@ def build_report(
 class _Join:
     """Takes figure after figure; the first fresh one stays."""
 
-    def __init__(self, nodes: NodeTable, resources: tuple[str, ...], now: float, max_age: float) -> None:
+    def __init__(
+        self,
+        nodes: NodeTable,
+        resources: tuple[str, ...],
+        now: float,
+        max_age: float,
+        failures: Iterable[str],
+    ) -> None:
         shape = (len(nodes), len(resources))
         self._nodes = nodes
         self._resources = resources
@@ -145,7 +154,7 @@ class _Join:
         self._sources: list[str] = []
         self._statistics: list[str] = []
         self._capacity: dict[str, FloatArray] = {}
-        self._warnings: list[str] = []
+        self._warnings: list[str] = list(failures)
 
     def take(self, figures: NodeFigures) -> None:
         """The figures that are fresh and of which there is none yet."""

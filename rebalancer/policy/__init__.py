@@ -21,6 +21,8 @@ from rebalancer.policy.loading import (
     schema,
     to_yaml,
 )
+from rebalancer.policy.prometheus import BasicAuth, Prometheus, PrometheusSource, Signal
+from rebalancer.policy.resources import measured_resources, named_resources, required_resources
 from rebalancer.policy.schema import (
     API_VERSION,
     KIND,
@@ -53,6 +55,7 @@ __all__ = [
     "KIND",
     "STARTER",
     "Amount",
+    "BasicAuth",
     "ConfigMapKey",
     "DeviationRule",
     "Evictable",
@@ -70,6 +73,8 @@ __all__ = [
     "MetricsServerSource",
     "Namespaces",
     "Planning",
+    "Prometheus",
+    "PrometheusSource",
     "Protection",
     "RebalancePolicy",
     "Recorded",
@@ -81,12 +86,16 @@ __all__ = [
     "SchedulerSettings",
     "ScoreRule",
     "ScoreThreshold",
+    "Signal",
     "UtilizationRule",
     "default_policy",
     "format_duration",
     "load_policy",
+    "measured_resources",
+    "named_resources",
     "parse_duration",
     "parse_policy",
+    "required_resources",
     "schema",
     "to_yaml",
 ]

@@ -9,6 +9,7 @@ from typing import Any
 
 from rebalancer.documents import parse, read_text, validate
 from rebalancer.documents import to_yaml as dump_yaml
+from rebalancer.policy.resources import check_resources
 from rebalancer.policy.schema import API_VERSION, KIND, RebalancePolicy
 
 
@@ -39,6 +40,7 @@ def parse_policy(text: str, source: str) -> LoadedPolicy:
                     (key,), f"{found!s:.60} is not supported", hint=f"write {key}: {expected}"
                 )
     policy = validate(RebalancePolicy, document)
+    check_resources(policy, document)
     return LoadedPolicy(policy, source, "sha256:" + hashlib.sha256(text.encode()).hexdigest())
 
 

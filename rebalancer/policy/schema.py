@@ -5,13 +5,15 @@ The JSON schema, the printed policy and the documentation are made from these mo
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from rebalancer.policy.base import PolicyModel, Unique, json_text
 from rebalancer.policy.evictability import Evictable
 from rebalancer.policy.hotness import HotNodes
+from rebalancer.policy.prometheus import Signal, SignalName, check_signals
 from rebalancer.policy.sources import LoadSource, MetricsServer, MetricsServerSource
 from rebalancer.policy.units import Amount, AmountField, Duration, Percentage
 
@@ -88,6 +90,19 @@ class LoadSettings(PolicyModel):
         default=(MetricsServerSource(metrics_server=MetricsServer()),),
         min_length=1,
         description="Sources; the first with a fresh figure wins, node by node, resource by resource.",
+    )
+    window: Duration = Field(
+        default=0.0,
+        le=86400,
+        description="How far back figures look; of sources that know only the present, over earlier runs.",
+    )
+    statistic: str = Field(
+        default="mean",
+        pattern=r"^(mean|max|meanPlusDeviation|p[1-9][0-9]?)$",
+        description="What of the window counts: mean, max, meanPlusDeviation, or a percentile such as p95.",
+    )
+    signals: Annotated[Mapping[SignalName, Signal], AfterValidator(check_signals)] = Field(
+        default={}, description="Resources of your own, by name, read from the policy's Prometheus sources."
     )
     max_age: Duration = Field(default=180.0, gt=0, description="Oldest figure that still counts as fresh.")
     min_coverage: Percentage = Field(

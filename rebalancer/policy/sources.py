@@ -8,6 +8,7 @@ from typing import Annotated
 from pydantic import BaseModel, Discriminator, Field, Tag
 
 from rebalancer.policy.base import PolicyModel
+from rebalancer.policy.prometheus import PrometheusSource
 
 
 class LoadWatcher(PolicyModel):
@@ -78,8 +79,9 @@ def one_key_of(*keys: str) -> Discriminator:
 LoadSource = Annotated[
     Annotated[LoadWatcherSource, Tag("<loadWatcher>")]
     | Annotated[MetricsServerSource, Tag("<metricsServer>")]
+    | Annotated[PrometheusSource, Tag("<prometheus>")]
     | Annotated[RequestsSource, Tag("<requests>")]
     | Annotated[RecordedSource, Tag("<recorded>")],
-    one_key_of("loadWatcher", "metricsServer", "requests", "recorded"),
+    one_key_of("loadWatcher", "metricsServer", "prometheus", "requests", "recorded"),
 ]
 """One of the load sources, told apart by its key."""

@@ -5,17 +5,21 @@ from rebalancer.state.run_state import (
     RunState,
     after_moves,
     after_plan,
+    after_reading,
     in_cooldown,
 )
+from rebalancer.state.samples import LoadSamples
 from rebalancer.state.stores import ConfigMapStore, FileStore, StateStore
 
 __all__ = [
     "ConfigMapStore",
     "FileStore",
+    "LoadSamples",
     "PastMove",
     "RunState",
     "StateStore",
     "after_moves",
     "after_plan",
+    "after_reading",
     "in_cooldown",
 ]

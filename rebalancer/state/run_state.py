@@ -5,12 +5,14 @@ A value, bounded in size so that it fits a ConfigMap; the functions here make th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Annotated
 
 import msgspec
 
 from rebalancer.errors import InputError
+from rebalancer.state import samples as load_samples
+from rebalancer.state.samples import LoadSamples
 
 API_VERSION = "rebalancer/v1alpha1"
 KIND = "RunState"
@@ -51,6 +53,7 @@ class RunState(Value, frozen=True, kw_only=True):
 
     hot_streaks: dict[_Name, _Streak] = {}  # node -> consecutive runs in which it was hot
     moves: tuple[PastMove, ...] = ()
+    samples: LoadSamples = LoadSamples()  # load at earlier runs, of sources that know only the present
     updated_at: _Time = 0.0
     api_version: str = API_VERSION
     kind: str = KIND
@@ -67,6 +70,17 @@ def after_plan(state: RunState | None, hot_nodes: Collection[str], now: float) -
         node: min(before.hot_streaks.get(node, 0) + 1, LONGEST_STREAK) for node in sorted(set(hot_nodes))
     }
     return bounded(msgspec.structs.replace(before, hot_streaks=streaks, updated_at=now))
+
+
+def after_reading(
+    state: RunState | None, percent: Mapping[str, Mapping[str, float]], now: float, window_seconds: float
+) -> RunState:
+    """The state once a run read these loads of the present, percent by resource and node."""
+    before = state or RunState()
+    samples = (
+        load_samples.with_sample(before.samples, now, percent, window_seconds) if percent else LoadSamples()
+    )
+    return bounded(msgspec.structs.replace(before, samples=samples))
 
 
 def after_moves(
@@ -112,17 +126,19 @@ def merged(ours: RunState, theirs: RunState) -> RunState:
     by_uid = {move.uid: move for move in older.moves}
     by_uid.update((move.uid, move) for move in newer.moves)
     moves = tuple(sorted(by_uid.values(), key=_order))
-    return bounded(msgspec.structs.replace(newer, moves=moves))
+    samples = load_samples.merged(newer.samples, older.samples)
+    return bounded(msgspec.structs.replace(newer, moves=moves, samples=samples))
 
 
 def bounded(state: RunState) -> RunState:
     """The state within its bounds: the oldest moves go first, then the shortest streaks."""
     longest_first = sorted(state.hot_streaks.items(), key=lambda item: (-item[1], item[0]))[:MOST_HOT_NODES]
-    left = BIGGEST_BYTES - _OVERHEAD_BYTES
+    samples = load_samples.bounded(state.samples)
+    left = BIGGEST_BYTES - _OVERHEAD_BYTES - (len(msgspec.json.encode(samples)) if samples.taken else 0)
     streaks = {}
     for node, runs in longest_first:
         left -= len(msgspec.json.encode(node)) + 10
-        if left < BIGGEST_BYTES // 2:
+        if left < BIGGEST_BYTES // 4:
             break
         streaks[node] = runs
     kept: list[PastMove] = []
@@ -132,7 +148,7 @@ def bounded(state: RunState) -> RunState:
             break
         kept.append(move)
     return msgspec.structs.replace(
-        state, hot_streaks=dict(sorted(streaks.items())), moves=tuple(reversed(kept))
+        state, hot_streaks=dict(sorted(streaks.items())), moves=tuple(reversed(kept)), samples=samples
     )
 
 

@@ -1,0 +1,104 @@
+"""Prometheus as a load source: figures of nodes and pods, and every doubt about them in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+import numpy as np
+
+from rebalancer.cluster.nodes import FloatArray, NodeTable
+from rebalancer.cluster.pods import PodTable
+from rebalancer.errors import RebalancerError
+from rebalancer.load.figures import RESOURCES, NodeFigures, PodFigures
+from rebalancer.load.prometheus_client import Ask, Question
+from rebalancer.load.prometheus_nodes import NodeReading
+from rebalancer.load.prometheus_queries import queries_of
+from rebalancer.load.prometheus_wire import Series, decode_answer, failure_words
+from rebalancer.load.windows import PRESENT, Window
+from rebalancer.policy.prometheus import Prometheus, Signal
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PrometheusReader:
+    """Reads one Prometheus: one request a metric, whatever the number of nodes and pods."""
+
+    settings: Prometheus
+    ask: Ask
+    nodes: NodeTable
+    pods: PodTable
+    now: float
+    window: Window = PRESENT
+    resources: tuple[str, ...] = RESOURCES
+    signals: Mapping[str, Signal] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """What reports call the source."""
+        return f"prometheus {urlsplit(self.settings.address).netloc}"
+
+    def node_figures(self) -> NodeFigures:
+        """Figures of every resource that is asked for; RebalancerError when no query was answered."""
+        return NodeReading(self).figures()
+
+    def pod_figures(self) -> PodFigures | None:
+        """Usage of the pods; None when the policy does not want it, or no query was answered."""
+        queries = queries_of(self.settings)
+        wanted = {name: query for name, query in queries.pods.items() if name in self.resources}
+        wanted |= {name: item.pod_query for name, item in self.signals.items() if item.pod_query}
+        if not self.settings.pods or not wanted:
+            return None
+        usage = np.full((len(self.pods), len(self.resources)), np.nan)
+        measured_at = np.full(len(self.pods), self.now)
+        warnings: list[str] = []
+        answered = False
+        for resource, query in wanted.items():
+            try:
+                series = self.series(Question(self.window.over(query)))
+            except (RebalancerError, ValueError, RecursionError) as error:
+                warnings.append(f"{self.name}: {resource} of pods: {failure_words(error)}")
+                continue
+            answered = True
+            scale = 1000.0 if resource == "cpu" else 1.0
+            usage[:, self.resources.index(resource)], doubts = self._by_pod(series, scale)
+            warnings += [f"{self.name}: {resource} of pods: {doubt}" for doubt in doubts]
+        if queries.pod_timestamp and answered:
+            try:
+                moments, _ = self._by_pod(self.series(Question(queries.pod_timestamp)), 1.0)
+                measured_at = np.where(np.isnan(moments), measured_at, moments)
+            except (RebalancerError, ValueError, RecursionError) as error:
+                warnings.append(f"{self.name}: the age of figures of pods: {failure_words(error)}")
+        if not answered:
+            usage[:] = np.nan
+        return PodFigures(usage, measured_at, tuple(warnings), self.resources)
+
+    def series(self, question: Question) -> Sequence[Series]:
+        """The series of an answer; RebalancerError or ValueError when there is none."""
+        return decode_answer(self.ask(question))
+
+    def _by_pod(self, series: Sequence[Series], scale: float) -> tuple[FloatArray, list[str]]:
+        """(pods,) the last value of each pod's series, and what was not used."""
+        values = np.full(len(self.pods), np.nan)
+        twice: list[int] = []
+        broken: list[int] = []
+        seen: set[int] = set()
+        for item in series:
+            namespace = item.labels.get(self.settings.namespace_label, "")
+            row = self.pods.row.get((namespace, item.labels.get(self.settings.pod_label, "")))
+            if row is None or not len(item.values):
+                continue
+            value = float(item.values[-1]) * scale
+            if row in seen:
+                twice.append(row)
+            elif not 0 <= value < np.inf:
+                broken.append(row)
+            else:
+                values[row] = value
+            seen.add(row)
+        values[twice] = np.nan
+        doubts = []
+        for rows, what in ((twice, "have two series"), (broken, "are negative or no number")):
+            if rows:
+                doubts.append(f"{len(rows)} {what}, and were not used, e.g. {self.pods.full_name(min(rows))}")
+        return values, doubts

@@ -1,0 +1,177 @@
+"""The queries of each preset: node_exporter, the kubelet's cAdvisor, kube-prometheus' recording rules.
+
+One query a metric answers for all nodes, or all pods, whatever their number.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rebalancer.policy.prometheus import Prometheus, PromQuery
+from rebalancer.policy.units import parse_duration
+
+# Interfaces that carry what others carry already.
+_VIRTUAL = (
+    "lo|veth.*|cali.*|cni.*|flannel.*|docker.*|br-.*|virbr.*|tunl.*|tap.*|vxlan.*|kube-ipvs.*|cilium.*|lxc.*"
+    "|nodelocaldns|dummy.*|bond.*[.].*"
+)
+_RANGE = re.compile(r"\[\s*((?:\d+(?:ms|[smhdwy]))+)\s*(?::[^\]]*)?\]")
+_RULE = re.compile(r"rate(\d+[smh])\b")
+_SELECTOR = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*(\{[^{}]*\})?", re.ASCII)
+_LONG_UNITS = {"d": 24, "w": 7 * 24, "y": 365 * 24}  # in hours
+
+
+@dataclass(frozen=True, slots=True)
+class NodeQuery:
+    """What is asked of the nodes for one resource, and what dates the answer."""
+
+    query: PromQuery
+    timestamp: str  # PromQL of when it was measured; empty: the moment of the query
+
+
+@dataclass(frozen=True, slots=True)
+class Queries:
+    """What is asked of one Prometheus; a resource that is not measured is absent."""
+
+    nodes: Mapping[str, NodeQuery]  # by resource
+    pods: Mapping[str, str]  # by resource
+    capacity: Mapping[str, str]  # by resource: of what nodes do not state
+    pod_timestamp: str  # when the pods' figures were measured; empty: the moment of the query
+
+
+def queries_of(settings: Prometheus) -> Queries:
+    """The preset's queries, with what the policy replaces."""
+    network = settings.network
+    device = f'device="{network.device}"' if network.device else f'device!~"{_VIRTUAL}"'
+    given = settings.queries
+    preset = dict(_PRESETS[settings.preset])
+    for resource, word in _TRAFFIC.items():
+        preset[resource] = PromQuery(query=_traffic(settings, word, device))
+    replaced = {
+        "cpu": given.cpu,
+        "memory": given.memory,
+        "networkReceive": given.network_receive,
+        "networkTransmit": given.network_transmit,
+    }
+    nodes = {
+        resource: NodeQuery(query, given.timestamp or _TIMESTAMPS[settings.preset])
+        if replaced[resource] is None
+        else own_query(replaced[resource] or query, given.timestamp)
+        for resource, query in preset.items()
+    }
+    carried = given.network_capacity or network.capacity or f"sum by (instance) ({_SPEED % device} > 0)"
+    return Queries(
+        nodes=nodes,
+        pods=_pod_queries(settings) if settings.pods else {},
+        capacity=dict.fromkeys(_TRAFFIC, carried),
+        pod_timestamp="" if given.pod_cpu or given.pod_memory else _labelled(settings, _POD_TIMESTAMP),
+    )
+
+
+def own_query(query: PromQuery, timestamp: str | None = None) -> NodeQuery:
+    """A query of the policy: Prometheus can date a plain metric, not an expression."""
+    plain = _SELECTOR.fullmatch(query.query.strip()) is not None
+    return NodeQuery(query, timestamp or (f"timestamp({query.query})" if plain else ""))
+
+
+def _pod_queries(settings: Prometheus) -> dict[str, str]:
+    given = settings.queries
+    preset = dict(_POD_RULES if settings.preset == "kubePrometheus" else _PODS)
+    for resource, word in _TRAFFIC.items():
+        preset[resource] = _POD_TRAFFIC % word
+    replaced = {
+        "cpu": given.pod_cpu,
+        "memory": given.pod_memory,
+        "networkReceive": given.pod_network_receive,
+        "networkTransmit": given.pod_network_transmit,
+    }
+    return {resource: replaced[resource] or _labelled(settings, query) for resource, query in preset.items()}
+
+
+def _labelled(settings: Prometheus, query: str) -> str:
+    """A query of a preset, with the policy's labels of pods."""
+    named = query.replace("(namespace, pod)", f"({settings.namespace_label}, {settings.pod_label})")
+    return named.replace('{pod!=""', f'{{{settings.pod_label}!=""')
+
+
+_TRAFFIC = {"networkReceive": "receive", "networkTransmit": "transmit"}
+_POD_TRAFFIC = 'sum by (namespace, pod) (rate(container_network_%s_bytes_total{pod!="",interface!="lo"}[5m]))'
+_POD_TIMESTAMP = (
+    'max by (namespace, pod) (timestamp(container_memory_working_set_bytes{pod!="",container!=""}))'
+)
+_SPEED = "node_network_speed_bytes{%s}"
+
+
+def _traffic(settings: Prometheus, word: str, device: str) -> str:
+    network = settings.network
+    seconds = f"{max(1, round(network.range))}s"
+    if settings.preset == "cadvisor":
+        counter = f'container_network_{word}_bytes_total{{id="/",{device.replace("device", "interface", 1)}}}'
+        by = "instance, node"
+    else:
+        counter = f"node_network_{word}_bytes_total{{{device}}}"
+        by = "instance"
+    if network.form == "rate":
+        return f"sum by ({by}) (rate({counter}[{seconds}]))"
+    # The article's own: a counter summed over its samples, joined with the node's name.
+    return (
+        f"sum by (instance, nodename) (sum_over_time({counter}[{seconds}])"
+        " * on(instance) group_left(nodename) (node_uname_info))"
+    )
+
+
+def _ratio(query: str) -> PromQuery:
+    return PromQuery(query=query, unit="ratio")
+
+
+_PRESETS: Mapping[str, Mapping[str, PromQuery]] = {
+    "nodeExporter": {
+        "cpu": PromQuery(
+            query='sum by (instance) (rate(node_cpu_seconds_total{mode!~"idle|iowait|steal"}[5m]))'
+        ),
+        "memory": PromQuery(query="node_memory_MemTotal_bytes - node_memory_MemAvailable_bytes"),
+    },
+    "cadvisor": {
+        "cpu": PromQuery(
+            query='sum by (instance, node) (rate(container_cpu_usage_seconds_total{id="/"}[5m]))'
+        ),
+        "memory": PromQuery(query='sum by (instance, node) (container_memory_working_set_bytes{id="/"})'),
+    },
+    "kubePrometheus": {
+        "cpu": _ratio("instance:node_cpu_utilisation:rate5m"),
+        "memory": _ratio("instance:node_memory_utilisation:ratio"),
+    },
+}
+_TIMESTAMPS = {
+    "nodeExporter": "timestamp(node_memory_MemAvailable_bytes)",
+    "cadvisor": 'timestamp(container_memory_working_set_bytes{id="/"})',
+    "kubePrometheus": "timestamp(instance:node_memory_utilisation:ratio)",
+}
+_PODS: Mapping[str, str] = {
+    "cpu": "sum by (namespace, pod) "
+    '(rate(container_cpu_usage_seconds_total{pod!="",container!="",container!="POD"}[5m]))',
+    "memory": "sum by (namespace, pod) "
+    '(container_memory_working_set_bytes{pod!="",container!="",container!="POD"})',
+}
+_CPU_RULE = "node_namespace_pod_container:container_cpu_usage_seconds_total:sum_"
+_POD_RULES: Mapping[str, str] = {
+    "cpu": f"sum by (namespace, pod) ({_CPU_RULE}rate5m) or sum by (namespace, pod) ({_CPU_RULE}irate)",
+    "memory": "sum by (namespace, pod) "
+    '(node_namespace_pod_container:container_memory_working_set_bytes{pod!=""})',
+}
+
+
+def lookback_seconds(query: str) -> float:
+    """How far back a query looks by itself: its longest range, or the rate of its recording rule."""
+    found = [_seconds(text) for text in (*_RANGE.findall(query), *_RULE.findall(query))]
+    return max(found, default=0.0)
+
+
+def _seconds(text: str) -> float:
+    total = 0.0
+    for number, unit in re.findall(r"(\d{1,9})(ms|[smhdwy])", text):
+        hours = _LONG_UNITS.get(unit)
+        total += int(number) * hours * 3600.0 if hours else parse_duration(f"{number[:6]}{unit}")
+    return total

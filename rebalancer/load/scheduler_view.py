@@ -1,0 +1,164 @@
+"""Reads what the scheduler's load-aware plugins see: each at its own source, with its own arguments.
+
+Sources: scoring-model.md §5 (the load-watcher built into plugins), §6, §7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from rebalancer.cluster import records
+from rebalancer.cluster.connection import RawApi
+from rebalancer.cluster.kinds import NODE_METRICS
+from rebalancer.cluster.listing import Recording
+from rebalancer.cluster.snapshot import Snapshot
+from rebalancer.errors import InputError, RebalancerError
+from rebalancer.load.embedded import watcher_of_metrics
+from rebalancer.load.prometheus_access import PrometheusAccess
+from rebalancer.load.prometheus_client import Connection, Question
+from rebalancer.load.prometheus_wire import Series, decode_answer, failure_words
+from rebalancer.load.view import SchedulerView
+from rebalancer.load.watcher import AVERAGE, DEVIATION, Metric, WatcherMetrics, decode_watcher
+from rebalancer.load.watcher import CPU as CPU_TYPE
+from rebalancer.load.watcher import MEMORY as MEMORY_TYPE
+from rebalancer.load.watcher_client import fetch_watcher
+from rebalancer.profiles.load_arguments import MetricProvider
+from rebalancer.profiles.types import SchedulerConfiguration
+
+WATCHER = "watcher.json"  # load-watcher's answer, beside a recorded cluster
+_WINDOW_SECONDS = 900.0
+_LONGEST_ADDRESS = 2000
+# What load-watcher asks Prometheus for, of all nodes; its answers are ratios, keyed by `instance` verbatim.
+_METRICS = ((CPU_TYPE, "instance:node_cpu:ratio"), (MEMORY_TYPE, "instance:node_memory_utilisation:ratio"))
+_FUNCTIONS = ((AVERAGE, "avg_over_time"), (DEVIATION, "stddev_over_time"))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ViewInputs:
+    """What the plugins' figures are read from."""
+
+    snapshot: Snapshot
+    configuration: SchedulerConfiguration
+    also: Iterable[str]  # addresses of load-watchers that the policy itself reads
+    queries: Iterable[tuple[str, str]]  # Prometheus address and query of plugins that ask it
+    api: RawApi | None  # None: a recorded cluster
+    prometheus: PrometheusAccess
+    inside: bool
+    now: float
+
+
+def watcher_addresses(configuration: SchedulerConfiguration) -> dict[str, MetricProvider | None]:
+    """The addresses the profiles' plugins read; "" is the load-watcher built into them, with its provider."""
+    found: dict[str, MetricProvider | None] = {}
+    for profile in configuration.profiles:
+        for arguments in profile.arguments.values():
+            address = getattr(arguments, "watcher_address", None)
+            if address is not None:
+                found.setdefault(address, getattr(arguments, "metric_provider", None))
+    return found
+
+
+def read_view(inputs: ViewInputs) -> SchedulerView:
+    """Every source that a plugin or the policy names; one that does not answer is missing, with why."""
+    wanted = watcher_addresses(inputs.configuration)
+    for address in inputs.also:
+        wanted.setdefault(address, None)
+    watchers: dict[str, WatcherMetrics] = {}
+    missing: dict[str, str] = {}
+    for address, provider in wanted.items():
+        try:
+            watchers[address] = _watcher(inputs, address, provider)
+        except RebalancerError as error:
+            missing[address] = str(error)
+    queries: dict[tuple[str, str], Mapping[str, float]] = {}
+    for address, query in dict.fromkeys(inputs.queries):
+        try:
+            series = _ask(inputs.prometheus, Connection(url_of(address)), query)
+        except RebalancerError as error:
+            missing[address] = str(error)
+        else:
+            queries[address, query] = by_node_name(series)
+    return SchedulerView(watchers, missing, queries)
+
+
+def _watcher(inputs: ViewInputs, address: str, provider: MetricProvider | None) -> WatcherMetrics:
+    if not address:
+        return _built_in(inputs, provider or MetricProvider())
+    if inputs.api is None:
+        return _recorded_watcher(inputs.snapshot.recording)
+    return decode_watcher(fetch_watcher(inputs.api, address, inside=inputs.inside))
+
+
+def _built_in(inputs: ViewInputs, provider: MetricProvider) -> WatcherMetrics:
+    """The figures of the load-watcher inside the plugin."""
+    if provider.type == "Prometheus":
+        return _of_prometheus(inputs, provider)
+    if provider.type not in ("", "KubernetesMetricsServer"):
+        raise InputError(f"the load-watcher built into the plugin reads {provider.type}, which is not read")
+    if not inputs.snapshot.has(NODE_METRICS):
+        raise InputError("the load-watcher built into the plugin reads metrics-server, which was not read")
+    items = inputs.snapshot.recording.records(NODE_METRICS)
+    metrics = [item for item in items if isinstance(item, records.NodeMetrics)]
+    return watcher_of_metrics(metrics, inputs.snapshot.nodes, inputs.now)
+
+
+def _of_prometheus(inputs: ViewInputs, provider: MetricProvider) -> WatcherMetrics:
+    """As load-watcher reads Prometheus; a fetch with any error is discarded whole."""
+    connection = Connection(
+        address=url_of(provider.address or "http://prometheus-k8s:9090"),
+        token=provider.token,
+        insecure_skip_verify=provider.insecure_skip_verify is not False,
+    )
+    found: dict[str, list[Metric]] = {}
+    for operator, function in _FUNCTIONS:
+        for kind, metric in _METRICS:
+            for item in _ask(inputs.prometheus, connection, f"{function}({metric}[15m])"):
+                name = item.labels.get("instance", "")
+                if name and len(item.values) and np.isfinite(item.values[-1]):
+                    value = 100 * float(item.values[-1])
+                    found.setdefault(name, []).append(Metric(kind, operator, value))
+    nodes = {name: tuple(metrics) for name, metrics in sorted(found.items())}
+    now = inputs.now
+    return WatcherMetrics(nodes, now, now - _WINDOW_SECONDS, now, "Prometheus")
+
+
+def _recorded_watcher(recording: Recording) -> WatcherMetrics:
+    where = f"{recording.source}/{WATCHER}"
+    content = recording.documents.get(WATCHER)
+    if content is None:
+        raise InputError("not recorded", where=where, hint="record what GET /watcher of load-watcher answers")
+    try:
+        return decode_watcher(content)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"is not what load-watcher answers: {error}", where=where) from error
+
+
+def _ask(access: PrometheusAccess, connection: Connection, query: str) -> tuple[Series, ...]:
+    try:
+        return decode_answer(access.asking(connection)(Question(query)))
+    except (ValueError, RecursionError) as error:
+        raise InputError(failure_words(error), where=connection.address) from error
+
+
+def by_node_name(series: Iterable[Series]) -> dict[str, float]:
+    """The value by ``nodename``; a node with several samples is absent, as one with none."""
+    found: dict[str, float] = {}
+    twice: set[str] = set()
+    for item in series:
+        name = item.labels.get("nodename", "")
+        if name in found:
+            twice.add(name)
+        elif name and len(item.values) and np.isfinite(item.values[-1]):
+            found[name] = float(item.values[-1])
+    return {name: value for name, value in sorted(found.items()) if name not in twice}
+
+
+def url_of(address: str) -> str:
+    """An address as plugins write it, which may lack its scheme; InputError when it is none."""
+    url = address if address.startswith(("http://", "https://")) else f"http://{address}"
+    if len(url) > _LONGEST_ADDRESS or not url.isprintable() or " " in url or "@" in url:
+        raise InputError(f"{address[:60]!a} is no address of a Prometheus")
+    return url.rstrip("/")

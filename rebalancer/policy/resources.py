@@ -1,0 +1,56 @@
+"""The resources a policy speaks of, and whether there is a source that tells them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rebalancer.documents import Document, did_you_mean
+from rebalancer.policy.hotness import DeviationRule, UtilizationRule
+from rebalancer.policy.prometheus import BUILT_IN_RESOURCES, PrometheusSource
+from rebalancer.policy.schema import RebalancePolicy
+
+EVERYWHERE = ("cpu", "memory")  # what every source measures
+_COUNTED = "pods"
+
+
+def named_resources(policy: RebalancePolicy) -> tuple[str, ...]:
+    """The resources that rules name, each once."""
+    return tuple(dict.fromkeys(name for _, name in _mentions(policy)))
+
+
+def measured_resources(policy: RebalancePolicy) -> tuple[str, ...]:
+    """What is to be measured: cpu and memory, then what rules name and the policy's own signals."""
+    others = dict.fromkeys((*named_resources(policy), *policy.load.signals))
+    return (*EVERYWHERE, *(name for name in others if name not in (*EVERYWHERE, _COUNTED)))
+
+
+def required_resources(policy: RebalancePolicy) -> tuple[str, ...]:
+    """Without a fresh figure of these a node is unknown: cpu, memory and what rules name."""
+    return tuple(dict.fromkeys((*EVERYWHERE, *(n for n in named_resources(policy) if n != _COUNTED))))
+
+
+def check_resources(policy: RebalancePolicy, document: Document) -> None:
+    """InputError when a rule names a resource that nothing measures."""
+    known = (*BUILT_IN_RESOURCES, *policy.load.signals)
+    reads_prometheus = any(isinstance(source, PrometheusSource) for source in policy.load.sources)
+    for path, name in _mentions(policy):
+        if name not in known:
+            message = f"{name} is unknown; known: {', '.join(known)}"
+            hint = did_you_mean(name, list(known)) or "define it under load.signals"
+            raise document.error(path, message, hint=hint, key=True)
+        if name not in (*EVERYWHERE, _COUNTED) and not reads_prometheus:
+            message = f"nothing measures {name}: load.sources names no prometheus"
+            raise document.error(path, message, hint="add a prometheus source", key=True)
+    if policy.load.signals and not reads_prometheus:
+        message = "signals are read from Prometheus, and load.sources names none"
+        raise document.error(("load", "signals"), message, hint="add a prometheus source")
+
+
+def _mentions(policy: RebalancePolicy) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Every resource a rule names, and where."""
+    for index, rule in enumerate(policy.hot_nodes.any):
+        place = ("hotNodes", "any", index)
+        if isinstance(rule, UtilizationRule):
+            yield from (((*place, "utilization", name), name) for name in rule.utilization)
+        elif isinstance(rule, DeviationRule):
+            yield from (((*place, "deviation", name), name) for name in rule.deviation)
