@@ -118,13 +118,9 @@ def a_rich_cluster() -> Items:
     for pod in items["pods"]:
         pod["spec"] |= spec
         pod["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": 8080}]
-        pod["status"]["containerStatuses"] = [
-            {
-                "name": "main",
-                "resources": {"requests": {"cpu": "600m"}},
-                "allocatedResources": {"cpu": "600m"},
-            }
-        ]
+    items["pods"][3]["status"]["containerStatuses"] = [
+        {"name": "main", "resources": {"requests": {"cpu": "600m"}}, "allocatedResources": {"cpu": "600m"}}
+    ]
     items["replicasets"][0]["spec"]["template"]["spec"] |= spec
     for node in items["nodes"]:
         node["metadata"]["labels"] |= {"zone": "a", "disk": "5"}

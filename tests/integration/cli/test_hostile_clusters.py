@@ -257,7 +257,13 @@ def test_whatever_stands_in_a_dump_is_planned_or_refused_in_one_line(
             items = put(items, place, value)
     with tempfile.TemporaryDirectory() as folder:
         path = write_dump(Path(folder) / "dump", items)
-        result = CliRunner().invoke(main, ["plan", "--from", str(path), "-o", "json"])
+        policy = Path(folder) / "policy.yaml"
+        policy.write_text(
+            "apiVersion: rebalancer/v1alpha1\nkind: RebalancePolicy\n"
+            "evictable: {protect: []}\nload: {minCoverage: 30%, sources: [{metricsServer: {}}]}\n"
+        )
+        arguments = ["plan", "--from", str(path), "--policy", str(policy), "-o", "json"]
+        result = CliRunner().invoke(main, arguments)
 
     assert result.exit_code in (0, 2, 3), result.stderr
     assert (result.stdout == "", result.stderr.count("\n")) in ((True, 1), (False, 0))
