@@ -201,8 +201,11 @@ def describe(path: Path, progress: Callable[[str], None] = lambda _: None) -> Sn
 def _about(recording: Recording) -> dict[str, Any]:
     """Who recorded it, from where and when; empty for a dump made by kubectl."""
     try:
-        return msgspec.json.decode(recording.documents.get(ABOUT, b"{}"), type=dict[str, Any])
-    except (ValueError, RecursionError) as error:
+        about = msgspec.json.decode(recording.documents.get(ABOUT, b"{}"), type=dict[str, Any])
+        if not 0 <= about.get("savedAt", 0) <= times.LATEST:
+            raise ValueError("savedAt is no time")
+        return about
+    except (TypeError, ValueError, RecursionError) as error:
         raise InputError(
             f"not what snapshot save writes: {error}", where=f"{recording.source}/{ABOUT}"
         ) from error

@@ -6,6 +6,7 @@ import re
 from datetime import UTC, datetime
 from functools import lru_cache
 
+LATEST = 253_402_300_799.0  # the last second of the year 9999, in Unix seconds
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)", re.ASCII)
 
 _PART = re.compile(r"(\d{1,12}(?:\.\d{0,9})?)(h|ms|m|s|us|µs|μs|ns)")

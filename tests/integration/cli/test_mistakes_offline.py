@@ -208,3 +208,15 @@ def test_json_logs_carry_the_same_line_as_an_object(rebalancer_program: Program,
     result = rebalancer_program("--log-format", "json", "plan", "--from", tmp_path)
 
     assert json.loads(result.stderr)["message"].startswith(f"{tmp_path}: no Kubernetes objects here")
+
+
+@pytest.mark.parametrize("moment", ["1e300", "-5", "1" + "0" * 400, '"yesterday"', "null", "[]"])
+@pytest.mark.parametrize("command", ["info", "save"])
+def test_notes_of_a_recording_that_cannot_be_are_named(
+    refusal: Refusal, dump: Dump, items: Items, tmp_path: Path, moment: str, command: str
+) -> None:
+    folder = dump(items)
+    (folder / "recording.json").write_text(f'{{"savedAt": {moment}}}')
+    arguments = ("info", folder) if command == "info" else ("save", tmp_path / "saved", "--from", folder)
+
+    assert f"{folder / 'recording.json'}: not what snapshot save writes" in refusal(2, "snapshot", *arguments)
