@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from rebalancer.load.report import PERCENT_RESOURCES
 from rebalancer.planning.building import build_plan
 from rebalancer.planning.explaining_pods import MOVED, PodExplainer, by_resource, reference, share_of
 from rebalancer.planning.explanation import NodeExplanation, PodExplanation, PodOnNode
@@ -67,7 +66,7 @@ def _explain_node(planner: Planner, row: int) -> NodeExplanation:
 
 
 def _largest(share: Mapping[str, float]) -> float:
-    return max((share.get(resource, 0.0) for resource in PERCENT_RESOURCES[:2]), default=0.0)
+    return max((points for resource, points in share.items() if resource != "pods"), default=0.0)
 
 
 def _verdict_here(move: Move | None, kept: Kept | None) -> tuple[str, str]:

@@ -11,7 +11,7 @@ import numpy as np
 from rebalancer.cluster.nodes import CPU, MEMORY, FloatArray
 from rebalancer.cluster.pods import PHASES, PodTable
 from rebalancer.load import watcher
-from rebalancer.load.report import PERCENT_RESOURCES, LoadReport, percent_of_allocatable
+from rebalancer.load.report import LoadReport, percent_of_allocatable
 from rebalancer.load.view import SchedulerView
 from rebalancer.load.watcher import Metric, WatcherMetrics
 from rebalancer.planning.inputs import PlanningInputs
@@ -62,9 +62,9 @@ class Twin:
         self._node_samples.append(self._sum(usage) + self._overhead)
 
     def _sum(self, usage: FloatArray) -> FloatArray:
-        """(nodes, 2) the sum over the pods on each node."""
+        """(nodes, resources) the sum over the pods on each node."""
         bound = self.node >= 0
-        total = np.zeros((len(self._inputs.snapshot.nodes), 2))
+        total = np.zeros((len(self._inputs.snapshot.nodes), usage.shape[1]))
         np.add.at(total, self.node[bound], np.nan_to_num(usage[bound]))
         return total
 
@@ -92,7 +92,7 @@ class Twin:
     # What is seen
 
     def percent(self) -> FloatArray:
-        """(nodes, 3) the true load of this moment in percent of allocatable; NaN where it was never known."""
+        """(nodes, resources + 1) the true load of this moment in percent of allocatable."""
         usage = self._sum(self._load.now()) + self._overhead
         return percent_of_allocatable(usage, self._pod_count(), self._inputs.load.allocatable)
 
@@ -180,10 +180,10 @@ def _updated(item: Metric, row: int, figures: Mapping[str, FloatArray]) -> Metri
 
 
 def _base_usage(inputs: PlanningInputs) -> FloatArray:
-    """(pods, 2) what each pod uses as recorded; its request while it is not known."""
+    """(pods, resources) what each pod uses as recorded; its request while it is not known."""
     pods = inputs.snapshot.pods
     usage = inputs.load.pod_usage.copy()
     for row in np.flatnonzero(np.isnan(usage).any(axis=1) & (pods.node < 0)).tolist():
         requests = pod_requests(pods.class_of(row)).incoming
-        usage[row] = [requests.get(name, 0) for name in PERCENT_RESOURCES[:2]]
+        usage[row] = [requests.get(name, 0) for name in inputs.load.resources]
     return usage

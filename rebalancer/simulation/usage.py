@@ -28,7 +28,7 @@ class PodLoad:
     """The load of every pod, step by step; a pure function of base, shape and seed."""
 
     def __init__(self, base: FloatArray, shape: LoadShape, random: np.random.Generator) -> None:
-        """``base`` is (pods, 2): thousandths of a core and bytes, NaN unknown."""
+        """``base`` is (pods, resources), NaN unknown."""
         self._base = base
         self._shape = shape
         self._random = random
@@ -39,7 +39,7 @@ class PodLoad:
         return self._random.standard_normal(self._base.shape)
 
     def now(self) -> FloatArray:
-        """(pods, 2) what each pod uses at this moment."""
+        """(pods, resources) what each pod uses at this moment."""
         hour = 2 * math.pi * self._steps * STEP_SECONDS / _DAY_SECONDS
         curve = 1.0 + self._shape.daily * math.sin(hour)
         factor = curve * (1.0 + self._shape.noise * self._deviation)
