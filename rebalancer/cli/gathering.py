@@ -96,7 +96,11 @@ def gather(
     recorded_state = state or _recorded_state(recording)
     inside = "KUBERNETES_SERVICE_HOST" in os.environ
     book = recorded_book(recording)
-    access = recorded_access(book, recording.source) if api is None else live_access(api, now, inside=inside)
+    access = (
+        recorded_access(book, recording.source)
+        if api is None
+        else live_access(api, now, clock(), inside=inside)
+    )
     view = read_view(
         ViewInputs(
             snapshot=snapshot,

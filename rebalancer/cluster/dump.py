@@ -24,7 +24,7 @@ LARGEST_FILE = 4 << 30  # bytes, unpacked: ten times the largest cluster Kuberne
 _LARGEST_DOCUMENT = 64 << 20
 _MOST_FILES = 1000
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
-DOCUMENTS = ("scheduler-config.yaml", "watcher.json", "state.json", "recording.json")
+DOCUMENTS = ("scheduler-config.yaml", "watcher.json", "prometheus.json", "state.json", "recording.json")
 
 
 def read_bytes(path: Path, largest: int = LARGEST_FILE) -> bytes:

@@ -32,6 +32,7 @@ class PrometheusReader:
     window: Window = PRESENT
     resources: tuple[str, ...] = RESOURCES
     signals: Mapping[str, Signal] = field(default_factory=dict)
+    asked_at: float | None = None  # by our clock, when the server told its own; None: not compared
 
     @property
     def name(self) -> str:

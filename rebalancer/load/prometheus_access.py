@@ -26,9 +26,9 @@ class PrometheusAccess:
         return self._asks[connection]
 
 
-def live_access(api: RawApi | None, now: float, *, inside: bool) -> PrometheusAccess:
+def live_access(api: RawApi | None, now: float, asked_at: float, *, inside: bool) -> PrometheusAccess:
     """Asks the servers; ``inside`` says that cluster addresses resolve here."""
-    book = AnswerBook(now)
+    book = AnswerBook(asked_at)
     return PrometheusAccess(
         lambda connection: book.keeping(
             connection.address, LivePrometheus(connection, api, now, inside=inside)

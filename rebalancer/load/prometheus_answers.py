@@ -27,7 +27,7 @@ _decoder = msgspec.json.Decoder(_Document)
 class AnswerBook:
     """Answers by address and question."""
 
-    time: float = 0.0
+    time: float = 0.0  # Unix seconds by our clock, when the questions were asked
     answers: dict[str, dict[str, bytes]] = field(default_factory=dict)
     failures: dict[str, dict[str, str]] = field(default_factory=dict)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.parse import quote, urlencode
 
 import urllib3
-from urllib3.exceptions import HTTPError
+from urllib3.exceptions import HTTPError, NewConnectionError
 from urllib3.exceptions import TimeoutError as TransportTimeoutError
 
 from rebalancer.cluster.connection import RawApi, retry_after_seconds, short_reason
@@ -135,6 +135,8 @@ class LivePrometheus:
             wait = 0.2 * 2**attempt
             try:
                 status, content, asked = self._send(url, timeout)
+            except NewConnectionError as error:  # urllib3 counts a refused connection among the timeouts
+                said = f"no answer: {short_reason(error)}"
             except TransportTimeoutError as error:
                 said = f"no answer within {self._connection.timeout_seconds:g} s: {short_reason(error)}"
                 break  # a server that is slow is not asked to do the same again

@@ -103,9 +103,11 @@ class NodeReading:
 
     def _clock_skew(self) -> float:
         """By how much Prometheus' clock is ahead of ours, when by too much."""
+        if self.reader.asked_at is None:
+            return 0.0
         try:
             found = self.reader.series(Question("time()", dated=False))
-            skew = float(found[0].values[-1]) - self.reader.now
+            skew = float(found[0].values[-1]) - self.reader.asked_at
         except (RebalancerError, ValueError, RecursionError, IndexError):
             return 0.0  # whoever does not answer this answers nothing else
         if not abs(skew) > CLOCK_SKEW_SECONDS:

@@ -144,6 +144,7 @@ def _reader(source: LoadSource, inputs: LoadInputs) -> Reader:
             inputs.window,
             measured_resources(inputs.policy),
             inputs.policy.load.signals,
+            inputs.prometheus.book.time,
         )
     if isinstance(source, RequestsSource):
         return _Requests(inputs)
