@@ -48,10 +48,14 @@ def guarded(call: Callable[[], object], session: Session) -> int:
             return _tell(session, "interrupted", ExitCode.INTERRUPTED, None)
         except KeyboardInterrupt:
             return _tell(session, "interrupted", ExitCode.INTERRUPTED, None)
-        except click.UsageError as error:
+        except click.exceptions.NoArgsIsHelpError as error:
             with contextlib.suppress(OSError):
                 error.show()
             return int(ExitCode.BAD_INPUT)
+        except click.UsageError as error:
+            command = error.ctx.command_path if error.ctx else "rebalancer"
+            message = f"{error.format_message().rstrip('.')} (see: {command} --help)"
+            return _tell(session, " ".join(message.split()), ExitCode.BAD_INPUT, error)
         except click.ClickException as error:
             return _tell(session, error.format_message(), ExitCode.BAD_INPUT, error)
         except OSError as error:

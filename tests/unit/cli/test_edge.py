@@ -110,14 +110,16 @@ def test_sigterm_unwinds_as_an_interrupt_does(
         ("snapshot", "save"),
     ],
 )
-def test_wrong_usage_leaves_with_the_code_of_bad_input(
+def test_wrong_usage_is_one_line_that_says_where_help_is_and_the_code_of_bad_input(
     rebalancer_program: Program, arguments: tuple[str, ...]
 ) -> None:
     result = rebalancer_program(*arguments)
 
     assert result.exit_code == ExitCode.BAD_INPUT
     assert result.stdout == ""
-    assert "Error: " in result.stderr
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("error: ")
+    assert line.endswith("--help)")
 
 
 def test_a_misspelt_command_is_answered_with_the_one_it_resembles(rebalancer_program: Program) -> None:
