@@ -19,6 +19,7 @@ from rebalancer.scheduling.cycle import Scheduler
 from rebalancer.scheduling.registry import PluginInputs, make_scheduler, neutral_plugins
 from rebalancer.scheduling.sampling import nodes_to_find
 from rebalancer.scheduling.state import ClusterState
+from rebalancer.scheduling.unread_inputs import unread_inputs
 
 
 class Model:
@@ -50,13 +51,17 @@ class Model:
 
     def unpredictable(self) -> Mapping[int, str]:
         """Why pods of a class cannot be placed by the model, by class."""
+        configuration, snapshot = self.inputs.configuration, self.inputs.snapshot
         by_profile = {
-            profile.scheduler_name: _profile_doubt(profile, self.inputs.configuration, self.inputs.view)
-            for profile in self.inputs.configuration.profiles
+            profile.scheduler_name: _profile_doubt(profile, configuration, self.inputs.view)
+            for profile in configuration.profiles
         }
         found: dict[int, str] = {}
-        for index, pod in enumerate(self.inputs.snapshot.pods.classes):
+        for index, pod in enumerate(snapshot.pods.classes):
+            profile = configuration.profile(pod.scheduler_name)
             doubt = _class_doubt(pod) or by_profile.get(pod.scheduler_name, "")
+            if not doubt and profile is not None:
+                doubt = _unread_doubt(unread_inputs(profile, pod, snapshot))
             if doubt:
                 found[index] = doubt
         return found
@@ -122,6 +127,11 @@ def _profile_doubt(profile: Profile, configuration: SchedulerConfiguration, view
         return f"extender {configuration.extenders[0].url_prefix} takes part in placing it"
     for name in sorted(profile.plugin_names):
         description = CATALOGUE.get(name)
+        if description is not None and Input.PROMETHEUS in description.inputs:
+            address = getattr(profile.argument(name), "ip", "")
+            if not any(asked == address for asked, _ in view.queries):
+                why = view.missing.get(address, "its query was not asked")
+                return f"what {name} sees is unknown: {why}"
         if description is None or Input.WATCHER not in description.inputs:
             continue
         address = getattr(profile.argument(name), "watcher_address", "")
@@ -129,6 +139,11 @@ def _profile_doubt(profile: Profile, configuration: SchedulerConfiguration, view
             why = view.missing.get(address, "its figures were not read")
             return f"what {name} sees is unknown: {why}"
     return ""
+
+
+def _unread_doubt(unread: tuple[str, ...]) -> str:
+    """Why a class cannot be placed when these inputs, which its verdict needs, were not read."""
+    return f"where it would land depends on what was not read: {', '.join(unread)}" if unread else ""
 
 
 def _class_doubt(pod: PodClass) -> str:

@@ -321,3 +321,31 @@ def test_a_cooldown_ends() -> None:
     past = a_past_move(from_node="x", to_node="y")
     told = case(state=RunState(moves=(past,)), policy=a_policy(planning={"cooldown": "9m"}))
     assert moved(plan_for(told)) == {"web-0": "cool"}
+
+
+def test_pods_whose_verdict_needs_a_kind_that_was_not_read_stay_and_say_which() -> None:
+    nodes = [a_node("a", cpu="4"), a_node("b", cpu="8")]
+    own = {"maxSkew": 5, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}
+    plan = plan_of(
+        planning_inputs(
+            nodes,
+            [
+                a_workload("spread", ["a", "a"], cpu="900m", spec={"topologySpreadConstraints": [own]}),
+                a_workload("web", ["a", "a"], cpu="900m"),
+            ],
+            unread={"services"},
+        )
+    )
+    assert kept(plan)["web-0"] == "Unpredictable"
+    assert because(plan, "web-0") == "where it would land depends on what was not read: services"
+    assert any(name.startswith("spread") for name in moved(plan))
+
+
+def test_what_was_not_read_keeps_nobody_when_the_policy_allows_the_unpredictable() -> None:
+    inputs = planning_inputs(
+        [a_node("a", cpu="4"), a_node("b", cpu="8")],
+        [a_workload("web", ["a", "a", "a", "a"], cpu="900m")],
+        unread={"services"},
+        policy=a_policy(scheduler={"allowUnpredictable": True}),
+    )
+    assert moved(plan_of(inputs))
