@@ -30,7 +30,15 @@ from rebalancer.planning.plan import Move, NodeReport, Plan
 from rebalancer.planning.planner import Planner
 from rebalancer.policy import LoadedPolicy, load_policy
 from rebalancer.policy.schema import Safety
-from rebalancer.state import ConfigMapStore, FileStore, PastMove, RunState, StateStore, after_plan
+from rebalancer.state import (
+    ConfigMapStore,
+    FileStore,
+    PastMove,
+    RunState,
+    StateStore,
+    after_plan,
+    after_reading,
+)
 
 _REPORTER = "rebalancer"
 # Past moves are kept this many cooldowns, at least a day, so that reports can look back.
@@ -78,7 +86,7 @@ def run(
     planned(plan)
     _refuse_unverified(gathered)
     hot = [node.name for node in plan.nodes if node.hot]
-    memory = _Memory(store, state, after_plan(state, hot, gathered.inputs.now) if store else None, loaded)
+    memory = _Memory(store, state, _next_state(gathered, state, hot) if store else None, loaded)
     memory.keep()
     with ExitStack() as stack:
         stop = stack.enter_context(stop_on_signal())
@@ -105,6 +113,12 @@ def run(
         outcomes = carry_out(plan, context)
     memory.checkpoint(outcomes.outcomes)
     return plan, outcomes
+
+
+def _next_state(gathered: Gathered, state: RunState | None, hot: Sequence[str]) -> RunState:
+    """The state with this run's hot nodes and, where a source knows only the present, its loads."""
+    now, window = gathered.inputs.now, gathered.loaded.policy.load.window
+    return after_reading(after_plan(state, hot, now), gathered.present, now, window)
 
 
 class _Memory:

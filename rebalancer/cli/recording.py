@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from rebalancer.cli.configurations import ConfigurationText, configuration_text
+from rebalancer.cli.recording_prometheus import prometheus_document
 from rebalancer.cluster import records, saving, times
 from rebalancer.cluster.connection import RawApi
 from rebalancer.cluster.dump import DumpReader, read_bytes
@@ -25,6 +26,7 @@ from rebalancer.load.watcher import decode_watcher
 from rebalancer.load.watcher_client import fetch_watcher
 from rebalancer.policy import LoadedPolicy, LoadWatcherSource
 from rebalancer.profiles.loading import load_configuration
+from rebalancer.profiles.types import SchedulerConfiguration
 from rebalancer.reporting.snapshot_table import (
     ABSENCE_MEANS,
     KindCount,
@@ -92,6 +94,18 @@ def policy_documents(
     return documents
 
 
+def _configuration(
+    loaded: LoadedPolicy, documents: dict[str, bytes], where: str
+) -> SchedulerConfiguration | None:
+    """The recorded configuration; None where there is none that can be used."""
+    try:
+        text = documents[CONFIGURATION].decode()
+        neutral = loaded.policy.scheduler.assume_neutral
+        return load_configuration(text, where, assume_neutral=neutral)
+    except (KeyError, UnicodeDecodeError, InputError):
+        return None
+
+
 def _watcher_addresses(
     loaded: LoadedPolicy, configuration: ConfigurationText | None, warn: Callable[[str], None]
 ) -> list[str]:
@@ -118,11 +132,18 @@ def _watcher_addresses(
 
 
 def record_live(
-    api: RawApi, clock: Callable[[], float], documents: dict[str, bytes], progress: Callable[[str], None]
+    api: RawApi,
+    clock: Callable[[], float],
+    documents: dict[str, bytes],
+    progress: Callable[[str], None],
+    loaded: LoadedPolicy,
+    warn: Callable[[str], None],
 ) -> Recording:
-    """Read every kind of a live cluster."""
+    """Read every kind of a live cluster, and what Prometheus says of it where policy or plugins ask it."""
     recording = LiveReader(api, clock).read(progress=progress)
-    return dataclasses.replace(recording, documents=documents)
+    configuration = _configuration(loaded, documents, CONFIGURATION)
+    answers = prometheus_document(recording, loaded, configuration, api, clock, warn)
+    return dataclasses.replace(recording, documents={**documents, **answers})
 
 
 def convert(

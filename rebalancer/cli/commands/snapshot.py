@@ -57,7 +57,8 @@ def save_snapshot(
     """Record a cluster into the new folder PATH. Only reads.
 
     Nodes, pods, workloads, budgets, volumes and metrics; no secrets, no environment variables. The
-    scheduler's configuration and load-watcher's answer are recorded from where the policy says they are.
+    scheduler's configuration, load-watcher's answer and Prometheus' are recorded from where the policy says
+    they are.
     With --from a dump that kubectl printed is recorded instead of a live cluster.
     """
     from rebalancer.cli import recording  # noqa: PLC0415 - heavy
@@ -73,7 +74,10 @@ def save_snapshot(
     documents |= recording.policy_documents(loaded, files, api, LOGGER.warning)
     with progress() as tell:
         if api is not None:
-            read, now = recording.record_live(api, time.time, documents, tell), time.time()
+            read, now = (
+                recording.record_live(api, time.time, documents, tell, loaded, LOGGER.warning),
+                time.time(),
+            )
         elif source is not None:
             read, now = recording.convert(source, documents, time.time, tell)
         recording.save(read, path, now)
