@@ -390,12 +390,12 @@ def write_list(folder: Path, plural: str, items: Iterator[Object] | list[Object]
         (folder / f"{plural}.json.zst").open("wb") as raw,
         zstandard.ZstdCompressor(level=3).stream_writer(raw) as stream,
     ):
-        written += stream.write(json.dumps(head)[:-1].encode() + b', "items": [')
+        written += stream.write(json.dumps(head)[:-1].encode() + b',"items":[')
         for position, item in enumerate(items):
-            content = (b"," if position else b"") + json.dumps(item).encode()
+            content = (b",\n" if position else b"") + json.dumps(item).encode()
             written += len(content)
             stream.write(content)
-        stream.write(b"]}")
+        stream.write(b"]}\n")
     return written
 
 

@@ -111,14 +111,14 @@ def _decoder(record: type[records.Record]) -> msgspec.json.Decoder[records.Recor
     return msgspec.json.Decoder(record)
 
 
-def _as_far_as_it_goes(item: msgspec.Raw, shape: type[_Shape]) -> _Shape:
+def _as_far_as_it_goes(item: msgspec.Raw | bytes, shape: type[_Shape]) -> _Shape:
     try:
         return msgspec.json.decode(item, type=shape)
     except (ValueError, RecursionError):
         return shape()
 
 
-def _describe(kind: Kind, item: msgspec.Raw, position: int, reason: str) -> Malformed:
+def _describe(kind: Kind, item: msgspec.Raw | bytes, position: int, reason: str) -> Malformed:
     """Name a malformed object as well as it lets itself be named."""
     loose = _as_far_as_it_goes(item, _Loose)
     metadata = _as_far_as_it_goes(loose.metadata, _LooseMetadata)
@@ -182,7 +182,7 @@ def _slim(record: records.Record) -> records.Record:
     return record
 
 
-def _decode_item(kind: Kind, item: msgspec.Raw) -> records.Record:
+def _decode_item(kind: Kind, item: msgspec.Raw | bytes) -> records.Record:
     record = _decoder(kind.record).decode(item)
     namespace, name = _object_key(record)
     if not _NAME.fullmatch(name) or (namespace and not _NAME.fullmatch(namespace)):
@@ -197,42 +197,53 @@ def _rank(record: records.Record) -> tuple[int, bytes]:
     return number, _encoder.encode(record)
 
 
-class _Collected:
-    """Records by name; of an object listed twice the newest."""
+class ListingBuilder:
+    """Collects the records of a kind as they come: each name once, of an object listed twice the newest."""
 
     def __init__(self, kind: Kind) -> None:
         self._kind = kind
-        self._by_key: dict[tuple[str, str], tuple[records.Record, msgspec.Raw, int]] = {}
-        self.malformed: list[Malformed] = []
+        self._by_key: dict[tuple[str, str], records.Record] = {}
+        self._malformed: list[Malformed] = []
+        self._count = 0
+        self.resource_version = ""
 
-    def add(self, item: msgspec.Raw, position: int) -> None:
+    def add(self, item: msgspec.Raw | bytes) -> None:
+        """Decode one item; what cannot be read is named among the malformed."""
+        position, self._count = self._count, self._count + 1
         try:
             record = _decode_item(self._kind, item)
         except (ValueError, RecursionError) as error:
-            self.malformed.append(_describe(self._kind, item, position, str(error)))
+            self._malformed.append(_describe(self._kind, item, position, str(error)))
             return
         key = _object_key(record)
-        found = self._by_key.setdefault(key, (record, item, position))
-        if found[0] is record or found[0] == record:
+        found = self._by_key.setdefault(key, record)
+        if found is record or found == record:
             return
-        entry = record, item, position
-        older, newer = (found, entry) if _rank(found[0]) < _rank(record) else (entry, found)
+        newer, older = (record, found) if _rank(found) < _rank(record) else (found, record)
         self._by_key[key] = newer
-        self.malformed.append(
-            _describe(self._kind, older[1], older[2], "listed twice; the newest one counts")
+        encoded = msgspec.Raw(_encoder.encode(older))
+        self._malformed.append(
+            _describe(self._kind, encoded, position, "listed twice; the newest one counts")
         )
 
-    def records(self) -> tuple[records.Record, ...]:
-        return tuple(self._by_key[key][0] for key in sorted(self._by_key))
+    def listing(self, read_at: float = float("nan")) -> Listing:
+        """All records, sorted by namespace and name."""
+        ordered = tuple(self._by_key[key] for key in sorted(self._by_key))
+        malformed = sorted(set(self._malformed), key=dataclasses.astuple)
+        return Listing(self._kind, ordered, tuple(malformed), self.resource_version, read_at)
 
 
 def decode_listing(
-    kind: Kind, items: Iterable[msgspec.Raw], *, resource_version: str = "", read_at: float = float("nan")
+    kind: Kind,
+    items: Iterable[msgspec.Raw | bytes],
+    *,
+    resource_version: str = "",
+    read_at: float = float("nan"),
 ) -> Listing:
     """Decode items one by one; sorted by namespace and name, each name once."""
-    collected = _Collected(kind)
+    builder = ListingBuilder(kind)
+    builder.resource_version = resource_version
     with collector_paused():
-        for position, item in enumerate(items):
-            collected.add(item, position)
-    malformed = sorted(set(collected.malformed), key=dataclasses.astuple)
-    return Listing(kind, collected.records(), tuple(malformed), resource_version, read_at)
+        for item in items:
+            builder.add(item)
+    return builder.listing(read_at)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-import msgspec
-
 from rebalancer.cluster.connection import NotServedError, RawApi
 from rebalancer.cluster.kinds import KINDS, METRICS, REQUIRED, Kind
-from rebalancer.cluster.listing import Listing, Recording, decode_listing
+from rebalancer.cluster.listing import Listing, ListingBuilder, Recording, collector_paused
 from rebalancer.cluster.wire import Page, decode_page
 from rebalancer.errors import RightsError, UnreachableError
 
@@ -72,17 +70,19 @@ class LiveReader:
         )
 
     def _list_once(self, kind: Kind) -> Listing:
-        items: list[msgspec.Raw] = []
-        token, version = "", ""
+        builder = ListingBuilder(kind)
+        token = ""
         seen: set[str] = set()
         read_at = self._clock()
         while len(seen) < self._most_pages:
             page = self._page(kind, token)
-            items.extend(page.items)
-            version = version or page.resource_version
+            builder.resource_version = builder.resource_version or page.resource_version
+            with collector_paused():
+                for item in page.items:
+                    builder.add(item)
             token = page.continue_token
             if not token:
-                return decode_listing(kind, items, resource_version=version, read_at=read_at)
+                return builder.listing(read_at)
             if token in seen:
                 raise self._unusable(kind, "the same page is offered again")
             seen.add(token)

@@ -22,6 +22,7 @@ HONOURED_ANNOTATIONS = frozenset(
         "descheduler.alpha.kubernetes.io/evict",
         "descheduler.alpha.kubernetes.io/prefer-no-eviction",
         "cluster-autoscaler.kubernetes.io/safe-to-evict",
+        "controller.kubernetes.io/pod-deletion-cost",
         "karpenter.sh/do-not-disrupt",
     }
 )
