@@ -32,6 +32,7 @@ class PipelineOptions:
     state_path: Path | None = None  # the state of earlier runs
     scheduler_config: Path | None = None  # instead of the configuration the policy names
     assume_neutral: tuple[str, ...] = ()
+    only_look: bool = False  # nothing will be done: too few known nodes are a warning, not a refusal
     progress: Callable[[str], None] = field(default=lambda _message: None, compare=False)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 import threading
 import time
@@ -58,8 +59,23 @@ def make_plan(options: PipelineOptions) -> PlanResult:
     loaded = load_policy_of(options)
     state = FileStore(options.state_path).load() if options.state_path else None
     gathered = gather(options, loaded, open_api(options), state)
-    plan = build_plan(_planned(gathered))
+    plan = build_plan(_planned(_without_refusal(gathered) if options.only_look else gathered))
     return PlanResult(plan, plan.nodes)
+
+
+def _without_refusal(gathered: Gathered) -> Gathered:
+    """The same inputs, to be looked at however few of the nodes are known."""
+    inputs = gathered.inputs
+    settings = inputs.policy.load
+    if inputs.load.coverage >= settings.min_coverage:
+        return gathered
+    told = (
+        f"load is known of {inputs.load.coverage:.0%} of the nodes, load.minCoverage is "
+        f"{settings.min_coverage:.0%}: a run would refuse to act"
+    )
+    lenient = inputs.policy.model_copy(update={"load": settings.model_copy(update={"min_coverage": 0.0})})
+    inputs = dataclasses.replace(inputs, policy=lenient, warnings=(*inputs.warnings, told))
+    return dataclasses.replace(gathered, inputs=inputs)
 
 
 def _planned(gathered: Gathered) -> Planner:

@@ -13,7 +13,7 @@ from rebalancer.load.report import percent_of_allocatable
 from rebalancer.planning.attempt import Landings
 from rebalancer.planning.hotness import Hotness
 from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.planning.plan import Kept, Landing, Move, NodeAfter, NodeReport, Plan, PodReference
+from rebalancer.planning.plan import Figure, Kept, Landing, Move, NodeAfter, NodeReport, Plan, PodReference
 from rebalancer.planning.planner import PlannedMove, Planner
 from rebalancer.planning.reasons import Protection
 
@@ -34,7 +34,9 @@ def build_plan(planner: Planner) -> Plan:
         inputs=inputs.digest,
         now=times.render(inputs.now),
         moves=tuple(_move(planner, move) for move in planner.moves),
-        nodes=node_reports(inputs, planner.hotness, planner.model.node_scores(), after),
+        nodes=node_reports(
+            inputs, planner.hotness, planner.model.node_scores(), after, planner.acceptance.settling
+        ),
         kept=tuple(sorted(kept, key=lambda item: (item.node, item.pod.namespace, item.pod.name))),
         unsolved=_unsolved(planner),
         warnings=(*inputs.warnings, *_warnings(planner)),
@@ -59,14 +61,17 @@ def node_reports(
     hotness: Hotness,
     scores: FloatArray | None,
     after: Mapping[int, tuple[FloatArray, bool]],
+    settling: Mapping[int, str],
 ) -> tuple[NodeReport, ...]:
-    """All nodes, in order of name; ``after`` holds those the plan changes."""
+    """All nodes, in order of name; ``after`` holds those the plan changes, ``settling`` those in doubt."""
     percent = inputs.load.percent
     reports = []
     for row, name in enumerate(inputs.snapshot.nodes.names):
         because = hotness.because.get(row, ())
         if not inputs.load.known[row]:
             because = ("no fresh load figure: neither hot nor a landing to count on",)
+        if row in settling:
+            because = (*because, f"settling: {settling[row]}")
         changed = after.get(row)
         reports.append(
             NodeReport(
@@ -78,9 +83,30 @@ def node_reports(
                 after=NodeAfter(load=_percent_map(hotness.names, changed[0]), hot=changed[1])
                 if changed
                 else None,
+                figures=_figures(inputs, row),
             )
         )
     return tuple(reports)
+
+
+def _figures(inputs: PlanningInputs, row: int) -> dict[str, Figure]:
+    """Where the loads of a node come from, by resource."""
+    load = inputs.load
+    found = {}
+    for column, resource in enumerate(load.resources):
+        source = int(load.source[row, column])
+        if source < 0:
+            continue
+        spread = np.nan if load.deviation is None else float(load.deviation[row, column])
+        whole = float(load.allocatable[row, load.percent_resources.index(resource)])
+        found[resource] = Figure(
+            source=load.sources[source],
+            age_seconds=round(inputs.now - float(load.measured_at[row, column]), 1),
+            window_seconds=float(load.window_seconds[row, column]),
+            statistic=load.statistics[source] if source < len(load.statistics) else "mean",
+            deviation=round(100 * spread / whole, _PERCENT_DIGITS) if spread >= 0 and whole > 0 else None,
+        )
+    return found
 
 
 def _after(planner: Planner) -> dict[int, tuple[FloatArray, bool]]:

@@ -38,6 +38,16 @@ class NodeAfter(Value, frozen=True):
     hot: bool = False
 
 
+class Figure(Value, frozen=True):
+    """Where a load comes from, how old it is, and what of which window it is."""
+
+    source: str
+    age_seconds: float
+    window_seconds: float = 0.0
+    statistic: str = "mean"
+    deviation: float | None = None  # standard deviation in the window, points of allocatable
+
+
 class NodeReport(Value, frozen=True):
     """A node that is hot, or that the plan may send pods to, or that is unknown."""
 
@@ -47,6 +57,7 @@ class NodeReport(Value, frozen=True):
     score: float | None = None  # 0..100, the scheduler's own view for a plain pod
     because: tuple[str, ...] = ()
     after: NodeAfter | None = None
+    figures: dict[str, Figure] = {}  # by resource that is measured
 
 
 class Landing(Value, frozen=True):

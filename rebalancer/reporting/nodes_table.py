@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 from rich.text import Text
 
-from rebalancer.planning.plan import API_VERSION, NodeReport, Plan
-from rebalancer.reporting.plan_table import name_width, write_node
+from rebalancer.planning.plan import API_VERSION, Figure, NodeReport, Plan
+from rebalancer.policy.units import format_duration
+from rebalancer.reporting.plan_table import name_width, write_node, write_warnings
 from rebalancer.reporting.text import Lines, Style
 from rebalancer.reporting.words import counted, plain
 
 _MOST_NODES = 20
+_WORTH_TELLING = 60.0  # seconds of a window; what metrics-server looks back is not
 
 
 class NodeListing(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
@@ -21,13 +25,33 @@ class NodeListing(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     inputs: str  # digest of the inputs, as in the plan made from them
     now: str
     nodes: tuple[NodeReport, ...]
+    warnings: tuple[str, ...] = ()
     api_version: str = API_VERSION
     kind: str = "NodeListing"
 
 
 def node_listing(plan: Plan, nodes: tuple[NodeReport, ...]) -> NodeListing:
     """The nodes with the identity of the plan they were judged for."""
-    return NodeListing(source=plan.source, policy=plan.policy, inputs=plan.inputs, now=plan.now, nodes=nodes)
+    return NodeListing(
+        source=plan.source,
+        policy=plan.policy,
+        inputs=plan.inputs,
+        now=plan.now,
+        nodes=nodes,
+        warnings=plan.warnings,
+    )
+
+
+def figure_words(figures: Mapping[str, Figure]) -> str:
+    """``cpu, memory from metrics-server, 12s old``: one part for resources of the same source."""
+    told: dict[str, list[str]] = {}
+    for resource, figure in figures.items():
+        window = ""
+        if figure.window_seconds >= _WORTH_TELLING:
+            window = f", {figure.statistic} of {format_duration(round(figure.window_seconds))}"
+        age = format_duration(round(max(figure.age_seconds, 0.0)))
+        told.setdefault(f"from {figure.source}, {age} old{window}", []).append(resource)
+    return "; ".join(f"{', '.join(resources)} {words}" for words, resources in told.items())
 
 
 def nodes_table(listing: NodeListing, style: Style = Style()) -> Text:  # noqa: B008 - a frozen value
@@ -52,5 +76,9 @@ def nodes_table(listing: NodeListing, style: Style = Style()) -> Text:  # noqa: 
             lines.message(
                 ": ".join(part for part in (said, because) if part), 4, "red" if node.hot else "dim", 1
             )
+        if node.figures:
+            lines.message(figure_words(node.figures), 4, "dim", 1)
     lines.more(len(nodes) - len(shown), "node")
+    if listing.warnings:
+        write_warnings(lines, listing.warnings)
     return lines.text

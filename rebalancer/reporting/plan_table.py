@@ -202,8 +202,12 @@ def _warnings(lines: Lines, plan: Plan) -> None:
     if plan.neutral_plugins:
         names = ", ".join(plan.neutral_plugins)
         warnings.insert(0, f"taken to score all nodes alike, as they are not modelled: {names}")
-    if not warnings:
-        return
+    if warnings:
+        write_warnings(lines, warnings)
+
+
+def write_warnings(lines: Lines, warnings: Sequence[str]) -> None:
+    """The first warnings, each a line or two."""
     shown = warnings[: lines.shown(len(warnings), _MOST_WARNINGS)]
     lines.heading("WARNINGS")
     for warning in shown:

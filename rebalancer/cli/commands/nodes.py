@@ -3,23 +3,68 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
+from typing import TYPE_CHECKING
 
 import click
 
-from rebalancer.cli.options import PipelineOptions, all_option, output_option, pipeline_options
+from rebalancer.cli.logs import LOGGER
+from rebalancer.cli.options import Duration, PipelineOptions, all_option, output_option, pipeline_options
 from rebalancer.cli.output import emit, progress
+from rebalancer.cli.signals import stop_on_signal
+from rebalancer.errors import InputError, RebalancerError
 from rebalancer.reporting.render import Format
+
+if TYPE_CHECKING:
+    from rebalancer.reporting.nodes_table import NodeListing
 
 
 @click.command()
 @pipeline_options
+@click.option("-w", "--watch", is_flag=True, help="Show the nodes again and again, until interrupted.")
+@click.option(
+    "--every", type=Duration(), default=15.0, show_default="15s", help="How long --watch waits in between."
+)
 @output_option
 @all_option
-def nodes(options: PipelineOptions, output_format: Format, everything: bool) -> None:
-    """Show each node's load and score, and whether it is hot and why. Only reads."""
+def nodes(
+    options: PipelineOptions, watch: bool, every: float, output_format: Format, everything: bool
+) -> None:
+    """Show each node's load, where it comes from, its score, and whether it is hot and why. Only reads."""
+    from rebalancer.reporting.nodes_table import nodes_table  # noqa: PLC0415 - heavy
+
+    if watch and options.source is not None:
+        raise InputError(
+            "--watch looks at a live cluster, --from reads a recorded one", hint="give one or the other"
+        )
+    emit(_listing(options), output_format, nodes_table, everything=everything)
+    if not watch:
+        return
+    with stop_on_signal() as stop:
+        while not stop.wait(every):
+            try:
+                listing = _listing(options)
+            except RebalancerError as error:
+                LOGGER.warning("%s", error)  # the next look may succeed
+                continue
+            if output_format is Format.TABLE:
+                _begin_again()
+            emit(listing, output_format, nodes_table, everything=everything)
+            sys.stdout.flush()
+
+
+def _listing(options: PipelineOptions) -> NodeListing:
     from rebalancer.cli import pipeline  # noqa: PLC0415 - heavy
-    from rebalancer.reporting.nodes_table import node_listing, nodes_table  # noqa: PLC0415
+    from rebalancer.reporting.nodes_table import node_listing  # noqa: PLC0415
 
     with progress() as tell:
-        result = pipeline.make_plan(dataclasses.replace(options, progress=tell))
-    emit(node_listing(result.plan, result.nodes), output_format, nodes_table, everything=everything)
+        result = pipeline.make_plan(dataclasses.replace(options, progress=tell, only_look=True))
+    return node_listing(result.plan, result.nodes)
+
+
+def _begin_again() -> None:
+    """Clear a terminal; elsewhere leave a line between two tables."""
+    if sys.stdout.isatty():
+        click.clear()
+    else:
+        click.echo()
