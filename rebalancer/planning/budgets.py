@@ -120,6 +120,12 @@ class WaveBudgets:
     def __init__(self) -> None:
         self._spent: dict[str, int] = defaultdict(int)
 
+    def copy(self) -> WaveBudgets:
+        """An independent count."""
+        twin = WaveBudgets()
+        twin._spent = self._spent.copy()
+        return twin
+
     def exhausted(self, spending: Spending) -> Budget | None:
         """The budget that allows no further disruption in this wave."""
         if spending.free:

@@ -6,26 +6,57 @@ Bounded by counts, never by time; ordered by load and name, never by chance or b
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from rebalancer.cluster.nodes import FloatArray
+from rebalancer.cluster.nodes import FloatArray, IntArray
 from rebalancer.errors import SafetyError
 from rebalancer.load.correction import correct
 from rebalancer.load.report import with_pods
 from rebalancer.planning.acceptance import Acceptance
 from rebalancer.planning.attempt import Attempt, Attempts, Candidate
 from rebalancer.planning.budgets import WaveBudgets
+from rebalancer.planning.choosing import sets_that_cool
+from rebalancer.planning.disruption import Disruption
 from rebalancer.planning.hotness import Hotness, find_hot_nodes
 from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.limits import Used
 from rebalancer.planning.model import Model
 from rebalancer.planning.pending import place_pending
 from rebalancer.planning.protections import Protections
 from rebalancer.planning.reasons import Protection, Reason
 from rebalancer.planning.worlds import Worlds
+
+_MOST_TRIES = 40  # sets of pods tried to cool one node
+# What may end a plan halfway through a node: the next run goes on from there.
+_BOUNDS = frozenset({Reason.LIMIT, Reason.CONFIDENCE, Reason.SEARCH_ENDED})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Before:
+    """What is expected on the nodes before any move, Pending pods placed."""
+
+    usage: FloatArray  # (nodes, measured resources)
+    pod_count: IntArray  # (nodes,)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Found:
+    """A move that holds."""
+
+    attempt: Attempt
+    later: bool  # in the next wave
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Failed:
+    """The pod that kept a set from moving."""
+
+    candidate: Candidate
+    alone: bool = False  # it cannot move even before all others
+    bounded: bool = False  # a bound of the plan was reached; what moved before it stays
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,6 +66,19 @@ class PlannedMove:
     attempt: Attempt
     wave: int  # counted from 1
     before: FloatArray  # (resources,) percent of the node left, when the move was planned
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Checkpoint:
+    """The planner before a node was tried, to go back to."""
+
+    worlds: Worlds
+    used: Used
+    budgets: WaveBudgets
+    confidence: float
+    wave: int
+    in_wave: int
+    moves: int
 
 
 class Planner:
@@ -50,12 +94,14 @@ class Planner:
         self.pods = inputs.snapshot.pods
         self.model = Model(inputs)
         self.protections = Protections(inputs, self.model.unpredictable())
+        self.disruption = Disruption(inputs, self.protections.workloads)
         self.hotness = hot_nodes(inputs, self.model)
         self.acceptance = Acceptance(inputs, self.hotness, corrected.settling)
         random = np.random.default_rng(inputs.seed)
         state = self.model.state.copy()
         usage = inputs.load.usage.copy()
         self.pending = place_pending(inputs, self.model, state, usage)
+        self.before = Before(usage.copy(), state.pod_count.copy())
         self.worlds = Worlds(state, usage, random)
         self.attempts = Attempts(inputs, self.model, self.acceptance, self.pending.waiting)
         self.moves: list[PlannedMove] = []
@@ -64,9 +110,8 @@ class Planner:
         self._wave = 1
         self._in_wave = 0
         self._wave_budgets = WaveBudgets()
-        self._by_node: Counter[int] = Counter()
-        self._by_namespace: Counter[str] = Counter()
-        self._by_workload: Counter[str] = Counter()
+        self._used = Used(inputs.policy.limits)
+        self._later: Worlds | None = None
 
     # What to do
 
@@ -89,10 +134,12 @@ class Planner:
                 protection = self._settling(node) or self.protections.judge(row)
                 if self.hotness.is_cool(node, self.expected_percent(node)):
                     protection = Protection(Reason.NOT_NEEDED, "its node has cooled without moving it")
-                if protection is not None:
-                    self.kept[row] = protection
+                candidate = self._candidate(row, node)
+                found = protection or self._find(candidate, may_wait=False)
+                if isinstance(found, Protection):
+                    self.kept[row] = found
                 else:
-                    self._try(self._candidate(row, node), may_wait=False)
+                    self._commit(found)
 
     def _hottest_first(self) -> list[int]:
         excess = np.nan_to_num(self.inputs.load.percent - self.hotness.cool_to, nan=-np.inf).max(axis=1)
@@ -144,38 +191,98 @@ class Planner:
         )
 
     def _cool(self, node: int, candidates: list[Candidate]) -> None:
-        """Move the pods that bring the node to its coolTo with the fewest departures."""
-        left = candidates
-        floor = self._coolest(node, candidates)
-        if floor:
-            self._keep(candidates, Protection(Reason.CANNOT_COOL, floor))
-            return
-        while left:
-            percent = self.expected_percent(node)
-            if self.hotness.is_cool(node, percent):
-                self._keep(left, Protection(Reason.NOT_NEEDED, "its node cools without moving it"))
-                return
-            need = np.maximum(np.nan_to_num(percent - self.hotness.cool_to[node], nan=0.0, neginf=0.0), 0.0)
-            best = min(left, key=lambda item: self._preference(item, need))
-            left = [item for item in left if item is not best]
-            if not self._relieves(best, need):
-                self._keep([best], Protection(Reason.NO_RELIEF, "it uses nothing of what its node is hot in"))
-            else:
-                self._try(best)
-
-    def _coolest(self, node: int, candidates: list[Candidate]) -> str:
-        """Why no set of these pods makes the node cool enough not to be hot; empty when one may."""
+        """Move the fewest pods that bring the node to its coolTo, else below its threshold, else none."""
         percent = self.expected_percent(node)
-        best = (
-            percent - np.sum([self._relief(item) for item in candidates], axis=0) if candidates else percent
-        )
-        stuck = best > self.hotness.hot_above[node]
-        if not candidates or not stuck.any():
-            return ""
+        if self.hotness.is_cool(node, percent):
+            self._keep(candidates, Protection(Reason.NOT_NEEDED, "its node cools without moving it"))
+            return
+        if not candidates:
+            return
+        relief = np.array([self._relief(item) for item in candidates])
+        above = percent > self.hotness.cool_to[node]
+        helps: Sequence[bool] = np.any(relief[:, above] > 0, axis=1).tolist()
+        useless = [candidates[at] for at, does in enumerate(helps) if not does]
+        self._keep(useless, Protection(Reason.NO_RELIEF, "it uses nothing of what its node is hot in"))
+        useful = [candidates[at] for at, does in enumerate(helps) if does]
+        stuck = self._stuck(node, percent - relief.sum(axis=0))
+        if stuck:
+            self._keep(useful, Protection(Reason.CANNOT_COOL, stuck))
+            return
+        self._keep(useful, Protection(Reason.NOT_NEEDED, "its node cools without moving it"))
+        for level in (self.hotness.cool_to[node], self.hotness.hot_above[node]):
+            if self._cool_to(useful, percent, level):
+                break
+            if any(self._bounded(item) for item in useful):
+                self._cool_partly(node, useful)
+                break
+        else:
+            self._explain_failure(node, useful, percent)
+
+    def _bounded(self, candidate: Candidate) -> bool:
+        kept = self.kept.get(candidate.row)
+        return kept is not None and kept.reason in _BOUNDS
+
+    def _cool_partly(self, node: int, candidates: list[Candidate]) -> None:
+        """Go as far as the bounds allow, the largest pods first: the next run goes on from there."""
+        left = [item for item in candidates if item.row in self.kept]
+        left.sort(key=lambda item: (-float(self._relief(item).sum()), self.pods.full_name(item.row)))
+        for candidate in left:
+            if self.hotness.is_cool(node, self.expected_percent(node)):
+                return
+            found = self._find(candidate)
+            if isinstance(found, Protection):
+                self.kept[candidate.row] = found
+            else:
+                self._commit(found)
+
+    def _stuck(self, node: int, percent: FloatArray) -> str:
+        """Why a node that ends at (resources,) percent has not cooled; empty when it is not hot any more."""
+        above = percent > self.hotness.hot_above[node]
         levels = ", ".join(
-            f"{best[column]:.1f} % {self.hotness.names[column]}" for column in np.flatnonzero(stuck).tolist()
+            f"{percent[column]:.1f} % {self.hotness.names[column]}"
+            for column in np.flatnonzero(above).tolist()
         )
-        return f"even without all its evictable pods its node would stay hot at {levels}"
+        return f"even without all its evictable pods its node would stay hot at {levels}" if levels else ""
+
+    def _cool_to(self, candidates: list[Candidate], percent: FloatArray, level: FloatArray) -> bool:
+        """Move the cheapest smallest set that brings a node to a level; False when no such set can move."""
+        need = np.maximum(np.nan_to_num(percent - level, nan=0.0, neginf=0.0), 0.0)
+        movable = list(candidates)
+        tries = 0
+        while movable and tries < _MOST_TRIES:
+            relief = np.array([self._relief(item) for item in movable])
+            cost = self.disruption.costs([item.row for item in movable])
+            for chosen in sets_that_cool(relief, need, cost, self.policy.planning.weights.fit):
+                tries += 1
+                failed = self._move_all([movable[at] for at in chosen])
+                if failed is None:
+                    return True
+                if failed.bounded:
+                    return False
+                if failed.alone:
+                    movable = [item for item in movable if item is not failed.candidate]
+                    break
+                if tries >= _MOST_TRIES:
+                    return False
+            else:
+                return False
+        return False
+
+    def _explain_failure(self, node: int, candidates: list[Candidate], percent: FloatArray) -> None:
+        """Say of the pods that could move why they do not: without the others it would be for nothing."""
+        able = [item for item in candidates if self.kept[item.row].reason is Reason.NOT_NEEDED]
+        if not able:
+            return
+        after = percent - np.sum([self._relief(item) for item in able], axis=0)
+        level = self.hotness.hot_above[node]
+        levels = ", ".join(
+            f"{after[column]:.1f} % {self.hotness.names[column]}"
+            for column in np.flatnonzero(after > level).tolist()
+        )
+        because = f"with only the pods that may move gone its node would stay hot at {levels}"
+        if not levels:
+            because = "no set of pods that cools its node can move together"
+        self._keep(able, Protection(Reason.CANNOT_COOL, because))
 
     def _keep(self, candidates: list[Candidate], protection: Protection) -> None:
         for candidate in candidates:
@@ -187,81 +294,113 @@ class Planner:
         allocatable = self.inputs.load.allocatable[candidate.source]
         return np.where(allocatable > 0, 100.0 * amounts / np.where(allocatable > 0, allocatable, 1.0), 0.0)
 
-    def _relieves(self, candidate: Candidate, need: FloatArray) -> bool:
-        return bool((self._relief(candidate)[need > 0] > 0).any())
-
-    def _preference(self, candidate: Candidate, need: FloatArray) -> tuple[bool, float, int, str]:
-        """One pod that is enough before several; of those the closest fit; else the one that leaves least."""
-        wanted = need > 0
-        share = self._relief(candidate)[wanted] / need[wanted]
-        enough = bool((share >= 1).all())
-        size = float(share.min()) if enough else -float(np.minimum(share, 1.0).sum())
-        priority = self.pods.class_of(candidate.row).priority
-        return not enough, size, priority, self.pods.full_name(candidate.row)
-
     # Trying
 
+    def _move_all(self, chosen: Sequence[Candidate]) -> _Failed | None:
+        """Move all of them, or none but where a bound is reached on the way."""
+        checkpoint: _Checkpoint | None = None
+        for position, candidate in enumerate(chosen):
+            found = self._find(candidate)
+            if not isinstance(found, Protection):
+                if checkpoint is None and len(chosen) > 1:
+                    checkpoint = self._checkpoint()
+                self._commit(found)
+                continue
+            self.kept[candidate.row] = found
+            if checkpoint is None:
+                return _Failed(candidate, alone=True)
+            if found.reason in _BOUNDS:
+                return _Failed(candidate, bounded=True)
+            self._go_back(checkpoint)
+            again = self._find(candidate)  # without those that would have gone before it
+            if not isinstance(again, Protection):
+                self.kept[candidate.row] = Protection(Reason.NOT_NEEDED, "its node cools without moving it")
+            return _Failed(candidate, alone=isinstance(again, Protection) and position > 0)
+        return None
+
+    def _checkpoint(self) -> _Checkpoint:
+        return _Checkpoint(
+            self.worlds.copy(),
+            self._used.copy(),
+            self._wave_budgets.copy(),
+            self._confidence,
+            self._wave,
+            self._in_wave,
+            len(self.moves),
+        )
+
+    def _go_back(self, checkpoint: _Checkpoint) -> None:
+        for move in self.moves[checkpoint.moves :]:
+            because = "its node cools without moving it"
+            self.kept[move.attempt.candidate.row] = Protection(Reason.NOT_NEEDED, because)
+        del self.moves[checkpoint.moves :]
+        self.worlds, self._used, self._wave_budgets = checkpoint.worlds, checkpoint.used, checkpoint.budgets
+        self._confidence, self._wave, self._in_wave = (
+            checkpoint.confidence,
+            checkpoint.wave,
+            checkpoint.in_wave,
+        )
+        self._later = None
+
     def _limit(self, candidate: Candidate) -> Protection | None:
-        limits = self.policy.limits
-        if len(self.moves) >= limits.per_run:
-            return Protection(Reason.LIMIT, f"perRun {limits.per_run} is reached")
-        if self._by_node[candidate.source] >= limits.per_node:
-            return Protection(Reason.LIMIT, f"perNode {limits.per_node} is reached")
-        namespace = self.pods.namespaces[candidate.row]
-        if self._by_namespace[namespace] >= limits.per_namespace:
-            return Protection(Reason.LIMIT, f"perNamespace {limits.per_namespace} is reached for {namespace}")
-        facts = self.protections.workload(candidate.row)
-        most = limits.per_workload.of(facts.desired or 0)
-        if self._by_workload[facts.key] >= most:
-            return Protection(
-                Reason.LIMIT, f"perWorkload {limits.per_workload} ({most}) is reached for {facts.name}"
-            )
+        reached = self._used.refusal(
+            candidate.source, self.pods.namespaces[candidate.row], self.protections.workload(candidate.row)
+        )
+        if reached:
+            return reached
         most = self.policy.planning.max_placements
         tries = 2 if self._in_wave else 1  # the second in the next wave
         if self.attempts.placements + tries * self.attempts.cost(self.worlds) > most:
             return Protection(Reason.SEARCH_ENDED, f"maxPlacements {most} is reached")
         return None
 
-    def _try(self, candidate: Candidate, *, may_wait: bool = True) -> None:
-        """Plan a move if it holds; otherwise keep the pod with the reason."""
-        found = self._limit(candidate) or self._attempt(candidate, may_wait)
-        if isinstance(found, Protection):
-            self.kept[candidate.row] = found
-        else:
-            self._commit(found)
-            self.kept.pop(candidate.row, None)
-
-    def _attempt(self, candidate: Candidate, may_wait: bool) -> Attempt | Protection:
+    def _find(self, candidate: Candidate, *, may_wait: bool = True) -> _Found | Protection:
         """A move that holds in this wave or, where it may wait, in the next one; else why the pod stays."""
+        limit = self._limit(candidate)
+        if limit:
+            return limit
         exhausted = self._wave_budgets.exhausted(self.protections.budgets.spending(candidate.row))
-        if may_wait and (exhausted or self._wave_is_full()):
-            self._next_wave()
-        elif exhausted:
+        if exhausted and not may_wait:
             return Protection(Reason.BUDGET, f"budget {exhausted.name} {exhausted.because}, spent by others")
-        attempt = self.attempts.make(candidate, self.worlds)
-        if may_wait and attempt.only_lingering and self._in_wave:
+        later = may_wait and self._in_wave > 0 and (exhausted is not None or self._wave_is_full())
+        attempt = self.attempts.make(candidate, self._next_worlds() if later else self.worlds)
+        if may_wait and not later and attempt.only_lingering and self._in_wave:
             # What this wave evicts is still in the way; it will be gone when the next one starts.
-            self._next_wave()
-            attempt = self.attempts.make(candidate, self.worlds)
+            later = True
+            attempt = self.attempts.make(candidate, self._next_worlds())
         holds = self._confidence * (1.0 - attempt.unacceptable)
-        if attempt.sampled and holds >= self.policy.planning.confidence:
-            return attempt
-        return attempt.refused or attempt
+        wanted = self.policy.planning.confidence
+        if attempt.refused and not (attempt.sampled and holds >= wanted):
+            if attempt.sampled and 1.0 - attempt.unacceptable >= wanted:
+                because = f"{attempt.refused.because}; the plan's confidence of {wanted:.2%} leaves no room"
+                return Protection(Reason.CONFIDENCE, because)
+            return attempt.refused
+        return _Found(attempt, later)
 
     def _wave_is_full(self) -> bool:
         execution = self.policy.execution
         return self._in_wave >= (execution.first_wave if self._wave == 1 else execution.wave_size)
 
+    def _next_worlds(self) -> Worlds:
+        """The worlds once this wave is over."""
+        if self._later is None:
+            self._later = self.worlds.later()
+        return self._later
+
     def _next_wave(self) -> None:
         if not self._in_wave:
             return
+        self.worlds, self._later = self._next_worlds(), None
         self._wave += 1
         self._in_wave = 0
         self._wave_budgets = WaveBudgets()
-        self.worlds.next_wave()
 
-    def _commit(self, attempt: Attempt) -> None:
+    def _commit(self, found: _Found) -> None:
         """Carry the move out in every world, each with a landing of its own."""
+        if found.later:
+            self._next_wave()
+        self._later = None
+        attempt = found.attempt
         candidate = attempt.candidate
         before = self.expected_percent(candidate.source)
         by_world = list(attempt.by_world)
@@ -282,10 +421,11 @@ class Planner:
         self._wave_budgets.spend(self.protections.budgets.spending(candidate.row))
         self._confidence *= 1.0 - attempt.unacceptable
         self._in_wave += 1
-        self._by_node[candidate.source] += 1
-        self._by_namespace[self.pods.namespaces[candidate.row]] += 1
-        self._by_workload[self.protections.workload(candidate.row).key] += 1
+        self._used.count(
+            candidate.source, self.pods.namespaces[candidate.row], self.protections.workload(candidate.row)
+        )
         self.moves.append(PlannedMove(attempt, self._wave, before))
+        self.kept.pop(candidate.row, None)
 
 
 def hot_nodes(inputs: PlanningInputs, model: Model) -> Hotness:

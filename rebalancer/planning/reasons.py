@@ -57,8 +57,12 @@ class Reason(StrEnum):
     )
     ROOM_TAKEN = "RoomTaken", "a Pending pod would take the room it leaves"
     LIMIT = "Limit", "a limit of the policy is reached"
+    CONFIDENCE = (
+        "Confidence",
+        "its chance of a bad landing is more than planning.confidence leaves for this plan",
+    )
     NOT_NEEDED = "NotNeeded", "its node cools without moving it"
-    CANNOT_COOL = "CannotCool", "its node would stay hot even without all its evictable pods"
+    CANNOT_COOL = "CannotCool", "its node would stay hot even without all its pods that may move"
     NO_RELIEF = "NoRelief", "it uses nothing of what its node is hot in"
     SEARCH_ENDED = "SearchEnded", "the search reached maxPlacements before this pod"
 

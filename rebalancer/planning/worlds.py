@@ -8,6 +8,7 @@ race, so a landing must be acceptable in both.
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,10 +32,9 @@ class World:
         """An independent world."""
         return World(self.lingering.copy(), self.settled.copy(), self.usage.copy(), self.held.copy())
 
-    def next_wave(self) -> None:
-        """The wave is over: its evicted pods are gone for sure."""
-        self.lingering = self.settled.copy()
-        self.held = np.zeros_like(self.held)
+    def later(self) -> World:
+        """This world when the wave is over: its evicted pods are gone for sure."""
+        return World(self.settled.copy(), self.settled, self.usage, np.zeros_like(self.held))
 
 
 class Worlds:
@@ -44,10 +44,18 @@ class Worlds:
         self._random = random
         self.all = [World(state, state.copy(), usage.copy(), np.zeros_like(usage))]
 
-    def next_wave(self) -> None:
-        """Begin a wave in every world."""
-        for world in self.all:
-            world.next_wave()
+    def copy(self) -> Worlds:
+        """Independent worlds that will draw the same landings."""
+        twin = copy.copy(self)
+        twin._random = copy.deepcopy(self._random)
+        twin.all = [world.copy() for world in self.all]
+        return twin
+
+    def later(self) -> Worlds:
+        """The same worlds in their next wave; what is settled is shared: only one of both may go on."""
+        twin = copy.copy(self)
+        twin.all = [world.later() for world in self.all]
+        return twin
 
     def part(self) -> None:
         """Part into as many worlds as are kept."""

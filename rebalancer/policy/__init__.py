@@ -35,6 +35,7 @@ from rebalancer.policy.schema import (
     RebalancePolicy,
     Safety,
     SchedulerSettings,
+    Weights,
 )
 from rebalancer.policy.sources import (
     LoadSource,
@@ -88,6 +89,7 @@ __all__ = [
     "ScoreThreshold",
     "Signal",
     "UtilizationRule",
+    "Weights",
     "default_policy",
     "format_duration",
     "load_policy",

@@ -13,6 +13,7 @@ from pydantic import AfterValidator, Field, model_validator
 from rebalancer.policy.base import PolicyModel, Unique, json_text
 from rebalancer.policy.evictability import Evictable
 from rebalancer.policy.hotness import HotNodes
+from rebalancer.policy.mirror import Mirror, check_mirrors
 from rebalancer.policy.prometheus import Signal, SignalName, check_signals
 from rebalancer.policy.sources import LoadSource, MetricsServer, MetricsServerSource
 from rebalancer.policy.units import Amount, AmountField, Duration, Percentage
@@ -67,6 +68,9 @@ class SchedulerSettings(PolicyModel):
     assume_neutral: Annotated[tuple[str, ...], Unique] = Field(
         default=(),
         description="Plugins we do not know that are taken to score all nodes alike and to reject none.",
+    )
+    mirror: Annotated[tuple[Mirror, ...], AfterValidator(check_mirrors)] = Field(
+        default=(), description="Plugins of the configuration that we do not know, and what they compute."
     )
     allow_unverified_version: bool = Field(
         default=False, description="Let a run act on a scheduler version whose rules were not verified."
@@ -123,6 +127,26 @@ class Limits(PolicyModel):
     )
 
 
+Weight = Annotated[float, Field(ge=0, le=1000)]
+"""How much one kind of disruption counts beside the others."""
+
+
+class Weights(PolicyModel):
+    """What speaks against moving a pod, each from 0 to 1; fewer pods always come before cheaper ones."""
+
+    fit: Weight = Field(default=1.0, description="Load moved beyond what must leave, per 100 points.")
+    priority: Weight = Field(default=1.0, description="Priority, compared with the other pods of the node.")
+    pod_deletion_cost: Weight = Field(
+        default=1.0, description="Its pod-deletion-cost annotation, compared with the other pods of the node."
+    )
+    age: Weight = Field(default=0.1, description="Age: from 0 for a new pod to 1 after a week.")
+    replicas: Weight = Field(default=0.5, description="1 divided by the replicas its controller wants.")
+    readiness: Weight = Field(
+        default=0.5,
+        description="Share of its controller's replicas that are not ready; 0 for an unready pod.",
+    )
+
+
 class Planning(PolicyModel):
     """What makes an eviction worth it, and how far the planner looks."""
 
@@ -143,6 +167,9 @@ class Planning(PolicyModel):
     )
     max_placements: int = Field(
         default=20000, ge=1, description="Most placements the planner computes in one run."
+    )
+    weights: Weights = Field(
+        default=Weights(), description="Which of several equally small sets of pods to move."
     )
 
 

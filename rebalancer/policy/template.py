@@ -18,6 +18,9 @@ scheduler:
   # configMap: {namespace: kube-system, name: scheduler-config, key: scheduler-config.yaml}
   profiles: []                  # schedulerNames to act on; [] means all in the configuration
   assumeNeutral: []             # plugins we do not know, taken to score all nodes alike
+  # mirror:                     # plugins we do not know whose score is a PromQL result
+  #   - plugin: OurTraffic
+  #     prometheusScore: {address: "http://prometheus.monitoring:9090", query: "...", nodeLabel: node}
   allowUnverifiedVersion: false # let `run` act on scheduler versions whose rules were not verified
   allowUnpredictable: false     # let pods be evicted whose placement cannot be computed with certainty
 
@@ -62,6 +65,8 @@ planning:
   confidence: 0.95              # that every landing of the plan is acceptable
   cooldown: 1h                  # a moved pod's workload is left alone this long
   maxPlacements: 20000          # the planner's budget of computed placements
+  # Of equally small sets of pods the cheapest moves; what counts, and how much:
+  weights: {fit: 1, priority: 1, podDeletionCost: 1, age: 0.1, replicas: 0.5, readiness: 0.5}
 
 execution:
   waveSize: 5

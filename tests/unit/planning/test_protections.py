@@ -23,6 +23,7 @@ from tests.unit.planning.builders import (
     plan_of,
     planning_inputs,
 )
+from tests.unit.planning.test_sampled_clusters import alike
 
 EVICT = "descheduler.alpha.kubernetes.io/evict"
 ON_HOT: dict[str, Any] = {"nodeSelector": {"kubernetes.io/hostname": "hot"}}
@@ -53,6 +54,26 @@ def case(workload: Workload | None = None, **inputs: Any) -> Case:
 
 def alone(**changes: Any) -> Case:
     return {"workloads": [], "pods": [a_pod("web-0", node="hot", cpu="3900m", **changes)]}
+
+
+def sampled() -> Case:
+    """Two pods that each land badly with a chance of 2 %, where the plan may fail in 2.5 %."""
+    others = [f"n{number:03}" for number in range(249)]
+    in_pool = {"nodeSelector": {"pool": "x"}}
+    return {
+        "nodes": [
+            a_node("hot"),
+            a_node("hotter"),
+            *(a_node(name, cpu=8, labels={"pool": "x"}) for name in others),
+        ],
+        "workloads": [
+            the_pod(spec=in_pool),
+            a_workload("other", ["hotter"], cpu="3950m", spec=in_pool),
+        ],
+        "load": dict.fromkeys(others[:5], float("nan")),
+        "configuration": alike(0),
+        "policy": a_policy(planning={"confidence": 0.975}),
+    }
 
 
 def owned_by_other(kind: str) -> Case:
@@ -234,6 +255,7 @@ UNKNOWN_OR_NOT_NOW: list[tuple[Reason, str, Case]] = [
         },
     ),
     (Reason.SEARCH_ENDED, "", case(policy=a_policy(planning={"maxPlacements": 1}))),
+    (Reason.CONFIDENCE, "", sampled()),
 ]
 EVERY = [*ALWAYS, *BY_POLICY, *UNKNOWN_OR_NOT_NOW]
 
