@@ -15,6 +15,12 @@ _LONGEST = 64
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _LARGEST = (1 << 63) - 1
+# What a suffix multiplies by, as numerator and denominator.
+_SCALE: dict[str | None, tuple[int, int]] = {
+    None: (1, 1),
+    **{suffix: (1 << power, 1) for suffix, power in _BINARY.items()},
+    **{suffix: (10 ** max(power, 0), 10 ** max(-power, 0)) for suffix, power in _DECIMAL.items()},
+}
 
 
 @lru_cache(maxsize=65536)
@@ -24,12 +30,12 @@ def parse(text: str) -> Fraction:
     if match is None:
         raise ValueError(f"{text[:_LONGEST]!r} is not a Kubernetes quantity; write e.g. 500m, 2, 1.5Gi")
     sign, digits, suffix, exponent = match.groups()
-    value = Fraction(digits)
-    if suffix in _BINARY:
-        value *= 1 << _BINARY[suffix]
-    elif suffix:
-        value *= Fraction(10) ** _DECIMAL[suffix]
-    elif exponent:
+    numerator, denominator = _SCALE[suffix]
+    if digits.isdigit():  # the usual case, without the cost of multiplying fractions
+        value = Fraction(int(digits) * numerator, denominator)
+    else:
+        value = Fraction(digits) * Fraction(numerator, denominator)
+    if exponent:
         value *= Fraction(10) ** int(exponent)
     return -value if sign == "-" else value
 
