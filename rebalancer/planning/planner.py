@@ -14,24 +14,18 @@ import numpy as np
 from rebalancer.cluster.nodes import FloatArray, IntArray
 from rebalancer.errors import SafetyError
 from rebalancer.load.correction import correct
-from rebalancer.load.report import with_pods
 from rebalancer.planning.acceptance import Acceptance
-from rebalancer.planning.attempt import Attempt, Attempts, Candidate
-from rebalancer.planning.budgets import WaveBudgets
-from rebalancer.planning.choosing import sets_that_cool
+from rebalancer.planning.attempt import Attempts, Candidate
+from rebalancer.planning.cooling import Cooling
 from rebalancer.planning.disruption import Disruption
+from rebalancer.planning.draft import Draft, PlannedMove
 from rebalancer.planning.hotness import Hotness, find_hot_nodes
 from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.planning.limits import Used
 from rebalancer.planning.model import Model
 from rebalancer.planning.pending import place_pending
 from rebalancer.planning.protections import Protections
 from rebalancer.planning.reasons import Protection, Reason
 from rebalancer.planning.worlds import Worlds
-
-_MOST_TRIES = 40  # sets of pods tried to cool one node
-# What may end a plan halfway through a node: the next run goes on from there.
-_BOUNDS = frozenset({Reason.LIMIT, Reason.CONFIDENCE, Reason.SEARCH_ENDED})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,45 +34,6 @@ class Before:
 
     usage: FloatArray  # (nodes, measured resources)
     pod_count: IntArray  # (nodes,)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Found:
-    """A move that holds."""
-
-    attempt: Attempt
-    later: bool  # in the next wave
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Failed:
-    """The pod that kept a set from moving."""
-
-    candidate: Candidate
-    alone: bool = False  # it cannot move even before all others
-    bounded: bool = False  # a bound of the plan was reached; what moved before it stays
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PlannedMove:
-    """A move with the attempt that justified it."""
-
-    attempt: Attempt
-    wave: int  # counted from 1
-    before: FloatArray  # (resources,) percent of the node left, when the move was planned
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Checkpoint:
-    """The planner before a node was tried, to go back to."""
-
-    worlds: Worlds
-    used: Used
-    budgets: WaveBudgets
-    confidence: float
-    wave: int
-    in_wave: int
-    moves: int
 
 
 class Planner:
@@ -94,7 +49,6 @@ class Planner:
         self.pods = inputs.snapshot.pods
         self.model = Model(inputs)
         self.protections = Protections(inputs, self.model.unpredictable())
-        self.disruption = Disruption(inputs, self.protections.workloads)
         self.hotness = hot_nodes(inputs, self.model)
         self.acceptance = Acceptance(inputs, self.hotness, corrected.settling)
         random = np.random.default_rng(inputs.seed)
@@ -102,16 +56,22 @@ class Planner:
         usage = inputs.load.usage.copy()
         self.pending = place_pending(inputs, self.model, state, usage)
         self.before = Before(usage.copy(), state.pod_count.copy())
-        self.worlds = Worlds(state, usage, random)
         self.attempts = Attempts(inputs, self.model, self.acceptance, self.pending.waiting)
-        self.moves: list[PlannedMove] = []
+        worlds = Worlds(state, usage, random)
+        self.draft = Draft(inputs, self.protections, self.attempts, worlds)
         self.kept: dict[int, Protection] = {}
-        self._confidence = 1.0
-        self._wave = 1
-        self._in_wave = 0
-        self._wave_budgets = WaveBudgets()
-        self._used = Used(inputs.policy.limits)
-        self._later: Worlds | None = None
+        disruption = Disruption(inputs, self.protections.workloads)
+        self._cooling = Cooling(inputs, self.draft, self.hotness, disruption, self.kept)
+
+    @property
+    def worlds(self) -> Worlds:
+        """Where the moves so far may lead."""
+        return self.draft.worlds
+
+    @property
+    def moves(self) -> list[PlannedMove]:
+        """The moves so far."""
+        return self.draft.moves
 
     # What to do
 
@@ -122,24 +82,24 @@ class Planner:
         while len(self.moves) > moves:
             moves = len(self.moves)
             for node, candidates in left.items():
-                self._cool(node, candidates)
+                self._cooling.cool(node, candidates)
                 left[node] = [item for item in candidates if item.row in self.kept]
 
     def try_moves(self, waves: Iterable[Sequence[int]]) -> None:
         """Try these pods only, in these waves; ``kept`` says of those that no longer hold, why."""
         for rows in waves:
-            self._next_wave()
+            self.draft.next_wave()
             for row in rows:
                 node = int(self.pods.node[row])
                 protection = self._settling(node) or self.protections.judge(row)
                 if self.hotness.is_cool(node, self.expected_percent(node)):
                     protection = Protection(Reason.NOT_NEEDED, "its node has cooled without moving it")
                 candidate = self._candidate(row, node)
-                found = protection or self._find(candidate, may_wait=False)
+                found = protection or self.draft.find(candidate, may_wait=False)
                 if isinstance(found, Protection):
                     self.kept[row] = found
                 else:
-                    self._commit(found)
+                    self.draft.add(found)
 
     def _hottest_first(self) -> list[int]:
         excess = np.nan_to_num(self.inputs.load.percent - self.hotness.cool_to, nan=-np.inf).max(axis=1)
@@ -186,246 +146,7 @@ class Planner:
 
     def expected_percent(self, node: int) -> FloatArray:
         """(resources,) percent of allocatable expected on a node after the moves so far, over all worlds."""
-        return np.asarray(
-            np.mean([self.attempts.percent_of(world, node) for world in self.worlds.all], axis=0), np.float64
-        )
-
-    def _cool(self, node: int, candidates: list[Candidate]) -> None:
-        """Move the fewest pods that bring the node to its coolTo, else below its threshold, else none."""
-        percent = self.expected_percent(node)
-        if self.hotness.is_cool(node, percent):
-            self._keep(candidates, Protection(Reason.NOT_NEEDED, "its node cools without moving it"))
-            return
-        if not candidates:
-            return
-        relief = np.array([self._relief(item) for item in candidates])
-        above = percent > self.hotness.cool_to[node]
-        helps: Sequence[bool] = np.any(relief[:, above] > 0, axis=1).tolist()
-        useless = [candidates[at] for at, does in enumerate(helps) if not does]
-        self._keep(useless, Protection(Reason.NO_RELIEF, "it uses nothing of what its node is hot in"))
-        useful = [candidates[at] for at, does in enumerate(helps) if does]
-        stuck = self._stuck(node, percent - relief.sum(axis=0))
-        if stuck:
-            self._keep(useful, Protection(Reason.CANNOT_COOL, stuck))
-            return
-        self._keep(useful, Protection(Reason.NOT_NEEDED, "its node cools without moving it"))
-        for level in (self.hotness.cool_to[node], self.hotness.hot_above[node]):
-            if self._cool_to(useful, percent, level):
-                break
-            if any(self._bounded(item) for item in useful):
-                self._cool_partly(node, useful)
-                break
-        else:
-            self._explain_failure(node, useful, percent)
-
-    def _bounded(self, candidate: Candidate) -> bool:
-        kept = self.kept.get(candidate.row)
-        return kept is not None and kept.reason in _BOUNDS
-
-    def _cool_partly(self, node: int, candidates: list[Candidate]) -> None:
-        """Go as far as the bounds allow, the largest pods first: the next run goes on from there."""
-        left = [item for item in candidates if item.row in self.kept]
-        left.sort(key=lambda item: (-float(self._relief(item).sum()), self.pods.full_name(item.row)))
-        for candidate in left:
-            if self.hotness.is_cool(node, self.expected_percent(node)):
-                return
-            found = self._find(candidate)
-            if isinstance(found, Protection):
-                self.kept[candidate.row] = found
-            else:
-                self._commit(found)
-
-    def _stuck(self, node: int, percent: FloatArray) -> str:
-        """Why a node that ends at (resources,) percent has not cooled; empty when it is not hot any more."""
-        above = percent > self.hotness.hot_above[node]
-        levels = ", ".join(
-            f"{percent[column]:.1f} % {self.hotness.names[column]}"
-            for column in np.flatnonzero(above).tolist()
-        )
-        return f"even without all its evictable pods its node would stay hot at {levels}" if levels else ""
-
-    def _cool_to(self, candidates: list[Candidate], percent: FloatArray, level: FloatArray) -> bool:
-        """Move the cheapest smallest set that brings a node to a level; False when no such set can move."""
-        need = np.maximum(np.nan_to_num(percent - level, nan=0.0, neginf=0.0), 0.0)
-        movable = list(candidates)
-        tries = 0
-        while movable and tries < _MOST_TRIES:
-            relief = np.array([self._relief(item) for item in movable])
-            cost = self.disruption.costs([item.row for item in movable])
-            for chosen in sets_that_cool(relief, need, cost, self.policy.planning.weights.fit):
-                tries += 1
-                failed = self._move_all([movable[at] for at in chosen])
-                if failed is None:
-                    return True
-                if failed.bounded:
-                    return False
-                if failed.alone:
-                    movable = [item for item in movable if item is not failed.candidate]
-                    break
-                if tries >= _MOST_TRIES:
-                    return False
-            else:
-                return False
-        return False
-
-    def _explain_failure(self, node: int, candidates: list[Candidate], percent: FloatArray) -> None:
-        """Say of the pods that could move why they do not: without the others it would be for nothing."""
-        able = [item for item in candidates if self.kept[item.row].reason is Reason.NOT_NEEDED]
-        if not able:
-            return
-        after = percent - np.sum([self._relief(item) for item in able], axis=0)
-        level = self.hotness.hot_above[node]
-        levels = ", ".join(
-            f"{after[column]:.1f} % {self.hotness.names[column]}"
-            for column in np.flatnonzero(after > level).tolist()
-        )
-        because = f"with only the pods that may move gone its node would stay hot at {levels}"
-        if not levels:
-            because = "no set of pods that cools its node can move together"
-        self._keep(able, Protection(Reason.CANNOT_COOL, because))
-
-    def _keep(self, candidates: list[Candidate], protection: Protection) -> None:
-        for candidate in candidates:
-            self.kept[candidate.row] = protection
-
-    def _relief(self, candidate: Candidate) -> FloatArray:
-        """(resources,) points of allocatable that leave the node with the pod."""
-        amounts = with_pods(candidate.usage, 1.0)
-        allocatable = self.inputs.load.allocatable[candidate.source]
-        return np.where(allocatable > 0, 100.0 * amounts / np.where(allocatable > 0, allocatable, 1.0), 0.0)
-
-    # Trying
-
-    def _move_all(self, chosen: Sequence[Candidate]) -> _Failed | None:
-        """Move all of them, or none but where a bound is reached on the way."""
-        checkpoint: _Checkpoint | None = None
-        for position, candidate in enumerate(chosen):
-            found = self._find(candidate)
-            if not isinstance(found, Protection):
-                if checkpoint is None and len(chosen) > 1:
-                    checkpoint = self._checkpoint()
-                self._commit(found)
-                continue
-            self.kept[candidate.row] = found
-            if checkpoint is None:
-                return _Failed(candidate, alone=True)
-            if found.reason in _BOUNDS:
-                return _Failed(candidate, bounded=True)
-            self._go_back(checkpoint)
-            again = self._find(candidate)  # without those that would have gone before it
-            if not isinstance(again, Protection):
-                self.kept[candidate.row] = Protection(Reason.NOT_NEEDED, "its node cools without moving it")
-            return _Failed(candidate, alone=isinstance(again, Protection) and position > 0)
-        return None
-
-    def _checkpoint(self) -> _Checkpoint:
-        return _Checkpoint(
-            self.worlds.copy(),
-            self._used.copy(),
-            self._wave_budgets.copy(),
-            self._confidence,
-            self._wave,
-            self._in_wave,
-            len(self.moves),
-        )
-
-    def _go_back(self, checkpoint: _Checkpoint) -> None:
-        for move in self.moves[checkpoint.moves :]:
-            because = "its node cools without moving it"
-            self.kept[move.attempt.candidate.row] = Protection(Reason.NOT_NEEDED, because)
-        del self.moves[checkpoint.moves :]
-        self.worlds, self._used, self._wave_budgets = checkpoint.worlds, checkpoint.used, checkpoint.budgets
-        self._confidence, self._wave, self._in_wave = (
-            checkpoint.confidence,
-            checkpoint.wave,
-            checkpoint.in_wave,
-        )
-        self._later = None
-
-    def _limit(self, candidate: Candidate) -> Protection | None:
-        reached = self._used.refusal(
-            candidate.source, self.pods.namespaces[candidate.row], self.protections.workload(candidate.row)
-        )
-        if reached:
-            return reached
-        most = self.policy.planning.max_placements
-        tries = 2 if self._in_wave else 1  # the second in the next wave
-        if self.attempts.placements + tries * self.attempts.cost(self.worlds) > most:
-            return Protection(Reason.SEARCH_ENDED, f"maxPlacements {most} is reached")
-        return None
-
-    def _find(self, candidate: Candidate, *, may_wait: bool = True) -> _Found | Protection:
-        """A move that holds in this wave or, where it may wait, in the next one; else why the pod stays."""
-        limit = self._limit(candidate)
-        if limit:
-            return limit
-        exhausted = self._wave_budgets.exhausted(self.protections.budgets.spending(candidate.row))
-        if exhausted and not may_wait:
-            return Protection(Reason.BUDGET, f"budget {exhausted.name} {exhausted.because}, spent by others")
-        later = may_wait and self._in_wave > 0 and (exhausted is not None or self._wave_is_full())
-        attempt = self.attempts.make(candidate, self._next_worlds() if later else self.worlds)
-        if may_wait and not later and attempt.only_lingering and self._in_wave:
-            # What this wave evicts is still in the way; it will be gone when the next one starts.
-            later = True
-            attempt = self.attempts.make(candidate, self._next_worlds())
-        holds = self._confidence * (1.0 - attempt.unacceptable)
-        wanted = self.policy.planning.confidence
-        if attempt.refused and not (attempt.sampled and holds >= wanted):
-            if attempt.sampled and 1.0 - attempt.unacceptable >= wanted:
-                because = f"{attempt.refused.because}; the plan's confidence of {wanted:.2%} leaves no room"
-                return Protection(Reason.CONFIDENCE, because)
-            return attempt.refused
-        return _Found(attempt, later)
-
-    def _wave_is_full(self) -> bool:
-        execution = self.policy.execution
-        return self._in_wave >= (execution.first_wave if self._wave == 1 else execution.wave_size)
-
-    def _next_worlds(self) -> Worlds:
-        """The worlds once this wave is over."""
-        if self._later is None:
-            self._later = self.worlds.later()
-        return self._later
-
-    def _next_wave(self) -> None:
-        if not self._in_wave:
-            return
-        self.worlds, self._later = self._next_worlds(), None
-        self._wave += 1
-        self._in_wave = 0
-        self._wave_budgets = WaveBudgets()
-
-    def _commit(self, found: _Found) -> None:
-        """Carry the move out in every world, each with a landing of its own."""
-        if found.later:
-            self._next_wave()
-        self._later = None
-        attempt = found.attempt
-        candidate = attempt.candidate
-        before = self.expected_percent(candidate.source)
-        by_world = list(attempt.by_world)
-        if len(self.worlds.all) == 1 and len(by_world[0].rows) > 1:
-            self.worlds.part()
-            by_world *= len(self.worlds.all)
-        for world, landings in zip(self.worlds.all, by_world, strict=True):
-            target = self.worlds.draw(landings.rows, landings.chance)
-            for state in (world.lingering, world.settled):
-                if state is world.settled:
-                    state.remove(candidate.row)
-                else:
-                    state.evict(candidate.row)
-                state.bind(state.add(candidate.replacement), target)
-            world.usage[candidate.source] -= candidate.usage
-            world.held[candidate.source] += candidate.usage
-            world.usage[target] += candidate.usage
-        self._wave_budgets.spend(self.protections.budgets.spending(candidate.row))
-        self._confidence *= 1.0 - attempt.unacceptable
-        self._in_wave += 1
-        self._used.count(
-            candidate.source, self.pods.namespaces[candidate.row], self.protections.workload(candidate.row)
-        )
-        self.moves.append(PlannedMove(attempt, self._wave, before))
-        self.kept.pop(candidate.row, None)
+        return self.draft.expected_percent(node)
 
 
 def hot_nodes(inputs: PlanningInputs, model: Model) -> Hotness:
