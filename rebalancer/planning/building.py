@@ -11,10 +11,11 @@ from rebalancer.cluster import times
 from rebalancer.cluster.nodes import FloatArray
 from rebalancer.load.report import percent_of_allocatable
 from rebalancer.planning.attempt import Landings
+from rebalancer.planning.draft import PlannedMove
 from rebalancer.planning.hotness import Hotness
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Figure, Kept, Landing, Move, NodeAfter, NodeReport, Plan, PodReference
-from rebalancer.planning.planner import PlannedMove, Planner
+from rebalancer.planning.planner import Planner
 from rebalancer.planning.reasons import Protection
 
 _PERCENT_DIGITS = 2
