@@ -1,0 +1,145 @@
+"""Two runs five minutes apart, with figures averaged over fifteen: the second sees mostly the time before."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from click.testing import CliRunner, Result
+
+from rebalancer.cli.main import main
+from rebalancer.load.watcher import decode_watcher
+from rebalancer.profiles import load_configuration
+from rebalancer.sandbox import Sandbox
+from rebalancer.sandbox.hot_cluster import (
+    CONFIGURATION,
+    POLICY,
+    WATCHER_ADDRESS,
+    WATCHER_NAMESPACE,
+    WATCHER_PORT,
+    WATCHER_SERVICE,
+    hot_cluster,
+)
+from rebalancer.sandbox.model_decider import ModelDecider
+
+WINDOW = 900.0
+LATER = 300.0
+AVERAGES = (
+    POLICY.replace("    - metricsServer: {}\n", "")
+    .replace("load:\n", "load:\n  maxAge: 10m\n")
+    .replace("planning: {minGain: 5}", "planning: {minGain: 5, cooldown: 0s}")
+)
+
+
+@dataclass
+class Averages:
+    """A load-watcher whose figures are exact averages over fifteen minutes, with one change of load."""
+
+    sandbox: Sandbox | None = None
+    before: dict[str, float] = field(default_factory=dict)
+    changed_at: float = 0.0  # when the load became what it is now; 0: it did not change
+    now: float = 0.0
+
+    def __call__(self, query: Mapping[str, str] | None = None) -> dict[str, Any]:
+        assert self.sandbox is not None
+        now = self.now or time.time()
+        current = self.sandbox.node_utilisation()
+        since = min(1.0, (now - self.changed_at) / WINDOW) if self.changed_at else 0.0
+        nodes = {
+            name: self.before.get(name, load) * (1 - since) + load * since for name, load in current.items()
+        }
+        entries = {
+            name: {
+                "metrics": [
+                    {"type": "CPU", "operator": "AVG", "rollup": "15m", "value": load},
+                    {"type": "Memory", "operator": "AVG", "rollup": "15m", "value": 30.0},
+                ]
+            }
+            for name, load in nodes.items()
+        }
+        window = {"duration": "15m", "start": int(now - WINDOW), "end": int(now)}
+        data = {"NodeMetricsMap": entries}
+        return {"timestamp": int(now), "window": window, "source": "Prometheus", "data": data}
+
+
+@dataclass
+class Cluster:
+    sandbox: Sandbox
+    averages: Averages
+    folder: Path
+
+    def start(self, command: str, *options: str) -> Result:
+        policy = self.folder / "policy.yaml"
+        policy.write_text(AVERAGES)
+        kubeconfig = self.sandbox.write_kubeconfig(self.folder / "kubeconfig")
+        return CliRunner().invoke(
+            main, [command, "--policy", str(policy), "--kubeconfig", str(kubeconfig), "-o", "json", *options]
+        )
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    averages = Averages()
+
+    def watch() -> Any:
+        return decode_watcher(msgspec.json.encode(averages()))
+
+    decide = ModelDecider(load_configuration(CONFIGURATION, "test"), watch, seed=3)
+    sandbox = Sandbox(hot_cluster(time.time()), decide=decide, ready_after=0.2, terminates_after=0.2)
+    averages.sandbox, averages.before = sandbox, sandbox.node_utilisation()
+    sandbox.serve(WATCHER_NAMESPACE, WATCHER_SERVICE, WATCHER_PORT, "watcher", averages)
+    with sandbox:
+        yield Cluster(sandbox, averages, tmp_path)
+
+
+def test_the_second_of_two_runs_under_a_long_average_evicts_nothing(cluster: Cluster) -> None:
+    assert WATCHER_ADDRESS in AVERAGES
+    state = cluster.folder / "state.json"
+    journal = str(cluster.folder / "journal.jsonl")
+    first = cluster.start("run", "--state", str(state), "--journal", journal)
+    assert first.exit_code == 0, first.stderr
+    assert json.loads(first.stdout)["outcomes"]
+
+    averages = cluster.averages
+    averages.changed_at = time.time()
+    averages.now = averages.changed_at + LATER
+    later = ("--now", f"{averages.now:.0f}")
+    seen = {node["name"]: node["load"]["cpu"] for node in _plan(cluster, *later)["nodes"]}
+    # What is measured still calls nodes hot that have cooled, ...
+    assert max(seen.values()) > 80 > max(cluster.sandbox.node_utilisation().values())
+    # ... and a run that remembers nothing would evict from them again;
+    assert _plan(cluster, *later)["moves"]
+    # the one that knows what moved does not.
+    assert _plan(cluster, *later, "--state", str(state))["moves"] == []
+
+
+def test_where_the_moved_load_is_unknown_the_node_is_settling(cluster: Cluster) -> None:
+    state = cluster.folder / "state.json"
+    journal = str(cluster.folder / "journal.jsonl")
+    cluster.start("run", "--state", str(state), "--journal", journal)
+    remembered = json.loads(state.read_text())
+    for move in remembered["moves"]:
+        move["load"] = {}
+    state.write_text(json.dumps(remembered))
+    averages = cluster.averages
+    averages.changed_at = time.time()
+    averages.now = averages.changed_at + LATER
+    plan = _plan(cluster, "--now", f"{averages.now:.0f}", "--state", str(state))
+
+    left = {move["from"] for move in remembered["moves"]}
+    nodes = {node["name"]: node for node in plan["nodes"]}
+    assert plan["moves"] == []
+    assert left
+    assert all(any("settling: " in text for text in nodes[name]["because"]) for name in left)
+
+
+def _plan(cluster: Cluster, *options: str) -> Any:
+    result = cluster.start("plan", *options)
+    assert result.exit_code == 0, result.stderr
+    return json.loads(result.stdout)
