@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rebalancer.cli.plugins import extra_plugins
 from rebalancer.documents import read_text
 from rebalancer.errors import InputError
 from rebalancer.policy import LoadedPolicy
 from rebalancer.profiles.loading import load_configuration
+from rebalancer.profiles.types import SchedulerConfiguration
 
 if TYPE_CHECKING:
     from rebalancer.cluster.connection import RawApi
@@ -60,5 +63,25 @@ def check_configuration(loaded: LoadedPolicy) -> None:
     """Check the configuration a policy holds or names as a file; InputError when it cannot be used."""
     written = configuration_text(loaded)
     if written is not None:
-        neutral = loaded.policy.scheduler.assume_neutral
-        load_configuration(written.text, written.source, assume_neutral=neutral)
+        load_with_plugins(loaded, written)
+
+
+def load_with_plugins(
+    loaded: LoadedPolicy, written: ConfigurationText, neutral: Collection[str] = ()
+) -> SchedulerConfiguration:
+    """A configuration with the plugins that are installed and those of the policy; see load_configuration.
+
+    ``neutral`` are plugins assumed neutral besides those of the policy.
+    """
+    settings = loaded.policy.scheduler
+    configuration = load_configuration(
+        written.text,
+        written.source,
+        extra_plugins=extra_plugins(loaded.policy),
+        assume_neutral=(*settings.assume_neutral, *neutral),
+    )
+    idle = [item.plugin for item in settings.mirror if item.plugin not in configuration.extra_plugins]
+    if idle:
+        said = f"{loaded.source}: scheduler.mirror: no profile enables {', '.join(idle)}"
+        configuration = replace(configuration, warnings=(*configuration.warnings, said))
+    return configuration

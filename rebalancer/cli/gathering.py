@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rebalancer.cli.configurations import configuration_text
+from rebalancer.cli.configurations import ConfigurationText, configuration_text, load_with_plugins
 from rebalancer.cli.options import PipelineOptions
 from rebalancer.cluster import records, times
 from rebalancer.cluster.connection import RawApi, connect
@@ -39,10 +39,9 @@ from rebalancer.policy import (
     default_policy,
     load_policy,
 )
-from rebalancer.profiles import default_configuration, load_configuration
-from rebalancer.profiles.load_arguments import NetworkTrafficArguments
+from rebalancer.profiles import default_configuration
 from rebalancer.profiles.types import SchedulerConfiguration
-from rebalancer.scheduling.plugins.network_traffic import published_query
+from rebalancer.scheduling.plugin_queries import plugin_queries
 from rebalancer.scheduling.requests import pod_requests
 from rebalancer.state import RunState
 from rebalancer.state.run_state import decode as decode_state
@@ -182,10 +181,9 @@ def _configuration(
     options: PipelineOptions, loaded: LoadedPolicy, recording: Recording, api: RawApi | None
 ) -> SchedulerConfiguration:
     """An option's file, else the policy's own, else what was recorded, else the defaults."""
-    neutral = (*loaded.policy.scheduler.assume_neutral, *options.assume_neutral)
     written = configuration_text(loaded, options.scheduler_config, api)
     if written is not None:
-        return load_configuration(written.text, written.source, assume_neutral=neutral)
+        return load_with_plugins(loaded, written, options.assume_neutral)
     recorded = recording.documents.get(_CONFIGURATION)
     if recorded is None:
         return default_configuration()
@@ -194,7 +192,7 @@ def _configuration(
         text = recorded.decode()
     except UnicodeDecodeError as error:
         raise InputError(f"is not UTF-8: {error.reason}", where=where) from error
-    return load_configuration(text, where, assume_neutral=neutral)
+    return load_with_plugins(loaded, ConfigurationText(text, where), options.assume_neutral)
 
 
 def _policy_watchers(loaded: LoadedPolicy) -> list[str]:
@@ -204,18 +202,6 @@ def _policy_watchers(loaded: LoadedPolicy) -> list[str]:
         for source in loaded.policy.load.sources
         if isinstance(source, LoadWatcherSource)
     ]
-
-
-def plugin_queries(configuration: SchedulerConfiguration) -> tuple[tuple[str, str], ...]:
-    """The Prometheus and the query of every plugin that asks one."""
-    return tuple(
-        dict.fromkeys(
-            (arguments.ip, published_query(arguments))
-            for profile in configuration.profiles
-            for arguments in profile.arguments.values()
-            if isinstance(arguments, NetworkTrafficArguments)
-        )
-    )
 
 
 def recorded_book(recording: Recording) -> AnswerBook:
@@ -275,7 +261,7 @@ def _system(
     snapshot: Snapshot, loaded: LoadedPolicy, configuration: SchedulerConfiguration
 ) -> frozenset[str]:
     addresses = [*watcher_addresses(configuration), *_policy_watchers(loaded)]
-    addresses += [address for address, _ in plugin_queries(configuration)]
+    addresses += [query.address for query in plugin_queries(configuration)]
     addresses += [
         source.prometheus.address
         for source in loaded.policy.load.sources

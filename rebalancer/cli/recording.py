@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from rebalancer.cli.configurations import ConfigurationText, configuration_text
+from rebalancer.cli.configurations import ConfigurationText, configuration_text, load_with_plugins
 from rebalancer.cli.recording_prometheus import prometheus_document
 from rebalancer.cluster import records, saving, times
 from rebalancer.cluster.connection import RawApi
@@ -25,7 +25,6 @@ from rebalancer.errors import InputError, RebalancerError
 from rebalancer.load.watcher import decode_watcher
 from rebalancer.load.watcher_client import fetch_watcher
 from rebalancer.policy import LoadedPolicy, LoadWatcherSource
-from rebalancer.profiles.loading import load_configuration
 from rebalancer.profiles.types import SchedulerConfiguration
 from rebalancer.reporting.snapshot_table import (
     ABSENCE_MEANS,
@@ -100,8 +99,7 @@ def _configuration(
     """The recorded configuration; None where there is none that can be used."""
     try:
         text = documents[CONFIGURATION].decode()
-        neutral = loaded.policy.scheduler.assume_neutral
-        return load_configuration(text, where, assume_neutral=neutral)
+        return load_with_plugins(loaded, ConfigurationText(text, where))
     except (KeyError, UnicodeDecodeError, InputError):
         return None
 
@@ -117,8 +115,7 @@ def _watcher_addresses(
     ]
     if configuration is not None:
         try:
-            neutral = loaded.policy.scheduler.assume_neutral
-            parsed = load_configuration(configuration.text, configuration.source, assume_neutral=neutral)
+            parsed = load_with_plugins(loaded, configuration)
         except InputError as error:
             # A cluster is worth recording whatever its scheduler's configuration.
             warn(f"the scheduler's configuration is recorded, yet cannot be used: {error}")

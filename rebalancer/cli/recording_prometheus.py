@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from rebalancer.cli.gathering import plugin_queries
 from rebalancer.cluster.connection import RawApi
 from rebalancer.cluster.listing import Recording
 from rebalancer.cluster.snapshot import Snapshot, build_snapshot
@@ -17,6 +16,7 @@ from rebalancer.load.scheduler_view import ViewInputs, read_view, watcher_addres
 from rebalancer.load.windows import Window
 from rebalancer.policy import LoadedPolicy, PrometheusSource, measured_resources
 from rebalancer.profiles.types import SchedulerConfiguration
+from rebalancer.scheduling.plugin_queries import plugin_queries
 
 
 def prometheus_document(

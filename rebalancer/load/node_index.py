@@ -16,6 +16,7 @@ class NodeIndex:
     """Rows of nodes by whatever a metric may call them; what two nodes share finds neither."""
 
     def __init__(self, nodes: NodeTable) -> None:
+        self.names = nodes.names
         self._by_name = nodes.row
         self._by_address: dict[str, int | None] = {}
         for row, node in enumerate(nodes.records):

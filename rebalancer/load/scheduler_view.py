@@ -17,6 +17,7 @@ from rebalancer.cluster.listing import Recording
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.errors import InputError, RebalancerError
 from rebalancer.load.embedded import watcher_of_metrics
+from rebalancer.load.node_index import NodeIndex
 from rebalancer.load.prometheus_access import PrometheusAccess
 from rebalancer.load.prometheus_client import Connection, Question
 from rebalancer.load.prometheus_wire import Series, decode_answer, failure_words
@@ -26,7 +27,7 @@ from rebalancer.load.watcher import CPU as CPU_TYPE
 from rebalancer.load.watcher import MEMORY as MEMORY_TYPE
 from rebalancer.load.watcher_client import fetch_watcher
 from rebalancer.profiles.load_arguments import MetricProvider
-from rebalancer.profiles.types import SchedulerConfiguration
+from rebalancer.profiles.types import PluginQuery, SchedulerConfiguration
 
 WATCHER = "watcher.json"  # load-watcher's answer, beside a recorded cluster
 _WINDOW_SECONDS = 900.0
@@ -43,7 +44,7 @@ class ViewInputs:
     snapshot: Snapshot
     configuration: SchedulerConfiguration
     also: Iterable[str]  # addresses of load-watchers that the policy itself reads
-    queries: Iterable[tuple[str, str]]  # Prometheus address and query of plugins that ask it
+    queries: Iterable[PluginQuery]  # of plugins that ask Prometheus
     api: RawApi | None  # None: a recorded cluster
     prometheus: PrometheusAccess
     inside: bool
@@ -74,13 +75,14 @@ def read_view(inputs: ViewInputs) -> SchedulerView:
         except RebalancerError as error:
             missing[address] = str(error)
     queries: dict[tuple[str, str], Mapping[str, float]] = {}
-    for address, query in dict.fromkeys(inputs.queries):
+    index = NodeIndex(inputs.snapshot.nodes)
+    for item in dict.fromkeys(inputs.queries):
         try:
-            series = _ask(inputs.prometheus, Connection(url_of(address)), query)
+            series = _ask(inputs.prometheus, Connection(url_of(item.address)), item.query)
         except RebalancerError as error:
-            missing[address] = str(error)
+            missing[item.address] = str(error)
         else:
-            queries[address, query] = by_node_name(series)
+            queries[item.address, item.query] = by_node_name(series, item.node_label, index)
     return SchedulerView(watchers, missing, queries)
 
 
@@ -143,17 +145,17 @@ def _ask(access: PrometheusAccess, connection: Connection, query: str) -> tuple[
         raise InputError(failure_words(error), where=connection.address) from error
 
 
-def by_node_name(series: Iterable[Series]) -> dict[str, float]:
-    """The value by ``nodename``; a node with several samples is absent, as one with none."""
-    found: dict[str, float] = {}
-    twice: set[str] = set()
+def by_node_name(series: Iterable[Series], label: str, index: NodeIndex) -> dict[str, float]:
+    """The value by node, whose name or address is in a label; a node with several samples is absent."""
+    found: dict[int, float] = {}
+    twice: set[int] = set()
     for item in series:
-        name = item.labels.get("nodename", "")
-        if name in found:
-            twice.add(name)
-        elif name and len(item.values) and np.isfinite(item.values[-1]):
-            found[name] = float(item.values[-1])
-    return {name: value for name, value in sorted(found.items()) if name not in twice}
+        row = index.row(item.labels.get(label, ""))
+        if row in found:
+            twice.add(row)
+        elif row is not None and len(item.values) and np.isfinite(item.values[-1]):
+            found[row] = float(item.values[-1])
+    return {index.names[row]: value for row, value in sorted(found.items()) if row not in twice}
 
 
 def url_of(address: str) -> str:

@@ -9,17 +9,15 @@ import numpy as np
 from rebalancer.cluster.nodes import FloatArray
 from rebalancer.cluster.pods import NO_OWNER, PodClass
 from rebalancer.cluster.records import Container, PodSpec, ResourceRequirements
-from rebalancer.load.view import SchedulerView
+from rebalancer.planning.doubts import find_doubts
 from rebalancer.planning.hotness import score_key
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.policy import ScoreRule
-from rebalancer.profiles.catalogue import CATALOGUE
-from rebalancer.profiles.types import ExtensionPoint, Input, Profile, SchedulerConfiguration
+from rebalancer.profiles.types import ExtensionPoint, Profile, SchedulerConfiguration
 from rebalancer.scheduling.cycle import Scheduler
 from rebalancer.scheduling.registry import PluginInputs, make_scheduler, neutral_plugins
 from rebalancer.scheduling.sampling import nodes_to_find
 from rebalancer.scheduling.state import ClusterState
-from rebalancer.scheduling.unread_inputs import unread_inputs
 
 
 class Model:
@@ -51,20 +49,7 @@ class Model:
 
     def unpredictable(self) -> Mapping[int, str]:
         """Why pods of a class cannot be placed by the model, by class."""
-        configuration, snapshot = self.inputs.configuration, self.inputs.snapshot
-        by_profile = {
-            profile.scheduler_name: _profile_doubt(profile, configuration, self.inputs.view)
-            for profile in configuration.profiles
-        }
-        found: dict[int, str] = {}
-        for index, pod in enumerate(snapshot.pods.classes):
-            profile = configuration.profile(pod.scheduler_name)
-            doubt = _class_doubt(pod) or by_profile.get(pod.scheduler_name, "")
-            if not doubt and profile is not None:
-                doubt = _unread_doubt(unread_inputs(profile, pod, snapshot))
-            if doubt:
-                found[index] = doubt
-        return found
+        return find_doubts(self.inputs)
 
     def rule_scores(self) -> Mapping[str, FloatArray]:
         """(nodes,) 0..100 by score rule of the policy: the weighted mean of its plugins for a plain pod."""
@@ -114,42 +99,9 @@ class Model:
 
 def neutral_everywhere(configuration: SchedulerConfiguration) -> tuple[str, ...]:
     """Plugins of any profile that are not modelled and so count as neutral."""
-    names = {name for profile in configuration.profiles for name in neutral_plugins(profile)}
+    names = {
+        name
+        for profile in configuration.profiles
+        for name in neutral_plugins(profile, configuration.extra_plugins)
+    }
     return tuple(sorted(names | set(configuration.assumed_neutral)))
-
-
-def _profile_doubt(profile: Profile, configuration: SchedulerConfiguration, view: SchedulerView) -> str:
-    """Why no pod of a profile can be placed by the model."""
-    permitting = profile.enabled(ExtensionPoint.PERMIT)
-    if permitting:
-        return f"plugin {permitting[0]} may hold it back (permit)"
-    if configuration.extenders:
-        return f"extender {configuration.extenders[0].url_prefix} takes part in placing it"
-    for name in sorted(profile.plugin_names):
-        description = CATALOGUE.get(name)
-        if description is not None and Input.PROMETHEUS in description.inputs:
-            address = getattr(profile.argument(name), "ip", "")
-            if not any(asked == address for asked, _ in view.queries):
-                why = view.missing.get(address, "its query was not asked")
-                return f"what {name} sees is unknown: {why}"
-        if description is None or Input.WATCHER not in description.inputs:
-            continue
-        address = getattr(profile.argument(name), "watcher_address", "")
-        if address not in view.watchers:
-            why = view.missing.get(address, "its figures were not read")
-            return f"what {name} sees is unknown: {why}"
-    return ""
-
-
-def _unread_doubt(unread: tuple[str, ...]) -> str:
-    """Why a class cannot be placed when these inputs, which its verdict needs, were not read."""
-    return f"where it would land depends on what was not read: {', '.join(unread)}" if unread else ""
-
-
-def _class_doubt(pod: PodClass) -> str:
-    """Why pods of a class cannot be placed by the model, whatever their profile."""
-    if pod.spec.resource_claims:
-        return f"it uses resource claim {pod.spec.resource_claims[0].name}, which is not modelled"
-    if pod.spec.scheduling_gates:
-        return f"scheduling gate {pod.spec.scheduling_gates[0].name} would hold its replacement back"
-    return ""

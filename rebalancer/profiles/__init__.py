@@ -13,6 +13,7 @@ from rebalancer.profiles.types import (
     Input,
     ManagedResource,
     PluginDescription,
+    PluginQuery,
     Profile,
     SchedulerConfiguration,
 )
@@ -26,6 +27,7 @@ __all__ = [
     "Input",
     "ManagedResource",
     "PluginDescription",
+    "PluginQuery",
     "Profile",
     "RawArguments",
     "SchedulerConfiguration",

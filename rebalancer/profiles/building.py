@@ -182,6 +182,8 @@ def _given(config: WrittenPluginConfig, path: Path, context: Context) -> Argumen
         raise context.document.error(
             (*args_path, "apiVersion"), f"should be of {GROUP}, not {api_version!s:.60}"
         )
+    if description.arguments is RawArguments:
+        return RawArguments(values=values)
     if description.arguments is None:
         if values:
             raise context.document.error(args_path, f"{config.name} takes no arguments")

@@ -61,7 +61,8 @@ def load_configuration(
     document = replace(document, value=without_nulls(document.value))
     version = _version(document)
     written = validate(WrittenConfiguration, document)
-    known = known_to(version) | {plugin.name: plugin for plugin in extra_plugins}
+    extra = {plugin.name: plugin for plugin in extra_plugins}
+    known = known_to(version) | extra
     context = Context(document, version, known, frozenset(assume_neutral))
     profiles = _profiles(written, context)
     profiles = _share_process_globals(profiles, context)
@@ -78,6 +79,7 @@ def load_configuration(
         inputs=frozenset(kind for name in names if name in known for kind in known[name].inputs),
         source=source,
         text=text,
+        extra_plugins={name: extra[name] for name in sorted(names & extra.keys())},
     )
 
 

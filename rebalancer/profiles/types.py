@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from rebalancer.profiles.arguments import Arguments
 
@@ -56,10 +57,21 @@ class Input(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class PluginQuery:
+    """A PromQL expression that a plugin reads: one value a node, named by a label of its series."""
+
+    address: str  # of the Prometheus
+    query: str
+    node_label: str = "nodename"
+
+
+@dataclass(frozen=True, slots=True)
 class PluginDescription:
     """What is known of a plugin: where it may be enabled, its arguments, what it reads.
 
-    ``versions`` are the configuration API versions that know the plugin; empty means all of them.
+    ``versions`` are the configuration API versions that know the plugin; empty means all of them. ``make``
+    is how a plugin from outside this package is made; its two arguments are those of ``PluginFactory.make``.
+    ``every_node`` says that its ``queries`` must have a value for every Ready node to be predictable.
     """
 
     name: str
@@ -67,6 +79,9 @@ class PluginDescription:
     arguments: type[Arguments] | None = None
     inputs: frozenset[Input] = frozenset((Input.NODES, Input.PODS))
     versions: frozenset[str] = frozenset()
+    make: Callable[[Arguments | None, Any], Any] | None = None
+    queries: tuple[PluginQuery, ...] = ()
+    every_node: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +134,8 @@ class Extender:
 class SchedulerConfiguration:
     """A whole KubeSchedulerConfiguration, merged with the defaults of its version.
 
-    ``text`` is what it was loaded from, to be recorded with a snapshot; ``inputs`` is what its plugins read.
+    ``text`` is what it was loaded from, to be recorded with a snapshot; ``inputs`` is what its plugins read;
+    ``extra_plugins`` are the enabled plugins from outside this package, by name.
     """
 
     api_version: str
@@ -132,6 +148,7 @@ class SchedulerConfiguration:
     inputs: frozenset[Input] = frozenset()
     source: str = "defaults"
     text: str = field(default="", repr=False)
+    extra_plugins: Mapping[str, PluginDescription] = field(default_factory=dict)
 
     def profile(self, scheduler_name: str) -> Profile | None:
         """The profile of a schedulerName; None when this configuration has none."""

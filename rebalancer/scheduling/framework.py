@@ -17,7 +17,7 @@ from rebalancer.profiles.types import ExtensionPoint
 from rebalancer.scheduling.state import ClusterState
 
 MAX_SCORE = 100
-# The raw score of a feasible node that takes no part in the extremes; only with Normalization.RANGE.
+# The raw score of a feasible node that takes no part in the extremes.
 APART = int(np.iinfo(np.int64).min)
 
 
@@ -45,9 +45,9 @@ class Normalization(Enum):
 class Plugin:
     """The base of all plugins. Subclasses say what they implement; the cycle calls only that."""
 
-    name: ClassVar[str]
+    name: str
     points: ClassVar[frozenset[ExtensionPoint]]
-    normalization: ClassVar[Normalization] = Normalization.NONE
+    normalization: Normalization = Normalization.NONE
     static: ClassVar[bool] = False  # filter and raw score depend on class and static node facts alone
 
     def pre_filter(self, state: ClusterState, class_index: int) -> PreFilter:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -190,7 +190,7 @@ def _inter_pod(arguments: Arguments | None, inputs: PluginInputs) -> Plugin:
     return InterPodAffinity(given, inputs.namespaces)
 
 
-MODELLED: Mapping[str, Factory] = {
+MODELLED: dict[str, Factory] = {
     NodeUnschedulable.name: lambda _arguments, _inputs: NodeUnschedulable(),
     NodeName.name: lambda _arguments, _inputs: NodeName(),
     TaintToleration.name: lambda _arguments, _inputs: TaintToleration(),
@@ -222,19 +222,25 @@ MODELLED: Mapping[str, Factory] = {
 }
 
 
-def neutral_plugins(profile: Profile) -> tuple[str, ...]:
-    """Plugins enabled where landings are decided, and not modelled: they pass and score all nodes alike."""
+def neutral_plugins(profile: Profile, extra: Container[str] = ()) -> tuple[str, ...]:
+    """Plugins enabled where landings are decided, and not modelled: they pass and score all nodes alike.
+
+    ``extra`` names those from outside this package, which are modelled by whoever brought them.
+    """
     deciding = dict.fromkeys(name for point in _DECIDING for name in profile.enabled(point))
-    return tuple(sorted(name for name in deciding if name not in MODELLED))
+    return tuple(sorted(name for name in deciding if name not in MODELLED and name not in extra))
 
 
 def make_scheduler(
     configuration: SchedulerConfiguration, profile: Profile, inputs: PluginInputs
 ) -> Scheduler:
-    """The model of one profile."""
+    """The model of one profile; plugins from outside this package are made as they say."""
+    factories = MODELLED | {
+        name: plugin.make for name, plugin in configuration.extra_plugins.items() if plugin.make
+    }
     plugins = {
-        name: MODELLED[name](profile.argument(name), inputs)
-        for name in sorted(profile.plugin_names & set(MODELLED))
+        name: factories[name](profile.argument(name), inputs)
+        for name in sorted(profile.plugin_names & factories.keys())
     }
     percentage = profile.percentage_of_nodes_to_score
     if percentage is None:

@@ -1,0 +1,67 @@
+"""Plugins of a scheduler's configuration that a policy describes, so that no code is needed."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from rebalancer.policy.base import PolicyModel
+from rebalancer.policy.prometheus import LONGEST_QUERY
+
+
+class PrometheusScore(PolicyModel):
+    """A score that is a PromQL result; its weight is the one that the configuration gives the plugin."""
+
+    address: str = Field(
+        pattern=r"^https?://[^\s/@?#]+(/[^\s?#]*)?$",
+        max_length=2000,
+        description="The Prometheus that the plugin asks.",
+    )
+    query: str = Field(
+        min_length=1, max_length=LONGEST_QUERY, description="The PromQL expression, one value a node."
+    )
+    node_label: str = Field(
+        default="node",
+        pattern=r"^[a-zA-Z_][a-zA-Z0-9_]{0,127}$",
+        description="Label of the series that holds the node's name or address.",
+    )
+    direction: Literal["higher", "lower"] = Field(
+        default="lower", description="Which values the plugin prefers."
+    )
+    normalization: Literal["range", "maximum", "none"] = Field(
+        default="range",
+        description="What 0 and 100 are: the smallest and largest value of the nodes compared (range), zero "
+        "and the largest (maximum), or the value itself, cut to 0..100 (none).",
+    )
+    scale: float = Field(
+        default=1.0,
+        gt=0,
+        le=1e9,
+        description="The value is multiplied by this before its fraction is dropped, as scores are integers.",
+    )
+    missing_score: int | None = Field(
+        default=None,
+        ge=0,
+        le=100,
+        description="Score of a node without a value; when absent, such nodes make pods unpredictable.",
+    )
+
+
+class Mirror(PolicyModel):
+    """What a plugin of the configuration computes."""
+
+    plugin: str = Field(min_length=1, max_length=253, description="Its name in the configuration.")
+    prometheus_score: PrometheusScore = Field(description="It scores nodes by a PromQL result.")
+
+
+def check_mirrors(mirrors: tuple[Mirror, ...]) -> tuple[Mirror, ...]:
+    """Each plugin once, and one label a query: ValueError otherwise."""
+    labels: dict[tuple[str, str], str] = {}
+    for index, mirror in enumerate(mirrors):
+        if any(mirror.plugin == other.plugin for other in mirrors[:index]):
+            raise ValueError(f"{mirror.plugin} is listed twice")
+        score = mirror.prometheus_score
+        if labels.setdefault((score.address, score.query), score.node_label) != score.node_label:
+            raise ValueError(f"{mirror.plugin} reads the same query as another, by another nodeLabel")
+    return mirrors

@@ -1,0 +1,108 @@
+"""A score that is a PromQL result, so that a metric-driven plugin is mirrored without code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from rebalancer.cluster.nodes import FloatArray, IntArray
+from rebalancer.profiles.arguments import Arguments, RawArguments
+from rebalancer.profiles.types import ExtensionPoint, Input, PluginDescription, PluginQuery
+from rebalancer.scheduling.framework import APART, MAX_SCORE, Normalization, Plugin
+from rebalancer.scheduling.registry import PluginInputs
+from rebalancer.scheduling.state import ClusterState
+
+_LARGEST = float(1 << 55)  # so that 100 times a value is an int64
+
+
+class Direction(StrEnum):
+    """Which values are better."""
+
+    HIGHER = "higher"
+    LOWER = "lower"
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A plugin's score: what it asks, and how a value becomes a score."""
+
+    plugin: str
+    query: PluginQuery
+    direction: Direction = Direction.LOWER
+    normalization: Normalization = Normalization.RANGE
+    scale: float = 1.0
+    missing_score: int | None = None  # of a node without a value; None: unknown
+
+
+def described_score(definition: Definition) -> PluginDescription:
+    """The description of the plugin, which may be enabled for scores only; its arguments are not read."""
+
+    def make(_arguments: Arguments | None, inputs: PluginInputs) -> Plugin:
+        key = definition.query.address, definition.query.query
+        return PrometheusScore(definition, inputs.view.queries.get(key, {}))
+
+    return PluginDescription(
+        name=definition.plugin,
+        points=frozenset({ExtensionPoint.PRE_SCORE, ExtensionPoint.SCORE}),
+        arguments=RawArguments,
+        inputs=frozenset((Input.NODES, Input.PODS, Input.PROMETHEUS)),
+        make=make,
+        queries=(definition.query,),
+        every_node=definition.missing_score is None,
+    )
+
+
+class PrometheusScore(Plugin):
+    """Scores trunc(value · scale): relative to range or maximum of the nodes compared, or as it is."""
+
+    points = frozenset({ExtensionPoint.PRE_SCORE, ExtensionPoint.SCORE})
+
+    def __init__(self, definition: Definition, values: Mapping[str, float]) -> None:
+        """``values`` by node name."""
+        self.name = definition.plugin
+        self.normalization = definition.normalization
+        self._higher = definition.direction is Direction.HIGHER
+        self._scale = definition.scale
+        self._missing = definition.missing_score
+        self._values = values
+
+    def _of_nodes(self, state: ClusterState) -> FloatArray:
+        """(nodes,) NaN where there is no value."""
+        return state.facts.once(
+            (self, "values"),
+            -1,
+            lambda: np.array([self._values.get(name, np.nan) for name in state.nodes.names], np.float64),
+        )
+
+    def fails(self, state: ClusterState, feasible: IntArray) -> str:
+        """Nothing can be said when a node without a value is compared and nobody says what it scores."""
+        if self._missing is not None:
+            return ""
+        missing = np.flatnonzero(np.isnan(self._of_nodes(state)[feasible]))
+        return f"no value of node {state.nodes.names[feasible[missing[0]]]}" if len(missing) else ""
+
+    def raw_scores(self, state: ClusterState, class_index: int, feasible: IntArray) -> IntArray:
+        """trunc(value · scale); nodes without a value take no part in the extremes."""
+        values = self._of_nodes(state)[feasible]
+        scaled = np.clip(np.nan_to_num(values, nan=0.0) * self._scale, -_LARGEST, _LARGEST)
+        return np.where(np.isnan(values), APART, np.trunc(scaled).astype(np.int64))
+
+    def normalize(self, raw: IntArray, smallest: int, largest: int) -> IntArray:
+        """100·(raw−min) ÷ (max−min), 100·raw ÷ max, or raw; 100 less that when lower is better."""
+        known = raw != APART
+        of_known = np.where(known, raw, 0)
+        match self.normalization:
+            case Normalization.NONE:
+                scores = np.clip(of_known, 0, MAX_SCORE)
+            case Normalization.MAXIMUM:
+                positive = np.maximum(of_known, 0)
+                scores = MAX_SCORE * positive // largest if largest > 0 else np.zeros_like(raw)
+            case _:
+                above = np.where(known, raw - np.where(known, smallest, 0), 0)
+                width = largest - smallest
+                scores = MAX_SCORE * above // width if width > 0 else np.zeros_like(raw)
+        scores = scores if self._higher else MAX_SCORE - scores
+        return np.where(known, scores, self._missing or 0)
