@@ -115,7 +115,7 @@ def run(
             execution=loaded.policy.execution,
             safety=_safety(options, loaded),
             validate=_validator(options, loaded, api, memory),
-            judge=lambda move, node: judge_landing(planner, move, node),
+            judge=lambda move, node: judge_landing(planner, move, node, memory.moved),
             journal=stack.enter_context(_journal(run_options, run_id)),
             lease=None if run_options.dry_run else _lease(run_options, api, run_id),
             schedulers=(SchedulerLocation(name="kube-scheduler"),),

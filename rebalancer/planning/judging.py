@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from rebalancer.cluster.nodes import FloatArray, IntArray
 from rebalancer.errors import SafetyError
 from rebalancer.load.correction import correct
 from rebalancer.planning.inputs import PlanningInputs
@@ -15,8 +16,12 @@ from rebalancer.planning.planner import Planner
 from rebalancer.state import PastMove
 
 
-def judge_landing(planner: Planner, move: Move, node: str) -> str | None:
-    """Why a landing that the plan did not list is not acceptable; None when it is."""
+def judge_landing(planner: Planner, move: Move, node: str, made: Sequence[PastMove] = ()) -> str | None:
+    """Why a landing that the plan did not list is not acceptable; None when it is.
+
+    ``made`` are the moves made so far, this one's included or not. Those of its wave whose landing is not
+    known yet are counted where they most likely go.
+    """
     inputs = planner.inputs
     row, source = inputs.snapshot.nodes.row.get(node), inputs.snapshot.nodes.row.get(move.from_node)
     if row is None:
@@ -24,12 +29,36 @@ def judge_landing(planner: Planner, move: Move, node: str) -> str | None:
     if source is None:
         return f"{move.from_node} was not there when the plan was made"
     usage = np.array([move.load.get(resource, np.nan) for resource in inputs.load.resources])
+    there, count = _now(planner, move, made)
     rows = np.array([row])
-    # All moves of the plan are counted where they may have landed already: the state it ends in.
-    world = planner.worlds.all[0]
-    after = planner.acceptance.percent_after(rows, world.usage, world.settled.pod_count, usage)
+    after = planner.acceptance.percent_after(rows, there, count, usage)
     before = inputs.load.percent[source]
     return planner.acceptance.why_not(source, row, before, after[0]) or None
+
+
+def _now(planner: Planner, move: Move, made: Sequence[PastMove]) -> tuple[FloatArray, IntArray]:
+    """(nodes, resources) usage and (nodes,) pods without the moved pod, once the others have landed."""
+    usage, count = planner.before.usage.copy(), planner.before.pod_count.copy()
+    landed = {past.uid: past for past in made if past.to_node}
+    row_of = planner.inputs.snapshot.nodes.row
+    for planned in planner.moves:
+        candidate = planned.attempt.candidate
+        uid = planner.pods.uids[candidate.row]
+        past = landed.get(uid)
+        target: int | None = None
+        if past is not None:
+            target = row_of.get(past.to_node)
+        elif planned.wave == move.wave:
+            landings = planned.attempt.landings()
+            target = int(landings.rows[int(np.argmax(landings.chance))])
+        else:
+            continue
+        usage[candidate.source] -= candidate.usage
+        count[candidate.source] -= 1
+        if uid != move.pod.uid and target is not None:
+            usage[target] += candidate.usage
+            count[target] += 1
+    return usage, count
 
 
 def moves_that_fail(

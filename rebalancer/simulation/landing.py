@@ -12,6 +12,7 @@ from rebalancer.planning.plan import Move, Plan
 from rebalancer.planning.planner import Planner
 from rebalancer.scheduling.placement import Placement
 from rebalancer.scheduling.state import UNBOUND, ClusterState
+from rebalancer.state import PastMove
 
 LANDED, ELSEWHERE, UNEXPECTED, PENDING = "Landed", "LandedElsewhere", "Unexpected", "Pending"
 NOWHERE = -1
@@ -46,6 +47,7 @@ class Landings:
         self._random = random
         self._state: ClusterState = planner.model.state.copy()
         self._stop = planner.policy.execution.on_unexpected_landing == "stop"
+        self._made: list[PastMove] = []
         self.stopped = ""
 
     def carry_out(self, plan: Plan) -> Iterator[Landed]:
@@ -72,10 +74,33 @@ class Landings:
             node = draw(planner.model.scheduler(pod_class).place(state, pod_class), self._random)
             if node != NOWHERE:
                 state.bind(pod, node)
-            yield Landed(move, row, node, pod_class, *self._result(move, node))
+            result, because = self._result(move, node)
+            self._made.append(self._past(move, node, result))
+            yield Landed(move, row, node, pod_class, result, because)
         for row in rows:
             if state.node[row] >= 0:
                 state.remove(row)
+
+    def _past(self, move: Move, node: int, result: str) -> PastMove:
+        inputs = self._planner.inputs
+        return PastMove(
+            namespace=move.pod.namespace,
+            name=move.pod.name,
+            uid=move.pod.uid,
+            workload=move.pod.workload,
+            controller_uid=move.pod.controller_uid,
+            from_node=move.from_node,
+            to_node="" if node == NOWHERE else inputs.snapshot.nodes.names[node],
+            result=result,
+            evicted_at=inputs.now,
+            landed_at=None if node == NOWHERE else inputs.now,
+            load=dict(move.load),
+        )
+
+    @property
+    def made(self) -> tuple[PastMove, ...]:
+        """The moves carried out, as the next run remembers them."""
+        return tuple(self._made)
 
     def _result(self, move: Move, node: int) -> tuple[str, str]:
         if node == NOWHERE:
@@ -83,7 +108,7 @@ class Landings:
         name = self._planner.inputs.snapshot.nodes.names[node]
         if any(landing.node == name for landing in move.landings):
             return LANDED, ""
-        why = judge_landing(self._planner, move, name)
+        why = judge_landing(self._planner, move, name, self._made)
         return (UNEXPECTED, why) if why else (ELSEWHERE, f"{name} is acceptable")
 
     def retry_pending(self) -> Iterator[tuple[int, int]]:

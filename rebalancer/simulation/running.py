@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,7 +20,7 @@ from rebalancer.simulation.landing import NOWHERE, PENDING, UNEXPECTED, Landed, 
 from rebalancer.simulation.report import Cycle, PolicyRun, SimulatedMove, Simulation, Spread
 from rebalancer.simulation.twin import Twin
 from rebalancer.simulation.usage import LoadShape
-from rebalancer.state import PastMove, RunState, after_moves, after_plan
+from rebalancer.state import RunState, after_moves, after_plan
 
 _DIGITS = 2
 _HORIZON_SECONDS = 86_400.0
@@ -108,9 +108,7 @@ def _cycle(
     moves = tuple(
         _move(item, names, f"{item.move.pod.namespace}/{item.move.pod.workload}" in again) for item in landed
     )
-    after = after_moves(
-        _remembered(state, plan, twin.now), _past(landed, names, twin.now), twin.now, _HORIZON_SECONDS
-    )
+    after = after_moves(_remembered(state, plan, twin.now), landings.made, twin.now, _HORIZON_SECONDS)
     return _told(number, spread, moves, twin, landings.stopped), after, hot_above
 
 
@@ -164,22 +162,3 @@ def _move(item: Landed, names: Sequence[str], again: bool) -> SimulatedMove:
         because=item.because,
         again=again,
     )
-
-
-def _past(landed: Iterable[Landed], names: Sequence[str], now: float) -> list[PastMove]:
-    return [
-        PastMove(
-            namespace=item.move.pod.namespace,
-            name=item.move.pod.name,
-            uid=item.move.pod.uid,
-            workload=item.move.pod.workload,
-            controller_uid=item.move.pod.controller_uid,
-            from_node=item.move.from_node,
-            to_node="" if item.node == NOWHERE else names[item.node],
-            result=item.result,
-            evicted_at=now,
-            landed_at=None if item.node == NOWHERE else now,
-            load=dict(item.move.load),
-        )
-        for item in landed
-    ]

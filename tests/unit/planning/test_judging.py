@@ -147,3 +147,31 @@ def test_a_move_that_no_longer_holds_leaves_the_others_as_they_are() -> None:
     del gone.pods[1]
     inputs = planning_inputs([a_node("hot", cpu=10), a_node("cool", cpu=100)], [gone], load={"hot": 90})
     assert failing(inputs, moves) == {"web-1": "the pod is gone"}
+
+
+def two_moves_to_one_node() -> Any:
+    """Two hot nodes, each sends a pod to cool: there both leave no room for a third."""
+    return planned(
+        planning_inputs(
+            [a_node("h1"), a_node("h2"), a_node("cool", cpu=8), a_node("other", cpu=8, labels={"x": "y"})],
+            [a_workload("one", ["h1"], cpu="3500m"), a_workload("two", ["h2"], cpu="3400m")],
+            load={"other": 20},
+            policy=a_policy(execution={"firstWave": 1, "waveSize": 1}),
+        )
+    )
+
+
+def test_moves_that_are_not_made_yet_do_not_count_against_a_landing() -> None:
+    planner = two_moves_to_one_node()
+    first, second = build_plan(planner).moves
+    assert (first.wave, second.wave) == (1, 2)
+    where_the_second_goes = second.landings[0].node
+    assert judge_landing(planner, first, where_the_second_goes) is None
+
+
+def test_moves_that_are_made_count_where_they_have_landed() -> None:
+    planner = two_moves_to_one_node()
+    first, second = build_plan(planner).moves
+    target = second.landings[0].node
+    made = a_past_move(uid=first.pod.uid, from_node=first.from_node, to_node=target, load=first.load)
+    assert "would be at" in (judge_landing(planner, second, target, [made]) or "")
