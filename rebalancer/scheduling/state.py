@@ -7,6 +7,7 @@ away. Each changes the few cells it touches; nothing is rebuilt.
 from __future__ import annotations
 
 import copy
+from array import array
 from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
@@ -45,9 +46,10 @@ class ClusterState:
     ) -> None:
         self.facts = facts
         self.nodes: NodeFacts = facts.nodes
-        self.node: list[int] = node.tolist()  # by pod: its node's row, UNBOUND or GONE
-        self.pod_class: list[int] = pod_class.tolist()  # by pod
-        self.terminating: list[bool] = terminating.tolist()  # by pod
+        # Arrays of machine integers: read one by one they are ints, copied they are a block of memory.
+        self.node = array("q", node.tolist())  # by pod: its node's row, UNBOUND or GONE
+        self.pod_class = array("q", pod_class.tolist())  # by pod
+        self.terminating = bytearray(terminating.tobytes())  # by pod: 0 or 1
         nodes, resources = len(facts.nodes), len(facts.resources)
         self.requested: IntArray = np.zeros((nodes, resources), np.int64, order="F")
         self.scored: IntArray = np.zeros((nodes, 2), np.int64)  # cpu, memory with defaults
@@ -96,8 +98,8 @@ class ClusterState:
     def copy(self) -> ClusterState:
         """An independent state over the same facts."""
         twin = copy.copy(self)
-        twin.node = self.node.copy()
-        twin.pod_class = self.pod_class.copy()
+        twin.node = self.node[:]
+        twin.pod_class = self.pod_class[:]
         twin.terminating = self.terminating.copy()
         twin.requested = self.requested.copy(order="F")
         twin.scored = self.scored.copy()

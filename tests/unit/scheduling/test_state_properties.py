@@ -159,7 +159,7 @@ def _from_scratch(kinds: list[int], state: ClusterState) -> tuple[Snapshot, Clus
     everyone = [classes_of_kinds[index] for index in state.pod_class]
     gone = [pod for pod, node in enumerate(state.node) if node == GONE]
     nodes = [UNBOUND if node == GONE else node for node in state.node]
-    snapshot = _snapshot(everyone, nodes, state.terminating)
+    snapshot = _snapshot(everyone, nodes, [bool(flag) for flag in state.terminating])
     fresh = ClusterState.of(snapshot)
     for pod in gone:
         namespace = KINDS[everyone[pod]].get("namespace", "default")
