@@ -48,7 +48,15 @@ def with_sample(
     samples: LoadSamples, at: float, percent: Mapping[str, Mapping[str, float]], window_seconds: float
 ) -> LoadSamples:
     """The samples with one more, ``percent`` by resource and node; those outside the window are dropped."""
-    nodes = tuple(sorted({node for found in percent.values() for node in found}))
+    earlier = [sample for sample in samples.taken if at - window_seconds <= sample.at < at]
+    seen = {
+        node
+        for sample in earlier
+        for values in sample.percent.values()
+        for node, value in zip(samples.nodes, values, strict=False)
+        if value is not None
+    }
+    nodes = tuple(sorted(seen | {node for found in percent.values() for node in found}))
     added = Sample(
         at=at,
         percent={
@@ -56,7 +64,6 @@ def with_sample(
             for resource, found in sorted(percent.items())
         },
     )
-    earlier = [sample for sample in samples.taken if at - window_seconds <= sample.at < at]
     return bounded(_aligned(nodes, [(samples.nodes, sample) for sample in earlier] + [(nodes, added)]))
 
 

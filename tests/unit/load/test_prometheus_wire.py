@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import contextlib
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rebalancer.errors import InputError
+from rebalancer.load.node_index import NodeIndex
+from rebalancer.load.prometheus_answers import AnswerBook, decode_book
+from rebalancer.load.prometheus_client import Question
+from rebalancer.load.prometheus_queries import lookback_seconds, queries_of
+from rebalancer.load.prometheus_wire import decode_answer
+from rebalancer.load.windows import Window
+from rebalancer.policy import Prometheus
+from tests.builders import a_node, a_snapshot
+
+
+def an_answer(kind: str, result: Any) -> bytes:
+    return json.dumps({"status": "success", "data": {"resultType": kind, "result": result}}).encode()
+
+
+@given(
+    st.binary()
+    | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(json.dumps).map(str.encode)
+)
+def test_whatever_a_server_answers_is_series_or_a_value_error(content: bytes) -> None:
+    try:
+        decode_answer(content)
+    except ValueError:
+        return
+
+
+def test_vectors_matrices_and_scalars_become_series() -> None:
+    (vector,) = decode_answer(an_answer("vector", [{"metric": {"a": "b"}, "value": [1.5, "2"]}]))
+    (matrix,) = decode_answer(an_answer("matrix", [{"metric": {}, "values": [[1, "NaN"], [2, "+Inf"]]}]))
+    (scalar,) = decode_answer(an_answer("scalar", [3, "4"]))
+
+    assert (vector.labels, vector.times.tolist(), vector.values.tolist()) == ({"a": "b"}, [1.5], [2.0])
+    assert matrix.times.tolist() == [1.0, 2.0]
+    assert (scalar.labels, scalar.values.tolist()) == ({}, [4.0])
+
+
+def nodes_at(*addresses: str) -> NodeIndex:
+    nodes = []
+    for number, address in enumerate(addresses):
+        node = a_node(f"n{number}", labels={"kubernetes.io/hostname": f"host-{number}"})
+        node["status"]["addresses"] = [{"type": "InternalIP", "address": address}]
+        nodes.append(node)
+    return NodeIndex(a_snapshot(nodes=nodes).nodes)
+
+
+@pytest.mark.parametrize(
+    ("value", "row"),
+    [
+        ("n1", 1),
+        ("n1:9100", 1),
+        ("host-1", 1),
+        ("host-1:10250", 1),
+        ("10.0.0.1:9100", 0),
+        ("10.0.0.1", 0),
+        ("[fd00::1]:9100", 1),
+        ("fd00::1", 1),
+        ("10.0.0.2:9100", None),
+        ("", None),
+        (":9100", None),
+    ],
+)
+def test_a_label_names_a_node_by_name_host_name_or_address(value: str, row: int | None) -> None:
+    assert nodes_at("10.0.0.1", "fd00::1").row(value) == row
+
+
+def test_an_address_of_two_nodes_names_neither() -> None:
+    index = nodes_at("10.0.0.1", "10.0.0.1")
+
+    assert index.row("10.0.0.1:9100") is None
+    assert index.row("n0") == 0
+
+
+def test_the_first_label_there_is_decides() -> None:
+    index = nodes_at("10.0.0.1", "10.0.0.2")
+
+    assert index.row_of_series({"node": "n1", "instance": "10.0.0.1:9100"}, None) == (1, "n1")
+    assert index.row_of_series({"node": "gone", "instance": "10.0.0.1:9100"}, None) == (None, "gone")
+    assert index.row_of_series({"node": "n1", "instance": "10.0.0.1:9100"}, "instance")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("query", "seconds"),
+    [
+        ("up", 0.0),
+        ("rate(a[5m])", 300.0),
+        ("rate(a[1h30m]) + rate(b[30s])", 5400.0),
+        ("avg_over_time(rate(a[5m])[1d:1m])", 86400.0),
+        ("instance:node_cpu_utilisation:rate5m", 300.0),
+    ],
+)
+def test_how_far_a_query_looks_back_is_read_from_it(query: str, seconds: float) -> None:
+    assert lookback_seconds(query) == seconds
+
+
+def test_a_policy_replaces_one_query_and_keeps_the_others() -> None:
+    given_one = Prometheus.model_validate({"address": "http://p", "queries": {"cpu": "cores"}})
+    preset = queries_of(Prometheus(address="http://p"))
+    own = queries_of(given_one)
+
+    assert own.nodes["cpu"].query.query == "cores"
+    assert own.nodes["cpu"].timestamp == "timestamp(cores)"  # a plain metric can be dated
+    assert own.nodes["memory"] == preset.nodes["memory"]
+
+
+def test_the_labels_of_pods_are_those_of_the_policy() -> None:
+    settings = Prometheus(address="http://p", namespace_label="kubernetes_namespace", pod_label="pod_name")
+    found = queries_of(settings).pods["cpu"]
+
+    assert found.startswith("sum by (kubernetes_namespace, pod_name) (")
+    assert '{pod_name!=""' in found
+
+
+@pytest.mark.parametrize(
+    ("window", "query"),
+    [
+        (Window(), "q"),
+        (Window(900.0), "avg_over_time((q)[900s:30s])"),
+        (Window(900.0, "max"), "max_over_time((q)[900s:30s])"),
+        (Window(60.0, "p95"), "quantile_over_time(0.95, (q)[60s:15s])"),
+    ],
+)
+def test_a_window_is_one_query_of_its_statistic(window: Window, query: str) -> None:
+    assert window.over("q") == query
+
+
+def test_a_book_of_answers_is_read_back_and_knows_what_it_lacks() -> None:
+    answer = an_answer("vector", [])
+    book = AnswerBook(5.0)
+    book.keeping("http://p", lambda _: answer)(Question("up"))
+    read = decode_book(book.encode(), "prometheus.json")
+    ask = read.asking("http://p", "dump/prometheus.json")
+
+    assert (read.time, ask(Question("up"))) == (5.0, answer)
+    with pytest.raises(InputError, match="not recorded"):
+        ask(Question("down"))
+    with pytest.raises(InputError, match="not recorded"):
+        ask(Question("up", 900.0))
+
+
+@given(st.binary())
+def test_a_damaged_book_is_one_line(content: bytes) -> None:
+    with contextlib.suppress(InputError):
+        decode_book(content, "dump/prometheus.json")

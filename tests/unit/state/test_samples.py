@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rebalancer.state import LoadSamples, RunState, after_reading
+from rebalancer.state.run_state import BIGGEST_BYTES, decode, encode, merged
+from rebalancer.state.samples import MOST_BYTES, MOST_SAMPLES, bounded, with_sample
+
+LOADS = st.dictionaries(
+    st.sampled_from(("cpu", "memory", "disk")),
+    st.dictionaries(st.sampled_from(("n0", "n1", "n2")), st.floats(0, 300), min_size=1),
+    min_size=1,
+)
+
+
+@given(st.lists(LOADS, max_size=6))
+def test_samples_say_what_each_run_read_of_each_node(loads: list[dict[str, dict[str, float]]]) -> None:
+    samples = LoadSamples()
+    for moment, percent in enumerate(loads):
+        samples = with_sample(samples, float(moment), percent, 1e9)
+
+    names = {node for percent in loads for found in percent.values() for node in found}
+    for node in names:
+        for resource in ("cpu", "memory", "disk"):
+            expected = [
+                (float(moment), round(percent[resource][node], 1))
+                for moment, percent in enumerate(loads)
+                if node in percent.get(resource, {})
+            ]
+            assert samples.of(node, resource) == expected
+
+
+def test_a_sample_older_than_the_window_is_forgotten() -> None:
+    samples = LoadSamples()
+    for moment in (0.0, 300.0, 600.0, 901.0):
+        samples = with_sample(samples, moment, {"cpu": {"n0": 50.0}}, 900.0)
+
+    assert [sample.at for sample in samples.taken] == [300.0, 600.0, 901.0]
+
+
+def test_samples_of_the_largest_cluster_fit_the_state_beside_everything_else() -> None:
+    percent = {
+        resource: {f"node-with-a-long-name-{number:05d}": 99.9 for number in range(5000)}
+        for resource in ("cpu", "memory")
+    }
+    state: RunState | None = None
+    for moment in range(10):
+        state = after_reading(state, percent, 60.0 * moment, 900.0)
+    assert state is not None
+
+    assert len(encode(state)) <= BIGGEST_BYTES
+    assert len(msgspec.json.encode(state.samples)) <= MOST_BYTES + 100
+    assert len(bounded(state.samples).taken) <= MOST_SAMPLES
+
+
+def test_two_writers_keep_the_samples_of_both() -> None:
+    ours = after_reading(None, {"cpu": {"n0": 10.0}}, 100.0, 900.0)
+    theirs = after_reading(None, {"cpu": {"n1": 20.0}}, 200.0, 900.0)
+    both = merged(ours, theirs).samples
+
+    assert both.of("n0", "cpu") == [(100.0, 10.0)]
+    assert both.of("n1", "cpu") == [(200.0, 20.0)]
+
+
+def test_a_state_with_samples_is_read_back_as_it_was_written() -> None:
+    state = after_reading(None, {"cpu": {"n0": 10.0}, "disk": {"n0": 1.5}}, 100.0, 900.0)
+
+    assert decode(encode(state), "test") == state
+
+
+def test_a_run_whose_sources_look_back_themselves_keeps_no_samples() -> None:
+    state = after_reading(None, {"cpu": {"n0": 10.0}}, 100.0, 900.0)
+
+    assert after_reading(state, {}, 200.0, 900.0).samples == LoadSamples()
