@@ -23,6 +23,7 @@ from kubernetes.client.exceptions import ApiException
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt, wait_exponential
 from urllib3.exceptions import HTTPError
 
+from rebalancer.cluster.kinds import Kind
 from rebalancer.errors import InputError, RightsError, UnreachableError
 
 CONNECT_SECONDS = 5.0
@@ -272,23 +273,18 @@ class RawApi:
             )
         return body
 
-    def list_page(self, group: str, version: str, resource: str, **options: Any) -> bytes:
+    def list_page(self, kind: Kind, **options: Any) -> bytes:
         """One page of a LIST over all namespaces."""
-        what = f"list {resource}.{group}" if group else f"list {resource}"
-        if group:
+        resource = kind.resource or kind.plural
+        if kind.group:
             call = client.CustomObjectsApi(self.api).list_cluster_custom_object
-            return self.get(what, call, group, version, resource, **options)
+            what = f"list {resource}.{kind.group}"
+            return self.get(what, call, kind.group, kind.version, resource, **options)
+        # The generated client names its methods after kinds: list_node, list_pod_for_all_namespaces.
+        name = f"list_{re.sub('(?<!^)(?=[A-Z])', '_', kind.name).lower()}"
         core = client.CoreV1Api(self.api)
-        calls = {
-            "nodes": core.list_node,
-            "pods": core.list_pod_for_all_namespaces,
-            "namespaces": core.list_namespace,
-            "services": core.list_service_for_all_namespaces,
-            "persistentvolumes": core.list_persistent_volume,
-            "persistentvolumeclaims": core.list_persistent_volume_claim_for_all_namespaces,
-            "replicationcontrollers": core.list_replication_controller_for_all_namespaces,
-        }
-        return self.get(what, calls[resource], **options)
+        everywhere = getattr(core, f"{name}_for_all_namespaces", None)
+        return self.get(f"list {resource}", everywhere or getattr(core, name), **options)
 
     def server_version(self) -> str:
         """The API server's version, e.g. ``1.35``; empty when it does not say."""

@@ -43,6 +43,9 @@ class LiveReader:
             except NotServedError as error:
                 if kind in REQUIRED:
                     raise
+                if kind.optional:
+                    listings[kind.plural] = ListingBuilder(kind).listing()
+                    continue
                 unread[kind.plural] = f"not served: {error.message}" if kind in METRICS else error.message
             except RightsError as error:
                 if kind in REQUIRED:
@@ -99,7 +102,7 @@ class LiveReader:
         options: dict[str, object] = {"limit": self._page_size} if kind.paged else {}
         if token:
             options["_continue"] = token
-        body = self._api.list_page(kind.group, kind.version, kind.resource or kind.plural, **options)
+        body = self._api.list_page(kind, **options)
         try:
             page = decode_page(body)
         except (ValueError, RecursionError) as error:

@@ -100,7 +100,7 @@ def test_advice_to_wait_is_taken_and_bounded() -> None:
     with a_sandbox() as sandbox, api_of(sandbox.url) as api:
         sandbox.faults.add(Fault("status", path="/nodes", code=429, retry_after=7, times=1))
         sandbox.faults.add(Fault("status", path="/nodes", code=429, retry_after=9999, skip=1))
-        connection.RawApi(api.api, waits.append).list_page("", "v1", "nodes")
+        connection.RawApi(api.api, waits.append).list_page(NODES)
 
     assert waits == [7.0, connection.LONGEST_WAIT_SECONDS]
 

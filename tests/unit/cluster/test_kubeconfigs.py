@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from kubernetes import client
 
 from rebalancer.cluster.connection import RawApi, connect
+from rebalancer.cluster.kinds import KINDS, NODES
 from rebalancer.errors import ExitCode, InputError, RebalancerError, RightsError
 
 EXEC_VERSION = "client.authentication.k8s.io/v1"
@@ -99,7 +102,7 @@ def test_certificates_that_are_none_are_one_line(tmp_path: Path, caplog: pytest.
         **{"client-certificate-data": "bm9uZQ==", "client-key-data": "bm9uZQ=="},
     )
     with pytest.raises(RebalancerError) as caught:
-        RawApi(connect(path), lambda _seconds: None).list_page("", "v1", "nodes")
+        RawApi(connect(path), lambda _seconds: None).list_page(NODES)
     assert caught.value.exit_code == ExitCode.UNREACHABLE
     assert str(caught.value).startswith("https://127.0.0.1:1: list nodes: ")
 
@@ -139,7 +142,7 @@ def test_a_login_that_cannot_be_renewed_is_a_refusal_of_who_we_are(
     api = RawApi(connect(path), lambda _seconds: None)
 
     with caplog.at_level(logging.DEBUG), pytest.raises(RightsError) as caught:
-        api.list_page("", "v1", "nodes")
+        api.list_page(NODES)
     assert "the login cannot be renewed: exec: process returned 3" in str(caught.value)
     assert caplog.messages == []
 
@@ -151,3 +154,18 @@ def test_logs_of_others_pass_while_a_login_runs(tmp_path: Path, caplog: pytest.L
     logging.error("after")
 
     assert caplog.messages == ["after"]
+
+
+def test_the_client_can_list_every_kind_we_read() -> None:
+    asked: list[str] = []
+
+    class Silent(RawApi):
+        def get(self, what: str, call: Callable[..., Any], *arguments: Any, **options: Any) -> bytes:
+            asked.append(what)
+            assert callable(call)
+            return b""
+
+    api = Silent(client.ApiClient(client.Configuration()), lambda _seconds: None)
+    for kind in KINDS:
+        api.list_page(kind)
+    assert len(asked) == len(KINDS)
