@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from rebalancer.errors import ExitCode, UnreachableError
+from tests.unit.cli.conftest import FakePipeline, FakePlanResult, Program
+
+
+@pytest.fixture
+def watched(pipeline: FakePipeline, monkeypatch: pytest.MonkeyPatch) -> FakePipeline:
+    """Looks at a fake cluster; someone presses Ctrl-C during the third look."""
+    import rebalancer.cli.pipeline as module
+
+    def make_plan(options: object) -> FakePlanResult:
+        pipeline.asked.append(options)  # type: ignore[arg-type]
+        if len(pipeline.asked) == 3:
+            os.kill(os.getpid(), signal.SIGTERM)
+        if len(pipeline.asked) == 2 and pipeline.failure:
+            raise pipeline.failure
+        return FakePlanResult(pipeline.plan, pipeline.plan.nodes)
+
+    monkeypatch.setattr(module, "make_plan", make_plan)
+    return pipeline
+
+
+def test_nodes_are_shown_until_interrupted(rebalancer_program: Program, watched: FakePipeline) -> None:
+    result = rebalancer_program("nodes", "--watch", "--every", "1ms")
+
+    assert result.exit_code == ExitCode.DONE
+    assert result.stdout.count("3 nodes: 2 hot") == 3
+
+
+def test_in_json_every_look_is_a_document(rebalancer_program: Program, watched: FakePipeline) -> None:
+    result = rebalancer_program("nodes", "--watch", "--every", "1ms", "-o", "json")
+    decoder, text, found = json.JSONDecoder(), result.stdout, []
+    while text.strip():
+        document, end = decoder.raw_decode(text.lstrip())
+        found.append(document)
+        text = text.lstrip()[end:]
+
+    assert [document["kind"] for document in found] == ["NodeListing"] * 3
+
+
+def test_a_look_that_fails_is_told_and_the_next_one_may_succeed(
+    rebalancer_program: Program, watched: FakePipeline
+) -> None:
+    watched.failure = UnreachableError("no answer")
+    result = rebalancer_program("nodes", "--watch", "--every", "1ms")
+
+    assert result.exit_code == ExitCode.DONE
+    assert "no answer" in result.stderr
+    assert result.stdout.count("3 nodes: 2 hot") == 2
+
+
+def test_a_recorded_cluster_is_not_watched(rebalancer_program: Program, tmp_path: Path) -> None:
+    result = rebalancer_program("nodes", "--watch", "--from", str(tmp_path))
+
+    assert result.exit_code == ExitCode.BAD_INPUT
+    assert "--watch looks at a live cluster" in result.stderr

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import pytest
+
+from rebalancer.errors import InputError
+from rebalancer.policy import (
+    PrometheusSource,
+    RebalancePolicy,
+    measured_resources,
+    parse_policy,
+    required_resources,
+    to_yaml,
+)
+
+HEAD = "apiVersion: rebalancer/v1alpha1\nkind: RebalancePolicy\n"
+PROMETHEUS = """\
+load:
+  sources: [{prometheus: {address: "http://prometheus.monitoring:9090"}}]
+  signals: {disk: {query: used}, queue: {query: depth, capacity: "50"}}
+"""
+
+
+def read(body: str) -> RebalancePolicy:
+    return parse_policy(HEAD + body, "policy.yaml").policy
+
+
+def refusal(body: str) -> str:
+    with pytest.raises(InputError) as caught:
+        read(body)
+    return str(caught.value)
+
+
+def test_what_is_measured_is_what_rules_and_signals_name() -> None:
+    policy = read(PROMETHEUS + "hotNodes: {any: [{utilization: {pods: 90, disk: 80, networkReceive: 70}}]}\n")
+
+    assert measured_resources(policy) == ("cpu", "memory", "disk", "networkReceive", "queue")
+    assert required_resources(policy) == ("cpu", "memory", "disk", "networkReceive")
+
+
+def test_a_policy_with_prometheus_is_printed_and_read_back() -> None:
+    policy = read(PROMETHEUS + "hotNodes: {any: [{deviation: {disk: 20}, floor: {disk: 50}}]}\n")
+
+    assert parse_policy(to_yaml(policy), "printed").policy == policy
+
+
+def test_a_query_is_a_text_or_says_its_unit() -> None:
+    address = 'load: {sources: [{prometheus: {address: "http://p", queries: '
+    policy = read(address + "{cpu: cores, memory: {query: used, unit: ratio}}}}]}\n")
+    (source,) = policy.load.sources
+
+    assert isinstance(source, PrometheusSource)
+    queries = source.prometheus.queries
+    assert queries.cpu is not None
+    assert (queries.cpu.query, queries.cpu.unit) == ("cores", "amount")
+    assert queries.memory is not None
+    assert (queries.memory.query, queries.memory.unit) == ("used", "ratio")
+
+
+def prometheus(fields: str) -> str:
+    return f"load: {{sources: [{{prometheus: {{{fields}}}}}]}}\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (
+            "hotNodes: {any: [{utilization: {dsik: 80}}]}\n",
+            "policy.yaml:3:33 hotNodes.any[0].utilization.dsik: dsik is unknown; known: cpu, memory, pods",
+        ),
+        (
+            PROMETHEUS + "hotNodes: {any: [{utilization: {dsik: 80}}]}\n",
+            "did you mean disk?",
+        ),
+        (
+            "hotNodes: {any: [{deviation: {networkReceive: 20}}]}\n",
+            "nothing measures networkReceive: load.sources names no prometheus (add a prometheus source)",
+        ),
+        ("load: {signals: {disk: {query: used}}}\n", "signals are read from Prometheus"),
+        (PROMETHEUS.replace("disk", "cpu"), "cpu is a resource already"),
+        (PROMETHEUS.replace("disk", "Disk!"), "load.signals"),
+        (prometheus('address: "http://me:secret@prometheus"'), "load.sources[0].prometheus.address"),
+        (prometheus('address: "http://p?x=1"'), "load.sources[0].prometheus.address"),
+        (prometheus('address: "file:///etc/passwd"'), "load.sources[0].prometheus.address"),
+        (prometheus('address: "http://p", nodeLabel: "a b"'), "nodeLabel"),
+        (prometheus('address: "http://p", network: {device: \'eth0"} or x{\'}'), "network.device"),
+        (
+            prometheus(
+                'address: "http://p", bearerTokenFile: /t, basicAuth: {username: u, passwordFile: /p}'
+            ),
+            "at most one of bearerTokenFile and basicAuth may be given",
+        ),
+        ("load: {statistic: median}\n", "load.statistic"),
+        ("load: {statistic: p0}\n", "load.statistic"),
+        ("load: {window: 30h}\n", "load.window"),
+    ],
+)
+def test_what_is_wrong_with_a_source_is_said_with_its_place(body: str, message: str) -> None:
+    said = refusal(body)
+
+    assert message in said
+    assert "\n" not in said
+    assert "secret" not in said.replace("me:secret@prometheus", "")
