@@ -27,8 +27,12 @@ scheduler:
 # How busy nodes are. The first source with a fresh figure wins, node by node and resource by resource.
 load:
   sources:
+    # - prometheus: {address: "http://prometheus.monitoring:9090", preset: nodeExporter}
     # - loadWatcher: {address: "http://load-watcher.loadwatcher:2020"}
     - metricsServer: {}
+  window: 0s                    # how far back figures look, e.g. 15m: a spike is not a hot node
+  statistic: mean               # of the window: mean, max, meanPlusDeviation, or a percentile such as p95
+  # signals: {disk: {query: "...", capacity: "100"}}   # more resources, by PromQL; name them in rules
   maxAge: 3m                    # an older figure does not count
   minCoverage: 80%              # of the nodes; below it the run refuses to act
 
