@@ -11,7 +11,8 @@ from rebalancer.cluster.nodes import BoolArray, FloatArray, IntArray
 from rebalancer.profiles.types import ExtensionPoint, Profile
 from rebalancer.scheduling.framework import MAX_SCORE, Plugin, PreFilter
 from rebalancer.scheduling.placement import Placement, Rejections
-from rebalancer.scheduling.sampling import RawScores, landing_chances, nodes_to_find
+from rebalancer.scheduling.raw_scores import RawScores, WeightedScores
+from rebalancer.scheduling.sampling import landing_chances, nodes_to_find
 from rebalancer.scheduling.state import ClusterState
 
 NOT_A_CANDIDATE = "PreFilterResult"
@@ -124,39 +125,41 @@ class Scheduler:
         for plugin in self._scores:
             if plugin.static:
                 everywhere = self._everywhere(plugin, state, class_index)
-                raw = None if everywhere is None else everywhere[feasible]
-            else:
-                raw = plugin.raw_scores_of_sample(state, class_index, feasible, found)
+                if everywhere is not None:
+                    scored.append(everywhere.of(feasible))
+                continue
+            raw = plugin.raw_scores_of_sample(state, class_index, feasible, found)
             if raw is not None:
                 scored.append(RawScores(plugin, self.profile.weights[plugin.name], raw))
         return scored
 
-    def _everywhere(self, plugin: Plugin, state: ClusterState, class_index: int) -> IntArray | None:
+    def _everywhere(self, plugin: Plugin, state: ClusterState, class_index: int) -> RawScores | None:
         """(nodes,) raw scores of a static plugin, computed once a class."""
-        rows = np.arange(len(state.nodes))
-        key = (self, plugin.name, "raw")
-        return state.facts.once(key, class_index, lambda: plugin.raw_scores(state, class_index, rows))
+
+        def compute() -> RawScores | None:
+            raw = plugin.raw_scores(state, class_index, np.arange(len(state.nodes)))
+            return None if raw is None else RawScores(plugin, self.profile.weights[plugin.name], raw)
+
+        return state.facts.once((self, plugin.name, "raw"), class_index, compute)
 
     def place(self, state: ClusterState, class_index: int) -> Placement:
         """Where a pod of a class would land on this state."""
         candidates = self._candidates(state, class_index)
         feasible = np.flatnonzero(self._feasible(state, class_index, candidates))
         if not len(feasible):
-            return Placement(_NO_NODES, {}, _NO_NODES, np.zeros(0), candidates.rejected)
+            return Placement(_NO_NODES, {}, np.zeros(0), rejected=candidates.rejected)
         looked_at = self._order(state, candidates)
         limit = nodes_to_find(len(looked_at), self._percentage) if self._scores else 1
         raw = self._raw_scores(state, class_index, feasible, min(limit, len(feasible)))
-        scores = {item.plugin.name: item.weighted_by_all for item in raw}
+        scores, without_scores = WeightedScores(raw), 0 if self._scores else 1
         failing = _out_of_range(raw) or self._failure(state, feasible)
         if failing:
-            return Placement(
-                feasible, scores, self._totals(scores, feasible), np.zeros(len(feasible)), failing
-            )
+            return Placement(feasible, scores, np.zeros(len(feasible)), without_scores, failing)
         return Placement(
             feasible=feasible,
             scores=scores,
-            totals=self._totals(scores, feasible),
             chance=_chances(looked_at, limit, feasible, raw),
+            total_without_scores=without_scores,
             notes=tuple(_notes(raw)),
         )
 
@@ -165,13 +168,6 @@ class Scheduler:
         everything = np.arange(len(state.nodes))
         raw = self._raw_scores(state, class_index, everything, len(everything))
         return {item.plugin.name: item.plugin.normalize(item.raw, *item.extremes()) for item in raw}
-
-    def _totals(self, scores: Mapping[str, IntArray], feasible: IntArray) -> IntArray:
-        """(feasible,) the sum of the weighted scores; 1 everywhere when the profile has no score plugin."""
-        total = np.full(len(feasible), 0 if self._scores else 1, np.int64)
-        for values in scores.values():
-            total += values
-        return total
 
     def _failure(self, state: ClusterState, feasible: IntArray) -> str:
         for plugin in self._may_fail:
@@ -190,6 +186,10 @@ def _chances(order: IntArray, limit: int, feasible: IntArray, raw: Sequence[RawS
     """(feasible,) the chance of each, when the search through ``order`` ends at ``limit`` nodes found."""
     if len(feasible) <= limit:
         return landing_chances(raw, np.arange(len(feasible)), len(order), limit)
+    if len(feasible) == len(order) == int(feasible[-1]) + 1:
+        chance = np.empty(len(feasible), np.float64)
+        chance[order] = landing_chances(raw, np.arange(len(order)), len(order), limit, order)
+        return chance
     # Scores are over rows in ascending order; the search goes through them in the scheduler's order.
     index = np.full(int(order.max()) + 1, -1, np.int64)
     index[feasible] = np.arange(len(feasible))
@@ -212,7 +212,6 @@ def _notes(raw: Sequence[RawScores]) -> Iterator[str]:
 def _out_of_range(raw: Sequence[RawScores]) -> str:
     """A score outside 0..100 fails the pod's cycle."""
     for item in raw:
-        scores = item.weighted_by_all
-        if int(scores.min()) < 0 or int(scores.max()) > MAX_SCORE * item.weight:
+        if item.is_out_of_range:
             return f"{item.plugin.name}: a score outside 0..{MAX_SCORE}"
     return ""

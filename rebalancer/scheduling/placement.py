@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from rebalancer.cluster.nodes import FloatArray, IntArray
 
 
@@ -14,10 +16,18 @@ class Placement:
 
     feasible: IntArray  # (feasible,) node rows, ascending
     scores: Mapping[str, IntArray]  # (feasible,) weighted scores by plugin, all feasible nodes compared
-    totals: IntArray  # (feasible,) their sum
     chance: FloatArray  # (feasible,) of being chosen
+    total_without_scores: int = 0  # 1 when the profile has no score plugin
     rejected: str = ""  # "Plugin: message" when no node was looked at, or the cycle fails
     notes: tuple[str, ...] = ()  # "Plugin: message", what a reader of the scores should know
+
+    @property
+    def totals(self) -> IntArray:
+        """(feasible,) the sum of the scores."""
+        total = np.full(len(self.feasible), self.total_without_scores, np.int64)
+        for values in self.scores.values():
+            total += values
+        return total
 
     @property
     def landings(self) -> IntArray:

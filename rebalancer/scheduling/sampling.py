@@ -9,15 +9,18 @@ is a race between its workers.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from rebalancer.cluster.nodes import FloatArray, IntArray
-from rebalancer.scheduling.framework import APART, Normalization, Plugin
+from rebalancer.scheduling.framework import Normalization
+from rebalancer.scheduling.raw_scores import RawScores
+from rebalancer.scheduling.windows import share_among_best, sliding_maximum
 
 _ALL_ARE_LOOKED_AT = 100
-_LARGEST_TABLE = 1 << 20
-_AT_FIRST = 4  # contenders a window
+_MOST_AT_ONCE = 1 << 17  # places
 # Differences of sums leave dust where the chance is none; a real one is at least 1 ÷ nodes².
 _DUST = 1e-13
 
@@ -29,68 +32,6 @@ def nodes_to_find(candidates: int, percentage: int) -> int:
     if percentage == 0:
         percentage = max(5, 50 - candidates // 125)
     return max(_ALL_ARE_LOOKED_AT, candidates * percentage // 100) if percentage < 100 else candidates
-
-
-class RawScores:
-    """One plugin's raw scores over the feasible nodes, and how they become part of the total."""
-
-    __slots__ = ("_extremes", "_weighted", "plugin", "raw", "weight")
-
-    def __init__(self, plugin: Plugin, weight: int, raw: IntArray) -> None:
-        """``raw`` is by feasible node."""
-        self.plugin = plugin
-        self.weight = weight
-        self.raw = raw
-        self._extremes: tuple[int, int] | None = None
-        self._weighted: IntArray | None = None
-
-    def weighted(self, smallest: int, largest: int) -> IntArray:
-        """(feasible,) the plugin's part of the total."""
-        return self.weight * self.plugin.normalize(self.raw, smallest, largest)
-
-    @property
-    def weighted_by_all(self) -> IntArray:
-        """(feasible,) the plugin's part of the total when all feasible nodes are compared."""
-        if self._weighted is None:
-            self._weighted = self.weighted(*self.extremes())
-        return self._weighted
-
-    def extremes(self) -> tuple[int, int]:
-        """Smallest and largest raw score of the feasible nodes that take part."""
-        if self._extremes is None:
-            smallest, largest = int(self.raw.min()), int(self.raw.max())
-            if smallest == APART:
-                smallest = -int(self.negated.max())
-            self._extremes = smallest, largest
-        return self._extremes
-
-    @property
-    def is_constant(self) -> bool:
-        """Whether all raw scores are the same, so that every sample has the same extremes."""
-        smallest, largest = self.extremes()
-        return smallest == largest and int(self.raw[0]) == smallest and bool((self.raw == smallest).all())
-
-    @property
-    def negated(self) -> IntArray:
-        """(feasible,) −raw, whose maximum is the smallest raw score of the nodes that take part."""
-        return np.where(self.raw == APART, -np.iinfo(np.int64).max, -self.raw)
-
-    def reordered(self, order: IntArray) -> RawScores:
-        """The same scores with the nodes in another order."""
-        twin = RawScores(self.plugin, self.weight, self.raw[order])
-        twin._extremes = self._extremes
-        return twin
-
-
-def sliding_maximum(values: IntArray, width: int) -> IntArray:
-    """(n,) the largest of ``width`` consecutive values from each position on, going round."""
-    count = len(values)
-    around = np.concatenate([values, values[: width - 1]])
-    padding = -len(around) % width
-    blocks = np.concatenate([around, np.full(padding, np.iinfo(np.int64).min)]).reshape(-1, width)
-    forward = np.maximum.accumulate(blocks, axis=1).ravel()
-    backward = np.maximum.accumulate(blocks[:, ::-1], axis=1)[:, ::-1].ravel()
-    return np.maximum(backward[:count], forward[width - 1 : width - 1 + count])
 
 
 def _start_weights(positions: IntArray, candidates: int) -> FloatArray:
@@ -115,104 +56,77 @@ def _window_extreme(values: IntArray, largest: int, width: int) -> IntArray | in
     """(n,) the largest value of each window; a number when it is the same for all."""
     if _is_everywhere((values == largest).nonzero()[0], len(values), width):
         return largest
-    return sliding_maximum(values, width)
+    return sliding_maximum(np.concatenate([values, values[: width - 1]]), width)
 
 
-def _numbered(values: IntArray) -> tuple[IntArray, IntArray]:
-    """Distinct values, and which of them each is."""
-    lowest = int(values.min())
-    span = int(values.max()) - lowest + 1
-    if span > _LARGEST_TABLE:
-        distinct, which = np.unique(values, return_inverse=True)
-        return distinct, which.ravel()
-    offsets = values - lowest
-    present = np.zeros(span, np.bool_)
-    present[offsets] = True
-    numbers = np.cumsum(present) - 1
-    return np.flatnonzero(present) + lowest, numbers[offsets]
+@dataclass(frozen=True, slots=True)
+class _Stretch:
+    """Windows one after another in which every plugin sees the same extremes."""
+
+    first: int
+    end: int
+    extremes: tuple[int, ...]  # smallest and largest of each plugin in turn
 
 
-def _contexts(scores: Sequence[RawScores], width: int) -> tuple[list[list[int]], IntArray | None]:
-    """Distinct extremes of the raw scores over the windows, and which of them each window has.
-
-    Smallest and largest for each of ``scores`` in turn; None when all windows have the same.
-    """
-    combinations: list[list[int]] = [[]]
-    which: IntArray | None = None
+def _stretches(scores: Sequence[RawScores], count: int, width: int) -> list[_Stretch]:
+    """All windows, in order, divided where the extremes of a plugin's raw scores change."""
+    found: list[tuple[IntArray | int, int]] = []
     for item in scores:
         smallest, largest = item.extremes()
-        for values, extreme, sign in ((item.negated, -smallest, -1), (item.raw, largest, 1)):
-            found = _window_extreme(values, extreme, width)
-            if isinstance(found, int):
-                combinations = [[*known, sign * found] for known in combinations]
-                continue
-            distinct, number = _numbered(found)
-            joined = number if which is None else which * len(distinct) + number
-            used, which = _numbered(joined)
-            combinations = [
-                [*combinations[index // len(distinct)], sign * int(distinct[index % len(distinct)])]
-                for index in used.tolist()
-            ]
-    return combinations, which
+        found.append((_window_extreme(item.negated, -smallest, width), -1))
+        found.append((_window_extreme(item.raw, largest, width), 1))
+    edges = {0, count}
+    for values, _ in found:
+        if not isinstance(values, int):
+            edges.update(((values[1:] != values[:-1]).nonzero()[0] + 1).tolist())
 
-
-def _contenders(totals: IntArray, width: int) -> IntArray:
-    """Places of totals so high that every window holds one of them: the others are never chosen."""
-    lowest = int(totals.min())
-    counts = np.bincount(totals - lowest)
-    at_least = counts[::-1].cumsum()[::-1]  # how many totals are this high or higher
-    wanted = _AT_FIRST * (1 + len(totals) // width)
-    while True:
-        # The highest level that this many reach.
-        level = int(np.searchsorted(-at_least, -wanted, side="right")) - 1
-        if level <= 0:
-            return np.arange(len(totals))
-        places = (totals >= level + lowest).nonzero()[0]
-        if _is_everywhere(places, len(totals), width):
-            return places
-        wanted = max(2 * wanted, len(places) + 1)
-
-
-def _share_among_best(totals: IntArray, cumulated: FloatArray, width: int, chance: FloatArray) -> None:
-    """Add the chance of each window to the nodes of highest total in it, equal shares to equal ones.
-
-    ``cumulated`` sums the chances of the windows: the i-th is that of those before i. Only the contenders
-    matter, and all windows between two edges, where a contender enters or leaves, hold the same of them: they
-    are taken together as a run.
-    """
-    count = len(totals)
-    contenders = _contenders(totals, width)
-    of_contenders = totals[contenders]
-    enters, leaves = (contenders - width + 1) % count, contenders + 1
-    edge = np.zeros(count + 1, np.bool_)
-    edge[[0, count]] = True
-    edge[enters] = True
-    edge[leaves] = True
-    begins = edge.nonzero()[0]
-    run = edge.cumsum() - 1  # by window: the run it begins or lies in
-    weights = cumulated[begins[1:]] - cumulated[begins[:-1]]
-    runs = len(weights)
-    first_run, last_run = run[enters], run[leaves]
-    in_first_window = contenders < width
-    sums = np.zeros(runs + 1)
-    for level in np.unique(of_contenders)[::-1].tolist():
-        # Runs with a weight left hold no higher level: what they hold this high or higher is of this one.
-        high = of_contenders >= level
-        change = np.bincount(first_run[high], minlength=runs + 1) - np.bincount(
-            last_run[high], minlength=runs + 1
+    def at(first: int) -> tuple[int, ...]:
+        return tuple(
+            sign * (values if isinstance(values, int) else int(values[first])) for values, sign in found
         )
-        change[0] = np.count_nonzero(in_first_window & high)
-        held = change[:-1].cumsum()
-        np.cumsum(np.where(held > 0, weights / np.maximum(held, 1), 0.0), out=sums[1:])
-        here = of_contenders == level
-        places = contenders[here]
-        each = sums[last_run[here]] - sums[first_run[here]]
-        each[places < width - 1] += sums[-1]  # those windows begin before the end and go round
-        each[each < _DUST] = 0.0
-        chance[places] += each
-        weights[held > 0] = 0.0
-        if not weights.any():
-            return
+
+    return [_Stretch(first, end, at(first)) for first, end in pairwise(sorted(edges))]
+
+
+class _Search:
+    """A search of unknown start over the feasible nodes, in the order in which it finds them."""
+
+    def __init__(
+        self, fixed: IntArray, varying: Sequence[RawScores], weights: FloatArray, width: int
+    ) -> None:
+        """``fixed`` is the part of the totals that no sample changes; ``weights`` are by window."""
+        self._count = len(fixed)
+        self._width = width
+        self._weights = weights
+        self._fixed = np.concatenate([fixed, fixed[: width - 1]])
+        self._varying = [(item, np.concatenate([item.raw, item.raw[: width - 1]])) for item in varying]
+
+    def _totals(self, stretch: _Stretch) -> IntArray:
+        """The totals of the places that the windows of a stretch look at."""
+        reach = slice(stretch.first, stretch.end + self._width - 1)
+        totals = self._fixed[reach]
+        extremes = stretch.extremes
+        for (item, raw), smallest, largest in zip(self._varying, extremes[::2], extremes[1::2], strict=True):
+            totals = totals + item.weighted(smallest, largest, raw[reach])
+        return totals
+
+    def share(self, stretches: Sequence[_Stretch], chance: FloatArray) -> None:
+        """Add the chances of some stretches' windows to their best nodes, by place.
+
+        The stretches are laid end to end; a window across an end is none, and has no chance.
+        """
+        gap = np.zeros(self._width - 1)
+        weights = [np.zeros(1)]
+        for item in stretches:
+            weights += (self._weights[item.first : item.end], gap)
+        cumulated = np.concatenate(weights[:-1]).cumsum()
+        totals = np.concatenate([self._totals(item) for item in stretches])
+        places, shares = share_among_best(totals, cumulated, self._width)
+        lengths = np.array([item.end - item.first + self._width - 1 for item in stretches])
+        ends = lengths.cumsum()
+        shift = np.array([item.first for item in stretches]) - ends + lengths
+        places = (places + shift[ends.searchsorted(places, side="right")]) % self._count
+        chance += np.bincount(places, weights=shares, minlength=self._count)
 
 
 def landing_chances(
@@ -232,22 +146,27 @@ def landing_chances(
     fixed = np.zeros(feasible, np.int64)
     varying: list[RawScores] = []
     for item in scores:
-        if item.plugin.normalization is Normalization.NONE or feasible <= limit or item.is_constant:
+        if item.is_constant:
+            continue  # changes no comparison
+        if item.plugin.normalization is Normalization.NONE or feasible <= limit:
             fixed += item.weighted_by_all
         else:
             varying.append(item if order is None else item.reordered(order))
-    fixed = fixed if order is None else fixed[order]
+    fixed = fixed if order is None else fixed.take(order)
     if feasible <= limit:
         best = fixed == fixed.max()
         chance[best] = 1.0 / np.count_nonzero(best)
         return chance
-    weights = _start_weights(positions, candidates)
-    combinations, which = _contexts(varying, limit)
-    for index, extremes in enumerate(combinations):
-        totals = fixed.copy()
-        for item, smallest, largest in zip(varying, extremes[::2], extremes[1::2], strict=True):
-            totals += item.weighted(smallest, largest)
-        cumulated = np.zeros(feasible + 1)
-        np.cumsum(weights if which is None else np.where(which == index, weights, 0.0), out=cumulated[1:])
-        _share_among_best(totals, cumulated, limit, chance)
+    search = _Search(fixed, varying, _start_weights(positions, candidates), limit)
+    at_once: list[_Stretch] = []
+    length = 0
+    for stretch in _stretches(varying, feasible, limit):
+        at_once.append(stretch)
+        length += stretch.end - stretch.first + limit
+        if length > _MOST_AT_ONCE:
+            search.share(at_once, chance)
+            at_once, length = [], 0
+    if at_once:
+        search.share(at_once, chance)
+    chance[chance < _DUST] = 0.0
     return chance

@@ -53,6 +53,9 @@ def _scores(
     counted: np.ndarray[tuple[int, int], np.dtype[np.bool_]],
 ) -> IntArray:
     """Shares and whether they count are (resources, feasible); sums run in the order of the resources."""
+    if len(shares) == 2 and counted.all():
+        deviation = np.abs((shares[0] - shares[1]) / 2)
+        return np.asarray(np.trunc((1 - deviation) * float(MAX_SCORE)), np.int64)
     number = counted.sum(axis=0)
     divisor = np.maximum(number, 1)
     total = np.zeros(shares.shape[1])

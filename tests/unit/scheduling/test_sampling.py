@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from rebalancer.cluster.nodes import FloatArray, IntArray
 from rebalancer.scheduling.framework import APART, Normalization, Plugin, normalize_by_maximum
 from rebalancer.scheduling.plugins.pod_topology_spread import PodTopologySpread
-from rebalancer.scheduling.sampling import RawScores, landing_chances, nodes_to_find
+from rebalancer.scheduling.raw_scores import RawScores
+from rebalancer.scheduling.sampling import landing_chances, nodes_to_find
 
 
 class Plain(Plugin):
@@ -88,3 +89,26 @@ def test_many_nodes_of_equal_total_have_the_chances_of_the_search(levels: int) -
 
 def test_the_scheduler_looks_at_fewer_nodes_of_a_larger_cluster() -> None:
     assert [nodes_to_find(count, 0) for count in (50, 100, 1000, 5000, 6000)] == [50, 100, 420, 500, 300]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_nodes_without_a_part_in_the_extremes_have_the_chances_of_the_search(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    ranged = np.where(generator.random(150) < 0.05, APART, generator.integers(0, 9000, 150))
+    scores = [RawScores(ByRange(), 2, ranged), RawScores(Plain(), 1, generator.integers(0, 90, 150))]
+    positions = np.sort(generator.choice(200, 150, replace=False))
+    np.testing.assert_allclose(
+        landing_chances(scores, positions, 200, 100), simulate(scores, positions, 200, 100), atol=1e-12
+    )
+
+
+def test_scores_in_row_order_land_in_the_order_of_the_search() -> None:
+    generator = np.random.default_rng(7)
+    scores = [
+        RawScores(Plain(), 1, generator.integers(0, 9, 130)),
+        RawScores(ByRange(), 2, generator.integers(0, 50, 130)),
+    ]
+    order = generator.permutation(130)
+    reordered = [RawScores(item.plugin, item.weight, item.raw[order]) for item in scores]
+    found = landing_chances(scores, np.arange(130), 130, 100, order)
+    np.testing.assert_allclose(found, simulate(reordered, np.arange(130), 130, 100), atol=1e-12)

@@ -118,13 +118,13 @@ def test_the_daily_curve_peaks_after_six_hours() -> None:
 
 
 def test_landings_are_drawn_by_their_chances() -> None:
-    placement = Placement(np.array([3, 7]), {}, np.array([1, 1]), np.array([0.25, 0.75]))
+    placement = Placement(np.array([3, 7]), {}, np.array([0.25, 0.75]))
     random = np.random.default_rng(0)
     drawn = [draw(placement, random) for _ in range(4000)]
 
     assert set(drawn) == {3, 7}
     assert abs(drawn.count(7) / 4000 - 0.75) < 0.03
-    nothing = Placement(np.zeros(0, np.int64), {}, np.zeros(0, np.int64), np.zeros(0))
+    nothing = Placement(np.zeros(0, np.int64), {}, np.zeros(0))
     assert draw(nothing, random) == NOWHERE
 
 

@@ -1,0 +1,102 @@
+"""Raw scores of a plugin over the feasible nodes, and how they become part of the total."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
+
+import numpy as np
+
+from rebalancer.cluster.nodes import IntArray
+from rebalancer.scheduling.framework import APART, MAX_SCORE, Plugin
+
+_LARGEST_TABLE = 1 << 12  # values of a plugin
+
+
+class RawScores:
+    """One plugin's raw scores over the feasible nodes, and how they become part of the total."""
+
+    __slots__ = ("_apart", "_extremes", "_in_range", "_lowest", "_weighted", "plugin", "raw", "weight")
+
+    def __init__(self, plugin: Plugin, weight: int, raw: IntArray) -> None:
+        """``raw`` is by feasible node."""
+        self.plugin = plugin
+        self.weight = weight
+        self.raw = raw
+        self._weighted: IntArray | None = None
+        self._in_range: bool | None = None
+        self._lowest, largest = int(raw.min()), int(raw.max())
+        smallest = self._lowest
+        self._apart = smallest == APART
+        if self._apart:
+            smallest = -int(self.negated.max())
+        self._extremes = smallest, largest
+
+    def weighted(self, smallest: int, largest: int, values: IntArray | None = None) -> IntArray:
+        """(values,) the plugin's part of the total, of all its raw scores or of some."""
+        values = self.raw if values is None else values
+        lowest = self._lowest
+        if self._extremes[1] - lowest >= min(_LARGEST_TABLE, len(values)):
+            return self.weight * self.plugin.normalize(values, smallest, largest)
+        table = np.arange(lowest, self._extremes[1] + 1)
+        return (self.weight * self.plugin.normalize(table, smallest, largest)).take(values - lowest)
+
+    @property
+    def weighted_by_all(self) -> IntArray:
+        """(feasible,) the plugin's part of the total when all feasible nodes are compared."""
+        if self._weighted is None:
+            self._weighted = self.weighted(*self._extremes)
+        return self._weighted
+
+    def extremes(self) -> tuple[int, int]:
+        """Smallest and largest raw score of the feasible nodes that take part."""
+        return self._extremes
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether all raw scores are the same, so that every sample has the same extremes."""
+        return self._lowest == self._extremes[1]
+
+    @property
+    def negated(self) -> IntArray:
+        """(feasible,) −raw, whose maximum is the smallest raw score of the nodes that take part."""
+        return np.where(self.raw == APART, -np.iinfo(np.int64).max, -self.raw) if self._apart else -self.raw
+
+    @property
+    def is_out_of_range(self) -> bool:
+        """Whether a score, all feasible nodes compared, is outside 0..100."""
+        if type(self.plugin).normalize is Plugin.normalize:
+            smallest, largest = self._extremes
+            return smallest < 0 or largest > MAX_SCORE
+        if self._in_range is None:
+            scores = self.weighted_by_all
+            self._in_range = int(scores.min()) >= 0 and int(scores.max()) <= MAX_SCORE * self.weight
+        return not self._in_range
+
+    def of(self, feasible: IntArray) -> RawScores:
+        """The scores of some rows, ascending without repetition, of those that these are of."""
+        if len(feasible) == len(self.raw):
+            return self
+        return RawScores(self.plugin, self.weight, self.raw[feasible])
+
+    def reordered(self, order: IntArray) -> RawScores:
+        """The same scores with the nodes in another order."""
+        twin = copy(self)
+        twin.raw, twin._weighted = self.raw.take(order), None
+        return twin
+
+
+class WeightedScores(Mapping[str, IntArray]):
+    """(feasible,) weighted scores by plugin, all feasible nodes compared; computed when asked for."""
+
+    def __init__(self, raw: Sequence[RawScores]) -> None:
+        self._raw = {item.plugin.name: item for item in raw}
+
+    def __getitem__(self, plugin: str) -> IntArray:
+        return self._raw[plugin].weighted_by_all
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._raw)
+
+    def __len__(self) -> int:
+        return len(self._raw)
