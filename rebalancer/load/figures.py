@@ -68,10 +68,15 @@ def node_figures_of_metrics(metrics: Iterable[NodeMetrics], nodes: NodeTable) ->
     usage, measured_at = nothing_measured(len(nodes)), nothing_measured(len(nodes))
     window = np.zeros(len(nodes))
     warnings: list[str] = []
+    seen: set[int] = set()
+    twice: set[int] = set()
+    strays: set[str] = set()
     for item in metrics:
         row = nodes.row.get(item.metadata.name)
         if row is None:
+            strays.add(item.metadata.name)
             continue
+        (twice if row in seen else seen).add(row)
         try:
             moment = times.parse(item.timestamp)
             window[row] = times.parse_duration(item.window) if item.window else 0.0
@@ -80,7 +85,20 @@ def node_figures_of_metrics(metrics: Iterable[NodeMetrics], nodes: NodeTable) ->
         except ValueError as error:
             usage[row] = np.nan
             warnings.append(f"metrics-server: node {item.metadata.name}: {error}")
-    return NodeFigures("metrics-server", usage, measured_at, window, (*warnings, *_plausible(usage, nodes)))
+    usage[sorted(twice)] = np.nan
+    warnings += [
+        f"metrics-server: node {nodes.names[row]}: has two figures, and none was used"
+        for row in sorted(twice)
+    ]
+    warnings += [*_strays("metrics-server", strays), *_plausible("metrics-server", usage, nodes)]
+    return NodeFigures("metrics-server", usage, measured_at, window, tuple(warnings))
+
+
+def _strays(source: str, names: set[str]) -> list[str]:
+    """One warning for names that are no node's: a node that was renamed or is gone."""
+    if not names:
+        return []
+    return [f"{source}: {len(names)} figures are of no node we know, e.g. {min(names)[:100]!a}"]
 
 
 def most_plausible(nodes: NodeTable) -> FloatArray:
@@ -89,13 +107,13 @@ def most_plausible(nodes: NodeTable) -> FloatArray:
     return np.asarray(room[:, [CPU, MEMORY]] * _IMPLAUSIBLE, np.float64)
 
 
-def _plausible(usage: FloatArray, nodes: NodeTable) -> list[str]:
+def _plausible(source: str, usage: FloatArray, nodes: NodeTable) -> list[str]:
     """Forget figures far above what a node has; say of which nodes."""
     with np.errstate(invalid="ignore"):
         broken = usage > most_plausible(nodes)
     usage[broken] = np.nan
     return [
-        f"node {nodes.names[row]}: a figure more than {_IMPLAUSIBLE:g} times its capacity was not used"
+        f"{source}: node {nodes.names[row]}: not used: a figure of more than {_IMPLAUSIBLE:g} times its capacity"
         for row in np.flatnonzero(broken.any(axis=1)).tolist()
     ]
 
@@ -103,6 +121,7 @@ def _plausible(usage: FloatArray, nodes: NodeTable) -> list[str]:
 def node_figures_of_watcher(metrics: watcher.WatcherMetrics, nodes: NodeTable) -> NodeFigures:
     """load-watcher's averages (else its latest figures), turned from percent of capacity into amounts."""
     usage, measured_at = nothing_measured(len(nodes)), nothing_measured(len(nodes))
+    spread = nothing_measured(len(nodes))
     warnings: list[str] = []
     capacity = nodes.capacity[:, [CPU, MEMORY]].astype(np.float64)
     for name, figures in metrics.nodes.items():
@@ -121,11 +140,18 @@ def node_figures_of_watcher(metrics: watcher.WatcherMetrics, nodes: NodeTable) -
                 continue
             usage[row, column] = percent / 100 * capacity[row, column]
             measured_at[row, column] = metrics.window_end or metrics.timestamp or np.nan
+            deviation = next(
+                (item.value for item in figures if (item.type, item.operator) == (kind, watcher.DEVIATION)),
+                np.nan,
+            )
+            spread[row, column] = deviation / 100 * capacity[row, column] if deviation >= 0 else np.nan
     averaged = any(item.operator == watcher.AVERAGE for figures in metrics.nodes.values() for item in figures)
     # metrics-server's latest figures look back a few seconds, whatever window stands beside them.
     window = max(0.0, metrics.window_end - metrics.window_start) if averaged else 0.0
     windows = np.full(len(nodes), window)
-    return NodeFigures("load-watcher", usage, measured_at, windows, (*warnings, *_plausible(usage, nodes)))
+    warnings += [*_strays("load-watcher", set(metrics.nodes) - set(nodes.row))]
+    warnings += _plausible("load-watcher", usage, nodes)
+    return NodeFigures("load-watcher", usage, measured_at, windows, tuple(warnings), deviation=spread)
 
 
 def _preferred(figures: tuple[watcher.Metric, ...], kind: str) -> float | None:

@@ -78,6 +78,11 @@ class LoadReport:
         amounts = zip(self.resources, self.pod_usage[row].tolist(), strict=True)
         return {resource: amount for resource, amount in amounts if not np.isnan(amount)}
 
+    def pod_load_methods(self, row: int) -> dict[str, str]:
+        """How each figure of ``pod_load`` is known: measured, share or request."""
+        methods = zip(self.resources, self.pod_methods[row].tolist(), strict=True)
+        return {resource: PodMethod(method).name.lower() for resource, method in methods if method}
+
 
 def with_pods(usage: FloatArray, pod_count: FloatArray | IntArray | float) -> FloatArray:
     """(…, resources + 1) amounts with the number of pods, (…), in its place."""

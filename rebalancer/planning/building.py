@@ -172,6 +172,7 @@ def _move(planner: Planner, move: PlannedMove) -> Move:
         wave=move.wave,
         because=_because(planner, move, gain),
         load={name: round(used, 3) for name, used in planner.inputs.load.pod_load(candidate.row).items()},
+        load_methods=planner.inputs.load.pod_load_methods(candidate.row),
         grace_period_seconds=float(_DEFAULT_GRACE_SECONDS if grace is None else grace),
     )
 

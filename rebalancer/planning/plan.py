@@ -77,6 +77,7 @@ class Move(Value, frozen=True):
     wave: int  # counted from 1
     because: str
     load: dict[str, float] = {}  # what the pod uses: cpu in thousandths of a core, memory in bytes
+    load_methods: dict[str, str] = {}  # how that is known, by resource: measured, share or request
     grace_period_seconds: float = 30.0
 
 

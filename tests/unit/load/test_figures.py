@@ -70,7 +70,9 @@ def test_a_figure_far_above_capacity_is_a_broken_counter() -> None:
     figures = node_figures_of_metrics([a_node_metric("n1", "9"), a_node_metric("n2", "7900m")], NODES)
 
     assert known(figures.usage) == [[None, GIB], [7900.0, GIB]]
-    assert figures.warnings == ("node n1: a figure more than 2 times its capacity was not used",)
+    assert figures.warnings == (
+        "metrics-server: node n1: a figure more than 2 times its capacity was not used",
+    )
 
 
 def test_a_node_that_does_not_tell_its_capacity_is_measured_by_what_is_allocatable() -> None:
@@ -149,3 +151,24 @@ def test_malformed_figures_of_pods_are_told_by_name_in_one_warning() -> None:
 
     assert known(figures.usage) == [[None, None]] * 2
     assert warning.index("default/web-1: 'x' is not") < warning.index("default/web-2: ")
+
+
+def test_two_figures_of_one_node_are_none_and_a_renamed_node_is_told() -> None:
+    metrics = [a_node_metric("n1"), a_node_metric("n1", "2"), a_node_metric("n2"), a_node_metric("old")]
+    figures = node_figures_of_metrics(metrics, NODES)
+
+    assert np.isnan(figures.usage[NODES.row["n1"]]).all()
+    assert figures.warnings == (
+        "metrics-server: node n1: has two figures, and none was used",
+        "metrics-server: 1 figures are of no node we know, e.g. 'old'",
+    )
+
+
+def test_load_watchers_deviation_is_kept_beside_its_average() -> None:
+    told = {"n1": [a_percentage("CPU", 50.0), a_percentage("CPU", 12.5, "STD")], "old": []}
+    figures = node_figures_of_watcher(a_watcher(told), NODES)
+    row = NODES.row["n1"]
+
+    assert figures.deviation is not None
+    assert figures.deviation[row, 0] == 0.25 * figures.usage[row, 0]
+    assert figures.warnings == ("load-watcher: 1 figures are of no node we know, e.g. 'old'",)
