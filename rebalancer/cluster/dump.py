@@ -112,12 +112,14 @@ class DumpReader:
                 where=str(self._path),
                 hint="record a cluster with: rebalancer snapshot save PATH",
             )
+        kinds = tuple(kinds)
         wanted = {kind.plural for kind in kinds}
         listings = {
             plural: collected.builders[plural].listing()
             for plural in sorted(wanted & set(collected.builders))
         }
-        unread = dict.fromkeys(sorted(wanted - set(listings)), "not in the dump")
+        missing = sorted(kind.plural for kind in kinds if kind.plural not in listings and not kind.optional)
+        unread = dict.fromkeys(missing, "not in the dump")
         return Recording(str(self._path), listings, unread, collected.documents, tuple(collected.warnings))
 
     def _files(self) -> list[Path]:

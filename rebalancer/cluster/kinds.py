@@ -18,6 +18,7 @@ class Kind:
     record: type[records.Record]
     paged: bool = True
     resource: str = ""  # the plural in the path, where it differs from the dump's
+    optional: bool = False  # an add-on's: where the API does not serve it, there are none
 
     @property
     def path(self) -> str:
@@ -53,6 +54,18 @@ CSI_NODES = Kind("csinodes", "CSINode", *_STORAGE, records.CsiNode)
 CSI_DRIVERS = Kind("csidrivers", "CSIDriver", *_STORAGE, records.CsiDriver)
 CSI_CAPACITIES = Kind("csistoragecapacities", "CSIStorageCapacity", *_STORAGE, records.CsiStorageCapacity)
 VOLUME_ATTACHMENTS = Kind("volumeattachments", "VolumeAttachment", *_STORAGE, records.VolumeAttachment)
+HORIZONTAL_AUTOSCALERS = Kind(
+    "horizontalpodautoscalers", "HorizontalPodAutoscaler", "autoscaling", "v2", records.HorizontalAutoscaler
+)
+VERTICAL_AUTOSCALERS = Kind(
+    "verticalpodautoscalers",
+    "VerticalPodAutoscaler",
+    "autoscaling.k8s.io",
+    "v1",
+    records.VerticalAutoscaler,
+    optional=True,
+)
+RESOURCE_QUOTAS = Kind("resourcequotas", "ResourceQuota", "", "v1", records.ResourceQuota)
 NODE_METRICS = Kind(
     "nodemetrics", "NodeMetrics", "metrics.k8s.io", "v1beta1", records.NodeMetrics, False, "nodes"
 )
@@ -79,6 +92,9 @@ KINDS = (
     PRIORITY_CLASSES,
     SERVICES,
     *STORAGE,
+    HORIZONTAL_AUTOSCALERS,
+    VERTICAL_AUTOSCALERS,
+    RESOURCE_QUOTAS,
     *METRICS,
 )
 BY_PLURAL = {kind.plural: kind for kind in KINDS}

@@ -389,6 +389,31 @@ class PodTemplate(Record, frozen=True):
     spec: PodSpec = PodSpec()
 
 
+class OnExitCodes(Record, frozen=True):
+    """onExitCodes of a pod failure policy's rule; only its presence matters."""
+
+
+class OnPodCondition(Record, frozen=True):
+    """onPodConditions[] of a pod failure policy's rule."""
+
+    type: str = ""
+    status: str = "True"
+
+
+class PodFailureRule(Record, frozen=True):
+    """spec.podFailurePolicy.rules[] of a Job."""
+
+    action: str = ""
+    on_exit_codes: OnExitCodes | None = None
+    on_pod_conditions: list[OnPodCondition] | None = None
+
+
+class PodFailurePolicy(Record, frozen=True):
+    """spec.podFailurePolicy of a Job."""
+
+    rules: list[PodFailureRule] | None = None
+
+
 class WorkloadSpec(Record, frozen=True):
     """spec of a ReplicaSet, StatefulSet, Deployment, ReplicationController, DaemonSet or Job."""
 
@@ -396,6 +421,7 @@ class WorkloadSpec(Record, frozen=True):
     parallelism: Int32 | None = None
     completions: Int32 | None = None
     backoff_limit: Int32 | None = None
+    pod_failure_policy: PodFailurePolicy | None = None
     # A ReplicationController's selector is a plain map, every other workload's a LabelSelector.
     selector: Any = None
     template: PodTemplate | None = None
@@ -630,6 +656,77 @@ class VolumeAttachment(Record, frozen=True):
 
     metadata: Metadata = Metadata()
     spec: VolumeAttachmentSpec = VolumeAttachmentSpec()
+
+
+class TargetReference(Record, frozen=True):
+    """scaleTargetRef or targetRef of an autoscaler."""
+
+    kind: str = ""
+    name: str = ""
+
+
+class HorizontalAutoscalerSpec(Record, frozen=True):
+    """spec of a HorizontalPodAutoscaler."""
+
+    scale_target_ref: TargetReference = TargetReference()
+
+
+class HorizontalAutoscalerStatus(Record, frozen=True):
+    """status of a HorizontalPodAutoscaler."""
+
+    current_replicas: Int32 = 0
+    desired_replicas: Int32 = 0
+    last_scale_time: str | None = None
+
+
+class HorizontalAutoscaler(Record, frozen=True):
+    """autoscaling/v2 HorizontalPodAutoscaler."""
+
+    metadata: Metadata = Metadata()
+    spec: HorizontalAutoscalerSpec = HorizontalAutoscalerSpec()
+    status: HorizontalAutoscalerStatus = HorizontalAutoscalerStatus()
+
+
+class UpdatePolicy(Record, frozen=True):
+    """spec.updatePolicy of a VerticalPodAutoscaler."""
+
+    update_mode: str | None = None
+
+
+class VerticalAutoscalerSpec(Record, frozen=True):
+    """spec of a VerticalPodAutoscaler."""
+
+    target_ref: TargetReference = TargetReference()
+    update_policy: UpdatePolicy | None = None
+
+
+class VerticalAutoscaler(Record, frozen=True):
+    """autoscaling.k8s.io/v1 VerticalPodAutoscaler."""
+
+    metadata: Metadata = Metadata()
+    spec: VerticalAutoscalerSpec = VerticalAutoscalerSpec()
+
+
+class ResourceQuotaSpec(Record, frozen=True):
+    """spec of a ResourceQuota."""
+
+    hard: Labels | None = None
+    scopes: list[str] | None = None
+
+
+class ResourceQuotaStatus(Record, frozen=True):
+    """status of a ResourceQuota."""
+
+    hard: Labels | None = None
+    used: Labels | None = None
+
+
+class ResourceQuota(Record, frozen=True):
+    """v1 ResourceQuota."""
+
+    metadata: Metadata = Metadata()
+    spec: ResourceQuotaSpec = ResourceQuotaSpec()
+    status: ResourceQuotaStatus = ResourceQuotaStatus()
 
 
 class Anything(Record, frozen=True):

@@ -11,8 +11,12 @@ from collections.abc import Callable, Mapping
 
 from rebalancer.cluster.pods import MIRROR_ANNOTATION, PodClass
 from rebalancer.cluster.records import Volume
+from rebalancer.planning import pod_rules, workload_rules
+from rebalancer.planning.autoscalers import Autoscalers
 from rebalancer.planning.budgets import Budgets
+from rebalancer.planning.claims import Claims
 from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.quotas import Quotas
 from rebalancer.planning.reasons import Protection, Reason
 from rebalancer.planning.replacement import Replacement, find_replacement
 from rebalancer.planning.workloads import RECREATING, WorkloadFacts, Workloads
@@ -24,6 +28,8 @@ EVICT = "descheduler.alpha.kubernetes.io/evict"
 PREFER_NO_EVICTION = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
 SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
+# What became of a move that should not be repeated soon.
+BAD_RESULTS = frozenset({"Unexpected", "Pending", "NotReady", "NotReplaced"})
 _STATIC_SOURCES = ("file", "http")
 
 Rule = Callable[["Protections", int], Protection | None]
@@ -45,6 +51,9 @@ class Protections:
         self.policy = inputs.policy
         self.workloads = Workloads(inputs.snapshot)
         self.budgets = Budgets(inputs.snapshot)
+        self.autoscalers = Autoscalers(inputs.snapshot)
+        self.quotas = Quotas(inputs.snapshot)
+        self.claims = Claims(inputs.snapshot)
         self.unpredictable = unpredictable
         self._replacements: dict[int, Replacement] = {}
 
@@ -203,13 +212,6 @@ def _single_replica(self: Protections, row: int) -> Protection | None:
     return None
 
 
-def _job(self: Protections, row: int) -> Protection | None:
-    owner = self.pods.class_of(row).owner
-    if owner.kind == "Job" and not self.policy.evictable.jobs:
-        return Protection(Reason.JOB, f"belongs to Job {owner.name}")
-    return None
-
-
 def _annotations(self: Protections, row: int) -> Protection | None:
     annotations = self.pods.annotations[row]
     if PREFER_NO_EVICTION in annotations:
@@ -233,17 +235,19 @@ def _disruptable_after(value: str, age: float) -> bool:
 
 
 def _cooldown(self: Protections, row: int) -> Protection | None:
-    facts = self.workload(row)
-    cooldown = self.policy.planning.cooldown
-    last = in_cooldown(
-        self.inputs.state, self.inputs.now, cooldown, workload=facts.key, controller_uid=facts.owner.uid
-    )
-    if last is None:
-        return None
-    ago = _age_text(max(0.0, self.inputs.now - last.evicted_at))
-    return Protection(
-        Reason.COOLDOWN, f"{facts.name} was moved {ago} ago ({last.result}), cooldown {_age_text(cooldown)}"
-    )
+    facts, planning = self.workload(row), self.policy.planning
+    for cooldown, results, reason, name in (
+        (planning.bad_landing_cooldown, BAD_RESULTS, Reason.LANDED_BADLY, "badLandingCooldown"),
+        (planning.cooldown, None, Reason.COOLDOWN, "cooldown"),
+    ):
+        last = in_cooldown(
+            self.inputs.state, self.inputs.now, cooldown, workload=facts.key, controller_uid=facts.owner.uid
+        )
+        if last is not None and (results is None or last.result in results):
+            ago = _age_text(max(0.0, self.inputs.now - last.evicted_at))
+            because = f"{facts.name} was moved {ago} ago ({last.result}), {name} {_age_text(cooldown)}"
+            return Protection(reason, because)
+    return None
 
 
 def _other_scheduler(self: Protections, row: int) -> Protection | None:
@@ -257,6 +261,13 @@ def _other_scheduler(self: Protections, row: int) -> Protection | None:
         if wanted and name not in wanted:
             return Protection(Reason.OTHER_SCHEDULER, f"the policy does not act for schedulerName {name}")
     return None
+
+
+def _quotas_read(self: Protections, row: int) -> Protection | None:
+    if self.quotas.read or self.pods.class_of(row).owner.kind == "StatefulSet":
+        return None
+    because = "quotas were not read: whether there is room for its replacement beside it is unknown"
+    return Protection(Reason.UNPREDICTABLE, because)
 
 
 def _budgets_read(self: Protections, row: int) -> Protection | None:
@@ -274,6 +285,16 @@ def _replicas_known(self: Protections, row: int) -> Protection | None:
         return Protection(
             Reason.UNPREDICTABLE, f"{facts.owner.kind}s were not read: how many it wants is unknown"
         )
+    return None
+
+
+def _autoscalers_read(self: Protections, row: int) -> Protection | None:
+    if self.pods.class_of(row).owner.kind == "Job":
+        return None
+    unread = self.autoscalers.unread
+    if unread is not None:
+        because = f"{unread.name}s were not read: whether one changes its workload is unknown"
+        return Protection(Reason.UNPREDICTABLE, because)
     return None
 
 
@@ -312,18 +333,32 @@ ALWAYS: tuple[Rule, ...] = (
 )
 BY_POLICY: tuple[Rule, ...] = (
     _namespace,
+    pod_rules.labels,
     _priority,
-    _job,
+    workload_rules.job,
     _annotations,
     _local_storage,
     _persistent_volumes,
+    pod_rules.storage_class,
     _single_replica,
+    workload_rules.minimum_replicas,
     _young,
+    pod_rules.read_write_once,
+    workload_rules.rollout,
+    workload_rules.unready_replicas,
+    workload_rules.grace_period,
 )
 UNKNOWN: tuple[Rule, ...] = (
     _other_scheduler,
     _budgets_read,
     _replicas_known,
+    pod_rules.window,
+    workload_rules.older_revision,
+    _autoscalers_read,
+    workload_rules.autoscaler,
+    workload_rules.vertical_autoscaler,
+    _quotas_read,
+    workload_rules.quota,
     _placement_known,
     _load_known,
     _budget_allows,

@@ -29,22 +29,38 @@ class Reason(StrEnum):
     )
     NODE_NOT_READY = "NodeNotReady", "its node is not Ready: nobody would confirm that the pod is gone"
     SYSTEM_COMPONENT = "SystemComponent", "this tool, or the scheduler or a load source it relies on"
-    # The policy protects it.
+    # The policy protects it; the annotation descheduler.alpha.kubernetes.io/evict lifts that.
     NAMESPACE = "Namespace", "the policy leaves its namespace alone"
-    OTHER_SCHEDULER = "OtherScheduler", "placed by a scheduler the policy does not act for"
     TOO_YOUNG = "TooYoung", "younger than the policy's minAge"
     PRIORITY = "Priority", "its priority is not below the policy's priorityBelow"
     LOCAL_STORAGE = "LocalStorage", "it would lose its emptyDir or hostPath data"
     PERSISTENT_VOLUMES = "PersistentVolumes", "it uses a PersistentVolumeClaim"
     SINGLE_REPLICA = "SingleReplica", "its workload wants one replica only"
-    JOB = "Job", "the policy leaves Jobs alone"
+    MIN_REPLICAS = "MinReplicas", "its workload wants fewer replicas than the policy's minReplicas"
+    JOB = "Job", "the policy leaves Jobs alone, or the Job would count the eviction as a failure too many"
+    STORAGE_CLASS = "StorageClass", "it uses a claim of a storage class that the policy leaves alone"
+    READ_WRITE_ONCE = (
+        "ReadWriteOnce",
+        "its replacement would be made while it still holds a volume that only one node may mount",
+    )
+    LABELS = "Labels", "the policy's podSelector does not select it"
+    ROLLOUT = "Rollout", "its workload is in the middle of a rollout"
+    UNREADY_REPLICAS = "UnreadyReplicas", "its workload has fewer ready replicas than it wants"
+    GRACE_PERIOD = "GracePeriod", "it may take longer to end than a wave waits"
     ANNOTATION = "Annotation", "one of its annotations asks not to be evicted"
-    COOLDOWN = "Cooldown", "its workload was moved too recently"
     # Unknown is not favourable.
+    OTHER_SCHEDULER = "OtherScheduler", "placed by a scheduler the policy does not act for"
     UNPREDICTABLE = "Unpredictable", "where its replacement would land cannot be known"
     UNKNOWN_LOAD = "UnknownLoad", "what it uses is not known"
     SETTLING = "Settling", "its node's figures still show the load before our last move"
     # It could be evicted, but not now.
+    WINDOW = "Window", "the policy evicts only within its windows of time"
+    OLDER_REVISION = "OlderRevision", "it is of an older revision than its StatefulSet"
+    AUTOSCALING = "Autoscaling", "an autoscaler is changing the size of its workload, or just has"
+    VERTICAL_AUTOSCALING = "VerticalAutoscaling", "an autoscaler would give its replacement other requests"
+    QUOTA = "Quota", "no ResourceQuota room for its replacement while it still counts itself"
+    COOLDOWN = "Cooldown", "its workload was moved too recently"
+    LANDED_BADLY = "LandedBadly", "the last move of its workload landed badly, not long ago"
     BUDGET = "Budget", "its disruption budget allows no disruption now"
     HOT_TOO_BRIEFLY = "HotTooBriefly", "its node has not been hot for enough consecutive runs"
     NO_LANDING = (
@@ -73,3 +89,21 @@ class Protection:
 
     reason: Reason
     because: str
+
+
+_FIRST_OF_GROUP = {
+    Reason.STATIC_POD: "Never evicted, whatever the policy says",
+    Reason.NAMESPACE: "Protected by the policy, unless annotated descheduler.alpha.kubernetes.io/evict",
+    Reason.OTHER_SCHEDULER: "Not known well enough: unknown is not favourable",
+    Reason.WINDOW: "Could be evicted, but not now, or not for good",
+}
+
+
+def groups() -> dict[str, list[Reason]]:
+    """All reasons by what they have in common, in order; documentation is made from it."""
+    found: dict[str, list[Reason]] = {}
+    title = ""
+    for reason in Reason:
+        title = _FIRST_OF_GROUP.get(reason, title)
+        found.setdefault(title, []).append(reason)
+    return found

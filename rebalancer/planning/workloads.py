@@ -15,6 +15,8 @@ from rebalancer.cluster.snapshot import Snapshot
 # Controllers that recreate a pod that was evicted.
 RECREATING = frozenset({"ReplicaSet", "StatefulSet", "ReplicationController", "Job", "DaemonSet"})
 
+_LONGEST_CHAIN = 4  # of controllers above a pod
+
 
 @dataclass(frozen=True, slots=True)
 class WorkloadFacts:
@@ -67,6 +69,17 @@ class Workloads:
             if reference.controller:
                 return f"{reference.kind}/{reference.name}"
         return f"{owner.kind}/{owner.name}"
+
+    def chain(self, row: int) -> list[tuple[str, Workload]]:
+        """Kind and record of a pod's controllers that were read, its own first."""
+        owner = self._snapshot.pods.class_of(row).owner
+        found = self._snapshot.workloads.get(owner.uid)
+        controllers: list[tuple[str, Workload]] = []
+        while found is not None and len(controllers) < _LONGEST_CHAIN:
+            controllers.append((found[0].name, found[1]))
+            above = next((item for item in found[1].metadata.owner_references or () if item.controller), None)
+            found = self._snapshot.workloads.get(above.uid) if above else None
+        return controllers
 
     def siblings(self, row: int) -> list[int]:
         """Other ready pods of the same controller that are not terminating, newest first."""

@@ -37,6 +37,7 @@ from rebalancer.policy.schema import (
     SchedulerSettings,
     Weights,
 )
+from rebalancer.policy.selection import Selector
 from rebalancer.policy.sources import (
     LoadSource,
     LoadWatcher,
@@ -50,6 +51,7 @@ from rebalancer.policy.sources import (
 )
 from rebalancer.policy.template import STARTER
 from rebalancer.policy.units import Amount, format_duration, parse_duration
+from rebalancer.policy.windows import Window
 
 __all__ = [
     "API_VERSION",
@@ -87,9 +89,11 @@ __all__ = [
     "SchedulerSettings",
     "ScoreRule",
     "ScoreThreshold",
+    "Selector",
     "Signal",
     "UtilizationRule",
     "Weights",
+    "Window",
     "default_policy",
     "format_duration",
     "load_policy",

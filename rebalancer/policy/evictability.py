@@ -8,7 +8,9 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from rebalancer.policy.base import PolicyModel, Unique
+from rebalancer.policy.selection import Selector
 from rebalancer.policy.units import Duration
+from rebalancer.policy.windows import Window
 
 
 class Protection(StrEnum):
@@ -67,3 +69,15 @@ class Evictable(PolicyModel):
         default=tuple(Protection), description="Kinds of pods that are never evicted."
     )
     jobs: bool = Field(default=False, description="Whether pods of Jobs may be evicted.")
+    pod_selector: Selector | None = Field(
+        default=None, description="Only pods with these labels are evicted; all when absent."
+    )
+    min_replicas: int = Field(
+        default=1, ge=0, description="Pods of workloads that want fewer replicas than this stay."
+    )
+    protect_storage_classes: Annotated[tuple[str, ...], Unique] = Field(
+        default=(), description="Pods with claims of these storage classes are never evicted."
+    )
+    windows: tuple[Window, ...] = Field(
+        default=(), description="Evict only within any of these windows of time; always when empty."
+    )

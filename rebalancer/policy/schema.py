@@ -165,6 +165,10 @@ class Planning(PolicyModel):
     cooldown: Duration = Field(
         default=3600.0, description="How long a workload is left alone after one of its pods was moved."
     )
+    bad_landing_cooldown: Duration = Field(
+        default=86_400.0,
+        description="How long a workload is left alone after its pod landed badly or was not replaced.",
+    )
     max_placements: int = Field(
         default=20000, ge=1, description="Most placements the planner computes in one run."
     )

@@ -55,7 +55,12 @@ evictable:
     include: []                 # [] means all
     exclude: [kube-system]
   protect: [LocalStorage, PersistentVolumes, SingleReplica]
-  jobs: false                   # whether pods of Jobs may be evicted
+  jobs: false                   # whether pods of Jobs may be evicted that bear it
+  minReplicas: 1                # pods of smaller workloads stay
+  # podSelector: {matchLabels: {tier: web}}    # only pods with these labels
+  # protectStorageClasses: [local-path]        # pods with claims of these classes stay
+  # windows:                                   # evict at these times only
+  #   - {days: [Sat, Sun], from: "22:00", to: "06:00", timeZone: Europe/Berlin}
 
 # The most evictions in one run.
 limits:
@@ -68,6 +73,7 @@ planning:
   minGain: 5                    # points of allocatable that a move must win
   confidence: 0.95              # that every landing of the plan is acceptable
   cooldown: 1h                  # a moved pod's workload is left alone this long
+  badLandingCooldown: 24h       # and this long where its pod landed badly
   maxPlacements: 20000          # the planner's budget of computed placements
   # Of equally small sets of pods the cheapest moves; what counts, and how much:
   weights: {fit: 1, priority: 1, podDeletionCost: 1, age: 0.1, replicas: 0.5, readiness: 0.5}

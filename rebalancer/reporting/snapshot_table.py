@@ -32,6 +32,9 @@ ABSENCE_MEANS: dict[str, str] = {
     "csidrivers": "pods with unbound claims are unpredictable: whether capacity counts is unknown",
     "csistoragecapacities": "pods with unbound claims are unpredictable: where there is room is unknown",
     "volumeattachments": "pods with volumes are unpredictable: what is attached where is unknown",
+    "horizontalpodautoscalers": "pods of workloads are protected: one may be scaled just now",
+    "verticalpodautoscalers": "pods of workloads are protected: replacements may have other requests",
+    "resourcequotas": "pods are protected: there may be no room for a replacement beside them",
     "nodemetrics": "no load from the Metrics API: nodes are known only by another source",
     "podmetrics": "what a pod uses is unknown: its share of a node's load cannot be told",
 }

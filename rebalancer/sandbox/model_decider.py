@@ -18,7 +18,7 @@ from rebalancer.sandbox.objects import Object, name_of, namespace_of
 from rebalancer.scheduling.registry import PluginInputs, make_scheduler
 from rebalancer.scheduling.state import ClusterState
 
-_READ = tuple(kind for kind in KINDS if kind not in METRICS)
+_READ = tuple(kind for kind in KINDS if kind not in METRICS and not kind.optional)
 
 
 class ModelDecider:

@@ -108,8 +108,13 @@ def _cycle(
     moves = tuple(
         _move(item, names, f"{item.move.pod.namespace}/{item.move.pod.workload}" in again) for item in landed
     )
-    after = after_moves(_remembered(state, plan, twin.now), landings.made, twin.now, _HORIZON_SECONDS)
+    after = after_moves(_remembered(state, plan, twin.now), landings.made, twin.now, _horizon(planner))
     return _told(number, spread, moves, twin, landings.stopped), after, hot_above
+
+
+def _horizon(planner: Planner) -> float:
+    planning = planner.policy.planning
+    return max(_HORIZON_SECONDS, 2 * planning.cooldown, planning.bad_landing_cooldown)
 
 
 def _remembered(state: RunState, plan: Plan, now: float) -> RunState:

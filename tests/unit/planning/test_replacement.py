@@ -135,10 +135,10 @@ def test_a_stateful_pod_of_the_current_revision_comes_back_as_it_is() -> None:
     assert moved(plan_with(stateful(["hot"], "v2", update="v2"))) == {"web-0": "hdd"}
 
 
-def test_a_stateful_pod_of_an_older_revision_is_unpredictable() -> None:
+def test_a_stateful_pod_of_an_older_revision_stays() -> None:
     plan = plan_with(stateful(["hot", "hdd"], "v1", "v1", update="v2"))
-    assert kept(plan) == {"web-0": "Unpredictable"}
-    assert "older revision" in because(plan, "web-0")
+    assert kept(plan) == {"web-0": "OlderRevision"}
+    assert because(plan, "web-0") == "it is of revision v1, StatefulSet/web is at v2"
 
 
 def test_names_of_its_own_do_not_make_a_stateful_pod_unlike_its_siblings() -> None:

@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from rebalancer.planning.protections import ALWAYS, BY_POLICY
+from rebalancer.planning.reasons import Reason, groups
+from rebalancer.reporting.protections_page import protections_page
+
+PAGE = Path(__file__).parents[3] / "docs" / "protections.md"
+
+
+def test_the_page_of_protections_is_made_from_the_table_of_reasons() -> None:
+    renew = "renew it: python -m rebalancer.reporting.protections_page > docs/protections.md"
+    assert PAGE.read_text() == protections_page(), renew
+
+
+def test_every_reason_has_one_row() -> None:
+    page = protections_page()
+    assert [page.count(f"| `{reason}` |") for reason in Reason if reason.value not in _KINDS] == [1] * (
+        len(Reason) - len(_KINDS)
+    )
+    assert [reason for reasons in groups().values() for reason in reasons] == list(Reason)
+
+
+# Named in both tables of the page.
+_KINDS = {"LocalStorage", "PersistentVolumes", "SingleReplica"}
+
+
+def test_groups_hold_as_many_reasons_as_rules_at_least() -> None:
+    sizes = [len(reasons) for reasons in groups().values()]
+    assert sizes[0] >= len(ALWAYS)
+    assert sizes[1] >= len(BY_POLICY)
