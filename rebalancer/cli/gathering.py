@@ -43,7 +43,7 @@ from rebalancer.profiles import default_configuration
 from rebalancer.profiles.types import SchedulerConfiguration
 from rebalancer.scheduling.plugin_queries import plugin_queries
 from rebalancer.scheduling.requests import pod_requests
-from rebalancer.state import RunState
+from rebalancer.state import FileStore, RunState
 from rebalancer.state.run_state import decode as decode_state
 from rebalancer.state.run_state import encode as encode_state
 
@@ -67,6 +67,17 @@ class Gathered:
 def load_policy_of(options: PipelineOptions) -> LoadedPolicy:
     """The policy an option names, else the default one."""
     return load_policy(options.policy_path) if options.policy_path else default_policy()
+
+
+def remembered(options: PipelineOptions) -> RunState | None:
+    """What the state file says of earlier runs; where it is still to be written, that there were none.
+
+    None without such a file: then nothing is known of them, and one recorded with a dump counts.
+    """
+    if options.state_path is None:
+        return None
+    found = FileStore(options.state_path).load()
+    return found if found is not None or options.source is not None else RunState()
 
 
 def open_api(options: PipelineOptions) -> RawApi | None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from rebalancer.cli.gathering import VERIFIED_VERSION, Gathered, gather, load_policy_of, open_api
+from rebalancer.cli.gathering import VERIFIED_VERSION, Gathered, gather, load_policy_of, open_api, remembered
 from rebalancer.cli.options import PipelineOptions, RunOptions
 from rebalancer.cli.signals import stop_on_signal
 from rebalancer.cluster.connection import RawApi
@@ -57,7 +57,7 @@ class PlanResult:
 def make_plan(options: PipelineOptions) -> PlanResult:
     """Gather, plan, and only that."""
     loaded = load_policy_of(options)
-    state = FileStore(options.state_path).load() if options.state_path else None
+    state = remembered(options)
     gathered = gather(options, loaded, open_api(options), state)
     plan = build_plan(_planned(_without_refusal(gathered) if options.only_look else gathered))
     return PlanResult(plan, plan.nodes)
@@ -95,7 +95,7 @@ def run(
     api = open_api(options)
     assert api is not None  # the command refuses a recorded cluster
     store = _store(options, run_options, api)
-    state = store.load() if store else None
+    state = (store.load() or RunState()) if store else None
     gathered = gather(options, loaded, api, state)
     planner = _planned(gathered)
     plan = build_plan(planner)

@@ -113,7 +113,7 @@ def _plausible(source: str, usage: FloatArray, nodes: NodeTable) -> list[str]:
         broken = usage > most_plausible(nodes)
     usage[broken] = np.nan
     return [
-        f"{source}: node {nodes.names[row]}: not used: a figure of more than {_IMPLAUSIBLE:g} times its capacity"
+        f"{source}: node {nodes.names[row]}: a figure beyond {_IMPLAUSIBLE:g} times its capacity was not used"
         for row in np.flatnonzero(broken.any(axis=1)).tolist()
     ]
 

@@ -71,7 +71,7 @@ def test_a_figure_far_above_capacity_is_a_broken_counter() -> None:
 
     assert known(figures.usage) == [[None, GIB], [7900.0, GIB]]
     assert figures.warnings == (
-        "metrics-server: node n1: a figure more than 2 times its capacity was not used",
+        "metrics-server: node n1: a figure beyond 2 times its capacity was not used",
     )
 
 

@@ -1,0 +1,116 @@
+"""Spikes are no hot nodes: windows over earlier runs, and nodes that must be hot in several runs."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from click.testing import CliRunner, Result
+
+from rebalancer.cli.main import main
+from rebalancer.load.watcher import WatcherMetrics, decode_watcher
+from rebalancer.profiles import load_configuration
+from rebalancer.sandbox import Sandbox
+from rebalancer.sandbox.hot_cluster import (
+    CONFIGURATION,
+    POLICY,
+    WATCHER_NAMESPACE,
+    WATCHER_PORT,
+    WATCHER_SERVICE,
+    hot_cluster,
+)
+from rebalancer.sandbox.model_decider import ModelDecider
+from rebalancer.state import RunState, after_reading
+from rebalancer.state.run_state import decode, encode
+
+WINDOW = POLICY.replace("load:\n", "load:\n  window: 15m\n")
+TWICE = POLICY.replace("forRuns: 1", "forRuns: 2")
+
+
+class Cluster:
+    def __init__(self, sandbox: Sandbox, folder: Path) -> None:
+        self.sandbox = sandbox
+        self.folder = folder
+        self.state = folder / "state.json"
+
+    def start(self, policy: str, command: str, *options: str) -> Result:
+        written = self.folder / "policy.yaml"
+        written.write_text(policy)
+        kubeconfig = self.sandbox.write_kubeconfig(self.folder / "kubeconfig")
+        arguments = ["--policy", str(written), "--kubeconfig", str(kubeconfig), "--state", str(self.state)]
+        return CliRunner().invoke(main, [command, *arguments, "-o", "json", *options])
+
+    def run(self, policy: str) -> Any:
+        result = self.start(policy, "run", "--journal", str(self.folder / "journal.jsonl"))
+        assert result.exit_code == 0, result.stderr
+        return json.loads(result.stdout)
+
+    def nodes(self, policy: str) -> dict[str, Any]:
+        result = self.start(policy, "nodes")
+        assert result.exit_code == 0, result.stderr
+        return {node["name"]: node for node in json.loads(result.stdout)["nodes"]}
+
+    def remember(self, cpu_percent: float) -> None:
+        """Three earlier runs, five minutes apart, that found every node at this load."""
+        state: RunState | None = None
+        names = self.sandbox.node_utilisation()
+        loads = {resource: dict.fromkeys(names, cpu_percent) for resource in ("cpu", "memory")}
+        for minutes in (14, 10, 5):
+            state = after_reading(state, loads, time.time() - 60 * minutes, 900.0)
+        assert state is not None
+        self.state.write_bytes(encode(state))
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    def watch() -> WatcherMetrics:
+        return decode_watcher(msgspec.json.encode(watcher({})))
+
+    decide = ModelDecider(load_configuration(CONFIGURATION, "test"), watch, seed=3)
+    sandbox = Sandbox(hot_cluster(time.time()), decide=decide, ready_after=0.2, terminates_after=0.2)
+    watcher = sandbox.watcher()
+    sandbox.serve(WATCHER_NAMESPACE, WATCHER_SERVICE, WATCHER_PORT, "watcher", watcher)
+    with sandbox:
+        yield Cluster(sandbox, tmp_path)
+
+
+def test_a_node_that_was_cool_in_the_runs_before_is_not_hot_for_a_moment(cluster: Cluster) -> None:
+    cluster.remember(20.0)
+    hot_now = [name for name, load in cluster.sandbox.node_utilisation().items() if load > 80]
+    nodes = cluster.nodes(WINDOW)
+
+    assert len(hot_now) == 2
+    assert not any(node["hot"] for node in nodes.values())
+    figure = nodes[hot_now[0]]["figures"]["cpu"]
+    assert figure["windowSeconds"] == pytest.approx(14 * 60, abs=60)
+    assert figure["deviation"] > 10
+    assert [name for name, node in cluster.nodes(POLICY).items() if node["hot"]] == hot_now
+
+
+def test_a_node_that_was_hot_in_the_runs_before_is_hot(cluster: Cluster) -> None:
+    cluster.remember(95.0)
+
+    assert sum(node["hot"] for node in cluster.nodes(WINDOW).values()) >= 2
+
+
+def test_a_run_keeps_its_loads_for_the_next_ones(cluster: Cluster) -> None:
+    cluster.run(WINDOW.replace("cpu: 80", "cpu: 99"))
+    cluster.run(WINDOW.replace("cpu: 80", "cpu: 99"))
+    state = decode(cluster.state.read_bytes(), "state")
+
+    assert len(state.samples.taken) == 2
+    assert [percent for _, percent in state.samples.of("node-1", "cpu")] == pytest.approx(
+        [cluster.sandbox.node_utilisation()["node-1"]] * 2, abs=0.2
+    )
+
+
+def test_a_node_must_be_hot_in_as_many_runs_as_the_policy_wants(cluster: Cluster) -> None:
+    first, second = cluster.run(TWICE), cluster.run(TWICE)
+
+    assert first["outcomes"] == []
+    assert second["outcomes"]
