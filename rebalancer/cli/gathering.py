@@ -12,6 +12,7 @@ import numpy as np
 
 from rebalancer.cli.configurations import ConfigurationText, configuration_text, load_with_plugins
 from rebalancer.cli.options import PipelineOptions
+from rebalancer.cli.scheduler_version import scheduler_version
 from rebalancer.cluster import records, times
 from rebalancer.cluster.connection import RawApi, connect
 from rebalancer.cluster.dump import DumpReader
@@ -43,11 +44,11 @@ from rebalancer.profiles import default_configuration
 from rebalancer.profiles.types import SchedulerConfiguration
 from rebalancer.scheduling.plugin_queries import plugin_queries
 from rebalancer.scheduling.requests import pod_requests
+from rebalancer.scheduling.versions import version_warnings
 from rebalancer.state import FileStore, RunState
 from rebalancer.state.run_state import decode as decode_state
 from rebalancer.state.run_state import encode as encode_state
 
-VERIFIED_VERSION = "1.35"
 _CONFIGURATION, _STATE = "scheduler-config.yaml", "state.json"
 
 
@@ -136,7 +137,7 @@ def gather(
             live=api is not None,
         )
     )
-    version = _version(loaded, api)
+    version = scheduler_version(loaded, snapshot, api)
     inputs = PlanningInputs(
         snapshot=snapshot,
         load=reading.report,
@@ -145,8 +146,9 @@ def gather(
         policy=loaded.policy,
         state=recorded_state,
         now=now,
-        digest=_digest(snapshot, loaded, configuration, view, access.book, recorded_state, now),
+        digest=_digest(snapshot, loaded, configuration, view, access.book, recorded_state, version, now),
         own_pod=_own_pod(),
+        scheduler_version=version,
         system_workloads=_system(snapshot, loaded, configuration),
         warnings=_warnings(snapshot, configuration, reading.report, view.missing, version),
     )
@@ -236,13 +238,6 @@ def _recorded_state(recording: Recording) -> RunState | None:
     return decode_state(content, f"{recording.source}/{_STATE}") if content is not None else None
 
 
-def _version(loaded: LoadedPolicy, api: RawApi | None) -> str:
-    stated = loaded.policy.scheduler.version
-    if stated:
-        return ".".join(stated.removeprefix("v").split(".")[:2])
-    return api.server_version() if api is not None else ""
-
-
 def _digest(
     snapshot: Snapshot,
     loaded: LoadedPolicy,
@@ -250,6 +245,7 @@ def _digest(
     view: SchedulerView,
     prometheus: AnswerBook,
     state: RunState | None,
+    version: str,
     now: float,
 ) -> str:
     total = hashlib.sha256(digest(snapshot.recording).encode())
@@ -258,7 +254,7 @@ def _digest(
     total.update(repr(sorted(view.watchers.items())).encode())
     total.update(prometheus.encode_answers())
     total.update(encode_state(state) if state else b"")
-    total.update(repr(now).encode())
+    total.update(repr((version, now)).encode())
     return f"sha256:{total.hexdigest()}"
 
 
@@ -295,10 +291,7 @@ def _warnings(
     version: str,
 ) -> tuple[str, ...]:
     found = list(configuration.warnings)
-    if not version:
-        found.append(f"the scheduler's version is not known; the rules of {VERIFIED_VERSION} are used")
-    elif version != VERIFIED_VERSION:
-        found.append(f"scheduler {version}: only the rules of {VERIFIED_VERSION} were verified")
+    found += version_warnings(version, configuration.api_version)
     found += [
         f"extender {extender.url_prefix} is not modelled: all pods of its scheduler are protected"
         for extender in configuration.extenders

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from rebalancer.cli.gathering import VERIFIED_VERSION, Gathered, gather, load_policy_of, open_api, remembered
+from rebalancer.cli.gathering import Gathered, gather, load_policy_of, open_api, remembered
 from rebalancer.cli.options import PipelineOptions, RunOptions
 from rebalancer.cli.signals import stop_on_signal
 from rebalancer.cluster.connection import RawApi
@@ -31,6 +31,7 @@ from rebalancer.planning.plan import Move, NodeReport, Plan
 from rebalancer.planning.planner import Planner
 from rebalancer.policy import LoadedPolicy, load_policy
 from rebalancer.policy.schema import Safety
+from rebalancer.scheduling.versions import VERIFIED
 from rebalancer.state import (
     ConfigMapStore,
     FileStore,
@@ -151,7 +152,8 @@ class _Memory:
         self.moved: tuple[PastMove, ...] = ()  # by this run, so far
         self._store = store
         self._state = state
-        self._horizon = max(_HORIZON_SECONDS, 2 * loaded.policy.planning.cooldown)
+        planning = loaded.policy.planning
+        self._horizon = max(_HORIZON_SECONDS, 2 * planning.cooldown, planning.bad_landing_cooldown)
 
     def keep(self) -> None:
         """Write the state as it is."""
@@ -175,9 +177,9 @@ def _store(options: PipelineOptions, run_options: RunOptions, api: RawApi) -> St
 
 def _refuse_unverified(gathered: Gathered) -> None:
     allowed = gathered.loaded.policy.scheduler.allow_unverified_version
-    if gathered.version != VERIFIED_VERSION and not allowed:
+    if gathered.version != VERIFIED and not allowed:
         raise SafetyError(
-            f"scheduler {gathered.version or '(version unknown)'}: only {VERIFIED_VERSION} was verified",
+            f"scheduler {gathered.version or '(version unknown)'}: only {VERIFIED} was verified",
             where=gathered.inputs.snapshot.source,
             hint="set scheduler.allowUnverifiedVersion: true in the policy to act all the same",
         )

@@ -27,4 +27,5 @@ class PlanningInputs:
     seed: int = 0
     own_pod: str = ""  # namespace/name of the pod this program runs in
     system_workloads: frozenset[str] = frozenset()  # namespace/Kind/name of what plans rely on
+    scheduler_version: str = ""  # major.minor; empty when not known
     warnings: tuple[str, ...] = ()

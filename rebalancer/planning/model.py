@@ -25,7 +25,7 @@ class Model:
 
     def __init__(self, inputs: PlanningInputs) -> None:
         self.inputs = inputs
-        self.state = ClusterState.of(inputs.snapshot)
+        self.state = ClusterState.of(inputs.snapshot, inputs.scheduler_version)
         plugin_inputs = PluginInputs.of(inputs.snapshot, inputs.view)
         configuration = inputs.configuration
         self.schedulers: Mapping[str, Scheduler] = {

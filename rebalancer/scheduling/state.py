@@ -18,6 +18,7 @@ from rebalancer.scheduling.attached_volumes import AttachedVolumes
 from rebalancer.scheduling.facts import ClassFacts, NodeFacts
 from rebalancer.scheduling.host_ports import HostPorts
 from rebalancer.scheduling.tallies import Tallies
+from rebalancer.scheduling.versions import as_seen_by
 from rebalancer.scheduling.volumes import Volumes
 
 Rows = IntArray | slice
@@ -87,9 +88,10 @@ class ClusterState:
                 self.attached.attach(volume, self.nodes.table.row[name])
 
     @classmethod
-    def of(cls, snapshot: Snapshot) -> ClusterState:
-        """The state of a snapshot; pods are numbered by their rows."""
-        facts = ClassFacts(NodeFacts(snapshot.nodes), snapshot.pods.classes, Volumes.of(snapshot))
+    def of(cls, snapshot: Snapshot, version: str = "") -> ClusterState:
+        """The state of a snapshot as a version of the scheduler sees it; pods are numbered by their rows."""
+        classes = [as_seen_by(version, pod) for pod in snapshot.pods.classes]
+        facts = ClassFacts(NodeFacts(snapshot.nodes), classes, Volumes.of(snapshot))
         pods = snapshot.pods
         # A pod on a node that was not read counts nowhere, and must not look as if it were waiting.
         node = np.where(pods.node_unknown, GONE, pods.node)

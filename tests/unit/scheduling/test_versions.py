@@ -1,0 +1,134 @@
+"""What changed between Kubernetes minors: what older schedulers do not see, and what reports say of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rebalancer.cli.scheduler_version import scheduler_version, versions_running
+from rebalancer.policy import LoadedPolicy, RebalancePolicy
+from rebalancer.scheduling.state import ClusterState
+from rebalancer.scheduling.versions import RULES, VERIFIED, as_seen_by, major_minor, version_warnings
+from tests.builders import a_node, a_pod, a_snapshot
+
+V1 = "kubescheduler.config.k8s.io/v1"
+SIDECAR = {"name": "s", "restartPolicy": "Always", "resources": {"requests": {"cpu": "500m"}}}
+CONSTRAINT = {
+    "maxSkew": 1,
+    "topologyKey": "zone",
+    "whenUnsatisfiable": "DoNotSchedule",
+    "minDomains": 3,
+    "nodeTaintsPolicy": "Honor",
+    "matchLabelKeys": ["hash"],
+}
+
+
+def requested_cpu(version: str, **pod: Any) -> int:
+    snapshot = a_snapshot(nodes=[a_node("n")], pods=[a_pod("p", cpu="1", **pod)])
+    return ClusterState.of(snapshot, version).facts.requests[0].incoming["cpu"]
+
+
+@pytest.mark.parametrize(("version", "milli"), [("1.28", 1000), ("1.29", 1500), (VERIFIED, 1500), ("", 1500)])
+def test_sidecars_count_beside_the_containers_since_1_29(version: str, milli: int) -> None:
+    assert requested_cpu(version, initContainers=[SIDECAR]) == milli
+
+
+@pytest.mark.parametrize(("version", "milli"), [("1.33", 1000), ("1.34", 3000), (VERIFIED, 3000)])
+def test_pod_level_resources_count_since_1_34(version: str, milli: int) -> None:
+    assert requested_cpu(version, resources={"requests": {"cpu": "3"}}) == milli
+
+
+@pytest.mark.parametrize(
+    ("version", "seen"),
+    [
+        ("1.25", (None, None, None)),
+        ("1.26", (None, "Honor", None)),
+        ("1.27", (3, "Honor", ["hash"])),
+        (VERIFIED, (3, "Honor", ["hash"])),
+    ],
+)
+def test_fields_of_spread_constraints_are_seen_from_their_version_on(version: str, seen: Any) -> None:
+    snapshot = a_snapshot(nodes=[a_node("n")], pods=[a_pod("p", topologySpreadConstraints=[CONSTRAINT])])
+    (item,) = as_seen_by(version, snapshot.pods.classes[0]).spec.topology_spread_constraints or []
+    assert (item.min_domains, item.node_taints_policy, item.match_label_keys) == seen
+
+
+def test_the_verified_version_sees_pods_as_they_are() -> None:
+    pods = [a_pod("p", initContainers=[SIDECAR], topologySpreadConstraints=[CONSTRAINT])]
+    pod = a_snapshot(nodes=[a_node("n")], pods=pods).pods.classes[0]
+    assert as_seen_by(VERIFIED, pod) is pod
+
+
+def test_only_the_verified_version_goes_without_a_warning() -> None:
+    assert version_warnings(VERIFIED, V1) == ()
+    assert version_warnings("", V1) == (
+        f"the scheduler's version is not known; the rules of {VERIFIED} are used",
+    )
+    (older,) = version_warnings("1.33", V1)
+    assert older.startswith(f"scheduler 1.33: only the rules of {VERIFIED} were verified")
+    assert "differ in uniform ties, heap ties, OpportunisticBatching, pod-level resources" in older
+    assert "sidecars" not in older
+    (newer,) = version_warnings("1.36", V1)
+    assert "differ" not in newer
+
+
+@pytest.mark.parametrize(
+    ("api", "version", "readable"),
+    [
+        ("v1beta2", "1.27", True),
+        ("v1beta2", "1.28", False),
+        ("v1", "1.24", False),
+        ("v1beta3", VERIFIED, False),
+    ],
+)
+def test_a_configuration_that_a_version_does_not_read_is_a_warning(
+    api: str, version: str, readable: bool
+) -> None:
+    said = version_warnings(version, f"kubescheduler.config.k8s.io/{api}")
+    assert any(f"does not read configurations of {api}" in line for line in said) is not readable
+
+
+def test_every_rule_has_a_range_of_its_own_and_a_sentence() -> None:
+    assert len({rule.name for rule in RULES}) == len(RULES)
+    assert all(rule.what and rule.range.count("1.") in (1, 2) for rule in RULES)
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [("v1.35.4", "1.35"), ("1.9", "1.9"), ("v1.31.2+k3s1", "1.31"), ("latest", ""), ("v1", ""), ("", "")],
+)
+def test_versions_are_read_as_kubernetes_writes_them(text: str, version: str) -> None:
+    assert major_minor(text) == version
+
+
+@pytest.mark.parametrize(
+    ("image", "versions"),
+    [
+        ("registry.k8s.io/kube-scheduler:v1.34.2", ("1.34",)),
+        ("registry.k8s.io/kube-scheduler:v1.34.2@sha256:0123", ("1.34",)),
+        ("localhost:5000/scheduler-plugins/kube-scheduler:v0.31.8", ("1.31",)),
+        ("registry.k8s.io/kube-scheduler:latest", ()),
+        ("localhost:5000/kube-scheduler", ()),
+        ("registry.k8s.io/kube-proxy:v1.34.2", ()),
+    ],
+)
+def test_the_schedulers_pod_tells_its_version(image: str, versions: tuple[str, ...]) -> None:
+    snapshot = a_snapshot(
+        nodes=[a_node("n")], pods=[a_pod("scheduler", node="n", containers=[{"name": "c", "image": image}])]
+    )
+    assert versions_running(snapshot) == versions
+
+
+def test_what_the_policy_states_goes_before_what_runs() -> None:
+    image = "registry.k8s.io/kube-scheduler:v1.34.2"
+    snapshot = a_snapshot(
+        nodes=[a_node("n")], pods=[a_pod("scheduler", node="n", containers=[{"name": "c", "image": image}])]
+    )
+
+    def found(**scheduler: str) -> str:
+        policy = RebalancePolicy.model_validate({"scheduler": scheduler})
+        return scheduler_version(LoadedPolicy(policy, "p.yaml", ""), snapshot, None)
+
+    assert found() == "1.34"
+    assert found(version="v1.35.1") == "1.35"
