@@ -26,6 +26,8 @@ def the_past() -> Samples:
         samples.counter("node_network_receive_bytes_total", {**network, "device": "veth1"}, 9e9, NOW, 1800)
         samples.counter("node_network_transmit_bytes_total", network, 5e6, NOW, 1800)
         samples.steady("node_network_speed_bytes", network, 125e6, NOW, 1800)
+        name = {"10.0.0.1:9100": "n0", "10.0.0.2:9100": "n1"}.get(instance, instance)
+        samples.steady("node_uname_info", {"instance": instance, "nodename": name}, 1.0, NOW, 1800)
         filled = {"instance": instance, "mountpoint": "/"}
         samples.steady("node_filesystem_size_bytes", filled, 100 * GIB, NOW, 1800)
         samples.steady("node_filesystem_avail_bytes", filled, 100 * GIB - 20 * GIB * cores, NOW, 1800)
@@ -121,7 +123,9 @@ def test_traffic_as_the_article_measures_it_is_a_sum_over_samples(server: Promet
     )
     figures = reader.node_figures()
 
-    assert np.isnan(figures.usage[:, 2]).all()  # joined with node_uname_info, which nobody tells here
+    # Each of the samples of a minute is a counter's value, so they add up to far more than a minute's bytes.
+    assert (figures.usage[:, 2] > 2 * 5e6 * 1800).all()
+    assert figures.warnings == ()
     assert figures.capacity["networkReceive"].tolist() == [1e12] * 3
 
 
