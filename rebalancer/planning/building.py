@@ -9,6 +9,7 @@ import numpy as np
 
 from rebalancer.cluster import times
 from rebalancer.cluster.nodes import FloatArray
+from rebalancer.load.figures import RESOURCES
 from rebalancer.load.report import percent_of_allocatable
 from rebalancer.planning.attempt import Landings
 from rebalancer.planning.draft import PlannedMove
@@ -70,7 +71,7 @@ def node_reports(
     for row, name in enumerate(inputs.snapshot.nodes.names):
         because = hotness.because.get(row, ())
         if not inputs.load.known[row]:
-            because = ("no fresh load figure: neither hot nor a landing to count on",)
+            because = (f"{_unknown(inputs, row)}: neither hot nor a landing to count on",)
         if row in settling:
             because = (*because, f"settling: {settling[row]}")
         changed = after.get(row)
@@ -88,6 +89,14 @@ def node_reports(
             )
         )
     return tuple(reports)
+
+
+def _unknown(inputs: PlanningInputs, row: int) -> str:
+    """What is not known of a node: its load, or only what a rule names beside cpu and memory."""
+    load = inputs.load
+    missing = [name for name in load.required if np.isnan(load.usage[row, load.resources.index(name)])]
+    others = [name for name in missing if name not in RESOURCES]
+    return f"no fresh figure of {', '.join(others)}" if missing == others else "no fresh load figure"
 
 
 def _figures(inputs: PlanningInputs, row: int) -> dict[str, Figure]:
