@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from rebalancer.cluster.nodes import BoolArray, FloatArray, IntArray
 from rebalancer.load.report import PERCENT_RESOURCES
-from rebalancer.policy import DeviationRule, HotNodes, ScoreRule, UtilizationRule
+from rebalancer.policy import DeviationRule, HotNodes, HotRule, ScoreRule, UtilizationRule
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,8 +61,35 @@ class _Levels:
             self.because.setdefault(row, []).append(sentence.format(above=above[row], cool_to=cool_to[row]))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Group:
+    """Nodes that share rules."""
+
+    members: BoolArray  # (nodes,)
+    rules: tuple[HotRule, ...]
+    may_be_hot: bool = True
+
+
+def groups_of(rules: HotNodes, labels: Sequence[Mapping[str, str]]) -> list[Group]:
+    """The pools of a policy and the nodes of none, by the labels of each node; every node is in one group.
+
+    Nodes that are never hot keep the thresholds of all others for what may land on them.
+    """
+    left: BoolArray = np.ones(len(labels), np.bool_)
+    found: list[Group] = []
+    for pool in rules.pools:
+        selected = np.array([pool.node_selector.selects(item) for item in labels], np.bool_) & left
+        left &= ~selected
+        found.append(Group(selected, pool.any or rules.any, bool(pool.any)))
+    if rules.node_selector is not None:
+        chosen = np.array([rules.node_selector.selects(item) for item in labels], np.bool_)
+        found.append(Group(left & ~chosen, rules.any, may_be_hot=False))
+        left &= chosen
+    return [*found, Group(left, rules.any)]
+
+
 def find_hot_nodes(
-    rules: HotNodes,
+    groups: Sequence[Group],
     percent: FloatArray,
     *,
     known: BoolArray,
@@ -70,15 +97,33 @@ def find_hot_nodes(
     scores: Mapping[str, FloatArray],
     names: tuple[str, ...] = PERCENT_RESOURCES,
 ) -> Hotness:
-    """Apply the policy's rules.
+    """Apply the policy's rules, each group's to its nodes.
 
     ``percent`` is (nodes, resources), by ``names``; ``known`` nodes have fresh figures; ``counted`` ones
-    (ready, known, schedulable) make up the mean; ``scores`` are (nodes,) 0..100 by the key of score rules.
+    (ready, known, schedulable) make up the means; ``scores`` are (nodes,) 0..100 by the key of score rules.
     """
-    levels = _Levels(percent, known, names)
-    mean = _mean(percent[counted])
-    everywhere = np.ones(len(percent))
-    for rule in rules.any:
+    shape = percent.shape
+    hot_above, cool_to = np.full(shape, np.inf), np.full(shape, np.inf)
+    resources: BoolArray = np.zeros(shape, np.bool_)
+    because: dict[int, tuple[str, ...]] = {}
+    for group in groups:
+        rows = group.members
+        if not rows.any():
+            continue
+        levels = _Levels(percent, known & rows & group.may_be_hot, names)
+        _apply(levels, group.rules, _mean(percent[counted & rows]), scores)
+        hot_above[rows], cool_to[rows] = levels.hot_above[rows], levels.cool_to[rows]
+        resources[rows] = levels.resources[rows]
+        because |= {row: tuple(sentences) for row, sentences in levels.because.items()}
+    hot: BoolArray = np.asarray(resources.any(axis=1), np.bool_)
+    return Hotness(hot, resources, hot_above, cool_to, because, names)
+
+
+def _apply(
+    levels: _Levels, rules: tuple[HotRule, ...], mean: FloatArray, scores: Mapping[str, FloatArray]
+) -> None:
+    everywhere = np.ones(len(levels.percent))
+    for rule in rules:
         match rule:
             case UtilizationRule():
                 for resource, level in rule.utilization.items():
@@ -89,9 +134,6 @@ def find_hot_nodes(
                 _apply_deviation(levels, rule, mean, everywhere)
             case ScoreRule():
                 _apply_score(levels, rule, mean, scores)
-    because = {row: tuple(sentences) for row, sentences in levels.because.items()}
-    hot: BoolArray = np.asarray(levels.resources.any(axis=1), np.bool_)
-    return Hotness(hot, levels.resources, levels.hot_above, levels.cool_to, because, names)
 
 
 def _mean(percent: FloatArray) -> FloatArray:
@@ -139,7 +181,7 @@ def _apply_score(
         levels.hot_above[row, column] = min(levels.hot_above[row, column], mean[column])
         levels.cool_to[row, column] = min(levels.cool_to[row, column], mean[column])
         levels.because.setdefault(row, []).append(
-            f"score {score[row]:.0f} of 100 by {', '.join(rule.score.plugins)}, hot below "
+            f"score {score[row]:.0f} of 100 by {', '.join(rule.score.plugins) or 'the plugins that look at load'}, hot below "
             f"{rule.score.below:g}, with {levels.names[column]} {levels.percent[row, column]:.1f} % "
             f"above the mean of {mean[column]:.1f} %"
         )

@@ -19,7 +19,7 @@ from rebalancer.planning.attempt import Attempts, Candidate
 from rebalancer.planning.cooling import Cooling
 from rebalancer.planning.disruption import Disruption
 from rebalancer.planning.draft import Draft, PlannedMove
-from rebalancer.planning.hotness import Hotness, find_hot_nodes
+from rebalancer.planning.hotness import Hotness, find_hot_nodes, groups_of
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.model import Model
 from rebalancer.planning.pending import place_pending
@@ -155,7 +155,7 @@ def hot_nodes(inputs: PlanningInputs, model: Model) -> Hotness:
     unschedulable = np.array([node.spec.unschedulable for node in nodes.records], np.bool_)
     known = inputs.load.known
     return find_hot_nodes(
-        inputs.policy.hot_nodes,
+        groups_of(inputs.policy.hot_nodes, [node.metadata.labels or {} for node in nodes.records]),
         inputs.load.percent,
         known=known,
         counted=np.asarray(nodes.ready & known & ~unschedulable, np.bool_),

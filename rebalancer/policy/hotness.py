@@ -8,6 +8,7 @@ from typing import Annotated, Self
 from pydantic import Field, Tag, model_validator
 
 from rebalancer.policy.base import Percent, PercentOrZero, PolicyModel, Unique
+from rebalancer.policy.selection import Selector
 from rebalancer.policy.sources import one_key_of
 
 ResourceName = Annotated[str, Field(pattern=r"^[a-z][a-zA-Z0-9]{0,62}$")]
@@ -74,7 +75,9 @@ class ScoreThreshold(PolicyModel):
     """The scheduler's own view of a node."""
 
     plugins: Annotated[tuple[str, ...], Unique] = Field(
-        min_length=1, description="Score plugins whose weighted mean, for a plain pod, is taken."
+        default=(),
+        description="Score plugins whose weighted mean, for a plain pod, is taken; when empty, those of the "
+        "profile that look at load or pod counts.",
     )
     below: Percent = Field(description="Hot below this score, of 100.")
 
@@ -96,6 +99,19 @@ HotRule = Annotated[
 """One way of being hot, told apart by its key."""
 
 
+class Pool(PolicyModel):
+    """Nodes with thresholds of their own."""
+
+    name: str = Field(min_length=1, max_length=63, description="What the pool is called in reports.")
+    node_selector: Selector = Field(
+        description="Labels of its nodes; the first pool that selects a node counts."
+    )
+    any: tuple[HotRule, ...] = Field(
+        default=(),
+        description="Its rules, instead of all others; means are over its nodes. Never hot when empty.",
+    )
+
+
 class HotNodes(PolicyModel):
     """When a node is hot: if any rule says so; cool when none is above its coolTo."""
 
@@ -107,3 +123,12 @@ class HotNodes(PolicyModel):
         min_length=1,
         description="Rules; a node is hot if any of them says so.",
     )
+    node_selector: Selector | None = Field(
+        default=None, description="Only nodes with these labels are ever hot; all when absent."
+    )
+    pools: tuple[Pool, ...] = Field(default=(), description="Nodes with thresholds of their own.")
+
+    @property
+    def every_rule(self) -> tuple[HotRule, ...]:
+        """The rules of all nodes and of all pools."""
+        return (*self.any, *(rule for pool in self.pools for rule in pool.any))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rebalancer.documents import Document, did_you_mean
-from rebalancer.policy.hotness import DeviationRule, UtilizationRule
+from rebalancer.policy.hotness import DeviationRule, HotRule, UtilizationRule
 from rebalancer.policy.prometheus import BUILT_IN_RESOURCES, PrometheusSource
 from rebalancer.policy.schema import RebalancePolicy
 
@@ -48,8 +48,13 @@ def check_resources(policy: RebalancePolicy, document: Document) -> None:
 
 def _mentions(policy: RebalancePolicy) -> Iterator[tuple[tuple[str | int, ...], str]]:
     """Every resource a rule names, and where."""
-    for index, rule in enumerate(policy.hot_nodes.any):
-        place = ("hotNodes", "any", index)
+    hot_nodes = policy.hot_nodes
+    places: list[tuple[tuple[str | int, ...], HotRule]] = [
+        (("hotNodes", "any", index), rule) for index, rule in enumerate(hot_nodes.any)
+    ]
+    for number, pool in enumerate(hot_nodes.pools):
+        places += [(("hotNodes", "pools", number, "any", at), rule) for at, rule in enumerate(pool.any)]
+    for place, rule in places:
         if isinstance(rule, UtilizationRule):
             yield from (((*place, "utilization", name), name) for name in rule.utilization)
         elif isinstance(rule, DeviationRule):

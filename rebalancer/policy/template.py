@@ -46,6 +46,9 @@ hotNodes:
     #   coolTo: {cpu: 10}
     #   floor: {cpu: 50}        # but never hot below this
     # - score: {plugins: [TargetLoadPacking], below: 20}   # the scheduler's own view
+  # nodeSelector: {matchLabels: {role: worker}}   # only these nodes are ever hot
+  # pools:                      # nodes with thresholds of their own; never hot without any
+  #   - {name: gpu, nodeSelector: {matchLabels: {pool: gpu}}, any: [{utilization: {cpu: 90}}]}
 
 # Pods that may be evicted. Static, DaemonSet, finished and uncontrolled pods never are.
 evictable:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -245,3 +246,58 @@ def test_snapshots_are_not_changed_by_planning() -> None:
     plan_of(inputs)
     assert (inputs.load.usage == before[0]).all()
     assert (snapshot.pods.node == before[1]).all()
+
+
+def hot_by(percents: Mapping[str, float], labels: Mapping[str, str], **rules: Any) -> set[str]:
+    """Names of hot nodes; ``labels`` gives each node's pool."""
+    nodes = [a_node(name, labels={"pool": labels[name]} if name in labels else {}) for name in percents]
+    policy = a_policy(hotNodes={"forRuns": 1, "any": [{"utilization": {"cpu": 80}}], **rules})
+    plan = plan_of(planning_inputs(nodes, load=percents, policy=policy))
+    return {node.name for node in plan.nodes if node.hot}
+
+
+def test_a_pool_has_thresholds_of_its_own() -> None:
+    pool = {
+        "name": "gpu",
+        "nodeSelector": {"matchLabels": {"pool": "gpu"}},
+        "any": [{"utilization": {"cpu": 95}}],
+    }
+    assert hot_by({"a": 85, "g": 85, "h": 96}, {"g": "gpu", "h": "gpu"}, pools=[pool]) == {"a", "h"}
+
+
+def test_a_pool_without_rules_is_never_hot() -> None:
+    pool = {"name": "batch", "nodeSelector": {"matchLabels": {"pool": "batch"}}}
+    assert hot_by({"a": 85, "b": 100}, {"b": "batch"}, pools=[pool]) == {"a"}
+
+
+def test_the_first_pool_that_selects_a_node_counts() -> None:
+    pools = [
+        {
+            "name": "one",
+            "nodeSelector": {"matchLabels": {"pool": "x"}},
+            "any": [{"utilization": {"cpu": 99}}],
+        },
+        {"name": "all", "nodeSelector": {}, "any": [{"utilization": {"cpu": 50}}]},
+    ]
+    assert hot_by({"a": 60, "x": 90}, {"x": "x"}, pools=pools) == {"a"}
+
+
+def test_the_mean_of_a_pool_is_over_its_own_nodes() -> None:
+    pool = {
+        "name": "p",
+        "nodeSelector": {"matchLabels": {"pool": "p"}},
+        "any": [{"deviation": {"cpu": 10}, "coolTo": {"cpu": 5}}],
+    }
+    percents = {"a": 10, "b": 10, "p": 60, "q": 60, "r": 75}
+    assert hot_by(percents, dict.fromkeys("pqr", "p"), pools=[pool]) == set()
+    percents["r"] = 90
+    assert hot_by(percents, dict.fromkeys("pqr", "p"), pools=[pool]) == {"r"}
+
+
+def test_only_selected_nodes_are_hot_and_no_pod_is_sent_where_it_would_make_another_hot() -> None:
+    selector = {"matchLabels": {"pool": "mine"}}
+    assert hot_by({"a": 95, "b": 95}, {"a": "mine"}, nodeSelector=selector) == {"a"}
+    nodes = [a_node("a", labels={"pool": "mine"}), a_node("b")]
+    policy = a_policy(hotNodes={"any": [{"utilization": {"cpu": 80}}], "nodeSelector": selector})
+    web = a_workload("web", ["a"], cpu="3500m")
+    assert plan_of(planning_inputs(nodes, [web], policy=policy, load={"b": 70})).moves == ()
