@@ -15,6 +15,7 @@ from rebalancer.planning.attempt import Landings
 from rebalancer.planning.draft import PlannedMove
 from rebalancer.planning.hotness import Hotness
 from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.node_scores import NodeScores
 from rebalancer.planning.plan import Figure, Kept, Landing, Move, NodeAfter, NodeReport, Plan, PodReference
 from rebalancer.planning.planner import Planner
 from rebalancer.planning.reasons import Protection
@@ -61,7 +62,7 @@ def _percent_map(resources: tuple[str, ...], percent: FloatArray) -> dict[str, f
 def node_reports(
     inputs: PlanningInputs,
     hotness: Hotness,
-    scores: FloatArray | None,
+    scores: NodeScores | None,
     after: Mapping[int, tuple[FloatArray, bool]],
     settling: Mapping[int, str],
 ) -> tuple[NodeReport, ...]:
@@ -80,7 +81,9 @@ def node_reports(
                 name=name,
                 load=_percent_map(hotness.names, percent[row]),
                 hot=bool(hotness.hot[row]),
-                score=None if scores is None else round(float(scores[row]), _PERCENT_DIGITS),
+                score=None if scores is None else round(float(scores.mean[row]), _PERCENT_DIGITS),
+                scores={} if scores is None else scores.of(row),
+                pulled_down_by="" if scores is None else scores.pulled_down_by(row),
                 because=because,
                 after=NodeAfter(load=_percent_map(hotness.names, changed[0]), hot=changed[1])
                 if changed
@@ -253,6 +256,8 @@ def _warnings(planner: Planner) -> tuple[str, ...]:
         found.append(
             f"no state of earlier runs: hotNodes.forRuns {inputs.policy.hot_nodes.for_runs} is taken as met"
         )
+    if planner.model.has_idle_score_rule():
+        found.append("hotNodes: a score rule names no plugins, and no profile has one that looks at load")
     if planner.pending.unplaced:
         found.append(f"{planner.pending.unplaced} Pending pods fit nowhere and will retry when room is freed")
     if planner.pods.nominated:

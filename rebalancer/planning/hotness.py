@@ -175,13 +175,13 @@ def _apply_score(
     low = levels.eligible & (score < rule.score.below)
     above = low & (excess.max(axis=1) > 0)
     levels.hot_above[low & ~above] = np.fmin(levels.hot_above[low & ~above], mean)
+    plugins = ", ".join(rule.score.plugins) or "the plugins that look at load"
     for row in np.flatnonzero(above).tolist():
         column = int(np.argmax(excess[row]))
         levels.resources[row, column] = True
         levels.hot_above[row, column] = min(levels.hot_above[row, column], mean[column])
         levels.cool_to[row, column] = min(levels.cool_to[row, column], mean[column])
         levels.because.setdefault(row, []).append(
-            f"score {score[row]:.0f} of 100 by {', '.join(rule.score.plugins) or 'the plugins that look at load'}, hot below "
-            f"{rule.score.below:g}, with {levels.names[column]} {levels.percent[row, column]:.1f} % "
-            f"above the mean of {mean[column]:.1f} %"
+            f"score {score[row]:.0f} of 100 by {plugins}, hot below {rule.score.below:g}, "
+            f"with {levels.names[column]} {levels.percent[row, column]:.1f} % above the mean of {mean[column]:.1f} %"
         )

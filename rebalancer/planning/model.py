@@ -12,8 +12,9 @@ from rebalancer.cluster.records import Container, PodSpec, ResourceRequirements
 from rebalancer.planning.doubts import find_doubts
 from rebalancer.planning.hotness import score_key
 from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.node_scores import NodeScores, looking_at_load
 from rebalancer.policy import ScoreRule
-from rebalancer.profiles.types import ExtensionPoint, Profile, SchedulerConfiguration
+from rebalancer.profiles.types import Profile, SchedulerConfiguration
 from rebalancer.scheduling.cycle import Scheduler
 from rebalancer.scheduling.registry import PluginInputs, make_scheduler, neutral_plugins
 from rebalancer.scheduling.sampling import nodes_to_find
@@ -33,6 +34,7 @@ class Model:
             for profile in configuration.profiles
         }
         self.neutral = neutral_everywhere(configuration)
+        self._node_scores: dict[str, NodeScores] = {}
 
     def scheduler(self, class_index: int) -> Scheduler:
         """The scheduler of a class; KeyError when no profile has its schedulerName."""
@@ -52,35 +54,48 @@ class Model:
         return find_doubts(self.inputs)
 
     def rule_scores(self) -> Mapping[str, FloatArray]:
-        """(nodes,) 0..100 by score rule of the policy: the weighted mean of its plugins for a plain pod."""
+        """(nodes,) 0..100 by score rule of the policy: the weighted mean of its plugins for a plain pod.
+
+        A rule that names no plugins means those that look at load or pod counts.
+        """
         found: dict[str, FloatArray] = {}
-        for rule in self.inputs.policy.hot_nodes.any:
+        for rule in self.inputs.policy.hot_nodes.every_rule:
             if isinstance(rule, ScoreRule):
-                scores = self._mean_scores(rule.score.plugins)
-                if scores is not None:
-                    found[score_key(rule)] = scores
+                for profile in self._acting():
+                    plugins = rule.score.plugins or looking_at_load(self.inputs.configuration, profile)
+                    scores = self._scores_of(profile).mean_of(plugins)
+                    if scores is not None:
+                        found.setdefault(score_key(rule), scores)
         return found
 
-    def node_scores(self) -> FloatArray | None:
-        """(nodes,) 0..100: all score plugins of the first profile that acts, for a plain pod."""
-        names = self.inputs.policy.scheduler.profiles or self.inputs.configuration.scheduler_names
-        scheduler = self.schedulers.get(names[0]) if names else None
-        if scheduler is None:
-            return None
-        return self._mean_scores(scheduler.profile.enabled(ExtensionPoint.SCORE), scheduler)
+    def has_idle_score_rule(self) -> bool:
+        """Whether a score rule names no plugins and there is none that it could mean."""
+        unnamed = any(
+            isinstance(rule, ScoreRule) and not rule.score.plugins
+            for rule in self.inputs.policy.hot_nodes.every_rule
+        )
+        configuration = self.inputs.configuration
+        return unnamed and not any(looking_at_load(configuration, item) for item in self._acting())
 
-    def _mean_scores(self, plugins: tuple[str, ...], scheduler: Scheduler | None = None) -> FloatArray | None:
-        candidates = [scheduler] if scheduler else list(self.schedulers.values())
-        for candidate in candidates:
-            plain = self._plain_pod(candidate.profile)
-            scores = candidate.scores_everywhere(self.state, plain)
-            named = [name for name in plugins if name in scores]
-            if named:
-                weights = candidate.profile.weights
-                total = sum(weights[name] for name in named)
-                weighted = sum(weights[name] * scores[name].astype(np.float64) for name in named)
-                return np.asarray(weighted / total, np.float64)
-        return None
+    def node_scores(self) -> NodeScores | None:
+        """All score plugins of the first profile that acts, for a plain pod."""
+        profile = next(iter(self._acting()), None)
+        return None if profile is None else self._scores_of(profile)
+
+    def _acting(self) -> tuple[Profile, ...]:
+        """The profiles the policy acts for, in its order."""
+        configuration = self.inputs.configuration
+        names = self.inputs.policy.scheduler.profiles or configuration.scheduler_names
+        return tuple(found for found in map(configuration.profile, names) if found is not None)
+
+    def _scores_of(self, profile: Profile) -> NodeScores:
+        """How a profile rates every node for a plain pod; computed once."""
+        name = profile.scheduler_name
+        if name not in self._node_scores:
+            plain = self._plain_pod(profile)
+            found = self.schedulers[name].scores_everywhere(self.state, plain)
+            self._node_scores[name] = NodeScores(found, profile.weights)
+        return self._node_scores[name]
 
     def _plain_pod(self, profile: Profile) -> int:
         """A pod without constraints that requests the median of the profile's pods."""

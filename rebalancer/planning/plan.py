@@ -55,6 +55,8 @@ class NodeReport(Value, frozen=True):
     load: dict[str, float]  # percent of allocatable by resource; a resource without a fresh figure is absent
     hot: bool = False
     score: float | None = None  # 0..100, the scheduler's own view for a plain pod
+    scores: dict[str, int] = {}  # 0..100 by plugin that takes part in it
+    pulled_down_by: str = ""  # the plugin that takes most from its score, compared with the mean of the nodes
     because: tuple[str, ...] = ()
     after: NodeAfter | None = None
     figures: dict[str, Figure] = {}  # by resource that is measured

@@ -54,6 +54,12 @@ def figure_words(figures: Mapping[str, Figure]) -> str:
     return "; ".join(f"{', '.join(resources)} {words}" for words, resources in told.items())
 
 
+def _pulled_down(node: NodeReport) -> str:
+    """The plugin that takes most from a node's score."""
+    name = node.pulled_down_by
+    return f", pulled down by {name} ({node.scores[name]})" if name in node.scores else ""
+
+
 def nodes_table(listing: NodeListing, style: Style = Style()) -> Text:  # noqa: B008 - a frozen value
     """A row a node, the hot ones first, then those of the highest load."""
     lines = Lines(style)
@@ -68,7 +74,7 @@ def nodes_table(listing: NodeListing, style: Style = Style()) -> Text:  # noqa: 
     width = name_width(shown)
     for node in shown:
         write_node(lines, msgspec.structs.replace(node, after=None), width)
-        score = "" if node.score is None else f"score {node.score:.0f} of 100"
+        score = "" if node.score is None else f"score {node.score:.0f} of 100{_pulled_down(node)}"
         verdict = "hot" if node.hot else ""
         said = ", ".join(part for part in (verdict, score) if part)
         because = "; ".join(node.because)
