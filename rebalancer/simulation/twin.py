@@ -150,7 +150,8 @@ class Twin:
         """What load-watcher answers now of the nodes it knew, in percent of capacity."""
         nodes = self._inputs.snapshot.nodes
         capacity = np.maximum(nodes.capacity[:, [CPU, MEMORY]].astype(np.float64), 1.0)
-        samples = 100.0 * np.maximum(np.stack(self._node_samples), 0.0) / capacity
+        told = np.stack(self._node_samples)[:, :, [0, 1]]  # cpu and memory
+        samples = 100.0 * np.maximum(told, 0.0) / capacity
         figures = {
             watcher.AVERAGE: samples.mean(axis=0),
             watcher.LATEST: samples[-1],

@@ -204,6 +204,10 @@ def test_a_snapshot_holds_what_prometheus_answered(cluster: Cluster, tmp_path: P
     nodes = {node["name"]: node for node in json.loads(offline.stdout)["nodes"]}
     assert nodes["node-1"]["load"]["disk"] == 90.0
     assert nodes["node-1"]["figures"]["cpu"]["source"].startswith("prometheus ")
+    arguments = ["simulate", "--policy", written, "--from", str(folder), "-o", "json"]
+    simulated = CliRunner().invoke(main, arguments)
+    assert simulated.exit_code == 0, simulated.output
+    assert json.loads(simulated.stdout)["runs"]
 
 
 def _saved(cluster: Cluster, folder: Path, policy: dict[str, str]) -> Result:
