@@ -20,6 +20,8 @@ import click
 import numpy as np
 import zstandard
 
+from rebalancer.cluster.kinds import BY_PLURAL
+
 NOW = "2026-11-20T12:00:00Z"
 LONG_AGO = "2026-06-01T00:00:00Z"
 ZONES = 3
@@ -359,32 +361,14 @@ def metrics(
     return {"nodemetrics": node_metrics, "podmetrics": pod_metrics}
 
 
-_LISTS = {
-    "nodes": ("v1", "Node"),
-    "pods": ("v1", "Pod"),
-    "deployments": ("apps/v1", "Deployment"),
-    "replicasets": ("apps/v1", "ReplicaSet"),
-    "statefulsets": ("apps/v1", "StatefulSet"),
-    "daemonsets": ("apps/v1", "DaemonSet"),
-    "jobs": ("batch/v1", "Job"),
-    "replicationcontrollers": ("v1", "ReplicationController"),
-    "poddisruptionbudgets": ("policy/v1", "PodDisruptionBudget"),
-    "namespaces": ("v1", "Namespace"),
-    "services": ("v1", "Service"),
-    "priorityclasses": ("scheduling.k8s.io/v1", "PriorityClass"),
-    "persistentvolumes": ("v1", "PersistentVolume"),
-    "persistentvolumeclaims": ("v1", "PersistentVolumeClaim"),
-    "storageclasses": ("storage.k8s.io/v1", "StorageClass"),
-    "csinodes": ("storage.k8s.io/v1", "CSINode"),
-    "nodemetrics": ("metrics.k8s.io/v1beta1", "NodeMetrics"),
-    "podmetrics": ("metrics.k8s.io/v1beta1", "PodMetrics"),
-}
-
-
 def write_list(folder: Path, plural: str, items: Iterator[Object] | list[Object]) -> int:
     """Write one kind as a zstd file, item by item; returns its bytes unpacked."""
-    api_version, kind = _LISTS[plural]
-    head = {"apiVersion": api_version, "kind": f"{kind}List", "metadata": {"resourceVersion": "1"}}
+    kind = BY_PLURAL[plural]
+    head = {
+        "apiVersion": kind.api_version,
+        "kind": f"{kind.name}List",
+        "metadata": {"resourceVersion": "1"},
+    }
     written = 0
     with (
         (folder / f"{plural}.json.zst").open("wb") as raw,
@@ -414,7 +398,7 @@ def write_cluster(folder: Path, node_count: int, pod_count: int, seed: int = 1) 
         for name in sorted({workload.namespace for workload in all_workloads})
     ]
     kinds: dict[str, Iterator[Object] | list[Object]] = {
-        **{plural: [] for plural in _LISTS},
+        **{plural: [] for plural in BY_PLURAL},  # read, and hold nothing
         "nodes": all_nodes,
         "pods": pods(placed, all_nodes),
         "namespaces": namespaces,
