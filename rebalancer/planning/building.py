@@ -206,6 +206,8 @@ def _because(planner: Planner, move: PlannedMove, gain: Mapping[str, float]) -> 
     where = (
         likeliest if len(landings.rows) == 1 else f"one of {len(landings.rows)} nodes, likeliest {likeliest}"
     )
+    if move.misplaced:
+        return f"{node} would not admit it any more ({move.misplaced}); it will be placed on {where}"
     return f"{node} is at {levels}; its replacement will be placed on {where}, a gain of at least {gained}"
 
 

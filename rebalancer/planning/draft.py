@@ -31,6 +31,7 @@ class PlannedMove:
     attempt: Attempt
     wave: int  # counted from 1
     before: FloatArray  # (resources,) percent of the node left, when the move was planned
+    misplaced: str = ""  # why its node would not admit it any more, where that is why it moves
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -150,7 +151,7 @@ class Draft:
         self._in_wave = 0
         self._wave_budgets = WaveBudgets()
 
-    def add(self, found: Found) -> None:
+    def add(self, found: Found, misplaced: str = "") -> None:
         """Carry the move out in every world, each with a landing of its own."""
         if found.later:
             self.next_wave()
@@ -179,4 +180,4 @@ class Draft:
         self._used.count(
             candidate.source, self._pods.namespaces[candidate.row], self._protections.workload(candidate.row)
         )
-        self.moves.append(PlannedMove(attempt, self._wave, before))
+        self.moves.append(PlannedMove(attempt, self._wave, before, misplaced))

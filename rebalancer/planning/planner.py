@@ -21,6 +21,7 @@ from rebalancer.planning.disruption import Disruption
 from rebalancer.planning.draft import Draft, PlannedMove
 from rebalancer.planning.hotness import Hotness, find_hot_nodes, groups_of
 from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.misplaced import Misplaced
 from rebalancer.planning.model import Model
 from rebalancer.planning.pending import place_pending
 from rebalancer.planning.protections import Protections
@@ -60,6 +61,7 @@ class Planner:
         worlds = Worlds(state, usage, random)
         self.draft = Draft(inputs, self.protections, self.attempts, worlds)
         self.kept: dict[int, Protection] = {}
+        self.misplaced = Misplaced(inputs, self.model)
         disruption = Disruption(inputs, self.protections.workloads)
         self._cooling = Cooling(inputs, self.draft, self.hotness, disruption, self.kept)
 
@@ -84,6 +86,26 @@ class Planner:
             for node, candidates in left.items():
                 self._cooling.cool(node, candidates)
                 left[node] = [item for item in candidates if item.row in self.kept]
+        if self.policy.strategies.misplaced:
+            self._move_misplaced()
+
+    def _move_misplaced(self) -> None:
+        """Move pods that their nodes would not admit any more, in order of node and name."""
+        moved = {move.attempt.candidate.row for move in self.moves}
+        for node in sorted(self.pods.by_node):
+            for row in self.pods.by_node[node].tolist() if node >= 0 else ():
+                if row in moved or self.misplaced.looked_at >= self.policy.planning.max_placements:
+                    continue
+                because = self.misplaced.because(row, self.model.state)
+                if not because:
+                    continue
+                protection = self._settling(node) or self.protections.judge(row)
+                found = protection or self.draft.find(self._candidate(row, node))
+                if isinstance(found, Protection):
+                    self.kept[row] = Protection(found.reason, f"{found.because} (misplaced: {because})")
+                else:
+                    self.draft.add(found, because)
+                    self.kept.pop(row, None)
 
     def try_moves(self, waves: Iterable[Sequence[int]]) -> None:
         """Try these pods only, in these waves; ``kept`` says of those that no longer hold, why."""
@@ -92,14 +114,18 @@ class Planner:
             for row in rows:
                 node = int(self.pods.node[row])
                 protection = self._settling(node) or self.protections.judge(row)
-                if self.hotness.is_cool(node, self.expected_percent(node)):
+                misplaced = self._misplaced(row)
+                if not misplaced and self.hotness.is_cool(node, self.expected_percent(node)):
                     protection = Protection(Reason.NOT_NEEDED, "its node has cooled without moving it")
                 candidate = self._candidate(row, node)
                 found = protection or self.draft.find(candidate, may_wait=False)
                 if isinstance(found, Protection):
                     self.kept[row] = found
                 else:
-                    self.draft.add(found)
+                    self.draft.add(found, misplaced)
+
+    def _misplaced(self, row: int) -> str:
+        return self.misplaced.because(row, self.model.state) if self.policy.strategies.misplaced else ""
 
     def _hottest_first(self) -> list[int]:
         excess = np.nan_to_num(self.inputs.load.percent - self.hotness.cool_to, nan=-np.inf).max(axis=1)

@@ -36,6 +36,7 @@ from rebalancer.policy.schema import (
     RebalancePolicy,
     Safety,
     SchedulerSettings,
+    Strategies,
     Weights,
 )
 from rebalancer.policy.selection import Selector
@@ -93,6 +94,7 @@ __all__ = [
     "ScoreThreshold",
     "Selector",
     "Signal",
+    "Strategies",
     "UtilizationRule",
     "Weights",
     "Window",

@@ -177,6 +177,16 @@ class Planning(PolicyModel):
     )
 
 
+class Strategies(PolicyModel):
+    """What else is moved besides pods of hot nodes."""
+
+    misplaced: bool = Field(
+        default=False,
+        description="Move pods that the scheduler would not put on their node any more: labels, taints, "
+        "affinity, spread, ports. Cordons and taints of node.kubernetes.io/ do not count.",
+    )
+
+
 class Execution(PolicyModel):
     """How evictions are carried out."""
 
@@ -223,5 +233,8 @@ class RebalancePolicy(PolicyModel):
     evictable: Evictable = Field(default=Evictable(), description="Which pods may be evicted.")
     limits: Limits = Field(default=Limits(), description="How many pods may be evicted.")
     planning: Planning = Field(default=Planning(), description="What makes an eviction worth it.")
+    strategies: Strategies = Field(
+        default=Strategies(), description="What else is moved besides pods of hot nodes."
+    )
     execution: Execution = Field(default=Execution(), description="How evictions are carried out.")
     safety: Safety = Field(default=Safety(), description="The brakes.")

@@ -81,6 +81,9 @@ planning:
   # Of equally small sets of pods the cheapest moves; what counts, and how much:
   weights: {fit: 1, priority: 1, podDeletionCost: 1, age: 0.1, replicas: 0.5, readiness: 0.5}
 
+strategies:
+  misplaced: false              # move pods that their node would not admit any more, too
+
 execution:
   waveSize: 5
   firstWave: 1                  # begin with one pod and see it land

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -117,6 +117,16 @@ class Scheduler:
                 reasons[row] = f"{plugin.name}: {reason}"
             open_nodes &= codes == 0
         return Rejections(reasons)
+
+    def rejection_at(self, state: ClusterState, class_index: int, node: int, names: Collection[str]) -> str:
+        """``Plugin: reason`` of the first of the named filters that rejects a node; empty when none does."""
+        for plugin in self._filters:
+            if plugin.name not in names or plugin.pre_filter(state, class_index).skip:
+                continue
+            code = int(self._codes(plugin, state, class_index)[node])
+            if code:
+                return f"{plugin.name}: {plugin.reason(state, class_index, code)}"
+        return ""
 
     def _raw_scores(
         self, state: ClusterState, class_index: int, feasible: IntArray, found: int
