@@ -12,6 +12,7 @@ from rebalancer.load.report import percent_of_allocatable
 from rebalancer.planning.acceptance import Acceptance
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.model import Model
+from rebalancer.planning.no_landing import NoLanding
 from rebalancer.planning.reasons import Protection, Reason
 from rebalancer.planning.worlds import World, Worlds
 from rebalancer.scheduling.placement import Placement
@@ -88,6 +89,7 @@ class Attempts:
         self._model = model
         self._acceptance = acceptance
         self._waiting = waiting
+        self.no_landing = NoLanding(model)
         self._names = inputs.snapshot.nodes.names
         self.placements = 0
 
@@ -171,7 +173,7 @@ class Attempts:
     def _judge(self, candidate: Candidate, load: _Load, before: FloatArray, placement: Placement) -> _Tally:
         """How much chance a placement gives to unacceptable landings, and the likeliest of them in words."""
         if placement.rejected or not len(placement.feasible):
-            why = placement.rejected or "no node is feasible for its replacement"
+            why = placement.rejected or self.no_landing.why(candidate.replacement)
             return _Tally(1.0, np.full_like(before, np.inf), why, Reason.NO_LANDING)
         possible = placement.chance > _NEGLIGIBLE
         rows, chance = placement.feasible[possible], placement.chance[possible]

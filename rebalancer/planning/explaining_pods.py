@@ -159,7 +159,7 @@ class PodExplainer:
         rejections = scheduler.rejections(state, self.class_index)
         because = placement.rejected
         if not because and not len(placement.feasible):
-            because = "no node is feasible: it would stay Pending or preempt others"
+            because = self.planner.attempts.no_landing.why(self.class_index)
         return SchedulingTable(
             profile=scheduler.profile.scheduler_name,
             feasible=len(placement.feasible),

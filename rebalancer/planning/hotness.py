@@ -183,5 +183,6 @@ def _apply_score(
         levels.cool_to[row, column] = min(levels.cool_to[row, column], mean[column])
         levels.because.setdefault(row, []).append(
             f"score {score[row]:.0f} of 100 by {plugins}, hot below {rule.score.below:g}, "
-            f"with {levels.names[column]} {levels.percent[row, column]:.1f} % above the mean of {mean[column]:.1f} %"
+            f"with {levels.names[column]} {levels.percent[row, column]:.1f} % above the mean of "
+            f"{mean[column]:.1f} %"
         )
