@@ -278,7 +278,8 @@ def controllers(all_workloads: list[Workload], running: dict[str, int]) -> dict[
             "selector": {"matchLabels": {"app": workload.name}},
             "template": workload.template,
         }
-        status = {"replicas": replicas, "readyReplicas": replicas, "availableReplicas": replicas}
+        counts = ("replicas", "readyReplicas", "availableReplicas", "updatedReplicas", "currentReplicas")
+        status = dict.fromkeys(counts, replicas)
         metadata: Object = {
             "name": workload.name,
             "namespace": workload.namespace,
