@@ -97,10 +97,11 @@ def departures_and_landings(planner: Planner, problem: Problem) -> Optimum:
     """The fewest departures over all landings that filters admit and that would be acceptable."""
     pairs = _admitted(planner, problem)
     pods, nodes = len(problem.pods), len(planner.inputs.snapshot.nodes)
-    # Columns: does a pod leave, does it land on a node, does a hot node stay above its coolTo.
+    # Columns: does a pod leave, does it land on a node, does a hot node stay above its coolTo, or even hot.
     landing = {pair: pods + at for at, pair in enumerate(pairs)}
-    stuck = {node: pods + len(pairs) + at for at, node in enumerate(problem.hot)}
-    columns = pods + len(pairs) + len(stuck)
+    first = pods + len(pairs)
+    stuck = {node: (first + 2 * at, first + 2 * at + 1) for at, node in enumerate(problem.hot)}
+    columns = first + 2 * len(stuck)
     rows = _Rows()
     by_pod: dict[int, list[int]] = {pod: [] for pod in range(pods)}
     arrivals: dict[int, list[tuple[int, int]]] = {node: [] for node in range(nodes)}
@@ -110,9 +111,11 @@ def departures_and_landings(planner: Planner, problem: Problem) -> Optimum:
     for pod, options in by_pod.items():  # leaves exactly when it lands
         rows.add([(pod, 1.0), *((column, -1.0) for column in options)], 0.0)
         rows.add([(pod, -1.0), *((column, 1.0) for column in options)], 0.0)
+    for above, hot in stuck.values():
+        rows.add([(hot, 1.0), (above, -1.0)], 0.0)
     _levels(planner, problem, rows, arrivals, stuck)
     _room(planner, problem, rows, arrivals)
-    cost = np.concatenate([np.ones(pods), np.zeros(len(pairs)), np.full(len(stuck), _UNCOOLED)])
+    cost = np.concatenate([np.ones(pods), np.zeros(len(pairs)), np.full(2 * len(stuck), _UNCOOLED)])
     solved = milp(
         cost,
         constraints=rows.constraint(columns),
@@ -123,7 +126,7 @@ def departures_and_landings(planner: Planner, problem: Problem) -> Optimum:
     if solved.x is None:
         raise RuntimeError(f"no solution: {solved.message}")
     chosen = np.round(solved.x)
-    return Optimum(int(chosen[:pods].sum()), int(chosen[pods + len(pairs) :].sum()), solved.status == 0)
+    return Optimum(int(chosen[:pods].sum()), int(chosen[first::2].sum()), solved.status == 0)
 
 
 def _admitted(planner: Planner, problem: Problem) -> list[tuple[int, int]]:
@@ -158,7 +161,7 @@ def _levels(
     problem: Problem,
     rows: _Rows,
     arrivals: dict[int, list[tuple[int, int]]],
-    stuck: dict[int, int],
+    stuck: dict[int, tuple[int, int]],
 ) -> None:
     """No node ends above what it may be at: its coolTo if it was hot, else its threshold."""
     percent = planner.inputs.load.percent
@@ -174,7 +177,10 @@ def _levels(
             terms = [(at, float(problem.relief[pod, node, column])) for pod, at in landings]
             terms += [(pod, -float(problem.relief[pod, node, column])) for pod in departing.get(node, ())]
             if node in stuck and upper < 0:
-                terms.append((stuck[node], float(upper)))  # stays as hot as it is, at most
+                # Above coolTo up to the threshold at one price, as hot as it is at twice that.
+                threshold = min(float(planner.hotness.hot_above[node, column]), float(percent[node, column]))
+                terms.append((stuck[node][0], float(most[node, column]) - threshold))
+                terms.append((stuck[node][1], threshold - float(percent[node, column])))
             elif not terms:
                 continue
             rows.add(terms, float(upper))
