@@ -1,13 +1,15 @@
 """Reads cases on standard input, writes the model's decisions: one JSON object a line, as the expectations.
 
 python -m tests.conformance.decide < CASES.jsonl > DECISIONS.jsonl
+
+A line that cannot be decided is one line on standard error; the others are decided all the same.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -49,7 +51,8 @@ def snapshot_of(case: Case) -> Snapshot:
     for kind in (NODES, PODS):
         listings.setdefault(kind.plural, decode_listing(kind, []))
     snapshot = build_snapshot(Recording(case["id"], listings))
-    assert not snapshot.malformed, snapshot.malformed
+    if snapshot.malformed:
+        raise ValueError(str(snapshot.malformed[0]))
     return snapshot
 
 
@@ -107,6 +110,8 @@ def decide(case: Case) -> dict[str, Any]:
         row = snapshot.pods.row[pod.metadata.namespace, pod.metadata.name]
         assert state.node[row] == UNBOUND
         _, pod_class = pod_class_of(pod)
+        if pod_class.scheduler_name not in schedulers:
+            raise ValueError(f"no profile has schedulerName {pod_class.scheduler_name}")
         decision = decide_pod(schedulers[pod_class.scheduler_name], state, state.pod_class[row])
         if "chosen" in decision:
             state.bind(row, snapshot.nodes.row[decision["chosen"]])
@@ -115,13 +120,39 @@ def decide(case: Case) -> dict[str, Any]:
     return {"id": case["id"], "pods": decisions}
 
 
-def main() -> None:
-    """Decide case after case, as they come."""
-    for line in sys.stdin.buffer:
-        if line.strip():
-            sys.stdout.buffer.write(msgspec.json.encode(decide(msgspec.json.decode(line))) + b"\n")
-            sys.stdout.buffer.flush()
+def decide_lines(lines: Iterable[bytes], write: Callable[[bytes], object]) -> list[str]:
+    """Decide case after case, as they come; what is wrong with those that cannot be decided, a line each."""
+    problems = []
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        name = f"line {number}"
+        try:
+            case = msgspec.json.decode(line)
+            if not isinstance(case, dict):
+                raise ValueError("is no object")
+            name = f"{name}, case {case.get('id', '?')!s:.60}"
+            write(msgspec.json.encode(decide({"id": "", "pending": [], "objects": {}} | case)) + b"\n")
+        except BrokenPipeError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the edge of the process: other lines may be good
+            what = f"{type(error).__name__}: {error}"
+            problems.append(f"{name}: {' '.join(what.split())[:300]}")
+    return problems
+
+
+def main() -> int:
+    """Decide what comes on standard input; 2 when a line could not be decided."""
+
+    def write(line: bytes) -> None:
+        sys.stdout.buffer.write(line)
+        sys.stdout.buffer.flush()
+
+    problems = decide_lines(sys.stdin.buffer, write)
+    for problem in problems:
+        sys.stderr.write(f"{problem}\n")
+    return 2 if problems else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
