@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from rebalancer.cluster.nodes import FloatArray, NodeTable
+from rebalancer.cluster.nodes import BoolArray, FloatArray, NodeTable
 from rebalancer.cluster.pods import PodTable
 from rebalancer.errors import RebalancerError
 from rebalancer.load.figures import RESOURCES, NodeFigures, PodFigures
@@ -18,6 +18,8 @@ from rebalancer.load.prometheus_queries import queries_of
 from rebalancer.load.prometheus_wire import Series, decode_answer, failure_words
 from rebalancer.load.windows import PRESENT, Window
 from rebalancer.policy.prometheus import Prometheus, Signal
+
+_TRAFFIC = frozenset({"networkReceive", "networkTransmit"})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,7 +64,10 @@ class PrometheusReader:
                 continue
             answered = True
             scale = 1000.0 if resource == "cpu" else 1.0
-            usage[:, self.resources.index(resource)], doubts = self._by_pod(series, scale)
+            column = self.resources.index(resource)
+            usage[:, column], doubts = self._by_pod(series, scale)
+            if resource in _TRAFFIC:  # on the node's network a pod's traffic is the node's
+                usage[self._on_host_network(), column] = np.nan
             warnings += [f"{self.name}: {resource} of pods: {doubt}" for doubt in doubts]
         if queries.pod_timestamp and answered:
             try:
@@ -77,6 +82,11 @@ class PrometheusReader:
     def series(self, question: Question) -> Sequence[Series]:
         """The series of an answer; RebalancerError or ValueError when there is none."""
         return decode_answer(self.ask(question))
+
+    def _on_host_network(self) -> BoolArray:
+        """(pods,) uses the network of its node."""
+        found = np.array([bool(pod.spec.host_network) for pod in self.pods.classes], np.bool_)
+        return np.asarray(found[self.pods.pod_class], np.bool_)
 
     def _by_pod(self, series: Sequence[Series], scale: float) -> tuple[FloatArray, list[str]]:
         """(pods,) the last value of each pod's series, and what was not used."""

@@ -70,9 +70,7 @@ def test_a_figure_far_above_capacity_is_a_broken_counter() -> None:
     figures = node_figures_of_metrics([a_node_metric("n1", "9"), a_node_metric("n2", "7900m")], NODES)
 
     assert known(figures.usage) == [[None, GIB], [7900.0, GIB]]
-    assert figures.warnings == (
-        "metrics-server: node n1: a figure beyond 2 times its capacity was not used",
-    )
+    assert figures.warnings == ("metrics-server: node n1: a figure beyond 2 times its capacity was not used",)
 
 
 def test_a_node_that_does_not_tell_its_capacity_is_measured_by_what_is_allocatable() -> None:

@@ -4,19 +4,21 @@ import contextlib
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalancer.errors import InputError
 from rebalancer.load.node_index import NodeIndex
+from rebalancer.load.prometheus import PrometheusReader
 from rebalancer.load.prometheus_answers import AnswerBook, decode_book
 from rebalancer.load.prometheus_client import Question
 from rebalancer.load.prometheus_queries import lookback_seconds, queries_of
 from rebalancer.load.prometheus_wire import decode_answer
 from rebalancer.load.windows import Window
 from rebalancer.policy import Prometheus
-from tests.builders import a_node, a_snapshot
+from tests.builders import a_node, a_pod, a_snapshot
 
 
 def an_answer(kind: str, result: Any) -> bytes:
@@ -145,6 +147,30 @@ def test_a_book_of_answers_is_read_back_and_knows_what_it_lacks() -> None:
         ask(Question("down"))
     with pytest.raises(InputError, match="not recorded"):
         ask(Question("up", 900.0))
+
+
+def test_the_traffic_of_a_pod_on_its_nodes_network_is_not_its_own() -> None:
+    pods = [a_pod("own", node="n0"), a_pod("host", node="n0")]
+    pods[1]["spec"]["hostNetwork"] = True
+    snapshot = a_snapshot(nodes=[a_node("n0")], pods=pods)
+    result = [
+        {"metric": {"namespace": "default", "pod": name}, "value": [1, "5"]} for name in ("own", "host")
+    ]
+    reader = PrometheusReader(
+        Prometheus(address="http://p"),
+        lambda _: an_answer("vector", result),
+        snapshot.nodes,
+        snapshot.pods,
+        1.0,
+        resources=("cpu", "memory", "networkReceive"),
+    )
+    figures = reader.pod_figures()
+
+    assert figures is not None
+    rows = [snapshot.pods.row["default", name] for name in ("own", "host")]
+    assert figures.usage[rows[0]].tolist() == [5000.0, 5.0, 5.0]
+    assert figures.usage[rows[1], :2].tolist() == [5000.0, 5.0]
+    assert np.isnan(figures.usage[rows[1], 2])
 
 
 @given(st.binary())
