@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+from rebalancer.reporting.scheduling_page import BY_DECISIONS, scheduling_page
+from rebalancer.scheduling.registry import MODELLED
+from rebalancer.scheduling.versions import RULES
+
+ROOT = Path(__file__).parents[3]
+PAGE = ROOT / "docs" / "scheduling-model.md"
+DATA = ROOT / "tests" / "conformance" / "data"
+
+
+def test_the_page_of_the_model_is_made_from_the_code() -> None:
+    renew = "renew it: python -m rebalancer.reporting.scheduling_page > docs/scheduling-model.md"
+    assert PAGE.read_text() == scheduling_page(), renew
+
+
+def test_every_modelled_plugin_and_every_rule_of_a_version_has_a_row() -> None:
+    rows = [line.split(" | ")[0].removeprefix("| ") for line in scheduling_page().splitlines()]
+    assert [name for name in MODELLED if rows.count(name) != 1] == []
+    assert [rule.name for rule in RULES if rows.count(rule.name) != 1] == []
+
+
+def test_what_is_called_checked_occurs_in_the_decisions_and_so_does_their_number() -> None:
+    found: set[str] = set()
+    clusters = decided = 0
+    for path in sorted(DATA.glob("*.expected.jsonl.gz")):
+        with gzip.open(path, "rt") as lines:
+            for line in lines:
+                clusters += 1
+                for pod in json.loads(line)["pods"]:
+                    decided += 1
+                    found.add(str(pod.get("preFilter", "")).split(":")[0])
+                    for node in pod["nodes"].values():
+                        found.update(node.get("scores", ()))
+                        found.add(node.get("filter", "").split(":")[0])
+    assert found & MODELLED.keys() == BY_DECISIONS
+    assert f"{decided:,} decisions" in scheduling_page()
+    assert f"{clusters:,} generated clusters" in scheduling_page()
