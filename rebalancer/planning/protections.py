@@ -6,38 +6,27 @@ lift it), what is not known well enough. The first answer counts.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 
-from rebalancer.cluster.pods import MIRROR_ANNOTATION, PodClass
-from rebalancer.cluster.records import Volume
+from rebalancer.cluster.pods import MIRROR_ANNOTATION
 from rebalancer.planning import pod_rules, workload_rules
 from rebalancer.planning.autoscalers import Autoscalers
 from rebalancer.planning.budgets import Budgets
 from rebalancer.planning.claims import Claims
 from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.pod_rules import age_text
 from rebalancer.planning.quotas import Quotas
 from rebalancer.planning.reasons import Protection, Reason
 from rebalancer.planning.replacement import Replacement, find_replacement
 from rebalancer.planning.workloads import RECREATING, WorkloadFacts, Workloads
-from rebalancer.policy import Protection as Protect
-from rebalancer.policy import parse_duration
 from rebalancer.state import in_cooldown
 
 EVICT = "descheduler.alpha.kubernetes.io/evict"
-PREFER_NO_EVICTION = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
-SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
-DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
 # What became of a move that should not be repeated soon.
 BAD_RESULTS = frozenset({"Unexpected", "Pending", "NotReady", "NotReplaced"})
 _STATIC_SOURCES = ("file", "http")
 
 Rule = Callable[["Protections", int], Protection | None]
-
-
-def _age_text(seconds: float) -> str:
-    minutes = int(seconds // 60)
-    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h"
 
 
 class Protections:
@@ -150,90 +139,6 @@ def _system(self: Protections, row: int) -> Protection | None:
     return None
 
 
-def _namespace(self: Protections, row: int) -> Protection | None:
-    namespace = self.pods.namespaces[row]
-    if self.policy.evictable.namespaces.allows(namespace):
-        return None
-    return Protection(Reason.NAMESPACE, f"the policy leaves namespace {namespace} alone")
-
-
-def _young(self: Protections, row: int) -> Protection | None:
-    age = self.inputs.now - float(self.pods.created[row])
-    least = self.policy.evictable.min_age
-    if math.isnan(age):
-        return Protection(Reason.TOO_YOUNG, "its age is not known")
-    return (
-        Protection(Reason.TOO_YOUNG, f"is {_age_text(age)} old, minAge {_age_text(least)}")
-        if age < least
-        else None
-    )
-
-
-def _priority(self: Protections, row: int) -> Protection | None:
-    priority, below = self.pods.class_of(row).priority, self.policy.evictable.priority_below
-    return (
-        Protection(Reason.PRIORITY, f"priority {priority} is not below {below}")
-        if priority >= below
-        else None
-    )
-
-
-def _volumes(pod: PodClass) -> list[Volume]:
-    return pod.spec.volumes or []
-
-
-def _local_storage(self: Protections, row: int) -> Protection | None:
-    if Protect.LOCAL_STORAGE not in self.policy.evictable.protect:
-        return None
-    for volume in _volumes(self.pods.class_of(row)):
-        if volume.empty_dir or volume.host_path:
-            kind = "emptyDir" if volume.empty_dir else "hostPath"
-            return Protection(
-                Reason.LOCAL_STORAGE, f"volume {volume.name} is an {kind}".replace("an host", "a host")
-            )
-    return None
-
-
-def _persistent_volumes(self: Protections, row: int) -> Protection | None:
-    if Protect.PERSISTENT_VOLUMES not in self.policy.evictable.protect:
-        return None
-    for volume in _volumes(self.pods.class_of(row)):
-        if volume.persistent_volume_claim or volume.ephemeral:
-            return Protection(Reason.PERSISTENT_VOLUMES, f"volume {volume.name} is a persistent volume claim")
-    return None
-
-
-def _single_replica(self: Protections, row: int) -> Protection | None:
-    if Protect.SINGLE_REPLICA not in self.policy.evictable.protect:
-        return None
-    facts = self.workload(row)
-    if facts.desired is not None and facts.desired <= 1:
-        return Protection(Reason.SINGLE_REPLICA, f"{facts.name} wants {facts.desired} replica")
-    return None
-
-
-def _annotations(self: Protections, row: int) -> Protection | None:
-    annotations = self.pods.annotations[row]
-    if PREFER_NO_EVICTION in annotations:
-        return Protection(Reason.ANNOTATION, f"annotated {PREFER_NO_EVICTION}")
-    if annotations.get(SAFE_TO_EVICT) == "false":
-        return Protection(Reason.ANNOTATION, f'annotated {SAFE_TO_EVICT}: "false"')
-    value = annotations.get(DO_NOT_DISRUPT)
-    if value is None or value == "false":
-        return None
-    if _disruptable_after(value, self.inputs.now - float(self.pods.created[row])):
-        return None
-    return Protection(Reason.ANNOTATION, f'annotated {DO_NOT_DISRUPT}: "{value[:40]}"')
-
-
-def _disruptable_after(value: str, age: float) -> bool:
-    """Whether a duration since the pod's creation has passed; a value that is none protects."""
-    try:
-        return age >= parse_duration(value)
-    except ValueError:
-        return False
-
-
 def _cooldown(self: Protections, row: int) -> Protection | None:
     facts, planning = self.workload(row), self.policy.planning
     for cooldown, results, reason, name in (
@@ -244,8 +149,8 @@ def _cooldown(self: Protections, row: int) -> Protection | None:
             self.inputs.state, self.inputs.now, cooldown, workload=facts.key, controller_uid=facts.owner.uid
         )
         if last is not None and (results is None or last.result in results):
-            ago = _age_text(max(0.0, self.inputs.now - last.evicted_at))
-            because = f"{facts.name} was moved {ago} ago ({last.result}), {name} {_age_text(cooldown)}"
+            ago = age_text(max(0.0, self.inputs.now - last.evicted_at))
+            because = f"{facts.name} was moved {ago} ago ({last.result}), {name} {age_text(cooldown)}"
             return Protection(reason, because)
     return None
 
@@ -332,17 +237,17 @@ ALWAYS: tuple[Rule, ...] = (
     _system,
 )
 BY_POLICY: tuple[Rule, ...] = (
-    _namespace,
+    pod_rules.namespace,
     pod_rules.labels,
-    _priority,
+    pod_rules.priority,
     workload_rules.job,
-    _annotations,
-    _local_storage,
-    _persistent_volumes,
+    pod_rules.annotated,
+    pod_rules.local_storage,
+    pod_rules.persistent_volumes,
     pod_rules.storage_class,
-    _single_replica,
+    pod_rules.single_replica,
     workload_rules.minimum_replicas,
-    _young,
+    pod_rules.young,
     pod_rules.read_write_once,
     workload_rules.rollout,
     workload_rules.unready_replicas,

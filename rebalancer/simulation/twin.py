@@ -37,13 +37,16 @@ class Twin:
         self._uids = list(pods.uids)
         self._moves = np.zeros(len(pods), np.int64)
         base = _base_usage(inputs)
-        self._load = PodLoad(base, shape, random)
+        self._window = max(1, round(shape.lag_seconds / STEP_SECONDS))
+        self._load = PodLoad(base, shape, random, first_step=1 - self._window)
         # What a node uses besides its pods, so that the first cycle sees exactly what was recorded.
         self._overhead = inputs.load.usage - self._sum(base)
-        self._window = max(1, round(shape.lag_seconds / STEP_SECONDS))
         self._node_samples: deque[FloatArray] = deque(maxlen=self._window)
         self._pod_samples: deque[FloatArray] = deque(maxlen=self._window)
         self._sample()
+        for _ in range(self._window - 1):  # what the first figures are averages over
+            self._load.step()
+            self._sample()
 
     # Time
 

@@ -27,12 +27,17 @@ class LoadShape:
 class PodLoad:
     """The load of every pod, step by step; a pure function of base, shape and seed."""
 
-    def __init__(self, base: FloatArray, shape: LoadShape, random: np.random.Generator) -> None:
-        """``base`` is (pods, resources), NaN unknown."""
+    def __init__(
+        self, base: FloatArray, shape: LoadShape, random: np.random.Generator, first_step: int = 0
+    ) -> None:
+        """``first_step`` is where the daily curve begins; at step 0 the load is as recorded.
+
+        ``base`` is (pods, resources), NaN unknown.
+        """
         self._base = base
         self._shape = shape
         self._random = random
-        self._steps = 0
+        self._steps = first_step
         self._deviation = self._draw() if shape.noise else np.zeros_like(base)
 
     def _draw(self) -> FloatArray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
@@ -210,6 +211,19 @@ def test_nothing_is_ever_exceeded_and_nothing_cool_becomes_hot(cluster: Cluster)
 @given(clusters())
 def test_the_same_cluster_gives_the_same_plan(cluster: Cluster) -> None:
     assert encode(build_plan(planned(cluster.inputs()))) == encode(build_plan(planned(cluster.inputs())))
+
+
+@settings(max_examples=40, deadline=None)
+@given(clusters(), st.randoms(use_true_random=False))
+def test_a_plan_does_not_depend_on_the_order_of_its_objects(cluster: Cluster, order: random.Random) -> None:
+    def encoded() -> bytes:
+        return encode(build_plan(planned(cluster.inputs())))
+
+    before = encoded()
+    shuffled: list[list[Any]] = [cluster.nodes, cluster.workloads, cluster.budgets]
+    for items in (*shuffled, *(workload.pods for workload in cluster.workloads)):
+        order.shuffle(items)
+    assert encoded() == before
 
 
 def fingerprint(state: ClusterState, planner: Planner) -> list[Any]:

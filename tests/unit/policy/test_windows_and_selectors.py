@@ -1,0 +1,91 @@
+"""When and of what a policy evicts: windows of time and label selectors."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pytest
+
+from rebalancer.errors import InputError
+from rebalancer.policy import Selector, Window, parse_policy
+
+HEAD = "apiVersion: rebalancer/v1alpha1\nkind: RebalancePolicy\n"
+
+
+def moment(text: str) -> float:
+    return dt.datetime.fromisoformat(text).timestamp()
+
+
+def window(begins: str, ends: str, **more: object) -> Window:
+    return Window.model_validate({"from": begins, "to": ends, **more})
+
+
+@pytest.mark.parametrize(
+    ("begins", "ends", "more", "when", "holds"),
+    [
+        ("09:00", "17:00", {}, "2026-06-01T09:00:00+00:00", True),
+        ("09:00", "17:00", {}, "2026-06-01T16:59:59+00:00", True),
+        ("09:00", "17:00", {}, "2026-06-01T17:00:00+00:00", False),
+        ("22:00", "06:00", {}, "2026-06-01T23:00:00+00:00", True),
+        ("22:00", "06:00", {}, "2026-06-01T05:59:00+00:00", True),
+        ("22:00", "06:00", {}, "2026-06-01T12:00:00+00:00", False),
+        ("22:00", "06:00", {"days": ["Sun"]}, "2026-06-01T05:00:00+00:00", True),
+        ("22:00", "06:00", {"days": ["Mon"]}, "2026-06-01T05:00:00+00:00", False),
+        ("00:00", "00:00", {"days": ["Mon"]}, "2026-06-01T12:00:00+00:00", True),
+        ("02:00", "03:00", {"timeZone": "Europe/Berlin"}, "2026-07-01T00:30:00+00:00", True),
+        ("02:00", "03:00", {"timeZone": "Europe/Berlin"}, "2026-01-01T01:30:00+00:00", True),
+    ],
+)
+def test_a_window_holds_from_its_first_minute_to_its_last(
+    begins: str, ends: str, more: dict[str, object], when: str, holds: bool
+) -> None:
+    assert window(begins, ends, **more).holds(moment(when)) is holds
+
+
+def test_a_window_is_told_in_words() -> None:
+    assert str(window("22:00", "06:00")) == "every day 22:00 to 06:00 UTC"
+    assert str(window("22:00", "06:00", days=["Sat", "Sun"])) == "Sat, Sun 22:00 to 06:00 UTC"
+
+
+@pytest.mark.parametrize(
+    ("expressions", "labels", "selected"),
+    [
+        ([], {}, True),
+        ([{"key": "a", "operator": "In", "values": ["x"]}], {"a": "x"}, True),
+        ([{"key": "a", "operator": "NotIn", "values": ["x"]}], {}, True),
+        ([{"key": "a", "operator": "Exists"}], {}, False),
+        ([{"key": "a", "operator": "DoesNotExist"}], {}, True),
+    ],
+)
+def test_a_selector_selects_as_kubernetes_does(
+    expressions: list[dict[str, object]], labels: dict[str, str], selected: bool
+) -> None:
+    selector = Selector.model_validate({"matchExpressions": expressions})
+    assert selector.selects(labels) is selected
+
+
+def test_a_selector_is_told_as_kubectl_writes_it() -> None:
+    expressions = [{"key": "b", "operator": "In", "values": ["x", "y"]}]
+    selector = Selector.model_validate({"matchLabels": {"a": "1"}, "matchExpressions": expressions})
+    assert str(selector) == "a=1,b In (x,y)"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('evictable: {windows: [{from: "25:00", to: "06:00"}]}', "windows"),
+        ('evictable: {windows: [{from: "22:00"}]}', "windows"),
+        ('evictable: {windows: [{from: "22:00", to: "06:00", timeZone: Mars/Olympus}]}', "Mars/Olympus"),
+        ('evictable: {windows: [{from: "22:00", to: "06:00", days: [Funday]}]}', "days"),
+        ("evictable: {podSelector: {matchExpressions: [{key: a, operator: In}]}}", "needs values"),
+        ("evictable: {podSelector: {matchLabel: {a: b}}}", "matchLabel"),
+        ("hotNodes: {pools: [{name: gpu}]}", "nodeSelector"),
+        ("planning: {weights: {priority: -1}}", "priority"),
+        ("strategies: {misplacd: true}", "misplacd"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_with_its_place(text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        parse_policy(HEAD + text, "policy.yaml")
+
+    assert "policy.yaml:3:" in str(caught.value)
