@@ -9,7 +9,7 @@ import numpy as np
 
 from rebalancer.cluster.nodes import BoolArray, FloatArray, IntArray
 from rebalancer.profiles.types import ExtensionPoint, Profile
-from rebalancer.scheduling.framework import MAX_SCORE, Plugin, PreFilter
+from rebalancer.scheduling.framework import MAX_SCORE, Plugin
 from rebalancer.scheduling.placement import Placement, Rejections
 from rebalancer.scheduling.raw_scores import RawScores, WeightedScores
 from rebalancer.scheduling.sampling import landing_chances, nodes_to_find
@@ -38,6 +38,8 @@ class Scheduler:
         self.profile = profile
         self._percentage = percentage_of_nodes_to_score
         self._pre_filters = self._at(ExtensionPoint.PRE_FILTER, plugins)
+        self._lasting_pre_filters = [plugin for plugin in self._pre_filters if _is_lasting(plugin)]
+        self._changing_pre_filters = [plugin for plugin in self._pre_filters if not _is_lasting(plugin)]
         self._filters = self._at(ExtensionPoint.FILTER, plugins)
         self._scores = self._at(ExtensionPoint.SCORE, plugins)
         self._may_fail = [plugin for plugin in self._scores if type(plugin).fails is not Plugin.fails]
@@ -46,24 +48,20 @@ class Scheduler:
         return tuple(plugins[name] for name in self.profile.enabled(point) if name in plugins)
 
     def _candidates(self, state: ClusterState, class_index: int) -> _Candidates:
-        restricted: BoolArray | None = None
-        skipped: set[str] = set()
-        rejected = ""
-        for plugin in self._pre_filters:
-            said = self._pre_filter(plugin, state, class_index)
-            if said.skip:
-                skipped.add(plugin.name)
-            if said.rejected and not rejected:
-                rejected = f"{plugin.name}: {said.rejected}"
-            if said.restricted_to is not None:
-                restricted = said.restricted_to if restricted is None else restricted & said.restricted_to
-        return _Candidates(rejected, restricted, frozenset(skipped))
-
-    def _pre_filter(self, plugin: Plugin, state: ClusterState, class_index: int) -> PreFilter:
-        if not plugin.static:
-            return plugin.pre_filter(state, class_index)
-        key = (self, plugin.name, "pre-filter")
-        return state.facts.once(key, class_index, lambda: plugin.pre_filter(state, class_index))
+        """What all PreFilters say; what those say that no state changes is computed once a class."""
+        key = (self, "pre-filters")
+        lasting = state.facts.once(
+            key, class_index, lambda: _pre_filtered(self._lasting_pre_filters, state, class_index)
+        )
+        if not self._changing_pre_filters:
+            return lasting
+        changing = _pre_filtered(self._changing_pre_filters, state, class_index)
+        if lasting.rejected and changing.rejected:
+            return _pre_filtered(self._pre_filters, state, class_index)  # the first in order counts
+        restricted = _both(lasting.restricted_to, changing.restricted_to)
+        return _Candidates(
+            lasting.rejected or changing.rejected, restricted, lasting.skipped | changing.skipped
+        )
 
     def _codes(self, plugin: Plugin, state: ClusterState, class_index: int) -> IntArray:
         if not plugin.static:
@@ -190,6 +188,31 @@ class Scheduler:
         """The rows the scheduler looks at, in its order."""
         order = state.nodes.order
         return order if candidates.restricted_to is None else order[candidates.restricted_to[order]]
+
+
+def _is_lasting(plugin: Plugin) -> bool:
+    """Whether what its PreFilter says depends on the class alone."""
+    return plugin.static or plugin.static_pre_filter or type(plugin).pre_filter is Plugin.pre_filter
+
+
+def _both(left: BoolArray | None, right: BoolArray | None) -> BoolArray | None:
+    if left is None or right is None:
+        return right if left is None else left
+    return left & right
+
+
+def _pre_filtered(plugins: Sequence[Plugin], state: ClusterState, class_index: int) -> _Candidates:
+    restricted: BoolArray | None = None
+    skipped: set[str] = set()
+    rejected = ""
+    for plugin in plugins:
+        said = plugin.pre_filter(state, class_index)
+        if said.skip:
+            skipped.add(plugin.name)
+        if said.rejected and not rejected:
+            rejected = f"{plugin.name}: {said.rejected}"
+        restricted = _both(restricted, said.restricted_to)
+    return _Candidates(rejected, restricted, frozenset(skipped))
 
 
 def _chances(order: IntArray, limit: int, feasible: IntArray, raw: Sequence[RawScores]) -> FloatArray:

@@ -48,7 +48,8 @@ class Plugin:
     name: str
     points: ClassVar[frozenset[ExtensionPoint]]
     normalization: Normalization = Normalization.NONE
-    static: ClassVar[bool] = False  # filter and raw score depend on class and static node facts alone
+    static: ClassVar[bool] = False  # all it says depends on class and static node facts alone
+    static_pre_filter: ClassVar[bool] = False  # so does what pre_filter says
 
     def pre_filter(self, state: ClusterState, class_index: int) -> PreFilter:
         """What there is to say before looking at nodes."""

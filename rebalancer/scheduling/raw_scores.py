@@ -35,11 +35,17 @@ class RawScores:
     def weighted(self, smallest: int, largest: int, values: IntArray | None = None) -> IntArray:
         """(values,) the plugin's part of the total, of all its raw scores or of some."""
         values = self.raw if values is None else values
-        lowest = self._lowest
-        if self._extremes[1] - lowest >= min(_LARGEST_TABLE, len(values)):
+        table = self._table(smallest, largest)
+        if table is None:
             return self.weight * self.plugin.normalize(values, smallest, largest)
-        table = np.arange(lowest, self._extremes[1] + 1)
-        return (self.weight * self.plugin.normalize(table, smallest, largest)).take(values - lowest)
+        return table.take(values - self._lowest)
+
+    def _table(self, smallest: int, largest: int) -> IntArray | None:
+        """The plugin's part of the total by raw score, from the lowest on; None when there are too many."""
+        lowest, highest = self._lowest, self._extremes[1]
+        if highest - lowest >= min(_LARGEST_TABLE, len(self.raw)):
+            return None
+        return self.weight * self.plugin.normalize(np.arange(lowest, highest + 1), smallest, largest)
 
     @property
     def weighted_by_all(self) -> IntArray:
@@ -69,9 +75,14 @@ class RawScores:
             smallest, largest = self._extremes
             return smallest < 0 or largest > MAX_SCORE
         if self._in_range is None:
-            scores = self.weighted_by_all
-            self._in_range = int(scores.min()) >= 0 and int(scores.max()) <= MAX_SCORE * self.weight
+            scores = self._table(*self._extremes)
+            self._in_range = scores is not None and self._is_in_range(scores)
+        if not self._in_range:
+            self._in_range = self._is_in_range(self.weighted_by_all)
         return not self._in_range
+
+    def _is_in_range(self, scores: IntArray) -> bool:
+        return int(scores.min()) >= 0 and int(scores.max()) <= MAX_SCORE * self.weight
 
     def of(self, feasible: IntArray) -> RawScores:
         """The scores of some rows, ascending without repetition, of those that these are of."""

@@ -64,6 +64,7 @@ class ClusterState:
         # Node rows in the order they changed, and results by node with how much of that they have seen.
         self._changes: list[int] = []
         self._remembered: dict[object, tuple[int, IntArray]] = {}
+        self._last_changed: tuple[int, int, IntArray] = (0, 0, np.zeros(0, np.int64))
         # Pods this state bound itself, in order: load-aware plugins add them to what their metrics show.
         self.bound_here: dict[int, tuple[int, int]] = {}  # pod -> (class, node)
         self._count_all(node, pod_class)
@@ -197,13 +198,21 @@ class ClusterState:
         else:
             seen, values = found
             if seen < now:
-                changed = np.array(sorted(set(self._changes[seen:])), np.int64)
+                changed = self._changed_since(seen)
                 values = values.copy()
                 values[changed] = compute(changed)
         self._remembered[key] = now, values
         if len(self._remembered) > _MOST_REMEMBERED:
             del self._remembered[next(iter(self._remembered))]
         return values
+
+    def _changed_since(self, seen: int) -> IntArray:
+        """Node rows that changed after so many changes, ascending; kept, for several plugins ask alike."""
+        now = len(self._changes)
+        if self._last_changed[:2] != (seen, now):
+            rows = np.array(sorted(set(self._changes[seen:])), np.int64)
+            self._last_changed = seen, now, rows
+        return self._last_changed[2]
 
     def _count(self, class_index: int, node: int, sign: int) -> None:
         self._changes.append(node)

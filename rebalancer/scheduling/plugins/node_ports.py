@@ -15,6 +15,7 @@ class NodePorts(Plugin):
 
     name = "NodePorts"
     points = frozenset({ExtensionPoint.PRE_FILTER, ExtensionPoint.FILTER})
+    static_pre_filter = True
 
     def pre_filter(self, state: ClusterState, class_index: int) -> PreFilter:
         """Nothing to filter for a pod without host ports."""

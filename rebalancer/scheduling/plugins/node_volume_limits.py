@@ -20,6 +20,7 @@ class NodeVolumeLimits(Plugin):
 
     name = "NodeVolumeLimits"
     points = frozenset({ExtensionPoint.PRE_FILTER, ExtensionPoint.FILTER})
+    static_pre_filter = True
 
     def _wanted(self, state: ClusterState, class_index: int) -> Mapping[str, Sequence[UniqueVolume]]:
         by_driver: dict[str, list[UniqueVolume]] = {}

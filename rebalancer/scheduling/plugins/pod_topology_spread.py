@@ -95,6 +95,7 @@ class PodTopologySpread(Plugin):
         {ExtensionPoint.PRE_FILTER, ExtensionPoint.FILTER, ExtensionPoint.PRE_SCORE, ExtensionPoint.SCORE}
     )
     normalization = Normalization.RANGE
+    static_pre_filter = True
 
     def __init__(self, arguments: PodTopologySpreadArguments, owners: Owners) -> None:
         self._source = ConstraintSource(arguments, owners)
