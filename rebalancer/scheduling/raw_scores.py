@@ -35,6 +35,8 @@ class RawScores:
     def weighted(self, smallest: int, largest: int, values: IntArray | None = None) -> IntArray:
         """(values,) the plugin's part of the total, of all its raw scores or of some."""
         values = self.raw if values is None else values
+        if type(self.plugin).normalize is Plugin.normalize:
+            return values if self.weight == 1 else self.weight * values
         table = self._table(smallest, largest)
         if table is None:
             return self.weight * self.plugin.normalize(values, smallest, largest)

@@ -42,8 +42,7 @@ def share_among_best(totals: IntArray, cumulated: FloatArray, width: int) -> tup
     All windows between two edges, where a winner enters or leaves, are taken together as a run.
     """
     windows = len(cumulated) - 1
-    lowest = int(totals.min())
-    totals = totals - lowest
+    totals = totals - int(totals.min())
     if int(totals.max()) < _MOST:
         totals = totals.astype(np.int32)  # twice as many at a time
     best = sliding_maximum(totals, width)

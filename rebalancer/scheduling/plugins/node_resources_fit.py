@@ -30,6 +30,7 @@ class NodeResourcesFit(Plugin):
 
     def __init__(self, arguments: NodeResourcesFitArguments) -> None:
         self._arguments = arguments
+        self._is_ratio = arguments.strategy is ScoringStrategyType.REQUESTED_TO_CAPACITY_RATIO
         self._ignored = frozenset(arguments.ignored_resources)
         self._ignored_groups = frozenset(arguments.ignored_resource_groups)
         points = arguments.shape
@@ -89,19 +90,22 @@ class NodeResourcesFit(Plugin):
                 continue
             requested, allocatable = amounts
             counted = allocatable > 0
+            if not self._is_ratio and counted.all():
+                total += self._score_of(requested, allocatable) * resource.weight
+                weights += resource.weight
+                continue
             score = self._score_of(requested, np.where(counted, allocatable, 1))
-            if self._arguments.strategy is ScoringStrategyType.REQUESTED_TO_CAPACITY_RATIO:
+            if self._is_ratio:
                 counted &= score > 0
             total += np.where(counted, score * resource.weight, 0)
             weights += np.where(counted, resource.weight, 0)
         return self._mean(total, weights)
 
     def _mean(self, total: IntArray, weights: IntArray) -> IntArray:
+        if not self._is_ratio and weights.all():
+            return total // weights
         divisor = np.where(weights > 0, weights, 1)
-        if self._arguments.strategy is ScoringStrategyType.REQUESTED_TO_CAPACITY_RATIO:
-            mean = round_half_away(total / divisor)
-        else:
-            mean = total // divisor
+        mean = round_half_away(total / divisor) if self._is_ratio else total // divisor
         return np.where(weights > 0, mean, 0)
 
     def _score_of(self, requested: IntArray, allocatable: IntArray) -> IntArray:
