@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from rebalancer.cli.configurations import ConfigurationText, load_with_plugins
 from rebalancer.errors import InputError
@@ -201,3 +203,26 @@ def test_pods_move_to_where_the_mirrored_plugin_would_have_them() -> None:
     assert set(moved(_plan(SchedulerView(queries={(ADDRESS, QUERY): values}))).values()) == {"b"}
     partly = SchedulerView(queries={(ADDRESS, QUERY): {"a": 50.0}})
     assert set(moved(_plan(partly, missingScore=100, direction="higher")).values()) == {"b"}
+
+
+def test_every_example_of_the_documentation_can_be_used() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "plugins" / "README.md").read_text()
+    examples = [yaml.safe_load(part.split("```")[0]) for part in page.split("```yaml\n")[1:]]
+    assert len(examples) == 2
+    names = [
+        mirror.plugin
+        for example in examples
+        for mirror in RebalancePolicy.model_validate(example).scheduler.mirror
+    ]
+    assert names == ["QuietDisks", "NetworkTraffic"]
+
+
+def test_a_mirror_may_stand_for_a_known_plugin() -> None:
+    score = {"address": ADDRESS, "query": "rate", "nodeLabel": "nodename", "normalization": "maximum"}
+    mirror = {"mirror": [{"plugin": "NetworkTraffic", "prometheusScore": score}]}
+    policy = RebalancePolicy.model_validate({"scheduler": mirror})
+    text = CONFIGURATION.replace("QuietDisks", "NetworkTraffic") + (
+        "  pluginConfig: [{name: NetworkTraffic, args: {ip: 'http://other', deviceName: eth0, timeRange: 3}}]\n"
+    )
+    configuration = load_with_plugins(LoadedPolicy(policy, "p", ""), ConfigurationText(text, "c.yaml"))
+    assert [(item.address, item.query) for item in plugin_queries(configuration)] == [(ADDRESS, "rate")]
