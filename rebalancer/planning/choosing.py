@@ -33,8 +33,8 @@ def sets_that_cool(
         return
     share = np.minimum(relief / need, 1.0).sum(axis=1)
     largest = np.argsort(-share, kind="stable")
-    fewest = _fewest(relief, need)
-    for size in range(fewest, min(fewest + _MORE_PODS, len(relief)) + 1):
+    least = fewest(relief, need)
+    for size in range(least, min(least + _MORE_PODS, len(relief)) + 1):
         yield from _of_size(relief, need, cost, largest, size, fit_weight)
 
 
@@ -42,8 +42,10 @@ def _enough(left: FloatArray, need: FloatArray) -> bool:
     return bool((left >= need - _ENOUGH).all())
 
 
-def _fewest(relief: FloatArray, need: FloatArray) -> int:
-    """No set with fewer pods is enough: in no resource do that many of the largest suffice."""
+def fewest(relief: FloatArray, need: FloatArray) -> int:
+    """No set with fewer pods is enough: in some resource fewer of the largest do not suffice."""
+    if not len(relief) or not (need > 0).any():
+        return 0
     largest_first = -np.sort(-relief, axis=0)
     enough = np.cumsum(largest_first, axis=0) >= need - _ENOUGH
     return int(enough.argmax(axis=0).max()) + 1

@@ -20,7 +20,7 @@ from rebalancer.planning.reasons import Protection, Reason
 _MOST_TRIES = 40  # sets of pods tried to cool one node
 # What may end a plan halfway through a node: the next run goes on from there.
 _NOT_NEEDED = Protection(Reason.NOT_NEEDED, "its node cools without moving it")
-_BOUNDS = frozenset({Reason.LIMIT, Reason.CONFIDENCE, Reason.SEARCH_ENDED})
+BOUNDS = frozenset({Reason.LIMIT, Reason.CONFIDENCE, Reason.SEARCH_ENDED})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,6 +30,12 @@ class _Failed:
     candidate: Candidate
     alone: bool = False  # it cannot move even before all others
     bounded: bool = False  # a bound of the plan was reached; what moved before it stays
+
+
+def relief_of(candidate: Candidate, allocatable: FloatArray) -> FloatArray:
+    """(resources,) points of its node's allocatable that leave with a pod; ``allocatable`` is by node."""
+    amounts, whole = with_pods(candidate.usage, 1.0), allocatable[candidate.source]
+    return np.where(whole > 0, 100.0 * amounts / np.where(whole > 0, whole, 1.0), 0.0)
 
 
 class Cooling:
@@ -81,7 +87,7 @@ class Cooling:
 
     def _bounded(self, candidate: Candidate) -> bool:
         kept = self.kept.get(candidate.row)
-        return kept is not None and kept.reason in _BOUNDS
+        return kept is not None and kept.reason in BOUNDS
 
     def _cool_partly(self, node: int, candidates: list[Candidate]) -> None:
         """Go as far as the bounds allow, the largest pods first: the next run goes on from there."""
@@ -150,12 +156,7 @@ class Cooling:
             self.kept[candidate.row] = protection
 
     def _relief(self, candidate: Candidate) -> FloatArray:
-        """(resources,) points of allocatable that leave the node with the pod."""
-        amounts = with_pods(candidate.usage, 1.0)
-        allocatable = self._allocatable[candidate.source]
-        return np.where(allocatable > 0, 100.0 * amounts / np.where(allocatable > 0, allocatable, 1.0), 0.0)
-
-    # Trying
+        return relief_of(candidate, self._allocatable)
 
     def _move_all(self, chosen: Sequence[Candidate]) -> _Failed | None:
         """Move all of them, or none but where a bound is reached on the way."""
@@ -170,7 +171,7 @@ class Cooling:
             self.kept[candidate.row] = found
             if checkpoint is None:
                 return _Failed(candidate, alone=True)
-            if found.reason in _BOUNDS:
+            if found.reason in BOUNDS:
                 return _Failed(candidate, bounded=True)
             for row in self.draft.go_back(checkpoint):
                 self.kept[row] = _NOT_NEEDED

@@ -6,7 +6,8 @@ Bounded by counts, never by time; ordered by load and name, never by chance or b
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +17,8 @@ from rebalancer.errors import SafetyError
 from rebalancer.load.correction import correct
 from rebalancer.planning.acceptance import Acceptance
 from rebalancer.planning.attempt import Attempts, Candidate
-from rebalancer.planning.cooling import Cooling
+from rebalancer.planning.choosing import fewest
+from rebalancer.planning.cooling import BOUNDS, Cooling, relief_of
 from rebalancer.planning.disruption import Disruption
 from rebalancer.planning.draft import Draft, PlannedMove
 from rebalancer.planning.hotness import Hotness, find_hot_nodes, groups_of
@@ -27,6 +29,10 @@ from rebalancer.planning.pending import place_pending
 from rebalancer.planning.protections import Protections
 from rebalancer.planning.reasons import Protection, Reason
 from rebalancer.planning.worlds import Worlds
+
+_MOST_ORDERS = 3  # in which the hot nodes are tried
+# Reasons that may be another node's doing: it went first, and took the room.
+_DEPENDS_ON_ORDER = frozenset({Reason.NO_BETTER_LANDING, Reason.CANNOT_COOL})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,8 +68,7 @@ class Planner:
         self.draft = Draft(inputs, self.protections, self.attempts, worlds)
         self.kept: dict[int, Protection] = {}
         self.misplaced = Misplaced(inputs, self.model)
-        disruption = Disruption(inputs, self.protections.workloads)
-        self._cooling = Cooling(inputs, self.draft, self.hotness, disruption, self.kept)
+        self.disruption = Disruption(inputs, self.protections.workloads)
 
     @property
     def worlds(self) -> Worlds:
@@ -78,16 +83,63 @@ class Planner:
     # What to do
 
     def plan(self) -> None:
-        """Cool the hot nodes, hottest first; what one leaves may be room for what another could not move."""
-        left = {node: self._candidates(node, self._blocked(node)) for node in self._hottest_first()}
+        """Cool the hot nodes, hottest first; where that leaves some hot or takes more pods than the fewest,
+        those first. The plan that leaves the fewest hot counts, of such the one with the fewest moves.
+        """
+        order = self._hottest_first()
+        candidates = {node: self._candidates(node, self._blocked(node)) for node in order}
+        start, protected = self.draft.worlds, self.kept
+        best: tuple[tuple[int, int], Draft, dict[int, Protection]] | None = None
+        for _ in range(_MOST_ORDERS):
+            self.draft = Draft(self.inputs, self.protections, self.attempts, start.copy())
+            self.kept = dict(protected)
+            self._cool_in_order(order, candidates)
+            uncooled, strained = self._strained(order, candidates)
+            result = (uncooled, len(self.moves))
+            if best is None or result < best[0]:
+                best = result, self.draft, self.kept
+            if not strained or order[: len(strained)] == strained or self._bounded():
+                break
+            order = [*strained, *(node for node in order if node not in strained)]
+        assert best is not None
+        _, self.draft, self.kept = best
+        if self.policy.strategies.misplaced:
+            self._move_misplaced()
+
+    def _cool_in_order(self, order: Sequence[int], candidates: Mapping[int, list[Candidate]]) -> None:
+        """What one node leaves may be room for what another could not move: again until nothing moves."""
+        cooling = Cooling(self.inputs, self.draft, self.hotness, self.disruption, self.kept)
+        left = {node: candidates[node] for node in order}
         moves = -1
         while len(self.moves) > moves:
             moves = len(self.moves)
-            for node, candidates in left.items():
-                self._cooling.cool(node, candidates)
-                left[node] = [item for item in candidates if item.row in self.kept]
-        if self.policy.strategies.misplaced:
-            self._move_misplaced()
+            for node in order:
+                cooling.cool(node, left[node])
+                left[node] = [item for item in left[node] if item.row in self.kept]
+
+    def _bounded(self) -> bool:
+        return any(protection.reason in BOUNDS for protection in self.kept.values())
+
+    def _strained(
+        self, order: Sequence[int], candidates: Mapping[int, list[Candidate]]
+    ) -> tuple[int, list[int]]:
+        """How many nodes stay above their coolTo, and which might do better if they came first."""
+        moves = Counter(move.attempt.candidate.source for move in self.moves)
+        uncooled, strained = 0, []
+        for node in order:
+            cool = self.hotness.is_cool(node, self.expected_percent(node))
+            uncooled += not cool
+            reasons = {self.kept[item.row].reason for item in candidates[node] if item.row in self.kept}
+            wasteful = cool and moves[node] > self._fewest(node, candidates[node])
+            if wasteful or (not cool and reasons & _DEPENDS_ON_ORDER):
+                strained.append(node)
+        return uncooled, strained
+
+    def _fewest(self, node: int, candidates: Sequence[Candidate]) -> int:
+        """No fewer pods than this cool a node, wherever they land."""
+        relief = np.array([relief_of(item, self.inputs.load.allocatable) for item in candidates])
+        need = self.inputs.load.percent[node] - self.hotness.cool_to[node]
+        return fewest(relief, np.maximum(np.nan_to_num(need, nan=0.0, neginf=0.0), 0.0))
 
     def _move_misplaced(self) -> None:
         """Move pods that their nodes would not admit any more, in order of node and name."""
@@ -96,7 +148,7 @@ class Planner:
             for row in self.pods.by_node[node].tolist() if node >= 0 else ():
                 if row in moved or self.misplaced.looked_at >= self.policy.planning.max_placements:
                     continue
-                because = self.misplaced.because(row, self.model.state)
+                because = self.misplaced.because(row, self.worlds.all[0].settled)
                 if not because:
                     continue
                 protection = self._settling(node) or self.protections.judge(row)
@@ -125,7 +177,11 @@ class Planner:
                     self.draft.add(found, misplaced)
 
     def _misplaced(self, row: int) -> str:
-        return self.misplaced.because(row, self.model.state) if self.policy.strategies.misplaced else ""
+        return (
+            self.misplaced.because(row, self.worlds.all[0].settled)
+            if self.policy.strategies.misplaced
+            else ""
+        )
 
     def _hottest_first(self) -> list[int]:
         excess = np.nan_to_num(self.inputs.load.percent - self.hotness.cool_to, nan=-np.inf).max(axis=1)

@@ -155,3 +155,19 @@ def test_a_node_whose_movable_pods_are_not_enough_loses_none() -> None:
         "big-0": "NoLanding",
         "small-0": "CannotCool",
     }
+
+
+def test_a_node_whose_only_landing_another_would_take_goes_first() -> None:
+    """The hotter node's pod would go to the ssd too, and leave no room for the one that needs it."""
+    workloads = [
+        a_workload("free", ["hotter"], cpu="3500m"),
+        a_workload("pinned", ["hot"], cpu="3400m", spec={"nodeSelector": {"disk": "ssd"}}),
+        a_workload("other", ["hdd"], cpu="400m"),
+    ]
+    nodes = [
+        a_node("hotter"),
+        a_node("hot"),
+        a_node("ssd", cpu=8, labels={"disk": "ssd"}),
+        a_node("hdd", cpu=8),
+    ]
+    assert moved(plan_of(planning_inputs(nodes, workloads))) == {"free-0": "hdd", "pinned-0": "ssd"}

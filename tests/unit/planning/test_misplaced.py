@@ -71,7 +71,9 @@ def test_a_cordon_is_no_reason_to_move() -> None:
 
 
 def test_of_two_pods_that_must_be_apart_one_moves() -> None:
-    assert len(planned_with(APART, on=("a", "a")).moves) == 1
+    web = a_workload("web", ["a", "a"], spec=APART)
+    plan = plan_of(planning_inputs([a_node(name) for name in "abcd"], [web], policy=ON))
+    assert len(plan.moves) == 1
 
 
 def test_pods_that_are_not_spread_as_they_must_be_move() -> None:
