@@ -158,7 +158,7 @@ def _apply_deviation(levels: _Levels, rule: DeviationRule, mean: FloatArray, eve
 
 def score_key(rule: ScoreRule) -> str:
     """What the scores of a rule are kept under."""
-    return ",".join(rule.score.plugins)
+    return ",".join(rule.score.plugins or ())
 
 
 def _apply_score(
@@ -175,7 +175,7 @@ def _apply_score(
     low = levels.eligible & (score < rule.score.below)
     above = low & (excess.max(axis=1) > 0)
     levels.hot_above[low & ~above] = np.fmin(levels.hot_above[low & ~above], mean)
-    plugins = ", ".join(rule.score.plugins) or "the plugins that look at load"
+    plugins = ", ".join(rule.score.plugins or ()) or "the plugins that look at load"
     for row in np.flatnonzero(above).tolist():
         column = int(np.argmax(excess[row]))
         levels.resources[row, column] = True

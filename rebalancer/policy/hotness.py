@@ -74,9 +74,9 @@ class DeviationRule(PolicyModel):
 class ScoreThreshold(PolicyModel):
     """The scheduler's own view of a node."""
 
-    plugins: Annotated[tuple[str, ...], Unique] = Field(
-        default=(),
-        description="Score plugins whose weighted mean, for a plain pod, is taken; when empty, those of the "
+    plugins: Annotated[tuple[str, ...], Field(min_length=1), Unique] | None = Field(
+        default=None,
+        description="Score plugins whose weighted mean, for a plain pod, is taken; when absent, those of the "
         "profile that look at load or pod counts.",
     )
     below: Percent = Field(description="Hot below this score, of 100.")

@@ -222,7 +222,7 @@ def test_a_mirror_may_stand_for_a_known_plugin() -> None:
     mirror = {"mirror": [{"plugin": "NetworkTraffic", "prometheusScore": score}]}
     policy = RebalancePolicy.model_validate({"scheduler": mirror})
     text = CONFIGURATION.replace("QuietDisks", "NetworkTraffic") + (
-        "  pluginConfig: [{name: NetworkTraffic, args: {ip: 'http://other', deviceName: eth0, timeRange: 3}}]\n"
+        "  pluginConfig: [{name: NetworkTraffic, args: {ip: other, deviceName: eth0, timeRange: 3}}]\n"
     )
     configuration = load_with_plugins(LoadedPolicy(policy, "p", ""), ConfigurationText(text, "c.yaml"))
     assert [(item.address, item.query) for item in plugin_queries(configuration)] == [(ADDRESS, "rate")]

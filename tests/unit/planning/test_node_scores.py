@@ -7,6 +7,7 @@ import pytest
 from rebalancer.load.view import SchedulerView
 from rebalancer.load.watcher import AVERAGE, CPU, Metric, WatcherMetrics
 from rebalancer.planning.plan import NodeReport
+from rebalancer.policy.loading import parse_policy, to_yaml
 from rebalancer.profiles import load_configuration
 from tests.builders import a_node
 from tests.unit.planning.builders import NOW, a_policy, a_workload, plan_of, planning_inputs
@@ -77,3 +78,9 @@ def test_a_score_rule_without_such_plugins_makes_no_node_hot() -> None:
     assert (
         "hotNodes: a score rule names no plugins, and no profile has one that looks at load" in plan.warnings
     )
+
+
+def test_a_policy_whose_score_rule_names_no_plugins_reads_back_as_printed() -> None:
+    text = "apiVersion: rebalancer/v1alpha1\nkind: RebalancePolicy\nhotNodes: {any: [{score: {below: 20}}]}\n"
+    policy = parse_policy(text, "p.yaml").policy
+    assert parse_policy(to_yaml(policy), "printed").policy == policy
