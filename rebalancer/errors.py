@@ -33,7 +33,10 @@ class ExitCode(IntEnum):
     DONE = 0, "done, or nothing to do"
     INTERNAL = 1, "a defect of rebalancer itself"
     BAD_INPUT = 2, "bad input: a policy, configuration, dump or option that cannot be used"
-    STOPPED = 3, "stopped for safety: a brake, a bound of the policy, or an outcome the plan did not allow for"
+    STOPPED = (
+        3,
+        "stopped for safety: a brake, a bound of the policy, or an outcome the plan did not allow for",
+    )
     PARTLY_DONE = 4, "partly done: some moves were refused, skipped or left unknown; nothing unsafe happened"
     RIGHTS_MISSING = 5, "rights missing: the API server refused who we are or what we may do"
     UNREACHABLE = 6, "unreachable: no answer from the API server or from any load source"

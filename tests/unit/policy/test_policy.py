@@ -250,7 +250,10 @@ def test_the_digest_is_of_the_text() -> None:
         ("hotNodes: {any: [{utilization: {cpu: 0}}]}\n", "utilization.cpu: should be greater than 0, not 0"),
         ("hotNodes: {any: [{utilization: {memry: 5}}]}\n", "(did you mean memory?)"),
         ("hotNodes: {any: [{utilization: {}}]}\n", "utilization: "),
-        ("hotNodes: {any: [{utilization: {cpu: 50}, coolTo: {cpu: 51}}]}\n", "coolTo cpu 51 must not be above"),
+        (
+            "hotNodes: {any: [{utilization: {cpu: 50}, coolTo: {cpu: 51}}]}\n",
+            "coolTo cpu 51 must not be above",
+        ),
         ("hotNodes: {any: [{utilization: {cpu: 50}, coolTo: {memory: 5}}]}\n", "coolTo names memory"),
         ("hotNodes: {any: [{deviation: {cpu: 50}, floor: {pods: 5}}]}\n", "floor names pods"),
         (

@@ -1,0 +1,154 @@
+"""Pods, with the fields that scheduling and eviction look at."""
+
+from __future__ import annotations
+
+import msgspec
+
+from rebalancer.cluster.records.affinity import Affinity, Toleration, TopologySpreadConstraint
+from rebalancer.cluster.records.base import (
+    Condition,
+    Int32,
+    Int64,
+    Labels,
+    Metadata,
+    Record,
+    ResourceRequirements,
+)
+
+
+class ContainerPort(Record, frozen=True):
+    """ports[] of a container."""
+
+    container_port: Int32 = 0
+    host_port: Int32 = 0
+    host_ip: str = msgspec.field(name="hostIP", default="")
+    protocol: str = ""
+
+
+class Container(Record, frozen=True):
+    """A container or init container."""
+
+    name: str = ""
+    image: str = ""
+    resources: ResourceRequirements | None = None
+    ports: list[ContainerPort] | None = None
+    restart_policy: str | None = None
+
+
+class ClaimSource(Record, frozen=True):
+    """volumes[].persistentVolumeClaim."""
+
+    claim_name: str = ""
+    read_only: bool = False
+
+
+class GcePersistentDisk(Record, frozen=True):
+    """volumes[].gcePersistentDisk."""
+
+    pd_name: str = ""
+    read_only: bool = False
+
+
+class AwsElasticBlockStore(Record, frozen=True):
+    """volumes[].awsElasticBlockStore."""
+
+    volume_id: str = msgspec.field(name="volumeID", default="")
+    read_only: bool = False
+
+
+class Iscsi(Record, frozen=True):
+    """volumes[].iscsi."""
+
+    iqn: str = ""
+    read_only: bool = False
+
+
+class Rbd(Record, frozen=True):
+    """volumes[].rbd."""
+
+    monitors: list[str] | None = None
+    pool: str = "rbd"
+    image: str = ""
+    read_only: bool = False
+
+
+class Present(Record, frozen=True):
+    """A volume source of which only the presence matters."""
+
+
+class Volume(Record, frozen=True):
+    """spec.volumes[]."""
+
+    name: str = ""
+    persistent_volume_claim: ClaimSource | None = None
+    ephemeral: Present | None = None
+    empty_dir: Present | None = None
+    host_path: Present | None = None
+    gce_persistent_disk: GcePersistentDisk | None = None
+    aws_elastic_block_store: AwsElasticBlockStore | None = None
+    iscsi: Iscsi | None = None
+    rbd: Rbd | None = None
+
+
+class SchedulingGate(Record, frozen=True):
+    """spec.schedulingGates[]."""
+
+    name: str = ""
+
+
+class ResourceClaim(Record, frozen=True):
+    """spec.resourceClaims[]."""
+
+    name: str = ""
+
+
+class PodSpec(Record, frozen=True):
+    """spec of a pod, and of the pod template of a workload."""
+
+    node_name: str = ""
+    scheduler_name: str = ""
+    priority: Int32 | None = None
+    priority_class_name: str = ""
+    preemption_policy: str | None = None
+    containers: list[Container] | None = None
+    init_containers: list[Container] | None = None
+    overhead: Labels | None = None
+    resources: ResourceRequirements | None = None
+    node_selector: Labels | None = None
+    affinity: Affinity | None = None
+    tolerations: list[Toleration] | None = None
+    topology_spread_constraints: list[TopologySpreadConstraint] | None = None
+    scheduling_gates: list[SchedulingGate] | None = None
+    resource_claims: list[ResourceClaim] | None = None
+    volumes: list[Volume] | None = None
+    host_network: bool | None = None
+    termination_grace_period_seconds: Int64 | None = None
+    restart_policy: str = ""
+
+
+class ContainerStatus(Record, frozen=True):
+    """status.containerStatuses[]: what an in-place resize left."""
+
+    name: str = ""
+    ready: bool = False
+    resources: ResourceRequirements | None = None
+    allocated_resources: Labels | None = None
+
+
+class PodStatus(Record, frozen=True):
+    """status of a pod."""
+
+    phase: str = ""
+    nominated_node_name: str = ""
+    start_time: str | None = None
+    conditions: list[Condition] | None = None
+    container_statuses: list[ContainerStatus] | None = None
+    init_container_statuses: list[ContainerStatus] | None = None
+
+
+class Pod(Record, frozen=True):
+    """v1 Pod."""
+
+    metadata: Metadata = Metadata()
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()

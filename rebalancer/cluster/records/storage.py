@@ -1,0 +1,170 @@
+"""Claims, volumes and what drivers say of them."""
+
+from __future__ import annotations
+
+from rebalancer.cluster.records.affinity import NodeSelector
+from rebalancer.cluster.records.base import (
+    Int32,
+    Labels,
+    LabelSelector,
+    Metadata,
+    Record,
+    ResourceRequirements,
+)
+
+
+class ClaimSpec(Record, frozen=True):
+    """spec of a PersistentVolumeClaim."""
+
+    access_modes: list[str] | None = None
+    resources: ResourceRequirements | None = None
+    storage_class_name: str | None = None
+    volume_name: str = ""
+    volume_mode: str | None = None
+    selector: LabelSelector | None = None
+
+
+class ClaimStatus(Record, frozen=True):
+    """status of a PersistentVolumeClaim."""
+
+    phase: str = ""
+
+
+class PersistentVolumeClaim(Record, frozen=True):
+    """v1 PersistentVolumeClaim."""
+
+    metadata: Metadata = Metadata()
+    spec: ClaimSpec = ClaimSpec()
+    status: ClaimStatus = ClaimStatus()
+
+
+class ClaimReference(Record, frozen=True):
+    """spec.claimRef of a PersistentVolume."""
+
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+
+
+class CsiVolume(Record, frozen=True):
+    """spec.csi of a PersistentVolume."""
+
+    driver: str = ""
+    volume_handle: str = ""
+
+
+class VolumeNodeAffinity(Record, frozen=True):
+    """spec.nodeAffinity of a PersistentVolume."""
+
+    required: NodeSelector | None = None
+
+
+class PersistentVolumeSpec(Record, frozen=True):
+    """spec of a PersistentVolume."""
+
+    capacity: Labels | None = None
+    access_modes: list[str] | None = None
+    storage_class_name: str = ""
+    volume_mode: str | None = None
+    node_affinity: VolumeNodeAffinity | None = None
+    claim_ref: ClaimReference | None = None
+    csi: CsiVolume | None = None
+
+
+class PersistentVolume(Record, frozen=True):
+    """v1 PersistentVolume."""
+
+    metadata: Metadata = Metadata()
+    spec: PersistentVolumeSpec = PersistentVolumeSpec()
+    status: ClaimStatus = ClaimStatus()
+
+
+class TopologyExpression(Record, frozen=True):
+    """allowedTopologies[].matchLabelExpressions[] of a StorageClass."""
+
+    key: str = ""
+    values: list[str] | None = None
+
+
+class TopologyTerm(Record, frozen=True):
+    """allowedTopologies[] of a StorageClass; its expressions are ANDed."""
+
+    match_label_expressions: list[TopologyExpression] | None = None
+
+
+class StorageClass(Record, frozen=True):
+    """storage.k8s.io/v1 StorageClass."""
+
+    metadata: Metadata = Metadata()
+    provisioner: str = ""
+    volume_binding_mode: str | None = None
+    allowed_topologies: list[TopologyTerm] | None = None
+
+
+class CsiLimit(Record, frozen=True):
+    """allocatable of a driver on a node."""
+
+    count: Int32 | None = None
+
+
+class CsiNodeDriver(Record, frozen=True):
+    """spec.drivers[] of a CSINode."""
+
+    name: str = ""
+    allocatable: CsiLimit | None = None
+
+
+class CsiNodeSpec(Record, frozen=True):
+    """spec of a CSINode."""
+
+    drivers: list[CsiNodeDriver] | None = None
+
+
+class CsiNode(Record, frozen=True):
+    """storage.k8s.io/v1 CSINode."""
+
+    metadata: Metadata = Metadata()
+    spec: CsiNodeSpec = CsiNodeSpec()
+
+
+class CsiDriverSpec(Record, frozen=True):
+    """spec of a CSIDriver."""
+
+    storage_capacity: bool | None = None
+
+
+class CsiDriver(Record, frozen=True):
+    """storage.k8s.io/v1 CSIDriver."""
+
+    metadata: Metadata = Metadata()
+    spec: CsiDriverSpec = CsiDriverSpec()
+
+
+class CsiStorageCapacity(Record, frozen=True):
+    """storage.k8s.io/v1 CSIStorageCapacity."""
+
+    metadata: Metadata = Metadata()
+    storage_class_name: str = ""
+    node_topology: LabelSelector | None = None
+    capacity: str | None = None
+    maximum_volume_size: str | None = None
+
+
+class AttachmentSource(Record, frozen=True):
+    """spec.source of a VolumeAttachment."""
+
+    persistent_volume_name: str | None = None
+
+
+class VolumeAttachmentSpec(Record, frozen=True):
+    """spec of a VolumeAttachment."""
+
+    node_name: str = ""
+    source: AttachmentSource = AttachmentSource()
+
+
+class VolumeAttachment(Record, frozen=True):
+    """storage.k8s.io/v1 VolumeAttachment."""
+
+    metadata: Metadata = Metadata()
+    spec: VolumeAttachmentSpec = VolumeAttachmentSpec()

@@ -1,0 +1,201 @@
+"""The controllers of pods, their budgets, and what else bears on how many there are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rebalancer.cluster.records.base import Int32, Int64, Labels, LabelSelector, Metadata, Record
+from rebalancer.cluster.records.pods import PodSpec
+
+
+class DisruptionBudgetSpec(Record, frozen=True):
+    """spec of a PodDisruptionBudget."""
+
+    min_available: Int32 | str | None = None
+    max_unavailable: Int32 | str | None = None
+    selector: LabelSelector | None = None
+    unhealthy_pod_eviction_policy: str | None = None
+
+
+class DisruptionBudgetStatus(Record, frozen=True):
+    """status of a PodDisruptionBudget, as the disruption controller wrote it."""
+
+    disruptions_allowed: Int32 = 0
+    current_healthy: Int32 = 0
+    desired_healthy: Int32 = 0
+    expected_pods: Int32 = 0
+    observed_generation: Int64 = 0
+    disrupted_pods: dict[str, str] | None = None
+
+
+class DisruptionBudget(Record, frozen=True):
+    """policy/v1 PodDisruptionBudget."""
+
+    metadata: Metadata = Metadata()
+    spec: DisruptionBudgetSpec = DisruptionBudgetSpec()
+    status: DisruptionBudgetStatus | None = None
+
+
+class PodTemplate(Record, frozen=True):
+    """spec.template of a workload."""
+
+    metadata: Metadata = Metadata()
+    spec: PodSpec = PodSpec()
+
+
+class OnExitCodes(Record, frozen=True):
+    """onExitCodes of a pod failure policy's rule; only its presence matters."""
+
+
+class OnPodCondition(Record, frozen=True):
+    """onPodConditions[] of a pod failure policy's rule."""
+
+    type: str = ""
+    status: str = "True"
+
+
+class PodFailureRule(Record, frozen=True):
+    """spec.podFailurePolicy.rules[] of a Job."""
+
+    action: str = ""
+    on_exit_codes: OnExitCodes | None = None
+    on_pod_conditions: list[OnPodCondition] | None = None
+
+
+class PodFailurePolicy(Record, frozen=True):
+    """spec.podFailurePolicy of a Job."""
+
+    rules: list[PodFailureRule] | None = None
+
+
+class WorkloadSpec(Record, frozen=True):
+    """spec of a ReplicaSet, StatefulSet, Deployment, ReplicationController, DaemonSet or Job."""
+
+    replicas: Int32 | None = None
+    parallelism: Int32 | None = None
+    completions: Int32 | None = None
+    backoff_limit: Int32 | None = None
+    pod_failure_policy: PodFailurePolicy | None = None
+    # A ReplicationController's selector is a plain map, every other workload's a LabelSelector.
+    selector: Any = None
+    template: PodTemplate | None = None
+
+
+class WorkloadStatus(Record, frozen=True):
+    """status of a workload."""
+
+    replicas: Int32 = 0
+    ready_replicas: Int32 = 0
+    available_replicas: Int32 = 0
+    updated_replicas: Int32 = 0
+    observed_generation: Int64 = 0
+    active: Int32 = 0
+    failed: Int32 = 0
+    current_revision: str = ""
+    update_revision: str = ""
+
+
+class Workload(Record, frozen=True):
+    """Any controller of pods."""
+
+    metadata: Metadata = Metadata()
+    spec: WorkloadSpec = WorkloadSpec()
+    status: WorkloadStatus = WorkloadStatus()
+
+
+class Namespace(Record, frozen=True):
+    """v1 Namespace."""
+
+    metadata: Metadata = Metadata()
+
+
+class ServiceSpec(Record, frozen=True):
+    """spec of a Service."""
+
+    selector: Labels | None = None
+
+
+class Service(Record, frozen=True):
+    """v1 Service."""
+
+    metadata: Metadata = Metadata()
+    spec: ServiceSpec = ServiceSpec()
+
+
+class PriorityClass(Record, frozen=True):
+    """scheduling.k8s.io/v1 PriorityClass."""
+
+    metadata: Metadata = Metadata()
+    value: Int32 = 0
+    global_default: bool = False
+
+
+class TargetReference(Record, frozen=True):
+    """scaleTargetRef or targetRef of an autoscaler."""
+
+    kind: str = ""
+    name: str = ""
+
+
+class HorizontalAutoscalerSpec(Record, frozen=True):
+    """spec of a HorizontalPodAutoscaler."""
+
+    scale_target_ref: TargetReference = TargetReference()
+
+
+class HorizontalAutoscalerStatus(Record, frozen=True):
+    """status of a HorizontalPodAutoscaler."""
+
+    current_replicas: Int32 = 0
+    desired_replicas: Int32 = 0
+    last_scale_time: str | None = None
+
+
+class HorizontalAutoscaler(Record, frozen=True):
+    """autoscaling/v2 HorizontalPodAutoscaler."""
+
+    metadata: Metadata = Metadata()
+    spec: HorizontalAutoscalerSpec = HorizontalAutoscalerSpec()
+    status: HorizontalAutoscalerStatus = HorizontalAutoscalerStatus()
+
+
+class UpdatePolicy(Record, frozen=True):
+    """spec.updatePolicy of a VerticalPodAutoscaler."""
+
+    update_mode: str | None = None
+
+
+class VerticalAutoscalerSpec(Record, frozen=True):
+    """spec of a VerticalPodAutoscaler."""
+
+    target_ref: TargetReference = TargetReference()
+    update_policy: UpdatePolicy | None = None
+
+
+class VerticalAutoscaler(Record, frozen=True):
+    """autoscaling.k8s.io/v1 VerticalPodAutoscaler."""
+
+    metadata: Metadata = Metadata()
+    spec: VerticalAutoscalerSpec = VerticalAutoscalerSpec()
+
+
+class ResourceQuotaSpec(Record, frozen=True):
+    """spec of a ResourceQuota."""
+
+    hard: Labels | None = None
+    scopes: list[str] | None = None
+
+
+class ResourceQuotaStatus(Record, frozen=True):
+    """status of a ResourceQuota."""
+
+    hard: Labels | None = None
+    used: Labels | None = None
+
+
+class ResourceQuota(Record, frozen=True):
+    """v1 ResourceQuota."""
+
+    metadata: Metadata = Metadata()
+    spec: ResourceQuotaSpec = ResourceQuotaSpec()
+    status: ResourceQuotaStatus = ResourceQuotaStatus()
