@@ -44,6 +44,7 @@ class Checkpoint:
     confidence: float
     wave: int
     in_wave: int
+    controllers: frozenset[str]
     moves: int
 
 
@@ -62,6 +63,7 @@ class Draft:
         self._confidence = 1.0
         self._wave = 1
         self._in_wave = 0
+        self._controllers: frozenset[str] = frozenset()  # whose pods this wave moves already
         self._wave_budgets = WaveBudgets()
         self._used = Used(inputs.policy.limits)
         self._later: Worlds | None = None
@@ -81,6 +83,7 @@ class Draft:
             self._confidence,
             self._wave,
             self._in_wave,
+            self._controllers,
             len(self.moves),
         )
 
@@ -94,6 +97,7 @@ class Draft:
             checkpoint.wave,
             checkpoint.in_wave,
         )
+        self._controllers = checkpoint.controllers
         self._later = None
         return rows
 
@@ -117,7 +121,8 @@ class Draft:
         exhausted = self._wave_budgets.exhausted(self._protections.budgets.spending(candidate.row))
         if exhausted and not may_wait:
             return Protection(Reason.BUDGET, f"budget {exhausted.name} {exhausted.because}, spent by others")
-        later = may_wait and self._in_wave > 0 and (exhausted is not None or self._wave_is_full())
+        waits = exhausted is not None or self._wave_is_full() or self._has_sibling(candidate)
+        later = may_wait and self._in_wave > 0 and waits
         attempt = self.attempts.make(candidate, self._next_worlds() if later else self.worlds)
         if may_wait and not later and attempt.only_lingering and self._in_wave:
             # What this wave evicts is still in the way; it will be gone when the next one starts.
@@ -136,6 +141,17 @@ class Draft:
         execution = self._policy.execution
         return self._in_wave >= (execution.first_wave if self._wave == 1 else execution.wave_size)
 
+    def _controller(self, candidate: Candidate) -> str:
+        return self._pods.class_of(candidate.row).owner.uid
+
+    def _has_sibling(self, candidate: Candidate) -> bool:
+        """Whether this wave moves a pod of the same controller already.
+
+        Nobody knows which of the two is evicted before the other's replacement is placed, and how their
+        controller's pods are spread decides where that goes.
+        """
+        return self._controller(candidate) in self._controllers
+
     def _next_worlds(self) -> Worlds:
         """The worlds once this wave is over."""
         if self._later is None:
@@ -149,6 +165,7 @@ class Draft:
         self.worlds, self._later = self._next_worlds(), None
         self._wave += 1
         self._in_wave = 0
+        self._controllers = frozenset()
         self._wave_budgets = WaveBudgets()
 
     def add(self, found: Found, misplaced: str = "") -> None:
@@ -177,6 +194,7 @@ class Draft:
         self._wave_budgets.spend(self._protections.budgets.spending(candidate.row))
         self._confidence *= 1.0 - attempt.unacceptable
         self._in_wave += 1
+        self._controllers |= {self._controller(candidate)}
         self._used.count(
             candidate.source, self._pods.namespaces[candidate.row], self._protections.workload(candidate.row)
         )

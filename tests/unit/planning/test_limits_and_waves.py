@@ -78,20 +78,37 @@ def test_limits_of_a_workload_count_its_top_most_controller() -> None:
     assert because(plan, "new-0") == "perWorkload 2 (2) is reached for Deployment/web"
 
 
+def apart(app: str, nodes: str = "ab") -> list[Workload]:
+    """Nine pods on each node, each of a controller of its own, all with the label of one app."""
+    return [
+        a_workload(f"{app}-{node}{number}", [node], labels={"app": app})
+        for node in nodes
+        for number in range(9)
+    ]
+
+
+def test_a_wave_moves_one_pod_of_a_controller_at_most() -> None:
+    plan = two_hot_nodes(policy=a_policy(execution={"firstWave": 5, "waveSize": 5}))
+    assert [move.wave for move in plan.moves] == [1, 2, 3, 4, 5, 6]
+    assert {move.wave for move in two_hot_nodes(*apart("web")).moves} == {1}
+
+
 def test_the_first_wave_is_small_and_later_ones_are_full() -> None:
-    plan = two_hot_nodes(policy=a_policy(execution={"firstWave": 1, "waveSize": 2}))
+    plan = two_hot_nodes(*apart("web"), policy=a_policy(execution={"firstWave": 1, "waveSize": 2}))
     assert [move.wave for move in plan.moves] == [1, 2, 2, 3, 3, 4]
 
 
 def test_a_wave_spends_no_more_than_a_budget_allows() -> None:
-    plan = two_hot_nodes(poddisruptionbudgets=[a_budget("web", labels={"app": "web"}, allowed=2)])
+    plan = two_hot_nodes(
+        *apart("web"), poddisruptionbudgets=[a_budget("web", labels={"app": "web"}, allowed=2)]
+    )
     assert [move.wave for move in plan.moves] == [1, 1, 2, 2, 3, 3]
 
 
 def test_pods_without_the_budget_join_the_wave() -> None:
     plan = two_hot_nodes(
-        a_workload("web", ["a"] * 9),
-        a_workload("api", ["b"] * 9),
+        *apart("web", "a"),
+        *apart("api", "b"),
         poddisruptionbudgets=[a_budget("web", labels={"app": "web"}, allowed=1)],
     )
     assert {move.wave for move in plan.moves if move.pod.name.startswith("api")} == {3}
