@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.conformance.decide import decide
+from tests.conftest import SUMMARY
 
 DATA = Path(__file__).parent / "data"
 FAMILIES = (
@@ -36,7 +37,7 @@ def _lines(name: str) -> Iterator[dict[str, Any]]:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_decision_of_the_family_is_the_real_schedulers(
-    family: str, capsys: pytest.CaptureFixture[str]
+    family: str, record_property: Callable[[str, object], None]
 ) -> None:
     expected = {item["id"]: item for item in _lines(f"{family}.expected.jsonl.gz")}
     decided = 0
@@ -46,5 +47,4 @@ def test_every_decision_of_the_family_is_the_real_schedulers(
         decided += len(decision["pods"])
     assert not expected
     assert decided > 400
-    with capsys.disabled():
-        print(f"\nconformance {family}: {decided} of {decided} decisions exact")  # noqa: T201
+    record_property(SUMMARY, f"conformance {family}: {decided} of {decided} decisions exact")
