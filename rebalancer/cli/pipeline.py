@@ -103,7 +103,8 @@ def run(
     planned(plan)
     _refuse_unverified(gathered)
     hot = [node.name for node in plan.nodes if node.hot]
-    memory = _Memory(store, state, _next_state(gathered, state, hot) if store else None, loaded)
+    kept = None if run_options.dry_run else store  # a dry run leaves no trace
+    memory = _Memory(kept, state, _next_state(gathered, state, hot) if kept else None, loaded)
     memory.keep()
     with ExitStack() as stack:
         stop = stack.enter_context(stop_on_signal())
@@ -160,6 +161,12 @@ class _Memory:
         if self._store is not None and self._state is not None:
             self._state = self._store.save(self._state)
 
+    def overtaken(self) -> bool:
+        """Whether another run has moved pods since this one read the state."""
+        latest = self._store.load() if self._store is not None else None
+        known = {move.uid for move in self.before.moves} if self.before else set()
+        return latest is not None and any(move.uid not in known for move in latest.moves)
+
     def checkpoint(self, outcomes: Sequence[Outcome]) -> None:
         """Add what is known of the moves so far, and write."""
         self.moved = past_moves(outcomes)
@@ -206,7 +213,9 @@ def _validator(
     def validate(moves: Sequence[Move]) -> Mapping[str, str]:
         if not first.is_set():
             first.set()
-            return {}
+            # Between planning and taking the lease another run may have held it.
+            reason = "another run has moved pods since this plan was made"
+            return {move.pod.uid: reason for move in moves} if memory.overtaken() else {}
         inputs = gather(options, loaded, api, memory.before).inputs
         return moves_that_fail(inputs, moves, memory.moved)
 

@@ -16,8 +16,12 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
+from rebalancer.cli import pipeline
 from rebalancer.cli.main import main
 from rebalancer.load.watcher import WatcherMetrics, decode_watcher
+from rebalancer.planning.building import build_plan
+from rebalancer.planning.plan import Plan
+from rebalancer.planning.planner import Planner
 from rebalancer.profiles import load_configuration
 from rebalancer.sandbox import Misbehaviour, Sandbox
 from rebalancer.sandbox.hot_cluster import (
@@ -29,6 +33,7 @@ from rebalancer.sandbox.hot_cluster import (
     hot_cluster,
 )
 from rebalancer.sandbox.model_decider import ModelDecider
+from rebalancer.state import FileStore, PastMove, RunState
 
 LANDED = {"Landed", "LandedElsewhere"}
 
@@ -210,3 +215,39 @@ def test_a_saved_snapshot_gives_the_plan_of_the_live_cluster(cluster: HotCluster
     )
     assert offline["moves"] == live["moves"]
     assert offline["kept"] == live["kept"]
+
+
+def test_a_dry_run_leaves_the_state_of_runs_as_it_was(cluster: HotCluster) -> None:
+    state = cluster.folder / "state.json"
+    cluster.run("--dry-run", "--state", str(state))
+    assert not state.exists()
+
+
+def test_a_plan_made_before_another_runs_moves_is_not_carried_out(
+    cluster: HotCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = cluster.folder / "state.json"
+    planned = build_plan
+
+    def overtaken(planner: Planner) -> Plan:
+        plan = planned(planner)
+        pod = plan.moves[0].pod
+        other = PastMove(
+            namespace="shop",
+            name="other",
+            uid="uid-of-another-runs-pod",
+            workload=pod.workload,
+            from_node="node-3",
+            evicted_at=time.time(),
+        )
+        FileStore(path).save(RunState(moves=(other,), updated_at=time.time()))
+        return plan
+
+    # The other run keeps its moves after this one has written its streaks, as two runs at once would.
+    monkeypatch.setattr(pipeline, "build_plan", overtaken)
+    monkeypatch.setattr(pipeline._Memory, "keep", lambda _self: None)
+    result, outcomes = cluster.run("--state", str(path))
+
+    assert (result.exit_code, cluster.evicted()) == (4, 0)
+    assert set(results(outcomes)) == {"Skipped"}
+    assert "another run" in outcomes["outcomes"][0]["because"]
