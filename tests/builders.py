@@ -166,3 +166,10 @@ def a_snapshot(**kinds: Iterable[Mapping[str, Any]]) -> Snapshot:
 def pod_of(item: Mapping[str, Any]) -> Pod:
     """The typed record of a built pod."""
     return msgspec.convert(item, Pod)
+
+
+def names_of(listing: Listing) -> list[str]:
+    """The names of what a listing holds, in its order."""
+    if listing.pods is not None:
+        return list(listing.pods.names)
+    return [record.metadata.name for record in listing.records]  # type: ignore[attr-defined]

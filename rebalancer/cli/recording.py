@@ -185,7 +185,7 @@ def describe(path: Path, progress: Callable[[str], None] = lambda _: None) -> Sn
         kinds=tuple(
             KindCount(
                 plural=kind.plural,
-                count=len(recording.listings[kind.plural].records),
+                count=len(recording.listings[kind.plural]),
                 malformed=len(recording.listings[kind.plural].malformed),
                 resource_version=recording.listings[kind.plural].resource_version,
             )

@@ -8,18 +8,33 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-from rebalancer.cluster import quantities, records, times
-from rebalancer.cluster.listing import Listing, Malformed
+from rebalancer.cluster import records, times
+from rebalancer.cluster.amounts import LARGEST_AMOUNT, amount, checked_amount
+from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
+from rebalancer.cluster.listing import Listing
+from rebalancer.cluster.malformed import Malformed
+from rebalancer.cluster.pod_classes import condition
 
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
+__all__ = [
+    "BASE_RESOURCES",
+    "CPU",
+    "EPHEMERAL_STORAGE",
+    "LARGEST_AMOUNT",
+    "MEMORY",
+    "PODS_COLUMN",
+    "BoolArray",
+    "FloatArray",
+    "IntArray",
+    "NodeTable",
+    "amount",
+    "build_nodes",
+    "checked_amount",
+    "condition",
+    "with_doubtful",
+]
 
 CPU, MEMORY, EPHEMERAL_STORAGE, PODS_COLUMN = 0, 1, 2, 3
-# Exact in a float; a hundred times the sum of several still fits the scheduler's int64.
-LARGEST_AMOUNT = 1 << 53
 BASE_RESOURCES = ("cpu", "memory", "ephemeral-storage", "pods")
 
 
@@ -49,36 +64,10 @@ class NodeTable:
         return len(self.records)
 
 
-def condition(conditions: list[records.Condition] | None, kind: str) -> records.Condition | None:
-    """The condition of a type, if the object carries it."""
-    return next((item for item in conditions or () if item.type == kind), None)
-
-
 def _resource_columns(nodes: tuple[records.Node, ...]) -> tuple[str, ...]:
     named = {name for node in nodes for name in (node.status.allocatable or {})}
     named |= {name for node in nodes for name in (node.status.capacity or {})}
     return BASE_RESOURCES + tuple(sorted(named - set(BASE_RESOURCES)))
-
-
-def amount(resource: str, text: str) -> int:
-    """A quantity in the scheduler's unit: thousandths for cpu, whole units for all else."""
-    return quantities.cpu_milli(text) if resource == "cpu" else quantities.units(text)
-
-
-def checked_amount(where: str, resource: str, text: str) -> int:
-    """As ``amount`` of ``where.resource``; ValueError naming it, also for one that is negative or so large
-    that the scheduler's sums could overflow.
-    """
-    try:
-        value = amount(resource, text)
-        if value < 0:
-            raise ValueError(f"{text[:64]} is negative")
-        if value > LARGEST_AMOUNT:
-            raise ValueError(f"{text[:64]} is beyond all machines")
-    except ValueError as error:
-        name = resource if resource.isprintable() else ascii(resource)
-        raise ValueError(f"{where}.{name[:100]}: {error}") from error
-    return value
 
 
 def _node_row(node: records.Node, columns: Mapping[str, int], which: str) -> list[int]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -34,11 +35,9 @@ def _malformed_stub(malformed: Malformed) -> bytes:
     return _encoder.encode(stub)
 
 
-def encode_listing(listing: Listing) -> bytes:
-    """A typed list in JSON, items and maps sorted: the same records, the same bytes."""
+def list_pieces(listing: Listing) -> Iterator[bytes]:
+    """A typed list in JSON, piece by piece, items and maps sorted: the same records, the same bytes."""
     kind = listing.kind
-    parts = [_encoder.encode(record) for record in listing.records]
-    parts += [_malformed_stub(malformed) for malformed in listing.malformed]
     head = _encoder.encode(
         {
             "apiVersion": kind.api_version,
@@ -46,7 +45,15 @@ def encode_listing(listing: Listing) -> bytes:
             "metadata": {"resourceVersion": listing.resource_version},
         }
     )
-    return b"".join((head[:-1], b',"items":[', b",\n".join(parts), b"]}\n"))
+    yield head[:-1] + b',"items":['
+    between = b""
+    for record in listing.records if listing.pods is None else listing.pods.as_records():
+        yield between + _encoder.encode(record)
+        between = b",\n"
+    for malformed in listing.malformed:
+        yield between + _malformed_stub(malformed)
+        between = b",\n"
+    yield b"]}\n"
 
 
 def digest(recording: Recording) -> str:
@@ -54,9 +61,12 @@ def digest(recording: Recording) -> str:
     total = hashlib.sha256()
     for plural in sorted(recording.listings):
         total.update(plural.encode())
-        for record in recording.listings[plural].records:
+        listing = recording.listings[plural]
+        for record in listing.records:
             total.update(_encoder.encode(record))
-        for malformed in sorted(map(str, recording.listings[plural].malformed)):
+        for part in listing.pods.digest_parts() if listing.pods is not None else ():
+            total.update(part)
+        for malformed in sorted(map(str, listing.malformed)):
             total.update(malformed.encode())
     for name in sorted(set(recording.documents) - {"recording.json"}):  # says who recorded, not what
         total.update(name.encode() + b"\0" + recording.documents[name])
@@ -69,11 +79,9 @@ def save(recording: Recording, folder: Path, now: float) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):
             raise InputError("the folder is not empty", where=str(folder), hint="name a new one")
-        compressor = zstandard.ZstdCompressor(level=_LEVEL)
         for plural in sorted(recording.listings):
-            listing = recording.listings[plural]
-            _write(
-                folder / f"{BY_PLURAL[plural].plural}.json.zst", compressor.compress(encode_listing(listing))
+            _write_packed(
+                folder / f"{BY_PLURAL[plural].plural}.json.zst", list_pieces(recording.listings[plural])
             )
         for name, content in recording.documents.items():
             _write(folder / name, content)
@@ -81,6 +89,18 @@ def save(recording: Recording, folder: Path, now: float) -> None:
         _write(folder / "recording.json", _encoder.encode(about))
     except OSError as error:
         raise InputError(f"cannot write: {error.strerror or error}", where=str(folder)) from error
+
+
+def _write_packed(path: Path, pieces: Iterable[bytes]) -> None:
+    """Pack a file piece by piece, whole or not at all."""
+    partial = path.with_name(f".{path.name}.partial")
+    with (
+        partial.open("wb") as raw,
+        zstandard.ZstdCompressor(level=_LEVEL).stream_writer(raw) as packed,
+    ):
+        for piece in pieces:
+            packed.write(piece)
+    os.replace(partial, path)  # noqa: PTH105 (atomic, over an existing file too)
 
 
 def _write(path: Path, content: bytes) -> None:

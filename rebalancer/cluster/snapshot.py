@@ -73,10 +73,11 @@ def build_snapshot(recording: Recording) -> Snapshot:
             )
     listings = dict(recording.listings)
     nodes, malformed_nodes = build_nodes(listings[NODES.plural])
-    pods, malformed_pods = build_pods(listings[PODS.plural], nodes.row)
     listings[NODES.plural] = _with_malformed(listings[NODES.plural], malformed_nodes)
-    listings[PODS.plural] = _with_malformed(listings[PODS.plural], malformed_pods)
-    doubtful = {item.node_name for item in listings[PODS.plural].malformed if item.node_name}
+    read = listings[PODS.plural]
+    assert read.pods is not None
+    pods = build_pods(read.pods, nodes.row)
+    doubtful = {item.node_name for item in read.malformed if item.node_name}
     recording = dataclasses.replace(recording, listings=listings)
     return Snapshot(
         source=recording.source,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
 from datetime import UTC, datetime
 from functools import lru_cache
 
+EARLIEST = -62_135_596_800.0  # the first second of the year 1, in Unix seconds
 LATEST = 253_402_300_799.0  # the last second of the year 9999, in Unix seconds
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)", re.ASCII)
 
@@ -38,3 +40,11 @@ def parse_duration(text: str) -> float:
 def render(unix_seconds: float) -> str:
     """RFC 3339 in UTC, to the second, as Kubernetes writes it."""
     return datetime.fromtimestamp(unix_seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def render_optional(unix_seconds: float) -> str | None:
+    """RFC 3339 in UTC that parses to the same moment; None for NaN."""
+    if math.isnan(unix_seconds):
+        return None
+    moment = datetime.fromtimestamp(min(max(unix_seconds, EARLIEST), LATEST), UTC)
+    return moment.isoformat().replace("+00:00", "Z")

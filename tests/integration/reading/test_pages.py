@@ -10,16 +10,18 @@ import pytest
 
 from rebalancer.cluster.dump import DumpReader
 from rebalancer.cluster.kinds import KINDS, NODES, PODS
+from rebalancer.cluster.listing import Recording
 from rebalancer.cluster.saving import digest, save
 from rebalancer.cluster.snapshot import build_snapshot
 from rebalancer.errors import UnreachableError
 from rebalancer.sandbox import Fault
+from tests.builders import names_of
 from tests.integration.reading.servers import a_sandbox, answering, reading
 from tests.integration.sandbox.builders import START
 
 
-def names(recording: object, plural: str = "pods") -> list[str]:
-    return [record.metadata.name for record in recording.listings[plural].records]  # type: ignore[attr-defined]
+def names(recording: Recording, plural: str = "pods") -> list[str]:
+    return names_of(recording.listings[plural])
 
 
 @pytest.mark.parametrize("page_size", [1, 7, 22, 23, 24, 500])

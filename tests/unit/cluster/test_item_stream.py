@@ -11,7 +11,7 @@ import pytest
 
 from rebalancer.cluster import item_stream
 from rebalancer.cluster.dump import DumpReader
-from rebalancer.cluster.saving import digest, encode_listing, save
+from rebalancer.cluster.saving import digest, list_pieces, save
 from rebalancer.errors import InputError
 from tests.builders import a_node, a_pod, a_recording
 
@@ -63,7 +63,7 @@ def test_what_snapshot_save_writes_reads_as_the_same_cluster(tmp_path: Path) -> 
 
 
 def test_both_layouts_are_known_by_their_first_bytes() -> None:
-    saved = encode_listing(a_recording(None, nodes=NODES, pods=PODS).listings["pods"])
+    saved = b"".join(list_pieces(a_recording(None, nodes=NODES, pods=PODS).listings["pods"]))
     assert item_stream.layout_of(saved[:4096]) is not None
     assert item_stream.layout_of(_as_kubectl(PODS, "v1", "Pod")[:4096].encode()) is not None
     assert item_stream.layout_of(json.dumps({"items": PODS})[:4096].encode()) is None
@@ -75,14 +75,16 @@ def test_a_list_that_breaks_off_is_one_line_that_says_so(tmp_path: Path, layout:
     if layout == "kubectl":
         content = _as_kubectl(PODS, "v1", "Pod").rstrip().encode()
     else:
-        content = encode_listing(a_recording(None, nodes=NODES, pods=PODS).listings["pods"]).rstrip()
+        content = b"".join(list_pieces(a_recording(None, nodes=NODES, pods=PODS).listings["pods"])).rstrip()
     broken = content[: min(int(len(content) * share), len(content) - 1)]
     with pytest.raises(InputError, match="not JSON as kubectl writes it"):
         DumpReader(_folder(tmp_path / "broken", broken)).read()
 
 
 def test_something_after_the_list_is_refused(tmp_path: Path) -> None:
-    content = encode_listing(a_recording(None, nodes=NODES, pods=PODS).listings["pods"]) + b'{"more": 1}'
+    content = (
+        b"".join(list_pieces(a_recording(None, nodes=NODES, pods=PODS).listings["pods"])) + b'{"more": 1}'
+    )
     with pytest.raises(InputError, match="follows the list"):
         DumpReader(_folder(tmp_path / "more", content)).read()
 
@@ -90,5 +92,5 @@ def test_something_after_the_list_is_refused(tmp_path: Path) -> None:
 def test_one_damaged_item_is_named_and_the_others_are_read(tmp_path: Path) -> None:
     content = _as_kubectl(PODS, "v1", "Pod").replace('"name": "pod-0150"', '"name": 150')
     recording = DumpReader(_folder(tmp_path / "damaged", content)).read()
-    assert len(recording.listings["pods"].records) == len(PODS) - 1
+    assert len(recording.listings["pods"]) == len(PODS) - 1
     assert len(recording.listings["pods"].malformed) == 1

@@ -8,17 +8,14 @@ import pytest
 
 from rebalancer.cluster.kinds import DISRUPTION_BUDGETS, NODES, PODS, REPLICA_SETS, Kind
 from rebalancer.cluster.listing import Listing, decode_listing
-from rebalancer.cluster.records import Pod, Workload
-from tests.builders import a_budget, a_node, a_pod, a_replica_set
+from rebalancer.cluster.pods import HONOURED_ANNOTATIONS
+from rebalancer.cluster.records import Workload
+from tests.builders import a_budget, a_node, a_pod, a_replica_set, names_of
 
 
 def listing_of(kind: Kind, *items: Any) -> Listing:
     encoded = (item if isinstance(item, bytes) else json.dumps(item).encode() for item in items)
     return decode_listing(kind, [msgspec.Raw(item) for item in encoded])
-
-
-def names(listing: Listing) -> list[str]:
-    return [record.metadata.name for record in listing.records]  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
@@ -36,7 +33,7 @@ def test_one_malformed_pod_is_named_with_its_node_and_never_fails_the_list(damag
     broken = {**a_pod("web-2", namespace="shop", node="n1"), **damage}
     listing = listing_of(PODS, a_pod("web-1", namespace="shop"), broken, a_pod("web-3", namespace="shop"))
 
-    assert names(listing) == ["web-1", "web-3"]
+    assert names_of(listing) == ["web-1", "web-3"]
     (malformed,) = listing.malformed
     assert (malformed.kind, malformed.namespace, malformed.name) == ("Pod", "shop", "web-2")
     assert malformed.node_name == "n1"
@@ -68,7 +65,7 @@ def test_json_nested_without_end_is_one_malformed_object() -> None:
     deep = b'{"metadata": {"name": "web-2", "labels": ' + b"[" * 100_000 + b"]" * 100_000 + b"}}"
     listing = listing_of(PODS, a_pod("web-1"), deep)
 
-    assert names(listing) == ["web-1"]
+    assert names_of(listing) == ["web-1"]
     assert len(listing.malformed) == 1
 
 
@@ -85,7 +82,7 @@ def test_bytes_that_are_no_utf_8_make_their_object_malformed() -> None:
     broken = b'{"metadata": {"name": "n2", "labels": {"a": "\xff\xfe"}}}'
     listing = listing_of(NODES, a_node("n1"), broken)
 
-    assert names(listing) == ["n1"]
+    assert names_of(listing) == ["n1"]
     assert len(listing.malformed) == 1
 
 
@@ -100,9 +97,9 @@ def test_of_an_object_listed_twice_the_newest_counts_whatever_the_order() -> Non
 
     for items in ((older, newer), (newer, older)):
         listing = listing_of(PODS, *items)
-        (record,), (malformed,) = listing.records, listing.malformed
-        assert isinstance(record, Pod)
-        assert record.spec.node_name == "n2"
+        (malformed,) = listing.malformed
+        assert listing.pods is not None
+        assert listing.pods.node_names == ("n2",)
         assert malformed.node_name == "n1"
         assert "listed twice" in malformed.reason
 
@@ -110,7 +107,7 @@ def test_of_an_object_listed_twice_the_newest_counts_whatever_the_order() -> Non
 def test_the_same_object_from_two_files_is_no_fault() -> None:
     listing = listing_of(PODS, a_pod("web-1"), a_pod("web-1"))
 
-    assert (names(listing), listing.malformed) == (["web-1"], ())
+    assert (names_of(listing), listing.malformed) == (["web-1"], ())
 
 
 def test_annotations_that_bear_on_nothing_are_forgotten_with_the_secrets_in_them() -> None:
@@ -128,11 +125,11 @@ def test_annotations_that_bear_on_nothing_are_forgotten_with_the_secrets_in_them
     owner = a_replica_set("web")
     owner["spec"]["template"]["metadata"]["annotations"] = {**kept, **secret}
     owner["metadata"]["annotations"] = secret
-    (record,), (workload,) = listing_of(PODS, pod).records, listing_of(REPLICA_SETS, owner).records
+    pods, (workload,) = listing_of(PODS, pod).pods, listing_of(REPLICA_SETS, owner).records
 
-    assert isinstance(record, Pod)
+    assert pods is not None
     assert isinstance(workload, Workload)
-    assert record.metadata.annotations == kept
+    assert set(kept) > set(pods.annotations[0]) == set(kept) & HONOURED_ANNOTATIONS
     assert workload.metadata.annotations is None
     assert workload.spec.template is not None
     assert workload.spec.template.metadata.annotations == kept

@@ -1,0 +1,95 @@
+"""Objects that could not be read: named as well as they let themselves be named."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TypeVar
+
+import msgspec
+
+from rebalancer.cluster import records
+from rebalancer.cluster.kinds import Kind
+
+# The names the API server admits; anything else in a dump is hostile or broken (and would reach a terminal).
+_NAME = re.compile(r"[a-z0-9A-Z]([-a-z0-9A-Z.:_]{0,251}[a-z0-9A-Z])?", re.ASCII)
+_POSITION = re.compile(r"#\d{1,9}", re.ASCII)  # stands for the name of an object that has none
+_LONGEST_REASON = 1000
+LISTED_TWICE = "listed twice; the newest one counts"
+Encoded = msgspec.Raw | bytes | memoryview
+
+
+@dataclass(frozen=True, slots=True)
+class Malformed:
+    """An object that could not be read: which, where it runs if it is a pod, and why."""
+
+    kind: str
+    namespace: str
+    name: str
+    node_name: str
+    reason: str
+
+    def __str__(self) -> str:
+        """One line naming the object and the reason."""
+        path = f"{self.namespace}/{self.name}" if self.namespace else self.name
+        return f"{self.kind} {path}: {self.reason}"
+
+
+class _LooseMetadata(msgspec.Struct, gc=False):
+    name: object = ""
+    namespace: object = ""
+
+
+class _LooseSpec(msgspec.Struct, gc=False, rename="camel"):
+    node_name: object = ""
+
+
+class _Loose(msgspec.Struct, gc=False):
+    metadata: msgspec.Raw = msgspec.Raw(b"{}")
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+    malformed: object = ""  # the reason, in what ``saving`` writes of an object that was malformed before
+
+
+_Shape = TypeVar("_Shape", bound=msgspec.Struct)
+
+
+def _as_far_as_it_goes(item: Encoded, shape: type[_Shape]) -> _Shape:
+    try:
+        return msgspec.json.decode(item, type=shape)
+    except (ValueError, RecursionError):
+        return shape()
+
+
+def admitted(name: str) -> bool:
+    """Whether it is a name that Kubernetes admits."""
+    return _NAME.fullmatch(name) is not None
+
+
+def check_names(namespace: str, name: str) -> None:
+    """ValueError unless an object's name is one that Kubernetes admits, and its namespace too."""
+    if not admitted(name) or (namespace and not admitted(namespace)):
+        raise ValueError(f"metadata.name {name[:60]!a} is not a name Kubernetes admits")
+
+
+def describe(kind: Kind, item: Encoded, position: int, reason: str) -> Malformed:
+    """Name a malformed object as well as it lets itself be named."""
+    loose = _as_far_as_it_goes(item, _Loose)
+    metadata = _as_far_as_it_goes(loose.metadata, _LooseMetadata)
+    spec = _as_far_as_it_goes(loose.spec, _LooseSpec)
+    name = _text(metadata.name, f"#{position}")
+    if isinstance(loose.malformed, str) and 0 < len(loose.malformed) <= _LONGEST_REASON:
+        reason = loose.malformed
+        if isinstance(metadata.name, str) and _POSITION.fullmatch(metadata.name):
+            name = metadata.name
+    return Malformed(kind.name, _text(metadata.namespace, ""), name, _text(spec.node_name, ""), reason)
+
+
+def listed_twice(kind: Kind, record: records.Record) -> Malformed:
+    """The older version of an object that was listed twice."""
+    metadata: records.Metadata = record.metadata  # type: ignore[attr-defined]
+    node = record.spec.node_name if isinstance(record, records.Pod) else ""
+    return Malformed(kind.name, metadata.namespace, metadata.name, _text(node, ""), LISTED_TWICE)
+
+
+def _text(value: object, fallback: str) -> str:
+    return value if isinstance(value, str) and admitted(value) else fallback

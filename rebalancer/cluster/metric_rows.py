@@ -1,0 +1,78 @@
+"""Usage of pods as it is read: packed, because there is as much of it as there are pods."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import overload
+
+import msgspec
+
+from rebalancer.cluster import records
+from rebalancer.cluster.kinds import Kind
+from rebalancer.cluster.malformed import LISTED_TWICE, Malformed
+
+_encoder = msgspec.json.Encoder(order="deterministic")
+_containers = msgspec.json.Decoder(list[records.ContainerMetrics] | None)
+# namespace, name, timestamp, window, containers in JSON
+_Packed = tuple[str, str, str, str, bytes]
+
+
+class MetricRows(Sequence[records.PodMetrics]):
+    """Usage of pods, sorted by namespace and name; each record is made when it is asked for."""
+
+    def __init__(self, packed: tuple[_Packed, ...]) -> None:
+        self._packed = packed
+
+    def __len__(self) -> int:
+        return len(self._packed)
+
+    @overload
+    def __getitem__(self, at: int) -> records.PodMetrics: ...
+    @overload
+    def __getitem__(self, at: slice) -> MetricRows: ...
+    def __getitem__(self, at: int | slice) -> records.PodMetrics | MetricRows:
+        """One record, or some of them."""
+        return MetricRows(self._packed[at]) if isinstance(at, slice) else _unpacked(self._packed[at])
+
+    def __iter__(self) -> Iterator[records.PodMetrics]:
+        return map(_unpacked, self._packed)
+
+
+def _unpacked(packed: _Packed) -> records.PodMetrics:
+    namespace, name, timestamp, window, containers = packed
+    metadata = records.Metadata(name=name, namespace=namespace)
+    return records.PodMetrics(metadata, timestamp, window, _containers.decode(containers))
+
+
+class MetricRowsBuilder:
+    """Collects usage of pods as it comes: each name once, of a pod listed twice one of both."""
+
+    def __init__(self) -> None:
+        self._packed: list[_Packed] = []
+        self._texts: dict[str, str] = {}
+
+    def add(self, record: records.Record) -> None:
+        """Keep what is used of a record."""
+        assert isinstance(record, records.PodMetrics)
+        metadata, once = record.metadata, self._texts.setdefault
+        self._packed.append(
+            (
+                once(metadata.namespace, metadata.namespace),
+                metadata.name,
+                once(record.timestamp, record.timestamp),
+                once(record.window, record.window),
+                _encoder.encode(record.containers),
+            )
+        )
+
+    def seal(self, kind: Kind) -> tuple[MetricRows, None, list[Malformed]]:
+        """All of it, sorted by namespace and name."""
+        kept: list[_Packed] = []
+        twice: list[Malformed] = []
+        for packed in sorted(self._packed):
+            if kept and kept[-1][:2] == packed[:2]:
+                if kept[-1] != packed:
+                    twice.append(Malformed(kind.name, packed[0], packed[1], "", LISTED_TWICE))
+                kept.pop()
+            kept.append(packed)
+        return MetricRows(tuple(kept)), None, twice

@@ -1,0 +1,215 @@
+"""Classes of pods that the scheduler cannot tell apart, found while pods are read.
+
+What is written of a pod mostly repeats what was written of its siblings. So a pod is recognised by those
+bytes, and a class is built, checked and compared only for bytes not seen before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from rebalancer.cluster import quantities, records
+from rebalancer.cluster.amounts import checked_amount
+
+# Admission mounts a service account's token under a name of each pod's own; nothing depends on it.
+_TOKEN_VOLUME = "kube-api-access-"  # noqa: S105 - a volume's name
+_MOST_REMEMBERED = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The controller of a pod."""
+
+    kind: str
+    name: str
+    uid: str
+    api_version: str
+
+
+NO_OWNER = Owner("", "", "", "")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PodClass:
+    """Pods the scheduler cannot tell apart: namespace, labels, controller and scheduling fields."""
+
+    namespace: str
+    labels: Mapping[str, str]
+    owner: Owner
+    spec: records.PodSpec  # without nodeName and the volume of the service account's token
+    statuses: tuple[records.ContainerStatus, ...]  # of resized containers only
+    resize_infeasible: bool
+
+    @property
+    def priority(self) -> int:
+        """spec.priority; nil counts as 0."""
+        return self.spec.priority or 0
+
+    @property
+    def scheduler_name(self) -> str:
+        """The profile that places pods of this class."""
+        return self.spec.scheduler_name or "default-scheduler"
+
+
+class _ClassParts(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """A class as it is compared and as its digest is made: equal classes, equal bytes."""
+
+    namespace: str
+    labels: records.Labels
+    owner: tuple[str, str, str, str]
+    spec: records.PodSpec
+    statuses: tuple[records.ContainerStatus, ...]
+    resize_infeasible: bool
+
+
+_as_written = msgspec.json.Encoder()
+_canonical = msgspec.json.Encoder(order="deterministic")
+_parts = msgspec.json.Decoder(_ClassParts)
+
+
+def condition(conditions: list[records.Condition] | None, kind: str) -> records.Condition | None:
+    """The condition of a type, if the object carries it."""
+    return next((item for item in conditions or () if item.type == kind), None)
+
+
+def _resized(pod: records.Pod) -> tuple[records.ContainerStatus, ...]:
+    """The container statuses that differ from the spec: an in-place resize left them."""
+    spec = {
+        container.name: container
+        for container in (*(pod.spec.containers or ()), *(pod.spec.init_containers or ()))
+    }
+    found = []
+    for status in (*(pod.status.container_statuses or ()), *(pod.status.init_container_statuses or ())):
+        container = spec.get(status.name)
+        wanted = (container.resources.requests if container and container.resources else None) or {}
+        actual = (status.resources.requests if status.resources else None) or wanted
+        allocated = status.allocated_resources or wanted
+        if actual != wanted or allocated != wanted:
+            found.append(
+                records.ContainerStatus(
+                    name=status.name,
+                    resources=status.resources,
+                    allocated_resources=status.allocated_resources,
+                )
+            )
+    return tuple(found)
+
+
+def _owner(metadata: records.Metadata) -> tuple[str, str, str, str]:
+    for reference in metadata.owner_references or ():
+        if reference.controller:
+            return reference.kind, reference.name, reference.uid, reference.api_version
+    return "", "", "", ""
+
+
+def _is_token(volume: records.Volume) -> bool:
+    return volume.name.startswith(_TOKEN_VOLUME) and volume == records.Volume(name=volume.name)
+
+
+def _scheduling_spec(spec: records.PodSpec) -> records.PodSpec:
+    """A spec without what is each pod's own."""
+    volumes = [volume for volume in spec.volumes or () if not _is_token(volume)]
+    return msgspec.structs.replace(spec, node_name="", volumes=volumes or None)
+
+
+def _resize_infeasible(pod: records.Pod) -> bool:
+    pending = condition(pod.status.conditions, "PodResizePending")
+    return pending is not None and pending.reason == "Infeasible"
+
+
+def pod_class_of(pod: records.Pod) -> tuple[bytes, PodClass]:
+    """The class of a pod and the key that equal classes share; the class is a function of the key."""
+    metadata = pod.metadata
+    key = _canonical.encode(
+        _ClassParts(
+            metadata.namespace,
+            metadata.labels or {},
+            _owner(metadata),
+            _scheduling_spec(pod.spec),
+            _resized(pod),
+            _resize_infeasible(pod),
+        )
+    )
+    parts = _parts.decode(key)
+    owner = Owner(*parts.owner) if any(parts.owner) else NO_OWNER
+    return key, PodClass(
+        parts.namespace, parts.labels, owner, parts.spec, parts.statuses, parts.resize_infeasible
+    )
+
+
+def _check_quantities(pod: PodClass) -> None:
+    """Refuse a class whose quantities the API server would not have stored."""
+    spec = pod.spec
+    maps: list[tuple[str, records.Labels | None]] = [("overhead", spec.overhead)]
+    for container in (*(spec.containers or ()), *(spec.init_containers or ())):
+        if container.resources:
+            maps.append((f"{container.name}.requests", container.resources.requests))
+            _check_limits(f"{container.name}.limits", container.resources)
+    for found in pod.statuses:
+        maps.append((f"{found.name}.status.allocatedResources", found.allocated_resources))
+        if found.resources:
+            maps.append((f"{found.name}.status.resources.requests", found.resources.requests))
+    if spec.resources:
+        maps.append(("resources.requests", spec.resources.requests))
+        _check_limits("resources.limits", spec.resources)
+    for where, quantity_map in maps:
+        for resource, text in (quantity_map or {}).items():
+            checked_amount(where, resource, text)
+
+
+def _check_limits(where: str, resources: records.ResourceRequirements) -> None:
+    """Limits are never summed: they may be as large as they like."""
+    for resource, text in (resources.limits or {}).items():
+        if quantities.parse(text) < 0:
+            raise ValueError(f"{where}.{resource} is negative: {text}")
+
+
+class ClassIndex:
+    """Numbers the classes of pods as they come."""
+
+    def __init__(self) -> None:
+        self.classes: list[PodClass] = []
+        self.keys: list[bytes] = []
+        self._by_key: dict[bytes, int] = {}
+        self._by_writing: dict[bytes, int] = {}
+
+    def number_of(self, pod: records.Pod) -> int:
+        """The class of a pod; ValueError when a quantity it requests is malformed or negative."""
+        spec, status = pod.spec, pod.status
+        if spec.volumes and _is_token(spec.volumes[-1]):  # where admission puts it
+            spec = msgspec.structs.replace(spec, volumes=spec.volumes[:-1])
+        node_name = spec.node_name
+        msgspec.structs.force_setattr(spec, "node_name", "")  # a copy of each spec would cost more than this
+        metadata = pod.metadata
+        writing = _as_written.encode(
+            (
+                metadata.namespace,
+                metadata.labels,
+                metadata.owner_references,
+                spec,
+                status.container_statuses,
+                status.init_container_statuses,
+                _resize_infeasible(pod),
+            )
+        )
+        msgspec.structs.force_setattr(spec, "node_name", node_name)
+        found = self._by_writing.get(writing)
+        if found is None:
+            found = self._number(pod)
+            if len(self._by_writing) >= _MOST_REMEMBERED:  # pods that resemble no other: nothing is gained
+                self._by_writing.clear()
+            self._by_writing[writing] = found
+        return found
+
+    def _number(self, pod: records.Pod) -> int:
+        key, pod_class = pod_class_of(pod)
+        found = self._by_key.get(key)
+        if found is None:
+            _check_quantities(pod_class)
+            found = self._by_key[key] = len(self.classes)
+            self.classes.append(pod_class)
+            self.keys.append(key)
+        return found

@@ -1,0 +1,266 @@
+"""Pods as they are read: what we use of each goes into columns at once, and the record is forgotten."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+import msgspec
+import numpy as np
+
+from rebalancer.cluster import records, times
+from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
+from rebalancer.cluster.kinds import Kind
+from rebalancer.cluster.malformed import LISTED_TWICE, Malformed, admitted
+from rebalancer.cluster.pod_classes import ClassIndex, PodClass
+
+MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
+# Of a pod's annotations only those that bear on eviction are kept.
+HONOURED_ANNOTATIONS = frozenset(
+    {
+        MIRROR_ANNOTATION,
+        "kubernetes.io/config.source",
+        "descheduler.alpha.kubernetes.io/evict",
+        "descheduler.alpha.kubernetes.io/prefer-no-eviction",
+        "cluster-autoscaler.kubernetes.io/safe-to-evict",
+        "controller.kubernetes.io/pod-deletion-cost",
+        "karpenter.sh/do-not-disrupt",
+    }
+)
+PHASES = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
+FINISHED = (PHASES.index("Succeeded"), PHASES.index("Failed"))
+_PHASE = {phase: index for index, phase in enumerate(PHASES)}
+_UNKNOWN = _PHASE["Unknown"]
+_NO_ANNOTATIONS: Mapping[str, str] = {}
+_LONGEST_VERSION = 18  # digits that fit an int64
+_encoder = msgspec.json.Encoder(order="deterministic")
+
+
+@dataclass(frozen=True, eq=False)
+class PodRows:
+    """Pods as columns, in order of namespace and name, before their nodes are known as rows."""
+
+    names: tuple[str, ...]
+    namespaces: tuple[str, ...]
+    uids: tuple[str, ...]
+    node_names: tuple[str, ...]  # each once; the empty one stands for none
+    node: IntArray  # (pods,) index into node_names
+    pod_class: IntArray  # (pods,) index into classes
+    phase: IntArray  # (pods,) index into PHASES
+    created: FloatArray  # (pods,) Unix seconds, NaN when unknown
+    started: FloatArray  # (pods,) Unix seconds, NaN when unknown
+    ready: BoolArray  # (pods,)
+    deleted: Mapping[int, str]  # row -> deletionTimestamp
+    annotations: tuple[Mapping[str, str], ...]  # (pods,) the honoured ones, interned
+    nominated: Mapping[int, str]  # row -> status.nominatedNodeName of unbound pods
+    classes: tuple[PodClass, ...]
+    class_keys: tuple[bytes, ...]  # what tells classes apart
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def digest_parts(self) -> Iterator[bytes]:
+        """Everything that tells these pods from others, whatever they were read from."""
+        for texts in (self.names, self.namespaces, self.uids, self.node_names):
+            yield _encoder.encode(texts)
+        for column in (self.node, self.pod_class, self.phase, self.created, self.started, self.ready):
+            yield column.tobytes()
+        annotated = [(row, found) for row, found in enumerate(self.annotations) if found]
+        yield _encoder.encode((sorted(self.deleted.items()), annotated, sorted(self.nominated.items())))
+        yield from self.class_keys
+
+    def as_records(self) -> Iterator[records.Pod]:
+        """The pods as records that read back as these rows, one at a time."""
+        rows = zip(self.node.tolist(), self.pod_class.tolist(), self.phase.tolist(), strict=True)
+        for row, (node, pod_class, phase) in enumerate(rows):
+            yield self._record(row, self.node_names[node], self.classes[pod_class], PHASES[phase])
+
+    def _record(self, row: int, node_name: str, found: PodClass, phase: str) -> records.Pod:
+        owner = found.owner
+        reference = records.OwnerReference(owner.kind, owner.name, owner.uid, owner.api_version, True)
+        conditions = []
+        if self.ready[row]:
+            conditions.append(records.Condition(type="Ready", status="True"))
+        if found.resize_infeasible:
+            conditions.append(records.Condition(type="PodResizePending", status="True", reason="Infeasible"))
+        return records.Pod(
+            metadata=records.Metadata(
+                name=self.names[row],
+                namespace=self.namespaces[row],
+                uid=self.uids[row],
+                creation_timestamp=times.render_optional(float(self.created[row])),
+                deletion_timestamp=self.deleted.get(row),
+                labels=dict(found.labels) or None,
+                annotations=dict(self.annotations[row]) or None,
+                owner_references=[reference] if owner.uid or owner.kind or owner.name else None,
+            ),
+            spec=msgspec.structs.replace(found.spec, node_name=node_name),
+            status=records.PodStatus(
+                phase=phase,
+                nominated_node_name=self.nominated.get(row, ""),
+                start_time=times.render_optional(float(self.started[row])),
+                conditions=conditions or None,
+                container_statuses=list(found.statuses) or None,
+            ),
+        )
+
+
+class PodRowsBuilder:
+    """Collects pods as they come: each name once, of a pod listed twice the newest, no finished ones."""
+
+    def __init__(self) -> None:
+        self._classes = ClassIndex()
+        self._names: list[str] = []
+        self._namespaces: list[str] = []
+        self._uids: list[str] = []
+        self._node_index: dict[str, int] = {}
+        self._namespace_of: dict[str, str] = {}
+        self._node = array("q")
+        self._pod_class = array("q")
+        self._phase = array("b")
+        self._created = array("d")
+        self._started = array("d")
+        self._ready = array("b")
+        self._version = array("q")
+        self._deleted: dict[int, str] = {}
+        self._annotations: dict[int, Mapping[str, str]] = {}
+        self._nominated: dict[int, str] = {}
+        self._finished: dict[tuple[str, str], tuple[int, str]] = {}  # version, node
+
+    def add(self, pod: records.Record) -> None:
+        """Keep what we use of a pod; ValueError when it cannot be believed."""
+        assert isinstance(pod, records.Pod)
+        metadata, spec, status = pod.metadata, pod.spec, pod.status
+        node_name = spec.node_name
+        phase = _PHASE.get(status.phase, _UNKNOWN)
+        if phase in FINISHED:
+            key = metadata.namespace, metadata.name
+            found = version_of(metadata), node_name
+            self._finished[key] = max(found, self._finished.get(key, found))
+            return
+        pod_class = self._classes.number_of(pod)
+        created = times.parse_optional(metadata.creation_timestamp)
+        started = times.parse_optional(status.start_time)
+        row = len(self._names)
+        self._names.append(metadata.name)
+        self._namespaces.append(self._namespace_of.setdefault(metadata.namespace, metadata.namespace))
+        self._uids.append(metadata.uid)
+        self._node.append(self._node_index.setdefault(node_name, len(self._node_index)))
+        self._pod_class.append(pod_class)
+        self._phase.append(phase)
+        self._created.append(created)
+        self._started.append(started)
+        self._ready.append(_is_ready(status.conditions))
+        self._version.append(version_of(metadata))
+        if metadata.deletion_timestamp is not None:
+            self._deleted[row] = metadata.deletion_timestamp
+        if metadata.annotations:
+            kept = {key: text for key, text in metadata.annotations.items() if key in HONOURED_ANNOTATIONS}
+            if kept:
+                self._annotations[row] = kept
+        if status.nominated_node_name and not node_name:
+            self._nominated[row] = status.nominated_node_name
+
+    def seal(self, kind: Kind) -> tuple[tuple[()], PodRows, list[Malformed]]:
+        """The rows in order of namespace and name, and the older versions of pods listed twice."""
+        keys = list(zip(self._namespaces, self._names, strict=True))
+        order = sorted(range(len(keys)), key=keys.__getitem__)
+        node_names = list(self._node_index)
+        older, malformed = self._listed_twice(kind, keys, order, node_names)
+        order = [row for row in order if row not in older] if older else order
+        at = np.array(order, np.int64)
+        new_row = {old: new for new, old in enumerate(order)} if self._has_sparse() else {}
+        pod_class, classes = _renumbered(np.array(self._pod_class, np.int64)[at])
+        node, nodes = _renumbered(np.array(self._node, np.int64)[at])
+        shared: dict[tuple[tuple[str, str], ...], Mapping[str, str]] = {}
+        annotations = [_NO_ANNOTATIONS] * len(order)
+        for old, kept in self._annotations.items():
+            if old in new_row:
+                annotations[new_row[old]] = shared.setdefault(tuple(sorted(kept.items())), kept)
+        rows = PodRows(
+            names=tuple(self._names[row] for row in order),
+            namespaces=tuple(self._namespaces[row] for row in order),
+            uids=tuple(self._uids[row] for row in order),
+            node_names=tuple(node_names[index] for index in nodes),
+            node=node,
+            pod_class=pod_class,
+            phase=np.array(self._phase, np.int64)[at],
+            created=np.array(self._created, np.float64)[at],
+            started=np.array(self._started, np.float64)[at],
+            ready=np.array(self._ready, np.bool_)[at],
+            deleted={new_row[old]: text for old, text in self._deleted.items() if old in new_row},
+            annotations=tuple(annotations),
+            nominated={new_row[old]: name for old, name in self._nominated.items() if old in new_row},
+            classes=tuple(self._classes.classes[index] for index in classes),
+            class_keys=tuple(self._classes.keys[index] for index in classes),
+        )
+        return (), rows, malformed
+
+    def _has_sparse(self) -> bool:
+        return bool(self._deleted or self._annotations or self._nominated)
+
+    def _listed_twice(
+        self, kind: Kind, keys: list[tuple[str, str]], order: list[int], node_names: list[str]
+    ) -> tuple[set[int], list[Malformed]]:
+        """The rows that an equal or newer version stands for, and what is told of those that differ."""
+        older: set[int] = set()
+        malformed: list[Malformed] = []
+
+        def tell(key: tuple[str, str], node_name: str) -> None:
+            node_name = node_name if admitted(node_name) else ""
+            malformed.append(Malformed(kind.name, *key, node_name, LISTED_TWICE))
+
+        newest: dict[tuple[str, str], int] = {}
+        for left, right in pairwise(order):
+            if keys[left] != keys[right]:
+                continue
+            known = newest.get(keys[left], left)
+            low, high = sorted((known, right), key=self._rank)
+            newest[keys[left]] = high
+            older.add(low)
+            if self._rank(low)[1] != self._rank(high)[1]:
+                tell(keys[low], node_names[self._node[low]])
+        if self._finished:
+            for row in order:
+                finished = self._finished.get(keys[row]) if row not in older else None
+                if finished is None:
+                    continue
+                if finished[0] > self._version[row]:
+                    older.add(row)
+                    tell(keys[row], node_names[self._node[row]])
+                else:
+                    tell(keys[row], finished[1])
+        return older, malformed
+
+    def _rank(self, row: int) -> tuple[int, str]:
+        """What makes one version of a pod newer than another, whichever came first."""
+        columns = (self._uids, self._node, self._pod_class, self._phase, self._created, self._started)
+        sparse = (self._deleted, self._annotations, self._nominated)
+        written = [repr(column[row]) for column in (*columns, self._ready)]
+        return self._version[row], repr(written + [repr(found.get(row)) for found in sparse])
+
+
+def version_of(metadata: records.Metadata) -> int:
+    """A resourceVersion as a number, where it is one that a server would write."""
+    version = metadata.resource_version
+    return (
+        int(version) if version.isascii() and version.isdigit() and len(version) <= _LONGEST_VERSION else -1
+    )
+
+
+def _is_ready(conditions: list[records.Condition] | None) -> bool:
+    for found in conditions or ():
+        if found.type == "Ready":
+            return found.status == "True"
+    return False
+
+
+def _renumbered(column: IntArray) -> tuple[IntArray, list[int]]:
+    """Numbers in the order they first appear, and what each stood for before."""
+    known, first, inverse = np.unique(column, return_index=True, return_inverse=True)
+    order = np.argsort(first, kind="stable")
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    return rank[inverse], known[order].tolist()

@@ -1,0 +1,90 @@
+"""Records as they are read, less what is of no use: each name once, of an object listed twice the newest."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import msgspec
+
+from rebalancer.cluster import records
+from rebalancer.cluster.kinds import Kind
+from rebalancer.cluster.malformed import Malformed, listed_twice
+
+_ANNOTATION_DOMAINS = frozenset({"kubernetes.io", "k8s.io", "karpenter.sh"})
+_ANNOTATION_SUBDOMAINS = (".kubernetes.io", ".k8s.io", ".karpenter.sh")
+_LONGEST_VERSION = 40
+_encoder = msgspec.json.Encoder(order="deterministic")
+
+
+def _metadata(record: records.Record) -> records.Metadata:
+    metadata: records.Metadata = record.metadata  # type: ignore[attr-defined]
+    return metadata
+
+
+@lru_cache(maxsize=4096)
+def _kept(annotation: str) -> bool:
+    """Whether an annotation may bear on scheduling or eviction.
+
+    The others are forgotten: some are long, and some hold secrets (kubectl's last-applied-configuration
+    repeats every environment variable).
+    """
+    domain = annotation.partition("/")[0]
+    if domain == "kubectl.kubernetes.io":
+        return False
+    return domain in _ANNOTATION_DOMAINS or domain.endswith(_ANNOTATION_SUBDOMAINS)
+
+
+def _without_other_annotations(metadata: records.Metadata) -> records.Metadata:
+    annotations = metadata.annotations or {}
+    if all(map(_kept, annotations)):
+        return metadata
+    kept = {name: value for name, value in annotations.items() if _kept(name)}
+    return msgspec.structs.replace(metadata, annotations=kept or None)
+
+
+def _slim(record: records.Record) -> records.Record:
+    metadata = _metadata(record)
+    slim = _without_other_annotations(metadata)
+    if slim is not metadata:
+        record = msgspec.structs.replace(record, metadata=slim)
+    if isinstance(record, records.Workload) and record.spec.template is not None:
+        template = record.spec.template
+        slim = _without_other_annotations(template.metadata)
+        if slim is not template.metadata:
+            template = msgspec.structs.replace(template, metadata=slim)
+            record = msgspec.structs.replace(
+                record, spec=msgspec.structs.replace(record.spec, template=template)
+            )
+    return record
+
+
+def _rank(record: records.Record) -> tuple[int, bytes]:
+    """Of two versions of an object the newer one counts, whichever came first."""
+    version = _metadata(record).resource_version
+    usable = version.isascii() and version.isdigit() and len(version) < _LONGEST_VERSION
+    return int(version) if usable else -1, _encoder.encode(record)
+
+
+class RecordsBuilder:
+    """Collects the records of a kind as they come."""
+
+    def __init__(self) -> None:
+        self._by_key: dict[tuple[str, str], records.Record] = {}
+        self._older: list[records.Record] = []
+
+    def add(self, record: records.Record) -> None:
+        """Keep a record."""
+        record = _slim(record)
+        metadata = _metadata(record)
+        key = metadata.namespace, metadata.name
+        found = self._by_key.setdefault(key, record)
+        if found is record or found == record:
+            return
+        newer, older = (record, found) if _rank(found) < _rank(record) else (found, record)
+        self._by_key[key] = newer
+        self._older.append(older)
+
+    def seal(self, kind: Kind) -> tuple[tuple[records.Record, ...], None, list[Malformed]]:
+        """All records, sorted by namespace and name."""
+        ordered = tuple(self._by_key[key] for key in sorted(self._by_key))
+        return ordered, None, [listed_twice(kind, record) for record in self._older]
