@@ -95,10 +95,16 @@ class Attempts:
 
     def percent_of(self, world: World, row: int) -> FloatArray:
         """(resources,) percent of allocatable expected on a node."""
-        rows = np.array([row])
-        counts = world.settled.pod_count[rows]
-        percent = percent_of_allocatable(world.usage[rows], counts, self._inputs.load.allocatable[rows])
-        return np.asarray(percent[0], np.float64)
+        return np.asarray(self._percents_of((world,), row)[0], np.float64)
+
+    def percents_of(self, worlds: Worlds, row: int) -> FloatArray:
+        """(worlds, resources) percent of allocatable expected on a node in each world."""
+        return self._percents_of(worlds.all, row)
+
+    def _percents_of(self, worlds: Sequence[World], row: int) -> FloatArray:
+        usage = np.array([world.usage[row] for world in worlds])
+        count = np.array([world.settled.pod_count[row] for world in worlds])
+        return percent_of_allocatable(usage, count, self._inputs.load.allocatable[row])
 
     def make(self, candidate: Candidate, worlds: Worlds) -> Attempt:
         """Try a move in every world."""
@@ -108,8 +114,8 @@ class Attempts:
         sampled = False
         gain = np.full(len(self._inputs.load.percent_resources), np.inf)
         refused: Protection | None = None
-        for world in worlds.all:
-            before = self.percent_of(world, candidate.source)
+        percents = self.percents_of(worlds, candidate.source)
+        for world, before in zip(worlds.all, percents, strict=True):
             placements, taken = self._place(candidate, world)
             if taken:
                 refused, only_lingering = Protection(Reason.ROOM_TAKEN, taken), False

@@ -6,7 +6,6 @@ the cheapest, of equal ones those first by name: a function of its inputs, bound
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterator
 
@@ -51,6 +50,18 @@ def fewest(relief: FloatArray, need: FloatArray) -> int:
     return int(enough.argmax(axis=0).max()) + 1
 
 
+def _combinations(count: int, size: int) -> IntArray:
+    """(combinations, size) ascending numbers below ``count``, in lexicographic order."""
+    rows = np.arange(count - size + 1)[:, None]
+    for length in range(2, size + 1):
+        last = rows[:, -1]
+        follow = count - size + length - 1 - last  # how many numbers may come next
+        rows = rows.repeat(follow, axis=0)
+        step = np.arange(len(rows)) - (follow.cumsum() - follow).repeat(follow)
+        rows = np.column_stack([rows, rows[:, -1] + 1 + step])
+    return rows
+
+
 def _of_size(
     relief: FloatArray, need: FloatArray, cost: FloatArray, largest: IntArray, size: int, fit_weight: float
 ) -> Iterator[tuple[int, ...]]:
@@ -59,14 +70,15 @@ def _of_size(
     while considered > size and math.comb(considered, size) > MOST_SETS:
         considered -= 1
     among = largest[:considered]
-    flat = itertools.chain.from_iterable(itertools.combinations(range(considered), size))
-    sets = among[np.fromiter(flat, np.int64).reshape(-1, size)]  # (sets, size), largest relief first
+    sets = among[_combinations(considered, size)]  # (sets, size), largest relief first
     total = relief[sets].sum(axis=1)
-    keep = (total >= need - _ENOUGH).all(axis=1)
+    enough = (total >= need - _ENOUGH).all(axis=1)
+    sets, total = sets[enough], total[enough]
+    spare = np.zeros(len(sets), np.bool_)
     for position in range(size):
         without = total - relief[sets[:, position]]
-        keep &= ~(without >= need - _ENOUGH).all(axis=1)
-    sets, total = sets[keep], total[keep]
+        spare |= (without >= need - _ENOUGH).all(axis=1)
+    sets, total = sets[~spare], total[~spare]
     beyond = np.maximum(total - need, 0.0).sum(axis=1) / 100.0
     price = np.round(cost[sets].sum(axis=1) + fit_weight * beyond, 9)
     for at in np.lexsort((*np.sort(sets, axis=1).T[::-1], price)).tolist():

@@ -29,12 +29,12 @@ class _Failed:
 
     candidate: Candidate
     alone: bool = False  # it cannot move even before all others
-    bounded: bool = False  # a bound of the plan was reached; what moved before it stays
+    bounded: bool = False  # a bound of the plan was reached, for all; what moved before it stays
 
 
-def relief_of(candidate: Candidate, allocatable: FloatArray) -> FloatArray:
-    """(resources,) points of its node's allocatable that leave with a pod; ``allocatable`` is by node."""
-    amounts, whole = with_pods(candidate.usage, 1.0), allocatable[candidate.source]
+def relief_of(candidates: Sequence[Candidate], whole: FloatArray) -> FloatArray:
+    """(candidates, resources) points of a node's allocatable, ``whole``, that leave with each of its pods."""
+    amounts = with_pods(np.array([item.usage for item in candidates]), 1.0)
     return np.where(whole > 0, 100.0 * amounts / np.where(whole > 0, whole, 1.0), 0.0)
 
 
@@ -65,7 +65,7 @@ class Cooling:
             return
         if not candidates:
             return
-        relief = np.array([self._relief(item) for item in candidates])
+        relief = relief_of(candidates, self._allocatable[node])
         above = percent > self._hotness.cool_to[node]
         helps: Sequence[bool] = np.any(relief[:, above] > 0, axis=1).tolist()
         useless = [candidates[at] for at, does in enumerate(helps) if not does]
@@ -77,7 +77,7 @@ class Cooling:
             return
         self._keep(useful, _NOT_NEEDED)
         for level in (self._hotness.cool_to[node], self._hotness.hot_above[node]):
-            if self._cool_to(useful, percent, level):
+            if self._cool_to(useful, relief[np.array(helps)], percent - level):
                 break
             if any(self._bounded(item) for item in useful):
                 self._cool_partly(node, useful)
@@ -92,15 +92,18 @@ class Cooling:
     def _cool_partly(self, node: int, candidates: list[Candidate]) -> None:
         """Go as far as the bounds allow, the largest pods first: the next run goes on from there."""
         left = [item for item in candidates if item.row in self.kept]
-        left.sort(key=lambda item: (-float(self._relief(item).sum()), self._names(item.row)))
-        for candidate in left:
-            if self._hotness.is_cool(node, self.draft.expected_percent(node)):
-                return
+        if not left or self._hotness.is_cool(node, self.draft.expected_percent(node)):
+            return
+        relief = relief_of(left, self._allocatable[node]).sum(axis=1)
+        order = sorted(range(len(left)), key=lambda at: (-float(relief[at]), self._names(left[at].row)))
+        for candidate in (left[at] for at in order):
             found = self.draft.find(candidate)
             if isinstance(found, Protection):
                 self.kept[candidate.row] = found
-            else:
-                self._add(found)
+                continue
+            self._add(found)
+            if self._hotness.is_cool(node, self.draft.expected_percent(node)):
+                return
 
     def _stuck(self, node: int, percent: FloatArray) -> str:
         """Why a node that ends at (resources,) percent has not cooled; empty when it is not hot any more."""
@@ -111,23 +114,25 @@ class Cooling:
         )
         return f"even without all its evictable pods its node would stay hot at {levels}" if levels else ""
 
-    def _cool_to(self, candidates: list[Candidate], percent: FloatArray, level: FloatArray) -> bool:
-        """Move the cheapest smallest set that brings a node to a level; False when no such set can move."""
-        need = np.maximum(np.nan_to_num(percent - level, nan=0.0, neginf=0.0), 0.0)
-        movable = list(candidates)
+    def _cool_to(self, candidates: list[Candidate], relief: FloatArray, above: FloatArray) -> bool:
+        """Move the cheapest smallest set that takes a node's points ``above`` a level; False when none can.
+
+        ``relief`` is (candidates, resources).
+        """
+        need = np.maximum(np.nan_to_num(above, nan=0.0, neginf=0.0), 0.0)
+        movable = list(range(len(candidates)))
         tries = 0
         while movable and tries < _MOST_TRIES:
-            relief = np.array([self._relief(item) for item in movable])
-            cost = self._disruption.costs([item.row for item in movable])
-            for chosen in sets_that_cool(relief, need, cost, self._weights.fit):
+            cost = self._disruption.costs([candidates[at].row for at in movable])
+            for chosen in sets_that_cool(relief[movable], need, cost, self._weights.fit):
                 tries += 1
-                failed = self._move_all([movable[at] for at in chosen])
+                failed = self._move_all([candidates[movable[at]] for at in chosen])
                 if failed is None:
                     return True
                 if failed.bounded:
                     return False
                 if failed.alone:
-                    movable = [item for item in movable if item is not failed.candidate]
+                    movable = [at for at in movable if candidates[at] is not failed.candidate]
                     break
                 if tries >= _MOST_TRIES:
                     return False
@@ -140,7 +145,7 @@ class Cooling:
         able = [item for item in candidates if self.kept[item.row].reason is Reason.NOT_NEEDED]
         if not able:
             return
-        after = percent - np.sum([self._relief(item) for item in able], axis=0)
+        after = percent - relief_of(able, self._allocatable[node]).sum(axis=0)
         level = self._hotness.hot_above[node]
         levels = ", ".join(
             f"{after[column]:.1f} % {self._hotness.names[column]}"
@@ -155,9 +160,6 @@ class Cooling:
         for candidate in candidates:
             self.kept[candidate.row] = protection
 
-    def _relief(self, candidate: Candidate) -> FloatArray:
-        return relief_of(candidate, self._allocatable)
-
     def _move_all(self, chosen: Sequence[Candidate]) -> _Failed | None:
         """Move all of them, or none but where a bound is reached on the way."""
         checkpoint: Checkpoint | None = None
@@ -170,7 +172,7 @@ class Cooling:
                 continue
             self.kept[candidate.row] = found
             if checkpoint is None:
-                return _Failed(candidate, alone=True)
+                return _Failed(candidate, alone=True, bounded=self.draft.has_ended(candidate.source))
             if found.reason in BOUNDS:
                 return _Failed(candidate, bounded=True)
             for row in self.draft.go_back(checkpoint):

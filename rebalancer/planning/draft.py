@@ -70,9 +70,7 @@ class Draft:
 
     def expected_percent(self, node: int) -> FloatArray:
         """(resources,) percent of allocatable expected on a node after the moves so far, over all worlds."""
-        return np.asarray(
-            np.mean([self.attempts.percent_of(world, node) for world in self.worlds.all], axis=0), np.float64
-        )
+        return np.asarray(np.mean(self.attempts.percents_of(self.worlds, node), axis=0), np.float64)
 
     def checkpoint(self) -> Checkpoint:
         """All that adding moves changes."""
@@ -101,17 +99,24 @@ class Draft:
         self._later = None
         return rows
 
-    def _limit(self, candidate: Candidate) -> Protection | None:
-        reached = self._used.refusal(
-            candidate.source, self._pods.namespaces[candidate.row], self._protections.workload(candidate.row)
-        )
-        if reached:
-            return reached
+    def has_ended(self, node: int) -> bool:
+        """Whether no pod may leave a node any more, whichever it is."""
+        return bool(self._used.refusal_on(node) or self._search_ended())
+
+    def _search_ended(self) -> Protection | None:
         most = self._policy.planning.max_placements
         tries = 2 if self._in_wave else 1  # the second in the next wave
         if self.attempts.placements + tries * self.attempts.cost(self.worlds) > most:
             return Protection(Reason.SEARCH_ENDED, f"maxPlacements {most} is reached")
         return None
+
+    def _limit(self, candidate: Candidate) -> Protection | None:
+        namespace, workload = self._pods.namespaces[candidate.row], self._protections.workload(candidate.row)
+        return (
+            self._used.refusal_on(candidate.source)
+            or self._used.refusal(namespace, workload)
+            or self._search_ended()
+        )
 
     def find(self, candidate: Candidate, *, may_wait: bool = True) -> Found | Protection:
         """A move that holds in this wave or, where it may wait, in the next one; else why the pod stays."""

@@ -26,13 +26,18 @@ class Used:
             self.limits, self.total, self.by_node.copy(), self.by_namespace.copy(), self.by_workload.copy()
         )
 
-    def refusal(self, node: int, namespace: str, workload: WorkloadFacts) -> Protection | None:
-        """The limit that allows no further eviction."""
+    def refusal_on(self, node: int) -> Protection | None:
+        """The limit that allows no further eviction from a node, whichever the pod."""
         limits = self.limits
         if self.total >= limits.per_run:
             return Protection(Reason.LIMIT, f"perRun {limits.per_run} is reached")
         if self.by_node[node] >= limits.per_node:
             return Protection(Reason.LIMIT, f"perNode {limits.per_node} is reached")
+        return None
+
+    def refusal(self, namespace: str, workload: WorkloadFacts) -> Protection | None:
+        """The limit that allows no further eviction from a namespace or of a workload."""
+        limits = self.limits
         if self.by_namespace[namespace] >= limits.per_namespace:
             return Protection(Reason.LIMIT, f"perNamespace {limits.per_namespace} is reached for {namespace}")
         most = limits.per_workload.of(workload.desired or 0)

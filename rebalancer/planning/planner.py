@@ -137,7 +137,7 @@ class Planner:
 
     def _fewest(self, node: int, candidates: Sequence[Candidate]) -> int:
         """No fewer pods than this cool a node, wherever they land."""
-        relief = np.array([relief_of(item, self.inputs.load.allocatable) for item in candidates])
+        relief = relief_of(candidates, self.inputs.load.allocatable[node]) if candidates else np.zeros((0, 0))
         need = self.inputs.load.percent[node] - self.hotness.cool_to[node]
         return fewest(relief, np.maximum(np.nan_to_num(need, nan=0.0, neginf=0.0), 0.0))
 
