@@ -63,7 +63,7 @@ def low_node_utilization(planner: Planner, *, by_requests: bool) -> list[int]:
     measured = planner.inputs.load
     requested = state.requested[:, :2].astype(np.float64)
     usage = requested if by_requests else measured.usage[:, :2]
-    pods = np.array([facts.present(kind)[:2] for kind in state.pod_class[: len(planner.pods)]], np.float64)
+    pods = np.array([facts.present(kind)[:2] for kind in planner.pods.pod_class.tolist()], np.float64)
     amounts = pods if by_requests else measured.pod_usage[:, :2]
     percent = 100.0 * usage / np.maximum(measured.allocatable[:, :2], 1e-9)
     target = np.minimum(planner.hotness.hot_above[:, :2], 100.0)

@@ -55,9 +55,9 @@ class Preemptions:
         if priority not in self._without:
             state = self._state
             lower = np.array([pod.priority < priority for pod in state.facts.classes], np.bool_)
-            node, pod_class = np.array(state.node, np.int64), np.array(state.pod_class, np.int64)
+            node, pod_class = state.node.values(), state.pod_class.values()
             leaving = lower[pod_class] & (node >= 0)
-            terminating = np.array(state.terminating, np.bool_)
+            terminating = state.terminating.values().astype(np.bool_)
             self._without[priority] = (
                 ClusterState(state.facts, np.where(leaving, GONE, node), pod_class, terminating)
                 if leaving.any()

@@ -7,8 +7,7 @@ away. Each changes the few cells it touches; nothing is rebuilt.
 from __future__ import annotations
 
 import copy
-from array import array
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.scheduling.attached_volumes import AttachedVolumes
 from rebalancer.scheduling.facts import ClassFacts, NodeFacts
 from rebalancer.scheduling.host_ports import HostPorts
+from rebalancer.scheduling.pod_columns import Column, FirstPods
 from rebalancer.scheduling.tallies import Tallies
 from rebalancer.scheduling.versions import as_seen_by
 from rebalancer.scheduling.volumes import Volumes
@@ -29,16 +29,6 @@ _MOST_REMEMBERED = 512  # arrays over the nodes
 _EVERY_ROW = slice(None)
 
 
-def pods_by_class(pod_class: IntArray) -> Mapping[int, list[int]]:
-    """Pod numbers by class."""
-    if not len(pod_class):
-        return {}
-    order = np.argsort(pod_class, kind="stable")
-    classes, starts = np.unique(pod_class[order], return_index=True)
-    groups = np.split(order, starts[1:])
-    return {kind: group.tolist() for kind, group in zip(classes.tolist(), groups, strict=True)}
-
-
 class ClusterState:
     """Which pod is where, and what that leaves on each node."""
 
@@ -47,43 +37,29 @@ class ClusterState:
     ) -> None:
         self.facts = facts
         self.nodes: NodeFacts = facts.nodes
-        # Arrays of machine integers: read one by one they are ints, copied they are a block of memory.
-        self.node = array("q", node.tolist())  # by pod: its node's row, UNBOUND or GONE
-        self.pod_class = array("q", pod_class.tolist())  # by pod
-        self.terminating = bytearray(terminating.tobytes())  # by pod: 0 or 1
-        nodes, resources = len(facts.nodes), len(facts.resources)
-        self.requested: IntArray = np.zeros((nodes, resources), np.int64, order="F")
-        self.scored: IntArray = np.zeros((nodes, 2), np.int64)  # cpu, memory with defaults
-        self.pod_count: IntArray = np.zeros(nodes, np.int64)
-        self.ports = HostPorts(nodes)
-        self.attached = AttachedVolumes(nodes)
+        self._first = FirstPods(facts, node, pod_class, terminating)
+        self.node = Column(node)  # by pod: its node's row, UNBOUND or GONE
+        self.pod_class = Column(pod_class)  # by pod
+        self.terminating = Column(terminating.astype(np.int64))  # by pod: 0 or 1
+        self._touched: dict[int, tuple[int, ...]] = {}  # by class: the pods that are not as at the start
+        self.requested, self.scored, self.pod_count = self._first.sums()  # (nodes, …); scored: cpu, memory
+        self.ports = HostPorts(len(facts.nodes))
+        self.attached = AttachedVolumes(len(facts.nodes))
         self._tallies = Tallies(facts)
-        # By class: its pods. Those given at the start are shared by all copies, those added later are not.
-        self._first_pods = pods_by_class(pod_class)
-        self._added: dict[int, tuple[int, ...]] = {}
         # Node rows in the order they changed, and results by node with how much of that they have seen.
         self._changes: list[int] = []
         self._remembered: dict[object, tuple[int, IntArray]] = {}
         self._last_changed: tuple[int, int, IntArray] = (0, 0, np.zeros(0, np.int64))
         # Pods this state bound itself, in order: load-aware plugins add them to what their metrics show.
         self.bound_here: dict[int, tuple[int, int]] = {}  # pod -> (class, node)
-        self._count_all(node, pod_class)
+        self._attach_all()
 
-    def _count_all(self, node: IntArray, pod_class: IntArray) -> None:
-        bound = node >= 0
-        where, kind = node[bound], pod_class[bound]
-        for index in np.unique(kind).tolist():
-            pods = np.bincount(where[kind == index], minlength=len(self.nodes))
-            rows = np.flatnonzero(pods)
-            self.requested[rows] += pods[rows, None] * self.facts.present(index)
-            self.scored[rows] += pods[rows, None] * self.facts.present_scored(index)
-            self.pod_count += pods
-            ports = self.facts.ports(index)
-            for row in rows.tolist() if ports else ():
-                self.ports.count(ports, row, int(pods[row]))
-            volumes = self.facts.csi_volumes(index)
-            for row in rows.tolist() if volumes else ():
-                self.attached.count(volumes, row, int(pods[row]))
+    def _attach_all(self) -> None:
+        for index, pods in self._first.by_class.items():
+            ports, volumes = self.facts.ports(index), self.facts.csi_volumes(index)
+            for row in self._first.node[pods].tolist() if ports or volumes else ():
+                self.ports.count(ports, row, 1)
+                self.attached.count(volumes, row, 1)
         for name, volume in self.facts.volumes.attached():
             if name in self.nodes.table.row:
                 self.attached.attach(volume, self.nodes.table.row[name])
@@ -101,8 +77,8 @@ class ClusterState:
     def copy(self) -> ClusterState:
         """An independent state over the same facts."""
         twin = copy.copy(self)
-        twin.node = self.node[:]
-        twin.pod_class = self.pod_class[:]
+        twin.node = self.node.copy()
+        twin.pod_class = self.pod_class.copy()
         twin.terminating = self.terminating.copy()
         twin.requested = self.requested.copy(order="F")
         twin.scored = self.scored.copy()
@@ -110,7 +86,7 @@ class ClusterState:
         twin.ports = self.ports.copy()
         twin.attached = self.attached.copy()
         twin._tallies = self._tallies.copy()
-        twin._added = self._added.copy()
+        twin._touched = self._touched.copy()
         twin._changes = self._changes.copy()
         twin._remembered = self._remembered.copy()
         twin.bound_here = self.bound_here.copy()
@@ -121,9 +97,7 @@ class ClusterState:
         self.node.append(UNBOUND)
         self.pod_class.append(class_index)
         self.terminating.append(False)
-        pod = len(self.node) - 1
-        self._added[class_index] = (*self._added.get(class_index, ()), pod)
-        return pod
+        return len(self.node) - 1
 
     def bind(self, pod: int, node: int) -> None:
         """Place an unbound pod; ValueError when it is not unbound."""
@@ -138,6 +112,7 @@ class ClusterState:
             raise ValueError(f"pod {pod} is not bound")
         if not self.terminating[pod]:
             self.terminating[pod] = True
+            self._touch(pod)
             self._tallies.change(self.pod_class[pod], self.node[pod], -1, terminating=False)
 
     def remove(self, pod: int) -> None:
@@ -149,6 +124,7 @@ class ClusterState:
             self._count(self.pod_class[pod], where, -1)
             self._tallies.change(self.pod_class[pod], where, -1, live=not self.terminating[pod])
             self.bound_here.pop(pod, None)
+            self._touch(pod)
         self.node[pod] = GONE
 
     def restore(self, pod: int, node: int) -> None:
@@ -162,13 +138,15 @@ class ClusterState:
 
     def _put(self, pod: int, node: int) -> None:
         self.node[pod] = node
+        self._touch(pod)
         self._count(self.pod_class[pod], node, 1)
         self._tallies.change(self.pod_class[pod], node, 1, live=not self.terminating[pod])
 
-    def pods_of(self, class_index: int) -> Iterator[int]:
-        """The pods of a class, bound or not."""
-        yield from self._first_pods.get(class_index, ())
-        yield from self._added.get(class_index, ())
+    def _touch(self, pod: int) -> None:
+        kind = self.pod_class[pod]
+        touched = self._touched.get(kind, ())
+        if pod not in touched:
+            self._touched[kind] = (*touched, pod)
 
     def tally(self, number: int, key: str = "") -> IntArray:
         """Counts by domain of a topology key, by node without one; one cell more, 0, for nodes without it.
@@ -176,13 +154,18 @@ class ClusterState:
         ``number`` is the TallyBook's. Kept up to date from the first time it is asked for; read it only.
         """
         found = self._tallies.get(number, key)
-        return self._tallies.make(number, key, self._counted(number)) if found is None else found
+        if found is None:
+            found = self._tallies.make(number, key, self._first.counts(number, key), self._since(number))
+        return found
 
-    def _counted(self, tally: int) -> Iterator[tuple[int, int]]:
-        book = self.facts.tallies
+    def _since(self, tally: int) -> Iterator[tuple[int, int]]:
+        """(node, weight) of what changed: pods that count now, with −weight those that did at the start."""
+        book, first = self.facts.tallies, self._first
         terminating = book.counts_terminating(tally)
         for class_index, weight in book.classes(tally):
-            for pod in self.pods_of(class_index):
+            for pod in self._touched.get(class_index, ()):
+                if first.is_counted(pod, terminating=terminating):
+                    yield int(first.node[pod]), -weight
                 if self.node[pod] >= 0 and (terminating or not self.terminating[pod]):
                     yield self.node[pod], weight
 

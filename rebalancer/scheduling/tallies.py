@@ -11,8 +11,6 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from rebalancer.cluster.nodes import IntArray
 from rebalancer.cluster.pods import PodClass
 from rebalancer.scheduling.affinity_terms import AffinityTerm, TermKind, terms_of
@@ -176,19 +174,13 @@ class Tallies:
         """The counts of a tally by topology key; None when they were not made yet."""
         return self._counts.get((tally, key))
 
-    def make(self, tally: int, key: str, pods: Iterable[tuple[int, int]]) -> IntArray:
-        """Count ``pods``, (node, weight), by topology key, and keep the counts."""
-        domains = self._facts.nodes.labels.column(key) if key else None
-        size = len(self._facts.nodes) if domains is None else len(domains.names)
-        counts = np.zeros(size + 1, np.int64)
-        for node, weight in pods:
-            domain = node if domains is None else domains.values[node]
-            if domain >= 0:
-                counts[domain] += weight
-        self._counts[tally, key] = counts
-        self._own.add((tally, key))
+    def make(self, tally: int, key: str, first: IntArray, since: Iterable[tuple[int, int]]) -> IntArray:
+        """Keep the counts of a tally by topology key: the ``first`` ones and (node, weight) ``since``."""
+        self._counts[tally, key] = first
         self._keys.setdefault(tally, []).append(key)
-        return counts
+        for node, weight in since:
+            self._add(tally, key, node, weight)
+        return self._counts[tally, key]
 
     def change(
         self, class_index: int, node: int, sign: int, *, live: bool = True, terminating: bool = True
@@ -200,12 +192,14 @@ class Tallies:
             if not (terminating if entry.terminating else live):
                 continue
             for key in self._keys.get(entry.tally, ()):
-                domain = self._facts.nodes.labels.column(key).values[node] if key else node
-                if domain >= 0:
-                    self._writable((entry.tally, key))[domain] += sign * entry.weight
+                self._add(entry.tally, key, node, sign * entry.weight)
 
-    def _writable(self, place: tuple[int, str]) -> IntArray:
+    def _add(self, tally: int, key: str, node: int, weight: int) -> None:
+        domain = self._facts.nodes.labels.column(key).values[node] if key else node
+        if domain < 0:
+            return
+        place = tally, key
         if place not in self._own:
             self._counts[place] = self._counts[place].copy()
             self._own.add(place)
-        return self._counts[place]
+        self._counts[place][domain] += weight

@@ -434,5 +434,5 @@ def test_placements_are_left_out_of_the_state_they_were_tried_on() -> None:
     assert planner.moves == []
     for state in (world.lingering, world.settled):
         assert (state.requested == planner.model.state.requested).all()
-        assert state.node == planner.model.state.node
-        assert state.terminating == planner.model.state.terminating
+        assert list(state.node) == list(planner.model.state.node)
+        assert list(state.terminating) == list(planner.model.state.terminating)
