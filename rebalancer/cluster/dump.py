@@ -14,12 +14,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import msgspec
 import zstandard
 
 from rebalancer.cluster.item_stream import Layout, layout_of, split
 from rebalancer.cluster.kinds import BY_NAME, BY_PLURAL, KINDS, Kind
 from rebalancer.cluster.listing import ListingBuilder, Recording, collector_paused
+from rebalancer.cluster.malformed import Encoded
 from rebalancer.cluster.wire import Page, decode_page, header
 from rebalancer.errors import InputError
 
@@ -203,7 +203,7 @@ def _rest(path: Path, first: bytes, stream: io.BufferedIOBase) -> bytes:
     return content
 
 
-def _take_items(path: Path, layout: Layout, items: Iterator[bytes], collected: _Collected) -> None:
+def _take_items(path: Path, layout: Layout, items: Iterator[memoryview], collected: _Collected) -> None:
     if not layout.head:
         _sort_mixed(path, items, collected)
         return
@@ -249,7 +249,7 @@ def _kind_of(path: Path, page: Page, collected: _Collected) -> Kind | None:
     return kind
 
 
-def _sort_mixed(path: Path, mixed: Iterable[msgspec.Raw | bytes], collected: _Collected) -> None:
+def _sort_mixed(path: Path, mixed: Iterable[Encoded], collected: _Collected) -> None:
     """Sort the items of a ``List`` by their own kind."""
     unused: set[str] = set()
     for item in mixed:

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 import msgspec
 
 Read = Callable[[int], bytes]
+Item = memoryview
 
-_BLOCK = 4 << 20
+_BLOCK = 256 << 10  # what fits a core's own cache is unpacked, split and decoded there
 _LONGEST_HEAD = 64 << 10
 _KUBECTL_HEAD = b'{\n    "apiVersion": "v1",\n    "items": [\n        {\n'
 _KUBECTL_BETWEEN = b"\n        },\n        {\n"
@@ -32,14 +33,16 @@ class Layout:
     head: bytes  # a whole envelope without items; empty where it follows the items
     between: bytes
     end: bytes
-    opens: bytes  # what the separator takes from the start of an item
-    closes: bytes  # and from its end
+    before: bytes  # what of the first item the head has taken
+    opening: int  # how much of the separator's end is the start of an item
+    closing: int  # how much of its start, and of the list's end, is the end of one
 
 
 def layout_of(first: bytes) -> tuple[Layout, int] | None:
     """The layout of a list by its first block, and where its first item begins; None when not known."""
     if first.startswith(_KUBECTL_HEAD):
-        return Layout(b"", _KUBECTL_BETWEEN, _KUBECTL_END, b"{\n", b"\n}"), len(_KUBECTL_HEAD)
+        layout = Layout(b"", _KUBECTL_BETWEEN, _KUBECTL_END, b"{\n", len(b"{\n"), len(b"\n        }"))
+        return layout, len(_KUBECTL_HEAD)
     place = first.find(_LINES_ITEMS, 0, _LONGEST_HEAD)
     if place < 0 or b"\n" in first[:place] or _LINES_BETWEEN not in first:
         return None
@@ -48,26 +51,52 @@ def layout_of(first: bytes) -> tuple[Layout, int] | None:
         msgspec.json.decode(head)
     except (ValueError, RecursionError):
         return None
-    return Layout(head, _LINES_BETWEEN, _LINES_END, b"{", b"}"), place + len(_LINES_ITEMS)
+    return Layout(head, _LINES_BETWEEN, _LINES_END, b"{", len(b"{"), len(b"}")), place + len(_LINES_ITEMS)
 
 
-def split(layout: Layout, first: bytes, read: Read) -> Iterator[bytes]:
-    """The items, from the first block and what ``read`` brings; ValueError when the list breaks off."""
-    left = first
+def split(layout: Layout, first: bytes, read: Read) -> Iterator[Item]:
+    """The items, from the first block and what ``read`` brings; ValueError when the list breaks off.
+
+    An item is a view of a block: it is to be decoded before the next one is asked for.
+    """
+    between, closing = layout.between, layout.closing
+    opening = len(between) - layout.opening
+    left = layout.before + first
     while block := read(_BLOCK):
-        pieces = (left + block).split(layout.between)
-        left = pieces.pop()
-        for piece in pieces:
-            yield layout.opens + piece + layout.closes
-    *pieces, last = left.split(layout.between)
-    for piece in pieces:
-        yield layout.opens + piece + layout.closes
-    final, found, tail = last.rpartition(layout.end)
-    if not found:
+        block = left + block
+        view, start = memoryview(block), 0
+        for place in _places(block, between):
+            yield view[start : place + closing]
+            start = place + opening
+        left = block[start:]
+    view, start = memoryview(left), 0
+    for place in _places(left, between):
+        yield view[start : place + closing]
+        start = place + opening
+    place = left.rfind(layout.end, start)
+    if place < 0:
         raise ValueError("the list does not end: the file is truncated")
+    tail = left[place + len(layout.end) :]
     if layout.head:
         if tail.strip():
             raise ValueError("something follows the list")
     elif msgspec.json.decode(b"{" + tail, type=dict[str, msgspec.Raw]).get("kind") is None:
         raise ValueError("the list does not say its kind")
-    yield layout.opens + final + layout.closes
+    yield view[start : place + closing]
+
+
+def _places(block: bytes, between: bytes) -> Iterator[int]:
+    """Where the separator stands; a line break in it is looked for alone, which is many times faster."""
+    skipped = between.index(b"\n")
+    find = block.find
+    if skipped == 0:  # pretty-printed: there are more line breaks than separators
+        place = find(between)
+        while place >= 0:
+            yield place
+            place = find(between, place + len(between))
+        return
+    place = find(b"\n")
+    while place >= 0:
+        if block.startswith(between, place - skipped):
+            yield place - skipped
+        place = find(b"\n", place + 1)

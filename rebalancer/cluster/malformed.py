@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeVar
 
 import msgspec
@@ -65,9 +66,14 @@ def admitted(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 
 
+@lru_cache(maxsize=4096)
+def _admitted_namespace(name: str) -> bool:
+    return not name or admitted(name)
+
+
 def check_names(namespace: str, name: str) -> None:
     """ValueError unless an object's name is one that Kubernetes admits, and its namespace too."""
-    if not admitted(name) or (namespace and not admitted(namespace)):
+    if not admitted(name) or not _admitted_namespace(namespace):
         raise ValueError(f"metadata.name {name[:60]!a} is not a name Kubernetes admits")
 
 

@@ -115,14 +115,10 @@ def _scheduling_spec(spec: records.PodSpec) -> records.PodSpec:
     return msgspec.structs.replace(spec, node_name="", volumes=volumes or None)
 
 
-def _resize_infeasible(pod: records.Pod) -> bool:
-    pending = condition(pod.status.conditions, "PodResizePending")
-    return pending is not None and pending.reason == "Infeasible"
-
-
 def pod_class_of(pod: records.Pod) -> tuple[bytes, PodClass]:
     """The class of a pod and the key that equal classes share; the class is a function of the key."""
     metadata = pod.metadata
+    pending_resize = condition(pod.status.conditions, "PodResizePending")
     key = _canonical.encode(
         _ClassParts(
             metadata.namespace,
@@ -130,7 +126,7 @@ def pod_class_of(pod: records.Pod) -> tuple[bytes, PodClass]:
             _owner(metadata),
             _scheduling_spec(pod.spec),
             _resized(pod),
-            _resize_infeasible(pod),
+            pending_resize is not None and pending_resize.reason == "Infeasible",
         )
     )
     parts = _parts.decode(key)
@@ -176,7 +172,7 @@ class ClassIndex:
         self._by_key: dict[bytes, int] = {}
         self._by_writing: dict[bytes, int] = {}
 
-    def number_of(self, pod: records.Pod) -> int:
+    def number_of(self, pod: records.Pod, resize_infeasible: bool) -> int:
         """The class of a pod; ValueError when a quantity it requests is malformed or negative."""
         spec, status = pod.spec, pod.status
         if spec.volumes and _is_token(spec.volumes[-1]):  # where admission puts it
@@ -192,7 +188,7 @@ class ClassIndex:
                 spec,
                 status.container_statuses,
                 status.init_container_statuses,
-                _resize_infeasible(pod),
+                resize_infeasible,
             )
         )
         msgspec.structs.force_setattr(spec, "node_name", node_name)

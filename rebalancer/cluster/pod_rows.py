@@ -140,7 +140,8 @@ class PodRowsBuilder:
             found = version_of(metadata), node_name
             self._finished[key] = max(found, self._finished.get(key, found))
             return
-        pod_class = self._classes.number_of(pod)
+        ready, resize_infeasible = _read_conditions(status.conditions)
+        pod_class = self._classes.number_of(pod, resize_infeasible)
         created = times.parse_optional(metadata.creation_timestamp)
         started = times.parse_optional(status.start_time)
         row = len(self._names)
@@ -152,7 +153,7 @@ class PodRowsBuilder:
         self._phase.append(phase)
         self._created.append(created)
         self._started.append(started)
-        self._ready.append(_is_ready(status.conditions))
+        self._ready.append(ready)
         self._version.append(version_of(metadata))
         if metadata.deletion_timestamp is not None:
             self._deleted[row] = metadata.deletion_timestamp
@@ -250,11 +251,15 @@ def version_of(metadata: records.Metadata) -> int:
     )
 
 
-def _is_ready(conditions: list[records.Condition] | None) -> bool:
+def _read_conditions(conditions: list[records.Condition] | None) -> tuple[bool, bool]:
+    """Whether a pod is ready, and whether a resize of it was found infeasible; of a type the first counts."""
+    ready = infeasible = None
     for found in conditions or ():
         if found.type == "Ready":
-            return found.status == "True"
-    return False
+            ready = found.status == "True" if ready is None else ready
+        elif found.type == "PodResizePending":
+            infeasible = found.reason == "Infeasible" if infeasible is None else infeasible
+    return bool(ready), bool(infeasible)
 
 
 def _renumbered(column: IntArray) -> tuple[IntArray, list[int]]:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import msgspec
 
+from rebalancer.cluster.malformed import Encoded
+
 
 class _ListMetadata(msgspec.Struct, rename="camel", gc=False):
     resource_version: str = ""
@@ -63,7 +65,7 @@ def decode_page(body: bytes) -> Page:
     )
 
 
-def header(item: msgspec.Raw | bytes) -> tuple[str, str]:
+def header(item: Encoded) -> tuple[str, str]:
     """``(apiVersion, kind)`` of one encoded object."""
     head = _headers.decode(item)
     return head.api_version, head.kind
