@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rebalancer.cli.plugins import extra_plugins
+from rebalancer.cli.plugins import installed_plugins, mirrored_plugins
 from rebalancer.documents import read_text
 from rebalancer.errors import InputError
 from rebalancer.policy import LoadedPolicy
@@ -77,7 +77,8 @@ def load_with_plugins(
     configuration = load_configuration(
         written.text,
         written.source,
-        extra_plugins=extra_plugins(loaded.policy),
+        extra_plugins=mirrored_plugins(loaded.policy),
+        installed_plugins=installed_plugins,
         assume_neutral=(*settings.assume_neutral, *neutral),
     )
     idle = [item.plugin for item in settings.mirror if item.plugin not in configuration.extra_plugins]

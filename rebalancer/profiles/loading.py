@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
 from rebalancer.documents import Document, did_you_mean, parse, read_text, validate
@@ -12,6 +12,7 @@ from rebalancer.profiles.catalogue import TRIMARAN, known_to
 from rebalancer.profiles.decoding import WrittenConfiguration, WrittenExtender, without_nulls
 from rebalancer.profiles.defaults import DEFAULTS, GROUP
 from rebalancer.profiles.load_arguments import PeaksArguments, TargetLoadPackingArguments, TrimaranArguments
+from rebalancer.profiles.merging import named_plugins
 from rebalancer.profiles.types import (
     DEFAULT_SCHEDULER_NAME,
     Extender,
@@ -49,13 +50,16 @@ def load_configuration(
     source: str,
     *,
     extra_plugins: Iterable[PluginDescription] = (),
+    installed_plugins: Callable[[], Iterable[PluginDescription]] = tuple,
     assume_neutral: Collection[str] = (),
 ) -> SchedulerConfiguration:
     """The profiles of a configuration in YAML or JSON, merged with the defaults of its API version.
 
-    ``extra_plugins`` describes plugins this package does not know; ``assume_neutral`` names those that may
-    stay unknown and score all nodes alike. Raises InputError, with file:line:column and field, for
-    whatever would keep the scheduler from starting and for enabled plugins that nobody describes.
+    ``extra_plugins`` describes plugins this package does not know, or knows otherwise; ``installed_plugins``
+    finds more, and is asked only when the text names one that is in neither: importing them takes time.
+    ``assume_neutral`` names those that may stay unknown and score all nodes alike. Raises InputError, with
+    file:line:column and field, for whatever would keep the scheduler from starting and for enabled plugins
+    that nobody describes.
     """
     document = parse(text, source)
     document = replace(document, value=without_nulls(document.value))
@@ -63,6 +67,9 @@ def load_configuration(
     written = validate(WrittenConfiguration, document)
     extra = {plugin.name: plugin for plugin in extra_plugins}
     known = known_to(version) | extra
+    if not named_plugins(written) <= known.keys():
+        extra = {plugin.name: plugin for plugin in installed_plugins()} | extra
+        known |= extra
     context = Context(document, version, known, frozenset(assume_neutral))
     profiles = _profiles(written, context)
     profiles = _share_process_globals(profiles, context)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from rebalancer.documents import Path
-from rebalancer.profiles.decoding import WrittenPlugins, WrittenPluginSet
+from rebalancer.profiles.decoding import WrittenConfiguration, WrittenPlugins, WrittenPluginSet
 from rebalancer.profiles.defaults import VersionDefaults
 from rebalancer.profiles.types import ExtensionPoint
 
@@ -127,3 +127,14 @@ def _refuse_twice(entries: tuple[Entry, ...], point: str) -> None:
         if entry.name in seen:
             raise PluginTwiceError(entry, point)
         seen.add(entry.name)
+
+
+def named_plugins(configuration: WrittenConfiguration) -> frozenset[str]:
+    """Every plugin that is enabled, disabled or configured somewhere."""
+    found: set[str] = set()
+    for profile in configuration.profiles:
+        found |= {config.name for config in profile.plugin_config}
+        for point in type(profile.plugins).model_fields:
+            at: WrittenPluginSet = getattr(profile.plugins, point)
+            found |= {plugin.name for plugin in (*at.enabled, *at.disabled)}
+    return frozenset(found - {ALL})

@@ -13,6 +13,8 @@ from rebalancer.errors import ExitCode
 
 HEAVY = ("numpy", "pandas", "kubernetes", "rich", "pydantic", "yaml", "prometheus_client", "urllib3")
 
+POLICIES = Path(__file__).parents[3] / "policies"
+
 
 def python(code: str, **options: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(  # type: ignore[call-overload,no-any-return]
@@ -33,6 +35,24 @@ try:
 except SystemExit as end:
     assert end.code == 0, end.code
 print("HEAVY", sorted(set(sys.modules) & set({HEAVY})))
+"""
+    result = python(code)
+
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines()[-1] == "HEAVY []"
+
+
+@pytest.mark.parametrize("policy", sorted(POLICIES.glob("*.yaml")), ids=lambda path: path.stem)
+def test_checking_a_policy_imports_neither_the_model_nor_what_it_computes_with(policy: Path) -> None:
+    code = f"""
+import sys
+from rebalancer.cli.main import main
+try:
+    main(["policy", "validate", {str(policy)!r}])
+except SystemExit as end:
+    assert end.code == 0, end.code
+heavy = {{"numpy", "pandas", "kubernetes", "rich", "prometheus_client", "urllib3", "rebalancer.scheduling"}}
+print("HEAVY", sorted(set(sys.modules) & heavy))
 """
     result = python(code)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,13 @@ import pytest
 from click.testing import CliRunner, Result
 
 from rebalancer.cli.main import main
-from rebalancer.cli.plugins import installed_plugins
+from rebalancer.cli.plugins import installed_plugins, mirrored_plugins
 from rebalancer.errors import InputError
+from rebalancer.policy import RebalancePolicy, default_policy
+from rebalancer.profiles.loading import load_configuration
+from rebalancer.profiles.types import PluginQuery
+from rebalancer.scheduling.plugins.prometheus_score import Definition, PrometheusScore, described_score
+from rebalancer.scheduling.registry import PluginInputs
 from tests.builders import a_node
 from tests.integration.cli.dumps import a_hot_cluster, write_dump
 
@@ -149,3 +155,36 @@ def test_two_entry_points_may_not_describe_the_same_plugin(
     monkeypatch.syspath_prepend(str(other))
     with pytest.raises(InputError, match="plugin RackBalance is described twice"):
         installed_plugins()
+
+
+def test_installed_plugins_are_imported_only_when_a_configuration_names_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "expensive.py").write_text("raise AssertionError('imported')")
+    install(tmp_path, "ours = expensive:FACTORY")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    header = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+
+    ours = load_configuration(f"{header}profiles:\n- {{}}\n", "ours", installed_plugins=installed_plugins)
+    assert ours.extra_plugins == {}
+    for where in ("enabled", "disabled"):
+        named = f"{header}profiles:\n- plugins: {{score: {{{where}: [{{name: RackBalance}}]}}}}\n"
+        with pytest.raises(InputError, match="entry point ours = expensive:FACTORY"):
+            load_configuration(named, "theirs", installed_plugins=installed_plugins)
+    configured = f"{header}profiles:\n- pluginConfig: [{{name: RackBalance, args: {{}}}}]\n"
+    with pytest.raises(InputError, match="entry point ours = expensive:FACTORY"):
+        load_configuration(configured, "theirs", installed_plugins=installed_plugins)
+
+
+def test_a_mirrored_plugin_is_described_as_the_model_describes_it() -> None:
+    policy = default_policy().policy
+    score = {"address": "http://prometheus", "query": "up", "missingScore": 3}
+    changed = {**policy.model_dump(mode="json", by_alias=True, exclude_none=True)}
+    changed["scheduler"]["mirror"] = [{"plugin": "NetworkTraffic", "prometheusScore": score}]
+    (mirrored,) = mirrored_plugins(RebalancePolicy.model_validate(changed))
+    query = PluginQuery("http://prometheus", "up", "node")
+    definition = Definition("NetworkTraffic", query, missing_score=3)
+    expected = described_score(definition)
+    assert replace(mirrored, make=None) == replace(expected, make=None)
+    assert mirrored.make is not None
+    assert isinstance(mirrored.make(None, PluginInputs()), PrometheusScore)
