@@ -4,14 +4,23 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= auto
+E2E_WORKERS ?= 2
 
-.PHONY: demo test quality check format lock clean
+.PHONY: demo test e2e e2e-assets quality check format lock clean
 
 demo: $(STAMP)
 	@$(BIN)/rebalancer demo
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -q -n $(WORKERS)
+
+# The same command against a real etcd, kube-apiserver, kube-controller-manager and kube-scheduler on loopback.
+# Programs in KUBEBUILDER_ASSETS are used; those missing are built once (Go >= 1.26).
+e2e: e2e-assets
+	REBALANCER_E2E=1 $(BIN)/python -m pytest -q -n $(E2E_WORKERS) --dist loadfile tests/e2e $(ARGS)
+
+e2e-assets: $(STAMP)
+	@$(BIN)/python -m tests.e2e.assets
 
 # How good plans are against exact optima; make quality DUMP=PATH adds a recorded cluster.
 quality: $(STAMP)

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from hypothesis import settings
 
 # A property recorded under this name is a line of the summary at the end of all tests, whoever ran the test.
 SUMMARY = "summary"
+
+# Against a real control plane, which takes programs that not every machine has.
+END_TO_END = bool(os.environ.get("REBALANCER_E2E"))
+collect_ignore = [] if END_TO_END else ["e2e"]
 
 # A timed assertion is a defect: how long an example takes depends on what else the machine does.
 settings.register_profile("rebalancer", deadline=None)
@@ -19,3 +25,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     lines = [value for report in reports for name, value in report.user_properties if name == SUMMARY]
     for line in sorted(map(str, lines)):
         terminalreporter.write_line(line)
+    if not END_TO_END:
+        terminalreporter.write_line(
+            "tests/e2e needs a real control plane and was left out: make e2e builds and runs it"
+        )

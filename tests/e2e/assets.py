@@ -1,0 +1,107 @@
+"""Where the programs of a real control plane come from; ``python -m tests.e2e.assets`` builds those missing.
+
+As users of envtest have them, ``KUBEBUILDER_ASSETS`` is looked in first; then a cache, filled from the Go
+module beside this file and two published programs. The cache's folder is named by the content it is built from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+MODULE = Path(__file__).parent / "controlplane"
+KUBERNETES_VERSION = "1.34.4"
+PARTS = (
+    "etcd",
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-scheduler",
+    "kubectl",
+    "load-watcher",
+    "service-account-key",
+)
+INSTALLED = {
+    "kwok": "sigs.k8s.io/kwok/cmd/kwok@v0.7.0",
+    "metrics-server": "sigs.k8s.io/metrics-server/cmd/metrics-server@v0.9.0",
+}
+HOW_TO_GET_THEM = (
+    "make e2e-assets builds them (Go >= 1.26, about 10 minutes on two cores, once), or set KUBEBUILDER_ASSETS"
+)
+
+
+class MissingAssetsError(Exception):
+    """Programs of the control plane are nowhere to be found, or cannot be built."""
+
+
+def find(name: str) -> Path:
+    """The program of this name. Raises MissingAssetsError."""
+    for folder in _folders():
+        if (path := folder / name).exists():
+            return path
+    raise MissingAssetsError(f"{name}: not in {' or '.join(map(str, _folders()))}; {HOW_TO_GET_THEM}")
+
+
+def missing() -> list[str]:
+    """The names of the programs that are not there."""
+    return [
+        name for name in (*PARTS, *INSTALLED) if not any((folder / name).exists() for folder in _folders())
+    ]
+
+
+def build() -> Path:
+    """Build what is not in the cache; its folder. Raises MissingAssetsError when that fails."""
+    if (go := shutil.which("go") or shutil.which("/usr/local/go/bin/go")) is None:
+        raise MissingAssetsError("Go is not installed; install Go >= 1.26 and start again")
+    folder = cache_folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    environment = {**os.environ, "CGO_ENABLED": "0", "GOBIN": str(folder)}
+    if not (folder / "controlplane").exists():
+        _go([go, "build", *_flags(), "-o", str(folder / "controlplane"), "."], environment)
+    for name in PARTS:
+        (folder / name).unlink(missing_ok=True)
+        (folder / name).symlink_to("controlplane")
+    for name, package in INSTALLED.items():
+        if not (folder / name).exists():
+            _go([go, "install", "-trimpath", "-ldflags=-s -w", package], environment, Path("/"))
+    return folder
+
+
+def cache_folder() -> Path:
+    """Where programs built from this content are kept."""
+    digest = hashlib.sha256()
+    for path in sorted((*MODULE.rglob("*.go"), MODULE / "go.mod", MODULE / "go.sum")):
+        digest.update(f"{path.relative_to(MODULE)}\n".encode() + path.read_bytes())
+    digest.update(repr((KUBERNETES_VERSION, sorted(INSTALLED.items()))).encode())
+    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(home) / "rebalancer" / "controlplane" / digest.hexdigest()[:16]
+
+
+def _folders() -> list[Path]:
+    assets = os.environ.get("KUBEBUILDER_ASSETS")
+    return [*([Path(assets)] if assets else []), cache_folder()]
+
+
+def _flags() -> list[str]:
+    major, minor, _ = KUBERNETES_VERSION.split(".")
+    values = {"gitVersion": f"v{KUBERNETES_VERSION}", "gitMajor": major, "gitMinor": minor}
+    packages = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
+    settings = [f"-X {package}.{name}={value}" for package in packages for name, value in values.items()]
+    return ["-trimpath", f"-ldflags=-s -w {' '.join(settings)}"]
+
+
+def _go(command: list[str], environment: dict[str, str], folder: Path = MODULE) -> None:
+    sys.stderr.write(f"e2e: {' '.join(command)}\n")
+    if subprocess.run(command, cwd=folder, env=environment, check=False).returncode:
+        raise MissingAssetsError(f"{command[-1]} could not be built: see above")
+
+
+if __name__ == "__main__":
+    try:
+        if missing():
+            sys.stderr.write(f"e2e: built in {build()}\n")
+    except MissingAssetsError as error:
+        sys.exit(f"e2e: {error}")

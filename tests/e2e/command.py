@@ -1,0 +1,85 @@
+"""``rebalancer`` as a process of its own, as the CronJob starts it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+COMMAND = (sys.executable, "-m", "rebalancer")
+
+
+@dataclass(frozen=True)
+class Finished:
+    """How a command ended and what it left."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+    journal: list[dict[str, Any]]
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """What it printed with ``-o json``."""
+        decoded: dict[str, Any] = json.loads(self.stdout)
+        return decoded
+
+
+@dataclass(frozen=True)
+class Rebalancer:
+    """The command with the options that every call of a test shares; its files go to ``folder``."""
+
+    folder: Path
+    kubeconfig: Path
+    policy: str
+    environment: tuple[tuple[str, str], ...] = ()
+
+    def arguments(self, command: str, *options: str) -> Sequence[str]:
+        """The command line."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        policy = self.folder / "policy.yaml"
+        policy.write_text(self.policy)
+        return [
+            *COMMAND,
+            command,
+            f"--policy={policy}",
+            f"--kubeconfig={self.kubeconfig}",
+            "--output=json",
+            *options,
+        ]
+
+    def start(self, command: str, *options: str) -> subprocess.Popen[str]:
+        """Start it in the background."""
+        return subprocess.Popen(
+            self.arguments(command, *options),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **dict(self.environment)},
+        )
+
+    def plan(self, *options: str, seconds: float = 120.0) -> Finished:
+        """Plan, and wait for it."""
+        return self._finish(self.start("plan", *options), seconds, None)
+
+    def run(self, *options: str, seconds: float = 600.0) -> Finished:
+        """Run with a journal, and wait for it."""
+        journal = self.folder / "journal.jsonl"
+        return self._finish(self.start("run", f"--journal={journal}", *options), seconds, journal)
+
+    @staticmethod
+    def _finish(process: subprocess.Popen[str], seconds: float, journal: Path | None) -> Finished:
+        try:
+            stdout, stderr = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            stdout, stderr = process.communicate()
+            raise AssertionError(f"rebalancer still ran after {seconds:g} s\n{stderr}") from None
+        lines = journal.read_text().splitlines() if journal is not None and journal.exists() else []
+        return Finished(process.returncode, stdout, stderr, [json.loads(line) for line in lines])

@@ -1,0 +1,19 @@
+"""What the end-to-end tests share: a control plane of their own, and the command as a user starts it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.controlplane import ControlPlane
+
+
+@pytest.fixture
+def control_plane(tmp_path: Path) -> Iterator[ControlPlane]:
+    """A control plane that is not started yet: ``start`` takes what it shall consist of."""
+    folder = tmp_path / "controlplane"
+    folder.mkdir()
+    with ControlPlane(folder) as started:
+        yield started

@@ -1,0 +1,97 @@
+"""Loads of nodes as load-watcher serves them, computed from the pods a node has."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any
+
+from tests.e2e.api import Api
+
+# What a pod really uses, whatever it requests: annotations of its template.
+CPU_MILLI = "e2e/uses-cpu-milli"
+MEMORY_MIB = "e2e/uses-memory-mib"
+
+
+@dataclass(frozen=True)
+class Load:
+    """Use of a node in percent of its capacity."""
+
+    cpu: float
+    memory: float
+
+
+class LoadServer:
+    """A stand-in for load-watcher at ``address``/watcher: what ``loads`` says, as of now."""
+
+    def __init__(self, loads: Callable[[], Mapping[str, Load]]) -> None:
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                body = json.dumps(watcher_document(loads(), time.time())).encode()
+                self.send_response(200)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.address = f"http://127.0.0.1:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+
+    def __enter__(self) -> LoadServer:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+def loads_of(api: Api) -> dict[str, Load]:
+    """The load of each node now: the sum of what its pods use."""
+    used: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    for pod in api.list("/api/v1/pods"):
+        annotations = pod["metadata"].get("annotations", {})
+        node = pod["spec"].get("nodeName", "")
+        used[node][0] += float(annotations.get(CPU_MILLI, 0)) / 1000.0
+        used[node][1] += float(annotations.get(MEMORY_MIB, 0))
+    loads = {}
+    for node in api.list("/api/v1/nodes"):
+        name, capacity = node["metadata"]["name"], node["status"]["capacity"]
+        cpu, memory_mib = used[name]
+        loads[name] = Load(
+            100.0 * cpu / float(capacity["cpu"]), 100.0 * memory_mib / _mebibytes(capacity["memory"])
+        )
+    return loads
+
+
+def watcher_document(loads: Mapping[str, Load], now: float) -> dict[str, Any]:
+    """The document of load-watcher for these loads, averages over the 15 minutes before ``now``."""
+    nodes = {
+        name: {
+            "metrics": [
+                {"type": "CPU", "operator": "AVG", "rollup": "15m", "value": load.cpu},
+                {"type": "Memory", "operator": "AVG", "rollup": "15m", "value": load.memory},
+            ]
+        }
+        for name, load in loads.items()
+    }
+    window = {"duration": "15m", "start": int(now) - 900, "end": int(now)}
+    return {"timestamp": int(now), "window": window, "source": "e2e", "data": {"NodeMetricsMap": nodes}}
+
+
+def _mebibytes(quantity: str) -> float:
+    units = {"Ki": 1 / 1024, "Mi": 1.0, "Gi": 1024.0}
+    return float(quantity[:-2]) * units[quantity[-2:]]
