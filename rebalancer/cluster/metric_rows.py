@@ -13,18 +13,18 @@ from rebalancer.cluster.malformed import LISTED_TWICE, Malformed
 
 _encoder = msgspec.json.Encoder(order="deterministic")
 _containers = msgspec.json.Decoder(list[records.ContainerMetrics] | None)
-# namespace, name, timestamp, window, containers in JSON
-_Packed = tuple[str, str, str, str, bytes]
+Packed = tuple[str, str, str, str, bytes]
+"""namespace, name, timestamp, window, containers in JSON"""
 
 
 class MetricRows(Sequence[records.PodMetrics]):
     """Usage of pods, sorted by namespace and name; each record is made when it is asked for."""
 
-    def __init__(self, packed: tuple[_Packed, ...]) -> None:
-        self._packed = packed
+    def __init__(self, packed: tuple[Packed, ...]) -> None:
+        self.packed = packed
 
     def __len__(self) -> int:
-        return len(self._packed)
+        return len(self.packed)
 
     @overload
     def __getitem__(self, at: int) -> records.PodMetrics: ...
@@ -32,13 +32,13 @@ class MetricRows(Sequence[records.PodMetrics]):
     def __getitem__(self, at: slice) -> MetricRows: ...
     def __getitem__(self, at: int | slice) -> records.PodMetrics | MetricRows:
         """One record, or some of them."""
-        return MetricRows(self._packed[at]) if isinstance(at, slice) else _unpacked(self._packed[at])
+        return MetricRows(self.packed[at]) if isinstance(at, slice) else _unpacked(self.packed[at])
 
     def __iter__(self) -> Iterator[records.PodMetrics]:
-        return map(_unpacked, self._packed)
+        return map(_unpacked, self.packed)
 
 
-def _unpacked(packed: _Packed) -> records.PodMetrics:
+def _unpacked(packed: Packed) -> records.PodMetrics:
     namespace, name, timestamp, window, containers = packed
     metadata = records.Metadata(name=name, namespace=namespace)
     return records.PodMetrics(metadata, timestamp, window, _containers.decode(containers))
@@ -48,7 +48,7 @@ class MetricRowsBuilder:
     """Collects usage of pods as it comes: each name once, of a pod listed twice one of both."""
 
     def __init__(self) -> None:
-        self._packed: list[_Packed] = []
+        self._packed: list[Packed] = []
         self._texts: dict[str, str] = {}
 
     def add(self, record: records.Record) -> None:
@@ -67,7 +67,7 @@ class MetricRowsBuilder:
 
     def seal(self, kind: Kind) -> tuple[MetricRows, None, list[Malformed]]:
         """All of it, sorted by namespace and name."""
-        kept: list[_Packed] = []
+        kept: list[Packed] = []
         twice: list[Malformed] = []
         for packed in sorted(self._packed):
             if kept and kept[-1][:2] == packed[:2]:

@@ -23,21 +23,27 @@ _SCALE: dict[str | None, tuple[int, int]] = {
 }
 
 
-@lru_cache(maxsize=65536)
-def parse(text: str) -> Fraction:
-    """The exact value of a quantity; raises ValueError for anything the API server would refuse."""
+def ratio(text: str) -> tuple[int, int]:
+    """The exact value of a quantity, numerator and denominator as they come: a fraction without its cost.
+
+    Raises ValueError for anything the API server would refuse.
+    """
     match = _QUANTITY.fullmatch(text) if len(text) <= _LONGEST else None
     if match is None:
         raise ValueError(f"{text[:_LONGEST]!r} is not a Kubernetes quantity; write e.g. 500m, 2, 1.5Gi")
     sign, digits, suffix, exponent = match.groups()
     numerator, denominator = _SCALE[suffix]
-    if digits.isdigit():  # the usual case, without the cost of multiplying fractions
-        value = Fraction(int(digits) * numerator, denominator)
-    else:
-        value = Fraction(digits) * Fraction(numerator, denominator)
-    if exponent:
-        value *= Fraction(10) ** int(exponent)
-    return -value if sign == "-" else value
+    if digits.isdigit() and not exponent:  # the usual case
+        value = int(digits) * numerator
+        return (-value if sign == "-" else value), denominator
+    exact = Fraction(digits) * Fraction(numerator, denominator) * Fraction(10) ** int(exponent or 0)
+    return (-exact.numerator if sign == "-" else exact.numerator), exact.denominator
+
+
+@lru_cache(maxsize=65536)
+def parse(text: str) -> Fraction:
+    """The exact value of a quantity; raises ValueError for anything the API server would refuse."""
+    return Fraction(*ratio(text))
 
 
 def _round_up(value: Fraction) -> int:

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from fractions import Fraction
 
 import numpy as np
 
 from rebalancer.cluster import quantities, times
 from rebalancer.cluster.nodes import CPU, LARGEST_AMOUNT, MEMORY, FloatArray, NodeTable
-from rebalancer.cluster.pods import PodTable
-from rebalancer.cluster.records import Labels, NodeMetrics, PodMetrics
+from rebalancer.cluster.records import NodeMetrics
 from rebalancer.load import watcher
 
 RESOURCES = ("cpu", "memory")  # what every source measures; pods are counted
 # A figure this far above capacity is a broken counter, not a busy node.
 _IMPLAUSIBLE = 2.0
-_MOST_TOLD = 5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,15 +44,15 @@ class PodFigures:
     resources: tuple[str, ...] = RESOURCES  # the columns
 
 
-def _exact(usage: Labels | None, resource: str) -> float:
-    text = (usage or {}).get(resource)
+def exact(text: str | None, resource: str) -> float:
+    """A quantity in thousandths of a core or bytes, rounded once; NaN for none, ValueError for a bad one."""
     if text is None:
         return float("nan")
-    exact: Fraction = quantities.parse(text)
     # Integers divide to the nearest float, and at a fraction of what multiplying fractions costs.
-    if not 0 <= exact.numerator <= LARGEST_AMOUNT * exact.denominator:
-        raise ValueError(f"{resource} is {'negative' if exact < 0 else 'beyond all machines'}: {text}")
-    return exact.numerator * (1000 if resource == "cpu" else 1) / exact.denominator
+    numerator, denominator = quantities.ratio(text)
+    if not 0 <= numerator <= LARGEST_AMOUNT * denominator:
+        raise ValueError(f"{resource} is {'negative' if numerator < 0 else 'beyond all machines'}: {text}")
+    return numerator * (1000 if resource == "cpu" else 1) / denominator
 
 
 def nothing_measured(rows: int) -> FloatArray:
@@ -80,7 +77,7 @@ def node_figures_of_metrics(metrics: Iterable[NodeMetrics], nodes: NodeTable) ->
         try:
             moment = times.parse(item.timestamp)
             window[row] = times.parse_duration(item.window) if item.window else 0.0
-            usage[row] = [_exact(item.usage, resource) for resource in RESOURCES]
+            usage[row] = [exact((item.usage or {}).get(resource), resource) for resource in RESOURCES]
             measured_at[row] = moment
         except ValueError as error:
             usage[row] = np.nan
@@ -165,33 +162,3 @@ def _preferred(figures: tuple[watcher.Metric, ...], kind: str) -> float | None:
 def node_figures_of_requests(requested: FloatArray, now: float) -> NodeFigures:
     """The pods' requests stand for their load: always fresh, never measured."""
     return NodeFigures("requests", requested, np.full_like(requested, now), np.zeros(len(requested)))
-
-
-def pod_figures_of_metrics(metrics: Iterable[PodMetrics], pods: PodTable) -> PodFigures:
-    """metrics-server's pod figures, containers summed; one that does not parse leaves its pod unknown."""
-    usage = nothing_measured(len(pods))
-    measured_at = np.full(len(pods), np.nan)
-    unusable: list[str] = []
-    for item in metrics:
-        row = pods.row.get((item.metadata.namespace, item.metadata.name))
-        if row is None or not item.containers:
-            continue
-        try:
-            moment = times.parse(item.timestamp)
-            parts = [[_exact(part.usage, resource) for resource in RESOURCES] for part in item.containers]
-        except ValueError as error:
-            unusable.append(f"{pods.full_name(row)}: {error}")
-            continue
-        usage[row] = np.sum(parts, axis=0)
-        measured_at[row] = moment
-    return PodFigures(usage, measured_at, _told(unusable))
-
-
-def _told(unusable: list[str]) -> tuple[str, ...]:
-    """One warning however many pods it is about."""
-    if not unusable:
-        return ()
-    more = f", and of {len(unusable) - _MOST_TOLD} more" if len(unusable) > _MOST_TOLD else ""
-    return (
-        f"metrics-server: figures of pods were not used: {'; '.join(sorted(unusable)[:_MOST_TOLD])}{more}",
-    )

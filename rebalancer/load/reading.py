@@ -10,6 +10,7 @@ import numpy as np
 
 from rebalancer.cluster import records
 from rebalancer.cluster.kinds import NODE_METRICS, POD_METRICS
+from rebalancer.cluster.metric_rows import MetricRows
 from rebalancer.cluster.nodes import FloatArray
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.errors import InputError, RebalancerError, UnreachableError
@@ -20,8 +21,8 @@ from rebalancer.load.figures import (
     node_figures_of_metrics,
     node_figures_of_requests,
     node_figures_of_watcher,
-    pod_figures_of_metrics,
 )
+from rebalancer.load.pod_figures import pod_figures_of_metrics
 from rebalancer.load.prometheus import PrometheusReader
 from rebalancer.load.prometheus_access import PrometheusAccess, connection_of
 from rebalancer.load.report import LoadReport, build_report
@@ -103,8 +104,8 @@ def read_load(inputs: LoadInputs) -> LoadReading:
     if not figures:
         raise _nothing_told(inputs, failures)
     if inputs.snapshot.has(POD_METRICS):
-        items = inputs.snapshot.recording.records(POD_METRICS)
-        metrics = [item for item in items if isinstance(item, records.PodMetrics)]
+        metrics = inputs.snapshot.recording.records(POD_METRICS)
+        assert isinstance(metrics, MetricRows)
         pod_figures.append(pod_figures_of_metrics(metrics, inputs.snapshot.pods))
     report = build_report(
         inputs.snapshot.nodes,

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from rebalancer.cluster import times
+from rebalancer.cluster.kinds import POD_METRICS
+from rebalancer.cluster.metric_rows import MetricRows, MetricRowsBuilder
 from rebalancer.cluster.records import ContainerMetrics, Metadata, NodeMetrics, PodMetrics
 from rebalancer.load.watcher import WatcherMetrics, decode_watcher
 
@@ -35,6 +37,14 @@ def a_pod_metric(name: str, *containers: Mapping[str, str], age: float = 0) -> P
             ContainerMetrics(name=str(place), usage=dict(usage)) for place, usage in enumerate(containers)
         ],
     )
+
+
+def metric_rows(*metrics: PodMetrics) -> MetricRows:
+    """What is read of usage of pods."""
+    builder = MetricRowsBuilder()
+    for metric in metrics:
+        builder.add(metric)
+    return builder.seal(POD_METRICS)[0]
 
 
 def a_watcher(

@@ -2,16 +2,19 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from rebalancer.cluster import quantities
 from rebalancer.cluster.nodes import FloatArray
 from rebalancer.load.figures import (
     node_figures_of_metrics,
     node_figures_of_requests,
     node_figures_of_watcher,
-    pod_figures_of_metrics,
 )
+from rebalancer.load.pod_figures import pod_figures_of_metrics
 from tests.builders import a_node, a_pod, a_snapshot
-from tests.unit.load.builders import NOW, a_node_metric, a_percentage, a_pod_metric, a_watcher
+from tests.unit.load.builders import NOW, a_node_metric, a_percentage, a_pod_metric, a_watcher, metric_rows
 
 SNAPSHOT = a_snapshot(
     nodes=[a_node("n1"), a_node("n2")], pods=[a_pod("web-1", node="n1"), a_pod("web-2", node="n1")]
@@ -128,7 +131,7 @@ def test_requests_are_as_fresh_as_now() -> None:
 
 def test_the_figures_of_a_pod_are_the_sum_of_its_containers() -> None:
     usage = {"cpu": "100m", "memory": "1Gi"}
-    figures = pod_figures_of_metrics([a_pod_metric("web-2", usage, usage, age=5)], PODS)
+    figures = pod_figures_of_metrics(metric_rows(a_pod_metric("web-2", usage, usage, age=5)), PODS)
 
     assert known(figures.usage) == [[None, None], [200.0, 2 * GIB]]
     assert figures.measured_at[1] == NOW - 5
@@ -136,7 +139,10 @@ def test_the_figures_of_a_pod_are_the_sum_of_its_containers() -> None:
 
 def test_a_pod_of_which_one_container_is_not_measured_is_unknown() -> None:
     figures = pod_figures_of_metrics(
-        [a_pod_metric("web-1", {"cpu": "1", "memory": "1Gi"}, {"cpu": "1"}), a_pod_metric("web-2")], PODS
+        metric_rows(
+            a_pod_metric("web-1", {"cpu": "1", "memory": "1Gi"}, {"cpu": "1"}), a_pod_metric("web-2")
+        ),
+        PODS,
     )
 
     assert known(figures.usage) == [[1000.0 * 2, None], [None, None]]
@@ -144,7 +150,7 @@ def test_a_pod_of_which_one_container_is_not_measured_is_unknown() -> None:
 
 def test_malformed_figures_of_pods_are_told_by_name_in_one_warning() -> None:
     items = [a_pod_metric(name, {"cpu": "x", "memory": "1Gi"}) for name in ("web-2", "web-1")]
-    figures = pod_figures_of_metrics(items, PODS)
+    figures = pod_figures_of_metrics(metric_rows(*items), PODS)
     (warning,) = figures.warnings
 
     assert known(figures.usage) == [[None, None]] * 2
@@ -170,3 +176,36 @@ def test_load_watchers_deviation_is_kept_beside_its_average() -> None:
     assert figures.deviation is not None
     assert figures.deviation[row, 0] == 0.25 * figures.usage[row, 0]
     assert figures.warnings == ("load-watcher: 1 figures are of no node we know, e.g. 'old'",)
+
+
+amounts = st.one_of(
+    st.builds("{}{}".format, st.integers(0, 10**15), st.sampled_from(["n", "u", "m", "", "Ki", "Mi", "k"])),
+    st.sampled_from(["1.5", ".5Gi", "2e3", "-1", "x", "9Ei", "0.1", "+3"]),
+)
+usages = st.fixed_dictionaries({}, optional={"cpu": amounts, "memory": amounts, "gpu": amounts})
+
+
+@given(st.lists(usages, max_size=4))
+def test_columns_hold_what_adding_up_the_records_gives(containers: list[dict[str, str]]) -> None:
+    figures = pod_figures_of_metrics(metric_rows(a_pod_metric("web-2", *containers)), PODS)
+
+    def amount(text: str | None, factor: int) -> float:
+        if text is None:
+            return float("nan")
+        value = quantities.parse(text)
+        if not 0 <= value <= 1 << 53:
+            raise ValueError(text)
+        return float(value * factor)
+
+    try:
+        expected = [
+            sum((amount(usage.get(resource), factor) for usage in containers), 0.0)
+            for resource, factor in (("cpu", 1000), ("memory", 1))
+        ]
+    except ValueError:
+        assert known(figures.usage) == [[None, None]] * 2
+        assert len(figures.warnings) == 1
+    else:
+        wanted = np.array([[np.nan, np.nan], expected if containers else [np.nan, np.nan]])
+        assert figures.usage.tobytes() == wanted.tobytes()
+        assert figures.warnings == ()
