@@ -1,7 +1,7 @@
 """Where the programs of a real control plane come from; ``python -m tests.e2e.assets`` builds those missing.
 
 As users of envtest have them, ``KUBEBUILDER_ASSETS`` is looked in first; then a cache, filled from the Go
-module beside this file and two published programs. The cache's folder is named by the content it is built from.
+module beside this file and two published programs. Its folder is named by the content it is built from.
 """
 
 from __future__ import annotations
@@ -103,5 +103,6 @@ if __name__ == "__main__":
     try:
         if missing():
             sys.stderr.write(f"e2e: built in {build()}\n")
+        sys.stdout.write(f"{find('kubectl').parent}\n")
     except MissingAssetsError as error:
         sys.exit(f"e2e: {error}")
