@@ -231,6 +231,14 @@ def retrying(sleep: Callable[[float], None], attempts: int = _ATTEMPTS) -> Retry
 
 
 @dataclass(frozen=True, slots=True)
+class Answer:
+    """The body of an answer, and what it says it is."""
+
+    body: bytes
+    content_type: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class RawApi:
     """Requests that return bytes, over one client; errors are translated, passing faults of GETs retried."""
 
@@ -244,19 +252,22 @@ class RawApi:
 
     def get(self, what: str, call: Callable[..., Any], *arguments: Any, **options: Any) -> bytes:
         """The body of one GET made by a method of the generated client."""
+        return self.ask(what, call, *arguments, **options).body
 
+    def ask(self, what: str, call: Callable[..., Any], *arguments: Any, **options: Any) -> Answer:
+        """The answer to one GET made by a method of the generated client."""
         with translated(what, self.host):
-            result: bytes = retrying(self.sleep)(lambda: self._body(what, call, arguments, options))
+            result: Answer = retrying(self.sleep)(lambda: self._answer(what, call, arguments, options))
             return result
 
     def write(self, what: str, call: Callable[..., Any], *arguments: Any, **options: Any) -> bytes:
         """The body of the answer to one write, sent once: whether it may be sent again, the caller knows."""
         with translated(what, self.host):
-            return self._body(what, call, arguments, options)
+            return self._answer(what, call, arguments, options).body
 
-    def _body(
+    def _answer(
         self, what: str, call: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]
-    ) -> bytes:
+    ) -> Answer:
         response = call(
             *arguments,
             _preload_content=False,
@@ -271,20 +282,20 @@ class RawApi:
             raise UnreachableError(
                 f"{what}: the answer is larger than {_BIGGEST_ANSWER >> 20} MiB", where=self.host
             )
-        return body
+        return Answer(body, response.headers.get("Content-Type") or "")
 
-    def list_page(self, kind: Kind, **options: Any) -> bytes:
+    def list_page(self, kind: Kind, **options: Any) -> Answer:
         """One page of a LIST over all namespaces."""
         resource = kind.resource or kind.plural
         if kind.group:
             call = client.CustomObjectsApi(self.api).list_cluster_custom_object
             what = f"list {resource}.{kind.group}"
-            return self.get(what, call, kind.group, kind.version, resource, **options)
+            return self.ask(what, call, kind.group, kind.version, resource, **options)
         # The generated client names its methods after kinds: list_node, list_pod_for_all_namespaces.
         name = f"list_{re.sub('(?<!^)(?=[A-Z])', '_', kind.name).lower()}"
         core = client.CoreV1Api(self.api)
         everywhere = getattr(core, f"{name}_for_all_namespaces", None)
-        return self.get(f"list {resource}", everywhere or getattr(core, name), **options)
+        return self.ask(f"list {resource}", everywhere or getattr(core, name), **options)
 
     def server_version(self) -> str:
         """The API server's version, e.g. ``1.35``; empty when it does not say."""

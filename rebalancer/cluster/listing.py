@@ -22,6 +22,7 @@ from rebalancer.cluster.malformed import Encoded, Malformed, check_names, descri
 from rebalancer.cluster.metric_rows import MetricRowsBuilder
 from rebalancer.cluster.pod_rows import PodRows, PodRowsBuilder
 from rebalancer.cluster.record_rows import RecordsBuilder
+from rebalancer.cluster.wire import decode_page
 
 __all__ = [
     "Listing",
@@ -95,6 +96,16 @@ def _decoder(record: type[records.Record]) -> msgspec.json.Decoder[records.Recor
     return msgspec.json.Decoder(record)
 
 
+class _Items(Protocol):
+    items: list[records.Record] | None
+
+
+@lru_cache(maxsize=64)
+def _list_decoder(record: type[records.Record]) -> msgspec.json.Decoder[_Items]:
+    shape = msgspec.defstruct("Items", [("items", list[record] | None)], gc=False)  # type: ignore[valid-type]
+    return msgspec.json.Decoder(shape)
+
+
 def _rows_for(kind: Kind) -> Rows:
     if kind.record is records.Pod:
         return PodRowsBuilder()
@@ -116,12 +127,37 @@ class ListingBuilder:
         """Decode one item; what cannot be read is named among the malformed."""
         position, self._count = self._count, self._count + 1
         try:
-            record = self._decode(item)
-            metadata: records.Metadata = record.metadata  # type: ignore[attr-defined]
-            check_names(metadata.namespace, metadata.name)
-            self._rows.add(record)
+            self._keep(self._decode(item))
         except (ValueError, RecursionError) as error:
             self._malformed.append(describe(self._kind, item, position, str(error)))
+
+    def add_list(self, body: bytes) -> None:
+        """Decode a list, or a page of one, in one go; item by item where one of them cannot be read.
+
+        Raises ValueError when it is no list.
+        """
+        try:
+            found = _list_decoder(self._kind.record).decode(body).items or ()
+        except (ValueError, RecursionError):
+            for item in decode_page(body).items:
+                self.add(item)
+            return
+        for record in found:
+            self.add_record(record)
+
+    def add_record(self, record: records.Record) -> None:
+        """Keep a record; one that cannot be believed is named among the malformed."""
+        position, self._count = self._count, self._count + 1
+        try:
+            self._keep(record)
+        except ValueError as error:
+            item = msgspec.json.encode(record)
+            self._malformed.append(describe(self._kind, item, position, str(error)))
+
+    def _keep(self, record: records.Record) -> None:
+        metadata: records.Metadata = record.metadata  # type: ignore[attr-defined]
+        check_names(metadata.namespace, metadata.name)
+        self._rows.add(record)
 
     def listing(self, read_at: float = float("nan")) -> Listing:
         """All objects, sorted by namespace and name."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 import msgspec
@@ -42,6 +43,8 @@ _envelopes = msgspec.json.Decoder(_Envelope)
 _items = msgspec.json.Decoder(list[msgspec.Raw])
 _headers = msgspec.json.Decoder(_Header)
 _NULL = b"null"
+_ITEMS = b'"items":['
+_LONGEST_HEAD = 64 << 10
 
 
 def decode_page(body: bytes) -> Page:
@@ -63,6 +66,20 @@ def decode_page(body: bytes) -> Page:
         envelope.metadata.continue_ or "",
         is_list,
     )
+
+
+def decode_head(body: bytes) -> Page:
+    """A list as ``decode_page`` reads it, without its items.
+
+    A server writes them last: then the rest is not looked at, and may still turn out to be no JSON.
+    """
+    place = body.find(_ITEMS, 0, _LONGEST_HEAD)
+    if place >= 0:
+        try:
+            return decode_page(body[: place + len(_ITEMS)] + b"]}")
+        except (ValueError, RecursionError):
+            pass
+    return dataclasses.replace(decode_page(body), items=[])
 
 
 def header(item: Encoded) -> tuple[str, str]:

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from kubernetes import client
 
-from rebalancer.cluster.connection import RawApi, connect
+from rebalancer.cluster.connection import Answer, RawApi, connect
 from rebalancer.cluster.kinds import KINDS, NODES
 from rebalancer.errors import ExitCode, InputError, RebalancerError, RightsError
 
@@ -160,10 +160,10 @@ def test_the_client_can_list_every_kind_we_read() -> None:
     asked: list[str] = []
 
     class Silent(RawApi):
-        def get(self, what: str, call: Callable[..., Any], *arguments: Any, **options: Any) -> bytes:
+        def ask(self, what: str, call: Callable[..., Any], *arguments: Any, **options: Any) -> Answer:
             asked.append(what)
             assert callable(call)
-            return b""
+            return Answer(b"")
 
     api = Silent(client.ApiClient(client.Configuration()), lambda _seconds: None)
     for kind in KINDS:
