@@ -62,7 +62,7 @@ class Recording:
     def records(self, kind: Kind) -> Sequence[records.Record]:
         """The records of a kind; empty when it holds nothing, is columns or was not read (ask ``has``)."""
         listing = self.listings.get(kind.plural)
-        return listing.records if listing else ()
+        return listing.records if listing is not None else ()
 
     def has(self, kind: Kind) -> bool:
         """Whether the kind was read at all."""
