@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 WORKERS ?= auto
 E2E_WORKERS ?= 2
 
-.PHONY: demo test e2e e2e-assets quality check format lock clean
+.PHONY: demo test e2e e2e-assets bench quality check format lock clean
 
 demo: $(STAMP)
 	@$(BIN)/rebalancer demo
@@ -21,6 +21,10 @@ e2e: e2e-assets
 
 e2e-assets: $(STAMP)
 	@$(BIN)/python -m tests.e2e.assets
+
+# How fast every stage is by the size of the cluster; make bench ARGS="--sizes 100/3000 --compare OLD.json".
+bench: $(STAMP)
+	@$(BIN)/python -m bench.suite $(ARGS)
 
 # How good plans are against exact optima; make quality DUMP=PATH adds a recorded cluster.
 quality: $(STAMP)

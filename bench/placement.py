@@ -141,7 +141,7 @@ class Measured:
         return self.placed / self.seconds
 
 
-def _rebalance(scheduler: Scheduler, state: ClusterState, pods: deque[int]) -> bool:
+def rebalance(scheduler: Scheduler, state: ClusterState, pods: deque[int]) -> bool:
     """One move, as the planner makes it: evict, place a replacement, bind it, the old pod goes."""
     pod = pods.popleft()
     class_index = state.pod_class[pod]
@@ -183,7 +183,7 @@ def measure(nodes: int, constrained: bool, seconds: float) -> tuple[Measured, Ca
     def run(limit: float) -> int:
         count, until = 0, time.process_time() + limit
         while pods and time.process_time() < until:
-            count += _rebalance(scheduler, state, pods)
+            count += rebalance(scheduler, state, pods)
         return count
 
     run(seconds / 10)

@@ -1,0 +1,134 @@
+"""One stage of a plan in this process, measured alone; bench.suite starts one a measurement.
+
+    python -m bench.stages load /tmp/cluster-5000 bench/policy.yaml
+
+The stages before it are done first and not counted. Peak memory is the process's own while the stage runs:
+what it was given is part of it, what making that took is not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+
+from bench.placement import rebalance
+from rebalancer.cli import gathering
+from rebalancer.cli.options import PipelineOptions
+from rebalancer.cluster.dump import DumpReader
+from rebalancer.cluster.snapshot import Snapshot, build_snapshot
+from rebalancer.load.prometheus_access import recorded_access
+from rebalancer.load.reading import LoadInputs, LoadReading, read_load
+from rebalancer.load.view import NOTHING_SEEN
+from rebalancer.planning.building import build_plan
+from rebalancer.planning.planner import Planner
+from rebalancer.policy import load_policy
+from rebalancer.profiles import default_configuration
+from rebalancer.scheduling.cycle import Scheduler
+from rebalancer.scheduling.registry import PluginInputs, make_scheduler
+from rebalancer.scheduling.state import ClusterState
+
+STAGES = ("read", "build", "load", "place", "plan")
+PLACEMENTS = 2000
+_WORKLOADS = 60  # the planner places many pods of few workloads: those of hot nodes
+_CLEAR_PEAK = "5"
+
+About = dict[str, int]
+Stage = Callable[[], About]
+
+
+def load_stage(snapshot: Snapshot, policy: Path) -> LoadReading:
+    """What nodes and pods use, from the metrics that were read."""
+    return read_load(
+        LoadInputs(
+            snapshot=snapshot,
+            policy=load_policy(policy).policy,
+            requests=gathering._requests(snapshot),
+            watchers={},
+            missing={},
+            prometheus=recorded_access(gathering.recorded_book(snapshot.recording), snapshot.source),
+            samples=None,
+            now=gathering._newest(snapshot),
+            live=False,
+        )
+    )
+
+
+def place_stage(snapshot: Snapshot) -> int:
+    """Evict pods and bind their replacements where the scheduler would, the state kept up to date."""
+    configuration = default_configuration()
+    inputs = PluginInputs.of(snapshot, NOTHING_SEEN)
+    scheduler: Scheduler = make_scheduler(configuration, configuration.profiles[0], inputs)
+    state = ClusterState.of(snapshot)
+    by_class: dict[int, list[int]] = {}
+    for row in range(len(snapshot.pods)):
+        if snapshot.pods.class_of(row).owner.kind == "ReplicaSet":
+            by_class.setdefault(state.pod_class[row], []).append(row)
+    largest = sorted(by_class.values(), key=lambda rows: (-len(rows), rows))[:_WORKLOADS]
+    pods = deque(row for rows in largest for row in rows[: PLACEMENTS // _WORKLOADS])
+    return sum(rebalance(scheduler, state, pods) for _ in range(PLACEMENTS) if pods)
+
+
+def prepared(stage: str, dump: Path, policy: Path) -> Stage:
+    """Everything up to a stage, done; and the stage, to be called."""
+    if stage == "read":
+        return lambda: {"kinds": len(DumpReader(dump).read().listings)}
+    if stage == "plan":
+        options = PipelineOptions(policy_path=policy, source=dump)
+        inputs = gathering.gather(options, gathering.load_policy_of(options), None, None).inputs
+        return lambda: _plan(Planner(inputs))
+    recording = DumpReader(dump).read()
+    if stage == "build":
+        return lambda: {"pods": len(build_snapshot(recording).pods)}
+    snapshot = build_snapshot(recording)
+    if stage == "load":
+        return lambda: {"nodes": len(load_stage(snapshot, policy).report.usage)}
+    return lambda: {"placed": place_stage(snapshot)}
+
+
+def _plan(planner: Planner) -> About:
+    planner.plan()
+    return {"moves": len(build_plan(planner).moves)}
+
+
+def _peak_bytes() -> int:
+    """The most memory this process held since the peak was last cleared."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) << 10
+    raise RuntimeError("no VmHWM in /proc/self/status")
+
+
+def measure(stage: str, dump: Path, policy: Path) -> dict[str, object]:
+    """The fields of a Measurement besides stage and size."""
+    run = prepared(stage, dump, policy)
+    Path("/proc/self/clear_refs").write_text(_CLEAR_PEAK)
+    before = resource.getrusage(resource.RUSAGE_SELF)
+    began = time.perf_counter()
+    about = run()
+    wall = time.perf_counter() - began
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    return {
+        "wall_seconds": wall,
+        "user_seconds": after.ru_utime - before.ru_utime,
+        "system_seconds": after.ru_stime - before.ru_stime,
+        "peak_bytes": _peak_bytes(),
+        "about": about,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("stage", choices=STAGES)
+    parser.add_argument("dump", type=Path)
+    parser.add_argument("policy", type=Path)
+    given = parser.parse_args()
+    print(json.dumps(measure(given.stage, given.dump, given.policy)))
+
+
+if __name__ == "__main__":
+    main()
