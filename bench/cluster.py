@@ -1,6 +1,7 @@
-"""Generates clusters of any size with realistic shapes, as a dump that `--from` reads.
+"""Generates clusters of any size with realistic shapes: a dump that `--from` reads, or in an API server.
 
     python -m bench.cluster --nodes 5000 --pods 150000 --out /tmp/cluster-5000
+    python -m bench.cluster --nodes 700 --pods 20000 --kubeconfig admin.kubeconfig
 
 Pods are 5 to 8 KB with managed fields, as a real API server hands them out: 70 % of Deployments, the rest of
 DaemonSets and StatefulSets; zones, taints, spread constraints, inter-pod affinity, budgets, priorities; a
@@ -9,9 +10,11 @@ heavy-tailed load, so that a few nodes are hot. The same arguments give the same
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +23,9 @@ import click
 import numpy as np
 import zstandard
 
+from bench.loading import Loader, Server
 from rebalancer.cluster.kinds import BY_PLURAL
+from rebalancer.sandbox import Sandbox
 
 NOW = "2026-11-20T12:00:00Z"
 LONG_AGO = "2026-06-01T00:00:00Z"
@@ -28,6 +33,8 @@ ZONES = 3
 _SIZES = ((16, 64), (32, 128), (64, 256))  # cores, GiB
 _CPU_MILLI = (100, 250, 500, 1000, 2000)
 _MEMORY_MIB = (128, 256, 512, 1024, 4096)
+
+FILE = click.Path(dir_okay=False, path_type=Path)
 
 Object = dict[str, Any]
 
@@ -384,9 +391,8 @@ def write_list(folder: Path, plural: str, items: Iterator[Object] | list[Object]
     return written
 
 
-def write_cluster(folder: Path, node_count: int, pod_count: int, seed: int = 1) -> dict[str, int]:
-    """Write a cluster as a dump; returns the unpacked bytes of each kind."""
-    folder.mkdir(parents=True, exist_ok=True)
+def generate(node_count: int, pod_count: int, seed: int = 1) -> dict[str, Iterator[Object] | list[Object]]:
+    """The objects of a cluster by kind, pods as they are asked for; a kind without objects is empty."""
     random = np.random.default_rng(seed)
     all_nodes = nodes(node_count, random)
     all_workloads = workloads(node_count, pod_count, random)
@@ -398,7 +404,7 @@ def write_cluster(folder: Path, node_count: int, pod_count: int, seed: int = 1) 
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
         for name in sorted({workload.namespace for workload in all_workloads})
     ]
-    kinds: dict[str, Iterator[Object] | list[Object]] = {
+    return {
         **{plural: [] for plural in BY_PLURAL},  # read, and hold nothing
         "nodes": all_nodes,
         "pods": pods(placed, all_nodes),
@@ -406,19 +412,55 @@ def write_cluster(folder: Path, node_count: int, pod_count: int, seed: int = 1) 
         **controllers(all_workloads, running),
         **metrics(placed, all_nodes, random),
     }
+
+
+def write_cluster(folder: Path, node_count: int, pod_count: int, seed: int = 1) -> dict[str, int]:
+    """Write a cluster as a dump; returns the unpacked bytes of each kind."""
+    folder.mkdir(parents=True, exist_ok=True)
+    kinds = generate(node_count, pod_count, seed)
     return {plural: write_list(folder, plural, items) for plural, items in kinds.items()}
+
+
+def serve(kinds: Mapping[str, Iterable[Object]], kubeconfig: Path) -> None:
+    """Serve a cluster from an embedded API server, metrics included, until interrupted."""
+    lists = (
+        {"apiVersion": BY_PLURAL[plural].api_version, "kind": f"{BY_PLURAL[plural].name}List", "items": items}
+        for plural, items in kinds.items()
+    )
+    with Sandbox(lists, controllers=False) as sandbox:
+        sandbox.write_kubeconfig(kubeconfig)
+        print(f"{sandbox.url}: kubeconfig {kubeconfig}; until Ctrl-C", flush=True)
+        with contextlib.suppress(KeyboardInterrupt):
+            threading.Event().wait()
 
 
 @click.command()
 @click.option("--nodes", "node_count", type=click.IntRange(1, 20_000), default=100, show_default=True)
 @click.option("--pods", "pod_count", type=click.IntRange(1, 1_000_000), default=3000, show_default=True)
 @click.option("--seed", type=int, default=1, show_default=True)
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), required=True)
-def main(node_count: int, pod_count: int, seed: int, out: Path) -> None:
-    """Write a cluster of this size as a dump."""
-    sizes = write_cluster(out, node_count, pod_count, seed)
-    for plural, size in sizes.items():
-        print(f"{plural:28} {size / 1e6:10.1f} MB")
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Write a dump to this folder.")
+@click.option("--kubeconfig", type=FILE, help="Create it in this API server, which has no controllers.")
+@click.option("--serve", "served", type=FILE, help="Serve it embedded; its kubeconfig is written here.")
+def main(
+    node_count: int,
+    pod_count: int,
+    seed: int,
+    out: Path | None,
+    kubeconfig: Path | None,
+    served: Path | None,
+) -> None:
+    """Make a cluster of this size: as a dump, in an API server, or served by the sandbox."""
+    if sum(place is not None for place in (out, kubeconfig, served)) != 1:
+        raise click.UsageError("give one of --out, --kubeconfig and --serve")
+    if out is not None:
+        for plural, size in write_cluster(out, node_count, pod_count, seed).items():
+            print(f"{plural:28} {size / 1e6:10.1f} MB")
+    elif kubeconfig is not None:
+        loader = Loader(Server(kubeconfig))
+        for plural, count in loader.load(generate(node_count, pod_count, seed)).items():
+            print(f"{plural:28} {count:10}")
+    elif served is not None:
+        serve(generate(node_count, pod_count, seed), served)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,124 @@
+"""Creates a generated cluster in an API server, as its controllers and kubelets would have left it.
+
+The server should have no controllers and no scheduler: they would change what was generated. Owners come
+before what they own, whose references get the uids that the server gave.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import urllib3
+
+from rebalancer.cluster.connection import connect
+from rebalancer.cluster.kinds import BY_PLURAL, METRICS
+
+Object = dict[str, Any]
+
+ORDER = (
+    "namespaces",
+    "nodes",
+    "deployments",
+    "replicasets",
+    "statefulsets",
+    "daemonsets",
+    "poddisruptionbudgets",
+    "pods",
+)
+CONCURRENCY = 16
+_WAITING_A_THREAD = 4  # objects made and not yet sent: enough to be busy, and bounded
+_CLUSTER_WIDE = frozenset({"namespaces", "nodes"})
+_SERVERS_OWN = ("uid", "resourceVersion", "creationTimestamp", "managedFields", "generation")
+_MERGE_PATCH = "application/merge-patch+json"
+
+
+class Server:
+    """An API server to be written to; safe for threads."""
+
+    def __init__(self, kubeconfig: Path, concurrency: int = CONCURRENCY) -> None:
+        api = connect(kubeconfig)
+        settings = api.configuration
+        self.url = settings.host
+        logins = {item["key"]: item["value"] for item in settings.auth_settings().values()}
+        self._headers = {"Accept": "application/json", **logins}
+        self._pool = urllib3.PoolManager(
+            num_pools=1,
+            maxsize=concurrency,
+            block=True,
+            ca_certs=settings.ssl_ca_cert,
+            cert_file=settings.cert_file,
+            key_file=settings.key_file,
+            cert_reqs="CERT_REQUIRED" if settings.verify_ssl else "CERT_NONE",
+        )
+
+    def send(self, method: str, path: str, body: Object, content_type: str = "application/json") -> Object:
+        """The answer to one write; what exists already is read instead, any other refusal is an error."""
+        manager = "kubelet" if path.endswith("/status") else "kube-controller-manager"
+        headers = {**self._headers, "Content-Type": content_type}
+        url = f"{self.url}{path}?fieldManager={manager}"
+        answer = self._pool.request(method, url, body=json.dumps(body).encode(), headers=headers)
+        if answer.status == 409 and method == "POST":
+            existing = f"{self.url}{path}/{body['metadata']['name']}"
+            answer = self._pool.request("GET", existing, headers=self._headers)
+        if answer.status >= 400:
+            raise SystemExit(f"{method} {path}: {answer.status} {answer.data[:500].decode(errors='replace')}")
+        found: Object = json.loads(answer.data)
+        return found
+
+
+class Loader:
+    """Creates the objects of a cluster, kind by kind."""
+
+    def __init__(self, server: Server, concurrency: int = CONCURRENCY) -> None:
+        self._server = server
+        self._concurrency = concurrency
+        self._uids: dict[str, str] = {}  # as generated -> as the server gave it
+
+    def load(self, kinds: Mapping[str, Iterable[Object]]) -> dict[str, int]:
+        """Create all objects but metrics, which no API server stores; how many of each kind."""
+        unknown = {plural for plural, items in kinds.items() if plural not in ORDER and items}
+        assert unknown <= {kind.plural for kind in METRICS}, unknown
+        return {plural: self._load_kind(plural, kinds[plural]) for plural in ORDER if plural in kinds}
+
+    def _load_kind(self, plural: str, items: Iterable[Object]) -> int:
+        room = threading.Semaphore(self._concurrency * _WAITING_A_THREAD)
+        with ThreadPoolExecutor(self._concurrency) as pool:
+            pending = []
+            for item in items:
+                room.acquire()
+                task = pool.submit(self._create, plural, item)
+                task.add_done_callback(lambda _: room.release())
+                pending.append(task)
+            for task in pending:
+                task.result()
+        return len(pending)
+
+    def _create(self, plural: str, item: Object) -> None:
+        kind = BY_PLURAL[plural]
+        metadata = {name: value for name, value in item["metadata"].items() if name not in _SERVERS_OWN}
+        if "ownerReferences" in metadata:
+            metadata["ownerReferences"] = [
+                {**owner, "uid": self._uids.get(owner["uid"], owner["uid"])}
+                for owner in metadata["ownerReferences"]
+            ]
+        path = kind.path
+        if plural not in _CLUSTER_WIDE:
+            root = path.removesuffix(plural)
+            path = f"{root}namespaces/{metadata['namespace']}/{plural}"
+        made = self._server.send("POST", path, {**item, "metadata": metadata})
+        if "uid" in item["metadata"]:
+            self._uids[item["metadata"]["uid"]] = made["metadata"]["uid"]
+        own = f"{path}/{metadata['name']}"
+        if plural == "namespaces":
+            account = {"metadata": {"name": "default"}}  # pods are not admitted without one
+            self._server.send("POST", f"/api/v1/namespaces/{metadata['name']}/serviceaccounts", account)
+        if plural == "nodes":  # admission taints new nodes until a controller finds them ready
+            taints = {"spec": {"taints": item["spec"].get("taints") or None}}
+            self._server.send("PATCH", own, taints, _MERGE_PATCH)
+        if "status" in item:
+            self._server.send("PATCH", f"{own}/status", {"status": item["status"]}, _MERGE_PATCH)

@@ -1,0 +1,95 @@
+"""The measuring suite on clusters too small to time: that it runs, compares and leaves nothing out."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from bench import suite
+from bench.measuring import Measurement, Size, best, exponent, of_command, of_stage
+from bench.stages import STAGES
+
+SIZE = Size(4, 30)
+
+
+def a_measurement(
+    stage: str = "read", size: Size | None = SIZE, wall: float = 1.0, user: float = 1.0, peak: int = 1 << 20
+) -> Measurement:
+    return Measurement(stage, size, wall, user, 0.0, peak)
+
+
+@pytest.fixture(scope="module")
+def dump(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return suite.a_dump(SIZE, tmp_path_factory.mktemp("clusters"))
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_stage_is_measured_in_a_process_of_its_own(stage: str, dump: Path) -> None:
+    found = of_stage(stage, SIZE, dump, suite.POLICY)
+
+    assert (found.stage, found.size) == (stage, SIZE)
+    assert found.wall_seconds > 0
+    assert found.peak_bytes > 10 << 20
+    assert found.about
+
+
+def test_a_generated_cluster_is_made_once(dump: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subprocess, "run", _never)
+    assert suite.a_dump(SIZE, dump.parent) == dump
+
+
+def _never(*_: object, **__: object) -> None:
+    raise AssertionError("generated again")
+
+
+def test_a_command_that_fails_stops_the_suite_with_what_it_said() -> None:
+    with pytest.raises(SystemExit, match="no such file"):
+        of_command("dump→plan", None, (*suite.REBALANCER, "plan", "--from", "/nowhere"))
+
+
+def test_the_least_of_each_figure_counts() -> None:
+    found = best([a_measurement(wall=2.0, user=1.0, peak=5), a_measurement(wall=1.0, user=2.0, peak=9)])
+    assert (found.wall_seconds, found.user_seconds, found.peak_bytes) == (1.0, 1.0, 5)
+
+
+def test_ten_times_the_pods_in_a_hundred_times_the_time_is_an_exponent_of_two() -> None:
+    small, large = a_measurement(size=Size(1, 10)), a_measurement(size=Size(5, 100), user=100.0)
+    assert exponent(small, large) == pytest.approx(2.0)
+    assert exponent(a_measurement(size=None), large) is None
+
+
+def test_the_table_and_the_file_hold_every_stage_and_a_comparison_its_ratios(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "folder" / "new.json"
+    arguments = ["--sizes", "4/30,8/60", "--repeat", "1", "--out", str(out), "--clusters", str(tmp_path)]
+    monkeypatch.setattr(suite, "of_command", lambda stage, size, _: a_measurement(stage, size))
+    monkeypatch.setattr(suite, "of_stage", lambda stage, size, *_: a_measurement(stage, size, user=2.0))
+    monkeypatch.setattr(suite, "a_dump", lambda size, _: tmp_path)
+
+    def run(*more: str) -> str:
+        return CliRunner().invoke(suite.main, [*arguments, *more]).stdout
+
+    lines = run().splitlines()
+    found = json.loads(out.read_text())
+    assert all(len(line) <= 80 for line in lines[1:])
+    assert [line.split()[0] for line in lines[2:4]] == ["--help", "validate"]
+    stages = [item["stage"] for item in found["results"] if item["size"]]
+    assert stages == [stage for stage in (*suite.STAGES, "dump→plan") for _ in range(2)]
+    assert lines[5].split()[-1] == "0.00"  # the same time for twice the pods
+
+    old = out.rename(tmp_path / "old.json")
+    monkeypatch.setattr(suite, "of_stage", lambda stage, size, *_: a_measurement(stage, size, user=4.0))
+    compared = [line for line in run("--compare", str(old)).splitlines() if line.startswith("read")]
+    assert [line.split()[-3:] for line in compared] == [["1.00", "2.00", "1.00"]] * 2
+    assert all(len(line) <= 84 for line in compared)
+
+
+def test_sizes_that_are_none_are_refused() -> None:
+    result = CliRunner().invoke(suite.main, ["--sizes", "100"])
+    assert result.exit_code == 2
+    assert "NODES/PODS" in result.stderr
