@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from rebalancer.cluster.nodes import BoolArray, FloatArray, IntArray
+from rebalancer.cluster.nodes import BoolArray, IntArray
 from rebalancer.profiles.types import ExtensionPoint, Profile
 from rebalancer.scheduling.framework import MAX_SCORE, Plugin
 from rebalancer.scheduling.placement import Placement, Rejections
 from rebalancer.scheduling.raw_scores import RawScores, WeightedScores
-from rebalancer.scheduling.sampling import landing_chances, nodes_to_find
+from rebalancer.scheduling.sampling import Search, nodes_to_find
 from rebalancer.scheduling.state import ClusterState
 
 NOT_A_CANDIDATE = "PreFilterResult"
@@ -42,6 +43,7 @@ class Scheduler:
         self._changing_pre_filters = [plugin for plugin in self._pre_filters if not _is_lasting(plugin)]
         self._filters = self._at(ExtensionPoint.FILTER, plugins)
         self._scores = self._at(ExtensionPoint.SCORE, plugins)
+        self._searches: deque[Search] = deque(maxlen=4)
         self._may_fail = [plugin for plugin in self._scores if type(plugin).fails is not Plugin.fails]
 
     def _at(self, point: ExtensionPoint, plugins: Mapping[str, Plugin]) -> tuple[Plugin, ...]:
@@ -75,7 +77,7 @@ class Scheduler:
             mask = np.ones(len(state.nodes), np.bool_)
             for plugin in self._filters:
                 if plugin.static:
-                    mask &= self._codes(plugin, state, class_index) == 0
+                    mask &= plugin.filter(state, class_index) == 0
             return mask
 
         return state.facts.once((self, "static filters"), class_index, compute)
@@ -166,10 +168,18 @@ class Scheduler:
         return Placement(
             feasible=feasible,
             scores=scores,
-            chance=_chances(looked_at, limit, feasible, raw),
+            chance=self._search(feasible, looked_at, limit).chances(raw),
             total_without_scores=without_scores,
             notes=tuple(_notes(raw)),
         )
+
+    def _search(self, feasible: IntArray, looked_at: IntArray, limit: int) -> Search:
+        """The search over these nodes; from one pod to the next it is mostly the same."""
+        for search in self._searches:
+            if search.covers(feasible, looked_at, limit):
+                return search
+        self._searches.appendleft(Search(feasible, looked_at, limit))
+        return self._searches[0]
 
     def scores_everywhere(self, state: ClusterState, class_index: int) -> dict[str, IntArray]:
         """(nodes,) score of each plugin in 0..100, unweighted, as if every node were feasible."""
@@ -213,25 +223,6 @@ def _pre_filtered(plugins: Sequence[Plugin], state: ClusterState, class_index: i
             rejected = f"{plugin.name}: {said.rejected}"
         restricted = _both(restricted, said.restricted_to)
     return _Candidates(rejected, restricted, frozenset(skipped))
-
-
-def _chances(order: IntArray, limit: int, feasible: IntArray, raw: Sequence[RawScores]) -> FloatArray:
-    """(feasible,) the chance of each, when the search through ``order`` ends at ``limit`` nodes found."""
-    if len(feasible) <= limit:
-        return landing_chances(raw, np.arange(len(feasible)), len(order), limit)
-    if len(feasible) == len(order) == int(feasible[-1]) + 1:
-        chance = np.empty(len(feasible), np.float64)
-        chance[order] = landing_chances(raw, np.arange(len(order)), len(order), limit, order)
-        return chance
-    # Scores are over rows in ascending order; the search goes through them in the scheduler's order.
-    index = np.full(int(order.max()) + 1, -1, np.int64)
-    index[feasible] = np.arange(len(feasible))
-    found = index[order]
-    positions = np.flatnonzero(found >= 0)
-    by_position = found[positions]
-    chance = np.empty(len(feasible), np.float64)
-    chance[by_position] = landing_chances(raw, positions, len(order), limit, by_position)
-    return chance
 
 
 def _notes(raw: Sequence[RawScores]) -> Iterator[str]:

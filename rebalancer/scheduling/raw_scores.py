@@ -29,7 +29,7 @@ class RawScores:
         smallest = self._lowest
         self._apart = smallest == APART
         if self._apart:
-            smallest = -int(self.negated.max())
+            smallest = -int(self.negated(raw).max())
         self._extremes = smallest, largest
 
     def weighted(self, smallest: int, largest: int, values: IntArray | None = None) -> IntArray:
@@ -65,10 +65,9 @@ class RawScores:
         """Whether all raw scores are the same, so that every sample has the same extremes."""
         return self._lowest == self._extremes[1]
 
-    @property
-    def negated(self) -> IntArray:
-        """(feasible,) −raw, whose maximum is the smallest raw score of the nodes that take part."""
-        return np.where(self.raw == APART, -np.iinfo(np.int64).max, -self.raw) if self._apart else -self.raw
+    def negated(self, values: IntArray) -> IntArray:
+        """(values,) raw scores negated: the maximum is the smallest of the nodes that take part."""
+        return np.where(values == APART, -np.iinfo(np.int64).max, -values) if self._apart else -values
 
     @property
     def is_out_of_range(self) -> bool:
@@ -90,13 +89,11 @@ class RawScores:
         """The scores of some rows, ascending without repetition, of those that these are of."""
         if len(feasible) == len(self.raw):
             return self
+        if self.is_constant:
+            twin = copy(self)
+            twin.raw, twin._weighted = self.raw[: len(feasible)], None
+            return twin
         return RawScores(self.plugin, self.weight, self.raw[feasible])
-
-    def reordered(self, order: IntArray) -> RawScores:
-        """The same scores with the nodes in another order."""
-        twin = copy(self)
-        twin.raw, twin._weighted = self.raw.take(order), None
-        return twin
 
 
 class WeightedScores(Mapping[str, IntArray]):

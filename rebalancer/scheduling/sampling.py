@@ -34,14 +34,6 @@ def nodes_to_find(candidates: int, percentage: int) -> int:
     return max(_ALL_ARE_LOOKED_AT, candidates * percentage // 100) if percentage < 100 else candidates
 
 
-def _start_weights(positions: IntArray, candidates: int) -> FloatArray:
-    """(feasible,) the share of starts from which each feasible node is the first one found."""
-    gaps = np.empty(len(positions))
-    gaps[0] = positions[0] - positions[-1] + candidates
-    gaps[1:] = positions[1:] - positions[:-1]
-    return gaps / candidates
-
-
 def _is_everywhere(places: IntArray, count: int, width: int) -> bool:
     """Whether every window of ``width`` consecutive places of ``count``, going round, holds one of these."""
     if not len(places):
@@ -52,11 +44,11 @@ def _is_everywhere(places: IntArray, count: int, width: int) -> bool:
     return widest <= width
 
 
-def _window_extreme(values: IntArray, largest: int, width: int) -> IntArray | int:
-    """(n,) the largest value of each window; a number when it is the same for all."""
-    if _is_everywhere((values == largest).nonzero()[0], len(values), width):
+def _window_extreme(values: IntArray, largest: int, count: int, width: int) -> IntArray | int:
+    """(count,) the largest value of each window; a number when it is the same for all."""
+    if _is_everywhere((values[:count] == largest).nonzero()[0], count, width):
         return largest
-    return sliding_maximum(np.concatenate([values, values[: width - 1]]), width)
+    return sliding_maximum(values, width)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +60,18 @@ class _Stretch:
     extremes: tuple[int, ...]  # smallest and largest of each plugin in turn
 
 
-def _stretches(scores: Sequence[RawScores], count: int, width: int) -> list[_Stretch]:
-    """All windows, in order, divided where the extremes of a plugin's raw scores change."""
+def _stretches(
+    scores: Sequence[RawScores], raw: Sequence[IntArray], count: int, width: int
+) -> list[_Stretch]:
+    """All windows, in order, divided where the extremes of a plugin's raw scores change.
+
+    ``raw`` are the scores by place, (count + width − 1,).
+    """
     found: list[tuple[IntArray | int, int]] = []
-    for item in scores:
+    for item, by_place in zip(scores, raw, strict=True):
         smallest, largest = item.extremes()
-        found.append((_window_extreme(item.negated, -smallest, width), -1))
-        found.append((_window_extreme(item.raw, largest, width), 1))
+        found.append((_window_extreme(item.negated(by_place), -smallest, count, width), -1))
+        found.append((_window_extreme(by_place, largest, count, width), 1))
     edges = {0, count}
     for values, _ in found:
         if not isinstance(values, int):
@@ -88,85 +85,89 @@ def _stretches(scores: Sequence[RawScores], count: int, width: int) -> list[_Str
     return [_Stretch(first, end, at(first)) for first, end in pairwise(sorted(edges))]
 
 
-class _Search:
-    """A search of unknown start over the feasible nodes, in the order in which it finds them."""
+class Search:
+    """A search of unknown start over the nodes; it ends once it has found a number of feasible ones."""
 
-    def __init__(
-        self, fixed: IntArray, varying: Sequence[RawScores], weights: FloatArray, width: int
-    ) -> None:
-        """``fixed`` is the part of the totals that no sample changes; ``weights`` are by window."""
-        self._count = len(fixed)
-        self._width = width
-        self._weights = weights
-        self._fixed = np.concatenate([fixed, fixed[: width - 1]])
-        self._varying = [(item, np.concatenate([item.raw, item.raw[: width - 1]])) for item in varying]
+    def __init__(self, feasible: IntArray, order: IntArray, limit: int) -> None:
+        """``feasible`` are rows, ascending; ``order`` the rows the scheduler looks at, in its order."""
+        self.feasible = feasible
+        self.looked_at = order
+        self._limit = limit
+        if len(feasible) <= limit:
+            return
+        # Scores are over rows in ascending order; the search goes through them in the scheduler's order.
+        index = np.full(int(order.max()) + 1, -1, np.int64)
+        index[feasible] = np.arange(len(feasible))
+        found = index[order]
+        positions = (found >= 0).nonzero()[0]
+        self._found = found[positions]  # index into feasible by place, the place in the order of finding
+        # The same, and again those that windows across the end hold.
+        self._around = np.concatenate([self._found, self._found[: limit - 1]])
+        gaps = np.empty(len(positions))  # the starts from which each is the first one found
+        gaps[0] = positions[0] - positions[-1] + len(order)
+        gaps[1:] = positions[1:] - positions[:-1]
+        # The chance that the search begins before each place: its window is those from there on.
+        self._before = np.concatenate([[0.0], gaps / len(order)]).cumsum()
 
-    def _totals(self, stretch: _Stretch) -> IntArray:
+    def covers(self, feasible: IntArray, order: IntArray, limit: int) -> bool:
+        """Whether it is the search over these nodes."""
+        return self.looked_at is order and self._limit == limit and np.array_equal(self.feasible, feasible)
+
+    def chances(self, scores: Sequence[RawScores]) -> FloatArray:
+        """(feasible,) the chance of each node to be chosen."""
+        chance = np.zeros(len(self.feasible), np.float64)
+        fixed = np.zeros(len(self.feasible), np.int64)  # the part of the totals that no sample changes
+        varying: list[RawScores] = []
+        for item in scores:
+            if item.is_constant:
+                continue  # changes no comparison
+            if item.plugin.normalization is Normalization.NONE or len(chance) <= self._limit:
+                fixed += item.weighted_by_all
+            else:
+                varying.append(item)
+        if len(chance) <= self._limit:
+            best = fixed == fixed.max()
+            chance[best] = 1.0 / np.count_nonzero(best)
+            return chance
+        fixed = fixed.take(self._around)
+        raw = [item.raw.take(self._around) for item in varying]
+        at_once: list[_Stretch] = []
+        length = 0
+        stretches = _stretches(varying, raw, len(chance), self._limit)
+        for stretch in stretches:
+            at_once.append(stretch)
+            length += stretch.end - stretch.first + self._limit
+            if length > _MOST_AT_ONCE or stretch is stretches[-1]:
+                totals = [self._totals(fixed, varying, raw, item) for item in at_once]
+                self._share(at_once, np.concatenate(totals), chance)
+                at_once, length = [], 0
+        chance[chance < _DUST] = 0.0
+        return chance
+
+    def _totals(
+        self, fixed: IntArray, varying: Sequence[RawScores], raw: Sequence[IntArray], stretch: _Stretch
+    ) -> IntArray:
         """The totals of the places that the windows of a stretch look at."""
-        reach = slice(stretch.first, stretch.end + self._width - 1)
-        totals = self._fixed[reach]
+        reach = slice(stretch.first, stretch.end + self._limit - 1)
+        totals = fixed[reach]
         extremes = stretch.extremes
-        for (item, raw), smallest, largest in zip(self._varying, extremes[::2], extremes[1::2], strict=True):
-            totals = totals + item.weighted(smallest, largest, raw[reach])
+        for item, values, smallest, largest in zip(varying, raw, extremes[::2], extremes[1::2], strict=True):
+            totals = totals + item.weighted(smallest, largest, values[reach])
         return totals
 
-    def share(self, stretches: Sequence[_Stretch], chance: FloatArray) -> None:
-        """Add the chances of some stretches' windows to their best nodes, by place.
+    def _share(self, stretches: Sequence[_Stretch], totals: IntArray, chance: FloatArray) -> None:
+        """Add the chances of some stretches' windows to their best nodes.
 
         The stretches are laid end to end; a window across an end is none, and has no chance.
         """
-        gap = np.zeros(self._width - 1)
-        weights = [np.zeros(1)]
+        parts = []
         for item in stretches:
-            weights += (self._weights[item.first : item.end], gap)
-        cumulated = np.concatenate(weights[:-1]).cumsum()
-        totals = np.concatenate([self._totals(item) for item in stretches])
-        places, shares = share_among_best(totals, cumulated, self._width)
-        lengths = np.array([item.end - item.first + self._width - 1 for item in stretches])
+            parts.append(self._before[item.first : item.end])
+            parts.append(np.full(self._limit - 1, self._before[item.end]))
+        parts[-1] = self._before[stretches[-1].end :][:1]
+        places, shares = share_among_best(totals, np.concatenate(parts), self._limit)
+        lengths = np.array([item.end - item.first + self._limit - 1 for item in stretches])
         ends = lengths.cumsum()
         shift = np.array([item.first for item in stretches]) - ends + lengths
-        places = (places + shift[ends.searchsorted(places, side="right")]) % self._count
-        chance += np.bincount(places, weights=shares, minlength=self._count)
-
-
-def landing_chances(
-    scores: Sequence[RawScores],
-    positions: IntArray,
-    candidates: int,
-    limit: int,
-    order: IntArray | None = None,
-) -> FloatArray:
-    """(feasible,) the chance of each feasible node to be chosen, in the order of ``positions``.
-
-    ``positions`` are the places of the feasible nodes in the scheduler's node order, ascending; ``limit`` the
-    number of feasible nodes that ends the search. ``order`` brings scores into that order, if they are not.
-    """
-    feasible = len(positions)
-    chance = np.zeros(feasible, np.float64)
-    fixed = np.zeros(feasible, np.int64)
-    varying: list[RawScores] = []
-    for item in scores:
-        if item.is_constant:
-            continue  # changes no comparison
-        if item.plugin.normalization is Normalization.NONE or feasible <= limit:
-            fixed += item.weighted_by_all
-        else:
-            varying.append(item if order is None else item.reordered(order))
-    fixed = fixed if order is None else fixed.take(order)
-    if feasible <= limit:
-        best = fixed == fixed.max()
-        chance[best] = 1.0 / np.count_nonzero(best)
-        return chance
-    search = _Search(fixed, varying, _start_weights(positions, candidates), limit)
-    at_once: list[_Stretch] = []
-    length = 0
-    for stretch in _stretches(varying, feasible, limit):
-        at_once.append(stretch)
-        length += stretch.end - stretch.first + limit
-        if length > _MOST_AT_ONCE:
-            search.share(at_once, chance)
-            at_once, length = [], 0
-    if at_once:
-        search.share(at_once, chance)
-    chance[chance < _DUST] = 0.0
-    return chance
+        places = (places + shift[ends.searchsorted(places, side="right")]) % len(chance)
+        chance += np.bincount(self._found[places], weights=shares, minlength=len(chance))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -32,7 +33,7 @@ from rebalancer.scheduling.tallies import Selected
 _TOO_SKEWED, _NO_LABEL = 1, 2
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class _Counter:
     """One constraint of one class over the nodes: which domains there are, and what counts in them."""
 
@@ -42,8 +43,13 @@ class _Counter:
     with_key: int  # nodes that have the key
     tally: int  # -1 when nothing is ever counted
     rows: IntArray | None  # the nodes whose pods count; None: all that have the key
-    populated: IntArray  # domains with a node that counts
     itself: int  # 1 when the selector selects the pod
+
+    @cached_property
+    def populated(self) -> IntArray:
+        """Domains with a node that counts."""
+        counting = self.values if self.rows is None else self.values[self.rows]
+        return np.flatnonzero(np.bincount(counting[counting >= 0], minlength=self.number_of_domains))
 
     @property
     def on_every_node(self) -> bool:
@@ -132,7 +138,6 @@ class PodTopologySpread(Plugin):
             with_key,
             tally,
             None if len(rows) == with_key else rows,
-            np.unique(column.values[rows]),
             int(selector is not None and selector.matches(pod.labels)),
         )
 

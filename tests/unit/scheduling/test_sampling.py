@@ -11,7 +11,7 @@ from rebalancer.cluster.nodes import FloatArray, IntArray
 from rebalancer.scheduling.framework import APART, Normalization, Plugin, normalize_by_maximum
 from rebalancer.scheduling.plugins.pod_topology_spread import PodTopologySpread
 from rebalancer.scheduling.raw_scores import RawScores
-from rebalancer.scheduling.sampling import landing_chances, nodes_to_find
+from rebalancer.scheduling.sampling import Search, nodes_to_find
 
 
 class Plain(Plugin):
@@ -52,6 +52,10 @@ def simulate(scores: list[RawScores], positions: IntArray, candidates: int, limi
     return chance
 
 
+def chances(scores: list[RawScores], positions: IntArray, candidates: int, limit: int) -> FloatArray:
+    return Search(positions, np.arange(candidates), limit).chances(scores)
+
+
 @st.composite
 def searches(draw: st.DrawFn) -> tuple[list[RawScores], IntArray, int, int]:
     candidates = draw(st.integers(2, 60))
@@ -71,7 +75,7 @@ def searches(draw: st.DrawFn) -> tuple[list[RawScores], IntArray, int, int]:
 def test_the_chances_are_those_of_searches_from_every_start(
     search: tuple[list[RawScores], IntArray, int, int],
 ) -> None:
-    found, expected = landing_chances(*search), simulate(*search)
+    found, expected = chances(*search), simulate(*search)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
     assert ((found > 0) == (expected > 0)).all()
 
@@ -83,7 +87,7 @@ def test_many_nodes_of_equal_total_have_the_chances_of_the_search(levels: int) -
     scores = [RawScores(Plain(), 1, raw), RawScores(ByMaximum(), 2, raw // 3)]
     positions = np.sort(generator.choice(500, 400, replace=False))
     np.testing.assert_allclose(
-        landing_chances(scores, positions, 500, 120), simulate(scores, positions, 500, 120), atol=1e-12
+        chances(scores, positions, 500, 120), simulate(scores, positions, 500, 120), atol=1e-12
     )
 
 
@@ -98,7 +102,7 @@ def test_nodes_without_a_part_in_the_extremes_have_the_chances_of_the_search(see
     scores = [RawScores(ByRange(), 2, ranged), RawScores(Plain(), 1, generator.integers(0, 90, 150))]
     positions = np.sort(generator.choice(200, 150, replace=False))
     np.testing.assert_allclose(
-        landing_chances(scores, positions, 200, 100), simulate(scores, positions, 200, 100), atol=1e-12
+        chances(scores, positions, 200, 100), simulate(scores, positions, 200, 100), atol=1e-12
     )
 
 
@@ -110,5 +114,5 @@ def test_scores_in_row_order_land_in_the_order_of_the_search() -> None:
     ]
     order = generator.permutation(130)
     reordered = [RawScores(item.plugin, item.weight, item.raw[order]) for item in scores]
-    found = landing_chances(scores, np.arange(130), 130, 100, order)
-    np.testing.assert_allclose(found, simulate(reordered, np.arange(130), 130, 100), atol=1e-12)
+    found = Search(np.arange(130), order, 100).chances(scores)
+    np.testing.assert_allclose(found[order], simulate(reordered, np.arange(130), 130, 100), atol=1e-12)
