@@ -132,7 +132,7 @@ class Attempts:
                 only_lingering &= once_gone.unacceptable <= _NEGLIGIBLE
                 refused = refused or Protection(worst.reason, worst.why)
             sampled |= any(self._sampled(candidate, placement) for placement in placements)
-            landings.append(_mean(placements))
+            landings.append(_mean(placements, len(self._names)))
             if masses[-1] >= 1.0:
                 break
         mass = 1.0 if masses[-1] >= 1.0 else float(np.mean(masses))
@@ -197,12 +197,10 @@ class Attempts:
         return tally
 
 
-def _mean(placements: Sequence[Placement]) -> Landings:
+def _mean(placements: Sequence[Placement], nodes: int) -> Landings:
     """The chances of several placements, averaged."""
-    rows, position = np.unique(
-        np.concatenate([placement.feasible for placement in placements]), return_inverse=True
-    )
-    chances = np.concatenate([placement.chance for placement in placements])
-    mean = np.bincount(position, chances, len(rows)) / len(placements)
-    possible = mean > _NEGLIGIBLE
-    return Landings(rows[possible], mean[possible])
+    total = np.zeros(nodes)
+    for placement in placements:
+        total[placement.feasible] += placement.chance
+    rows = np.flatnonzero(total / len(placements) > _NEGLIGIBLE)
+    return Landings(rows, total[rows] / len(placements))

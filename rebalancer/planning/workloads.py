@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from rebalancer.cluster.kinds import BY_NAME
+from rebalancer.cluster.nodes import IntArray
 from rebalancer.cluster.pods import Owner
 from rebalancer.cluster.records import PodTemplate, Workload
 from rebalancer.cluster.snapshot import Snapshot
@@ -36,7 +39,7 @@ class Workloads:
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
         self._facts: dict[tuple[str, str], WorkloadFacts] = {}
-        self._siblings: dict[str, list[int]] | None = None
+        self._siblings: dict[str, list[int]] = {}
 
     def of(self, row: int) -> WorkloadFacts:
         """The workload of a pod."""
@@ -83,23 +86,31 @@ class Workloads:
 
     def siblings(self, row: int) -> list[int]:
         """Other ready pods of the same controller that are not terminating, newest first."""
-        if self._siblings is None:
-            self._siblings = self._group()
         uid = self._snapshot.pods.class_of(row).owner.uid
-        return [sibling for sibling in self._siblings.get(uid, ()) if sibling != row]
+        if uid not in self._siblings:
+            self._siblings[uid] = self._usable_of(uid) if uid else []
+        return [sibling for sibling in self._siblings[uid] if sibling != row]
 
-    def _group(self) -> dict[str, list[int]]:
+    def _usable_of(self, uid: str) -> list[int]:
         pods = self._snapshot.pods
-        groups: dict[str, list[int]] = defaultdict(list)
-        usable = pods.ready & ~pods.terminating & (pods.node >= 0)
-        for row in np.flatnonzero(usable).tolist():
-            uid = pods.class_of(row).owner.uid
-            if uid:
-                groups[uid].append(row)
-        for rows in groups.values():
-            rows.sort(key=lambda row: (-_known(float(pods.created[row])), row))
-        return groups
+        rows = np.concatenate([self._usable[kind] for kind in self._classes[uid]])
+        newest_first = np.lexsort((rows, -np.nan_to_num(pods.created[rows], nan=0.0)))
+        found: list[int] = rows[newest_first].tolist()
+        return found
 
+    @cached_property
+    def _classes(self) -> Mapping[str, list[int]]:
+        """Pod classes by the uid of their controller."""
+        found: dict[str, list[int]] = defaultdict(list)
+        for index, pod in enumerate(self._snapshot.pods.classes):
+            found[pod.owner.uid].append(index)
+        return found
 
-def _known(moment: float) -> float:
-    return moment if moment == moment else 0.0  # noqa: PLR0124 (NaN is not equal to itself)
+    @cached_property
+    def _usable(self) -> list[IntArray]:
+        """By class: its ready pods that are not terminating."""
+        pods = self._snapshot.pods
+        rows = np.flatnonzero(pods.ready & ~pods.terminating & (pods.node >= 0))
+        rows = rows[np.argsort(pods.pod_class[rows], kind="stable")]
+        edges = pods.pod_class[rows].searchsorted(np.arange(1, len(pods.classes)))
+        return np.split(rows, edges)
