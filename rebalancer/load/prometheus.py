@@ -8,14 +8,14 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from rebalancer.cluster.nodes import BoolArray, FloatArray, NodeTable
+from rebalancer.cluster.nodes import BoolArray, FloatArray, IntArray, NodeTable
 from rebalancer.cluster.pods import PodTable
 from rebalancer.errors import RebalancerError
 from rebalancer.load.figures import RESOURCES, NodeFigures, PodFigures
 from rebalancer.load.prometheus_client import Ask, Question
 from rebalancer.load.prometheus_nodes import NodeReading
 from rebalancer.load.prometheus_queries import queries_of
-from rebalancer.load.prometheus_wire import Series, decode_answer, failure_words
+from rebalancer.load.prometheus_wire import Latest, Series, decode_answer, decode_latest, failure_words
 from rebalancer.load.windows import PRESENT, Window
 from rebalancer.policy.prometheus import Prometheus, Signal
 
@@ -58,20 +58,20 @@ class PrometheusReader:
         answered = False
         for resource, query in wanted.items():
             try:
-                series = self.series(Question(self.window.over(query)))
+                latest = self._latest(Question(self.window.over(query)))
             except (RebalancerError, ValueError, RecursionError) as error:
                 warnings.append(f"{self.name}: {resource} of pods: {failure_words(error)}")
                 continue
             answered = True
             scale = 1000.0 if resource == "cpu" else 1.0
             column = self.resources.index(resource)
-            usage[:, column], doubts = self._by_pod(series, scale)
+            usage[:, column], doubts = self._by_pod(latest, scale)
             if resource in _TRAFFIC:  # on the node's network a pod's traffic is the node's
                 usage[self._on_host_network(), column] = np.nan
             warnings += [f"{self.name}: {resource} of pods: {doubt}" for doubt in doubts]
         if queries.pod_timestamp and answered:
             try:
-                moments, _ = self._by_pod(self.series(Question(queries.pod_timestamp)), 1.0)
+                moments, _ = self._by_pod(self._latest(Question(queries.pod_timestamp)), 1.0)
                 measured_at = np.where(np.isnan(moments), measured_at, moments)
             except (RebalancerError, ValueError, RecursionError) as error:
                 warnings.append(f"{self.name}: the age of figures of pods: {failure_words(error)}")
@@ -83,33 +83,35 @@ class PrometheusReader:
         """The series of an answer; RebalancerError or ValueError when there is none."""
         return decode_answer(self.ask(question))
 
+    def _latest(self, question: Question) -> Latest:
+        """The last values of an answer, of which there are as many as pods; raises as ``series``."""
+        return decode_latest(self.ask(question))
+
     def _on_host_network(self) -> BoolArray:
         """(pods,) uses the network of its node."""
         found = np.array([bool(pod.spec.host_network) for pod in self.pods.classes], np.bool_)
         return np.asarray(found[self.pods.pod_class], np.bool_)
 
-    def _by_pod(self, series: Sequence[Series], scale: float) -> tuple[FloatArray, list[str]]:
+    def _by_pod(self, latest: Latest, scale: float) -> tuple[FloatArray, list[str]]:
         """(pods,) the last value of each pod's series, and what was not used."""
         values = np.full(len(self.pods), np.nan)
-        twice: list[int] = []
-        broken: list[int] = []
-        seen: set[int] = set()
-        for item in series:
-            namespace = item.labels.get(self.settings.namespace_label, "")
-            row = self.pods.row.get((namespace, item.labels.get(self.settings.pod_label, "")))
-            if row is None or not len(item.values):
-                continue
-            value = float(item.values[-1]) * scale
-            if row in seen:
-                twice.append(row)
-            elif not 0 <= value < np.inf:
-                broken.append(row)
-            else:
-                values[row] = value
-            seen.add(row)
-        values[twice] = np.nan
+        row_of, namespace, pod = self.pods.row, self.settings.namespace_label, self.settings.pod_label
+        row: IntArray = np.array(
+            [row_of.get((labels.get(namespace, ""), labels.get(pod, "")), -1) for labels in latest.labels],
+            np.int64,
+        )
+        ours = row >= 0
+        rows, first, count = np.unique(row[ours], return_index=True, return_counts=True)
+        told = latest.values[ours][first] * scale
+        with np.errstate(invalid="ignore"):
+            broken = ~((told >= 0) & (told < np.inf))
+        values[rows] = np.where(broken | (count > 1), np.nan, told)
         doubts = []
-        for rows, what in ((twice, "have two series"), (broken, "are negative or no number")):
-            if rows:
-                doubts.append(f"{len(rows)} {what}, and were not used, e.g. {self.pods.full_name(min(rows))}")
+        for which, number, what in (
+            (rows[count > 1], int((count - 1).sum()), "have two series"),
+            (rows[broken], int(broken.sum()), "are negative or no number"),
+        ):
+            if len(which):
+                example = self.pods.full_name(int(which[0]))
+                doubts.append(f"{number} {what}, and were not used, e.g. {example}")
         return values, doubts

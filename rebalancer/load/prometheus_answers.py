@@ -9,7 +9,7 @@ import msgspec
 
 from rebalancer.errors import InputError, RebalancerError
 from rebalancer.load.prometheus_client import Ask, Question
-from rebalancer.load.prometheus_wire import decode_answer
+from rebalancer.load.prometheus_wire import decode_latest
 
 DOCUMENT = "prometheus.json"
 
@@ -49,7 +49,7 @@ class AnswerBook:
         def kept(question: Question) -> bytes:
             try:
                 content = ask(question)
-                decode_answer(content)
+                decode_latest(content)
             except (RebalancerError, ValueError, RecursionError) as error:
                 self.failures.setdefault(address, {})[question.key] = str(error)
                 raise

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -42,6 +42,14 @@ class Series:
     values: FloatArray  # (points,) NaN and infinities as they came
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Latest:
+    """The last value of many series: one a pod, and there are many."""
+
+    labels: Sequence[Mapping[str, str]]  # by series
+    values: FloatArray  # (series,) NaN and infinities as they came
+
+
 _document = msgspec.json.Decoder(_Document)
 _many = msgspec.json.Decoder(list[_Series])
 _one = msgspec.json.Decoder(tuple[float, str])
@@ -61,19 +69,36 @@ def decode_answer(content: bytes) -> tuple[Series, ...]:
 
     Raises ValueError (msgspec's included) when it is no answer of Prometheus, or holds too many series.
     """
+    return tuple(_series(item) for item in _found(content))
+
+
+def decode_latest(content: bytes) -> Latest:
+    """The last value of each series of an answer, without those that have none; raises as decode_answer."""
+    found = [item for item in _found(content) if item.value is not None or item.values]
+    return Latest([item.metric for item in found], np.array([_last(item) for item in found], np.float64))
+
+
+def _last(item: _Series) -> float:
+    if item.values is not None:
+        return [float(text) for _, text in item.values][-1]
+    assert item.value is not None
+    return float(item.value[1])
+
+
+def _found(content: bytes) -> list[_Series]:
     document = _document.decode(content)
     if document.status != "success" or document.data is None:
         raise ValueError(f"status {document.status[:40]!a}: {' '.join(document.error.split())[:300]}")
     kind = document.data.result_type
     if kind == "scalar":
         moment, text = _one.decode(document.data.result)
-        return (_series(_Series({}, (moment, text))),)
+        return [_Series({}, (moment, text))]
     if kind not in ("vector", "matrix"):
         raise ValueError(f"answers with a {kind[:40]!a}, not with a vector or a matrix")
     found = _many.decode(document.data.result)
     if len(found) > MOST_SERIES:
         raise ValueError(f"{len(found)} series, of at most {MOST_SERIES}")
-    return tuple(_series(item) for item in found)
+    return found
 
 
 def _series(item: _Series) -> Series:

@@ -15,7 +15,7 @@ from rebalancer.load.prometheus import PrometheusReader
 from rebalancer.load.prometheus_answers import AnswerBook, decode_book
 from rebalancer.load.prometheus_client import Question
 from rebalancer.load.prometheus_queries import lookback_seconds, queries_of
-from rebalancer.load.prometheus_wire import decode_answer
+from rebalancer.load.prometheus_wire import decode_answer, decode_latest
 from rebalancer.load.windows import Window
 from rebalancer.policy import Prometheus
 from tests.builders import a_node, a_pod, a_snapshot
@@ -177,3 +177,26 @@ def test_the_traffic_of_a_pod_on_its_nodes_network_is_not_its_own() -> None:
 def test_a_damaged_book_is_one_line(content: bytes) -> None:
     with contextlib.suppress(InputError):
         decode_book(content, "dump/prometheus.json")
+
+
+points = st.tuples(st.integers(0, 10), st.sampled_from(["1", "-1.5", "NaN", "+Inf", "1e3"]))
+series = st.one_of(
+    st.fixed_dictionaries({"metric": st.just({"pod": "a"}), "value": points}),
+    st.fixed_dictionaries({"metric": st.just({"pod": "b"}), "values": st.lists(points, max_size=3)}),
+)
+
+
+@given(st.lists(series, max_size=5))
+def test_the_latest_values_are_the_last_of_every_series_that_has_one(result: list[dict[str, object]]) -> None:
+    content = json.dumps({"status": "success", "data": {"resultType": "matrix", "result": result}}).encode()
+    latest = decode_latest(content)
+    whole = [item for item in decode_answer(content) if len(item.values)]
+
+    assert latest.labels == [item.labels for item in whole]
+    assert latest.values.tobytes() == np.array([item.values[-1] for item in whole], np.float64).tobytes()
+
+
+@pytest.mark.parametrize("content", [b"{", b'{"status":"error","error":"no"}', b'{"status":"success"}'])
+def test_what_is_no_answer_has_no_latest_values(content: bytes) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - msgspec's are too
+        decode_latest(content)
