@@ -7,15 +7,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rebalancer.cli.plugins import installed_plugins, mirrored_plugins
 from rebalancer.documents import read_text
 from rebalancer.errors import InputError
 from rebalancer.policy import LoadedPolicy
-from rebalancer.profiles.loading import load_configuration
-from rebalancer.profiles.types import SchedulerConfiguration
 
 if TYPE_CHECKING:
     from rebalancer.cluster.connection import RawApi
+    from rebalancer.profiles.types import SchedulerConfiguration
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +71,9 @@ def load_with_plugins(
 
     ``neutral`` are plugins assumed neutral besides those of the policy.
     """
+    from rebalancer.cli.plugins import installed_plugins, mirrored_plugins  # noqa: PLC0415 - not without one
+    from rebalancer.profiles.loading import load_configuration  # noqa: PLC0415
+
     settings = loaded.policy.scheduler
     configuration = load_configuration(
         written.text,
