@@ -21,6 +21,7 @@ from rebalancer.cluster.kinds import Kind
 from rebalancer.cluster.malformed import Encoded, Malformed, check_names, describe
 from rebalancer.cluster.metric_rows import MetricRowsBuilder
 from rebalancer.cluster.pod_rows import PodRows, PodRowsBuilder
+from rebalancer.cluster.protobuf_pods import PodsInProtobuf, places
 from rebalancer.cluster.record_rows import RecordsBuilder
 from rebalancer.cluster.wire import decode_page
 
@@ -121,6 +122,7 @@ class ListingBuilder:
         self._rows = _rows_for(kind)
         self._malformed: list[Malformed] = []
         self._count = 0
+        self._protobuf: PodsInProtobuf | None = None
         self.resource_version = ""
 
     def add(self, item: Encoded) -> None:
@@ -144,6 +146,16 @@ class ListingBuilder:
             return
         for record in found:
             self.add_record(record)
+
+    def add_protobuf(self, body: bytes, start: int, end: int) -> None:
+        """Decode a list of pods in protobuf; ValueError when it is none."""
+        assert isinstance(self._rows, PodRowsBuilder)
+        self._protobuf = self._protobuf or PodsInProtobuf(self._kind, self._rows)
+        for first, last in places(body, start, end):
+            position, self._count = self._count, self._count + 1
+            malformed = self._protobuf.add(body, first, last, position)
+            if malformed is not None:
+                self._malformed.append(malformed)
 
     def add_record(self, record: records.Record) -> None:
         """Keep a record; one that cannot be believed is named among the malformed."""

@@ -8,10 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
+from rebalancer.cluster import records
 from rebalancer.cluster.ahead import running_ahead
 from rebalancer.cluster.connection import NotServedError, RawApi
 from rebalancer.cluster.kinds import KINDS, METRICS, REQUIRED, Kind
 from rebalancer.cluster.listing import Listing, ListingBuilder, Recording, collector_paused
+from rebalancer.cluster.protobuf_pods import MEDIA_TYPE
+from rebalancer.cluster.protobuf_pods import decode_head as protobuf_head
 from rebalancer.cluster.wire import Page, decode_head
 from rebalancer.errors import RebalancerError, RightsError, UnreachableError
 
@@ -34,6 +37,7 @@ class _Fetched:
     kind: Kind
     head: Page
     body: bytes
+    protobuf: tuple[int, int] | None  # where in the body the list stands; None for JSON
     read_at: float  # when the LIST began
 
 
@@ -57,11 +61,14 @@ class LiveReader:
         clock: Callable[[], float],
         page_size: int = PAGE_SIZE,
         most_pages: int = MOST_PAGES,
+        *,
+        protobuf: bool = True,
     ) -> None:
         self._api = api
         self._clock = clock
         self._page_size = page_size
         self._most_pages = most_pages
+        self._accept = {"Accept": f"{MEDIA_TYPE}, application/json"} if protobuf else None
 
     def read(
         self, kinds: Iterable[Kind] = KINDS, progress: Callable[[str], None] = lambda _: None
@@ -126,14 +133,20 @@ class LiveReader:
         options: dict[str, object] = {"limit": self._page_size} if kind.paged else {}
         if token:
             options["_continue"] = token
-        body = self._api.list_page(kind, **options).body
+        if self._accept and kind.record is records.Pod:
+            options["_headers"] = self._accept
+        answer = self._api.list_page(kind, **options)
+        place: tuple[int, int] | None = None
         try:
-            head = decode_head(body)
-        except (ValueError, RecursionError) as error:
+            if answer.content_type.startswith(MEDIA_TYPE):
+                head, place = protobuf_head(answer.body)
+            else:
+                head = decode_head(answer.body)
+        except (ValueError, LookupError, RecursionError) as error:
             raise _unusable(kind, self._api.host, f"the answer is no list: {error}") from error
         if head.kind != f"{kind.name}List":
             raise _unusable(kind, self._api.host, f"the answer is no {kind.name}List but {head.kind[:60]!a}")
-        return _Fetched(kind, head, body, read_at)
+        return _Fetched(kind, head, answer.body, place, read_at)
 
 
 class _Reading:
@@ -155,7 +168,10 @@ class _Reading:
         assert builder is not None
         builder.resource_version = builder.resource_version or page.head.resource_version
         try:
-            builder.add_list(page.body)
+            if page.protobuf is None:
+                builder.add_list(page.body)
+            else:
+                builder.add_protobuf(page.body, *page.protobuf)
         except (ValueError, RecursionError) as error:
             self.fail(page.kind, _unusable(page.kind, self._host, f"the answer is no list: {error}"))
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -31,9 +32,9 @@ HONOURED_ANNOTATIONS = frozenset(
 )
 PHASES = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
 FINISHED = (PHASES.index("Succeeded"), PHASES.index("Failed"))
-_PHASE = {phase: index for index, phase in enumerate(PHASES)}
-_UNKNOWN = _PHASE["Unknown"]
-_NO_ANNOTATIONS: Mapping[str, str] = {}
+PHASE_INDEX = {phase: index for index, phase in enumerate(PHASES)}
+UNKNOWN_PHASE = PHASE_INDEX["Unknown"]
+NO_ANNOTATIONS: Mapping[str, str] = {}
 _LONGEST_VERSION = 18  # digits that fit an int64
 _encoder = msgspec.json.Encoder(order="deterministic")
 
@@ -107,6 +108,24 @@ class PodRows:
         )
 
 
+class PodFacts(msgspec.Struct, gc=False):
+    """What we use of a pod besides what its class says."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    version: int = -1  # to tell which is newer, should the pod be listed twice
+    node_name: str = ""
+    pod_class: int = -1
+    phase: int = UNKNOWN_PHASE
+    created: float = math.nan
+    started: float = math.nan
+    ready: bool = False
+    deleted: str | None = None
+    annotations: Mapping[str, str] = NO_ANNOTATIONS
+    nominated: str = ""
+
+
 class PodRowsBuilder:
     """Collects pods as they come: each name once, of a pod listed twice the newest, no finished ones."""
 
@@ -133,36 +152,59 @@ class PodRowsBuilder:
         """Keep what we use of a pod; ValueError when it cannot be believed."""
         assert isinstance(pod, records.Pod)
         metadata, spec, status = pod.metadata, pod.spec, pod.status
-        node_name = spec.node_name
-        phase = _PHASE.get(status.phase, _UNKNOWN)
+        version = version_number(metadata.resource_version)
+        phase = PHASE_INDEX.get(status.phase, UNKNOWN_PHASE)
         if phase in FINISHED:
-            key = metadata.namespace, metadata.name
-            found = version_of(metadata), node_name
-            self._finished[key] = max(found, self._finished.get(key, found))
+            self.forget(metadata.namespace, metadata.name, version, spec.node_name)
             return
         ready, resize_infeasible = _read_conditions(status.conditions)
-        pod_class = self._classes.number_of(pod, resize_infeasible)
-        created = times.parse_optional(metadata.creation_timestamp)
-        started = times.parse_optional(status.start_time)
+        annotations = metadata.annotations
+        self.keep(
+            PodFacts(
+                name=metadata.name,
+                namespace=metadata.namespace,
+                uid=metadata.uid,
+                version=version,
+                node_name=spec.node_name,
+                pod_class=self._classes.number_of(pod, resize_infeasible),
+                phase=phase,
+                created=times.parse_optional(metadata.creation_timestamp),
+                started=times.parse_optional(status.start_time),
+                ready=ready,
+                deleted=metadata.deletion_timestamp,
+                annotations=_honoured(annotations) if annotations else NO_ANNOTATIONS,
+                nominated=status.nominated_node_name,
+            )
+        )
+
+    def class_of(self, pod: records.Pod) -> int:
+        """The class of a pod; ValueError when it cannot be believed."""
+        return self._classes.number_of(pod, _read_conditions(pod.status.conditions)[1])
+
+    def forget(self, namespace: str, name: str, version: int, node_name: str) -> None:
+        """Keep of a finished pod only that there is one, should the pod be listed twice."""
+        key, found = (namespace, name), (version, node_name)
+        self._finished[key] = max(found, self._finished.get(key, found))
+
+    def keep(self, facts: PodFacts) -> None:
+        """Keep a pod."""
         row = len(self._names)
-        self._names.append(metadata.name)
-        self._namespaces.append(self._namespace_of.setdefault(metadata.namespace, metadata.namespace))
-        self._uids.append(metadata.uid)
-        self._node.append(self._node_index.setdefault(node_name, len(self._node_index)))
-        self._pod_class.append(pod_class)
-        self._phase.append(phase)
-        self._created.append(created)
-        self._started.append(started)
-        self._ready.append(ready)
-        self._version.append(version_of(metadata))
-        if metadata.deletion_timestamp is not None:
-            self._deleted[row] = metadata.deletion_timestamp
-        if metadata.annotations:
-            kept = {key: text for key, text in metadata.annotations.items() if key in HONOURED_ANNOTATIONS}
-            if kept:
-                self._annotations[row] = kept
-        if status.nominated_node_name and not node_name:
-            self._nominated[row] = status.nominated_node_name
+        self._names.append(facts.name)
+        self._namespaces.append(self._namespace_of.setdefault(facts.namespace, facts.namespace))
+        self._uids.append(facts.uid)
+        self._node.append(self._node_index.setdefault(facts.node_name, len(self._node_index)))
+        self._pod_class.append(facts.pod_class)
+        self._phase.append(facts.phase)
+        self._created.append(facts.created)
+        self._started.append(facts.started)
+        self._ready.append(facts.ready)
+        self._version.append(facts.version)
+        if facts.deleted is not None:
+            self._deleted[row] = facts.deleted
+        if facts.annotations:
+            self._annotations[row] = facts.annotations
+        if facts.nominated and not facts.node_name:
+            self._nominated[row] = facts.nominated
 
     def seal(self, kind: Kind) -> tuple[tuple[()], PodRows, list[Malformed]]:
         """The rows in order of namespace and name, and the older versions of pods listed twice."""
@@ -176,7 +218,7 @@ class PodRowsBuilder:
         pod_class, classes = _renumbered(np.array(self._pod_class, np.int64)[at])
         node, nodes = _renumbered(np.array(self._node, np.int64)[at])
         shared: dict[tuple[tuple[str, str], ...], Mapping[str, str]] = {}
-        annotations = [_NO_ANNOTATIONS] * len(order)
+        annotations = [NO_ANNOTATIONS] * len(order)
         for old, kept in self._annotations.items():
             if old in new_row:
                 annotations[new_row[old]] = shared.setdefault(tuple(sorted(kept.items())), kept)
@@ -243,12 +285,14 @@ class PodRowsBuilder:
         return self._version[row], repr(written + [repr(found.get(row)) for found in sparse])
 
 
-def version_of(metadata: records.Metadata) -> int:
+def _honoured(annotations: Mapping[str, str]) -> Mapping[str, str]:
+    return {key: text for key, text in annotations.items() if key in HONOURED_ANNOTATIONS}
+
+
+def version_number(version: str) -> int:
     """A resourceVersion as a number, where it is one that a server would write."""
-    version = metadata.resource_version
-    return (
-        int(version) if version.isascii() and version.isdigit() and len(version) <= _LONGEST_VERSION else -1
-    )
+    usable = version.isascii() and version.isdigit() and len(version) <= _LONGEST_VERSION
+    return int(version) if usable else -1
 
 
 def _read_conditions(conditions: list[records.Condition] | None) -> tuple[bool, bool]:

@@ -63,7 +63,7 @@ def api_of(url: str, token: str = "") -> Iterator[RawApi]:
 
 
 @contextlib.contextmanager
-def reading(url: str, token: str = "", **options: int) -> Iterator[LiveReader]:
+def reading(url: str, token: str = "", **options: Any) -> Iterator[LiveReader]:
     """A reader of the API server at a URL."""
     with api_of(url, token) as api:
         yield LiveReader(api, lambda: START, **options)
