@@ -21,12 +21,16 @@ import msgspec
 from bench.measuring import ROOT, Measurement, Size, Suite, best, exponent, machine, of_command, of_stage
 
 SIZES = "100/3000,1000/30000,5000/150000"
-STAGES = ("read", "build", "load", "place", "plan")
 POLICY = ROOT / "bench" / "policy.yaml"
+STAGES = ("read", "build", "load", "place", "plan")
+PROGRAM = {"--help": ("--help",), "validate": ("policy", "validate", str(POLICY))}
+WHOLE = "dump→plan"
+ROWS = (*PROGRAM, *STAGES, WHOLE)
 CLUSTERS = ROOT / "build" / "bench"
 REBALANCER = (sys.executable, "-m", "rebalancer")
-_WIDTHS = (9, 6, 7, 8, 8, 8, 8)
-_RATIO_WIDTHS = (7, 6, 6)
+_WIDTHS = (9, 5, 6, 7, 7, 7, 8)
+_RATIO_WIDTHS = (6, 6, 6)
+_DONE_WIDTH = 12
 
 
 def sizes_of(text: str) -> list[Size]:
@@ -52,17 +56,21 @@ def a_dump(size: Size, clusters: Path) -> Path:
     return folder
 
 
-def measured(sizes: Sequence[Size], repeat: int, clusters: Path) -> Iterator[Measurement]:
-    """Every row of the suite, stage by stage, each size after the one before."""
+def measured(
+    rows: Sequence[str], sizes: Sequence[Size], repeat: int, clusters: Path
+) -> Iterator[Measurement]:
+    """The rows of the suite, stage by stage, each size after the one before."""
     dumps = {size: a_dump(size, clusters) for size in sizes}
-    for stage, *arguments in (("--help", "--help"), ("validate", "policy", "validate", str(POLICY))):
-        yield best([of_command(stage, None, (*REBALANCER, *arguments)) for _ in range(repeat)])
-    for stage in STAGES:
+    for stage in rows:
+        if stage in PROGRAM:
+            yield best([of_command(stage, None, (*REBALANCER, *PROGRAM[stage])) for _ in range(repeat)])
+            continue
         for size, dump in dumps.items():
-            yield best([of_stage(stage, size, dump, POLICY) for _ in range(repeat)])
-    for size, dump in dumps.items():
-        command = (*REBALANCER, "plan", "--from", str(dump), "--policy", str(POLICY), "-o", "json")
-        yield best([of_command("dump→plan", size, command) for _ in range(repeat)])
+            if stage == WHOLE:
+                command = (*REBALANCER, "plan", "--from", str(dump), "--policy", str(POLICY), "-o", "json")
+                yield best([of_command(stage, size, command) for _ in range(repeat)])
+            else:
+                yield best([of_stage(stage, size, dump, POLICY) for _ in range(repeat)])
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
@@ -74,7 +82,9 @@ def heading(compared: bool) -> str:
     """The names of the columns."""
     cells = ("stage", "nodes", "pods", "wall s", "cpu s", "peak MB", "exponent")
     ratios = ("wall ×", "cpu ×", "peak ×")
-    return _line((*cells, *ratios), (*_WIDTHS, *_RATIO_WIDTHS)) if compared else _line(cells, _WIDTHS)
+    if compared:
+        return _line((*cells, *ratios), (*_WIDTHS, *_RATIO_WIDTHS))
+    return _line((*cells, "done"), (*_WIDTHS, _DONE_WIDTH))
 
 
 def row(item: Measurement, before: Measurement | None, old: Measurement | None, compared: bool) -> str:
@@ -90,7 +100,8 @@ def row(item: Measurement, before: Measurement | None, old: Measurement | None, 
         f"{grown:.2f}" if grown is not None else "",
     )
     if not compared:
-        return _line(cells, _WIDTHS)
+        done = ", ".join(f"{count} {what}" for what, count in item.about.items())
+        return _line((*cells, done), (*_WIDTHS, _DONE_WIDTH))
     ratios = ("", "", "")
     if old is not None:
         ratios = (
@@ -107,14 +118,18 @@ def _ratio(new: float, old: float) -> str:
 
 @click.command()
 @click.option("--sizes", default=SIZES, show_default=True, help="NODES/PODS of every cluster.")
+@click.option("--rows", default=",".join(ROWS), show_default=True, help="What is measured.")
 @click.option("--repeat", type=click.IntRange(1, 100), default=3, show_default=True, help="The least counts.")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), default=ROOT / "build" / "bench.json")
 @click.option(
     "--compare", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="An earlier --out."
 )
 @click.option("--clusters", type=click.Path(file_okay=False, path_type=Path), default=CLUSTERS)
-def main(sizes: str, repeat: int, out: Path, compare: Path | None, clusters: Path) -> None:
+def main(sizes: str, rows: str, repeat: int, out: Path, compare: Path | None, clusters: Path) -> None:
     """Measure every stage at every size."""
+    chosen = rows.split(",")
+    if unknown := sorted(set(chosen) - set(ROWS)):
+        raise click.BadParameter(f"no row {unknown[0]}; there are {', '.join(ROWS)}")
     earlier: dict[tuple[str, Size | None], Measurement] = {}
     if compare is not None:
         found = msgspec.json.decode(compare.read_bytes(), type=Suite)
@@ -123,7 +138,7 @@ def main(sizes: str, repeat: int, out: Path, compare: Path | None, clusters: Pat
     click.echo(f"{machine()}; the least of {repeat}")
     click.echo(heading(bool(compare)))
     results: list[Measurement] = []
-    for item in measured(sizes_of(sizes), repeat, clusters):
+    for item in measured(chosen, sizes_of(sizes), repeat, clusters):
         old = earlier.get((item.stage, item.size))
         click.echo(row(item, results[-1] if results else None, old, bool(compare)))
         results.append(item)

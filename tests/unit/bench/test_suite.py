@@ -86,7 +86,7 @@ def test_the_table_and_the_file_hold_every_stage_and_a_comparison_its_ratios(
     monkeypatch.setattr(suite, "of_stage", lambda stage, size, *_: a_measurement(stage, size, user=4.0))
     compared = [line for line in run("--compare", str(old)).splitlines() if line.startswith("read")]
     assert [line.split()[-3:] for line in compared] == [["1.00", "2.00", "1.00"]] * 2
-    assert all(len(line) <= 84 for line in compared)
+    assert all(len(line) <= 80 for line in compared)
 
 
 def test_sizes_that_are_none_are_refused() -> None:
