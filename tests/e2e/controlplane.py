@@ -62,11 +62,16 @@ class ControlPlane:
     # Life
 
     def start(
-        self, *, controllers: bool = True, scheduler: bool | str = True, kwok: bool = True
+        self,
+        *,
+        controllers: bool = True,
+        scheduler: bool | str = True,
+        kwok: bool = True,
+        api_server_flags: Iterable[str] = (),
     ) -> ControlPlane:
         """Start it and wait until it answers; ``scheduler`` may be a KubeSchedulerConfiguration as text."""
         self._start_etcd()
-        self._start_api_server()
+        self._start_api_server(api_server_flags)
         if controllers:
             self.start_controllers()
         if kwok:
@@ -180,7 +185,7 @@ class ControlPlane:
             ],
         ).wait_until(lambda: _healthy(f"{self.etcd}/health"))
 
-    def _start_api_server(self) -> None:
+    def _start_api_server(self, flags: Iterable[str]) -> None:
         port = free_port()
         key = self.folder / "service-account.key"
         command = [str(assets.find("service-account-key"))]
@@ -208,6 +213,7 @@ class ControlPlane:
                 "--allow-privileged=true",
                 "--enable-aggregator-routing=false",
                 "--profiling=false",
+                *flags,
             ],
         ).wait_until(lambda: _healthy(f"{self.url}/readyz"))
 
