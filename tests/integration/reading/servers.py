@@ -5,18 +5,27 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+import msgspec
+import urllib3
 from kubernetes import client
 
 from rebalancer.cluster.connection import RawApi
+from rebalancer.cluster.kinds import PODS
 from rebalancer.cluster.live import LiveReader
+from rebalancer.cluster.protobuf_pods import MEDIA_TYPE
+from rebalancer.cluster.records import Pod
+from rebalancer.cluster.wire import decode_page
 from rebalancer.sandbox import Sandbox
 from tests.builders import a_node, a_pod
 from tests.integration.sandbox.builders import START, StillClock
+from tests.protobuf_encoder import encode_list
 
-Answer = tuple[int, bytes]
+Answer = tuple[int, bytes] | tuple[int, bytes, str]
+"""Status, body and type; JSON where none is given."""
 
 
 def cluster_objects(pods: int = 23) -> list[dict[str, Any]]:
@@ -70,15 +79,33 @@ def reading(url: str, token: str = "", **options: Any) -> Iterator[LiveReader]:
 
 
 @contextlib.contextmanager
+def in_protobuf(url: str) -> Iterator[str]:
+    """A server before another one that hands out its pods in protobuf, all else as it is; yields its URL."""
+    pool = urllib3.PoolManager()
+
+    def answer(path: str) -> Answer:
+        found = pool.request("GET", url + path, retries=False)
+        if not path.startswith(f"{PODS.path}?") or found.status != HTTPStatus.OK:
+            return found.status, found.data
+        page = decode_page(found.data)
+        pods = [msgspec.json.decode(item, type=Pod) for item in page.items]
+        return found.status, encode_list(pods, page.resource_version, page.continue_token), MEDIA_TYPE
+
+    with answering(answer) as server:
+        yield server
+    pool.clear()
+
+
+@contextlib.contextmanager
 def answering(answer: Callable[[str], Answer]) -> Iterator[str]:
     """A server that gives what ``answer(path)`` says; yields its URL."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            code, body = answer(self.path)
+            code, body, *content_type = answer(self.path)
             self.send_response(code)
             self.send_header("Content-Length", str(len(body)))
-            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Type", content_type[0] if content_type else "application/json")
             self.end_headers()
             with contextlib.suppress(OSError):
                 self.wfile.write(body)

@@ -19,7 +19,7 @@ from rebalancer.cluster.protobuf_schema import POD
 from rebalancer.cluster.records import Pod
 from rebalancer.cluster.wire import decode_page
 from tests.builders import a_pod, owned_by
-from tests.unit.cluster.protobuf_encoder import encode_list, written_varint
+from tests.protobuf_encoder import encode_list, written_varint
 
 DATA = Path(__file__).parent / "data"
 
