@@ -43,7 +43,7 @@ _envelopes = msgspec.json.Decoder(_Envelope)
 _items = msgspec.json.Decoder(list[msgspec.Raw])
 _headers = msgspec.json.Decoder(_Header)
 _NULL = b"null"
-_ITEMS = b'"items":['
+_ITEMS, _METADATA = b'"items":[', b'"metadata":'
 _LONGEST_HEAD = 64 << 10
 
 
@@ -71,12 +71,15 @@ def decode_page(body: bytes) -> Page:
 def decode_head(body: bytes) -> Page:
     """A list as ``decode_page`` reads it, without its items.
 
-    A server writes them last: then the rest is not looked at, and may still turn out to be no JSON.
+    Of built-in kinds a server writes them last: then the rest is not looked at, and may still turn out to be
+    no JSON. Of custom resources it writes the fields in alphabetical order, kind and metadata after the items.
     """
     place = body.find(_ITEMS, 0, _LONGEST_HEAD)
-    if place >= 0:
+    if place >= 0 and _METADATA in body[:place]:
         try:
-            return decode_page(body[: place + len(_ITEMS)] + b"]}")
+            page = decode_page(body[: place + len(_ITEMS)] + b"]}")
+            if page.is_list:
+                return page
         except (ValueError, RecursionError):
             pass
     return dataclasses.replace(decode_page(body), items=[])

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rebalancer.cluster.wire import decode_page
+from rebalancer.cluster.wire import decode_head, decode_page
 
 
 @pytest.mark.parametrize("items", ["[{}]", "[42]", '["a"]', "[{}, {}]"])
@@ -33,3 +33,12 @@ def test_a_page_knows_its_version_and_where_the_list_goes_on() -> None:
 
 def test_a_single_object_is_no_list() -> None:
     assert not decode_page(b'{"kind": "Pod", "metadata": {"name": "web-1"}}').is_list
+
+
+def test_the_head_of_a_list_of_custom_resources_stands_behind_its_items() -> None:
+    metadata = '"metadata":{"continue":"abc","resourceVersion":"7"}'
+    body = f'{{"apiVersion":"example/v1","items":[{{"metadata":{{}}}}],"kind":"ThingList",{metadata}}}'
+    head = decode_head(body.encode())
+
+    assert (head.kind, head.resource_version, head.continue_token) == ("ThingList", "7", "abc")
+    assert (head.is_list, head.items) == (True, [])
