@@ -71,10 +71,13 @@ class RecordsBuilder:
     def __init__(self) -> None:
         self._by_key: dict[tuple[str, str], records.Record] = {}
         self._older: list[records.Record] = []
+        self._images: dict[tuple[int, tuple[str, ...] | None], records.NodeImage] = {}
 
     def add(self, record: records.Record) -> None:
         """Keep a record."""
         record = _slim(record)
+        if isinstance(record, records.Node):
+            record = self._sharing_images(record)
         metadata = _metadata(record)
         key = metadata.namespace, metadata.name
         found = self._by_key.setdefault(key, record)
@@ -83,6 +86,18 @@ class RecordsBuilder:
         newer, older = (record, found) if _rank(found) < _rank(record) else (found, record)
         self._by_key[key] = newer
         self._older.append(older)
+
+    def _sharing_images(self, node: records.Node) -> records.Node:
+        """The same node; an image that other nodes have too is kept once."""
+        images = [
+            self._images.setdefault(
+                (image.size_bytes, None if image.names is None else tuple(image.names)), image
+            )
+            for image in node.status.images or ()
+        ]
+        if not images:
+            return node
+        return msgspec.structs.replace(node, status=msgspec.structs.replace(node.status, images=images))
 
     def seal(self, kind: Kind) -> tuple[tuple[records.Record, ...], None, list[Malformed]]:
         """All records, sorted by namespace and name."""
