@@ -13,6 +13,7 @@ from rebalancer.cluster.pods import PodTable
 from rebalancer.cluster.records import DisruptionBudget
 from rebalancer.cluster.selectors import Matcher, matcher
 from rebalancer.cluster.snapshot import Snapshot
+from rebalancer.scheduling.pod_selection import PodSelector, SelectorIndex, label_match
 
 ALWAYS_ALLOW = "AlwaysAllow"
 
@@ -77,16 +78,21 @@ class Budgets:
         """Budgets that could not be read make their namespace unknown."""
         self.read = snapshot.budgets is not None
         self._pods: PodTable = snapshot.pods
-        self._by_namespace: dict[str, list[Budget]] = defaultdict(list)
+        self._budgets: list[Budget] = []
+        self._filed: SelectorIndex[int] = SelectorIndex()  # of numbers of budgets
         self._unreadable: dict[str, str] = {
             item.namespace: str(item) for item in snapshot.malformed if item.kind == "PodDisruptionBudget"
         }
         for record in snapshot.budgets or ():
             try:
-                self._by_namespace[record.metadata.namespace].append(_budget(record))
+                budget = _budget(record)
             except ValueError as error:
                 name = f"{record.metadata.namespace}/{record.metadata.name}"
                 self._unreadable[record.metadata.namespace] = f"PodDisruptionBudget {name}: {error}"
+                continue
+            selector = PodSelector(frozenset({record.metadata.namespace}), label_match(record.spec.selector))
+            self._filed.add(selector, len(self._budgets))
+            self._budgets.append(budget)
         self._matched: dict[int, tuple[Budget, ...]] = {}
 
     def unreadable(self, namespace: str) -> str:
@@ -99,8 +105,9 @@ class Budgets:
         found = self._matched.get(class_index)
         if found is None:
             pod_class = self._pods.classes[class_index]
-            candidates = self._by_namespace.get(pod_class.namespace, ())
-            found = tuple(budget for budget in candidates if budget.matches(pod_class.labels))
+            candidates = sorted(self._filed.candidates(pod_class.namespace, pod_class.labels))
+            budgets = [self._budgets[number] for number in candidates]
+            found = tuple(budget for budget in budgets if budget.matches(pod_class.labels))
             self._matched[class_index] = found
         return found
 

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+import numpy as np
+
+from rebalancer.cluster.nodes import BoolArray
 from rebalancer.cluster.pods import MIRROR_ANNOTATION
 from rebalancer.planning import pod_rules, workload_rules
 from rebalancer.planning.autoscalers import Autoscalers
@@ -17,7 +20,7 @@ from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.pod_rules import age_text
 from rebalancer.planning.quotas import Quotas
 from rebalancer.planning.reasons import Protection, Reason
-from rebalancer.planning.replacement import Replacement, find_replacement
+from rebalancer.planning.replacement import Replacement, Replacements
 from rebalancer.planning.workloads import RECREATING, WorkloadFacts, Workloads
 from rebalancer.state import in_cooldown
 
@@ -44,7 +47,10 @@ class Protections:
         self.quotas = Quotas(inputs.snapshot)
         self.claims = Claims(inputs.snapshot)
         self.unpredictable = unpredictable
-        self._replacements: dict[int, Replacement] = {}
+        self._replacements = Replacements(self.pods, self.workloads)
+        required = [inputs.load.resources.index(name) for name in inputs.load.required]
+        unknown = np.isnan(inputs.load.pod_usage[:, required])
+        self.load_unknown: BoolArray = np.asarray(unknown.any(axis=1), np.bool_)  # (pods,)
 
     def judge(self, row: int) -> Protection | None:
         """Why a pod may not be evicted; None when it may."""
@@ -69,12 +75,7 @@ class Protections:
 
     def replacement(self, row: int) -> Replacement:
         """What would come back in place of a pod."""
-        found = self._replacements.get(row)
-        if found is None:
-            found = self._replacements[row] = find_replacement(
-                row, self.pods, self.workloads, self.workload(row)
-            )
-        return found
+        return self._replacements.of(row)
 
 
 def _static(self: Protections, row: int) -> Protection | None:
@@ -212,11 +213,11 @@ def _placement_known(self: Protections, row: int) -> Protection | None:
 
 
 def _load_known(self: Protections, row: int) -> Protection | None:
-    load = self.inputs.load
-    unknown = [name for name in load.required if name not in load.pod_load(row)]
-    if unknown:
-        return Protection(Reason.UNKNOWN_LOAD, f"no source tells what it uses of {' and '.join(unknown)}")
-    return None
+    if not self.load_unknown[row]:
+        return None
+    known = self.inputs.load.pod_load(row)
+    unknown = [name for name in self.inputs.load.required if name not in known]
+    return Protection(Reason.UNKNOWN_LOAD, f"no source tells what it uses of {' and '.join(unknown)}")
 
 
 def _budget_allows(self: Protections, row: int) -> Protection | None:

@@ -40,12 +40,29 @@ class Replacement:
     doubt: str = ""
 
 
-def find_replacement(row: int, pods: PodTable, workloads: Workloads, facts: WorkloadFacts) -> Replacement:
-    """The class of the pod that would replace a pod."""
-    own = int(pods.pod_class[row])
+class Replacements:
+    """Finds what would replace each pod; pods of one class with alike siblings have the same."""
+
+    def __init__(self, pods: PodTable, workloads: Workloads) -> None:
+        self._pods = pods
+        self._workloads = workloads
+        self._found: dict[tuple[int, int | None], Replacement] = {}
+
+    def of(self, row: int) -> Replacement:
+        """The class of the pod that would replace a pod."""
+        own, sibling = int(self._pods.pod_class[row]), self._workloads.newest_sibling(row)
+        newest = None if sibling is None else int(self._pods.pod_class[sibling])
+        if (own, newest) not in self._found:
+            facts = self._workloads.of(row)
+            self._found[own, newest] = _find(own, newest, self._pods, self._workloads, facts)
+        return self._found[own, newest]
+
+
+def _find(
+    own: int, newest: int | None, pods: PodTable, workloads: Workloads, facts: WorkloadFacts
+) -> Replacement:
+    """The class of what replaces a pod of a class whose newest sibling is of another, or the same."""
     template = facts.template
-    siblings = workloads.siblings(row)
-    newest = int(pods.pod_class[siblings[0]]) if siblings else None
     if template is None:
         if facts.record is None and not workloads.was_read(facts.owner):
             return Replacement(own, f"{facts.owner.kind}s were not read, so its template is unknown")

@@ -34,20 +34,21 @@ class WorkloadFacts:
 
 
 class Workloads:
-    """Looks up the controllers of pods."""
+    """Looks up the controllers of pods; pods of a class share theirs."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
-        self._facts: dict[tuple[str, str], WorkloadFacts] = {}
+        self._facts: dict[int, WorkloadFacts] = {}
+        self._chains: dict[int, list[tuple[str, Workload]]] = {}
         self._siblings: dict[str, list[int]] = {}
 
     def of(self, row: int) -> WorkloadFacts:
         """The workload of a pod."""
-        pod_class = self._snapshot.pods.class_of(row)
-        key = (pod_class.namespace, pod_class.owner.uid or f"{pod_class.owner.kind}/{pod_class.owner.name}")
-        facts = self._facts.get(key)
+        kind = int(self._snapshot.pods.pod_class[row])
+        facts = self._facts.get(kind)
         if facts is None:
-            facts = self._facts[key] = self._find(pod_class.namespace, pod_class.owner)
+            pod_class = self._snapshot.pods.classes[kind]
+            facts = self._facts[kind] = self._find(pod_class.namespace, pod_class.owner)
         return facts
 
     def was_read(self, owner: Owner) -> bool:
@@ -75,7 +76,12 @@ class Workloads:
 
     def chain(self, row: int) -> list[tuple[str, Workload]]:
         """Kind and record of a pod's controllers that were read, its own first."""
-        owner = self._snapshot.pods.class_of(row).owner
+        kind = int(self._snapshot.pods.pod_class[row])
+        if kind not in self._chains:
+            self._chains[kind] = self._chain(self._snapshot.pods.classes[kind].owner)
+        return self._chains[kind]
+
+    def _chain(self, owner: Owner) -> list[tuple[str, Workload]]:
         found = self._snapshot.workloads.get(owner.uid)
         controllers: list[tuple[str, Workload]] = []
         while found is not None and len(controllers) < _LONGEST_CHAIN:
@@ -84,12 +90,12 @@ class Workloads:
             found = self._snapshot.workloads.get(above.uid) if above else None
         return controllers
 
-    def siblings(self, row: int) -> list[int]:
-        """Other ready pods of the same controller that are not terminating, newest first."""
+    def newest_sibling(self, row: int) -> int | None:
+        """The newest other ready pod of the same controller that is not terminating; None without one."""
         uid = self._snapshot.pods.class_of(row).owner.uid
         if uid not in self._siblings:
             self._siblings[uid] = self._usable_of(uid) if uid else []
-        return [sibling for sibling in self._siblings[uid] if sibling != row]
+        return next((sibling for sibling in self._siblings[uid] if sibling != row), None)
 
     def _usable_of(self, uid: str) -> list[int]:
         pods = self._snapshot.pods
