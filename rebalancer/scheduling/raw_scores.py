@@ -16,7 +16,7 @@ _LARGEST_TABLE = 1 << 12  # values of a plugin
 class RawScores:
     """One plugin's raw scores over the feasible nodes, and how they become part of the total."""
 
-    __slots__ = ("_apart", "_extremes", "_in_range", "_lowest", "_weighted", "plugin", "raw", "weight")
+    __slots__ = ("_apart", "_extremes", "_lowest", "_tables", "_weighted", "plugin", "raw", "weight")
 
     def __init__(self, plugin: Plugin, weight: int, raw: IntArray) -> None:
         """``raw`` is by feasible node."""
@@ -24,8 +24,8 @@ class RawScores:
         self.weight = weight
         self.raw = raw
         self._weighted: IntArray | None = None
-        self._in_range: bool | None = None
-        self._lowest, largest = int(raw.min()), int(raw.max())
+        self._tables: dict[tuple[int, int], IntArray] = {}
+        self._lowest, largest = int(np.minimum.reduce(raw)), int(np.maximum.reduce(raw))
         smallest = self._lowest
         self._apart = smallest == APART
         if self._apart:
@@ -44,10 +44,15 @@ class RawScores:
 
     def _table(self, smallest: int, largest: int) -> IntArray | None:
         """The plugin's part of the total by raw score, from the lowest on; None when there are too many."""
+        found = self._tables.get((smallest, largest))
+        if found is not None:
+            return found
         lowest, highest = self._lowest, self._extremes[1]
         if highest - lowest >= min(_LARGEST_TABLE, len(self.raw)):
             return None
-        return self.weight * self.plugin.normalize(np.arange(lowest, highest + 1), smallest, largest)
+        found = self.weight * self.plugin.normalize(np.arange(lowest, highest + 1), smallest, largest)
+        self._tables[smallest, largest] = found
+        return found
 
     @property
     def weighted_by_all(self) -> IntArray:
@@ -75,15 +80,11 @@ class RawScores:
         if type(self.plugin).normalize is Plugin.normalize:
             smallest, largest = self._extremes
             return smallest < 0 or largest > MAX_SCORE
-        if self._in_range is None:
-            scores = self._table(*self._extremes)
-            self._in_range = scores is not None and self._is_in_range(scores)
-        if not self._in_range:
-            self._in_range = self._is_in_range(self.weighted_by_all)
-        return not self._in_range
+        table = self._table(*self._extremes)
+        return not (self._in_range(table) or self._in_range(self.weighted_by_all))
 
-    def _is_in_range(self, scores: IntArray) -> bool:
-        return int(scores.min()) >= 0 and int(scores.max()) <= MAX_SCORE * self.weight
+    def _in_range(self, scores: IntArray | None) -> bool:
+        return scores is not None and int(scores.min()) >= 0 and int(scores.max()) <= MAX_SCORE * self.weight
 
     def of(self, feasible: IntArray) -> RawScores:
         """The scores of some rows, ascending without repetition, of those that these are of."""
@@ -93,7 +94,7 @@ class RawScores:
             twin = copy(self)
             twin.raw, twin._weighted = self.raw[: len(feasible)], None
             return twin
-        return RawScores(self.plugin, self.weight, self.raw[feasible])
+        return RawScores(self.plugin, self.weight, self.raw.take(feasible))
 
 
 class WeightedScores(Mapping[str, IntArray]):

@@ -39,4 +39,4 @@ def plain_amounts(
 
 def take(values: IntArray, rows: IntArray) -> IntArray:
     """The values of some rows, given in ascending order without repetition; not copied when that is all."""
-    return values if len(rows) == len(values) else values[rows]
+    return values if len(rows) == len(values) else values.take(rows)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from rebalancer.cluster.nodes import IntArray
+from rebalancer.cluster.nodes import BoolArray, FloatArray, IntArray
 from rebalancer.profiles.arguments import NodeResourcesBalancedAllocationArguments
 from rebalancer.profiles.types import ExtensionPoint
 from rebalancer.scheduling.framework import MAX_SCORE, Plugin
@@ -31,40 +33,39 @@ class NodeResourcesBalancedAllocation(Plugin):
         return take(values, feasible)
 
     def _of_rows(self, state: ClusterState, class_index: int, rows: Rows) -> IntArray:
-        shares: list[np.ndarray[tuple[int], np.dtype[np.float64]]] = []
-        counted: list[np.ndarray[tuple[int], np.dtype[np.bool_]]] = []
+        shares: list[FloatArray] = []
+        counted: list[BoolArray] = []
         for name in self._resources:
             amounts = plain_amounts(state, class_index, rows, name)
             if amounts is None:
                 continue
             requested, allocatable = amounts
             present = allocatable > 0
-            shares.append(
-                np.where(present, np.minimum(requested / np.where(present, allocatable, 1), 1.0), 0.0)
-            )
+            if present.all():
+                share = np.minimum(requested / allocatable, 1.0)
+            else:
+                share = np.where(present, np.minimum(requested / np.where(present, allocatable, 1), 1.0), 0.0)
+            shares.append(share)
             counted.append(present)
         if not shares:
             return np.full_like(state.pod_count[rows], MAX_SCORE)
-        return _scores(np.stack(shares), np.stack(counted))
+        return _scores(shares, counted)
 
 
-def _scores(
-    shares: np.ndarray[tuple[int, int], np.dtype[np.float64]],
-    counted: np.ndarray[tuple[int, int], np.dtype[np.bool_]],
-) -> IntArray:
-    """Shares and whether they count are (resources, feasible); sums run in the order of the resources."""
-    if len(shares) == 2 and counted.all():
+def _scores(shares: Sequence[FloatArray], counted: Sequence[BoolArray]) -> IntArray:
+    """Shares and whether they count, (nodes,) of each resource; sums run in the order of the resources."""
+    if len(shares) == 2 and all(present.all() for present in counted):
         deviation = np.abs((shares[0] - shares[1]) / 2)
-        return np.asarray(np.trunc((1 - deviation) * float(MAX_SCORE)), np.int64)
-    number = counted.sum(axis=0)
+        return ((1 - deviation) * float(MAX_SCORE)).astype(np.int64)
+    number = np.sum(counted, axis=0)
     divisor = np.maximum(number, 1)
-    total = np.zeros(shares.shape[1])
+    total = np.zeros(len(number))
     for share in shares:
         total = total + share
     mean = total / divisor
-    squares = np.zeros(shares.shape[1])
-    signed = np.zeros(shares.shape[1])  # of two counted shares: first − second
-    seen = np.zeros(shares.shape[1], np.int64)
+    squares = np.zeros(len(number))
+    signed = np.zeros(len(number))  # of two counted shares: first − second
+    seen = np.zeros(len(number), np.int64)
     for share, present in zip(shares, counted, strict=True):
         squares = squares + np.where(present, (share - mean) * (share - mean), 0.0)
         signed = np.where(present, np.where(seen == 0, share, signed - share), signed)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rebalancer.cluster.nodes import CPU, EPHEMERAL_STORAGE, MEMORY, PODS_COLUMN, BoolArray, IntArray
+from rebalancer.cluster.nodes import CPU, EPHEMERAL_STORAGE, MEMORY, PODS_COLUMN, IntArray
 from rebalancer.profiles.arguments import NodeResourcesFitArguments, ScoringStrategyType
 from rebalancer.profiles.types import ExtensionPoint
 from rebalancer.scheduling.arithmetic import divide_toward_zero, round_half_away
@@ -83,7 +83,7 @@ class NodeResourcesFit(Plugin):
 
     def _scores(self, state: ClusterState, class_index: int, rows: Rows) -> IntArray:
         total = np.zeros_like(state.pod_count[rows])
-        weights = np.zeros_like(total)
+        weights: IntArray | int = 0  # one number while every node offers what is counted
         for resource in self._arguments.resources:
             amounts = scored_amounts(state, class_index, rows, resource.name)
             if amounts is None:
@@ -92,30 +92,31 @@ class NodeResourcesFit(Plugin):
             counted = allocatable > 0
             if not self._is_ratio and counted.all():
                 total += self._score_of(requested, allocatable) * resource.weight
-                weights += resource.weight
+                weights = weights + resource.weight
                 continue
             score = self._score_of(requested, np.where(counted, allocatable, 1))
             if self._is_ratio:
                 counted &= score > 0
             total += np.where(counted, score * resource.weight, 0)
-            weights += np.where(counted, resource.weight, 0)
+            weights = weights + np.where(counted, resource.weight, 0)
         return self._mean(total, weights)
 
-    def _mean(self, total: IntArray, weights: IntArray) -> IntArray:
-        if not self._is_ratio and weights.all():
-            return total // weights
+    def _mean(self, total: IntArray, weights: IntArray | int) -> IntArray:
+        if isinstance(weights, int):
+            return total // weights if weights else total
         divisor = np.where(weights > 0, weights, 1)
         mean = round_half_away(total / divisor) if self._is_ratio else total // divisor
         return np.where(weights > 0, mean, 0)
 
     def _score_of(self, requested: IntArray, allocatable: IntArray) -> IntArray:
-        over: BoolArray = requested > allocatable
         match self._arguments.strategy:
             case ScoringStrategyType.LEAST_ALLOCATED:
-                return np.where(over, 0, (allocatable - requested) * MAX_SCORE // allocatable)
+                left: IntArray = np.maximum(allocatable - requested, 0)
+                return left * MAX_SCORE // allocatable
             case ScoringStrategyType.MOST_ALLOCATED:
                 return np.minimum(requested, allocatable) * MAX_SCORE // allocatable
             case _:
+                over = requested > allocatable
                 used = np.where(over, MAX_SCORE, requested * MAX_SCORE // allocatable)
                 return self._on_shape(used)
 
