@@ -71,7 +71,7 @@ NODE_METRICS = Kind(
 )
 POD_METRICS = Kind("podmetrics", "PodMetrics", "metrics.k8s.io", "v1beta1", records.PodMetrics, False, "pods")
 
-WORKLOADS = (REPLICA_SETS, STATEFUL_SETS, DEPLOYMENTS, DAEMON_SETS, JOBS, REPLICATION_CONTROLLERS)
+WORKLOADS = (REPLICA_SETS, STATEFUL_SETS, DEPLOYMENTS, JOBS, REPLICATION_CONTROLLERS)
 STORAGE = (
     CLAIMS,
     PERSISTENT_VOLUMES,
@@ -97,5 +97,7 @@ KINDS = (
     RESOURCE_QUOTAS,
     *METRICS,
 )
-BY_PLURAL = {kind.plural: kind for kind in KINDS}
-BY_NAME = {kind.name: kind for kind in KINDS}
+# Known in a dump, and needed by no plan: pods of DaemonSets are never evicted.
+_KNOWN = (*KINDS, DAEMON_SETS)
+BY_PLURAL = {kind.plural: kind for kind in _KNOWN}
+BY_NAME = {kind.name: kind for kind in _KNOWN}

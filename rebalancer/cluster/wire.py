@@ -72,7 +72,7 @@ def decode_head(body: bytes) -> Page:
     """A list as ``decode_page`` reads it, without its items.
 
     Of built-in kinds a server writes them last: then the rest is not looked at, and may still turn out to be
-    no JSON. Of custom resources it writes the fields in alphabetical order, kind and metadata after the items.
+    no JSON. Of custom resources it writes fields in alphabetical order: kind and metadata after the items.
     """
     place = body.find(_ITEMS, 0, _LONGEST_HEAD)
     if place >= 0 and _METADATA in body[:place]:

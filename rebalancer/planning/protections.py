@@ -10,8 +10,11 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from rebalancer.cluster.kinds import PRIORITY_CLASSES
 from rebalancer.cluster.nodes import BoolArray
 from rebalancer.cluster.pods import MIRROR_ANNOTATION
+from rebalancer.cluster.records import PriorityClass
+from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.planning import pod_rules, workload_rules
 from rebalancer.planning.autoscalers import Autoscalers
 from rebalancer.planning.budgets import Budgets
@@ -46,6 +49,7 @@ class Protections:
         self.autoscalers = Autoscalers(inputs.snapshot)
         self.quotas = Quotas(inputs.snapshot)
         self.claims = Claims(inputs.snapshot)
+        self.priority_classes = _priority_classes(inputs.snapshot)
         self.unpredictable = unpredictable
         self._replacements = Replacements(self.pods, self.workloads)
         required = [inputs.load.resources.index(name) for name in inputs.load.required]
@@ -76,6 +80,14 @@ class Protections:
     def replacement(self, row: int) -> Replacement:
         """What would come back in place of a pod."""
         return self._replacements.of(row)
+
+
+def _priority_classes(snapshot: Snapshot) -> Mapping[str, int] | None:
+    """The value of each PriorityClass by name; None when they were not read."""
+    if not snapshot.has(PRIORITY_CLASSES):
+        return None
+    found = snapshot.recording.records(PRIORITY_CLASSES)
+    return {item.metadata.name: item.value for item in found if isinstance(item, PriorityClass)}
 
 
 def _static(self: Protections, row: int) -> Protection | None:
@@ -258,6 +270,8 @@ UNKNOWN: tuple[Rule, ...] = (
     _other_scheduler,
     _budgets_read,
     _replicas_known,
+    workload_rules.controllers_read,
+    workload_rules.priority_class,
     pod_rules.window,
     workload_rules.older_revision,
     _autoscalers_read,

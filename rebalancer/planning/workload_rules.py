@@ -144,6 +144,34 @@ def vertical_autoscaler(self: Protections, row: int) -> Protection | None:
     )
 
 
+def controllers_read(self: Protections, row: int) -> Protection | None:
+    """A workload that a controller above it may be changing just now."""
+    above = self.workloads.unread_above(row)
+    if above is None:
+        return None
+    because = f"{above.kind}s were not read: whether {above.kind}/{above.name} is changing it is unknown"
+    return Protection(Reason.UNPREDICTABLE, because)
+
+
+def priority_class(self: Protections, row: int) -> Protection | None:
+    """A pod of a PriorityClass that would refuse its replacement, or give it another priority."""
+    template = self.workload(row).template
+    name = template.spec.priority_class_name if template else ""
+    if not name:
+        return None
+    if self.priority_classes is None:
+        because = f"PriorityClasses were not read: what {name} makes of its replacement is unknown"
+        return Protection(Reason.UNPREDICTABLE, because)
+    priority, own = self.priority_classes.get(name), self.pods.class_of(row).priority
+    if priority is None:
+        because = f"PriorityClass {name} does not exist any more: its replacement would be refused"
+        return Protection(Reason.UNPREDICTABLE, because)
+    if priority == own:
+        return None
+    because = f"its priority is {own}, PriorityClass {name} would give its replacement {priority}"
+    return Protection(Reason.UNPREDICTABLE, because)
+
+
 def quota(self: Protections, row: int) -> Protection | None:
     """No room in a ResourceQuota for a replacement while the pod itself still counts."""
     if self.pods.class_of(row).owner.kind == "StatefulSet":

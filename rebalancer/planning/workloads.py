@@ -12,7 +12,7 @@ import numpy as np
 from rebalancer.cluster.kinds import BY_NAME
 from rebalancer.cluster.nodes import IntArray
 from rebalancer.cluster.pods import Owner
-from rebalancer.cluster.records import PodTemplate, Workload
+from rebalancer.cluster.records import OwnerReference, PodTemplate, Workload
 from rebalancer.cluster.snapshot import Snapshot
 
 # Controllers that recreate a pod that was evicted.
@@ -89,6 +89,15 @@ class Workloads:
             above = next((item for item in found[1].metadata.owner_references or () if item.controller), None)
             found = self._snapshot.workloads.get(above.uid) if above else None
         return controllers
+
+    def unread_above(self, row: int) -> OwnerReference | None:
+        """A controller above a pod's own whose kind was not read; None when all there are were."""
+        chain = self.chain(row)
+        if not chain:
+            return None
+        above = next((item for item in chain[-1][1].metadata.owner_references or () if item.controller), None)
+        kind = BY_NAME.get(above.kind) if above else None
+        return above if kind is not None and not self._snapshot.has(kind) else None
 
     def newest_sibling(self, row: int) -> int | None:
         """The newest other ready pod of the same controller that is not terminating; None without one."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from rebalancer.cluster import times
-from rebalancer.cluster.kinds import KINDS, METRICS
+from rebalancer.cluster.kinds import BY_PLURAL, METRICS
 from rebalancer.cluster.nodes import FloatArray
 from rebalancer.cluster.snapshot import Snapshot, build_snapshot
 from rebalancer.load.figures import NodeFigures, PodFigures
@@ -141,7 +141,7 @@ def planning_inputs(
     Pods use what they request, and nodes what their pods use, unless told: ``load`` gives percent of
     allocatable cpu (or of cpu and memory) by node, ``pod_load`` cores by pod name; NaN is unknown.
     """
-    items: dict[str, list[Item]] = {kind.plural: [] for kind in KINDS if kind not in METRICS}
+    items: dict[str, list[Item]] = {kind.plural: [] for kind in BY_PLURAL.values() if kind not in METRICS}
     items["nodes"] = list(nodes)
     items["pods"] = list(pods)
     for workload in workloads:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import pytest
@@ -30,7 +30,7 @@ def with_status(kind: str = "ReplicaSet", **status: Any) -> Workload:
     return workload
 
 
-def of_deployment(generation: int = 1, **status: Any) -> Case:
+def of_deployment(generation: int = 1, unread: Collection[str] = (), **status: Any) -> Case:
     """A pod of a ReplicaSet of a Deployment of two."""
     workload = the_pod()
     owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "top", "controller": True}
@@ -41,7 +41,14 @@ def of_deployment(generation: int = 1, **status: Any) -> Case:
         "spec": {"replicas": 2},
         "status": {**healthy, **status},
     }
-    return case(workload, deployments=[top])
+    return case(workload, deployments=[top], unread=unread)
+
+
+def of_priority_class(*classes: tuple[str, int], unread: Collection[str] = ()) -> Case:
+    """A pod of priority 1000, of PriorityClass important."""
+    workload = the_pod(spec={"priorityClassName": "important"}, priority=1000)
+    made = [{"metadata": {"name": name}, "value": value} for name, value in classes]
+    return case(workload, priorityclasses=made, unread=unread)
 
 
 def scaled(target: str = "ReplicaSet", **status: Any) -> Case:
@@ -134,6 +141,10 @@ PROTECTED_NOW: list[tuple[Reason, str, Case]] = [
     (Reason.QUOTA, "pods", in_quota({"pods": "10"})),
     (Reason.UNPREDICTABLE, "autoscalers not read", case(unread=["horizontalpodautoscalers"])),
     (Reason.UNPREDICTABLE, "quotas not read", case(unread=["resourcequotas"])),
+    (Reason.UNPREDICTABLE, "deployments not read", of_deployment(unread=["deployments"])),
+    (Reason.UNPREDICTABLE, "priority classes not read", of_priority_class(unread=["priorityclasses"])),
+    (Reason.UNPREDICTABLE, "its priority class is gone", of_priority_class(("other", 1000))),
+    (Reason.UNPREDICTABLE, "its priority class was made anew", of_priority_class(("important", 10))),
     (Reason.WINDOW, "later", within("13:00", "14:00")),
     (Reason.WINDOW, "another day", within("00:00", "00:00", days=["Tue"])),
     (Reason.WINDOW, "past midnight", within("22:00", "06:00")),
@@ -154,6 +165,9 @@ NOT_PROTECTED: list[tuple[str, Case]] = [
     ("another storage class", claiming("ReadWriteMany", protectStorageClasses=["fast"])),
     ("its replacement waits for it", claiming("ReadWriteOnce", "StatefulSet")),
     ("rolled out", of_deployment()),
+    ("no Deployment above it", case(unread=["deployments"])),
+    ("of a priority class", of_priority_class(("important", 1000))),
+    ("of no priority class", case(unread=["priorityclasses"])),
     ("ready", case(with_status(readyReplicas=2))),
     ("ends in time", case(the_pod(spec={"terminationGracePeriodSeconds": 299}))),
     ("a Job that has failures left", a_job(failed=5)),
