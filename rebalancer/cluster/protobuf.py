@@ -18,6 +18,7 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _WIDTH = {_FIXED64: 8, _FIXED32: 4}
 _LONGEST_VARINT = 10
 _SIGN = 1 << 63
+MAGIC = b"k8s\x00"  # before every answer of an API server
 _SECONDS = 1 << 3 | _VARINT  # the tag of the first field of a time
 
 Field = tuple[int, int, int]
@@ -138,6 +139,15 @@ _Take = Callable[[Entry, bytes, int, int, dict[str, Any]], None]
 def text(data: bytes, start: int, end: int) -> str:
     """Text as it is written there; ValueError when it is none."""
     return data[start:end].decode()
+
+
+def status_message(body: bytes) -> str:
+    """The message of an answer that is a Status; empty when it has none, ValueError when it is none."""
+    if not body.startswith(MAGIC):
+        raise ValueError("not protobuf of an API server")
+    _, *place = next((item for item in fields(body, len(MAGIC), len(body)) if item[0] == 2), (2, 0, 0))
+    told = {number: (start, end) for number, start, end in fields(body, *place) if end >= 0}
+    return text(body, *told[3]) if 3 in told else ""
 
 
 def seconds_of(data: bytes, start: int, end: int) -> int | None:

@@ -22,12 +22,11 @@ from rebalancer.cluster.pod_rows import (
     PodFacts,
     version_number,
 )
-from rebalancer.cluster.protobuf import fields, moment, pair, text, time_of, varint
+from rebalancer.cluster.protobuf import MAGIC, fields, moment, pair, text, time_of, varint
 from rebalancer.cluster.protobuf_schema import CONTAINER_STATUS, METADATA, POD, STATUS
 from rebalancer.cluster.wire import Page
 
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
-_MAGIC = b"k8s\x00"
 _MOST_REMEMBERED = 1 << 16
 # A volume that admission adds: a name of a fixed length, which is each pod's own.
 _TOKEN_NAME = re.compile(rb"\x0a\x15(kube-api-access-[a-z0-9]{5})\x12", re.ASCII)
@@ -61,11 +60,11 @@ class Rows(Protocol):
 
 def decode_head(body: bytes) -> tuple[Page, tuple[int, int]]:
     """A list without its items, and where it stands in an answer; ValueError when it is none."""
-    if not body.startswith(_MAGIC):
+    if not body.startswith(MAGIC):
         raise ValueError("not protobuf of an API server")
     kind = api_version = ""
     start = end = 0
-    for number, first, last in fields(body, len(_MAGIC), len(body)):
+    for number, first, last in fields(body, len(MAGIC), len(body)):
         if number == 1:
             told = {key: text(body, *place) for key, *place in fields(body, first, last)}
             api_version, kind = told.get(1, ""), told.get(2, "")
