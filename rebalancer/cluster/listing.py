@@ -59,6 +59,7 @@ class Recording:
     unread: Mapping[str, str] = field(default_factory=dict)  # plural -> why it was not read
     documents: Mapping[str, bytes] = field(default_factory=dict)  # name -> text beside the kinds
     warnings: tuple[str, ...] = ()
+    refused: frozenset[str] = frozenset()  # plurals of the unread kinds that we have no right to read
 
     def records(self, kind: Kind) -> Sequence[records.Record]:
         """The records of a kind; empty when it holds nothing, is columns or was not read (ask ``has``)."""

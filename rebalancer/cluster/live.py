@@ -5,12 +5,12 @@ A page is on the wire while the one before it is decoded; never more than a few 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from rebalancer.cluster import records
 from rebalancer.cluster.ahead import running_ahead
-from rebalancer.cluster.connection import NotServedError, RawApi
+from rebalancer.cluster.connection import Answer, NotServedError, RawApi
 from rebalancer.cluster.kinds import KINDS, METRICS, REQUIRED, Kind
 from rebalancer.cluster.listing import Listing, ListingBuilder, Recording, collector_paused
 from rebalancer.cluster.protobuf_pods import MEDIA_TYPE
@@ -21,6 +21,8 @@ from rebalancer.errors import RebalancerError, RightsError, UnreachableError
 PAGE_SIZE = 500
 MOST_PAGES = 10_000  # of one LIST: more than any cluster has, so that a server that never ends does
 _RESTARTS = 3
+_EXPIRED = 410
+_JSON = "application/json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ class LiveReader:
         self._clock = clock
         self._page_size = page_size
         self._most_pages = most_pages
-        self._accept = {"Accept": f"{MEDIA_TYPE}, application/json"} if protobuf else None
+        self._protobuf = protobuf
 
     def read(
         self, kinds: Iterable[Kind] = KINDS, progress: Callable[[str], None] = lambda _: None
@@ -85,7 +87,7 @@ class LiveReader:
                     reading.fail(event.kind, event.error)
                 else:
                     reading.take(event)
-        return Recording(self._api.host, reading.listings, reading.unread)
+        return Recording(self._api.host, reading.listings, reading.unread, refused=frozenset(reading.refused))
 
     def _events(self, kinds: Iterable[Kind]) -> Iterator[_Event]:
         """What is fetched, kind after kind."""
@@ -104,7 +106,7 @@ class LiveReader:
                 yield from self._list_once(kind)
             except NotServedError as error:
                 # 410: the list expired between two pages; what was read so far is no longer consistent.
-                if error.status != 410:
+                if error.status != _EXPIRED:
                     raise
             else:
                 return
@@ -133,9 +135,7 @@ class LiveReader:
         options: dict[str, object] = {"limit": self._page_size} if kind.paged else {}
         if token:
             options["_continue"] = token
-        if self._accept and kind.record is records.Pod:
-            options["_headers"] = self._accept
-        answer = self._api.list_page(kind, **options)
+        answer = self._answer(kind, options)
         place: tuple[int, int] | None = None
         try:
             if answer.content_type.startswith(MEDIA_TYPE):
@@ -148,6 +148,19 @@ class LiveReader:
             raise _unusable(kind, self._api.host, f"the answer is no {kind.name}List but {head.kind[:60]!a}")
         return _Fetched(kind, head, answer.body, place, read_at)
 
+    def _answer(self, kind: Kind, options: Mapping[str, object]) -> Answer:
+        if not self._protobuf or kind.record is not records.Pod:
+            return self._api.list_page(kind, **options)
+        try:
+            return self._api.list_page(kind, **options, _headers={"Accept": f"{MEDIA_TYPE}, {_JSON}"})
+        except (NotServedError, RightsError) as error:
+            if isinstance(error, NotServedError) and error.status == _EXPIRED:
+                raise
+            # Something between us and the server may know JSON alone; and only in JSON does the client hand
+            # us what a refusal says.
+            self._protobuf = False
+            return self._api.list_page(kind, **options)
+
 
 class _Reading:
     """What was read so far."""
@@ -155,6 +168,7 @@ class _Reading:
     def __init__(self, host: str) -> None:
         self.listings: dict[str, Listing] = {}
         self.unread: dict[str, str] = {}
+        self.refused: set[str] = set()
         self._host = host
         self._builder: ListingBuilder | None = None
 
@@ -189,6 +203,7 @@ class _Reading:
                 )
         elif isinstance(error, RightsError) and kind not in REQUIRED:
             self.unread[kind.plural] = error.message
+            self.refused.add(kind.plural)
         elif isinstance(error, UnreachableError) and kind in METRICS:
             # An aggregated API (metrics.k8s.io) may be down while the API server is well.
             self.unread[kind.plural] = error.message

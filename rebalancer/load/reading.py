@@ -13,7 +13,7 @@ from rebalancer.cluster.kinds import NODE_METRICS, POD_METRICS
 from rebalancer.cluster.metric_rows import MetricRows
 from rebalancer.cluster.nodes import FloatArray
 from rebalancer.cluster.snapshot import Snapshot
-from rebalancer.errors import InputError, RebalancerError, UnreachableError
+from rebalancer.errors import InputError, RebalancerError, RightsError, UnreachableError
 from rebalancer.load.earlier import knows_only_the_present, over_earlier_runs, present_percent
 from rebalancer.load.figures import (
     NodeFigures,
@@ -84,14 +84,14 @@ def read_load(inputs: LoadInputs) -> LoadReading:
     """Ask every source and join them; raises when none of them told anything."""
     figures: list[NodeFigures] = []
     pod_figures: list[PodFigures] = []
-    failures: list[str] = []
+    failures: list[RebalancerError] = []
     present: dict[str, dict[str, float]] = {}
     for source in inputs.policy.load.sources:
         try:
             reader = _reader(source, inputs)
             told = reader.node_figures()
         except RebalancerError as error:
-            failures.append(str(error))
+            failures.append(error)
             continue
         if knows_only_the_present(told, inputs.window):
             for resource, percent in present_percent(inputs.snapshot.nodes, told).items():
@@ -122,8 +122,12 @@ def read_load(inputs: LoadInputs) -> LoadReading:
     return LoadReading(report, present)
 
 
-def _nothing_told(inputs: LoadInputs, failures: list[str]) -> RebalancerError:
-    tried, where = "; ".join(failures), inputs.snapshot.source
+def _nothing_told(inputs: LoadInputs, failures: list[RebalancerError]) -> RebalancerError:
+    tried, where = "; ".join(map(str, failures)), inputs.snapshot.source
+    if any(isinstance(failure, RightsError) for failure in failures):
+        return RightsError(
+            f"no load source may be read: {tried}", where=where, hint="grant it as in k8s/base"
+        )
     if inputs.live:
         hint = "see load.sources of the policy"
         return UnreachableError(f"no load source answered: {tried}", where=where, hint=hint)
@@ -175,7 +179,9 @@ class _MetricsServer:
         snapshot = self.inputs.snapshot
         if not snapshot.has(NODE_METRICS):
             why = snapshot.recording.unread.get(NODE_METRICS.plural, "not read")
-            raise UnreachableError(f"metrics-server: {NODE_METRICS.plural} {why}")
+            refused = NODE_METRICS.plural in snapshot.recording.refused
+            error = RightsError if refused else UnreachableError
+            raise error(f"metrics-server: {NODE_METRICS.plural} {why}")
         items = snapshot.recording.records(NODE_METRICS)
         metrics = [item for item in items if isinstance(item, records.NodeMetrics)]
         return node_figures_of_metrics(metrics, snapshot.nodes)

@@ -104,6 +104,16 @@ def test_a_token_without_rights_says_what_it_may_not_and_what_to_grant(
     assert lines[1].endswith("(grant it as in k8s/base)")
 
 
+def test_metrics_that_may_not_be_read_are_a_missing_right(refusal: Refusal, tmp_path: Path) -> None:
+    with a_sandbox() as sandbox:
+        sandbox.faults.add(Fault("status", path="metrics.k8s.io", code=403, times=0, message="no right"))
+        line = refusal(5, "plan", "--kubeconfig", sandbox.write_kubeconfig(tmp_path / "config"))
+
+    assert "no load source may be read: metrics-server: " in line
+    assert "no right" in line
+    assert line.endswith("(grant it as in k8s/base)")
+
+
 @FAST
 @pytest.mark.parametrize("code", [404, 503])
 def test_a_cluster_without_metrics_says_which_sources_were_tried(
