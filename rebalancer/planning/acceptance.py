@@ -22,19 +22,20 @@ def uncounted_nodes(inputs: PlanningInputs, settling: Mapping[int, str]) -> dict
     """Nodes no landing may count on, with the reason."""
     nodes = inputs.snapshot.nodes
     found: dict[int, str] = {}
+    known = inputs.load.known.tolist()
     for row in range(len(nodes)):
-        reason = _unfit(inputs, row) or settling.get(row, "")
+        reason = _unfit(inputs, row, known=known[row]) or settling.get(row, "")
         if reason:
             found[row] = reason
     return found
 
 
-def _unfit(inputs: PlanningInputs, row: int) -> str:
+def _unfit(inputs: PlanningInputs, row: int, *, known: bool) -> str:
     nodes = inputs.snapshot.nodes
     record = nodes.records[row]
     if not nodes.ready[row]:
         return "is not Ready"
-    if not inputs.load.known[row]:
+    if not known:
         return "has no fresh load figure"
     if nodes.doubtful[row]:
         return "runs a pod that could not be read"

@@ -99,14 +99,15 @@ class Model:
 
     def _plain_pod(self, profile: Profile) -> int:
         """A pod without constraints that requests the median of the profile's pods."""
-        facts = self.state.facts
-        requests = [
-            facts.requests[class_index].incoming
-            for class_index in self.inputs.snapshot.pods.pod_class.tolist()
-            if facts.classes[class_index].scheduler_name == profile.scheduler_name
-        ]
-        cpu = int(np.median([item.get("cpu", 0) for item in requests])) if requests else 0
-        memory = int(np.median([item.get("memory", 0) for item in requests])) if requests else 0
+        facts, kinds = self.state.facts, self.inputs.snapshot.pods.pod_class
+        own = np.array([pod.scheduler_name == profile.scheduler_name for pod in facts.classes], np.bool_)
+        kinds = kinds[own[kinds]] if len(kinds) else kinds
+
+        def median(resource: str) -> int:
+            requested = np.array([item.incoming.get(resource, 0) for item in facts.requests], np.int64)
+            return int(np.median(requested[kinds])) if len(kinds) else 0
+
+        cpu, memory = median("cpu"), median("memory")
         resources = ResourceRequirements(requests={"cpu": f"{cpu}m", "memory": str(memory)})
         spec = PodSpec(scheduler_name=profile.scheduler_name, containers=[Container(resources=resources)])
         return facts.add(PodClass("", {}, NO_OWNER, spec, (), False))

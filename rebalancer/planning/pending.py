@@ -28,7 +28,8 @@ class Pending:
 
 def _queue_order(inputs: PlanningInputs, state: ClusterState) -> list[int]:
     pods = inputs.snapshot.pods
-    waiting = [row for row in range(len(pods)) if state.node[row] == UNBOUND and not pods.terminating[row]]
+    unbound = state.node.values()[: len(pods)] == UNBOUND
+    waiting: list[int] = np.flatnonzero(unbound & ~pods.terminating).tolist()
     return sorted(waiting, key=lambda row: (-pods.class_of(row).priority, float(pods.created[row]), row))
 
 

@@ -37,22 +37,23 @@ class Owners:
     """Services, and the selectors of controllers, by what pods need to find them."""
 
     services: tuple[Service, ...] = ()
-    selectors: Mapping[tuple[str, str, str], LabelMatch] = field(
+    controllers: Mapping[tuple[str, str, str], Any] = field(
         default_factory=dict
-    )  # kind, namespace, name
+    )  # kind, namespace, name -> its selector as it was read
+    _matches: dict[tuple[str, str, str], LabelMatch | None] = field(
+        default_factory=dict
+    )  # of those asked for
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> Owners:
         """Those of a snapshot; of a kind that was not read there are none (``unread_inputs`` says so)."""
-        selectors = {}
+        controllers = {}
         for kind in OWNER_KINDS.values():
             for item in snapshot.recording.records(kind):
                 assert isinstance(item, Workload)
-                match = _selector(kind, item.spec.selector)
-                if match is not None:
-                    selectors[kind.name, item.metadata.namespace, item.metadata.name] = match
+                controllers[kind.name, item.metadata.namespace, item.metadata.name] = item.spec.selector
         services = snapshot.recording.records(SERVICES)
-        return cls(tuple(item for item in services if isinstance(item, Service)), selectors)
+        return cls(tuple(item for item in services if isinstance(item, Service)), controllers)
 
     @cached_property
     def _services(self) -> SelectorIndex[tuple[PodSelector, tuple[Pair, ...]]]:
@@ -71,8 +72,15 @@ class Owners:
             if selector.matches(pod.namespace, pod.labels):
                 required = required.also(pairs)
         kind = OWNER_KINDS.get((pod.owner.api_version, pod.owner.kind))
-        own = self.selectors.get((kind.name, pod.namespace, pod.owner.name)) if kind else None
+        own = self._own(kind, pod) if kind else None
         return required.and_also(own) if own is not None else required
+
+    def _own(self, kind: Kind, pod: PodClass) -> LabelMatch | None:
+        """What the controller of a pod selects; None when it is not there or its selector is malformed."""
+        key = kind.name, pod.namespace, pod.owner.name
+        if key not in self._matches:
+            self._matches[key] = _selector(kind, self.controllers[key]) if key in self.controllers else None
+        return self._matches[key]
 
 
 def _selector(kind: Kind, selector: Any) -> LabelMatch | None:

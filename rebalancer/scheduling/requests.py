@@ -146,8 +146,43 @@ def _present_defaults(spec: PodSpec, plain: Mapping[str, Fraction]) -> Mapping[s
     return {name: value for name, value in DEFAULT_REQUESTS.items() if name not in plain}
 
 
+# What classes ask for repeats: what was summed up for one stands for all, until there are too many.
+_known: dict[object, PodRequests] = {}
+_MOST_KNOWN = 10_000
+
+
+def _asked(containers: list[Container] | None) -> tuple[object, ...]:
+    """All that counts of containers on no node."""
+    return tuple(
+        (item.restart_policy, tuple(item.resources.requests.items()))
+        if item.resources and item.resources.requests
+        else item.restart_policy
+        for item in containers or ()
+    )
+
+
 def pod_requests(pod: PodClass) -> PodRequests:
-    """All four counts of a class of pods. The incoming pod's pod-level requests are ignored in the score."""
+    """All four counts of a class of pods; classes that ask for the same share them."""
+    spec = pod.spec
+    if pod.statuses:
+        return _pod_requests(pod)
+    level = spec.resources.requests if spec.resources else None
+    key = (
+        _asked(spec.containers),
+        _asked(spec.init_containers),
+        tuple((level or {}).items()),
+        tuple((spec.overhead or {}).items()),
+    )
+    found = _known.get(key)
+    if found is None:
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
+        found = _known[key] = _pod_requests(pod)
+    return found
+
+
+def _pod_requests(pod: PodClass) -> PodRequests:
+    """The incoming pod's pod-level requests are ignored in the score."""
     spec = pod.spec
     incoming = _total(spec)
     resize = {"statuses": pod.statuses, "infeasible": pod.resize_infeasible}
