@@ -23,7 +23,6 @@ from kubernetes.client.exceptions import ApiException
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt, wait_exponential
 from urllib3.exceptions import HTTPError
 
-from rebalancer.cluster import protobuf
 from rebalancer.cluster.kinds import Kind
 from rebalancer.errors import InputError, RightsError, UnreachableError
 
@@ -150,11 +149,7 @@ def status_message(error: ApiException) -> str:
     """The message of the Status object in an error answer, else its reason."""
     body = error.body or ""
     with contextlib.suppress(ValueError, TypeError, AttributeError, RecursionError):
-        # A refusal is written as the list that was asked for would have been.
-        if isinstance(body, bytes) and body.startswith(protobuf.MAGIC):
-            message = protobuf.status_message(body)
-        else:
-            message = json.loads(body).get("message")
+        message = json.loads(body).get("message")
         if isinstance(message, str) and message:
             return message[:500]
     return f"HTTP {error.status} {error.reason or ''}".strip()

@@ -141,15 +141,6 @@ def text(data: bytes, start: int, end: int) -> str:
     return data[start:end].decode()
 
 
-def status_message(body: bytes) -> str:
-    """The message of an answer that is a Status; empty when it has none, ValueError when it is none."""
-    if not body.startswith(MAGIC):
-        raise ValueError("not protobuf of an API server")
-    _, *place = next((item for item in fields(body, len(MAGIC), len(body)) if item[0] == 2), (2, 0, 0))
-    told = {number: (start, end) for number, start, end in fields(body, *place) if end >= 0}
-    return text(body, *told[3]) if 3 in told else ""
-
-
 def seconds_of(data: bytes, start: int, end: int) -> int | None:
     """Unix seconds of a time; None for none."""
     if start < end and data[start] == _SECONDS:

@@ -97,12 +97,14 @@ def in_protobuf(url: str) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def answering(answer: Callable[[str], Answer]) -> Iterator[str]:
-    """A server that gives what ``answer(path)`` says; yields its URL."""
+def answering(
+    answer: Callable[[str], Answer], refuse: Callable[[str], Answer | None] = lambda _: None
+) -> Iterator[str]:
+    """A server that gives what ``answer(path)`` says, unless ``refuse(accept)`` does; yields its URL."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            code, body, *content_type = answer(self.path)
+            code, body, *content_type = refuse(self.headers["Accept"]) or answer(self.path)
             self.send_response(code)
             self.send_header("Content-Length", str(len(body)))
             self.send_header("Content-Type", content_type[0] if content_type else "application/json")

@@ -16,12 +16,14 @@ from click.testing import CliRunner
 
 from rebalancer.cli import gathering
 from rebalancer.cli.main import main
-from rebalancer.cluster.kinds import KINDS
+from rebalancer.cluster.kinds import KINDS, PODS
 from rebalancer.cluster.live import LiveReader
+from rebalancer.cluster.protobuf_pods import MEDIA_TYPE
 from rebalancer.cluster.saving import digest
+from rebalancer.errors import RightsError
 from rebalancer.sandbox import Fault, Sandbox
 from rebalancer.sandbox.hot_cluster import hot_cluster
-from tests.integration.reading.servers import a_sandbox, in_protobuf, reading
+from tests.integration.reading.servers import a_sandbox, answering, in_protobuf, reading
 from tests.integration.sandbox.builders import START
 
 POLICY = """\
@@ -174,3 +176,36 @@ def test_a_list_in_protobuf_that_expires_between_pages_is_read_again_from_the_st
 
     assert hits == 2
     assert digest(found) == expected
+
+
+NOT_UTF_8 = b"k8s\x00\x30\x93\x03"  # as a Status of a real server is
+
+
+def test_a_proxy_that_knows_json_alone_is_asked_for_json(cluster: Sandbox) -> None:
+    with reading(cluster.url) as reader:
+        expected = digest(reader.read())
+
+    def passing(path: str) -> tuple[int, bytes]:
+        with urllib3.PoolManager() as pool:
+            found = pool.request("GET", cluster.url + path, retries=False)
+            return found.status, found.data
+
+    def refuse(accept: str) -> tuple[int, bytes, str] | None:
+        return (406, NOT_UTF_8, MEDIA_TYPE) if MEDIA_TYPE in accept else None
+
+    with answering(passing, refuse) as url, reading(url, page_size=5) as reader:
+        assert digest(reader.read()) == expected
+
+
+def test_a_refusal_in_protobuf_says_what_is_missing() -> None:
+    said = b'{"kind": "Status", "message": "pods is forbidden: User \\"planner\\" cannot list"}'
+
+    def refuse(accept: str) -> tuple[int, bytes, str] | None:
+        return (403, NOT_UTF_8, MEDIA_TYPE) if MEDIA_TYPE in accept else None
+
+    with (
+        answering(lambda _path: (403, said), refuse) as url,
+        reading(url) as reader,
+        pytest.raises(RightsError, match='list pods: pods is forbidden: User "planner" cannot list'),
+    ):
+        reader.read([PODS])

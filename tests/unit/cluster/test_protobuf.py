@@ -10,18 +10,16 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kubernetes.client.exceptions import ApiException
 
-from rebalancer.cluster.connection import status_message
 from rebalancer.cluster.kinds import PODS
 from rebalancer.cluster.listing import Listing, ListingBuilder
-from rebalancer.cluster.protobuf import MAGIC, varint
+from rebalancer.cluster.protobuf import varint
 from rebalancer.cluster.protobuf_pods import decode_head, places
 from rebalancer.cluster.protobuf_schema import POD
 from rebalancer.cluster.records import Pod
 from rebalancer.cluster.wire import decode_page
 from tests.builders import a_pod, owned_by
-from tests.protobuf_encoder import encode_list, field, written_varint
+from tests.protobuf_encoder import encode_list, written_varint
 
 DATA = Path(__file__).parent / "data"
 
@@ -184,24 +182,3 @@ def test_the_tables_name_fields_that_records_have() -> None:
                 check(entry.message)
 
     check(POD)
-
-
-def refusal(message: bytes, cut: int | None = None) -> str:
-    kind = field(1, b"v1") + field(2, b"Status")
-    status = (
-        field(1, b"") + field(2, b"Failure") + field(3, message) + field(4, b"Forbidden") + b"\x30\x93\x03"
-    )
-    error = ApiException(status=403, reason="Forbidden")
-    error.body = (MAGIC + field(1, kind) + field(2, status))[:cut]
-    return status_message(error)
-
-
-def test_a_refusal_in_protobuf_says_why() -> None:
-    said = b'pods is forbidden: User "rebalancer" cannot list resource "pods"'
-
-    assert refusal(said) == said.decode()
-
-
-@pytest.mark.parametrize("cut", [4, 10, 40])
-def test_a_refusal_that_is_cut_short_still_has_its_status(cut: int) -> None:
-    assert refusal(b"pods is forbidden", cut) == "HTTP 403 Forbidden"
