@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -10,7 +11,7 @@ import pytest
 
 from rebalancer.cluster.dump import DumpReader
 from rebalancer.cluster.kinds import KINDS, NODES, PODS
-from rebalancer.cluster.listing import Recording
+from rebalancer.cluster.listing import ListingBuilder, Recording
 from rebalancer.cluster.saving import digest, save
 from rebalancer.cluster.snapshot import build_snapshot
 from rebalancer.errors import UnreachableError
@@ -129,3 +130,25 @@ def test_a_list_that_goes_round_in_circles_is_given_up() -> None:
         pytest.raises(UnreachableError, match="the same page is offered again"),
     ):
         reader.read([NODES])
+
+
+def test_the_next_page_is_on_the_wire_while_one_is_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked_again = threading.Event()
+    overlapped: list[bool] = []
+    add_list = ListingBuilder.add_list
+
+    def page(path: str) -> tuple[int, bytes]:
+        if "continue" in path:
+            asked_again.set()
+            return a_page(path, "")
+        return a_page(path, "page-2")
+
+    def slowly(builder: ListingBuilder, body: bytes) -> None:
+        overlapped.append(asked_again.wait(30))
+        add_list(builder, body)
+
+    monkeypatch.setattr(ListingBuilder, "add_list", slowly)
+    with answering(page) as url, reading(url) as reader:
+        reader.read([NODES])
+
+    assert overlapped == [True, True]

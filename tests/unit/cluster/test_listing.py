@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from rebalancer.cluster.kinds import DISRUPTION_BUDGETS, NODES, PODS, REPLICA_SETS, Kind
-from rebalancer.cluster.listing import Listing, decode_listing
+from rebalancer.cluster.listing import Listing, ListingBuilder, decode_listing
 from rebalancer.cluster.pods import HONOURED_ANNOTATIONS
 from rebalancer.cluster.records import Workload
 from tests.builders import a_budget, a_node, a_pod, a_replica_set, names_of
@@ -133,3 +133,38 @@ def test_annotations_that_bear_on_nothing_are_forgotten_with_the_secrets_in_them
     assert workload.metadata.annotations is None
     assert workload.spec.template is not None
     assert workload.spec.template.metadata.annotations == kept
+
+
+@pytest.mark.parametrize("kind", [PODS, NODES])
+@pytest.mark.parametrize(
+    "damage", [None, {"metadata": {"name": "b"}, "status": []}, 5, {"metadata": {"name": "-"}}]
+)
+def test_a_list_in_one_go_is_what_its_items_are_one_by_one(kind: Kind, damage: Any) -> None:
+    build = a_pod if kind is PODS else a_node
+    items = [build("a"), build("c"), *([damage] if damage is not None else []), build("d")]
+    builder = ListingBuilder(kind)
+    builder.add_list(json.dumps({"kind": f"{kind.name}List", "items": items}).encode())
+    at_once, one_by_one = builder.listing(), listing_of(kind, *items)
+
+    assert names_of(at_once) == names_of(one_by_one) == ["a", "c", "d"]
+    assert at_once.malformed == one_by_one.malformed
+    assert len(at_once.malformed) == (damage is not None)
+
+
+def test_a_list_without_items_is_none() -> None:
+    with pytest.raises(ValueError, match="items"):
+        ListingBuilder(PODS).add_list(b'{"kind": "PodList"}')
+
+
+def finished(version: str) -> dict[str, Any]:
+    pod = versioned(version, "n1")
+    pod["status"]["phase"] = "Failed"
+    return pod
+
+
+def test_a_pod_listed_twice_is_gone_when_the_newest_says_it_finished_whatever_the_order() -> None:
+    for running, done, left in (("9", "10", []), ("10", "9", ["web-1"])):
+        for items in ((versioned(running, "n2"), finished(done)), (finished(done), versioned(running, "n2"))):
+            listing = listing_of(PODS, *items)
+            assert names_of(listing) == left
+            assert [malformed.node_name for malformed in listing.malformed] == ["n1" if left else "n2"]
