@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+
+import msgspec
 
 from rebalancer.execution.outcomes import Outcome, Result
 from rebalancer.state import PastMove, RunState, after_moves
@@ -16,8 +18,20 @@ def past_moves(outcomes: Iterable[Outcome]) -> tuple[PastMove, ...]:
 def after_outcomes(
     state: RunState | None, outcomes: Iterable[Outcome], now: float, horizon_seconds: float
 ) -> RunState:
-    """The state once these outcomes are known; moves older than the horizon are forgotten."""
-    return after_moves(state, past_moves(outcomes), now, horizon_seconds)
+    """The state once these outcomes are known; moves older than the horizon are forgotten.
+
+    So is what was written of a pod before its eviction was asked for, once it is known that it stayed.
+    """
+    told = tuple(outcomes)
+    untouched = {outcome.move.pod.uid for outcome in told if outcome.evicted_at is None}
+    if state is not None and untouched:
+        kept = tuple(move for move in state.moves if not _withdrawn(move, untouched))
+        state = msgspec.structs.replace(state, moves=kept)
+    return after_moves(state, past_moves(told), now, horizon_seconds)
+
+
+def _withdrawn(move: PastMove, untouched: Collection[str]) -> bool:
+    return move.uid in untouched and move.result == Result.UNKNOWN
 
 
 def _past_move(outcome: Outcome) -> PastMove:

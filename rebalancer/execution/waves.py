@@ -77,8 +77,14 @@ class WaveRunner:
         return None
 
     def _evict(self, move: Move, evicted: list[Evicted]) -> None:
-        """Evict one pod, journaled before and after; it joins ``evicted`` if its end is to be waited for."""
+        """Evict one pod, remembered before and journaled before and after.
+
+        It joins ``evicted`` if its end is to be waited for.
+        """
+        if not (self._context.dry_run or self._remembered(move)):
+            return
         if not self._ledger.record("evicting", move, dryRun=self._context.dry_run or None):
+            self._ledger.settle(_outcome(move, Result.SKIPPED, "the journal cannot be written"))
             return
         answer = self._evictor.evict(move)
         waited_for = answer.verdict is Verdict.EVICTED and not self._context.dry_run
@@ -89,14 +95,23 @@ class WaveRunner:
         )
         self._context.observer.eviction_answered(move, answer)
         if waited_for:
-            because = "evicted; how it ended is not known yet"
-            self._ledger.provisional(_outcome(move, Result.UNKNOWN, because, evicted_at=answer.at))
             if self._context.events is not None:
                 self._context.events.evicted(move)
         elif answer.verdict is Verdict.EVICTED:
             self._ledger.settle(_outcome(move, Result.SKIPPED, "dry run: the API server would evict it"))
         else:
             self._not_evicted(move, answer)
+
+    def _remembered(self, move: Move) -> bool:
+        """Tell the next run of an eviction before it is asked for: this one may not live to see the answer."""
+        because = "evicted, or about to be, when this was written; how it ended is not known"
+        now = self._context.clock()
+        self._ledger.provisional(_outcome(move, Result.UNKNOWN, because, evicted_at=now))
+        if self._ledger.halt is None:
+            return True
+        because = f"the next run could not be told of it: {self._ledger.halt.because}"
+        self._ledger.settle(_outcome(move, Result.SKIPPED, because))
+        return False
 
     def _not_evicted(self, move: Move, answer: EvictionAnswer) -> None:
         # A pod that was perhaps evicted counts as evicted for whoever reckons with its load.

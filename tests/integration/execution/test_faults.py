@@ -138,15 +138,14 @@ def test_a_run_killed_after_an_eviction_leaves_a_truthful_journal_and_state() ->
     class Killed(BaseException):
         pass
 
-    checkpoints: list[Any] = []
-    with a_hot_cluster() as runner:
-
-        def checkpoint(outcomes: Any) -> None:
-            checkpoints.append(outcomes)
+    class Killer:
+        def evicted(self, _move: object) -> None:
             raise Killed
 
+    checkpoints: list[Any] = []
+    with a_hot_cluster() as runner:
         with pytest.raises(Killed):
-            results(runner, "web-0", "web-1", checkpoint=checkpoint)
+            results(runner, "web-0", "web-1", checkpoint=checkpoints.append, events=Killer())
         journal = runner.journaled()
     assert [line["event"] for line in journal] == ["run-started", "wave-started", "evicting", "evicted"]
     assert journal[-1]["pod"] == "shop/web-0"

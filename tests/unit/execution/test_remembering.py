@@ -60,3 +60,15 @@ def test_a_later_account_of_a_pod_replaces_the_provisional_one() -> None:
     state = after_outcomes(None, [an_outcome(Result.UNKNOWN)], NOW, 3600)
     state = after_outcomes(state, [an_outcome(Result.LANDED, node="cool")], NOW + 5, 3600)
     assert [move.result for move in state.moves] == ["Landed"]
+
+
+@pytest.mark.parametrize("result", [Result.SKIPPED, Result.REFUSED])
+def test_an_eviction_that_was_announced_and_not_made_is_forgotten(result: Result) -> None:
+    state = after_outcomes(None, [an_outcome(Result.UNKNOWN)], NOW, 3600)
+    assert after_outcomes(state, [an_outcome(result, evicted=False)], NOW + 5, 3600).moves == ()
+
+
+def test_a_move_that_landed_is_not_forgotten_for_a_later_one_that_was_not_made() -> None:
+    state = after_outcomes(None, [an_outcome(Result.LANDED, node="cool")], NOW, 3600)
+    later = after_outcomes(state, [an_outcome(Result.SKIPPED, evicted=False)], NOW + 5, 3600)
+    assert later.moves == state.moves

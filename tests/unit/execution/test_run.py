@@ -195,16 +195,25 @@ def test_a_record_that_fails_after_an_eviction_stops_the_run_and_its_landing_is_
     assert "No space left" in outcomes.stopped
 
 
-def test_a_state_that_cannot_be_kept_stops_the_run_before_the_next_eviction() -> None:
+def test_nothing_is_evicted_that_the_next_run_could_not_be_told_of() -> None:
     def checkpoint(_outcomes: Sequence[Outcome]) -> None:
         raise UnreachableError("connection refused")
 
-    outcomes = Run("web-1", "web-2")(a_move("web-1"), a_move("web-2"), checkpoint=checkpoint)
-    assert results(outcomes) == [Result.LANDED, Result.SKIPPED]
+    run = Run("web-1", "web-2")
+    outcomes = run(a_move("web-1"), a_move("web-2"), checkpoint=checkpoint)
+    assert not run.cluster.evicted
+    assert results(outcomes) == [Result.SKIPPED, Result.SKIPPED]
     assert outcomes.stop is Stop.UNREACHABLE
 
 
-def test_a_checkpoint_says_that_a_pod_was_evicted_before_it_says_where_it_landed() -> None:
+def test_the_next_run_is_told_of_an_eviction_before_it_is_asked_for() -> None:
+    run = Run("web-1")
+    evicted_by_then: list[int] = []
+    run(a_move(), checkpoint=lambda _: evicted_by_then.append(len(run.cluster.evicted)))
+    assert evicted_by_then[0] == 0
+
+
+def test_a_checkpoint_says_that_a_pod_was_perhaps_evicted_before_it_says_where_it_landed() -> None:
     run = Run("web-1")
     run(a_move())
     first, last = run.checkpoints
