@@ -44,7 +44,7 @@ class ClusterHealth:
 
     node_count: int = 0
     not_ready_nodes: tuple[str, ...] = ()
-    pending_pods: tuple[str, ...] = ()  # namespace/name; unscheduled and older than the run
+    pending_pods: tuple[str, ...] = ()  # namespace/name; unscheduled, and not just made
     schedulers: tuple[SchedulerHealth, ...] = ()
 
 
@@ -84,9 +84,7 @@ def read_health(
     not_ready = [node.metadata.name for node in nodes.records if isinstance(node, _Node) and not node.ready]
     not_ready += [item.name for item in nodes.malformed]
     pending = [
-        pod.full_name
-        for pod in pods.records
-        if isinstance(pod, ObservedPod) and _waits(pod) and not pod.created_at >= run_started
+        pod.full_name for pod in pods.records if isinstance(pod, ObservedPod) and _waits(pod, run_started)
     ]
     pending += [f"{item.namespace}/{item.name}" for item in pods.malformed]
     return ClusterHealth(
@@ -97,12 +95,17 @@ def read_health(
     )
 
 
-def _waits(pod: ObservedPod) -> bool:
-    """Whether a pod waits for a node; one held back by its own scheduling gates does not."""
+def _waits(pod: ObservedPod, run_started: float) -> bool:
+    """Whether a pod waits for a node: it is older than the run, or the scheduler found none for it.
+
+    One held back by its own scheduling gates does not wait.
+    """
     scheduled = pod.condition("PodScheduled")
-    gated = scheduled is not None and scheduled.reason == "SchedulingGated"
+    reason = scheduled.reason if scheduled is not None else ""
     finished = pod.status.phase in ("Succeeded", "Failed")
-    return not (pod.spec.node_name or pod.terminating or finished or gated)
+    if pod.spec.node_name or pod.terminating or finished or reason == "SchedulingGated":
+        return False
+    return reason == "Unschedulable" or not pod.created_at >= run_started
 
 
 def scheduler_health(api: RawApi, location: SchedulerLocation, now: float) -> SchedulerHealth:

@@ -251,7 +251,7 @@ def evictions_counted_by_the_server(api: Api) -> Counter[str]:
 
 @pytest.mark.parametrize(
     ("leases", "wanted"),
-    [(("default/blue", "default/green"), 140), (("default/one", "default/one"), 60)],
+    [(("default/blue", "default/green"), 160), (("default/one", "default/one"), 40)],
     ids=["with leases of their own", "taking turns with one lease"],
 )
 def test_availability_never_falls_below_its_budget_while_two_runs_and_a_third_client_evict(

@@ -22,8 +22,9 @@ def a_node(name: str, ready: str = "True") -> dict[str, Any]:
     return {"metadata": {"name": name}, "status": {"conditions": [{"type": "Ready", "status": ready}]}}
 
 
-def a_waiting_pod(name: str, *, age: float = 60, gated: bool = False, **metadata: Any) -> dict[str, Any]:
-    reason = "SchedulingGated" if gated else "Unschedulable"
+def a_waiting_pod(
+    name: str, *, age: float = 60, reason: str = "Unschedulable", **metadata: Any
+) -> dict[str, Any]:
     return {
         "metadata": {
             "namespace": "shop",
@@ -93,14 +94,20 @@ def test_a_node_that_cannot_be_read_is_not_ready() -> None:
 
 def test_pods_that_wait_since_before_the_run_are_counted() -> None:
     pods = [a_waiting_pod(f"old-{index}") for index in range(3)]
-    younger = a_waiting_pod("ours", age=-5)
-    gated = a_waiting_pod("gated", gated=True)
+    younger = a_waiting_pod("ours", age=-5, reason="")
+    gated = a_waiting_pod("gated", reason="SchedulingGated")
     leaving = a_waiting_pod("leaving", deletionTimestamp=times.render(NOW))
     found = health(pods=[*pods, younger, gated, leaving])
     assert found.pending_pods == ("shop/old-0", "shop/old-1", "shop/old-2")
     assert pulled(Safety(max_pending_pods=3), found) is None
     reason = pulled(Safety(max_pending_pods=2), found)
     assert reason == "3 pods are Pending (shop/old-0, shop/old-1, shop/old-2), 2 may be"
+
+
+def test_a_pod_made_during_the_run_counts_once_the_scheduler_found_no_node_for_it() -> None:
+    tried = a_waiting_pod("tried", age=-5)
+    untried = a_waiting_pod("untried", age=-5, reason="")
+    assert health(pods=[tried, untried]).pending_pods == ("shop/tried",)
 
 
 @pytest.mark.parametrize(("age", "alive"), [(0, True), (60, True), (61, False), (-3600, True)])
