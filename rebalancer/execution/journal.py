@@ -31,15 +31,25 @@ class JournalError(SafetyError):
 
 
 class Journal:
-    """Writes decisions to a stream; to a file also durably, line by line."""
+    """Writes decisions to a stream; to a file also durably, line by line.
+
+    A stream that is not ``owned``, such as stderr, stays open: errors are told there after the journal ended.
+    """
 
     def __init__(
-        self, stream: IO[str], run: str, clock: Callable[[], float], *, where: str = "journal"
+        self,
+        stream: IO[str],
+        run: str,
+        clock: Callable[[], float],
+        *,
+        where: str = "journal",
+        owned: bool = False,
     ) -> None:
         self._stream = stream
         self._run = run
         self._clock = clock
         self._where = where
+        self._owned = owned
         self._durable = _is_file(stream)
 
     @classmethod
@@ -54,7 +64,7 @@ class Journal:
                 f"cannot open the journal: {error.strerror or error}", where=str(path)
             ) from error
         text = io.TextIOWrapper(stream, encoding="utf-8", errors="backslashreplace", newline="\n")
-        return cls(text, run, clock, where=str(path))
+        return cls(text, run, clock, where=str(path), owned=True)
 
     def write(self, event: str, move: Move | None = None, **fields: Any) -> None:
         """Record one decision, flushed and durable when this returns. Raises JournalError."""
@@ -78,9 +88,10 @@ class Journal:
             raise JournalError(f"cannot write the journal: {error}", where=self._where) from error
 
     def close(self) -> None:
-        """Close the stream."""
-        with contextlib.suppress(OSError):
-            self._stream.close()
+        """Close the stream if it is our own."""
+        if self._owned:
+            with contextlib.suppress(OSError):
+                self._stream.close()
 
     def __enter__(self) -> Self:
         return self

@@ -94,6 +94,15 @@ def test_a_journal_that_cannot_be_written_is_said_so() -> None:
         journal.write("evicting", a_move())
 
 
+def test_errors_can_still_be_told_where_a_journal_was_written() -> None:
+    stream = io.StringIO()
+    with Journal(stream, "run-1", lambda: NOW) as journal:
+        journal.write("run-started")
+    stream.write("the lease is held\n")
+
+    assert stream.getvalue().endswith("\nthe lease is held\n")
+
+
 def test_an_eviction_without_a_word_after_it_is_in_flight(tmp_path: Path) -> None:
     path = tmp_path / "journal"
     write(path, "run-started", "evicting")
