@@ -26,7 +26,7 @@ from rebalancer.execution.progress import Observer
 from rebalancer.execution.remembering import after_outcomes, past_moves
 from rebalancer.execution.run import carry_out
 from rebalancer.planning.building import build_plan
-from rebalancer.planning.judging import judge_landing, moves_that_fail
+from rebalancer.planning.judging import judge_landing, judge_moves
 from rebalancer.planning.plan import Move, NodeReport, Plan
 from rebalancer.planning.planner import Planner
 from rebalancer.policy import LoadedPolicy, load_policy
@@ -202,7 +202,7 @@ def _safety(options: PipelineOptions, loaded: LoadedPolicy) -> Callable[[], Safe
 
 def _validator(
     options: PipelineOptions, loaded: LoadedPolicy, api: RawApi, memory: _Memory
-) -> Callable[[Sequence[Move]], Mapping[str, str]]:
+) -> Callable[[Sequence[Move]], Mapping[str, str | Move]]:
     """Before the first wave the plan is fresh; before every later one the cluster is read again.
 
     What this run moved already corrects figures whose windows began before, but puts nothing into
@@ -210,14 +210,14 @@ def _validator(
     """
     first = threading.Event()
 
-    def validate(moves: Sequence[Move]) -> Mapping[str, str]:
+    def validate(moves: Sequence[Move]) -> Mapping[str, str | Move]:
         if not first.is_set():
             first.set()
             # Between planning and taking the lease another run may have held it.
             reason = "another run has moved pods since this plan was made"
             return {move.pod.uid: reason for move in moves} if memory.overtaken() else {}
         inputs = gather(options, loaded, api, memory.before).inputs
-        return moves_that_fail(inputs, moves, memory.moved)
+        return judge_moves(inputs, moves, memory.moved)
 
     return validate
 

@@ -24,8 +24,11 @@ from rebalancer.execution.verification import Judge
 from rebalancer.planning.plan import Move
 from rebalancer.policy.schema import Execution, Safety
 
-Validate = Callable[[Sequence[Move]], Mapping[str, str]]
-"""Reads the cluster again; pod uid -> why the move no longer holds. Moves it does not name still hold."""
+Validate = Callable[[Sequence[Move]], Mapping[str, str | Move]]
+"""Reads the cluster again; pod uid -> why the move no longer holds, or the move with the landings it has now.
+
+Moves it does not name hold as they are.
+"""
 
 Checkpoint = Callable[[Sequence[Outcome]], None]
 """Keeps what is known so far for the next run; what it raises stops the run before the next eviction."""

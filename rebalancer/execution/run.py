@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import groupby
 
 from rebalancer.errors import InputError, LeaseHeldError, RebalancerError
 from rebalancer.execution.brakes import pulled, unknowns
@@ -68,14 +67,15 @@ def _acquire(context: RunContext) -> None:
 
 def _waves(plan: Plan, context: RunContext, ledger: Ledger, started: float) -> None:
     runner = WaveRunner(context, ledger, started)
-    ordered = sorted(plan.moves, key=lambda move: move.wave)
-    for wave, group in groupby(ordered, key=lambda move: move.wave):
+    left = sorted(plan.moves, key=lambda move: move.wave)
+    for wave in sorted({move.wave for move in left}):
         halt = runner.over() or _brake(context, ledger, started)
         if halt is not None:
             ledger.stop(halt)
             return
-        _skip_invalid(context, ledger, [move for move in ordered if not ledger.knows(move)])
-        moves = [move for move in group if not ledger.knows(move)]
+        left = _still_holding(context, ledger, left)
+        moves = [move for move in left if move.wave == wave]
+        left = [move for move in left if move.wave != wave]
         if moves:
             runner.run(wave, moves)
         if ledger.halt is not None:
@@ -95,12 +95,20 @@ def _brake(context: RunContext, ledger: Ledger, started: float) -> Halt | None:
     return Halt(Stop.BRAKE, reason) if reason else None
 
 
-def _skip_invalid(context: RunContext, ledger: Ledger, moves: Sequence[Move]) -> None:
-    """Skip the moves that no longer hold, now that the cluster was read again."""
-    reasons = context.validate(moves)
+def _still_holding(context: RunContext, ledger: Ledger, moves: Sequence[Move]) -> list[Move]:
+    """The moves with the landings they have now; those that no longer hold are skipped."""
+    verdicts = context.validate(moves)
+    holding: list[Move] = []
     for move in moves:
-        if move.pod.uid in reasons:
-            ledger.settle(_skipped(move, reasons[move.pod.uid]))
+        verdict = verdicts.get(move.pod.uid, move)
+        if isinstance(verdict, str):
+            ledger.settle(_skipped(move, verdict))
+            continue
+        if verdict.landings != move.landings:
+            landings = {landing.node: landing.probability for landing in verdict.landings}
+            ledger.record("placed-again", verdict, landings=landings)
+        holding.append(verdict)
+    return holding
 
 
 def _skipped(move: Move, because: str) -> Outcome:

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rebalancer.errors import RebalancerError
+from rebalancer.errors import InternalError, RebalancerError
 from rebalancer.execution.context import Halt, Ledger, RunContext, halt_for
 from rebalancer.execution.eviction import EvictionAnswer, Evictor, Verdict
 from rebalancer.execution.lease import LeaseLostError
 from rebalancer.execution.observing import PodReader
 from rebalancer.execution.outcomes import STOPPING, Outcome, Result, Stop
-from rebalancer.execution.replacements import Evicted
+from rebalancer.execution.replacements import Evicted, match
 from rebalancer.execution.verification import Landing, Watch, await_landings, uids
 from rebalancer.planning.plan import Move
+
+# Replacements are planned to be placed in the order of the evictions, and so the next one waits for this one:
+# where the scheduler takes longer than this, it has not waited enough, and the landing will tell.
+MOST_SECONDS_TO_PLACE = 3.0
+_FIRST_LOOK_SECONDS = 0.05
 
 _RESULTS = {
     Verdict.SKIPPED: Result.SKIPPED,
@@ -55,17 +60,37 @@ class WaveRunner:
         self._ledger.record("wave-started", wave=wave, moves=len(moves))
         self._context.observer.wave_started(wave, moves)
         evicted: list[Evicted] = []
-        for move in moves:
+        for position, move in enumerate(moves):
             halt = self.over() or self._lease_lost()
             if halt is not None:
                 self._ledger.stop(halt)
             if self._ledger.halt is not None:
                 break
+            known = len(evicted)
             self._evict(move, evicted)
+            if len(evicted) > known and position + 1 < len(moves):
+                self._await_placement(evicted, before)
         if evicted:
             self._verify(wave, evicted, before)
         self._ledger.save()
         self._ledger.record("wave-finished", wave=wave)
+
+    def _await_placement(self, evicted: Sequence[Evicted], before: frozenset[str]) -> None:
+        """Wait until the pod evicted last has its replacement on a node, but never long."""
+        pod = evicted[-1].move.pod
+        deadline = self._context.clock() + MOST_SECONDS_TO_PLACE
+        pause = _FIRST_LOOK_SECONDS
+        while self._context.clock() < deadline and not self._give_up():
+            self._context.sleep(pause)
+            try:
+                replacement = match(evicted, before, self._pods.pods({pod.namespace})).get(pod.uid)
+            except InternalError:
+                raise
+            except RebalancerError:
+                return  # whether it can be seen is for the end of the wave to say
+            if replacement is not None and replacement.spec.node_name:
+                return
+            pause *= 1.6
 
     def _lease_lost(self) -> Halt | None:
         if self._context.lease is None:

@@ -142,31 +142,37 @@ class Attempts:
 
     def cost(self, worlds: Worlds) -> int:
         """The most placements that one attempt computes."""
-        return len(worlds.all) * (2 + len(self._waiting))
+        states = 4 if worlds.all[0].lingers else 2
+        return len(worlds.all) * (states + len(self._waiting))
 
     def _sampled(self, candidate: Candidate, placement: Placement) -> bool:
         return len(placement.feasible) > self._model.nodes_to_find(candidate.replacement)
 
     def _place(self, candidate: Candidate, world: World) -> tuple[tuple[Placement, ...], str]:
-        """The replacement's placements while the pod lingers and once it is gone; who would take its room."""
+        """The replacement's placements, the last one once all evicted pods are gone; who would take its room.
+
+        Each evicted pod goes at a pace of its own: this one may linger where those before it are gone, and
+        the other way round.
+        """
         scheduler = self._model.scheduler(candidate.replacement)
         row, source = candidate.row, candidate.source
-        world.settled.remove(row)
-        if candidate.replaced_late:
-            world.lingering.remove(row)
-        else:
-            world.lingering.evict(row)
-        try:
-            self.placements += 2
-            placements = (
-                scheduler.place(world.lingering, candidate.replacement),
-                scheduler.place(world.settled, candidate.replacement),
-            )
-            taken = self._room_taken(candidate, world)
-        finally:
-            world.settled.restore(row, source)
-            world.lingering.restore(row, source)
-        return placements, taken
+        placements: list[Placement] = []
+        states = (world.lingering, world.settled) if world.lingers else (world.settled,)
+        for state in states:
+            if not candidate.replaced_late:
+                state.evict(row)
+                try:
+                    placements.append(scheduler.place(state, candidate.replacement))
+                finally:
+                    state.restore(row, source)
+            state.remove(row)
+            try:
+                placements.append(scheduler.place(state, candidate.replacement))
+                taken = self._room_taken(candidate, world) if state is world.settled else ""
+            finally:
+                state.restore(row, source)
+        self.placements += len(placements)
+        return tuple(placements), taken
 
     def _room_taken(self, candidate: Candidate, world: World) -> str:
         for class_index in self._waiting:

@@ -157,7 +157,8 @@ def _reference(planner: Planner, row: int) -> PodReference:
     )
 
 
-def _landings(planner: Planner, landings: Landings) -> tuple[Landing, ...]:
+def landings_of(planner: Planner, landings: Landings) -> tuple[Landing, ...]:
+    """Where a replacement may land, the likeliest node first."""
     names = planner.inputs.snapshot.nodes.names
     pairs = sorted(
         zip(landings.rows.tolist(), landings.chance.tolist(), strict=True),
@@ -179,7 +180,7 @@ def _move(planner: Planner, move: PlannedMove) -> Move:
     return Move(
         pod=_reference(planner, candidate.row),
         from_node=names[candidate.source],
-        landings=_landings(planner, move.attempt.landings()),
+        landings=landings_of(planner, move.attempt.landings()),
         gain=gain,
         wave=move.wave,
         because=_because(planner, move, gain),

@@ -45,6 +45,7 @@ class Checkpoint:
     wave: int
     in_wave: int
     controllers: frozenset[str]
+    closed: bool
     moves: int
 
 
@@ -64,6 +65,7 @@ class Draft:
         self._wave = 1
         self._in_wave = 0
         self._controllers: frozenset[str] = frozenset()  # whose pods this wave moves already
+        self._closed = False  # this wave's last replacement is made only after its pod is gone
         self._wave_budgets = WaveBudgets()
         self._used = Used(inputs.policy.limits)
         self._later: Worlds | None = None
@@ -82,6 +84,7 @@ class Draft:
             self._wave,
             self._in_wave,
             self._controllers,
+            self._closed,
             len(self.moves),
         )
 
@@ -95,7 +98,7 @@ class Draft:
             checkpoint.wave,
             checkpoint.in_wave,
         )
-        self._controllers = checkpoint.controllers
+        self._controllers, self._closed = checkpoint.controllers, checkpoint.closed
         self._later = None
         return rows
 
@@ -126,7 +129,8 @@ class Draft:
         exhausted = self._wave_budgets.exhausted(self._protections.budgets.spending(candidate.row))
         if exhausted and not may_wait:
             return Protection(Reason.BUDGET, f"budget {exhausted.name} {exhausted.because}, spent by others")
-        waits = exhausted is not None or self._wave_is_full() or self._has_sibling(candidate)
+        full = self._closed or self._wave_is_full()
+        waits = exhausted is not None or full or self._has_sibling(candidate)
         later = may_wait and self._in_wave > 0 and waits
         attempt = self.attempts.make(candidate, self._next_worlds() if later else self.worlds)
         if may_wait and not later and attempt.only_lingering and self._in_wave:
@@ -170,7 +174,7 @@ class Draft:
         self.worlds, self._later = self._next_worlds(), None
         self._wave += 1
         self._in_wave = 0
-        self._controllers = frozenset()
+        self._controllers, self._closed = frozenset(), False
         self._wave_budgets = WaveBudgets()
 
     def add(self, found: Found, misplaced: str = "") -> None:
@@ -195,11 +199,14 @@ class Draft:
                 state.bind(state.add(candidate.replacement), target)
             world.usage[candidate.source] -= candidate.usage
             world.held[candidate.source] += candidate.usage
+            world.lingers = True
             world.usage[target] += candidate.usage
         self._wave_budgets.spend(self._protections.budgets.spending(candidate.row))
         self._confidence *= 1.0 - attempt.unacceptable
         self._in_wave += 1
         self._controllers |= {self._controller(candidate)}
+        # It is placed after all others of its wave, whenever that is: the plan has it last, and alone.
+        self._closed = candidate.replaced_late
         self._used.count(
             candidate.source, self._pods.namespaces[candidate.row], self._protections.workload(candidate.row)
         )

@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
+import msgspec
 import numpy as np
 
 from rebalancer.cluster.nodes import FloatArray, IntArray
 from rebalancer.errors import SafetyError
 from rebalancer.load.correction import correct
+from rebalancer.planning.building import landings_of
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Move
 from rebalancer.planning.planner import Planner
@@ -61,26 +63,27 @@ def _now(planner: Planner, move: Move, made: Sequence[PastMove]) -> tuple[FloatA
     return usage, count
 
 
-def moves_that_fail(
+def judge_moves(
     inputs: PlanningInputs, moves: Sequence[Move], made: Sequence[PastMove] = ()
-) -> Mapping[str, str]:
-    """Of the moves not made yet, those that no longer hold on the cluster as it is now, with the reason.
+) -> Mapping[str, str | Move]:
+    """How the moves that are not made yet stand on the cluster as it is now, by the uid of their pod.
 
-    ``made`` are the moves this run has made so far: figures may not show them yet.
+    A move that holds comes with the landings that the moves before it have left; of one that no longer
+    holds it is said why. ``made`` are the moves this run has made so far: figures may not show them yet.
     """
     corrected = correct(inputs.load, inputs.snapshot.nodes, made)
     inputs = dataclasses.replace(inputs, load=corrected.load)
     pods = inputs.snapshot.pods
-    failing: dict[str, str] = {}
+    found: dict[str, str | Move] = {}
     rows: dict[int, Move] = {}
     for move in moves:
         row = pods.row.get((move.pod.namespace, move.pod.name))
         if row is None or pods.uids[row] != move.pod.uid:
-            failing[move.pod.uid] = "the pod is gone"
+            found[move.pod.uid] = "the pod is gone"
         elif pods.node[row] != inputs.snapshot.nodes.row.get(move.from_node):
-            failing[move.pod.uid] = "the pod runs on another node"
+            found[move.pod.uid] = "the pod runs on another node"
         elif (settling := corrected.settling.get(int(pods.node[row]))) is not None:
-            failing[move.pod.uid] = settling
+            found[move.pod.uid] = settling
         else:
             rows[row] = move
     try:
@@ -91,8 +94,12 @@ def moves_that_fail(
     for row, move in rows.items():
         waves.setdefault(move.wave, []).append(row)
     planner.try_moves(waves.values())
-    for row, move in rows.items():
-        if row in planner.kept:
-            kept = planner.kept[row]
-            failing[move.pod.uid] = f"{kept.reason}: {kept.because}"
-    return failing
+    for row, kept in planner.kept.items():
+        if row in rows:
+            found[pods.uids[row]] = f"{kept.reason}: {kept.because}"
+    for planned in planner.moves:
+        attempt = planned.attempt
+        move = rows[attempt.candidate.row]
+        landings = landings_of(planner, attempt.landings())
+        found[move.pod.uid] = msgspec.structs.replace(move, landings=landings)
+    return found

@@ -27,10 +27,12 @@ class World:
     settled: ClusterState  # they are gone
     usage: FloatArray  # (nodes, measured resources) expected once settled; NaN unknown
     held: FloatArray  # (nodes, measured resources) what pods evicted in this wave still use where they were
+    lingers: bool = False  # any was evicted in this wave: the two states differ
 
     def copy(self) -> World:
         """An independent world."""
-        return World(self.lingering.copy(), self.settled.copy(), self.usage.copy(), self.held.copy())
+        lingering, settled = self.lingering.copy(), self.settled.copy()
+        return World(lingering, settled, self.usage.copy(), self.held.copy(), self.lingers)
 
     def later(self) -> World:
         """This world when the wave is over: its evicted pods are gone for sure."""

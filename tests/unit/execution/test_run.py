@@ -13,6 +13,7 @@ from rebalancer.errors import ExitCode, InputError, InternalError, UnreachableEr
 from rebalancer.execution import Outcome, Outcomes, Result, Stop
 from rebalancer.execution.lease import LeaseLostError
 from rebalancer.execution.outcomes import RESULT_CODES, STOP_CODES, decode, encode, exit_code
+from rebalancer.execution.waves import MOST_SECONDS_TO_PLACE
 from rebalancer.planning.plan import Move
 from rebalancer.policy.schema import Safety
 from tests.unit.execution.builders import NOW, a_move
@@ -63,6 +64,34 @@ def test_moves_that_no_longer_hold_are_skipped_with_the_reason() -> None:
     assert results(outcomes) == [Result.LANDED, Result.SKIPPED]
     assert outcomes.outcomes[1].because == "cool is hot now"
     assert (outcomes.exit_code, outcomes.stopped) == (ExitCode.PARTLY_DONE, "")
+
+
+def test_a_landing_is_compared_with_those_its_move_has_now() -> None:
+    run = Run("web-1")
+    run.cluster.lands_on = "cold"
+    now = a_move(to=("cold",))
+    outcomes = run(a_move(), validate=lambda moves: {move.pod.uid: now for move in moves})
+    assert results(outcomes) == [Result.LANDED]
+    assert [landing.node for landing in outcomes.outcomes[0].move.landings] == ["cold"]
+    assert "placed-again" in run.stream.getvalue()
+
+
+def test_a_pod_is_evicted_once_the_one_before_it_is_placed_again_so_that_they_are_placed_in_order() -> None:
+    run = Run("web-1", "web-2", "web-3")
+    run.cluster.bound_after = 1.5
+    outcomes = run(a_move("web-1"), a_move("web-2"), a_move("web-3"))
+    assert results(outcomes) == [Result.LANDED] * 3
+    first, second, third = run.cluster.evicted_at
+    assert 1.5 <= second - first < MOST_SECONDS_TO_PLACE
+    assert 1.5 <= third - second < MOST_SECONDS_TO_PLACE
+
+
+def test_a_replacement_that_is_long_in_coming_does_not_hold_up_the_wave() -> None:
+    run = Run("web-1", "web-2")
+    run.cluster.bound_after = 30.0
+    assert results(run(a_move("web-1"), a_move("web-2"))) == [Result.LANDED] * 2
+    first, second = run.cluster.evicted_at
+    assert MOST_SECONDS_TO_PLACE <= second - first < 2 * MOST_SECONDS_TO_PLACE
 
 
 def test_a_wave_of_which_nothing_holds_evicts_nothing() -> None:
@@ -133,10 +162,10 @@ class StubLease:
 def test_the_lease_is_renewed_before_each_wave_and_eviction_and_while_waiting() -> None:
     lease = StubLease()
     Run("web-1", "web-2")(a_move("web-1"), a_move("web-2"), lease=lease)
-    assert lease.asked == ["acquire", "renew", "renew", "renew", "renew if due", "release"]
+    assert lease.asked == ["acquire", "renew", "renew", "renew if due", "renew", "renew if due", "release"]
 
 
-@pytest.mark.parametrize(("lost_at", "evicted"), [(2, 0), (3, 0), (4, 1), (5, 2)])
+@pytest.mark.parametrize(("lost_at", "evicted"), [(2, 0), (3, 0), (4, 1), (5, 1), (6, 2)])
 def test_no_renewal_no_eviction(lost_at: int, evicted: int) -> None:
     lease = StubLease(lost_at)
     run = Run("web-1", "web-2", "web-3")

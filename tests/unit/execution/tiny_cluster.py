@@ -22,7 +22,9 @@ class TinyCluster:
     def __init__(self, time: FakeTime, *names: str) -> None:
         self.time = time
         self.lands_on = "cool"
+        self.bound_after = 0.0  # seconds that a replacement waits for its node
         self.evicted: list[str] = []
+        self.evicted_at: list[float] = []
         self.refuse: dict[str, Answer] = {}
         self.pods = {name: self._pod(name, "hot", NOW - 600) for name in names}
 
@@ -52,7 +54,7 @@ class TinyCluster:
         if request.path == "/api/v1/pods":
             return Answer(200, {"kind": "PodList", "items": []})
         if request.path == "/api/v1/namespaces/shop/pods":
-            return Answer(200, {"kind": "PodList", "items": list(self.pods.values())})
+            return Answer(200, {"kind": "PodList", "items": [self._now(pod) for pod in self.pods.values()]})
         name = request.path.removesuffix("/eviction").rsplit("/", 1)[-1]
         if request.method == "GET":
             return Answer(200, self.pods[name]) if name in self.pods else refusal(404, "pods not found")
@@ -65,9 +67,14 @@ class TinyCluster:
             self.evict(name)
         return Answer(201, {})
 
+    def _now(self, pod: dict[str, Any]) -> dict[str, Any]:
+        waits = self.time.now < times.parse(pod["metadata"]["creationTimestamp"]) + self.bound_after
+        return {**pod, "spec": {"nodeName": ""}} if waits else pod
+
     def evict(self, name: str) -> None:
         """Let a pod go, and another one come."""
         self.evicted.append(name)
+        self.evicted_at.append(self.time.now)
         del self.pods[name]
         if self.lands_on:
             new = f"new-{len(self.evicted)}"

@@ -8,7 +8,7 @@ import msgspec
 
 from rebalancer.planning.building import build_plan
 from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.planning.judging import judge_landing, moves_that_fail
+from rebalancer.planning.judging import judge_landing, judge_moves
 from rebalancer.planning.plan import Move
 from tests.builders import a_budget, a_node
 from tests.unit.planning.builders import a_past_move, a_policy, a_workload, plan_of, planned, planning_inputs
@@ -54,8 +54,8 @@ def the_moves() -> tuple[Move, ...]:
 
 
 def failing(inputs: PlanningInputs, moves: tuple[Move, ...] | None = None, **made: Any) -> dict[str, str]:
-    found = moves_that_fail(inputs, moves or the_moves(), **made)
-    return {uid.removeprefix("uid-default-"): because for uid, because in found.items()}
+    found = judge_moves(inputs, moves or the_moves(), **made)
+    return {uid.removeprefix("uid-default-"): said for uid, said in found.items() if isinstance(said, str)}
 
 
 def test_on_an_unchanged_cluster_every_move_still_holds() -> None:
@@ -128,6 +128,16 @@ def test_nothing_leaves_a_node_whose_figures_cannot_be_corrected() -> None:
 def several() -> PlanningInputs:
     nodes = [a_node("hot", cpu=10), a_node("cool", cpu=100)]
     return planning_inputs(nodes, [a_workload("web", ["hot"] * 9)])
+
+
+def test_a_move_that_holds_comes_with_the_landings_it_has_now() -> None:
+    nodes = [a_node("hot"), a_node("cool", cpu=40), a_node("cold", cpu=80), a_node("small")]
+    (move,) = the_moves()
+    (now,) = judge_moves(a_cluster(nodes=nodes), [move]).values()
+    assert [landing.node for landing in move.landings] == ["cool"]
+    assert isinstance(now, Move)
+    assert [landing.node for landing in now.landings] == ["cold"]
+    assert msgspec.structs.replace(now, landings=move.landings) == move
 
 
 def test_moves_of_one_wave_are_judged_together() -> None:

@@ -358,6 +358,28 @@ def test_a_stateful_pod_is_made_again_only_after_it_is_gone() -> None:
     assert moved(plan) == {"web-0": "cool"}
 
 
+def test_a_pod_may_linger_where_those_before_it_are_gone() -> None:
+    """With both there is no room on hot, with none nothing draws it back: with web alone it is drawn to hot."""
+    beside_itself = {
+        "podAffinityTerm": {
+            "labelSelector": {"matchLabels": {"app": "web"}},
+            "topologyKey": "kubernetes.io/hostname",
+        },
+        "weight": 100,
+    }
+    affinity = {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [beside_itself]}}
+    pods = [
+        a_workload("agent", ["hot"], kind="DaemonSet", cpu="1600m"),
+        a_workload("first", ["hot"]),
+        a_workload("web", ["hot"], spec={"affinity": affinity}),
+    ]
+    nodes = [a_node("hot"), a_node("cool", cpu=8)]
+    policy = a_policy(execution={"firstWave": 5, "waveSize": 5})
+    plan = plan_of(planning_inputs(nodes, pods, load={"hot": 98}, policy=policy))
+    assert moved(plan) == {"first-0": "cool"}
+    assert "hot is the node it leaves" in because(plan, "web-0")
+
+
 def test_pending_pods_take_their_room_first() -> None:
     nodes = [a_node("hot"), a_node("cool", cpu=8)]
     waiting = a_workload("early", [""], cpu="5")

@@ -93,6 +93,17 @@ def test_a_wave_moves_one_pod_of_a_controller_at_most() -> None:
     assert {move.wave for move in two_hot_nodes(*apart("web")).moves} == {1}
 
 
+def test_a_pod_that_is_replaced_only_once_it_is_gone_ends_its_wave() -> None:
+    late = [a_workload(f"db-{number}", ["a"], kind="StatefulSet", cpu="2") for number in range(2)]
+    others = [a_workload(f"web-{number}", ["b"], cpu="1500m") for number in range(6)]
+    plan = two_hot_nodes(*others, *late, load={"a": 95, "b": 85})
+    kinds = ["db" in move.pod.name for move in plan.moves]
+    assert kinds.count(True) == 2
+    for number in {move.wave for move in plan.moves}:
+        in_wave = [late for late, move in zip(kinds, plan.moves, strict=True) if move.wave == number]
+        assert not any(in_wave[:-1])
+
+
 def test_the_first_wave_is_small_and_later_ones_are_full() -> None:
     plan = two_hot_nodes(*apart("web"), policy=a_policy(execution={"firstWave": 1, "waveSize": 2}))
     assert [move.wave for move in plan.moves] == [1, 2, 2, 3, 3, 4]
