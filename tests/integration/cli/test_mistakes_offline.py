@@ -105,7 +105,7 @@ def test_an_empty_folder_and_a_path_that_is_not_there_are_named(refusal: Refusal
 @pytest.mark.parametrize(
     ("name", "content", "complaint"),
     [
-        ("pods.json.gz", gzip.compress(list_of("pods", []))[:-6], "cannot unpack"),
+        ("pods.json.gz", gzip.compress(list_of("pods", []), mtime=0)[:-6], "cannot unpack"),
         ("pods.json", b"", "not JSON"),
         ("pods.json", b"NAME READY STATUS\nweb-1 1/1 Running", "not JSON"),
         ("pods.json", b'{"kind": "PodList", "items": [{]}', "not JSON"),
