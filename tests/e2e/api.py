@@ -16,18 +16,24 @@ import yaml
 Object = dict[str, Any]
 
 _PLURALS = {
+    "CSIStorageCapacity": "csistoragecapacities",
     "Endpoints": "endpoints",
     "Ingress": "ingresses",
     "NetworkPolicy": "networkpolicies",
+    "NodeMetrics": "nodes",
+    "PodMetrics": "pods",
     "PriorityClass": "priorityclasses",
     "StorageClass": "storageclasses",
 }
 _CLUSTER_SCOPED = {
     "APIService",
+    "CSIDriver",
     "ClusterRole",
     "ClusterRoleBinding",
+    "CustomResourceDefinition",
     "Namespace",
     "Node",
+    "NodeMetrics",
     "PersistentVolume",
     "PriorityClass",
     "StorageClass",

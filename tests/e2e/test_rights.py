@@ -1,0 +1,556 @@
+"""The rights in k8s/ on a real API server with RBAC: enough for what its CronJobs start, each of them needed.
+
+The commands are those of the CronJobs, as their service account. A right that nothing needs has no row in
+the tables of this file, and a row whose right may be missing without any effect fails.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.conftest import SUMMARY
+from tests.e2e import rights_cluster
+from tests.e2e.api import Object, documents, path_of
+from tests.e2e.command import COMMAND, Finished
+from tests.e2e.controlplane import ApiRefusedError, ControlPlane
+from tests.e2e.processes import wait_until
+from tests.e2e.rights_cluster import HOT, QUIET, SHOP
+
+K8S = Path(__file__).parents[2] / "k8s"
+ACCOUNT = ("rebalancer", "rebalancer")
+RIGHTS_MISSING = 5
+
+
+@dataclass(frozen=True, order=True)
+class Right:
+    """One verb on one resource, perhaps on one object of a name alone."""
+
+    role: str
+    group: str
+    resource: str
+    verb: str
+    name: str = ""
+
+    def __str__(self) -> str:
+        resource = f"{self.resource}.{self.group}" if self.group else self.resource
+        return " ".join(filter(None, (self.verb, resource, self.name)))
+
+    @property
+    def rule(self) -> Object:
+        """The rule that grants this and no more."""
+        names = {"resourceNames": [self.name]} if self.name else {}
+        return {"apiGroups": [self.group], "resources": [self.resource], "verbs": [self.verb], **names}
+
+
+def rights_of(role: Object) -> set[Right]:
+    """What a role grants, one by one."""
+    return {
+        Right(role["metadata"]["name"], group, resource, verb, name)
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+        for name in rule.get("resourceNames", [""])
+    }
+
+
+@dataclass
+class Cluster:
+    """The control plane, the rendered manifests, and the rights that are granted now."""
+
+    control_plane: ControlPlane
+    folder: Path
+    base: list[Object]
+    active: list[Object]
+    token: str = field(default="", repr=False)
+
+    @property
+    def rights(self) -> set[Right]:
+        """All that the overlay grants, the base included."""
+        roles = [item for item in self.active if item["kind"] in ("ClusterRole", "Role")]
+        return set[Right]().union(*map(rights_of, roles))
+
+    def grant(self, manifests: list[Object], *, without: Right | None = None) -> None:
+        """Apply the roles of these manifests, and take away those of others; wait until that is so."""
+        api = self.control_plane.api
+        wanted = {(item["kind"], item["metadata"]["name"]): item for item in manifests}
+        granted: set[Right] = set()
+        for item in self.active:
+            if item["kind"] not in ("ClusterRole", "Role"):
+                continue
+            if (item["kind"], item["metadata"]["name"]) in wanted:
+                rules = sorted(rights_of(item) - {without})
+                granted.update(rules)
+                api.apply({**item, "rules": [right.rule for right in rules]})
+            else:
+                api.apply({**item, "rules": []})
+        wait_until(
+            lambda: all(self.allows(right) == (right in granted) for right in sorted(self.rights)),
+            f"granted: everything but {without}",
+        )
+
+    def allows(self, right: Right) -> bool:
+        """Whether the API server says that our account may do this."""
+        resource, _, subresource = right.resource.partition("/")
+        own = any(item["kind"] == "Role" and item["metadata"]["name"] == right.role for item in self.active)
+        attributes = {
+            "group": right.group,
+            "resource": resource,
+            "subresource": subresource,
+            "verb": right.verb,
+            "name": right.name,
+            "namespace": ACCOUNT[0] if own else "",
+        }
+        return self.may(**attributes)
+
+    def may(self, **attributes: str) -> bool:
+        """Whether the API server says that our account may do this, asked by the account itself."""
+        review = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": attributes},
+        }
+        account = self.control_plane.as_user(self.token)
+        answer = account.request("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review)
+        allowed: bool = answer["status"]["allowed"]
+        return allowed
+
+    def start(self, manifests: list[Object], policy: Object, *options: str) -> Finished:
+        """What the pod of the CronJob in these manifests does, with another policy."""
+        (cron_job,) = [item for item in manifests if item["kind"] == "CronJob"]
+        (container,) = cron_job["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
+        path = self.folder / "policy.yaml"
+        path.write_text(yaml.safe_dump(policy))
+        arguments = [
+            f"--policy={path}" if argument.startswith("--policy=") else argument
+            for argument in container["args"]
+        ]
+        rights_cluster.measure(self.control_plane.api)
+        kubeconfig = self.control_plane.kubeconfig(self.token)
+        ended = subprocess.run(
+            [*COMMAND, *arguments, f"--kubeconfig={kubeconfig}", "--output=json", *options],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+            env={**os.environ, "POD_NAMESPACE": ACCOUNT[0], "POD_NAME": "rebalancer-1"},
+        )
+        logged = [json.loads(line) for line in ended.stderr.splitlines()]
+        return Finished(ended.returncode, ended.stdout, ended.stderr, logged)
+
+    def plan(self, *, without: Right | None = None, **settings: Any) -> Finished:
+        """What the base's CronJob does with the base's rights."""
+        self.grant(self.base, without=without)
+        return self.start(self.base, rights_cluster.policy(**settings))
+
+    def run(self, *options: str, without: Right | None = None, **settings: Any) -> Finished:
+        """What the overlay's CronJob does with the overlay's rights; only pods of the shop may go."""
+        self.grant(self.active, without=without)
+        return self.start_run(*options, **settings)
+
+    def start_run(self, *options: str, **settings: Any) -> Finished:
+        """What the overlay's CronJob does with the rights that are granted now."""
+        policy = rights_cluster.policy(**settings)
+        policy["evictable"]["namespaces"] = {"exclude": [QUIET]}
+        return self.start(self.active, policy, *options)
+
+    def forget(self) -> None:
+        """Remove what runs keep."""
+        api = self.control_plane.api
+        api.delete(f"/api/v1/namespaces/{ACCOUNT[0]}/configmaps/rebalancer-state")
+        api.delete(f"/apis/coordination.k8s.io/v1/namespaces/{ACCOUNT[0]}/leases/rebalancer")
+
+    def leave_traces(self) -> None:
+        """What an earlier run would have left, without what it evicts: an empty state and a free lease."""
+        api = self.control_plane.api
+        metadata = {"namespace": ACCOUNT[0], "name": "rebalancer-state"}
+        api.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
+        api.create(
+            {
+                "apiVersion": "coordination.k8s.io/v1",
+                "kind": "Lease",
+                "metadata": {"namespace": ACCOUNT[0], "name": "rebalancer"},
+                "spec": {},
+            }
+        )
+
+    def pods(self, namespace: str = SHOP) -> dict[str, str]:
+        """Node by uid of the pods of a namespace."""
+        found = self.control_plane.api.list(f"/api/v1/namespaces/{namespace}/pods")
+        return {pod["metadata"]["uid"]: pod["spec"].get("nodeName", "") for pod in found}
+
+    def events(self) -> list[Object]:
+        """Our events in the shop."""
+        found = self.control_plane.api.list(f"/apis/events.k8s.io/v1/namespaces/{SHOP}/events")
+        return [item for item in found if item.get("reason") == "Rebalanced"]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    folder = tmp_path_factory.mktemp("rights")
+    with ControlPlane(folder) as control_plane:
+        control_plane.start(controllers=False)
+        control_plane.start_controllers("--controllers=replicationcontroller-controller")
+        base, active = (
+            documents(control_plane.kubectl("kustomize", str(path)).stdout)
+            for path in (K8S / "base", K8S / "overlays" / "active")
+        )
+        for item in sorted(active, key=lambda item: item["kind"] != "Namespace"):
+            control_plane.api.apply(item)
+        rights_cluster.fill(control_plane)
+        made = Cluster(control_plane, folder, base, active)
+        made.token = control_plane.service_account_token(*ACCOUNT)
+        yield made
+
+
+def errors(finished: Finished) -> list[str]:
+    """What was logged as an error."""
+    return [line["message"] for line in finished.journal if line.get("level") == "error"]
+
+
+def fate(finished: Finished, app: str) -> list[str]:
+    """What becomes of an app's pods on the hot node, and why."""
+    plan = finished.document
+    kept = [
+        f"{item['reason']}: {item['because']}"
+        for item in plan["kept"]
+        if item["node"] == HOT and item["pod"]["name"].startswith(f"{app}-")
+    ]
+    moved = [item["because"] for item in plan["moves"] if item["pod"]["name"].startswith(f"{app}-")]
+    return kept + moved
+
+
+# What the base grants
+
+
+def test_the_read_only_role_is_enough_to_plan(cluster: Cluster) -> None:
+    finished = cluster.plan()
+
+    assert (errors(finished), finished.exit_code) == ([], 0)
+    assert finished.document["moves"]
+    assert not [warning for warning in finished.document["warnings"] if "not read" in warning]
+
+
+def test_a_run_with_the_read_only_role_evicts_nothing_and_says_which_right_is_missing(
+    cluster: Cluster,
+) -> None:
+    cluster.grant(cluster.base)
+    before = cluster.pods()
+
+    finished = cluster.start_run()
+
+    assert finished.exit_code == RIGHTS_MISSING
+    assert [line for line in errors(finished) if 'cannot get resource "configmaps"' in line]
+    assert "Traceback" not in finished.stderr
+    assert cluster.pods() == before
+
+
+# What each right is needed for
+
+
+@dataclass(frozen=True)
+class Fails:
+    """The command fails for want of rights, and one line says which."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Tells:
+    """Of an app's pods on the hot node the plan says this, which it does not with the right."""
+
+    app: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Warns:
+    """The plan warns so, and says other things of what moves measure."""
+
+    text: str
+    method: str
+
+
+def cannot(verb: str, resource: str, group: str = "") -> Fails:
+    return Fails(f'cannot {verb} resource "{resource}" in API group "{group}"')
+
+
+def unpredictable(app: str, *unread: str) -> Tells:
+    return Tells(app, f"Unpredictable: where it would land depends on what was not read: {', '.join(unread)}")
+
+
+def not_read(app: str, kinds: str) -> Tells:
+    return Tells(app, f"Unpredictable: {kinds} were not read")
+
+
+STORAGE = "storage.k8s.io"
+READ, EVICT, OWN = "rebalancer-read", "rebalancer-evict", "rebalancer-own"
+# What a plan says, or does not say any more, without a right.
+PLANS: dict[Right, Fails | Tells | Warns] = {
+    Right(READ, group, resource, verb, name): effect
+    for group, resource, verb, name, effect in (
+        ("", "nodes", "list", "", cannot("list", "nodes")),
+        ("", "pods", "list", "", cannot("list", "pods")),
+        ("", "namespaces", "list", "", unpredictable("affine", "namespaces")),
+        ("", "services", "list", "", unpredictable("web", "services")),
+        ("", "replicationcontrollers", "list", "", not_read("legacy", "ReplicationControllers")),
+        ("", "persistentvolumeclaims", "list", "", unpredictable("stored", "persistentvolumeclaims")),
+        ("", "persistentvolumes", "list", "", unpredictable("stored", "persistentvolumes")),
+        ("", "resourcequotas", "list", "", not_read("web", "quotas")),
+        ("autoscaling", "horizontalpodautoscalers", "list", "", not_read("web", "HorizontalPodAutoscalers")),
+        (
+            "autoscaling.k8s.io",
+            "verticalpodautoscalers",
+            "list",
+            "",
+            not_read("web", "VerticalPodAutoscalers"),
+        ),
+        ("policy", "poddisruptionbudgets", "list", "", not_read("web", "disruption budgets")),
+        ("apps", "replicasets", "list", "", not_read("web", "ReplicaSets")),
+        ("apps", "statefulsets", "list", "", not_read("database", "StatefulSets")),
+        ("apps", "deployments", "list", "", not_read("web", "Deployments")),
+        ("batch", "jobs", "list", "", Tells("report", "Job: Job report was not read")),
+        ("scheduling.k8s.io", "priorityclasses", "list", "", not_read("urgent", "PriorityClasses")),
+        (STORAGE, "storageclasses", "list", "", unpredictable("stored", "storageclasses")),
+        (STORAGE, "csinodes", "list", "", unpredictable("stored", "csinodes")),
+        (STORAGE, "volumeattachments", "list", "", unpredictable("stored", "volumeattachments")),
+        (STORAGE, "csidrivers", "list", "", unpredictable("claiming", "csidrivers")),
+        (STORAGE, "csistoragecapacities", "list", "", unpredictable("claiming", "csistoragecapacities")),
+        ("metrics.k8s.io", "nodes", "list", "", cannot("list", "nodes", group="metrics.k8s.io")),
+        ("metrics.k8s.io", "pods", "list", "", Warns("not read: podmetrics (list pods.metrics", "share")),
+        ("", "configmaps", "get", "scheduler-config", cannot("get", "configmaps")),
+        ("", "configmaps", "get", "custom-scheduler", cannot("get", "configmaps")),
+    )
+}
+
+
+def settings_for(right: Right) -> Object:
+    """A policy that makes use of a right."""
+    if right.resource != "configmaps":
+        return {}
+    place = {"namespace": "scheduling", "name": right.name, "key": "scheduler-config.yaml"}
+    return {"scheduler": {"version": "1.34", "allowUnverifiedVersion": True, "configMap": place}}
+
+
+@pytest.fixture(scope="module")
+def informed(cluster: Cluster) -> Finished:
+    """A plan with all rights to read."""
+    finished = cluster.plan()
+    assert finished.exit_code == 0
+    return finished
+
+
+@pytest.mark.parametrize("right", PLANS, ids=str)
+def test_without_this_right_a_plan_fails_or_says_what_is_unknown(
+    cluster: Cluster, informed: Finished, right: Right
+) -> None:
+    effect, settings = PLANS[right], settings_for(right)
+    if settings:
+        assert cluster.plan(**settings).exit_code == 0
+
+    finished = cluster.plan(without=right, **settings)
+
+    assert "Traceback" not in finished.stderr
+    if isinstance(effect, Fails):
+        assert finished.exit_code == RIGHTS_MISSING
+        assert len(errors(finished)) == 1
+        assert effect.text in errors(finished)[0]
+        return
+    assert finished.exit_code == 0
+    if isinstance(effect, Tells):
+        assert fate(finished, effect.app)
+        assert [text for text in fate(finished, effect.app) if not text.startswith(effect.text)] == []
+        assert not [text for text in fate(informed, effect.app) if text.startswith(effect.text)]
+        return
+    assert [text for text in finished.document["warnings"] if text.startswith(effect.text)]
+    assert {move["loadMethods"]["cpu"] for move in finished.document["moves"]} == {effect.method}
+    assert {move["loadMethods"]["cpu"] for move in informed.document["moves"]} == {"measured"}
+
+
+Shown = Callable[[Cluster, Right], None]
+
+
+def _stops(verb: str, resource: str, group: str = "", *, again: bool = True) -> Shown:
+    """Without the right a run ends before it evicts anything; ``again``: an earlier run left its traces."""
+
+    def shown(cluster: Cluster, right: Right) -> None:
+        if again:
+            cluster.leave_traces()
+        before = cluster.pods()
+
+        finished = cluster.run(without=right)
+
+        assert finished.exit_code == RIGHTS_MISSING
+        assert len(errors(finished)) == 1, finished.stderr + finished.stdout
+        assert cannot(verb, resource, group).text in errors(finished)[0]
+        assert "Traceback" not in finished.stderr
+        assert cluster.pods() == before
+
+    return shown
+
+
+def _evictions_are_refused(cluster: Cluster, right: Right) -> None:
+    before = cluster.pods()
+
+    finished = cluster.run(without=right)
+
+    outcomes = finished.document
+    assert finished.exit_code == RIGHTS_MISSING
+    assert outcomes["stop"] == "Rights"
+    assert 'cannot create resource "pods/eviction"' in outcomes["stopped"]
+    assert {item["result"] for item in outcomes["outcomes"]} == {"Refused", "Skipped"}
+    assert cluster.pods() == before
+
+
+def _what_a_lost_answer_did_is_unknown(cluster: Cluster, right: Right) -> None:
+    """A webhook that is out of reach makes the API server answer evictions with 500: was the pod evicted?"""
+    api, before = cluster.control_plane.api, cluster.pods()
+    api.create(rights_cluster.UNREACHABLE_WEBHOOK)
+    try:
+        with_right = cluster.run(limits=ONE)
+        without = cluster.run(limits=ONE, without=right)
+    finally:
+        api.delete(path_of(rights_cluster.UNREACHABLE_WEBHOOK))
+
+    (refused,), (unknown,) = with_right.document["outcomes"], without.document["outcomes"]
+    assert refused["result"] == "Refused"
+    assert refused["because"].endswith("the pod is still there")
+    assert unknown["result"] == "Unknown"
+    assert "the pod cannot be read: " in unknown["because"]
+    assert 'cannot get resource "pods"' in unknown["because"]
+    assert cluster.pods() == before
+
+
+def _whether_the_scheduler_lives_is_unknown(cluster: Cluster, right: Right) -> None:
+    with_right = cluster.run("--dry-run")
+    without = cluster.run("--dry-run", without=right)
+
+    told = "scheduler kube-scheduler: cannot be told: "
+    assert (with_right.exit_code, without.exit_code) == (0, 0)
+    assert [line for line in without.journal if str(line.get("because", "")).startswith(told)]
+    assert not [line for line in with_right.journal if str(line.get("because", "")).startswith(told)]
+
+
+def _no_event_says_why_a_pod_went(cluster: Cluster, right: Right) -> None:
+    before = len(cluster.events())
+
+    finished = cluster.run(limits=ONE, without=right)
+
+    assert finished.exit_code == 0
+    assert [item["result"] for item in finished.document["outcomes"]] == ["Landed"]
+    assert len(cluster.events()) == before
+
+
+ONE = {"perRun": 1, "perNode": 1, "perNamespace": 1, "perWorkload": "100%"}
+LEASES, CONFIG_MAPS = ("coordination.k8s.io", "leases"), ("", "configmaps")
+# What a run does, or does not do any more, without a right.
+RUNS: dict[Right, Shown] = {
+    Right(EVICT, "", "pods/eviction", "create"): _evictions_are_refused,
+    Right(EVICT, "", "pods", "get"): _what_a_lost_answer_did_is_unknown,
+    Right(EVICT, *LEASES, "list", "kube-scheduler"): _whether_the_scheduler_lives_is_unknown,
+    Right(OWN, *LEASES, "get", "rebalancer"): _stops("get", "leases", LEASES[0]),
+    Right(OWN, *LEASES, "update", "rebalancer"): _stops("update", "leases", LEASES[0]),
+    Right(OWN, *LEASES, "create"): _stops("create", "leases", LEASES[0], again=False),
+    Right(OWN, *CONFIG_MAPS, "get", "rebalancer-state"): _stops("get", "configmaps"),
+    Right(OWN, *CONFIG_MAPS, "update", "rebalancer-state"): _stops("update", "configmaps"),
+    Right(OWN, *CONFIG_MAPS, "create"): _stops("create", "configmaps", again=False),
+    Right(EVICT, "events.k8s.io", "events", "create"): _no_event_says_why_a_pod_went,
+}
+
+
+def test_every_right_of_the_manifests_is_shown_to_be_needed(cluster: Cluster) -> None:
+    assert cluster.rights == set(PLANS) | set(RUNS)
+
+
+@pytest.mark.parametrize("right", RUNS, ids=str)
+def test_without_this_right_a_run_stops_or_says_what_is_unknown(cluster: Cluster, right: Right) -> None:
+    cluster.forget()
+    RUNS[right](cluster, right)
+
+
+# What nothing grants
+
+FORBIDDEN: tuple[tuple[str, str, object], ...] = (
+    ("GET", "/api/v1/secrets", None),
+    ("GET", "/api/v1/namespaces/rebalancer/secrets/any", None),
+    ("GET", f"/api/v1/namespaces/{SHOP}/configmaps", None),
+    ("GET", "/api/v1/namespaces/kube-system/configmaps/kubeadm-config", None),
+    ("DELETE", f"/api/v1/namespaces/{SHOP}/pods/any", None),
+    ("DELETE", f"/api/v1/namespaces/{SHOP}/pods", None),
+    ("POST", f"/api/v1/namespaces/{SHOP}/pods", {}),
+    ("PATCH", f"/api/v1/namespaces/{SHOP}/pods/any", {}),
+    ("POST", f"/api/v1/namespaces/{SHOP}/pods/any/exec?command=id", None),
+    ("POST", f"/api/v1/namespaces/{SHOP}/pods/any/binding", {}),
+    ("GET", f"/api/v1/namespaces/{SHOP}/pods/any/log", None),
+    ("PATCH", f"/api/v1/nodes/{HOT}", {"spec": {"unschedulable": True}}),
+    ("PATCH", f"/apis/apps/v1/namespaces/{SHOP}/deployments/web", {"spec": {"replicas": 0}}),
+    ("PATCH", f"/apis/apps/v1/namespaces/{SHOP}/deployments/web/scale", {"spec": {"replicas": 0}}),
+    ("DELETE", f"/apis/policy/v1/namespaces/{SHOP}/poddisruptionbudgets/any", None),
+    ("GET", "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases", None),
+    ("DELETE", "/apis/coordination.k8s.io/v1/namespaces/rebalancer/leases/rebalancer", None),
+    ("PUT", "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler", {}),
+    ("DELETE", "/api/v1/namespaces/rebalancer/configmaps/rebalancer-state", None),
+    ("POST", "/api/v1/namespaces/rebalancer/serviceaccounts/rebalancer/token", {}),
+    ("POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", {}),
+    ("GET", "/api/v1/pods?watch=1", None),
+)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"), FORBIDDEN, ids=[f"{row[0]} {row[1]}" for row in FORBIDDEN]
+)
+def test_even_the_account_that_acts_may_not(cluster: Cluster, method: str, path: str, body: object) -> None:
+    cluster.grant(cluster.active)
+    account = cluster.control_plane.as_user(cluster.token)
+    content_type = "application/merge-patch+json" if method == "PATCH" else "application/json"
+
+    with pytest.raises(ApiRefusedError) as refused:
+        account.request(method, path, body, content_type=content_type)
+
+    assert refused.value.status == 403
+
+
+# What the overlay grants is enough
+
+
+def test_the_cron_job_of_the_overlay_cools_the_hot_node(
+    cluster: Cluster, record_property: Callable[[str, object], None]
+) -> None:
+    cluster.forget()
+    known = len(cluster.events())
+    before = cluster.pods()
+
+    finished = cluster.run()
+
+    outcomes = finished.document["outcomes"]
+    after = cluster.pods()
+    api = cluster.control_plane.api
+    assert (finished.exit_code, errors(finished)) == (0, [])
+    assert outcomes
+    assert {item["result"] for item in outcomes} == {"Landed"}
+    assert len(set(before) - set(after)) == len(outcomes)
+    assert HOT not in {after[uid] for uid in set(after) - set(before)}
+    assert len(cluster.events()) == known + len(outcomes)
+    evicted = [line for line in finished.journal if line.get("event") == "evicted"]
+    assert len(evicted) == len(outcomes)
+    lease = api.get(f"/apis/coordination.k8s.io/v1/namespaces/{ACCOUNT[0]}/leases/rebalancer")
+    assert not lease["spec"].get("holderIdentity")
+    state = api.get(f"/api/v1/namespaces/{ACCOUNT[0]}/configmaps/rebalancer-state")
+    assert len(json.loads(state["data"]["state.json"])["moves"]) == len(outcomes)
+    cooled = cluster.plan().document
+    assert not [node for node in cooled["nodes"] if node["hot"]]
+    record_property(
+        SUMMARY,
+        f"e2e rights: {len(PLANS) + len(RUNS)} of {len(cluster.rights)} rights of k8s/ shown to be needed, "
+        f"{len(FORBIDDEN)} other requests answered with 403, {len(outcomes)} pods moved with no more",
+    )
