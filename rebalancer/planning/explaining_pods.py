@@ -19,9 +19,11 @@ from rebalancer.planning.explanation import (
     ScoredNode,
     Staying,
 )
+from rebalancer.planning.pending import requested
 from rebalancer.planning.plan import Landing, Plan, PodReference
 from rebalancer.planning.planner import Planner
 from rebalancer.scheduling.placement import Placement, Rejections
+from rebalancer.scheduling.state import ClusterState
 
 MOVED, NODE_NOT_HOT = "Moved", "NodeNotHot"
 _DIGITS = 2
@@ -86,7 +88,7 @@ class PodExplainer:
         self.names = planner.inputs.snapshot.nodes.names
         self.class_index = (
             planner.protections.replacement(row).class_index
-            if planner.pods.class_of(row).owner.kind
+            if planner.pods.class_of(row).owner.kind and self.node >= 0
             else int(planner.pods.pod_class[row])
         )
 
@@ -96,9 +98,9 @@ class PodExplainer:
         inputs, pods = planner.inputs, planner.pods
         protection = planner.protections.judge(row)
         known = inputs.configuration.profile(pods.classes[self.class_index].scheduler_name) is not None
-        table = self._table() if known else None
+        placement, table = self._cycle() if known else (None, None)
         attempt = self._attempt() if known and self.node >= 0 and not pods.terminating[row] else None
-        landings = self._landings(attempt)
+        landings = self._landings(attempt if self.node >= 0 else placement)
         staying = self._staying(attempt) if self.node >= 0 else None
         planner.plan()
         verdict, verdict_because = verdict_of(build_plan(planner), pods.uids[row], self._name())
@@ -135,47 +137,64 @@ class PodExplainer:
         )
         return self.planner.attempts.make(candidate, self.planner.worlds)
 
-    def _landings(self, attempt: Attempt | None) -> tuple[Landing, ...]:
-        if attempt is None or not attempt.by_world:
+    def _landings(self, found: Attempt | Placement | None) -> tuple[Landing, ...]:
+        """Where the replacement may land; of a Pending pod, the pod itself."""
+        if found is None:
             return ()
-        found = attempt.landings()
+        if isinstance(found, Placement):
+            rows, chance = found.feasible, found.chance
+        elif found.by_world:
+            rows, chance = found.landings().rows, found.landings().chance
+        else:
+            return ()
         pairs = sorted(
-            zip(found.rows.tolist(), found.chance.tolist(), strict=True),
+            ((row, share) for row, share in zip(rows.tolist(), chance.tolist(), strict=True) if share),
             key=lambda pair: (-pair[1], self.names[pair[0]]),
         )
-        return tuple(Landing(node=self.names[row], probability=round(chance, 6)) for row, chance in pairs)
+        return tuple(Landing(node=self.names[row], probability=round(share, 6)) for row, share in pairs)
 
-    def _table(self) -> SchedulingTable:
-        """The cycle of the replacement, the pod itself on its way out."""
-        world = self.planner.worlds.all[0]
-        state = world.lingering.copy()
-        if state.node[self.row] >= 0:
-            if self.planner.pods.class_of(self.row).owner.kind == "StatefulSet":
-                state.remove(self.row)
-            else:
-                state.evict(self.row)
+    def _cycle(self) -> tuple[Placement, SchedulingTable]:
+        """The cycle of the replacement, the pod itself on its way out; of a Pending pod, its own cycle."""
+        state, usage, own = self._without_it()
         scheduler = self.planner.model.scheduler(self.class_index)
         placement = scheduler.place(state, self.class_index)
         rejections = scheduler.rejections(state, self.class_index)
         because = placement.rejected
         if not because and not len(placement.feasible):
             because = self.planner.attempts.no_landing.why(self.class_index)
-        return SchedulingTable(
+        after = self.planner.acceptance.percent_after(placement.feasible, usage, state.pod_count, own)
+        table = SchedulingTable(
             profile=scheduler.profile.scheduler_name,
             feasible=len(placement.feasible),
-            nodes=self._scored(placement),
+            nodes=self._scored(placement, after),
             rejected=grouped(rejections, self.names),
             because=because,
             notes=placement.notes,
         )
+        return placement, table
 
-    def _scored(self, placement: Placement) -> tuple[ScoredNode, ...]:
+    def _without_it(self) -> tuple[ClusterState, FloatArray, FloatArray]:
+        """The state that the cycle meets, what nodes use in it, and what the placed pod will use."""
+        world = self.planner.worlds.all[0]
+        state = world.lingering.copy()
+        if self.node < 0:
+            # The planner has put it somewhere already, which is what this cycle decides.
+            own = requested(state, self.class_index, world.usage.shape[1])
+            placed, usage = int(state.node[self.row]), world.usage.copy()
+            if placed >= 0:
+                usage[placed] -= own
+                state.remove(self.row)
+            return state, usage, own
+        if self.planner.pods.class_of(self.row).owner.kind == "StatefulSet":
+            state.remove(self.row)
+        else:
+            state.evict(self.row)
+        own = np.nan_to_num(self.planner.inputs.load.pod_usage[self.row], nan=0.0)
+        return state, world.usage, own
+
+    def _scored(self, placement: Placement, after: FloatArray) -> tuple[ScoredNode, ...]:
         planner, rows = self.planner, placement.feasible
-        if not len(rows):
-            return ()
         world = planner.worlds.all[0]
-        usage = np.nan_to_num(planner.inputs.load.pod_usage[self.row], nan=0.0)
-        after = planner.acceptance.percent_after(rows, world.usage, world.lingering.pod_count, usage)
         before = planner.attempts.percent_of(world, self.node) if self.node >= 0 else None
         scores = {name: values.tolist() for name, values in placement.scores.items()}
         order = sorted(

@@ -54,7 +54,14 @@ def place_pending(inputs: PlanningInputs, model: Model, state: ClusterState, usa
             continue
         target = int(placement.feasible[int(np.argmax(placement.chance))])
         state.bind(row, target)
-        requests = state.facts.requests[class_index].incoming
-        usage[target, : len(RESOURCES)] += (requests.get("cpu", 0), requests.get("memory", 0))
+        usage[target] += requested(state, class_index, usage.shape[1])
         placed += 1
     return Pending(tuple(waiting)[:MOST_WAITING_CLASSES], placed, unplaced)
+
+
+def requested(state: ClusterState, class_index: int, width: int) -> FloatArray:
+    """(width,) the requests of a pod of this class, in the columns of its usage."""
+    amounts = np.zeros(width)
+    requests = state.facts.requests[class_index].incoming
+    amounts[: len(RESOURCES)] = (requests.get("cpu", 0), requests.get("memory", 0))
+    return amounts

@@ -103,6 +103,20 @@ def test_a_landing_that_would_not_do_says_why_in_the_table() -> None:
     assert "warm would be at 95.0 % cpu, hot above 80.0 %" in told.table.nodes[0].unacceptable
 
 
+def test_a_pending_pod_is_explained_with_its_own_cycle_not_with_that_of_one_after_it() -> None:
+    inputs = planning_inputs(
+        [a_node("one", cpu="4"), a_node("other", cpu="4")],
+        [a_workload("side", ["other"], cpu="1"), a_workload("web", [""], cpu="2500m")],
+    )
+
+    told = _pod(inputs, "pod/default/web-0")
+
+    assert told.table is not None
+    assert [(row.node, row.after["cpu"]) for row in told.table.nodes] == [("one", 62.5), ("other", 87.5)]
+    assert [(item.node, item.probability) for item in told.landings] == [("one", 1.0)]
+    assert (told.node, told.staying) == ("", None)
+
+
 def test_a_node_is_explained_with_why_it_is_hot_and_every_pod_with_share_and_verdict() -> None:
     told = _node(_inputs(), "node/hot")
 
