@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from copy import copy
 
 import numpy as np
 
@@ -91,8 +90,10 @@ class RawScores:
         if len(feasible) == len(self.raw):
             return self
         if self.is_constant:
-            twin = copy(self)
-            twin.raw, twin._weighted = self.raw[: len(feasible)], None
+            twin = object.__new__(RawScores)
+            twin.plugin, twin.weight, twin.raw = self.plugin, self.weight, self.raw[: len(feasible)]
+            twin._lowest, twin._apart, twin._extremes = self._lowest, self._apart, self._extremes
+            twin._tables, twin._weighted = self._tables, None
             return twin
         return RawScores(self.plugin, self.weight, self.raw.take(feasible))
 

@@ -159,14 +159,14 @@ class Tallies:
         # (tally, topology key) -> count by domain, one cell more that stays 0: a node without the label
         # has domain -1. The key "" counts by node.
         self._counts: dict[tuple[int, str], IntArray] = {}
-        self._keys: dict[int, list[str]] = {}  # tally -> the keys it is counted by
+        self._keys: dict[int, tuple[str, ...]] = {}  # tally -> the keys it is counted by
         self._own: set[tuple[int, str]] = set()
 
     def copy(self) -> Tallies:
         """An independent copy; nothing is duplicated until it changes."""
         twin = Tallies(self._facts)
         twin._counts = self._counts.copy()
-        twin._keys = {tally: keys.copy() for tally, keys in self._keys.items()}
+        twin._keys = self._keys.copy()
         self._own.clear()
         return twin
 
@@ -177,7 +177,7 @@ class Tallies:
     def make(self, tally: int, key: str, first: IntArray, since: Iterable[tuple[int, int]]) -> IntArray:
         """Keep the counts of a tally by topology key: the ``first`` ones and (node, weight) ``since``."""
         self._counts[tally, key] = first
-        self._keys.setdefault(tally, []).append(key)
+        self._keys[tally] = (*self._keys.get(tally, ()), key)
         for node, weight in since:
             self._add(tally, key, node, weight)
         return self._counts[tally, key]
