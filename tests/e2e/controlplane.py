@@ -121,7 +121,9 @@ class ControlPlane:
             ],
         ).wait_until(lambda: _healthy(f"https://127.0.0.1:{port}/healthz"))
 
-    def start_scheduler(self, configuration: str | None = None, name: str = "kube-scheduler") -> None:
+    def start_scheduler(
+        self, configuration: str | None = None, name: str = "kube-scheduler", *extra: str
+    ) -> None:
         """Start a kube-scheduler, second schedulers under names of their own."""
         port = free_port()
         document: dict[str, Any] = (yaml.safe_load(configuration) if configuration else None) or {
@@ -144,6 +146,7 @@ class ControlPlane:
                 f"--secure-port={port}",
                 f"--cert-dir={self.folder / name}",
                 "--v=2",
+                *extra,
             ],
             self.folder / f"{name}.log",
         )

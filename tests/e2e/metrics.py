@@ -1,0 +1,162 @@
+"""metrics-server over kwok's kubelets, behind the API server's aggregation; load-watcher over it."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import urllib3
+
+from tests.e2e import assets
+from tests.e2e.api import Api, ApiRefusedError, path_of
+from tests.e2e.controlplane import ControlPlane
+from tests.e2e.processes import Program, free_port
+
+USAGE = Path(__file__).parent / "usage.yaml"
+_GROUP, _VERSION = "metrics.k8s.io", "v1beta1"
+_FRONT_PROXY = "front-proxy"
+
+
+def scraped(node: dict[str, Any]) -> dict[str, Any]:
+    """The node, telling metrics-server where its kubelet's figures are: kwok serves those of all nodes."""
+    metadata = node["metadata"]
+    path = f"/metrics/nodes/{metadata['name']}/metrics/resource"
+    annotations = {**metadata["annotations"], "metrics.k8s.io/resource-metrics-path": path}
+    return {**node, "metadata": {**metadata, "annotations": annotations}}
+
+
+def front_proxy_flags(folder: Path) -> list[str]:
+    """What lets the API server tell an aggregated API who asks, with a certificate made in ``folder``."""
+    key, certificate = folder / "front-proxy.key", folder / "front-proxy.crt"
+    command = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:prime256v1",
+        "-nodes",
+    ]
+    options = ["-subj", f"/CN={_FRONT_PROXY}", "-addext", "extendedKeyUsage=clientAuth", "-days", "2"]
+    files = ["-keyout", str(key), "-out", str(certificate)]
+    subprocess.run([*command, *options, *files], check=True, capture_output=True)
+    return [
+        f"--proxy-client-cert-file={certificate}",
+        f"--proxy-client-key-file={key}",
+        f"--requestheader-client-ca-file={certificate}",
+        f"--requestheader-allowed-names={_FRONT_PROXY}",
+        "--requestheader-username-headers=X-Remote-User",
+        "--requestheader-group-headers=X-Remote-Group",
+        "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+    ]
+
+
+def start_metrics_server(control_plane: ControlPlane) -> None:
+    """Start metrics-server and register it with the API server, which has ``front_proxy_flags``."""
+    port, kubeconfig = free_port(), control_plane.kubeconfig()
+    program = Program.start(
+        [
+            str(assets.find("metrics-server")),
+            f"--kubeconfig={kubeconfig}",
+            f"--authentication-kubeconfig={kubeconfig}",
+            f"--authorization-kubeconfig={kubeconfig}",
+            "--bind-address=127.0.0.1",
+            f"--secure-port={port}",
+            f"--cert-dir={control_plane.folder / 'metrics-server'}",
+            "--deprecated-kubelet-completely-insecure",  # kwok serves plain HTTP
+            "--kubelet-use-node-status-port",
+            "--kubelet-preferred-address-types=InternalIP",
+            "--kubelet-request-timeout=5s",
+            "--metric-resolution=10s",
+        ],
+        control_plane.folder / "metrics-server.log",
+    )
+    control_plane.programs["metrics-server"] = program
+    for manifest in _registration(port):
+        control_plane.api.create(manifest)
+    program.wait_until(lambda: _is_available(control_plane.api))
+
+
+def _registration(port: int) -> list[dict[str, Any]]:
+    service = {"name": "metrics-server", "namespace": "kube-system"}
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": service,
+            "spec": {"type": "ExternalName", "externalName": "localhost"},
+        },
+        {
+            "apiVersion": "apiregistration.k8s.io/v1",
+            "kind": "APIService",
+            "metadata": {"name": f"{_VERSION}.{_GROUP}"},
+            "spec": {
+                "group": _GROUP,
+                "version": _VERSION,
+                "groupPriorityMinimum": 100,
+                "versionPriority": 100,
+                "insecureSkipTLSVerify": True,
+                "service": {**service, "port": port},
+            },
+        },
+    ]
+
+
+def _is_available(api: Api) -> bool:
+    service = api.get(path_of(_registration(0)[1]))
+    conditions = service.get("status", {}).get("conditions", [])
+    return any(item["type"] == "Available" and item["status"] == "True" for item in conditions)
+
+
+def measured_cores(api: Api) -> dict[str, float]:
+    """The cores that metrics-server says each node uses; a node it knows nothing of is left out."""
+    try:
+        items = api.list(f"/apis/{_GROUP}/{_VERSION}/nodes")
+    except ApiRefusedError as error:
+        if error.status in (403, 503):  # its own caches fill, or the API server has just learned of it
+            return {}
+        raise
+    return {item["metadata"]["name"]: _cores(item["usage"]["cpu"]) for item in items}
+
+
+def start_load_watcher(control_plane: ControlPlane) -> str:
+    """Start load-watcher, once metrics-server knows all nodes; its address."""
+    port = free_port()
+    program = Program.start(
+        [str(assets.find("load-watcher"))],
+        control_plane.folder / "load-watcher.log",
+        {
+            "METRICS_PROVIDER_NAME": "KubernetesMetricsServer",
+            "KUBE_CONFIG": str(control_plane.kubeconfig()),
+            "LISTEN_ADDRESS": f"127.0.0.1:{port}",
+        },
+    )
+    control_plane.programs["load-watcher"] = program
+    address = f"http://127.0.0.1:{port}"
+    program.wait_until(lambda: bool(watched_cpu(address)))
+    return address
+
+
+def watched_cpu(address: str) -> dict[str, float]:
+    """What load-watcher says of the CPU of each node, in percent of its capacity."""
+    with urllib3.PoolManager(retries=False) as pool:
+        try:
+            answer = pool.request("GET", f"{address}/watcher", timeout=10.0)
+        except urllib3.exceptions.HTTPError:
+            return {}
+    if answer.status != 200:
+        return {}
+    nodes = answer.json()["data"]["NodeMetricsMap"]
+    return {
+        name: metric["value"]
+        for name, figures in nodes.items()
+        for metric in figures["metrics"]
+        if metric["type"] == "CPU"
+    }
+
+
+def _cores(quantity: str) -> float:
+    units = {"n": 1e-9, "u": 1e-6, "m": 1e-3}
+    return float(quantity[:-1]) * units[quantity[-1]] if quantity[-1] in units else float(quantity)
