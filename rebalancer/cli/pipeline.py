@@ -129,7 +129,6 @@ def run(
             dry_run=run_options.dry_run,
         )
         outcomes = carry_out(plan, context)
-    memory.checkpoint(outcomes.outcomes)
     return plan, outcomes
 
 

@@ -219,10 +219,18 @@ def _wait(state: RetryCallState) -> float:
     return min(asked if asked is not None else backoff, LONGEST_WAIT_SECONDS)
 
 
-def retrying(sleep: Callable[[float], None], attempts: int = _ATTEMPTS) -> Retrying:
+def _turned_away(error: BaseException) -> bool:
+    return isinstance(error, ApiException) and error.status == 429
+
+
+def retrying(
+    sleep: Callable[[float], None],
+    attempts: int = _ATTEMPTS,
+    passing: Callable[[BaseException], bool] = _passing,
+) -> Retrying:
     """Retries for reads: passing faults only, waiting as Retry-After says, a bounded number of times."""
     return Retrying(
-        retry=retry_if_exception(_passing),
+        retry=retry_if_exception(passing),
         wait=_wait,
         stop=stop_after_attempt(attempts),
         sleep=sleep,
@@ -261,9 +269,14 @@ class RawApi:
             return result
 
     def write(self, what: str, call: Callable[..., Any], *arguments: Any, **options: Any) -> bytes:
-        """The body of the answer to one write, sent once: whether it may be sent again, the caller knows."""
+        """The body of the answer to one write.
+
+        Sent again only where flow control turned it away: whether any other may be, the caller knows.
+        """
         with translated(what, self.host):
-            return self._answer(what, call, arguments, options).body
+            tries = retrying(self.sleep, passing=_turned_away)
+            result: Answer = tries(lambda: self._answer(what, call, arguments, options))
+            return result.body
 
     def _answer(
         self, what: str, call: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]

@@ -26,6 +26,8 @@ from rebalancer.planning.plan import Move, PodReference
 _READ_SECONDS = 30.0
 _MOST_BYTES = 1 << 20
 _TWO_BUDGETS = "more than one PodDisruptionBudget"
+_GIVEN_UP = frozenset({502, 504})  # somebody stopped waiting: what was asked for may still be done
+_STORAGE = "etcdserver:"  # how the API server words that its storage did not answer in time
 _NO_RIGHT = "cannot create resource"  # how the API server words a missing right, as no webhook does
 
 
@@ -163,7 +165,7 @@ class _Attempts:
     def __init__(self, evictor: Evictor, pod: PodReference) -> None:
         self._evictor = evictor
         self._pod = pod
-        self._answer_lost = False  # a request may still arrive
+        self._answer_lost = False  # a request may still arrive, or still be at work
         self._perhaps_sent = False  # a request may have been carried out
         self.count = 0
         self.not_before = evictor.now()
@@ -195,6 +197,7 @@ class _Attempts:
             return self._looked_up(message, skipped="the pod was replaced by another one")
         if status >= 500:
             self._perhaps_sent = True
+            self._answer_lost |= status in _GIVEN_UP or _STORAGE in message
             return self._looked_up(message, final=_TWO_BUDGETS in message)
         missing = status == 401 or (status == 403 and _NO_RIGHT in message)
         return _Attempt(self._not_accepted, message, rights_missing=missing)

@@ -51,6 +51,7 @@ class RunLease:
         self._duration = duration_seconds
         self._renewed_at = float("-inf")
         self._held = False
+        self._unanswered: UnreachableError | None = None  # of the last write
 
     @property
     def where(self) -> str:
@@ -74,6 +75,8 @@ class RunLease:
             if self._written(item, self._identity, fresh=True):
                 self._held = True
                 return
+        if self._unanswered is not None:
+            raise self._unanswered
         raise LeaseHeldError(f"could not be taken in {_ATTEMPTS} attempts", where=self.where)
 
     def renew(self) -> None:
@@ -92,7 +95,8 @@ class RunLease:
             raise
         except RebalancerError as error:
             raise LeaseLostError(f"the lease could not be renewed: {error}", where=self.where) from error
-        raise LeaseLostError(f"the lease could not be renewed in {_ATTEMPTS} attempts", where=self.where)
+        why = f" ({self._unanswered})" if self._unanswered is not None else ""
+        raise LeaseLostError(f"the lease could not be renewed in {_ATTEMPTS} attempts{why}", where=self.where)
 
     def renew_if_due(self) -> None:
         """Renew when a third of the duration has passed; for loops that wait. Raises LeaseLostError."""
@@ -145,11 +149,13 @@ class RunLease:
 
     def _written(self, item: dict[str, Any] | None, holder: str, *, fresh: bool = False) -> bool:
         """As ``_write``; False, after a short wait, when the answer was lost too: reading again tells."""
+        self._unanswered = None
         try:
             return self._write(item, holder, fresh=fresh)
         except NotServedError:
             raise
-        except UnreachableError:
+        except UnreachableError as error:
+            self._unanswered = error
             self._api.sleep(_PAUSE_SECONDS)
             return False
 

@@ -34,9 +34,8 @@ def carry_out(plan: Plan, context: RunContext) -> Outcomes:
     if plan.moves:
         _acquire(context)
         try:
-            _waves(plan, context, ledger, started)
-        except RebalancerError as error:
-            ledger.stop(halt_for(error))
+            _stopping_at_errors(plan, context, ledger, started)
+            ledger.save()  # what a wave's end could not, or what was withdrawn after it
         finally:
             if context.lease is not None:
                 context.lease.release()
@@ -63,6 +62,13 @@ def _acquire(context: RunContext) -> None:
     except LeaseHeldError as error:
         context.journal.write("lease-held", because=str(error))
         raise
+
+
+def _stopping_at_errors(plan: Plan, context: RunContext, ledger: Ledger, started: float) -> None:
+    try:
+        _waves(plan, context, ledger, started)
+    except RebalancerError as error:
+        ledger.stop(halt_for(error))
 
 
 def _waves(plan: Plan, context: RunContext, ledger: Ledger, started: float) -> None:

@@ -128,7 +128,7 @@ class WaveRunner:
             self._not_evicted(move, answer)
 
     def _remembered(self, move: Move) -> bool:
-        """Tell the next run of an eviction before it is asked for: this one may not live to see the answer."""
+        """Tell the next run of an eviction before it is asked for: this one may not live to see it."""
         because = "evicted, or about to be, when this was written; how it ended is not known"
         now = self._context.clock()
         self._ledger.provisional(_outcome(move, Result.UNKNOWN, because, evicted_at=now))

@@ -12,11 +12,12 @@ import msgspec
 from kubernetes import client
 
 from rebalancer.cluster.connection import NotServedError, RawApi
-from rebalancer.errors import InputError, SafetyError
+from rebalancer.errors import InputError, SafetyError, UnreachableError
 from rebalancer.state.run_state import BIGGEST_BYTES, RunState, bounded, decode, encode, merged
 
 KEY = "state.json"
 _ATTEMPTS = 4
+_PAUSE_SECONDS = 0.5
 
 
 class StateStore(Protocol):
@@ -112,7 +113,7 @@ class ConfigMapStore:
         Raises SafetyError when others keep writing it, RightsError and UnreachableError as they come.
         """
         kept = bounded(state)
-        for _ in range(_ATTEMPTS):
+        for attempt in range(1, _ATTEMPTS + 1):
             item = self._read()
             if item is not None and _version(item) != self._loaded_version:
                 theirs = self._state(item)
@@ -129,6 +130,12 @@ class ConfigMapStore:
                     ) from error
                 if error.status not in (404, 409):
                     raise
+                continue
+            except UnreachableError:
+                # Perhaps it was written: reading again tells, and writing again does no harm.
+                if attempt == _ATTEMPTS:
+                    raise
+                self._api.sleep(_PAUSE_SECONDS)
                 continue
             self._loaded_version = _version(written)
             return kept

@@ -167,6 +167,17 @@ def test_a_refusal_after_a_lost_answer_is_unknown_for_the_lost_request_may_still
     assert evicted(Script(LOST, then), the_pod())[0].verdict is Verdict.UNKNOWN
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [refusal(502, "bad gateway"), refusal(504, "timeout"), refusal(500, "etcdserver: request timed out")],
+)
+def test_an_eviction_that_somebody_stopped_waiting_for_is_unknown_for_it_may_still_be_made(
+    answer: Answer,
+) -> None:
+    assert evicted(Script(answer), the_pod())[0].verdict is Verdict.UNKNOWN
+    assert evicted(Script(answer, BUDGET), the_pod())[0].verdict is Verdict.UNKNOWN
+
+
 def test_an_answer_that_is_lost_and_a_pod_that_cannot_be_read_are_unknown_at_once() -> None:
     answer, transport, _ = evicted(Script(LOST), LOST)
     assert answer.verdict is Verdict.UNKNOWN

@@ -8,7 +8,7 @@ import pytest
 from urllib3.exceptions import ProtocolError
 
 from rebalancer.cluster.connection import RawApi
-from rebalancer.errors import LeaseHeldError, RebalancerError
+from rebalancer.errors import LeaseHeldError, RebalancerError, UnreachableError
 from rebalancer.execution.lease import LeaseLostError, RunLease
 from tests.unit.execution.builders import NOW
 from tests.unit.execution.fake_api import Answer, FakeTime, Request, fake_api, refusal
@@ -200,3 +200,26 @@ def test_an_answer_that_is_no_lease_is_an_error_of_ours(time: FakeTime, body: by
     api, _ = fake_api(lambda _request: Answer(200, body), time)
     with pytest.raises(RebalancerError):
         lease_of(api, time).acquire()
+
+
+@pytest.mark.parametrize(
+    "fault", [ProtocolError("reset"), {"status": 503, "body": {"message": "shutting down"}}]
+)
+def test_a_lease_that_cannot_be_written_is_not_said_to_be_held(
+    api: RawApi, time: FakeTime, server: LeaseServer, fault: Any
+) -> None:
+    server.faults = [fault] * 10
+    with pytest.raises(UnreachableError, match="write lease kube-system/rebalancer"):
+        lease_of(api, time).acquire()
+
+
+def test_a_write_that_flow_control_turns_away_is_sent_again_when_it_says(
+    api: RawApi, time: FakeTime, server: LeaseServer
+) -> None:
+    server.faults = [
+        {"status": 429, "body": {"message": "too many requests"}, "headers": {"Retry-After": "3"}}
+    ]
+    lease = lease_of(api, time)
+    lease.acquire()
+    assert lease.held
+    assert time.slept == [3.0]

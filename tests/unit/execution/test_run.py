@@ -242,10 +242,22 @@ def test_the_next_run_is_told_of_an_eviction_before_it_is_asked_for() -> None:
     assert evicted_by_then[0] == 0
 
 
+def test_a_state_that_cannot_be_kept_at_the_end_of_a_run_stops_it_and_its_outcomes_are_told() -> None:
+    run = Run("web-1")
+
+    def checkpoint(outcomes: Sequence[Outcome]) -> None:
+        if outcomes[0].result is Result.LANDED:
+            raise UnreachableError("connection refused")
+
+    outcomes = run(a_move(), checkpoint=checkpoint)
+    assert results(outcomes) == [Result.LANDED]
+    assert (outcomes.stop, outcomes.exit_code) == (Stop.UNREACHABLE, ExitCode.UNREACHABLE)
+
+
 def test_a_checkpoint_says_that_a_pod_was_perhaps_evicted_before_it_says_where_it_landed() -> None:
     run = Run("web-1")
     run(a_move())
-    first, last = run.checkpoints
+    first, *_, last = run.checkpoints
     assert (first[0].result, first[0].evicted_at) == (Result.UNKNOWN, NOW)
     assert last[0].result is Result.LANDED
 

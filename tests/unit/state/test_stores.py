@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from urllib3.exceptions import ProtocolError
 
-from rebalancer.errors import InputError, RebalancerError, RightsError, SafetyError
+from rebalancer.errors import InputError, RebalancerError, RightsError, SafetyError, UnreachableError
 from rebalancer.state import ConfigMapStore, FileStore, RunState, after_moves, after_plan
 from rebalancer.state.run_state import BIGGEST_BYTES, encode
 from tests.unit.execution.fake_api import Answer, Request, fake_api, refusal
@@ -164,6 +165,36 @@ def test_writers_that_never_rest_are_told_of(store: ConfigMapStore, server: Conf
     server.before_write = [lambda: server.put(STATE)] * 10
     with pytest.raises(SafetyError, match="4 times"):
         store.save(STATE)
+
+
+@pytest.mark.parametrize("absent", [True, False])
+@pytest.mark.parametrize("written", [True, False])
+def test_a_state_whose_answer_is_lost_is_written_again(
+    server: ConfigMapServer, absent: bool, written: bool
+) -> None:
+    lost: list[Exception] = [ProtocolError("reset")]
+
+    def handler(request: Request) -> Answer | Exception:
+        if request.method == "GET" or not lost:
+            return server(request)
+        if written:
+            server(request)
+        return lost.pop()
+
+    if not absent:
+        server.put(RunState())
+    store = ConfigMapStore(fake_api(handler)[0], "kube-system", "rebalancer")
+    store.load()
+    store.save(STATE)
+    assert store.load() == STATE
+
+
+def test_a_state_that_stays_unwritten_is_told_of(server: ConfigMapServer) -> None:
+    def handler(request: Request) -> Answer | Exception:
+        return server(request) if request.method == "GET" else ProtocolError("reset")
+
+    with pytest.raises(UnreachableError, match="write configmap kube-system/rebalancer"):
+        ConfigMapStore(fake_api(handler)[0], "kube-system", "rebalancer").save(STATE)
 
 
 def test_a_missing_right_is_a_rights_error() -> None:
