@@ -25,6 +25,8 @@ class Load:
 
     cpu: float
     memory: float
+    cpu_deviation: float | None = None  # within the window
+    memory_deviation: float | None = None
 
 
 class LoadServer:
@@ -79,17 +81,23 @@ def loads_of(api: Api) -> dict[str, Load]:
 
 def watcher_document(loads: Mapping[str, Load], now: float) -> dict[str, Any]:
     """The document of load-watcher for these loads, averages over the 15 minutes before ``now``."""
-    nodes = {
-        name: {
-            "metrics": [
-                {"type": "CPU", "operator": "AVG", "rollup": "15m", "value": load.cpu},
-                {"type": "Memory", "operator": "AVG", "rollup": "15m", "value": load.memory},
-            ]
-        }
-        for name, load in loads.items()
-    }
+    nodes = {name: {"metrics": _metrics(load)} for name, load in loads.items()}
     window = {"duration": "15m", "start": int(now) - 900, "end": int(now)}
     return {"timestamp": int(now), "window": window, "source": "e2e", "data": {"NodeMetricsMap": nodes}}
+
+
+def _metrics(load: Load) -> list[dict[str, Any]]:
+    figures = (
+        ("CPU", "AVG", load.cpu),
+        ("Memory", "AVG", load.memory),
+        ("CPU", "STD", load.cpu_deviation),
+        ("Memory", "STD", load.memory_deviation),
+    )
+    return [
+        {"type": kind, "operator": operator, "rollup": "15m", "value": value}
+        for kind, operator, value in figures
+        if value is not None
+    ]
 
 
 def _mebibytes(quantity: str) -> float:

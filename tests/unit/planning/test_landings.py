@@ -359,7 +359,7 @@ def test_a_stateful_pod_is_made_again_only_after_it_is_gone() -> None:
 
 
 def test_a_pod_may_linger_where_those_before_it_are_gone() -> None:
-    """With both there is no room on hot, with none nothing draws it back: with web alone it is drawn to hot."""
+    """With both there is no room on hot, with none nothing draws it back, with web alone hot does."""
     beside_itself = {
         "podAffinityTerm": {
             "labelSelector": {"matchLabels": {"app": "web"}},
