@@ -9,7 +9,7 @@ from typing import Any
 import urllib3
 
 from tests.e2e import assets
-from tests.e2e.api import Api, ApiRefusedError, path_of
+from tests.e2e.api import Api, ApiRefusedError
 from tests.e2e.controlplane import ControlPlane
 from tests.e2e.processes import Program, free_port
 
@@ -105,7 +105,7 @@ def _registration(port: int) -> list[dict[str, Any]]:
 
 
 def _is_available(api: Api) -> bool:
-    service = api.get(path_of(_registration(0)[1]))
+    service = api.get(f"/apis/apiregistration.k8s.io/v1/apiservices/{_VERSION}.{_GROUP}")
     conditions = service.get("status", {}).get("conditions", [])
     return any(item["type"] == "Available" and item["status"] == "True" for item in conditions)
 

@@ -72,6 +72,14 @@ def test_a_hot_node_is_cooled_through_trimaran_and_load_watcher(
     )
     seen_before = metrics.watched_cpu(address)
 
+    # Read from metrics-server itself, the same node is hot, by the same figures.
+    policy = _k3s_policy(address)
+    policy["load"]["sources"] = [{"metricsServer": {}}]
+    planned = _rebalancer(stack, tmp_path, policy, "plan").document["nodes"]
+    loads = {item["name"]: item["load"]["cpu"] for item in planned}
+    assert loads == {name: pytest.approx(percent, abs=1.0) for name, percent in seen_before.items()}
+    assert [item["name"] for item in planned if item["hot"]] == ["hot"]
+
     first = _cron_job(stack, tmp_path, _k3s_policy(address))
     second = _cron_job(stack, tmp_path, _k3s_policy(address))
 
