@@ -31,6 +31,7 @@ READ_SECONDS = 60.0
 LONGEST_WAIT_SECONDS = 30.0
 _RETRIED_STATUSES = frozenset({429, 500, 502, 503, 504})
 _ATTEMPTS = 4
+_GRANT = "grant it as in k8s/base, for a run as in k8s/overlays/active"
 _BIGGEST_ANSWER = 512 << 20
 
 
@@ -178,7 +179,7 @@ def translated(what: str, host: str) -> Iterator[None]:
                 f"{what}: {message}", where=host, hint="the credentials are not accepted"
             ) from error
         if error.status == 403:
-            raise RightsError(f"{what}: {message}", where=host, hint="grant it as in k8s/base") from error
+            raise RightsError(f"{what}: {message}", where=host, hint=_GRANT) from error
         if error.status and error.status < 500:
             raise NotServedError(f"{what}: {message}", where=host, status=error.status) from error
         raise UnreachableError(f"{what}: {message}", where=host) from error

@@ -50,7 +50,7 @@ def policy(**settings: Any) -> Object:
         "kind": "RebalancePolicy",
         "metadata": {"name": "rights"},
         "scheduler": {"version": "1.34", "allowUnverifiedVersion": True},
-        "load": {"sources": [{"metricsServer": {}}]},
+        "load": {"sources": [{"metricsServer": {}}], "maxAge": "15m"},
         "hotNodes": {"forRuns": 1, "any": [{"utilization": {"cpu": 60}, "coolTo": {"cpu": 50}}]},
         "evictable": {"minAge": "0s", "protect": [], "jobs": True},
         "limits": {"perRun": 50, "perNode": 50, "perNamespace": 50, "perWorkload": "100%"},

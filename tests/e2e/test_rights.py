@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ import yaml
 
 from tests.conftest import SUMMARY
 from tests.e2e import rights_cluster
-from tests.e2e.api import Object, documents, path_of
+from tests.e2e.api import Api, Object, documents, path_of
 from tests.e2e.command import COMMAND, Finished
 from tests.e2e.controlplane import ApiRefusedError, ControlPlane
 from tests.e2e.processes import wait_until
@@ -27,7 +29,9 @@ from tests.e2e.rights_cluster import HOT, QUIET, SHOP
 
 K8S = Path(__file__).parents[2] / "k8s"
 ACCOUNT = ("rebalancer", "rebalancer")
+READ, EVICT, OWN = "rebalancer-read", "rebalancer-evict", "rebalancer-own"
 RIGHTS_MISSING = 5
+MEASURED_EVERY_SECONDS = 60.0
 
 
 @dataclass(frozen=True, order=True)
@@ -71,58 +75,76 @@ class Cluster:
     folder: Path
     base: list[Object]
     active: list[Object]
-    token: str = field(default="", repr=False)
+    granted: set[Right] = field(default_factory=set)
+    placed: dict[str, str] = field(default_factory=dict)  # where pods were when they were last measured
+    measured_at: float = 0.0
 
-    @property
+    @cached_property
+    def token(self) -> str:
+        """The token of our service account."""
+        return self.control_plane.service_account_token(*ACCOUNT)
+
+    @cached_property
+    def account(self) -> Api:
+        """The API as our service account."""
+        return self.control_plane.as_user(self.token)
+
+    @cached_property
+    def roles(self) -> list[Object]:
+        """All roles of the overlay, those of the base included."""
+        return [item for item in self.active if item["kind"] in ("ClusterRole", "Role")]
+
+    @cached_property
     def rights(self) -> set[Right]:
         """All that the overlay grants, the base included."""
-        roles = [item for item in self.active if item["kind"] in ("ClusterRole", "Role")]
-        return set[Right]().union(*map(rights_of, roles))
+        return set[Right]().union(*map(rights_of, self.roles))
 
     def grant(self, manifests: list[Object], *, without: Right | None = None) -> None:
         """Apply the roles of these manifests, and take away those of others; wait until that is so."""
-        api = self.control_plane.api
-        wanted = {(item["kind"], item["metadata"]["name"]): item for item in manifests}
-        granted: set[Right] = set()
-        for item in self.active:
-            if item["kind"] not in ("ClusterRole", "Role"):
-                continue
-            if (item["kind"], item["metadata"]["name"]) in wanted:
-                rules = sorted(rights_of(item) - {without})
-                granted.update(rules)
-                api.apply({**item, "rules": [right.rule for right in rules]})
-            else:
-                api.apply({**item, "rules": []})
+        names = {item["metadata"]["name"] for item in manifests if item["kind"] in ("ClusterRole", "Role")}
+        rights: set[Right] = set()
+        for role in self.roles:
+            found = rights_of(role) if role["metadata"]["name"] in names else set()
+            wanted, before = found - {without}, rights_of(role) & self.granted
+            rights |= wanted
+            if wanted != before or not self.granted:
+                rules = (
+                    role["rules"] if wanted == rights_of(role) else [right.rule for right in sorted(wanted)]
+                )
+                self.control_plane.api.apply({**role, "rules": rules})
+        changed = sorted(rights ^ self.granted) or sorted(self.rights)
         wait_until(
-            lambda: all(self.allows(right) == (right in granted) for right in sorted(self.rights)),
+            lambda: all(self.allows(right) == (right in rights) for right in changed),
             f"granted: everything but {without}",
         )
+        self.granted = rights
 
     def allows(self, right: Right) -> bool:
-        """Whether the API server says that our account may do this."""
+        """Whether the API server says that our account may do this, asked by the account itself."""
         resource, _, subresource = right.resource.partition("/")
-        own = any(item["kind"] == "Role" and item["metadata"]["name"] == right.role for item in self.active)
         attributes = {
             "group": right.group,
             "resource": resource,
             "subresource": subresource,
             "verb": right.verb,
             "name": right.name,
-            "namespace": ACCOUNT[0] if own else "",
+            "namespace": ACCOUNT[0] if right.role == OWN else "",
         }
-        return self.may(**attributes)
-
-    def may(self, **attributes: str) -> bool:
-        """Whether the API server says that our account may do this, asked by the account itself."""
         review = {
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SelfSubjectAccessReview",
             "spec": {"resourceAttributes": attributes},
         }
-        account = self.control_plane.as_user(self.token)
-        answer = account.request("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review)
-        allowed: bool = answer["status"]["allowed"]
+        path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+        allowed: bool = self.account.request("POST", path, review)["status"]["allowed"]
         return allowed
+
+    def measure(self) -> None:
+        """Let the metrics tell of pods where they are now."""
+        placed = {**self.pods(SHOP), **self.pods(QUIET)}
+        if placed != self.placed or time.monotonic() > self.measured_at + MEASURED_EVERY_SECONDS:
+            self.placed, self.measured_at = placed, time.monotonic()
+            rights_cluster.measure(self.control_plane.api)
 
     def start(self, manifests: list[Object], policy: Object, *options: str) -> Finished:
         """What the pod of the CronJob in these manifests does, with another policy."""
@@ -134,7 +156,7 @@ class Cluster:
             f"--policy={path}" if argument.startswith("--policy=") else argument
             for argument in container["args"]
         ]
-        rights_cluster.measure(self.control_plane.api)
+        self.measure()
         kubeconfig = self.control_plane.kubeconfig(self.token)
         ended = subprocess.run(
             [*COMMAND, *arguments, f"--kubeconfig={kubeconfig}", "--output=json", *options],
@@ -208,9 +230,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         for item in sorted(active, key=lambda item: item["kind"] != "Namespace"):
             control_plane.api.apply(item)
         rights_cluster.fill(control_plane)
-        made = Cluster(control_plane, folder, base, active)
-        made.token = control_plane.service_account_token(*ACCOUNT)
-        yield made
+        yield Cluster(control_plane, folder, base, active)
 
 
 def errors(finished: Finished) -> list[str]:
@@ -294,7 +314,6 @@ def not_read(app: str, kinds: str) -> Tells:
 
 
 STORAGE = "storage.k8s.io"
-READ, EVICT, OWN = "rebalancer-read", "rebalancer-evict", "rebalancer-own"
 # What a plan says, or does not say any more, without a right.
 PLANS: dict[Right, Fails | Tells | Warns] = {
     Right(READ, group, resource, verb, name): effect
@@ -511,11 +530,10 @@ FORBIDDEN: tuple[tuple[str, str, object], ...] = (
 )
 def test_even_the_account_that_acts_may_not(cluster: Cluster, method: str, path: str, body: object) -> None:
     cluster.grant(cluster.active)
-    account = cluster.control_plane.as_user(cluster.token)
     content_type = "application/merge-patch+json" if method == "PATCH" else "application/json"
 
     with pytest.raises(ApiRefusedError) as refused:
-        account.request(method, path, body, content_type=content_type)
+        cluster.account.request(method, path, body, content_type=content_type)
 
     assert refused.value.status == 403
 

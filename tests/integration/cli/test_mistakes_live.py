@@ -101,7 +101,7 @@ def test_a_token_without_rights_says_what_it_may_not_and_what_to_grant(
     assert lines[0] == f"{url}: list nodes: Unauthorized (the credentials are not accepted)"
     assert 'User "nobody" cannot list resource "nodes"' in lines[1]
     assert 'User "somebody" cannot list resource "pods"' in lines[2]
-    assert lines[1].endswith("(grant it as in k8s/base)")
+    assert lines[1].endswith("(grant it as in k8s/base, for a run as in k8s/overlays/active)")
 
 
 def test_metrics_that_may_not_be_read_are_a_missing_right(refusal: Refusal, tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def test_nodes_or_pods_we_may_not_read_end_the_reading_with_what_to_grant(forbid
 
     assert caught.value.where == sandbox.url
     assert f'cannot list resource "{forbidden}"' in caught.value.message
-    assert caught.value.hint == "grant it as in k8s/base"
+    assert caught.value.hint == "grant it as in k8s/base, for a run as in k8s/overlays/active"
 
 
 def test_credentials_that_are_not_accepted_end_the_reading() -> None:
