@@ -143,7 +143,7 @@ class Attempts:
     def cost(self, worlds: Worlds) -> int:
         """The most placements that one attempt computes."""
         states = 4 if worlds.all[0].lingers else 2
-        return len(worlds.all) * (states + len(self._waiting))
+        return len(worlds.all) * (states * self._model.most_views + len(self._waiting))
 
     def _sampled(self, candidate: Candidate, placement: Placement) -> bool:
         return len(placement.feasible) > self._model.nodes_to_find(candidate.replacement)
@@ -154,7 +154,7 @@ class Attempts:
         Each evicted pod goes at a pace of its own: this one may linger where those before it are gone, and
         the other way round.
         """
-        scheduler = self._model.scheduler(candidate.replacement)
+        schedulers = self._model.views(candidate.replacement)
         row, source = candidate.row, candidate.source
         placements: list[Placement] = []
         states = (world.lingering, world.settled) if world.lingers else (world.settled,)
@@ -162,12 +162,12 @@ class Attempts:
             if not candidate.replaced_late:
                 state.evict(row)
                 try:
-                    placements.append(scheduler.place(state, candidate.replacement))
+                    placements += [item.place(state, candidate.replacement) for item in schedulers]
                 finally:
                     state.restore(row, source)
             state.remove(row)
             try:
-                placements.append(scheduler.place(state, candidate.replacement))
+                placements += [item.place(state, candidate.replacement) for item in schedulers]
                 taken = self._room_taken(candidate, world) if state is world.settled else ""
             finally:
                 state.restore(row, source)

@@ -14,8 +14,10 @@ from rebalancer.planning.hotness import score_key
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.node_scores import NodeScores, looking_at_load
 from rebalancer.policy import ScoreRule
+from rebalancer.profiles.load_arguments import TargetLoadPackingArguments
 from rebalancer.profiles.types import Profile, SchedulerConfiguration
 from rebalancer.scheduling.cycle import Scheduler
+from rebalancer.scheduling.plugins.target_load_packing import TargetLoadPacking
 from rebalancer.scheduling.registry import PluginInputs, make_scheduler, neutral_plugins
 from rebalancer.scheduling.sampling import nodes_to_find
 from rebalancer.scheduling.state import ClusterState
@@ -33,12 +35,28 @@ class Model:
             profile.scheduler_name: make_scheduler(configuration, profile, plugin_inputs)
             for profile in configuration.profiles
         }
+        self._lagging: Mapping[str, Scheduler] = {
+            profile.scheduler_name: make_scheduler(configuration, profile, plugin_inputs.lagging)
+            for profile in configuration.profiles
+            if _lag_matters(profile, plugin_inputs)
+        }
         self.neutral = neutral_everywhere(configuration)
         self._node_scores: dict[str, NodeScores] = {}
 
     def scheduler(self, class_index: int) -> Scheduler:
         """The scheduler of a class; KeyError when no profile has its schedulerName."""
         return self.schedulers[self.state.facts.classes[class_index].scheduler_name]
+
+    @property
+    def most_views(self) -> int:
+        """In how many ways a scheduler may see the pods bound last."""
+        return 2 if self._lagging else 1
+
+    def views(self, class_index: int) -> tuple[Scheduler, ...]:
+        """The scheduler of a class with the figures we know and, if it may know older ones, with those."""
+        scheduler = self.scheduler(class_index)
+        lagging = self._lagging.get(scheduler.profile.scheduler_name)
+        return (scheduler,) if lagging is None else (scheduler, lagging)
 
     def nodes_to_find(self, class_index: int) -> int:
         """How many feasible nodes end the scheduler's search; when more are feasible it takes a sample."""
@@ -111,6 +129,19 @@ class Model:
         resources = ResourceRequirements(requests={"cpu": f"{cpu}m", "memory": str(memory)})
         spec = PodSpec(scheduler_name=profile.scheduler_name, containers=[Container(resources=resources)])
         return facts.add(PodClass("", {}, NO_OWNER, spec, (), False))
+
+
+def _lag_matters(profile: Profile, inputs: PluginInputs) -> bool:
+    """Whether the scheduler may take pods for measured, or not, by how old its figures are."""
+    arguments = profile.arguments.get(TargetLoadPacking.name)
+    if TargetLoadPacking.name not in profile.weights:
+        return False
+    address = arguments.watcher_address if isinstance(arguments, TargetLoadPackingArguments) else ""
+    watcher = inputs.view.watchers.get(address)
+    if watcher is None:
+        return False
+    end = watcher.window_end
+    return inputs.recently_bound(end) != inputs.lagging.recently_bound(end)
 
 
 def neutral_everywhere(configuration: SchedulerConfiguration) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -65,6 +65,8 @@ from rebalancer.scheduling.plugins.volume_zone import VolumeZone
 
 # A pod bound less than this before the window's end is not in the window's figures yet (scoring-model.md §5).
 _UNSEEN_SECONDS = 60.0
+# How much older than ours the window that the scheduler knows may be: it asks this often.
+_SCHEDULER_LAG_SECONDS = 30.0
 # At the points that decide where a pod lands.
 _DECIDING = (ExtensionPoint.PRE_FILTER, ExtensionPoint.FILTER, ExtensionPoint.SCORE)
 
@@ -79,12 +81,18 @@ class PluginInputs:
     pod_class: Sequence[int] = ()  # by pod
     owners: Owners = field(default_factory=Owners)
     namespaces: NamespaceLabels = field(default_factory=dict)  # labels by name
+    unseen_seconds: float = _UNSEEN_SECONDS
+
+    @property
+    def lagging(self) -> PluginInputs:
+        """The same as of the oldest window that the scheduler may still know."""
+        return replace(self, unseen_seconds=_UNSEEN_SECONDS + _SCHEDULER_LAG_SECONDS)
 
     def recently_bound(self, window_end: float) -> tuple[tuple[int, int], ...]:
         """(class, node) of the pods bound too late for a window's figures to show them."""
         if self.bound_at is None:
             return ()
-        rows = np.flatnonzero(self.bound_at > window_end - _UNSEEN_SECONDS)
+        rows = np.flatnonzero(self.bound_at > window_end - self.unseen_seconds)
         return tuple((self.pod_class[row], self.node[row]) for row in rows.tolist() if self.node[row] >= 0)
 
     @classmethod

@@ -16,7 +16,7 @@ SITUATIONS = (
     # Those of TargetLoadPacking are short: what was moved a minute ago counts as measured or not, as the
     # scheduler's figures are up to half a minute old.
     Situation(2, 40, "target-load-packing", AT_ONCE, 30),
-    Situation(3, 56, "load-variation", AT_ONCE),
+    Situation(3, 56, "load-variation", AT_ONCE, 70),
     Situation(1, 60, DEFAULT, AT_ONCE),
     Situation(4, 52, "low-risk", AT_ONCE),
     Situation(5, 60, "peaks", AT_ONCE),
@@ -24,7 +24,7 @@ SITUATIONS = (
     Situation(7, 36, "target-load-packing", AT_ONCE, 30),
     Situation(8, 58, DEFAULT, AT_ONCE),
     Situation(9, 50, "low-risk", AT_ONCE),
-    Situation(10, 48, "load-variation", AT_ONCE),
+    Situation(10, 48, "load-variation", AT_ONCE, 70),
 )
 AT_A_TIME = 3
 LEAST_EVICTIONS = 500

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from rebalancer.load.view import SchedulerView
+from rebalancer.load.watcher import AVERAGE, CPU, Metric, WatcherMetrics
 from rebalancer.profiles import load_configuration
 from rebalancer.state import RunState
 from tests.builders import a_node, a_pod
@@ -331,6 +333,42 @@ def test_a_landing_beside_which_an_evicted_pod_still_ends_waits_for_the_next_wav
     plan = plan_of(planning_inputs(nodes, pods))
     assert moved(plan) == {"first-0": "d", "web-0": "c"}
     assert [move.wave for move in plan.moves] == [1, 2]
+
+
+PACKED = load_configuration(
+    """\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: default-scheduler
+  plugins: {score: {enabled: [{name: TargetLoadPacking, weight: 9}]}}
+  pluginConfig: [{name: TargetLoadPacking, args: {watcherAddress: "http://w"}}]
+""",
+    "test",
+)
+
+
+@pytest.mark.parametrize(("seconds", "landings"), [(30, {"b"}), (75, {"a", "b"}), (200, {"a"})])
+def test_a_pod_bound_a_minute_ago_is_in_the_figures_of_the_scheduler_or_not(
+    seconds: int, landings: set[str]
+) -> None:
+    """It asks for new figures twice a minute: which ones it knows nobody can tell."""
+    percent = {"hot": 95.0, "a": 30.0, "b": 20.0}
+    figures = {name: (Metric(CPU, AVERAGE, value),) for name, value in percent.items()}
+    plan = plan_of(
+        planning_inputs(
+            [a_node("hot"), a_node("a", cpu=10), a_node("b", cpu=10)],
+            [
+                a_workload("web", ["hot"], cpu="200m"),
+                a_workload("new", ["a"], cpu="1200m", created=at(-seconds)),
+            ],
+            configuration=PACKED,
+            view=SchedulerView({"http://w": WatcherMetrics(figures, NOW, NOW - 900, NOW, "test")}),
+            load=percent,
+            pod_load={"web-0": 1.2},
+        )
+    )
+    assert [{landing.node for landing in move.landings} for move in plan.moves] == [landings]
 
 
 ANTI_AFFINE = {
