@@ -31,6 +31,7 @@ from rebalancer.planning.plan import Move, NodeReport, Plan
 from rebalancer.planning.planner import Planner
 from rebalancer.policy import LoadedPolicy, load_policy
 from rebalancer.policy.schema import Safety
+from rebalancer.scheduling.registry import SCHEDULER_LAG_SECONDS
 from rebalancer.scheduling.versions import VERIFIED
 from rebalancer.state import (
     ConfigMapStore,
@@ -116,7 +117,7 @@ def run(
             sleep=stop.wait,
             execution=loaded.policy.execution,
             safety=_safety(options, loaded),
-            validate=_validator(options, loaded, api, memory),
+            validate=_validator(options, gathered, api, memory),
             judge=lambda move, node: judge_landing(planner, move, node, memory.moved),
             journal=stack.enter_context(_journal(run_options, run_id)),
             lease=None if run_options.dry_run else _lease(run_options, api, run_id),
@@ -200,7 +201,7 @@ def _safety(options: PipelineOptions, loaded: LoadedPolicy) -> Callable[[], Safe
 
 
 def _validator(
-    options: PipelineOptions, loaded: LoadedPolicy, api: RawApi, memory: _Memory
+    options: PipelineOptions, planned: Gathered, api: RawApi, memory: _Memory
 ) -> Callable[[Sequence[Move]], Mapping[str, str | Move]]:
     """Before the first wave the plan is fresh; before every later one the cluster is read again.
 
@@ -208,6 +209,7 @@ def _validator(
     cooldown: several pods of a workload may be part of one plan.
     """
     first = threading.Event()
+    read = [(planned.inputs.now, planned.inputs.view)]
 
     def validate(moves: Sequence[Move]) -> Mapping[str, str | Move]:
         if not first.is_set():
@@ -215,8 +217,11 @@ def _validator(
             # Between planning and taking the lease another run may have held it.
             reason = "another run has moved pods since this plan was made"
             return {move.pod.uid: reason for move in moves} if memory.overtaken() else {}
-        inputs = gather(options, loaded, api, memory.before).inputs
-        return judge_moves(inputs, moves, memory.moved)
+        inputs = gather(options, planned.loaded, api, memory.before).inputs
+        oldest = inputs.now - SCHEDULER_LAG_SECONDS
+        earlier = [view for moment, view in read if moment <= oldest][-1:] or [read[0][1]]
+        read.append((inputs.now, inputs.view))
+        return judge_moves(dataclasses.replace(inputs, earlier_view=earlier[0]), moves, memory.moved)
 
     return validate
 

@@ -29,3 +29,4 @@ class PlanningInputs:
     system_workloads: frozenset[str] = frozenset()  # namespace/Kind/name of what plans rely on
     scheduler_version: str = ""  # major.minor; empty when not known
     warnings: tuple[str, ...] = ()
+    earlier_view: SchedulerView | None = None  # read before, which the scheduler may not have renewed since

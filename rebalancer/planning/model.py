@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -14,7 +15,6 @@ from rebalancer.planning.hotness import score_key
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.node_scores import NodeScores, looking_at_load
 from rebalancer.policy import ScoreRule
-from rebalancer.profiles.load_arguments import TargetLoadPackingArguments
 from rebalancer.profiles.types import Profile, SchedulerConfiguration
 from rebalancer.scheduling.cycle import Scheduler
 from rebalancer.scheduling.plugins.target_load_packing import TargetLoadPacking
@@ -35,10 +35,12 @@ class Model:
             profile.scheduler_name: make_scheduler(configuration, profile, plugin_inputs)
             for profile in configuration.profiles
         }
+        earlier = inputs.earlier_view
+        lagging = (plugin_inputs if earlier is None else replace(plugin_inputs, view=earlier)).lagging
         self._lagging: Mapping[str, Scheduler] = {
-            profile.scheduler_name: make_scheduler(configuration, profile, plugin_inputs.lagging)
+            profile.scheduler_name: make_scheduler(configuration, profile, lagging)
             for profile in configuration.profiles
-            if _lag_matters(profile, plugin_inputs)
+            if _differs(profile, plugin_inputs, lagging)
         }
         self.neutral = neutral_everywhere(configuration)
         self._node_scores: dict[str, NodeScores] = {}
@@ -131,17 +133,19 @@ class Model:
         return facts.add(PodClass("", {}, NO_OWNER, spec, (), False))
 
 
-def _lag_matters(profile: Profile, inputs: PluginInputs) -> bool:
-    """Whether the scheduler may take pods for measured, or not, by how old its figures are."""
-    arguments = profile.arguments.get(TargetLoadPacking.name)
-    if TargetLoadPacking.name not in profile.weights:
-        return False
-    address = arguments.watcher_address if isinstance(arguments, TargetLoadPackingArguments) else ""
-    watcher = inputs.view.watchers.get(address)
-    if watcher is None:
-        return False
-    end = watcher.window_end
-    return inputs.recently_bound(end) != inputs.lagging.recently_bound(end)
+def _differs(profile: Profile, inputs: PluginInputs, lagging: PluginInputs) -> bool:
+    """Whether a profile's plugins see nodes otherwise when the scheduler's figures are older than ours."""
+    for plugin in profile.weights:
+        address = getattr(profile.arguments.get(plugin), "watcher_address", None)
+        ours, theirs = inputs.view.watchers.get(address or ""), lagging.view.watchers.get(address or "")
+        if address is None or ours is None or theirs is None:
+            continue
+        if ours.nodes != theirs.nodes:
+            return True
+        unseen = lagging.recently_bound(theirs.window_end)
+        if plugin == TargetLoadPacking.name and unseen != inputs.recently_bound(ours.window_end):
+            return True
+    return False
 
 
 def neutral_everywhere(configuration: SchedulerConfiguration) -> tuple[str, ...]:

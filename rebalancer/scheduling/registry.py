@@ -66,7 +66,7 @@ from rebalancer.scheduling.plugins.volume_zone import VolumeZone
 # A pod bound less than this before the window's end is not in the window's figures yet (scoring-model.md §5).
 _UNSEEN_SECONDS = 60.0
 # How much older than ours the window that the scheduler knows may be: it asks this often.
-_SCHEDULER_LAG_SECONDS = 30.0
+SCHEDULER_LAG_SECONDS = 30.0
 # At the points that decide where a pod lands.
 _DECIDING = (ExtensionPoint.PRE_FILTER, ExtensionPoint.FILTER, ExtensionPoint.SCORE)
 
@@ -86,7 +86,7 @@ class PluginInputs:
     @property
     def lagging(self) -> PluginInputs:
         """The same as of the oldest window that the scheduler may still know."""
-        return replace(self, unseen_seconds=_UNSEEN_SECONDS + _SCHEDULER_LAG_SECONDS)
+        return replace(self, unseen_seconds=_UNSEEN_SECONDS + SCHEDULER_LAG_SECONDS)
 
     def recently_bound(self, window_end: float) -> tuple[tuple[int, int], ...]:
         """(class, node) of the pods bound too late for a window's figures to show them."""

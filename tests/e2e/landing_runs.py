@@ -36,7 +36,7 @@ _POLICY: dict[str, Any] = {
     "evictable": {"minAge": "1s", "protect": []},
     "limits": {"perNode": 20, "perNamespace": 100, "perWorkload": "100%"},
     "planning": {"minGain": 1, "maxPlacements": 1000000},
-    "execution": {"waveSize": 25, "firstWave": 25, "waveTimeout": "180s", "onUnexpectedLanding": "continue"},
+    "execution": {"waveSize": 12, "firstWave": 12, "waveTimeout": "180s", "onUnexpectedLanding": "continue"},
     "safety": {"maxPendingPods": 100},
 }
 

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import msgspec
 
+from rebalancer.load.view import SchedulerView
+from rebalancer.load.watcher import AVERAGE, CPU, Metric, WatcherMetrics
 from rebalancer.planning.building import build_plan
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.judging import judge_landing, judge_moves
 from rebalancer.planning.plan import Move
 from tests.builders import a_budget, a_node
-from tests.unit.planning.builders import a_past_move, a_policy, a_workload, plan_of, planned, planning_inputs
+from tests.unit.planning.builders import (
+    NOW,
+    a_past_move,
+    a_policy,
+    a_workload,
+    plan_of,
+    planned,
+    planning_inputs,
+)
+from tests.unit.planning.test_landings import PACKED
 
 NODES = [a_node("hot"), a_node("cool", cpu=40), a_node("warm", cpu=8), a_node("small")]
 UNKNOWN = float("nan")
@@ -138,6 +150,29 @@ def test_a_move_that_holds_comes_with_the_landings_it_has_now() -> None:
     assert isinstance(now, Move)
     assert [landing.node for landing in now.landings] == ["cold"]
     assert msgspec.structs.replace(now, landings=move.landings) == move
+
+
+def test_a_move_must_hold_with_figures_that_the_scheduler_may_not_have_renewed() -> None:
+    """It packs up to 40 %: b by what is known now, a by what it knew half a minute ago."""
+
+    def seen(**percent: float) -> SchedulerView:
+        nodes = {name: (Metric(CPU, AVERAGE, value),) for name, value in percent.items()}
+        return SchedulerView({"http://w": WatcherMetrics(nodes, NOW, NOW - 900, NOW, "test")})
+
+    inputs = planning_inputs(
+        [a_node("hot"), a_node("a", cpu=10), a_node("b", cpu=10)],
+        [a_workload("web", ["hot"], cpu="200m")],
+        configuration=PACKED,
+        view=seen(hot=95, a=20, b=30),
+        load={"hot": 95, "a": 20, "b": 30},
+        pod_load={"web-0": 1.2},
+    )
+    (move,) = plan_of(inputs).moves
+    lagging = dataclasses.replace(inputs, earlier_view=seen(hot=95, a=30, b=20))
+    (now,) = judge_moves(lagging, [move]).values()
+    assert isinstance(now, Move)
+    assert [landing.node for landing in move.landings] == ["b"]
+    assert [landing.node for landing in now.landings] == ["a", "b"]
 
 
 def test_moves_of_one_wave_are_judged_together() -> None:
