@@ -1,4 +1,7 @@
-"""What the load-watcher built into a plugin sees when it reads metrics-server (scoring-model.md §6)."""
+"""What the load-watcher built into a plugin sees when it reads metrics-server.
+
+Source: load-watcher v0.2.4 pkg/watcher/internal/metricsprovider/k8s.go:115.
+"""
 
 from __future__ import annotations
 

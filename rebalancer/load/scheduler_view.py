@@ -1,6 +1,6 @@
 """Reads what the scheduler's load-aware plugins see: each at its own source, with its own arguments.
 
-Sources: scoring-model.md §5 (the load-watcher built into plugins), §6, §7.
+Source: scheduler-plugins v0.34.7 pkg/trimaran/collector.go:110 (also the load-watcher built into plugins).
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""load-watcher's document: ``GET /watcher`` (scoring-model.md §6), decoded and checked."""
+"""load-watcher's document: ``GET /watcher``, decoded and checked.
+
+Source: load-watcher v0.2.4 pkg/watcher/watcher.go:260.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """The arguments of the plugins of kube-scheduler, defaulted field by field and checked as it does at startup.
 
-Source: scoring-model.md §2.5. The load-aware plugins' arguments are in ``load_arguments``.
+Source: kubernetes v1.34.4 pkg/scheduler/apis/config/v1/defaults.go:177. The load-aware
+plugins' arguments are in ``load_arguments``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The plugins each version of the configuration API enables by default, in order and with weights.
 
-Source: scoring-model.md §2.1 and §2.6. Versions with MultiPoint list all there; older ones point by point.
+Source: kubernetes v1.34.4 pkg/scheduler/apis/config/v1/default_plugins.go:30. Versions with
+MultiPoint list all there; older ones point by point.
 """
 
 from __future__ import annotations

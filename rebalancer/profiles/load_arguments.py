@@ -1,6 +1,7 @@
 """The arguments of the load-aware plugins: Trimaran's and the article plugin NetworkTraffic.
 
-Source: scoring-model.md §5 and §7. What the Go plugin replaces silently by a default is replaced here.
+Source: scheduler-plugins v0.34.7 apis/config/v1/defaults.go:133. What the Go plugin replaces silently
+by a default is replaced here.
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ def _profiles(written: WrittenConfiguration, context: Context) -> tuple[Profile,
 
 
 def _share_process_globals(profiles: tuple[Profile, ...], context: Context) -> tuple[Profile, ...]:
-    """TargetLoadPacking keeps three arguments a process: the last profile's hold (scoring-model.md §5)."""
+    """TargetLoadPacking keeps three arguments a process: the last one's hold (targetloadpacking.go:46)."""
     name = "TargetLoadPacking"
     found = [profile.arguments.get(name) for profile in profiles if name in profile.plugin_names]
     own = [arguments for arguments in found if isinstance(arguments, TargetLoadPackingArguments)]
@@ -160,7 +160,7 @@ def _with_target_load_packing(profile: Profile, shared: dict[str, object]) -> Pr
 
 
 def _warn_of_embedded_watchers(profiles: tuple[Profile, ...], context: Context) -> None:
-    """Two load-watchers in one scheduler process panic (scoring-model.md §5)."""
+    """Two load-watchers in one scheduler process panic (load-watcher v0.2.4 pkg/watcher/watcher.go:160)."""
     embedded = [
         f"{profile.scheduler_name}/{name}"
         for profile in profiles

@@ -1,6 +1,6 @@
 """Defaults and configured plugin sets, merged and expanded as kube-scheduler does.
 
-Source: scoring-model.md §2.2 (merge), §2.3 (MultiPoint), §2.4 (weights), §2.6 (older versions).
+Source: kubernetes v1.34.4 pkg/scheduler/apis/config/v1/default_plugins.go:85.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def merge(defaults: VersionDefaults, written: WrittenPlugins, base: Path) -> dic
 def _merge_set(
     default: tuple[Entry, ...], written: WrittenPluginSet, base: Path, *, in_place: bool
 ) -> MergedSet:
-    """scoring-model.md §2.2 mergePluginSet."""
+    """As mergePluginSet does (default_plugins.go:111)."""
     disabled = frozenset(plugin.name for plugin in written.disabled)
     custom = [
         Entry(plugin.name, plugin.weight, (*base, index)) for index, plugin in enumerate(written.enabled)
@@ -103,7 +103,7 @@ def _expand_point(
     multi_point: MergedSet,
     implements: Callable[[str, ExtensionPoint], bool],
 ) -> tuple[Entry, ...]:
-    """scoring-model.md §2.3: overrides, then MultiPoint's, then the point's other ones."""
+    """Overrides, then MultiPoint's, then the point's other ones (expandMultiPointPlugins)."""
     _refuse_twice(own.enabled, point.value)
     if ALL in own.disabled:
         return own.enabled

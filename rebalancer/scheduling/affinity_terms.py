@@ -1,4 +1,7 @@
-"""The pod (anti-)affinity terms of pod classes and their carriers (scoring-model.md §3 InterPodAffinity)."""
+"""The pod (anti-)affinity terms of pod classes and their carriers.
+
+Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/interpodaffinity/filtering.go:274.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The scheduler's arithmetic: Go's integer division and rounding (scoring-model.md §0)."""
+"""The scheduler's arithmetic: Go's integer division and rounding.
+
+Source: the Go specification, integer operators and conversions.
+"""
 
 from __future__ import annotations
 

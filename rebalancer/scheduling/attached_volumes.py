@@ -1,4 +1,7 @@
-"""Which CSI volumes each node holds, and how many of each driver (scoring-model.md §3 NodeVolumeLimits)."""
+"""Which CSI volumes each node holds, and how many of each driver.
+
+Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/nodevolumelimits/csi.go:255.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The beta distribution's cumulative probability, by Lentz's continued fraction (scoring-model.md §5)."""
+"""The beta distribution's cumulative probability, by Lentz's continued fraction.
+
+Source: scheduler-plugins v0.34.7 pkg/trimaran/lowriskovercommitment/beta.go:158.
+"""
 
 from __future__ import annotations
 

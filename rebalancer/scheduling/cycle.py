@@ -1,4 +1,7 @@
-"""One scheduling cycle of a profile (scoring-model.md §1): filter, score, normalise, choose."""
+"""One scheduling cycle of a profile: filter, score, normalise, choose.
+
+Source: kubernetes v1.34.4 pkg/scheduler/schedule_one.go:430, :776.
+"""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class NodeFacts:
 
     @cached_property
     def order(self) -> IntArray:
-        """Node rows in the order the scheduler looks at them (scoring-model.md §1.1)."""
+        """Node rows in the order the scheduler looks at them (backend/cache/node_tree.go:119)."""
         return node_order([node.metadata.labels or {} for node in self.table.records])
 
     @cached_property

@@ -90,7 +90,7 @@ class Plugin:
 
 
 def normalize_by_maximum(raw: IntArray, largest: int, *, reverse: bool = False) -> IntArray:
-    """The scheduler's default normalisation (scoring-model.md §4)."""
+    """The scheduler's default normalisation (plugins/helper/normalize_score.go:28)."""
     if largest <= 0:
         return np.full_like(raw, MAX_SCORE if reverse else 0)
     scores = MAX_SCORE * raw // largest

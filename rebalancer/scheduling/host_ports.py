@@ -1,4 +1,7 @@
-"""Host ports in use on each node (scoring-model.md §3 NodePorts)."""
+"""Host ports in use on each node.
+
+Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/nodeports/node_ports.go:157.
+"""
 
 from __future__ import annotations
 

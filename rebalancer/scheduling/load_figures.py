@@ -1,6 +1,6 @@
 """load-watcher's figures as arrays over nodes, and pods' requests as Trimaran counts them.
 
-Source: scoring-model.md §5.
+Source: scheduler-plugins v0.34.7 pkg/trimaran/collector.go:110, resourcestats.go:45.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The order in which the scheduler looks at nodes (scoring-model.md §1.1)."""
+"""The order in which the scheduler looks at nodes.
+
+Source: kubernetes v1.34.4 pkg/scheduler/backend/cache/node_tree.go:119.
+"""
 
 from __future__ import annotations
 

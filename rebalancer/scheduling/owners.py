@@ -1,6 +1,6 @@
 """The selector the scheduler derives for a pod from its Services and its controller.
 
-Source: scoring-model.md §4 PodTopologySpread.
+Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/helper/spread.go:37.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The order in which waiting pods are placed (scoring-model.md §1: PrioritySort, SchedulingGates)."""
+"""The order in which waiting pods are placed.
+
+Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/queuesort/priority_sort.go:45.
+"""
 
 from __future__ import annotations
 

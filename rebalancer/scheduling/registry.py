@@ -63,7 +63,8 @@ from rebalancer.scheduling.plugins.volume_binding import VolumeBinding
 from rebalancer.scheduling.plugins.volume_restrictions import VolumeRestrictions
 from rebalancer.scheduling.plugins.volume_zone import VolumeZone
 
-# A pod bound less than this before the window's end is not in the window's figures yet (scoring-model.md §5).
+# A pod bound less than this before the window's end is not in the window's figures yet
+# (scheduler-plugins v0.34.7 pkg/trimaran/targetloadpacking/targetloadpacking.go:157).
 _UNSEEN_SECONDS = 60.0
 # How much older than ours the window that the scheduler knows may be: it asks this often.
 SCHEDULER_LAG_SECONDS = 30.0

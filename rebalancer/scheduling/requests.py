@@ -1,6 +1,8 @@
-"""What a pod requests, as the scheduler counts it (scoring-model.md §3 NodeResourcesFit, §4).
+"""What a pod requests, as the scheduler counts it.
 
 Quantities are summed exactly inside one pod and rounded once; node totals are sums of those integers.
+
+Source: k8s.io/component-helpers v0.34.4 resource/helpers.go:144.
 """
 
 from __future__ import annotations

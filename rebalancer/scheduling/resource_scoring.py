@@ -14,7 +14,7 @@ def scored_amounts(
 ) -> tuple[IntArray, IntArray] | None:
     """(rows,) requested with the pod, defaults included, and allocatable; None when it does not count.
 
-    A scalar the pod does not request is not counted (scoring-model.md §4 NodeResourcesFit).
+    A scalar the pod does not request is not counted (noderesources/resource_allocation.go).
     """
     column = state.facts.column.get(resource)
     own = state.facts.requests[class_index].incoming_scored.get(resource, 0)

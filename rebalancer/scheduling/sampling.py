@@ -1,9 +1,11 @@
-"""Where a pod lands when the scheduler looks at a sample of the nodes only (scoring-model.md §1.2, §1.3).
+"""Where a pod lands when the scheduler looks at a sample of the nodes only.
 
 From 100 nodes on the scheduler stops once it has found enough feasible nodes, starting where the last
 search ended. The start is unknown, so every start counts alike: the landing is a distribution, exact for a
 uniform start. Among equal totals each node counts alike, because the order the scheduler finds them in
 is a race between its workers.
+
+Source: kubernetes v1.34.4 pkg/scheduler/schedule_one.go:610, :697, :894.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The topology spread constraints of a pod class: its own, else the profile's defaults.
 
-Source: scoring-model.md §3 and §4 PodTopologySpread.
+Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/podtopologyspread/common.go.
 """
 
 from __future__ import annotations

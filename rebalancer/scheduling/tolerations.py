@@ -1,4 +1,7 @@
-"""Whether a toleration tolerates a taint (scoring-model.md §3 TaintToleration)."""
+"""Whether a toleration tolerates a taint.
+
+Source: k8s.io/api v0.34.4 core/v1/toleration.go:38.
+"""
 
 from __future__ import annotations
 

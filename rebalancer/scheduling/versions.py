@@ -1,7 +1,8 @@
 """What changed between Kubernetes minors, with the range of each rule; the model speaks of 1.35 otherwise.
 
 Fields that a version does not know yet are left out of its pods, as its API server would have dropped them.
-Sources: scoring-model.md §1.3, §1.5, §2.6, and the feature gates of the releases.
+Sources: kubernetes v1.34.4 pkg/scheduler/apis/config/v1/default_plugins.go:30, schedule_one.go:697 and
+the feature gates of the releases.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Claims, volumes and what CSI drivers allow, resolved as the scheduler's volume plugins do.
 
-Source: scoring-model.md §3. In-tree volumes that are migrated to CSI drivers are not counted as theirs, and
-the claims of generic ephemeral volumes, named after their pods, are not resolved (``unread_inputs`` says so).
+Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/volumebinding and its neighbours. In-tree
+volumes that are migrated to CSI drivers are not counted as theirs, and the claims of generic ephemeral
+volumes, named after their pods, are not resolved (``unread_inputs`` says so).
 """
 
 from __future__ import annotations

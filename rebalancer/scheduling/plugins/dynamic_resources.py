@@ -1,4 +1,7 @@
-"""DynamicResources: without resource claims it rejects nothing and scores 0 (scoring-model.md §2.1)."""
+"""DynamicResources: without resource claims it rejects nothing and scores 0.
+
+Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go:918.
+"""
 
 from __future__ import annotations
 

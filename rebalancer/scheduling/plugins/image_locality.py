@@ -1,4 +1,7 @@
-"""ImageLocality: nodes that hold the pod's images already (scoring-model.md §4)."""
+"""ImageLocality: nodes that hold the pod's images already.
+
+Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/imagelocality/image_locality.go:54.
+"""
 
 from __future__ import annotations
 

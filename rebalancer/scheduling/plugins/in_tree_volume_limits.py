@@ -1,8 +1,10 @@
-"""EBSLimits, GCEPDLimits and AzureDiskLimits, until v1beta3 (scoring-model.md §2.6).
+"""EBSLimits, GCEPDLimits and AzureDiskLimits, until v1beta3.
 
 They count disks of the old in-tree kinds. Once those are migrated to CSI drivers (the default from 1.25 on)
 NodeVolumeLimits counts them and these reject nothing, which is what is modelled; a pod that mounts such a
 disk itself is named by ``unread_inputs``.
+
+Source: kubernetes v1.25 pkg/scheduler/framework/plugins/nodevolumelimits/non_csi.go.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""InterPodAffinity: near and far from other pods, as both sides wish (scoring-model.md §3, §4)."""
+"""InterPodAffinity: near and far from other pods, as both sides wish.
+
+Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/interpodaffinity/filtering.go:412, scoring.go:240.
+"""
 
 from __future__ import annotations
 

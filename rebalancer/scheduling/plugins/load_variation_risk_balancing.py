@@ -1,4 +1,7 @@
-"""LoadVariationRiskBalancing of Trimaran (scoring-model.md §5): away from load that is high or varies."""
+"""LoadVariationRiskBalancing of Trimaran: away from load that is high or varies.
+
+Source: scheduler-plugins v0.34.7 pkg/trimaran/loadvariationriskbalancing/analysis.go:34.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""LowRiskOverCommitment of Trimaran (scoring-model.md §5): away from limits and load beyond what is there."""
+"""LowRiskOverCommitment of Trimaran: away from limits and load beyond what is there.
+
+Source: scheduler-plugins v0.34.7 pkg/trimaran/lowriskovercommitment/lowriskovercommitment.go:105.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""NetworkTraffic of the article: the less a node receives, the better (scoring-model.md §7), as intended.
+"""NetworkTraffic of the article: the less a node receives, the better, as intended.
 
 The published code builds a wrong query, so that it always fails; modelled is what it was meant to do.
+
+Source: the article's plugin (docs/plugins).
 """
 
 from __future__ import annotations

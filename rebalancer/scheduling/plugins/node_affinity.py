@@ -1,4 +1,7 @@
-"""NodeAffinity: nodeSelector, required and preferred node affinity (scoring-model.md §3, §4)."""
+"""NodeAffinity: nodeSelector, required and preferred node affinity.
+
+Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/nodeaffinity/node_affinity.go:206, :260.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""NodeName: a pod that names its node (scoring-model.md §3)."""
+"""NodeName: a pod that names its node.
+
+Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/nodename/node_name.go:72.
+"""
 
 from __future__ import annotations
 

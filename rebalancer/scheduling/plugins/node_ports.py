@@ -1,4 +1,7 @@
-"""NodePorts: host ports that are taken (scoring-model.md §3)."""
+"""NodePorts: host ports that are taken.
+
+Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/nodeports/node_ports.go:157.
+"""
 
 from __future__ import annotations
 

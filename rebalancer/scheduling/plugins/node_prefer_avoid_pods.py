@@ -1,4 +1,7 @@
-"""NodePreferAvoidPods, until v1beta2: nodes may ask to be spared some pods (scoring-model.md §2.6)."""
+"""NodePreferAvoidPods, until v1beta2: nodes may ask to be spared some pods.
+
+Source: kubernetes v1.22 pkg/scheduler/framework/plugins/nodepreferavoidpods.
+"""
 
 from __future__ import annotations
 

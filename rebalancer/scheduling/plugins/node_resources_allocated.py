@@ -1,6 +1,6 @@
 """NodeResourcesFit's three ways of scoring, as the plugins of their own they were in v1beta1.
 
-Source: scoring-model.md §2.6.
+Source: kubernetes v1.22 pkg/scheduler/apis/config/v1beta1
 """
 
 from __future__ import annotations

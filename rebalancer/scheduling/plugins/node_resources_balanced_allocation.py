@@ -1,4 +1,7 @@
-"""NodeResourcesBalancedAllocation (scoring-model.md §4)."""
+"""NodeResourcesBalancedAllocation.
+
+Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go:100.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""NodeResourcesFit: room for the pod, and three ways of scoring it (scoring-model.md §3, §4)."""
+"""NodeResourcesFit: room for the pod, and three ways of scoring it.
+
+Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/noderesources/fit.go:509, :663.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""NodeUnschedulable: cordoned nodes (scoring-model.md §3)."""
+"""NodeUnschedulable: cordoned nodes.
+
+Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/nodeunschedulable/node_unschedulable.go:133.
+"""
 
 from __future__ import annotations
 

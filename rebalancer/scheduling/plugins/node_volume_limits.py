@@ -1,4 +1,7 @@
-"""NodeVolumeLimits: how many volumes of a CSI driver a node can attach (scoring-model.md §3)."""
+"""NodeVolumeLimits: how many volumes of a CSI driver a node can attach.
+
+Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/nodevolumelimits/csi.go:255.
+"""
 
 from __future__ import annotations
 

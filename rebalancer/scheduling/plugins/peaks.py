@@ -1,4 +1,7 @@
-"""Peaks of Trimaran (scoring-model.md §5): where the pod adds least power."""
+"""Peaks of Trimaran: where the pod adds least power.
+
+Source: scheduler-plugins v0.34.7 pkg/trimaran/peaks/peaks.go:104.
+"""
 
 from __future__ import annotations
 

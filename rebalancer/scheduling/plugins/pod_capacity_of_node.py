@@ -1,4 +1,7 @@
-"""PodCapacityOfNode: the fewer pods, the higher the score (scoring-model.md §7)."""
+"""PodCapacityOfNode: the fewer pods, the higher the score.
+
+Source: the scores its article shows.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""PodTopologySpread: even numbers of alike pods in every domain (scoring-model.md §3, §4)."""
+"""PodTopologySpread: even numbers of alike pods in every domain.
+
+Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/podtopologyspread/filtering.go:311, scoring.go:196.
+"""
 
 from __future__ import annotations
 

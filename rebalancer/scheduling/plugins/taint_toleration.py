@@ -1,4 +1,7 @@
-"""TaintToleration (scoring-model.md §3, §4)."""
+"""TaintToleration.
+
+Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/tainttoleration/taint_toleration.go:111, :184.
+"""
 
 from __future__ import annotations
 

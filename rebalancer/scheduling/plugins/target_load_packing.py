@@ -1,4 +1,7 @@
-"""TargetLoadPacking of Trimaran (scoring-model.md §5): pack nodes up to a target, then spread."""
+"""TargetLoadPacking of Trimaran: pack nodes up to a target, then spread.
+
+Source: scheduler-plugins v0.34.7 pkg/trimaran/targetloadpacking/targetloadpacking.go:108.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""VolumeBinding: where a pod's claims are, or can be, bound (scoring-model.md §3)."""
+"""VolumeBinding: where a pod's claims are, or can be, bound.
+
+Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/volumebinding/volume_binding.go:417.
+"""
 
 from __future__ import annotations
 

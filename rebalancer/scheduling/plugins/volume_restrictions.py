@@ -1,4 +1,7 @@
-"""VolumeRestrictions: disks and claims that admit one pod (scoring-model.md §3)."""
+"""VolumeRestrictions: disks and claims that admit one pod.
+
+Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/volumerestrictions/volume_restrictions.go:310.
+"""
 
 from __future__ import annotations
 

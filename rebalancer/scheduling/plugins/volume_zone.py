@@ -1,4 +1,7 @@
-"""VolumeZone: volumes labelled with a zone or region (scoring-model.md §3)."""
+"""VolumeZone: volumes labelled with a zone or region.
+
+Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/volumezone/volume_zone.go:191.
+"""
 
 from __future__ import annotations
 
