@@ -132,7 +132,10 @@ def main(sizes: str, rows: str, repeat: int, out: Path, compare: Path | None, cl
         raise click.BadParameter(f"no row {unknown[0]}; there are {', '.join(ROWS)}")
     earlier: dict[tuple[str, Size | None], Measurement] = {}
     if compare is not None:
-        found = msgspec.json.decode(compare.read_bytes(), type=Suite)
+        try:
+            found = msgspec.json.decode(compare.read_bytes(), type=Suite)
+        except msgspec.DecodeError as error:
+            raise click.ClickException(f"{compare}: not written by this suite: {error}") from None
         earlier = {(item.stage, item.size): item for item in found.results}
         click.echo(f"× of {compare}: {found.machine}")
     click.echo(f"{machine()}; the least of {repeat}")

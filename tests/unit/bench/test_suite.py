@@ -93,3 +93,14 @@ def test_sizes_that_are_none_are_refused() -> None:
     result = CliRunner().invoke(suite.main, ["--sizes", "100"])
     assert result.exit_code == 2
     assert "NODES/PODS" in result.stderr
+
+
+@pytest.mark.parametrize("content", [b"not json", b"{}", b"[1]"])
+def test_what_is_no_result_of_the_suite_is_refused_in_a_line(content: bytes, tmp_path: Path) -> None:
+    old = tmp_path / "old.json"
+    old.write_bytes(content)
+    result = CliRunner().invoke(suite.main, ["--rows", "build", "--compare", str(old)])
+
+    assert result.exit_code == 1
+    assert result.output.startswith(f"Error: {old}: not written by this suite: ")
+    assert len(result.output.splitlines()) == 1
