@@ -15,8 +15,8 @@ from typing import Any
 
 import urllib3
 
-from rebalancer.cluster.connection import connect
 from rebalancer.cluster.kinds import BY_PLURAL, METRICS
+from rebalancer.cluster.live.connection import connect
 
 Object = dict[str, Any]
 

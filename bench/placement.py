@@ -22,13 +22,13 @@ from typing import Any
 import msgspec
 
 from rebalancer.cluster.kinds import BY_PLURAL
-from rebalancer.cluster.listing import Recording, decode_listing
+from rebalancer.cluster.recordings.listing import Recording, decode_listing
 from rebalancer.cluster.snapshot import Snapshot, build_snapshot
 from rebalancer.load.view import NOTHING_SEEN
 from rebalancer.profiles.loading import load_configuration
-from rebalancer.scheduling.cycle import Scheduler
-from rebalancer.scheduling.registry import PluginInputs, make_scheduler
-from rebalancer.scheduling.state import ClusterState
+from rebalancer.scheduling.framework.cycle import Scheduler
+from rebalancer.scheduling.plugins.registry import PluginInputs, make_scheduler
+from rebalancer.scheduling.state.cluster_state import ClusterState
 
 PODS_A_NODE = 30
 PODS_A_WORKLOAD = 30

@@ -17,12 +17,12 @@ import numpy as np
 from bench.baselines import Result, at_random, landed, low_node_utilization, result
 from bench.optimum import Optimum, departures_alone, departures_and_landings, problem_of
 from bench.random_clusters import random_inputs
-from rebalancer.cli.gathering import gather, load_policy_of
-from rebalancer.cli.options import PipelineOptions
-from rebalancer.planning.building import build_plan
+from rebalancer.pipeline.gathering import gather, load_policy_of
+from rebalancer.pipeline.options import PipelineOptions
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Plan
 from rebalancer.planning.planner import Planner
+from rebalancer.planning.report import build_plan
 from rebalancer.simulation.landing import NOWHERE, Landings
 
 

@@ -8,9 +8,9 @@ import msgspec
 import numpy as np
 
 from rebalancer.cluster.kinds import BY_PLURAL, KINDS, METRICS
-from rebalancer.cluster.listing import Recording, decode_listing
+from rebalancer.cluster.recordings.listing import Recording, decode_listing
 from rebalancer.cluster.snapshot import Snapshot, build_snapshot
-from rebalancer.load.figures import NodeFigures, PodFigures
+from rebalancer.load.figures.node_figures import NodeFigures, PodFigures
 from rebalancer.load.report import build_report
 from rebalancer.load.view import NOTHING_SEEN
 from rebalancer.planning.inputs import PlanningInputs

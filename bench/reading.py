@@ -23,8 +23,8 @@ from urllib.parse import urlencode
 
 import click
 
-from rebalancer.cluster.connection import RawApi, connect
-from rebalancer.cluster.live import LiveReader
+from rebalancer.cluster.live.connection import RawApi, connect
+from rebalancer.cluster.live.reader import LiveReader
 
 
 @dataclass(frozen=True, slots=True)

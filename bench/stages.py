@@ -17,20 +17,20 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench.placement import rebalance
-from rebalancer.cli import gathering
-from rebalancer.cli.options import PipelineOptions
-from rebalancer.cluster.dump import DumpReader
+from rebalancer.cluster.recordings.reader import DumpReader
 from rebalancer.cluster.snapshot import Snapshot, build_snapshot
-from rebalancer.load.prometheus_access import recorded_access
-from rebalancer.load.reading import LoadInputs, LoadReading, read_load
+from rebalancer.load.prometheus.access import recorded_access
+from rebalancer.load.sources import LoadInputs, LoadReading, read_load
 from rebalancer.load.view import NOTHING_SEEN
-from rebalancer.planning.building import build_plan
+from rebalancer.pipeline import gathering
+from rebalancer.pipeline.options import PipelineOptions
 from rebalancer.planning.planner import Planner
+from rebalancer.planning.report import build_plan
 from rebalancer.policy import load_policy
 from rebalancer.profiles import default_configuration
-from rebalancer.scheduling.cycle import Scheduler
-from rebalancer.scheduling.registry import PluginInputs, make_scheduler
-from rebalancer.scheduling.state import ClusterState
+from rebalancer.scheduling.framework.cycle import Scheduler
+from rebalancer.scheduling.plugins.registry import PluginInputs, make_scheduler
+from rebalancer.scheduling.state.cluster_state import ClusterState
 
 STAGES = ("read", "build", "load", "place", "plan")
 PLACEMENTS = 2000

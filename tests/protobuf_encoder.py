@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from rebalancer.cluster import times
-from rebalancer.cluster.protobuf import Entry, Message, Shape
-from rebalancer.cluster.protobuf_schema import POD
 from rebalancer.cluster.records import Pod
+from rebalancer.cluster.wire.protobuf import Entry, Message, Shape
+from rebalancer.cluster.wire.protobuf_schema import POD
 
 
 def written_varint(value: int) -> bytes:

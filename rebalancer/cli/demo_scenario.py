@@ -16,9 +16,9 @@ from rich.console import Console
 
 from rebalancer.cli.output import show
 from rebalancer.errors import ExitCode
-from rebalancer.load.watcher import WatcherMetrics, decode_watcher
+from rebalancer.load.load_watcher.document import WatcherMetrics, decode_watcher
 from rebalancer.profiles import load_configuration
-from rebalancer.reporting.text import Lines, Style
+from rebalancer.reporting.tables.text import Lines, Style
 from rebalancer.sandbox import Sandbox
 from rebalancer.sandbox.hot_cluster import (
     CONFIGURATION,
@@ -28,7 +28,7 @@ from rebalancer.sandbox.hot_cluster import (
     WATCHER_SERVICE,
     hot_cluster,
 )
-from rebalancer.sandbox.model_decider import ModelDecider
+from rebalancer.sandbox.scheduler.model_decider import ModelDecider
 
 _SEED = 7
 _POLICY = "policy.yaml"

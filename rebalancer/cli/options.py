@@ -5,47 +5,19 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from rebalancer.errors import InputError
+from rebalancer.pipeline.options import PipelineOptions
 from rebalancer.reporting.render import Format
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII)
 _LATEST_UNIX = 253_402_300_799.0  # the last second of the year 9999
-
-
-@dataclass(frozen=True, slots=True)
-class PipelineOptions:
-    """Where a plan's inputs come from."""
-
-    policy_path: Path | None = None  # None: every default
-    source: Path | None = None  # a recorded cluster; None: a live one
-    kubeconfig: Path | None = None
-    context: str | None = None
-    now: float | None = None  # Unix seconds; None: the clock, or the newest metric of a recorded cluster
-    state_path: Path | None = None  # the state of earlier runs
-    scheduler_config: Path | None = None  # instead of the configuration the policy names
-    assume_neutral: tuple[str, ...] = ()
-    only_look: bool = False  # nothing will be done: too few known nodes are a warning, not a refusal
-    progress: Callable[[str], None] = field(default=lambda _message: None, compare=False)
-
-
-@dataclass(frozen=True, slots=True)
-class RunOptions:
-    """How a plan is carried out."""
-
-    dry_run: bool = False
-    journal: Path | None = None
-    max_duration_seconds: float | None = None
-    state_config_map: str | None = None  # NAMESPACE/NAME
-    lease: str = "rebalancer/rebalancer"  # NAMESPACE/NAME
-    metrics_textfile: Path | None = None
 
 
 class Moment(click.ParamType[float]):

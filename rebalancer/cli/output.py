@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-    from rebalancer.reporting.text import Style
+    from rebalancer.reporting.tables.text import Style
 
 _WIDEST = 120  # columns: longer lines are hard to read
 
@@ -28,7 +28,7 @@ def console(*, stderr: bool = False) -> Console:
 
 def style(target: Console, *, everything: bool = False) -> Style:
     """How tables look on this console."""
-    from rebalancer.reporting.text import ASCII, UNICODE, Style  # noqa: PLC0415 - not for JSON
+    from rebalancer.reporting.tables.text import ASCII, UNICODE, Style  # noqa: PLC0415 - not for JSON
 
     glyphs = ASCII if target.options.ascii_only else UNICODE
     return Style(width=min(target.width, _WIDEST), everything=everything, glyphs=glyphs)

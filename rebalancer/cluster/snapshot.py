@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rebalancer.cluster import records
+from rebalancer.cluster.columns.nodes import NodeTable, build_nodes, with_doubtful
+from rebalancer.cluster.columns.pods import PodTable, build_pods
 from rebalancer.cluster.kinds import (
     DISRUPTION_BUDGETS,
     NAMESPACES,
@@ -20,9 +22,7 @@ from rebalancer.cluster.kinds import (
     WORKLOADS,
     Kind,
 )
-from rebalancer.cluster.listing import Listing, Malformed, Recording
-from rebalancer.cluster.nodes import NodeTable, build_nodes, with_doubtful
-from rebalancer.cluster.pods import PodTable, build_pods
+from rebalancer.cluster.recordings.listing import Listing, Malformed, Recording
 from rebalancer.errors import InputError
 
 

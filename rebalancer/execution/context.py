@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from rebalancer.cluster.connection import RawApi
+from rebalancer.cluster.live.connection import RawApi
 from rebalancer.errors import (
     InputError,
     InternalError,

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from kubernetes import client
 
-from rebalancer.cluster.connection import RawApi
+from rebalancer.cluster.live.connection import RawApi
 from rebalancer.errors import RebalancerError
 from rebalancer.planning.plan import Move
 

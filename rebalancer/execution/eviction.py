@@ -18,7 +18,7 @@ from kubernetes.client.exceptions import ApiException
 from tenacity import RetryCallState, Retrying, retry_if_result, wait_exponential
 from urllib3.exceptions import HTTPError
 
-from rebalancer.cluster.connection import CONNECT_SECONDS, RawApi, retry_after_seconds, status_message
+from rebalancer.cluster.live.connection import CONNECT_SECONDS, RawApi, retry_after_seconds, status_message
 from rebalancer.errors import RebalancerError
 from rebalancer.execution.observing import ObservedPod, PodReader
 from rebalancer.planning.plan import Move, PodReference

@@ -10,8 +10,8 @@ import msgspec
 from kubernetes import client
 
 from rebalancer.cluster import records, times
-from rebalancer.cluster.connection import RawApi
 from rebalancer.cluster.kinds import Kind
+from rebalancer.cluster.live.connection import RawApi
 from rebalancer.errors import RebalancerError, UnreachableError
 from rebalancer.execution.observing import OBSERVED_PODS, ObservedCondition, ObservedPod, list_all
 

@@ -11,7 +11,7 @@ import msgspec
 from kubernetes import client
 
 from rebalancer.cluster import times
-from rebalancer.cluster.connection import NotServedError, RawApi
+from rebalancer.cluster.live.connection import NotServedError, RawApi
 from rebalancer.errors import LeaseHeldError, RebalancerError, SafetyError, UnreachableError
 
 DURATION_SECONDS = 60.0

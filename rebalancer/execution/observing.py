@@ -9,10 +9,10 @@ import msgspec
 from kubernetes import client
 
 from rebalancer.cluster import records, times
-from rebalancer.cluster.connection import NotServedError, RawApi
 from rebalancer.cluster.kinds import Kind
-from rebalancer.cluster.listing import Listing, decode_listing
-from rebalancer.cluster.wire import decode_page
+from rebalancer.cluster.live.connection import NotServedError, RawApi
+from rebalancer.cluster.recordings.listing import Listing, decode_listing
+from rebalancer.cluster.wire.json_items import decode_page
 from rebalancer.errors import UnreachableError
 
 PAGE_SIZE = 500

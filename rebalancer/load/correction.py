@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rebalancer.cluster.nodes import BoolArray, FloatArray, NodeTable
+from rebalancer.cluster.columns.nodes import BoolArray, FloatArray, NodeTable
 from rebalancer.load.report import LoadReport
 from rebalancer.state import PastMove
 

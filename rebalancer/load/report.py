@@ -10,10 +10,24 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rebalancer.cluster.nodes import CPU, MEMORY, PODS_COLUMN, BoolArray, FloatArray, IntArray, NodeTable
-from rebalancer.cluster.pods import PodTable
-from rebalancer.load.figures import RESOURCES, NodeFigures, PodFigures
-from rebalancer.load.pod_usage import PodMethod, PodUsage, measured_usage, usage_of_requests, with_shares
+from rebalancer.cluster.columns.nodes import (
+    CPU,
+    MEMORY,
+    PODS_COLUMN,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    NodeTable,
+)
+from rebalancer.cluster.columns.pods import PodTable
+from rebalancer.load.figures.node_figures import RESOURCES, NodeFigures, PodFigures
+from rebalancer.load.figures.pod_usage import (
+    PodMethod,
+    PodUsage,
+    measured_usage,
+    usage_of_requests,
+    with_shares,
+)
 
 # Clocks of nodes and metrics servers differ; a figure further ahead than this is not to be trusted.
 CLOCK_SKEW_SECONDS = 60.0

@@ -11,21 +11,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from rebalancer.cluster import records
-from rebalancer.cluster.connection import RawApi
 from rebalancer.cluster.kinds import NODE_METRICS
-from rebalancer.cluster.listing import Recording
+from rebalancer.cluster.live.connection import RawApi
+from rebalancer.cluster.recordings.listing import Recording
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.errors import InputError, RebalancerError
-from rebalancer.load.embedded import watcher_of_metrics
-from rebalancer.load.node_index import NodeIndex
-from rebalancer.load.prometheus_access import PrometheusAccess
-from rebalancer.load.prometheus_client import Connection, Question
-from rebalancer.load.prometheus_wire import Series, decode_answer, failure_words
+from rebalancer.load.figures.node_index import NodeIndex
+from rebalancer.load.load_watcher.client import fetch_watcher
+from rebalancer.load.load_watcher.document import AVERAGE, DEVIATION, Metric, WatcherMetrics, decode_watcher
+from rebalancer.load.load_watcher.document import CPU as CPU_TYPE
+from rebalancer.load.load_watcher.document import MEMORY as MEMORY_TYPE
+from rebalancer.load.load_watcher.embedded import watcher_of_metrics
+from rebalancer.load.prometheus.access import PrometheusAccess
+from rebalancer.load.prometheus.http import Connection, Question
+from rebalancer.load.prometheus.wire import Series, decode_answer, failure_words
 from rebalancer.load.view import SchedulerView
-from rebalancer.load.watcher import AVERAGE, DEVIATION, Metric, WatcherMetrics, decode_watcher
-from rebalancer.load.watcher import CPU as CPU_TYPE
-from rebalancer.load.watcher import MEMORY as MEMORY_TYPE
-from rebalancer.load.watcher_client import fetch_watcher
 from rebalancer.profiles.load_arguments import MetricProvider
 from rebalancer.profiles.types import PluginQuery, SchedulerConfiguration
 

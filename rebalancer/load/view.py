@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from rebalancer.load.watcher import WatcherMetrics
+from rebalancer.load.load_watcher.document import WatcherMetrics
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,23 +12,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rebalancer.cluster.nodes import FloatArray, IntArray
+from rebalancer.cluster.columns.nodes import FloatArray, IntArray
 from rebalancer.errors import SafetyError
 from rebalancer.load.correction import correct
-from rebalancer.planning.acceptance import Acceptance
-from rebalancer.planning.attempt import Attempts, Candidate
-from rebalancer.planning.choosing import fewest
-from rebalancer.planning.cooling import BOUNDS, Cooling, relief_of
-from rebalancer.planning.disruption import Disruption
-from rebalancer.planning.draft import Draft, PlannedMove
-from rebalancer.planning.hotness import Hotness, find_hot_nodes, groups_of
+from rebalancer.planning.eviction.protections import Protections
+from rebalancer.planning.hot_nodes.rules import Hotness, find_hot_nodes, groups_of
 from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.planning.misplaced import Misplaced
-from rebalancer.planning.model import Model
-from rebalancer.planning.pending import place_pending
-from rebalancer.planning.protections import Protections
+from rebalancer.planning.landing.acceptability import Acceptance
+from rebalancer.planning.landing.evaluation import Attempts, Candidate
+from rebalancer.planning.landing.pending_pods import place_pending
+from rebalancer.planning.landing.scenarios import Worlds
+from rebalancer.planning.landing.schedulers import Model
 from rebalancer.planning.reasons import Protection, Reason
-from rebalancer.planning.worlds import Worlds
+from rebalancer.planning.search.constraint_violations import Misplaced
+from rebalancer.planning.search.covering_sets import fewest
+from rebalancer.planning.search.disruption_cost import Disruption
+from rebalancer.planning.search.hot_node_relief import BOUNDS, Cooling, relief_of
+from rebalancer.planning.search.plan_builder import Draft, PlannedMove
 
 _MOST_ORDERS = 3  # in which the hot nodes are tried
 # Reasons that may be another node's doing: it went first, and took the room.

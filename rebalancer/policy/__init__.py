@@ -52,8 +52,8 @@ from rebalancer.policy.sources import (
     RequestsSource,
 )
 from rebalancer.policy.template import STARTER
+from rebalancer.policy.time_windows import Window
 from rebalancer.policy.units import Amount, format_duration, parse_duration
-from rebalancer.policy.windows import Window
 
 __all__ = [
     "API_VERSION",

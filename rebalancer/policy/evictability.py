@@ -9,8 +9,8 @@ from pydantic import Field, model_validator
 
 from rebalancer.policy.base import PolicyModel, Unique
 from rebalancer.policy.selection import Selector
+from rebalancer.policy.time_windows import Window
 from rebalancer.policy.units import Duration
-from rebalancer.policy.windows import Window
 
 
 class Protection(StrEnum):

@@ -19,7 +19,7 @@ from rebalancer.execution.eviction import EvictionAnswer, Verdict
 from rebalancer.execution.outcomes import Outcome, Outcomes, Result
 from rebalancer.execution.progress import Silent
 from rebalancer.planning.plan import Move
-from rebalancer.reporting.outcomes_table import COLOURS
+from rebalancer.reporting.tables.outcomes import COLOURS
 from rebalancer.reporting.words import counted, words
 
 # What drawing on a stream that was closed raises; rich loses track of itself then (IndexError).

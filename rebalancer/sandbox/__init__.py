@@ -3,11 +3,11 @@
 All of it are threads of one process. ``Sandbox`` is the whole; the rest is what it can be told.
 """
 
-from rebalancer.sandbox.authorization import User, allow
-from rebalancer.sandbox.deciding import ClusterView, Decider, UnschedulableError
-from rebalancer.sandbox.faults import Fault
-from rebalancer.sandbox.misbehaviour import Misbehaviour
+from rebalancer.sandbox.api.authorization import User, allow
+from rebalancer.sandbox.faults.faults import Fault
+from rebalancer.sandbox.faults.misbehaviour import Misbehaviour
 from rebalancer.sandbox.sandbox import Sandbox
+from rebalancer.sandbox.scheduler.deciding import ClusterView, Decider, UnschedulableError
 
 __all__ = [
     "ClusterView",

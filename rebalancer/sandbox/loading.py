@@ -10,8 +10,8 @@ import msgspec
 import zstandard
 
 from rebalancer.errors import InputError
-from rebalancer.sandbox.objects import Object
-from rebalancer.sandbox.resources import BY_KIND, STORED
+from rebalancer.sandbox.objects.objects import Object
+from rebalancer.sandbox.objects.resources import BY_KIND, STORED
 
 _SYSTEM_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 _ZSTANDARD = b"\x28\xb5\x2f\xfd"

@@ -9,7 +9,9 @@ from types import TracebackType
 from typing import Any
 
 from rebalancer.errors import InputError
-from rebalancer.sandbox.authorization import User
+from rebalancer.sandbox.api.authorization import User
+from rebalancer.sandbox.api.handlers import Api, Served
+from rebalancer.sandbox.api.server import ApiServer
 from rebalancer.sandbox.controllers import (
     Controller,
     DeploymentController,
@@ -19,15 +21,15 @@ from rebalancer.sandbox.controllers import (
     ReplicaSetController,
     StatefulSetController,
 )
-from rebalancer.sandbox.deciding import Decider, LeastAllocated
-from rebalancer.sandbox.faults import Faults
-from rebalancer.sandbox.handlers import Api, Served
+from rebalancer.sandbox.faults.faults import Faults
+from rebalancer.sandbox.faults.misbehaviour import Misbehaviour, Misbehaviours
 from rebalancer.sandbox.kubeconfig import TOKEN, write_kubeconfig
-from rebalancer.sandbox.kubelet import Kubelets
 from rebalancer.sandbox.loading import add_namespaces, flatten, read_documents
-from rebalancer.sandbox.metrics import MetricsApi
-from rebalancer.sandbox.misbehaviour import Misbehaviour, Misbehaviours
-from rebalancer.sandbox.objects import (
+from rebalancer.sandbox.nodes.kubelet import Kubelets
+from rebalancer.sandbox.nodes.load_watcher import LoadWatcher
+from rebalancer.sandbox.nodes.metrics import MetricsApi
+from rebalancer.sandbox.nodes.usage import UsageModel
+from rebalancer.sandbox.objects.objects import (
     Clock,
     Object,
     name_of,
@@ -37,14 +39,12 @@ from rebalancer.sandbox.objects import (
     phase_of,
     status_of,
 )
-from rebalancer.sandbox.quantities import cpu_nano
-from rebalancer.sandbox.registry import Registry
-from rebalancer.sandbox.resources import INITIAL_STATUS
-from rebalancer.sandbox.scheduler import Scheduler
-from rebalancer.sandbox.server import ApiServer
-from rebalancer.sandbox.store import Store
-from rebalancer.sandbox.usage import UsageModel
-from rebalancer.sandbox.watcher import LoadWatcher
+from rebalancer.sandbox.objects.quantities import cpu_nano
+from rebalancer.sandbox.objects.registry import Registry
+from rebalancer.sandbox.objects.resources import INITIAL_STATUS
+from rebalancer.sandbox.objects.store import Store
+from rebalancer.sandbox.scheduler.deciding import Decider, LeastAllocated
+from rebalancer.sandbox.scheduler.scheduler import Scheduler
 
 _EVENT_SECONDS = 3600.0
 

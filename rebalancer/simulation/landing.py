@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rebalancer.planning.judging import judge_landing
 from rebalancer.planning.plan import Move, Plan
 from rebalancer.planning.planner import Planner
-from rebalancer.scheduling.placement import Placement
-from rebalancer.scheduling.state import UNBOUND, ClusterState
+from rebalancer.planning.revalidation import judge_landing
+from rebalancer.scheduling.framework.placement import Placement
+from rebalancer.scheduling.state.cluster_state import UNBOUND, ClusterState
 from rebalancer.state import PastMove
 
 LANDED, ELSEWHERE, UNEXPECTED, PENDING = "Landed", "LandedElsewhere", "Unexpected", "Pending"

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rebalancer.cluster import times
-from rebalancer.cluster.nodes import FloatArray
+from rebalancer.cluster.columns.nodes import FloatArray
 from rebalancer.errors import SafetyError
 from rebalancer.load.report import PERCENT_RESOURCES
-from rebalancer.planning.building import build_plan
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Plan
 from rebalancer.planning.planner import Planner
+from rebalancer.planning.report import build_plan
 from rebalancer.simulation.landing import NOWHERE, PENDING, UNEXPECTED, Landed, Landings
 from rebalancer.simulation.report import Cycle, PolicyRun, SimulatedMove, Simulation, Spread
 from rebalancer.simulation.twin import Twin

@@ -8,14 +8,14 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from rebalancer.cluster.nodes import CPU, MEMORY, FloatArray
-from rebalancer.cluster.pods import PHASES, PodTable
-from rebalancer.load import watcher
+from rebalancer.cluster.columns.nodes import CPU, MEMORY, FloatArray
+from rebalancer.cluster.columns.pods import PHASES, PodTable
+from rebalancer.load.load_watcher import document as watcher
+from rebalancer.load.load_watcher.document import Metric, WatcherMetrics
 from rebalancer.load.report import LoadReport, percent_of_allocatable
 from rebalancer.load.view import SchedulerView
-from rebalancer.load.watcher import Metric, WatcherMetrics
 from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.scheduling.requests import pod_requests
+from rebalancer.scheduling.resources.requests import pod_requests
 from rebalancer.simulation.usage import STEP_SECONDS, LoadShape, PodLoad
 from rebalancer.state import RunState
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import msgspec
 from kubernetes import client
 
-from rebalancer.cluster.connection import NotServedError, RawApi
+from rebalancer.cluster.live.connection import NotServedError, RawApi
 from rebalancer.errors import InputError, SafetyError, UnreachableError
 from rebalancer.state.run_state import BIGGEST_BYTES, RunState, bounded, decode, encode, merged
 

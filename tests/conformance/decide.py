@@ -14,17 +14,17 @@ from typing import Any
 
 import msgspec
 
+from rebalancer.cluster.columns.pods import pod_class_of
 from rebalancer.cluster.kinds import KINDS, NODES, PODS, Kind
-from rebalancer.cluster.listing import Recording, decode_listing
-from rebalancer.cluster.pods import pod_class_of
+from rebalancer.cluster.recordings.listing import Recording, decode_listing
 from rebalancer.cluster.records import Pod
 from rebalancer.cluster.snapshot import Snapshot, build_snapshot
+from rebalancer.load.load_watcher.document import decode_watcher
 from rebalancer.load.view import SchedulerView
-from rebalancer.load.watcher import decode_watcher
 from rebalancer.profiles.loading import load_configuration
-from rebalancer.scheduling.cycle import Scheduler
-from rebalancer.scheduling.registry import PluginInputs, make_scheduler
-from rebalancer.scheduling.state import UNBOUND, ClusterState
+from rebalancer.scheduling.framework.cycle import Scheduler
+from rebalancer.scheduling.plugins.registry import PluginInputs, make_scheduler
+from rebalancer.scheduling.state.cluster_state import UNBOUND, ClusterState
 
 Case = Mapping[str, Any]
 _BY_PLURAL = {kind.plural: kind for kind in KINDS}

@@ -9,31 +9,36 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rebalancer.cluster.pods import pod_class_of
+from rebalancer.cluster.columns.pods import pod_class_of
 from rebalancer.cluster.records import Container, Pod, PodSpec, ResourceRequirements
-from rebalancer.load.watcher import CPU, MEMORY, Metric, WatcherMetrics
+from rebalancer.load.load_watcher.document import CPU, MEMORY, Metric, WatcherMetrics
 from rebalancer.profiles.load_arguments import (
     LoadVariationRiskBalancingArguments,
     LowRiskOverCommitmentArguments,
     TargetLoadPackingArguments,
 )
-from rebalancer.scheduling.arithmetic import round_half_away
-from rebalancer.scheduling.beta_distribution import at_most, largest_variance, match_moments, moments
-from rebalancer.scheduling.load_figures import in_mebibytes, pod_amount, statistics
-from rebalancer.scheduling.plugins.load_variation_risk_balancing import (
+from rebalancer.scheduling.plugins.articles.pod_capacity_of_node import PodCapacityOfNode
+from rebalancer.scheduling.plugins.trimaran.beta_distribution import (
+    at_most,
+    largest_variance,
+    match_moments,
+    moments,
+)
+from rebalancer.scheduling.plugins.trimaran.load_variation_risk_balancing import (
     LoadVariationRiskBalancing,
     Risk,
     risk_of,
 )
-from rebalancer.scheduling.plugins.low_risk_over_commitment import (
+from rebalancer.scheduling.plugins.trimaran.low_risk_over_commitment import (
     LowRiskOverCommitment,
     Measured,
     combined_risk,
     probability_within,
 )
-from rebalancer.scheduling.plugins.pod_capacity_of_node import PodCapacityOfNode
-from rebalancer.scheduling.plugins.target_load_packing import TargetLoadPacking
-from rebalancer.scheduling.state import ClusterState
+from rebalancer.scheduling.plugins.trimaran.node_figures import in_mebibytes, pod_amount, statistics
+from rebalancer.scheduling.plugins.trimaran.target_load_packing import TargetLoadPacking
+from rebalancer.scheduling.resources.arithmetic import round_half_away
+from rebalancer.scheduling.state.cluster_state import ClusterState
 from tests.builders import a_node, a_pod, a_snapshot
 
 VECTORS = json.loads((Path(__file__).parent / "data" / "trimaran-unit.json").read_text())

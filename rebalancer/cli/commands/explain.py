@@ -6,8 +6,9 @@ import dataclasses
 
 import click
 
-from rebalancer.cli.options import PipelineOptions, all_option, output_option, pipeline_options
+from rebalancer.cli.options import all_option, output_option, pipeline_options
 from rebalancer.cli.output import emit, progress
+from rebalancer.pipeline.options import PipelineOptions
 from rebalancer.reporting.render import Format
 
 
@@ -22,8 +23,8 @@ def explain(subject: str, options: PipelineOptions, output_format: Format, every
     Of a pod: may it be evicted, the scheduler's table for its replacement, where that would land, and
     what staying costs. Of a node: why it is hot, and each of its pods with its share and verdict.
     """
-    from rebalancer.cli.explaining import explained  # noqa: PLC0415 - heavy
-    from rebalancer.reporting.explain_table import explain_table  # noqa: PLC0415
+    from rebalancer.pipeline.explaining import explained  # noqa: PLC0415 - heavy
+    from rebalancer.reporting.tables.explain import explain_table  # noqa: PLC0415
 
     with progress() as tell:
         explanation = explained(dataclasses.replace(options, progress=tell), subject)

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING
 import click
 
 from rebalancer.cli.logs import LOGGER
-from rebalancer.cli.options import Duration, PipelineOptions, all_option, output_option, pipeline_options
+from rebalancer.cli.options import Duration, all_option, output_option, pipeline_options
 from rebalancer.cli.output import emit, progress
-from rebalancer.cli.signals import stop_on_signal
 from rebalancer.errors import InputError, RebalancerError
+from rebalancer.pipeline.options import PipelineOptions
+from rebalancer.pipeline.signals import stop_on_signal
 from rebalancer.reporting.render import Format
 
 if TYPE_CHECKING:
-    from rebalancer.reporting.nodes_table import NodeListing
+    from rebalancer.reporting.tables.nodes import NodeListing
 
 
 @click.command()
@@ -31,7 +32,7 @@ def nodes(
     options: PipelineOptions, watch: bool, every: float, output_format: Format, everything: bool
 ) -> None:
     """Show each node's load, where it comes from, its score, and whether it is hot and why. Only reads."""
-    from rebalancer.reporting.nodes_table import nodes_table  # noqa: PLC0415 - heavy
+    from rebalancer.reporting.tables.nodes import nodes_table  # noqa: PLC0415 - heavy
 
     if watch and options.source is not None:
         raise InputError(
@@ -54,8 +55,8 @@ def nodes(
 
 
 def _listing(options: PipelineOptions) -> NodeListing:
-    from rebalancer.cli import pipeline  # noqa: PLC0415 - heavy
-    from rebalancer.reporting.nodes_table import node_listing  # noqa: PLC0415
+    from rebalancer.pipeline import running as pipeline  # noqa: PLC0415 - heavy
+    from rebalancer.reporting.tables.nodes import node_listing  # noqa: PLC0415
 
     with progress() as tell:
         result = pipeline.make_plan(dataclasses.replace(options, progress=tell, only_look=True))

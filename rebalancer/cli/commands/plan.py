@@ -6,8 +6,9 @@ import dataclasses
 
 import click
 
-from rebalancer.cli.options import PipelineOptions, all_option, output_option, pipeline_options
+from rebalancer.cli.options import all_option, output_option, pipeline_options
 from rebalancer.cli.output import emit, progress
+from rebalancer.pipeline.options import PipelineOptions
 from rebalancer.reporting.render import Format
 
 
@@ -17,8 +18,8 @@ from rebalancer.reporting.render import Format
 @all_option
 def plan(options: PipelineOptions, output_format: Format, everything: bool) -> None:
     """Show what would be evicted, why, and where it would land. Only reads."""
-    from rebalancer.cli import pipeline  # noqa: PLC0415 - heavy
-    from rebalancer.reporting.plan_table import plan_table  # noqa: PLC0415
+    from rebalancer.pipeline import running as pipeline  # noqa: PLC0415 - heavy
+    from rebalancer.reporting.tables.plan import plan_table  # noqa: PLC0415
 
     with progress() as tell:
         result = pipeline.make_plan(dataclasses.replace(options, progress=tell))

@@ -58,7 +58,7 @@ def validate(paths: tuple[Path, ...], output_format: Format) -> int:
 
 
 def _checked(path: Path) -> dict[str, Any]:
-    from rebalancer.cli.configurations import check_configuration  # noqa: PLC0415 - imports pydantic
+    from rebalancer.pipeline.configurations import check_configuration  # noqa: PLC0415 - imports pydantic
     from rebalancer.policy import load_policy  # noqa: PLC0415
     from rebalancer.reporting.words import plain  # noqa: PLC0415
 

@@ -11,20 +11,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rebalancer.cli.options import (
-    FILE,
-    Duration,
-    ObjectName,
-    PipelineOptions,
-    RunOptions,
-    all_option,
-    output_option,
-    pipeline_options,
-)
+from rebalancer.cli.options import FILE, Duration, ObjectName, all_option, output_option, pipeline_options
 from rebalancer.cli.output import console, emit, show, style
 from rebalancer.cli.session import Session
 from rebalancer.cli.textfile import write_textfile
 from rebalancer.errors import ExitCode, InputError, RebalancerError
+from rebalancer.pipeline.options import PipelineOptions, RunOptions
 from rebalancer.reporting.render import Format
 
 if TYPE_CHECKING:
@@ -89,7 +81,7 @@ def run(
         raise
     finally:
         _write_metrics(run_options.metrics_textfile, plan, outcomes, code)
-    from rebalancer.reporting.outcomes_table import outcomes_table  # noqa: PLC0415
+    from rebalancer.reporting.tables.outcomes import outcomes_table  # noqa: PLC0415
 
     emit(outcomes, output_format, outcomes_table, everything=everything)
     return code
@@ -107,8 +99,8 @@ def _refuse_recorded(options: PipelineOptions) -> None:
 def _carried_out(
     options: PipelineOptions, run_options: RunOptions, planned: Callable[[Plan], None]
 ) -> tuple[Plan, Outcomes]:
-    from rebalancer.cli import pipeline  # noqa: PLC0415 - heavy
     from rebalancer.cli.logs import LOGGER  # noqa: PLC0415
+    from rebalancer.pipeline import running as pipeline  # noqa: PLC0415 - heavy
     from rebalancer.reporting.progress import observer  # noqa: PLC0415
 
     with observer(console(stderr=True), LOGGER) as watching:
@@ -122,7 +114,7 @@ def _carried_out(
 
 def _show_plan(plan: Plan, *, output_format: Format, everything: bool) -> None:
     """Show people the plan before it is carried out; programs read the outcomes, which hold the moves."""
-    from rebalancer.reporting.plan_table import plan_table  # noqa: PLC0415
+    from rebalancer.reporting.tables.plan import plan_table  # noqa: PLC0415
 
     if output_format is Format.TABLE:
         target = console()

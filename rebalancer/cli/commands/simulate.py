@@ -11,7 +11,6 @@ from rebalancer.cli.options import (
     FILE,
     PATH,
     Duration,
-    PipelineOptions,
     all_option,
     neutral_option,
     now_option,
@@ -19,6 +18,7 @@ from rebalancer.cli.options import (
     scheduler_config_option,
 )
 from rebalancer.cli.output import emit, progress, progress_bar
+from rebalancer.pipeline.options import PipelineOptions
 from rebalancer.reporting.render import Format
 
 
@@ -121,8 +121,8 @@ def simulate(
     Each cycle plans as a run would, lands every replacement where the scheduler's model draws it, and lets
     the load change before the next one.
     """
-    from rebalancer.cli import simulating  # noqa: PLC0415 - heavy
-    from rebalancer.reporting.simulation_table import simulation_table  # noqa: PLC0415
+    from rebalancer.pipeline import simulating  # noqa: PLC0415 - heavy
+    from rebalancer.reporting.tables.simulation import simulation_table  # noqa: PLC0415
     from rebalancer.simulation.running import Course  # noqa: PLC0415
     from rebalancer.simulation.usage import LoadShape  # noqa: PLC0415
 

@@ -61,10 +61,10 @@ def save_snapshot(
     they are.
     With --from a dump that kubectl printed is recorded instead of a live cluster.
     """
-    from rebalancer.cli import recording  # noqa: PLC0415 - heavy
-    from rebalancer.cluster.connection import RawApi, connect  # noqa: PLC0415
+    from rebalancer.cluster.live.connection import RawApi, connect  # noqa: PLC0415
+    from rebalancer.pipeline import recording  # noqa: PLC0415 - heavy
     from rebalancer.policy import default_policy, load_policy  # noqa: PLC0415
-    from rebalancer.reporting.snapshot_table import snapshot_table  # noqa: PLC0415
+    from rebalancer.reporting.tables.snapshot import snapshot_table  # noqa: PLC0415
 
     check_source(source, kubeconfig, context)
     loaded = load_policy(policy_path) if policy_path is not None else default_policy()
@@ -91,8 +91,8 @@ def save_snapshot(
 @all_option
 def snapshot_info(path: Path, output_format: Format, everything: bool) -> None:
     """Say what a recorded cluster holds, and what it lacks."""
-    from rebalancer.cli import recording  # noqa: PLC0415 - heavy
-    from rebalancer.reporting.snapshot_table import snapshot_table  # noqa: PLC0415
+    from rebalancer.pipeline import recording  # noqa: PLC0415 - heavy
+    from rebalancer.reporting.tables.snapshot import snapshot_table  # noqa: PLC0415
 
     with progress() as tell:
         info = recording.describe(path, tell)

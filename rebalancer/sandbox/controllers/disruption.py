@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rebalancer.sandbox.objects import (
+from rebalancer.sandbox.objects.objects import (
     Object,
     controller_of,
     is_ready,
@@ -20,9 +20,9 @@ from rebalancer.sandbox.objects import (
     spec_of,
     status_of,
 )
-from rebalancer.sandbox.registry import Registry
-from rebalancer.sandbox.selectors import selector_matches
-from rebalancer.sandbox.store import Change, Key
+from rebalancer.sandbox.objects.registry import Registry
+from rebalancer.sandbox.objects.selectors import selector_matches
+from rebalancer.sandbox.objects.store import Change, Key
 
 _FORGET_DISRUPTION_SECONDS = 120.0
 _SCALED = {

@@ -13,10 +13,18 @@ from rebalancer.sandbox.controllers.workloads import (
     ready_count,
     set_status,
 )
-from rebalancer.sandbox.misbehaviour import Misbehaviours
-from rebalancer.sandbox.objects import Object, is_active, is_ready, is_terminating, name_of, node_of, spec_of
-from rebalancer.sandbox.registry import Registry
-from rebalancer.sandbox.store import Change, Key
+from rebalancer.sandbox.faults.misbehaviour import Misbehaviours
+from rebalancer.sandbox.objects.objects import (
+    Object,
+    is_active,
+    is_ready,
+    is_terminating,
+    name_of,
+    node_of,
+    spec_of,
+)
+from rebalancer.sandbox.objects.registry import Registry
+from rebalancer.sandbox.objects.store import Change, Key
 
 _RETRY_SECONDS = 1.0
 

@@ -11,8 +11,8 @@ from rebalancer.sandbox.controllers.workloads import (
     ready_count,
     set_status,
 )
-from rebalancer.sandbox.misbehaviour import Misbehaviours
-from rebalancer.sandbox.objects import (
+from rebalancer.sandbox.faults.misbehaviour import Misbehaviours
+from rebalancer.sandbox.objects.objects import (
     Object,
     controller_of,
     is_active,
@@ -23,8 +23,8 @@ from rebalancer.sandbox.objects import (
     namespace_of,
     spec_of,
 )
-from rebalancer.sandbox.registry import Registry
-from rebalancer.sandbox.store import Change, Key
+from rebalancer.sandbox.objects.registry import Registry
+from rebalancer.sandbox.objects.store import Change, Key
 
 _RETRY_SECONDS = 1.0
 

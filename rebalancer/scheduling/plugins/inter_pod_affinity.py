@@ -10,11 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rebalancer.cluster.nodes import FloatArray, IntArray
+from rebalancer.cluster.columns.nodes import FloatArray, IntArray
 from rebalancer.profiles.arguments import InterPodAffinityArguments
 from rebalancer.profiles.types import ExtensionPoint
-from rebalancer.scheduling.affinity_terms import AffinityTerm, NamespaceLabels, TermKind, terms_of
-from rebalancer.scheduling.framework import (
+from rebalancer.scheduling.framework.plugin import (
     MAX_SCORE,
     NOTHING_TO_SAY,
     SKIP,
@@ -22,8 +21,9 @@ from rebalancer.scheduling.framework import (
     Plugin,
     PreFilter,
 )
-from rebalancer.scheduling.state import ClusterState
-from rebalancer.scheduling.tallies import Carriers, Selected
+from rebalancer.scheduling.matching.affinity_terms import AffinityTerm, NamespaceLabels, TermKind, terms_of
+from rebalancer.scheduling.state.cluster_state import ClusterState
+from rebalancer.scheduling.state.counters import Carriers, Selected
 
 _FAR_FROM_WANTED, _NEAR_UNWANTED, _UNWANTED_HERE = 1, 2, 3
 _REASONS = {

@@ -8,19 +8,19 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from rebalancer.cluster.nodes import BoolArray, IntArray
+from rebalancer.cluster.columns.nodes import BoolArray, IntArray
 from rebalancer.cluster.records import NodeAffinity as NodeAffinityRecord
 from rebalancer.cluster.records import NodeSelector, PodSpec, PreferredSchedulingTerm
 from rebalancer.profiles.arguments import NodeAffinityArguments
 from rebalancer.profiles.types import ExtensionPoint
-from rebalancer.scheduling.framework import (
+from rebalancer.scheduling.framework.plugin import (
     NOTHING_TO_SAY,
     Normalization,
     Plugin,
     PreFilter,
     normalize_by_maximum,
 )
-from rebalancer.scheduling.state import ClusterState
+from rebalancer.scheduling.state.cluster_state import ClusterState
 
 _ENFORCED, _POD = 1, 2
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from rebalancer.cluster.nodes import IntArray
+from rebalancer.cluster.columns.nodes import IntArray
 from rebalancer.profiles.types import ExtensionPoint
-from rebalancer.scheduling.framework import Plugin
-from rebalancer.scheduling.state import ClusterState
+from rebalancer.scheduling.framework.plugin import Plugin
+from rebalancer.scheduling.state.cluster_state import ClusterState
 
 
 class NodeName(Plugin):

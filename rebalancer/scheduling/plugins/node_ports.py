@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from rebalancer.cluster.nodes import IntArray
+from rebalancer.cluster.columns.nodes import IntArray
 from rebalancer.profiles.types import ExtensionPoint
-from rebalancer.scheduling.framework import NOTHING_TO_SAY, SKIP, Plugin, PreFilter
-from rebalancer.scheduling.state import ClusterState
+from rebalancer.scheduling.framework.plugin import NOTHING_TO_SAY, SKIP, Plugin, PreFilter
+from rebalancer.scheduling.state.cluster_state import ClusterState
 
 
 class NodePorts(Plugin):

@@ -8,11 +8,11 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from rebalancer.cluster.nodes import IntArray
+from rebalancer.cluster.columns.nodes import IntArray
 from rebalancer.cluster.records import Node, OwnerReference, Record
 from rebalancer.profiles.types import ExtensionPoint
-from rebalancer.scheduling.framework import MAX_SCORE, Plugin
-from rebalancer.scheduling.state import ClusterState
+from rebalancer.scheduling.framework.plugin import MAX_SCORE, Plugin
+from rebalancer.scheduling.state.cluster_state import ClusterState
 
 ANNOTATION = "scheduler.alpha.kubernetes.io/preferAvoidPods"
 _CONTROLLERS = ("ReplicationController", "ReplicaSet")

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from rebalancer.cluster.nodes import IntArray
+from rebalancer.cluster.columns.nodes import IntArray
 from rebalancer.cluster.records import Taint
 from rebalancer.profiles.types import ExtensionPoint
-from rebalancer.scheduling.framework import Plugin
-from rebalancer.scheduling.state import ClusterState
-from rebalancer.scheduling.tolerations import tolerates_any
+from rebalancer.scheduling.framework.plugin import Plugin
+from rebalancer.scheduling.matching.tolerations import tolerates_any
+from rebalancer.scheduling.state.cluster_state import ClusterState
 
 CORDON = Taint(key="node.kubernetes.io/unschedulable", value="", effect="NoSchedule")
 

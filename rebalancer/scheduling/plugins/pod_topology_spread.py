@@ -12,10 +12,10 @@ from functools import cached_property
 
 import numpy as np
 
-from rebalancer.cluster.nodes import BoolArray, FloatArray, IntArray
+from rebalancer.cluster.columns.nodes import BoolArray, FloatArray, IntArray
 from rebalancer.profiles.arguments import PodTopologySpreadArguments
 from rebalancer.profiles.types import ExtensionPoint
-from rebalancer.scheduling.framework import (
+from rebalancer.scheduling.framework.plugin import (
     APART,
     MAX_SCORE,
     NOTHING_TO_SAY,
@@ -24,14 +24,20 @@ from rebalancer.scheduling.framework import (
     Plugin,
     PreFilter,
 )
-from rebalancer.scheduling.owners import Owners
+from rebalancer.scheduling.matching.label_selectors import PodSelector
+from rebalancer.scheduling.matching.owners import Owners
+from rebalancer.scheduling.matching.spread_constraints import (
+    HARD,
+    HOSTNAME,
+    SOFT,
+    Constraint,
+    ConstraintSource,
+)
 from rebalancer.scheduling.plugins.node_affinity import required_by_pod
 from rebalancer.scheduling.plugins.taint_toleration import untolerated_hard_taints
-from rebalancer.scheduling.pod_selection import PodSelector
-from rebalancer.scheduling.resource_scoring import take
-from rebalancer.scheduling.spread_constraints import HARD, HOSTNAME, SOFT, Constraint, ConstraintSource
-from rebalancer.scheduling.state import ClusterState
-from rebalancer.scheduling.tallies import Selected
+from rebalancer.scheduling.resources.scored_amounts import take
+from rebalancer.scheduling.state.cluster_state import ClusterState
+from rebalancer.scheduling.state.counters import Selected
 
 _TOO_SKEWED, _NO_LABEL = 1, 2
 

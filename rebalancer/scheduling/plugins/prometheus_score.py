@@ -8,12 +8,12 @@ from enum import StrEnum
 
 import numpy as np
 
-from rebalancer.cluster.nodes import FloatArray, IntArray
+from rebalancer.cluster.columns.nodes import FloatArray, IntArray
 from rebalancer.profiles.arguments import Arguments, RawArguments
 from rebalancer.profiles.types import ExtensionPoint, Input, PluginDescription, PluginQuery
-from rebalancer.scheduling.framework import APART, MAX_SCORE, Normalization, Plugin
-from rebalancer.scheduling.registry import PluginInputs
-from rebalancer.scheduling.state import ClusterState
+from rebalancer.scheduling.framework.plugin import APART, MAX_SCORE, Normalization, Plugin
+from rebalancer.scheduling.plugins.registry import PluginInputs
+from rebalancer.scheduling.state.cluster_state import ClusterState
 
 _LARGEST = float(1 << 55)  # so that 100 times a value is an int64
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from rebalancer.cluster.nodes import BoolArray, IntArray
+from rebalancer.cluster.columns.nodes import BoolArray, IntArray
 from rebalancer.cluster.records import PodSpec
 from rebalancer.profiles.types import ExtensionPoint
-from rebalancer.scheduling.framework import Normalization, Plugin, normalize_by_maximum
-from rebalancer.scheduling.state import ClusterState
-from rebalancer.scheduling.tolerations import tolerates_any
+from rebalancer.scheduling.framework.plugin import Normalization, Plugin, normalize_by_maximum
+from rebalancer.scheduling.matching.tolerations import tolerates_any
+from rebalancer.scheduling.state.cluster_state import ClusterState
 
 _HARD = ("NoSchedule", "NoExecute")
 _SOFT = "PreferNoSchedule"

@@ -11,12 +11,12 @@ from typing import Any
 
 import msgspec
 
-from rebalancer.cluster.connection import RawApi
+from rebalancer.cluster.live.connection import RawApi
 from rebalancer.execution import Journal, Outcomes, RunContext, RunLease, carry_out
 from rebalancer.execution.eviction import Patience
 from rebalancer.planning.plan import Landing, Move, Plan, PodReference
 from rebalancer.policy.schema import Execution, Safety
-from rebalancer.sandbox.objects import Object, node_of
+from rebalancer.sandbox.objects.objects import Object, node_of
 from rebalancer.sandbox.sandbox import Sandbox
 from tests.integration.sandbox.builders import a_node, a_pod, a_replica_set, client_of
 

@@ -11,8 +11,8 @@ from rebalancer.execution import Result, RunLease, SchedulerLocation, Stop
 from rebalancer.execution.journal import in_flight
 from rebalancer.policy.schema import Safety
 from rebalancer.policy.units import Amount
-from rebalancer.sandbox.authorization import User
-from rebalancer.sandbox.faults import Fault
+from rebalancer.sandbox.api.authorization import User
+from rebalancer.sandbox.faults.faults import Fault
 from tests.integration.execution.cluster import NODES, Runner, a_hot_cluster, a_move_of
 from tests.integration.sandbox.builders import a_budget
 

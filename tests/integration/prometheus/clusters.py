@@ -6,9 +6,9 @@ import time
 from typing import Any
 
 from rebalancer.cluster.snapshot import Snapshot
-from rebalancer.load.prometheus import PrometheusReader
-from rebalancer.load.prometheus_client import Connection, LivePrometheus
-from rebalancer.load.windows import PRESENT, Window
+from rebalancer.load.figures.metric_windows import PRESENT, Window
+from rebalancer.load.prometheus.http import Connection, LivePrometheus
+from rebalancer.load.prometheus.source import PrometheusReader
 from rebalancer.policy import Prometheus as Settings
 from rebalancer.policy import Signal
 from tests.builders import a_node, a_pod, a_snapshot

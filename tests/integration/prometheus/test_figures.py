@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from rebalancer.load.figures import NodeFigures
-from rebalancer.load.windows import Window
+from rebalancer.load.figures.metric_windows import Window
+from rebalancer.load.figures.node_figures import NodeFigures
 from rebalancer.policy import Signal
 from tests.integration.prometheus.clusters import GIB, NAMES, NOW, a_cluster, a_reader, node_exporter
 from tests.integration.prometheus.servers import Prometheus, Samples, moments, running

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from rebalancer.errors import InputError, RebalancerError
-from rebalancer.load.prometheus_client import Connection, LivePrometheus, Question, read_secret
+from rebalancer.load.prometheus.http import Connection, LivePrometheus, Question, read_secret
 from tests.integration.prometheus.servers import answering
 
 EMPTY = json.dumps({"status": "success", "data": {"resultType": "vector", "result": []}}).encode()

@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 
 from rebalancer.cli.main import main
 from rebalancer.errors import ExitCode
-from rebalancer.load.prometheus_client import Question
+from rebalancer.load.prometheus.http import Question
 from rebalancer.sandbox import Sandbox
 from rebalancer.sandbox.hot_cluster import (
     CONFIGURATION_NAME,
@@ -91,7 +91,7 @@ class Cluster:
         ]
 
     def wait_for(self, query: str, count: int) -> None:
-        from rebalancer.load.prometheus_wire import decode_answer
+        from rebalancer.load.prometheus.wire import decode_answer
         from tests.integration.prometheus.clusters import a_cluster, a_reader
 
         end = time.monotonic() + 30

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from rebalancer.load.prometheus_access import live_access
-from rebalancer.load.prometheus_client import Connection, LivePrometheus, Question
-from rebalancer.load.prometheus_wire import decode_answer
+from rebalancer.load.load_watcher.document import Metric
+from rebalancer.load.prometheus.access import live_access
+from rebalancer.load.prometheus.http import Connection, LivePrometheus, Question
+from rebalancer.load.prometheus.wire import decode_answer
 from rebalancer.load.scheduler_view import ViewInputs, read_view
 from rebalancer.load.view import SchedulerView
-from rebalancer.load.watcher import Metric
 from rebalancer.profiles import load_configuration
-from rebalancer.scheduling.plugin_queries import plugin_queries
+from rebalancer.scheduling.plugins.queries import plugin_queries
 from tests.integration.prometheus.clusters import NAMES, NOW, a_cluster
 from tests.integration.prometheus.servers import Prometheus, Samples, free_port, moments, running
 from tests.integration.reading.servers import a_sandbox, api_of

@@ -13,12 +13,12 @@ import msgspec
 import urllib3
 from kubernetes import client
 
-from rebalancer.cluster.connection import RawApi
 from rebalancer.cluster.kinds import PODS
-from rebalancer.cluster.live import LiveReader
-from rebalancer.cluster.protobuf_pods import MEDIA_TYPE
+from rebalancer.cluster.live.connection import RawApi
+from rebalancer.cluster.live.reader import LiveReader
 from rebalancer.cluster.records import Pod
-from rebalancer.cluster.wire import decode_page
+from rebalancer.cluster.wire.json_items import decode_page
+from rebalancer.cluster.wire.protobuf_pods import MEDIA_TYPE
 from rebalancer.sandbox import Sandbox
 from tests.builders import a_node, a_pod
 from tests.integration.sandbox.builders import START, StillClock

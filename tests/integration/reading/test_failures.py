@@ -6,8 +6,8 @@ import socket
 
 import pytest
 
-from rebalancer.cluster import connection
 from rebalancer.cluster.kinds import DISRUPTION_BUDGETS, NODE_METRICS, NODES, POD_METRICS, PODS
+from rebalancer.cluster.live import connection
 from rebalancer.cluster.snapshot import build_snapshot
 from rebalancer.errors import ExitCode, RebalancerError, RightsError, UnreachableError
 from rebalancer.sandbox import Fault, User, allow

@@ -8,8 +8,8 @@ import logging
 import pytest
 
 from rebalancer.errors import InputError, RebalancerError, RightsError, UnreachableError
-from rebalancer.load.watcher import decode_watcher
-from rebalancer.load.watcher_client import fetch_watcher
+from rebalancer.load.load_watcher.client import fetch_watcher
+from rebalancer.load.load_watcher.document import decode_watcher
 from rebalancer.sandbox import Fault, User
 from tests.integration.reading.servers import a_sandbox, answering, api_of
 
@@ -19,7 +19,7 @@ ADDRESS = "http://load-watcher.monitoring:2020"
 
 @pytest.fixture(autouse=True)
 def without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rebalancer.load.watcher_client.time.sleep", lambda _seconds: None)
+    monkeypatch.setattr("rebalancer.load.load_watcher.client.time.sleep", lambda _seconds: None)
 
 
 def test_from_outside_a_service_is_asked_through_the_api_server() -> None:

@@ -14,13 +14,13 @@ import pytest
 import urllib3
 from click.testing import CliRunner
 
-from rebalancer.cli import gathering
 from rebalancer.cli.main import main
 from rebalancer.cluster.kinds import KINDS, PODS
-from rebalancer.cluster.live import LiveReader
-from rebalancer.cluster.protobuf_pods import MEDIA_TYPE
-from rebalancer.cluster.saving import digest
+from rebalancer.cluster.live.reader import LiveReader
+from rebalancer.cluster.recordings.writer import digest
+from rebalancer.cluster.wire.protobuf_pods import MEDIA_TYPE
 from rebalancer.errors import RightsError
+from rebalancer.pipeline import gathering
 from rebalancer.sandbox import Fault, Sandbox
 from rebalancer.sandbox.hot_cluster import hot_cluster
 from tests.integration.reading.servers import a_sandbox, answering, in_protobuf, reading

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from rebalancer.cli.main import main
-from rebalancer.load.watcher import decode_watcher
+from rebalancer.load.load_watcher.document import decode_watcher
 from rebalancer.profiles import load_configuration
 from rebalancer.sandbox import Sandbox
 from rebalancer.sandbox.hot_cluster import (
@@ -26,7 +26,7 @@ from rebalancer.sandbox.hot_cluster import (
     WATCHER_SERVICE,
     hot_cluster,
 )
-from rebalancer.sandbox.model_decider import ModelDecider
+from rebalancer.sandbox.scheduler.model_decider import ModelDecider
 
 WINDOW = 900.0
 LATER = 300.0

@@ -16,12 +16,12 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
-from rebalancer.cli import pipeline
 from rebalancer.cli.main import main
-from rebalancer.load.watcher import WatcherMetrics, decode_watcher
-from rebalancer.planning.building import build_plan
+from rebalancer.load.load_watcher.document import WatcherMetrics, decode_watcher
+from rebalancer.pipeline import running as pipeline
 from rebalancer.planning.plan import Plan
 from rebalancer.planning.planner import Planner
+from rebalancer.planning.report import build_plan
 from rebalancer.profiles import load_configuration
 from rebalancer.sandbox import Misbehaviour, Sandbox
 from rebalancer.sandbox.hot_cluster import (
@@ -32,7 +32,7 @@ from rebalancer.sandbox.hot_cluster import (
     WATCHER_SERVICE,
     hot_cluster,
 )
-from rebalancer.sandbox.model_decider import ModelDecider
+from rebalancer.sandbox.scheduler.model_decider import ModelDecider
 from rebalancer.state import FileStore, PastMove, RunState
 
 LANDED = {"Landed", "LandedElsewhere"}

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from rebalancer.cli.main import main
-from rebalancer.load.watcher import WatcherMetrics, decode_watcher
+from rebalancer.load.load_watcher.document import WatcherMetrics, decode_watcher
 from rebalancer.profiles import load_configuration
 from rebalancer.sandbox import Sandbox
 from rebalancer.sandbox.hot_cluster import (
@@ -24,7 +24,7 @@ from rebalancer.sandbox.hot_cluster import (
     WATCHER_SERVICE,
     hot_cluster,
 )
-from rebalancer.sandbox.model_decider import ModelDecider
+from rebalancer.sandbox.scheduler.model_decider import ModelDecider
 from rebalancer.state import RunState, after_reading
 from rebalancer.state.run_state import decode, encode
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from kubernetes import client
 
-from rebalancer.sandbox.objects import Object
+from rebalancer.sandbox.objects.objects import Object
 from rebalancer.sandbox.sandbox import Sandbox
 
 START = 1_800_000_000.0

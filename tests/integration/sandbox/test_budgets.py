@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rebalancer.sandbox.objects import Object
+from rebalancer.sandbox.objects.objects import Object
 from rebalancer.sandbox.sandbox import Sandbox
 
 from .builders import (

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from kubernetes import client
 
-from rebalancer.sandbox.objects import Object, condition_of, is_terminating
+from rebalancer.sandbox.objects.objects import Object, condition_of, is_terminating
 from rebalancer.sandbox.sandbox import Sandbox
 
 from .builders import StillClock, a_budget, a_pod, client_of, connected, eviction_of, refusal

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 import urllib3
 
-from rebalancer.sandbox.faults import Fault, Faults
+from rebalancer.sandbox.faults.faults import Fault, Faults
 from rebalancer.sandbox.sandbox import Sandbox
 
 from .builders import a_config_map, a_pod, connected, eviction_of, refusal

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.sandbox.objects import is_ready
+from rebalancer.sandbox.objects.objects import is_ready
 from rebalancer.sandbox.sandbox import Sandbox
 
 from .builders import a_budget, a_node, a_replica_set

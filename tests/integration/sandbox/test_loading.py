@@ -12,7 +12,7 @@ import yaml
 import zstandard
 
 from rebalancer.errors import InputError
-from rebalancer.sandbox.objects import Object
+from rebalancer.sandbox.objects.objects import Object
 from rebalancer.sandbox.sandbox import Sandbox
 
 from .builders import a_node, a_pod, a_replica_set

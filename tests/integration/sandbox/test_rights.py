@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kubernetes import client
 
-from rebalancer.sandbox.authorization import User, allow
+from rebalancer.sandbox.api.authorization import User, allow
 from rebalancer.sandbox.sandbox import Sandbox
 
 from .builders import a_pod, client_of, eviction_of, refusal

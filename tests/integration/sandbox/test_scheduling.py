@@ -7,10 +7,10 @@ import threading
 import pytest
 from kubernetes import client
 
-from rebalancer.sandbox.deciding import ClusterView, UnschedulableError
-from rebalancer.sandbox.misbehaviour import Misbehaviour
-from rebalancer.sandbox.objects import Object, condition_of, node_of
+from rebalancer.sandbox.faults.misbehaviour import Misbehaviour
+from rebalancer.sandbox.objects.objects import Object, condition_of, node_of
 from rebalancer.sandbox.sandbox import Sandbox
+from rebalancer.sandbox.scheduler.deciding import ClusterView, UnschedulableError
 
 from .builders import StillClock, a_node, a_pod, a_replica_set, connected, eviction_of, names
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from rebalancer.sandbox.objects import Object
-from rebalancer.sandbox.quantities import cpu_nano
+from rebalancer.sandbox.objects.objects import Object
+from rebalancer.sandbox.objects.quantities import cpu_nano
 from rebalancer.sandbox.sandbox import Sandbox
 
 from .builders import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kubernetes import client
 
-from rebalancer.sandbox.objects import Object, is_ready, is_terminating
+from rebalancer.sandbox.objects.objects import Object, is_ready, is_terminating
 from rebalancer.sandbox.sandbox import Sandbox
 
 from .builders import (

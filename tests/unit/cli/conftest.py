@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-import rebalancer.cli
+import rebalancer.pipeline
 from rebalancer.cli.main import main
-from rebalancer.cli.options import PipelineOptions, RunOptions
 from rebalancer.execution.outcomes import Outcomes
+from rebalancer.pipeline.options import PipelineOptions, RunOptions
 from rebalancer.planning.plan import NodeReport, Plan
 from tests.unit.reporting.builders import a_plan, an_outcome, some_outcomes
 
@@ -72,8 +72,8 @@ class FakePipeline:
 @pytest.fixture
 def pipeline(monkeypatch: pytest.MonkeyPatch) -> FakePipeline:
     fake = FakePipeline()
-    module: Any = ModuleType("rebalancer.cli.pipeline")
+    module: Any = ModuleType("rebalancer.pipeline.running")
     module.make_plan, module.run = fake.make_plan, fake.run
-    monkeypatch.setitem(sys.modules, "rebalancer.cli.pipeline", module)
-    monkeypatch.setattr(rebalancer.cli, "pipeline", module, raising=False)
+    monkeypatch.setitem(sys.modules, "rebalancer.pipeline.running", module)
+    monkeypatch.setattr(rebalancer.pipeline, "running", module, raising=False)
     return fake

@@ -89,9 +89,9 @@ def test_sigterm_unwinds_as_an_interrupt_does(
         finally:
             unwound.append(True)
 
-    import rebalancer.cli
+    import rebalancer.pipeline.running
 
-    monkeypatch.setattr(rebalancer.cli.pipeline, "make_plan", interrupted)  # type: ignore[attr-defined,unused-ignore]
+    monkeypatch.setattr(rebalancer.pipeline.running, "make_plan", interrupted)  # type: ignore[attr-defined,unused-ignore]
 
     assert rebalancer_program("plan").exit_code == 130
     assert unwound == [True]

@@ -14,7 +14,7 @@ from tests.unit.cli.conftest import FakePipeline, FakePlanResult, Program
 @pytest.fixture
 def watched(pipeline: FakePipeline, monkeypatch: pytest.MonkeyPatch) -> FakePipeline:
     """Looks at a fake cluster; someone presses Ctrl-C during the third look."""
-    import rebalancer.cli.pipeline as module
+    import rebalancer.pipeline.running as module
 
     def make_plan(options: object) -> FakePlanResult:
         pipeline.asked.append(options)  # type: ignore[arg-type]

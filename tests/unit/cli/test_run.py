@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.cli.options import RunOptions
 from rebalancer.errors import LeaseHeldError
 from rebalancer.execution.outcomes import Result
+from rebalancer.pipeline.options import RunOptions
 from tests.unit.cli.conftest import FakePipeline, Program
 from tests.unit.reporting.builders import an_outcome, some_outcomes
 

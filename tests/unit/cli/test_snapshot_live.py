@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from rebalancer.cluster.dump import DumpReader
 from rebalancer.cluster.kinds import KINDS
-from rebalancer.sandbox.authorization import Rule, User
+from rebalancer.cluster.recordings.reader import DumpReader
+from rebalancer.sandbox.api.authorization import Rule, User
 from rebalancer.sandbox.sandbox import Sandbox
 from tests.unit.cli.conftest import Program
 from tests.unit.cli.test_snapshot import CONFIGURATION, POLICY, WATCHER, a_node

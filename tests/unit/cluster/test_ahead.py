@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from rebalancer.cluster.ahead import running_ahead
+from rebalancer.cluster.live.read_ahead import running_ahead
 
 LONG = 30.0  # seconds: never waited for unless something is wrong
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import zstandard
 
-from rebalancer.cluster.dump import DumpReader, read_bytes
 from rebalancer.cluster.kinds import KINDS, NODES, PODS
-from rebalancer.cluster.saving import digest
+from rebalancer.cluster.recordings.reader import DumpReader, read_bytes
+from rebalancer.cluster.recordings.writer import digest
 from rebalancer.errors import InputError
 from tests.builders import a_node, a_pod
 

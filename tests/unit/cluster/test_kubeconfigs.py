@@ -12,8 +12,8 @@ import pytest
 import yaml
 from kubernetes import client
 
-from rebalancer.cluster.connection import Answer, RawApi, connect
 from rebalancer.cluster.kinds import KINDS, NODES
+from rebalancer.cluster.live.connection import Answer, RawApi, connect
 from rebalancer.errors import ExitCode, InputError, RebalancerError, RightsError
 
 EXEC_VERSION = "client.authentication.k8s.io/v1"

@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rebalancer.cluster.kinds import PODS
-from rebalancer.cluster.listing import Listing, ListingBuilder
-from rebalancer.cluster.protobuf import varint
-from rebalancer.cluster.protobuf_pods import decode_head, places
-from rebalancer.cluster.protobuf_schema import POD
+from rebalancer.cluster.recordings.listing import Listing, ListingBuilder
 from rebalancer.cluster.records import Pod
-from rebalancer.cluster.wire import decode_page
+from rebalancer.cluster.wire.json_items import decode_page
+from rebalancer.cluster.wire.protobuf import varint
+from rebalancer.cluster.wire.protobuf_pods import decode_head, places
+from rebalancer.cluster.wire.protobuf_schema import POD
 from tests.builders import LONG_AGO, a_pod, owned_by
 from tests.protobuf_encoder import encode_list, written_varint
 

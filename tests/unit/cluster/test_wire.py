@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rebalancer.cluster.wire import decode_head, decode_page
+from rebalancer.cluster.wire.json_items import decode_head, decode_page
 
 
 @pytest.mark.parametrize("items", ["[{}]", "[42]", '["a"]', "[{}, {}]"])

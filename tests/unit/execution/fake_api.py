@@ -13,7 +13,7 @@ import urllib3
 from kubernetes import client
 from kubernetes.client.rest import RESTResponse
 
-from rebalancer.cluster.connection import RawApi
+from rebalancer.cluster.live.connection import RawApi
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from urllib3.exceptions import ProtocolError
 
-from rebalancer.cluster.connection import RawApi
+from rebalancer.cluster.live.connection import RawApi
 from rebalancer.errors import LeaseHeldError, RebalancerError, UnreachableError
 from rebalancer.execution.lease import LeaseLostError, RunLease
 from tests.unit.execution.builders import NOW

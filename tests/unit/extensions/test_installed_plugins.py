@@ -13,13 +13,13 @@ import pytest
 from click.testing import CliRunner, Result
 
 from rebalancer.cli.main import main
-from rebalancer.cli.plugins import installed_plugins, mirrored_plugins
 from rebalancer.errors import InputError
+from rebalancer.pipeline.scheduler_plugins import installed_plugins, mirrored_plugins
 from rebalancer.policy import RebalancePolicy, default_policy
 from rebalancer.profiles.loading import load_configuration
 from rebalancer.profiles.types import PluginQuery
 from rebalancer.scheduling.plugins.prometheus_score import Definition, PrometheusScore, described_score
-from rebalancer.scheduling.registry import PluginInputs
+from rebalancer.scheduling.plugins.registry import PluginInputs
 from tests.builders import a_node
 from tests.integration.cli.dumps import a_hot_cluster, write_dump
 
@@ -128,7 +128,7 @@ def _making(value: str) -> str:
         ("1 / 0", "cannot make plugin RackBalance: ZeroDivisionError"),
         ("None", "makes NoneType, not a Plugin"),
         (
-            "__import__('rebalancer').scheduling.plugins.pod_capacity_of_node.PodCapacityOfNode()",
+            "__import__('rebalancer').scheduling.plugins.articles.pod_capacity_of_node.PodCapacityOfNode()",
             "describes plugin RackBalance, but makes one named PodCapacityOfNode",
         ),
     ],

@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 import yaml
 
-from rebalancer.cli.configurations import ConfigurationText, load_with_plugins
 from rebalancer.errors import InputError
-from rebalancer.load.prometheus_access import PrometheusAccess
-from rebalancer.load.prometheus_answers import AnswerBook
+from rebalancer.load.prometheus.access import PrometheusAccess
+from rebalancer.load.prometheus.answers import AnswerBook
 from rebalancer.load.scheduler_view import ViewInputs, read_view
 from rebalancer.load.view import SchedulerView
+from rebalancer.pipeline.configurations import ConfigurationText, load_with_plugins
 from rebalancer.policy import LoadedPolicy, RebalancePolicy
 from rebalancer.policy.loading import parse_policy
 from rebalancer.profiles.types import SchedulerConfiguration
-from rebalancer.scheduling.plugin_queries import plugin_queries
-from rebalancer.scheduling.registry import PluginInputs, make_scheduler, neutral_plugins
-from rebalancer.scheduling.state import ClusterState
+from rebalancer.scheduling.plugins.queries import plugin_queries
+from rebalancer.scheduling.plugins.registry import PluginInputs, make_scheduler, neutral_plugins
+from rebalancer.scheduling.state.cluster_state import ClusterState
 from tests.builders import a_node, a_pod, a_snapshot
 from tests.unit.planning.builders import (
     PERMISSIVE,

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from rebalancer.cluster import times
+from rebalancer.cluster.columns.metric_rows import MetricRows, MetricRowsBuilder
 from rebalancer.cluster.kinds import POD_METRICS
-from rebalancer.cluster.metric_rows import MetricRows, MetricRowsBuilder
 from rebalancer.cluster.records import ContainerMetrics, Metadata, NodeMetrics, PodMetrics
-from rebalancer.load.watcher import WatcherMetrics, decode_watcher
+from rebalancer.load.load_watcher.document import WatcherMetrics, decode_watcher
 
 NOW = 1_795_176_000.0  # 2026-11-20T12:00:00Z
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rebalancer.load.earlier import knows_only_the_present, over_earlier_runs, present_percent
-from rebalancer.load.figures import NodeFigures, node_figures_of_metrics, node_figures_of_requests
-from rebalancer.load.windows import PRESENT, Window
+from rebalancer.load.figures.earlier_runs import knows_only_the_present, over_earlier_runs, present_percent
+from rebalancer.load.figures.metric_windows import PRESENT, Window
+from rebalancer.load.figures.node_figures import (
+    NodeFigures,
+    node_figures_of_metrics,
+    node_figures_of_requests,
+)
 from rebalancer.state import LoadSamples, RunState, after_reading
 from tests.builders import a_node, a_snapshot
 from tests.unit.load.builders import NOW, a_node_metric

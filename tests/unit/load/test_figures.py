@@ -6,13 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalancer.cluster import quantities
-from rebalancer.cluster.nodes import FloatArray
-from rebalancer.load.figures import (
+from rebalancer.cluster.columns.nodes import FloatArray
+from rebalancer.load.figures.node_figures import (
     node_figures_of_metrics,
     node_figures_of_requests,
     node_figures_of_watcher,
 )
-from rebalancer.load.pod_figures import pod_figures_of_metrics
+from rebalancer.load.figures.pod_figures import pod_figures_of_metrics
 from tests.builders import a_node, a_pod, a_snapshot
 from tests.unit.load.builders import NOW, a_node_metric, a_percentage, a_pod_metric, a_watcher, metric_rows
 

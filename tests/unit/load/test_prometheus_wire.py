@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalancer.errors import InputError
-from rebalancer.load.node_index import NodeIndex
-from rebalancer.load.prometheus import PrometheusReader
-from rebalancer.load.prometheus_answers import AnswerBook, decode_book
-from rebalancer.load.prometheus_client import Question
-from rebalancer.load.prometheus_queries import lookback_seconds, queries_of
-from rebalancer.load.prometheus_wire import decode_answer, decode_latest
-from rebalancer.load.windows import Window
+from rebalancer.load.figures.metric_windows import Window
+from rebalancer.load.figures.node_index import NodeIndex
+from rebalancer.load.prometheus.answers import AnswerBook, decode_book
+from rebalancer.load.prometheus.http import Question
+from rebalancer.load.prometheus.queries import lookback_seconds, queries_of
+from rebalancer.load.prometheus.source import PrometheusReader
+from rebalancer.load.prometheus.wire import decode_answer, decode_latest
 from rebalancer.policy import Prometheus
 from tests.builders import a_node, a_pod, a_snapshot
 

@@ -5,8 +5,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rebalancer.cluster.nodes import FloatArray
-from rebalancer.load.figures import NodeFigures, PodFigures, most_plausible, node_figures_of_requests
+from rebalancer.cluster.columns.nodes import FloatArray
+from rebalancer.load.figures.node_figures import (
+    NodeFigures,
+    PodFigures,
+    most_plausible,
+    node_figures_of_requests,
+)
 from rebalancer.load.report import CLOCK_SKEW_SECONDS, LoadReport, build_report
 from tests.builders import a_node, a_pod, a_snapshot
 from tests.unit.load.builders import NOW

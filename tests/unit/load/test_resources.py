@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from rebalancer.load.correction import correct
-from rebalancer.load.figures import NodeFigures, PodFigures
-from rebalancer.load.pod_usage import PodMethod
+from rebalancer.load.figures.node_figures import NodeFigures, PodFigures
+from rebalancer.load.figures.pod_usage import PodMethod
 from rebalancer.load.report import LoadReport, build_report
 from rebalancer.state import PastMove
 from tests.builders import a_node, a_pod, a_snapshot

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from rebalancer.cli.main import main
-from rebalancer.sandbox.authorization import Rule, User
+from rebalancer.sandbox.api.authorization import Rule, User
 from rebalancer.sandbox.hot_cluster import (
     POLICY,
     WATCHER_NAMESPACE,

@@ -10,19 +10,19 @@ from typing import Any
 import numpy as np
 
 from rebalancer.cluster import times
+from rebalancer.cluster.columns.nodes import FloatArray
 from rebalancer.cluster.kinds import BY_PLURAL, METRICS
-from rebalancer.cluster.nodes import FloatArray
 from rebalancer.cluster.snapshot import Snapshot, build_snapshot
-from rebalancer.load.figures import NodeFigures, PodFigures
+from rebalancer.load.figures.node_figures import NodeFigures, PodFigures
 from rebalancer.load.report import build_report
 from rebalancer.load.view import NOTHING_SEEN, SchedulerView
-from rebalancer.planning.building import build_plan
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Plan
 from rebalancer.planning.planner import Planner
+from rebalancer.planning.report import build_plan
 from rebalancer.policy import RebalancePolicy
 from rebalancer.profiles import SchedulerConfiguration, default_configuration
-from rebalancer.scheduling.requests import pod_requests
+from rebalancer.scheduling.resources.requests import pod_requests
 from rebalancer.state import PastMove, RunState
 from tests.builders import a_pod, a_recording, owned_by
 

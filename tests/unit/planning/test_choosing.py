@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rebalancer.planning.choosing import sets_that_cool
-from rebalancer.planning.disruption import Disruption
-from rebalancer.planning.workloads import Workloads
+from rebalancer.planning.search.covering_sets import sets_that_cool
+from rebalancer.planning.search.disruption_cost import Disruption
+from rebalancer.planning.workloads.lookup import Workloads
 from tests.builders import a_node
 from tests.unit.planning.builders import a_policy, a_workload, at, moved, plan_of, planning_inputs
 

@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 
 from rebalancer.errors import InputError
-from rebalancer.planning.explaining import explain
-from rebalancer.planning.explanation import NodeExplanation, PodExplanation
+from rebalancer.planning.explanation.nodes import explain
+from rebalancer.planning.explanation.subjects import find_subject
+from rebalancer.planning.explanation.values import NodeExplanation, PodExplanation
 from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.planning.subjects import find_subject
 from tests.builders import a_node
 from tests.unit.planning.builders import a_policy, a_workload, planning_inputs
 

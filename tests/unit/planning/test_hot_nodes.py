@@ -7,8 +7,8 @@ import pytest
 
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.errors import SafetyError
+from rebalancer.load.load_watcher.document import Metric, WatcherMetrics
 from rebalancer.load.view import SchedulerView
-from rebalancer.load.watcher import Metric, WatcherMetrics
 from rebalancer.planning.plan import NodeReport, Plan
 from rebalancer.planning.planner import Planner
 from rebalancer.profiles import load_configuration

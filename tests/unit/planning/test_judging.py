@@ -7,12 +7,12 @@ from typing import Any
 
 import msgspec
 
+from rebalancer.load.load_watcher.document import AVERAGE, CPU, Metric, WatcherMetrics
 from rebalancer.load.view import SchedulerView
-from rebalancer.load.watcher import AVERAGE, CPU, Metric, WatcherMetrics
-from rebalancer.planning.building import build_plan
 from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.planning.judging import judge_landing, judge_moves
 from rebalancer.planning.plan import Move
+from rebalancer.planning.report import build_plan
+from rebalancer.planning.revalidation import judge_landing, judge_moves
 from tests.builders import a_budget, a_node
 from tests.unit.planning.builders import (
     NOW,

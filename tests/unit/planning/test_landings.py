@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from rebalancer.load.load_watcher.document import AVERAGE, CPU, Metric, WatcherMetrics
 from rebalancer.load.view import SchedulerView
-from rebalancer.load.watcher import AVERAGE, CPU, Metric, WatcherMetrics
 from rebalancer.profiles import load_configuration
 from rebalancer.state import RunState
 from tests.builders import a_node, a_pod

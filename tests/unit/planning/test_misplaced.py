@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from rebalancer.planning.building import build_plan
-from rebalancer.planning.judging import judge_moves
 from rebalancer.planning.plan import Plan
+from rebalancer.planning.report import build_plan
+from rebalancer.planning.revalidation import judge_moves
 from tests.builders import a_node
 from tests.unit.planning.builders import a_policy, a_workload, kept, moved, plan_of, planned, planning_inputs
 

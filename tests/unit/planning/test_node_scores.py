@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from rebalancer.load.load_watcher.document import AVERAGE, CPU, Metric, WatcherMetrics
 from rebalancer.load.view import SchedulerView
-from rebalancer.load.watcher import AVERAGE, CPU, Metric, WatcherMetrics
 from rebalancer.planning.plan import NodeReport
 from rebalancer.policy.loading import parse_policy, to_yaml
 from rebalancer.profiles import load_configuration

@@ -11,14 +11,14 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rebalancer.cluster.nodes import FloatArray
+from rebalancer.cluster.columns.nodes import FloatArray
 from rebalancer.load.report import percent_of_allocatable
-from rebalancer.planning.building import build_plan
 from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.landing.scenarios import World
 from rebalancer.planning.plan import Move, Plan, encode
 from rebalancer.planning.planner import Planner
-from rebalancer.planning.worlds import World
-from rebalancer.scheduling.state import ClusterState
+from rebalancer.planning.report import build_plan
+from rebalancer.scheduling.state.cluster_state import ClusterState
 from tests.builders import a_budget, a_node
 from tests.unit.planning.builders import Workload, a_policy, a_workload, planned, planning_inputs
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 from syrupy.assertion import SnapshotAssertion
 
 from rebalancer.planning.plan import NodeReport
-from rebalancer.reporting.nodes_table import node_listing, nodes_table
 from rebalancer.reporting.render import to_json
-from rebalancer.reporting.text import Style
+from rebalancer.reporting.tables.nodes import node_listing, nodes_table
+from rebalancer.reporting.tables.text import Style
 from tests.unit.reporting.builders import a_node, a_plan
 
 UNKNOWN = NodeReport(name="node-0009", load={}, because=("its figure is 9 minutes old",))

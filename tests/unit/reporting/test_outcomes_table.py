@@ -5,8 +5,8 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from rebalancer.execution.outcomes import Result
-from rebalancer.reporting.outcomes_table import outcomes_table
-from rebalancer.reporting.text import Style
+from rebalancer.reporting.tables.outcomes import outcomes_table
+from rebalancer.reporting.tables.text import Style
 from tests.unit.reporting.builders import an_outcome, some_outcomes
 
 

@@ -8,8 +8,8 @@ from syrupy.assertion import SnapshotAssertion
 
 from rebalancer.planning.plan import Landing, NodeAfter, NodeReport, Plan
 from rebalancer.reporting.console import ReportConsole
-from rebalancer.reporting.plan_table import landing_words, plan_table
-from rebalancer.reporting.text import ASCII, Style
+from rebalancer.reporting.tables.plan import landing_words, plan_table
+from rebalancer.reporting.tables.text import ASCII, Style
 from tests.unit.reporting.builders import a_kept, a_move, a_node, a_plan
 
 HOSTILE = "[bold red]\x1b[2Jevil\u202e\n[/]"

@@ -4,9 +4,9 @@ import gzip
 import json
 from pathlib import Path
 
-from rebalancer.reporting.scheduling_page import BY_DECISIONS, scheduling_page
-from rebalancer.scheduling.registry import MODELLED
-from rebalancer.scheduling.versions import RULES
+from rebalancer.reporting.pages.scheduling import BY_DECISIONS, scheduling_page
+from rebalancer.scheduling.framework.versions import RULES
+from rebalancer.scheduling.plugins.registry import MODELLED
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "scheduling-model.md"
@@ -14,7 +14,7 @@ DATA = ROOT / "tests" / "conformance" / "data"
 
 
 def test_the_page_of_the_model_is_made_from_the_code() -> None:
-    renew = "renew it: python -m rebalancer.reporting.scheduling_page > docs/scheduling-model.md"
+    renew = "renew it: python -m rebalancer.reporting.pages.scheduling > docs/scheduling-model.md"
     assert PAGE.read_text() == scheduling_page(), renew
 
 

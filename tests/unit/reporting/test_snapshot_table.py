@@ -3,7 +3,7 @@ from __future__ import annotations
 from syrupy.assertion import SnapshotAssertion
 
 from rebalancer.cluster.kinds import KINDS
-from rebalancer.reporting.snapshot_table import (
+from rebalancer.reporting.tables.snapshot import (
     ABSENCE_MEANS,
     KindCount,
     RecordedDocument,

@@ -11,13 +11,13 @@ from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.load.view import SchedulerView
 from rebalancer.profiles.loading import load_configuration
 from rebalancer.profiles.types import Profile
-from rebalancer.scheduling.cycle import Scheduler
-from rebalancer.scheduling.plugins.network_traffic import NetworkTraffic, published_query, rate_query
+from rebalancer.scheduling.framework.cycle import Scheduler
+from rebalancer.scheduling.framework.queue import queue_order
+from rebalancer.scheduling.plugins.articles.network_traffic import NetworkTraffic, published_query, rate_query
 from rebalancer.scheduling.plugins.node_prefer_avoid_pods import ANNOTATION
-from rebalancer.scheduling.queue import queue_order
-from rebalancer.scheduling.registry import PluginInputs, make_scheduler, neutral_plugins
-from rebalancer.scheduling.state import ClusterState
-from rebalancer.scheduling.unread_inputs import unread_inputs
+from rebalancer.scheduling.plugins.registry import PluginInputs, make_scheduler, neutral_plugins
+from rebalancer.scheduling.plugins.unread_inputs import unread_inputs
+from rebalancer.scheduling.state.cluster_state import ClusterState
 from tests.builders import a_node, a_pod, a_snapshot, owned_by
 
 V1 = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.load.view import NOTHING_SEEN
 from rebalancer.profiles.loading import load_configuration
-from rebalancer.scheduling.cycle import Scheduler
-from rebalancer.scheduling.placement import Placement
-from rebalancer.scheduling.registry import PluginInputs, make_scheduler
-from rebalancer.scheduling.state import GONE, UNBOUND, ClusterState
+from rebalancer.scheduling.framework.cycle import Scheduler
+from rebalancer.scheduling.framework.placement import Placement
+from rebalancer.scheduling.plugins.registry import PluginInputs, make_scheduler
+from rebalancer.scheduling.state.cluster_state import GONE, UNBOUND, ClusterState
 from tests.builders import a_node, a_pod, a_replica_set, a_snapshot, owned_by
 
 ZONE = "topology.kubernetes.io/zone"

@@ -6,10 +6,16 @@ from typing import Any
 
 import pytest
 
-from rebalancer.cli.scheduler_version import scheduler_version, versions_running
+from rebalancer.pipeline.scheduler_version import scheduler_version, versions_running
 from rebalancer.policy import LoadedPolicy, RebalancePolicy
-from rebalancer.scheduling.state import ClusterState
-from rebalancer.scheduling.versions import RULES, VERIFIED, as_seen_by, major_minor, version_warnings
+from rebalancer.scheduling.framework.versions import (
+    RULES,
+    VERIFIED,
+    as_seen_by,
+    major_minor,
+    version_warnings,
+)
+from rebalancer.scheduling.state.cluster_state import ClusterState
 from tests.builders import a_node, a_pod, a_snapshot
 
 V1 = "kubescheduler.config.k8s.io/v1"

@@ -7,8 +7,8 @@ from typing import Any
 
 from rebalancer.load.view import NOTHING_SEEN
 from rebalancer.profiles.loading import load_configuration
-from rebalancer.scheduling.registry import PluginInputs, make_scheduler
-from rebalancer.scheduling.state import ClusterState
+from rebalancer.scheduling.plugins.registry import PluginInputs, make_scheduler
+from rebalancer.scheduling.state.cluster_state import ClusterState
 from tests.builders import a_node, a_pod, a_snapshot
 
 V1 = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"

@@ -4,8 +4,8 @@ import numpy as np
 
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.reporting.render import to_json
-from rebalancer.reporting.simulation_table import simulation_table
-from rebalancer.scheduling.placement import Placement
+from rebalancer.reporting.tables.simulation import simulation_table
+from rebalancer.scheduling.framework.placement import Placement
 from rebalancer.simulation.landing import NOWHERE, draw
 from rebalancer.simulation.report import PolicyRun, Simulation
 from rebalancer.simulation.running import Course, simulate

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from rebalancer.cluster.nodes import IntArray
+from rebalancer.cluster.columns.nodes import IntArray
 from rebalancer.profiles import ExtensionPoint, PluginDescription
-from rebalancer.scheduling.framework import Normalization, Plugin, normalize_by_maximum
-from rebalancer.scheduling.registry import PluginInputs
-from rebalancer.scheduling.state import ClusterState
+from rebalancer.scheduling.framework.plugin import Normalization, Plugin, normalize_by_maximum
+from rebalancer.scheduling.plugins.registry import PluginInputs
+from rebalancer.scheduling.state.cluster_state import ClusterState
 
 
 class RackBalance(Plugin):

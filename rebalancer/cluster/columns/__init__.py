@@ -1,0 +1,1 @@
+"""Objects as columns: nodes, pods and pod classes, metrics."""

@@ -1,0 +1,123 @@
+"""Nodes as columns: allocatable and capacity as matrices, readiness as vectors."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from rebalancer.cluster import records, times
+from rebalancer.cluster.amounts import LARGEST_AMOUNT, amount, checked_amount
+from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
+from rebalancer.cluster.columns.pod_classes import condition
+from rebalancer.cluster.malformed import Malformed
+from rebalancer.cluster.recordings.listing import Listing
+
+__all__ = [
+    "BASE_RESOURCES",
+    "CPU",
+    "EPHEMERAL_STORAGE",
+    "LARGEST_AMOUNT",
+    "MEMORY",
+    "PODS_COLUMN",
+    "BoolArray",
+    "FloatArray",
+    "IntArray",
+    "NodeTable",
+    "amount",
+    "build_nodes",
+    "checked_amount",
+    "condition",
+    "with_doubtful",
+]
+
+CPU, MEMORY, EPHEMERAL_STORAGE, PODS_COLUMN = 0, 1, 2, 3
+BASE_RESOURCES = ("cpu", "memory", "ephemeral-storage", "pods")
+
+
+@dataclass(frozen=True, eq=False)
+class NodeTable:
+    """Nodes as rows, in name order."""
+
+    records: tuple[records.Node, ...]
+    resources: tuple[str, ...]  # the columns of allocatable and capacity
+    allocatable: IntArray  # (nodes, resources): thousandths of a core, bytes, counts
+    capacity: IntArray  # (nodes, resources)
+    ready: BoolArray  # (nodes,)
+    ready_since: FloatArray  # (nodes,) Unix seconds, NaN when the node does not say
+    doubtful: BoolArray  # (nodes,) holds a pod that could not be read: its room is unknown
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Node names by row."""
+        return tuple(node.metadata.name for node in self.records)
+
+    @cached_property
+    def row(self) -> Mapping[str, int]:
+        """Row by node name."""
+        return {name: row for row, name in enumerate(self.names)}
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+
+def _resource_columns(nodes: tuple[records.Node, ...]) -> tuple[str, ...]:
+    named = {name for node in nodes for name in (node.status.allocatable or {})}
+    named |= {name for node in nodes for name in (node.status.capacity or {})}
+    return BASE_RESOURCES + tuple(sorted(named - set(BASE_RESOURCES)))
+
+
+def _node_row(node: records.Node, columns: Mapping[str, int], which: str) -> list[int]:
+    row = [0] * len(columns)
+    for resource, text in (getattr(node.status, which) or {}).items():
+        row[columns[resource]] = checked_amount(f"status.{which}", resource, text)
+    return row
+
+
+def build_nodes(listing: Listing) -> tuple[NodeTable, tuple[Malformed, ...]]:
+    """Columns of all nodes that could be read, and those that could not."""
+    everything: tuple[records.Node, ...] = listing.records  # type: ignore[assignment]
+    resources = _resource_columns(everything)
+    columns = {name: column for column, name in enumerate(resources)}
+    kept: list[records.Node] = []
+    allocatable: list[list[int]] = []
+    capacity: list[list[int]] = []
+    ready_since: list[float] = []
+    malformed: list[Malformed] = []
+    for node in everything:
+        try:
+            rows = _node_row(node, columns, "allocatable"), _node_row(node, columns, "capacity")
+            ready = condition(node.status.conditions, "Ready")
+            since = times.parse_optional(ready.last_transition_time if ready else None)
+        except ValueError as error:
+            malformed.append(Malformed("Node", "", node.metadata.name, "", str(error)))
+            continue
+        kept.append(node)
+        allocatable.append(rows[0])
+        capacity.append(rows[1])
+        ready_since.append(since)
+    shape = (len(kept), len(resources))
+    ready_conditions = [condition(node.status.conditions, "Ready") for node in kept]
+    table = NodeTable(
+        records=tuple(kept),
+        resources=resources,
+        allocatable=np.array(allocatable, dtype=np.int64).reshape(shape),
+        capacity=np.array(capacity, dtype=np.int64).reshape(shape),
+        ready=np.array(
+            [item is not None and item.status == "True" for item in ready_conditions], dtype=np.bool_
+        ),
+        ready_since=np.array(ready_since, dtype=np.float64),
+        doubtful=np.zeros(len(kept), dtype=np.bool_),
+    )
+    return table, tuple(malformed)
+
+
+def with_doubtful(nodes: NodeTable, names: Iterable[str]) -> NodeTable:
+    """The same nodes, those named marked as holding a pod that could not be read."""
+    doubted = frozenset(names)
+    return dataclasses.replace(
+        nodes, doubtful=np.array([name in doubted for name in nodes.names], dtype=np.bool_)
+    )

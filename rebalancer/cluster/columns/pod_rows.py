@@ -1,0 +1,315 @@
+"""Pods as they are read: what we use of each goes into columns at once, and the record is forgotten."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+import msgspec
+import numpy as np
+
+from rebalancer.cluster import records, times
+from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
+from rebalancer.cluster.columns.pod_classes import ClassIndex, PodClass
+from rebalancer.cluster.kinds import Kind
+from rebalancer.cluster.malformed import LISTED_TWICE, Malformed, admitted
+
+MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
+# Of a pod's annotations only those that bear on eviction are kept.
+HONOURED_ANNOTATIONS = frozenset(
+    {
+        MIRROR_ANNOTATION,
+        "kubernetes.io/config.source",
+        "descheduler.alpha.kubernetes.io/evict",
+        "descheduler.alpha.kubernetes.io/prefer-no-eviction",
+        "cluster-autoscaler.kubernetes.io/safe-to-evict",
+        "controller.kubernetes.io/pod-deletion-cost",
+        "karpenter.sh/do-not-disrupt",
+    }
+)
+PHASES = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
+FINISHED = (PHASES.index("Succeeded"), PHASES.index("Failed"))
+PHASE_INDEX = {phase: index for index, phase in enumerate(PHASES)}
+UNKNOWN_PHASE = PHASE_INDEX["Unknown"]
+NO_ANNOTATIONS: Mapping[str, str] = {}
+_LONGEST_VERSION = 18  # digits that fit an int64
+_encoder = msgspec.json.Encoder(order="deterministic")
+
+
+@dataclass(frozen=True, eq=False)
+class PodRows:
+    """Pods as columns, in order of namespace and name, before their nodes are known as rows."""
+
+    names: tuple[str, ...]
+    namespaces: tuple[str, ...]
+    uids: tuple[str, ...]
+    node_names: tuple[str, ...]  # each once; the empty one stands for none
+    node: IntArray  # (pods,) index into node_names
+    pod_class: IntArray  # (pods,) index into classes
+    phase: IntArray  # (pods,) index into PHASES
+    created: FloatArray  # (pods,) Unix seconds, NaN when unknown
+    started: FloatArray  # (pods,) Unix seconds, NaN when unknown
+    ready: BoolArray  # (pods,)
+    deleted: Mapping[int, str]  # row -> deletionTimestamp
+    annotations: tuple[Mapping[str, str], ...]  # (pods,) the honoured ones, interned
+    nominated: Mapping[int, str]  # row -> status.nominatedNodeName of unbound pods
+    classes: tuple[PodClass, ...]
+    class_keys: tuple[bytes, ...]  # what tells classes apart
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def digest_parts(self) -> Iterator[bytes]:
+        """Everything that tells these pods from others, whatever they were read from."""
+        for texts in (self.names, self.namespaces, self.uids, self.node_names):
+            yield _encoder.encode(texts)
+        for column in (self.node, self.pod_class, self.phase, self.created, self.started, self.ready):
+            yield column.tobytes()
+        annotated = [(row, found) for row, found in enumerate(self.annotations) if found]
+        yield _encoder.encode((sorted(self.deleted.items()), annotated, sorted(self.nominated.items())))
+        yield from self.class_keys
+
+    def as_records(self) -> Iterator[records.Pod]:
+        """The pods as records that read back as these rows, one at a time."""
+        rows = zip(self.node.tolist(), self.pod_class.tolist(), self.phase.tolist(), strict=True)
+        for row, (node, pod_class, phase) in enumerate(rows):
+            yield self._record(row, self.node_names[node], self.classes[pod_class], PHASES[phase])
+
+    def _record(self, row: int, node_name: str, found: PodClass, phase: str) -> records.Pod:
+        owner = found.owner
+        reference = records.OwnerReference(owner.kind, owner.name, owner.uid, owner.api_version, True)
+        conditions = []
+        if self.ready[row]:
+            conditions.append(records.Condition(type="Ready", status="True"))
+        if found.resize_infeasible:
+            conditions.append(records.Condition(type="PodResizePending", status="True", reason="Infeasible"))
+        return records.Pod(
+            metadata=records.Metadata(
+                name=self.names[row],
+                namespace=self.namespaces[row],
+                uid=self.uids[row],
+                creation_timestamp=times.render_optional(float(self.created[row])),
+                deletion_timestamp=self.deleted.get(row),
+                labels=dict(found.labels) or None,
+                annotations=dict(self.annotations[row]) or None,
+                owner_references=[reference] if owner.uid or owner.kind or owner.name else None,
+            ),
+            spec=msgspec.structs.replace(found.spec, node_name=node_name),
+            status=records.PodStatus(
+                phase=phase,
+                nominated_node_name=self.nominated.get(row, ""),
+                start_time=times.render_optional(float(self.started[row])),
+                conditions=conditions or None,
+                container_statuses=list(found.statuses) or None,
+            ),
+        )
+
+
+class PodFacts(msgspec.Struct, gc=False):
+    """What we use of a pod besides what its class says."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    version: int = -1  # to tell which is newer, should the pod be listed twice
+    node_name: str = ""
+    pod_class: int = -1
+    phase: int = UNKNOWN_PHASE
+    created: float = math.nan
+    started: float = math.nan
+    ready: bool = False
+    deleted: str | None = None
+    annotations: Mapping[str, str] = NO_ANNOTATIONS
+    nominated: str = ""
+
+
+class PodRowsBuilder:
+    """Collects pods as they come: each name once, of a pod listed twice the newest, no finished ones."""
+
+    def __init__(self) -> None:
+        self._classes = ClassIndex()
+        self._names: list[str] = []
+        self._namespaces: list[str] = []
+        self._uids: list[str] = []
+        self._node_index: dict[str, int] = {}
+        self._namespace_of: dict[str, str] = {}
+        self._node = array("q")
+        self._pod_class = array("q")
+        self._phase = array("b")
+        self._created = array("d")
+        self._started = array("d")
+        self._ready = array("b")
+        self._version = array("q")
+        self._deleted: dict[int, str] = {}
+        self._annotations: dict[int, Mapping[str, str]] = {}
+        self._nominated: dict[int, str] = {}
+        self._finished: dict[tuple[str, str], tuple[int, str]] = {}  # version, node
+
+    def add(self, pod: records.Record) -> None:
+        """Keep what we use of a pod; ValueError when it cannot be believed."""
+        assert isinstance(pod, records.Pod)
+        metadata, spec, status = pod.metadata, pod.spec, pod.status
+        version = version_number(metadata.resource_version)
+        phase = PHASE_INDEX.get(status.phase, UNKNOWN_PHASE)
+        if phase in FINISHED:
+            self.forget(metadata.namespace, metadata.name, version, spec.node_name)
+            return
+        ready, resize_infeasible = _read_conditions(status.conditions)
+        annotations = metadata.annotations
+        self.keep(
+            PodFacts(
+                name=metadata.name,
+                namespace=metadata.namespace,
+                uid=metadata.uid,
+                version=version,
+                node_name=spec.node_name,
+                pod_class=self._classes.number_of(pod, resize_infeasible),
+                phase=phase,
+                created=times.parse_optional(metadata.creation_timestamp),
+                started=times.parse_optional(status.start_time),
+                ready=ready,
+                deleted=metadata.deletion_timestamp,
+                annotations=_honoured(annotations) if annotations else NO_ANNOTATIONS,
+                nominated=status.nominated_node_name,
+            )
+        )
+
+    def class_of(self, pod: records.Pod) -> int:
+        """The class of a pod; ValueError when it cannot be believed."""
+        return self._classes.number_of(pod, _read_conditions(pod.status.conditions)[1])
+
+    def forget(self, namespace: str, name: str, version: int, node_name: str) -> None:
+        """Keep of a finished pod only that there is one, should the pod be listed twice."""
+        key, found = (namespace, name), (version, node_name)
+        self._finished[key] = max(found, self._finished.get(key, found))
+
+    def keep(self, facts: PodFacts) -> None:
+        """Keep a pod."""
+        row = len(self._names)
+        self._names.append(facts.name)
+        self._namespaces.append(self._namespace_of.setdefault(facts.namespace, facts.namespace))
+        self._uids.append(facts.uid)
+        self._node.append(self._node_index.setdefault(facts.node_name, len(self._node_index)))
+        self._pod_class.append(facts.pod_class)
+        self._phase.append(facts.phase)
+        self._created.append(facts.created)
+        self._started.append(facts.started)
+        self._ready.append(facts.ready)
+        self._version.append(facts.version)
+        if facts.deleted is not None:
+            self._deleted[row] = facts.deleted
+        if facts.annotations:
+            self._annotations[row] = facts.annotations
+        if facts.nominated and not facts.node_name:
+            self._nominated[row] = facts.nominated
+
+    def seal(self, kind: Kind) -> tuple[tuple[()], PodRows, list[Malformed]]:
+        """The rows in order of namespace and name, and the older versions of pods listed twice."""
+        keys = list(zip(self._namespaces, self._names, strict=True))
+        order = sorted(range(len(keys)), key=keys.__getitem__)
+        node_names = list(self._node_index)
+        older, malformed = self._listed_twice(kind, keys, order, node_names)
+        order = [row for row in order if row not in older] if older else order
+        at = np.array(order, np.int64)
+        new_row = {old: new for new, old in enumerate(order)} if self._has_sparse() else {}
+        pod_class, classes = _renumbered(np.array(self._pod_class, np.int64)[at])
+        node, nodes = _renumbered(np.array(self._node, np.int64)[at])
+        shared: dict[tuple[tuple[str, str], ...], Mapping[str, str]] = {}
+        annotations = [NO_ANNOTATIONS] * len(order)
+        for old, kept in self._annotations.items():
+            if old in new_row:
+                annotations[new_row[old]] = shared.setdefault(tuple(sorted(kept.items())), kept)
+        rows = PodRows(
+            names=tuple(self._names[row] for row in order),
+            namespaces=tuple(self._namespaces[row] for row in order),
+            uids=tuple(self._uids[row] for row in order),
+            node_names=tuple(node_names[index] for index in nodes),
+            node=node,
+            pod_class=pod_class,
+            phase=np.array(self._phase, np.int64)[at],
+            created=np.array(self._created, np.float64)[at],
+            started=np.array(self._started, np.float64)[at],
+            ready=np.array(self._ready, np.bool_)[at],
+            deleted={new_row[old]: text for old, text in self._deleted.items() if old in new_row},
+            annotations=tuple(annotations),
+            nominated={new_row[old]: name for old, name in self._nominated.items() if old in new_row},
+            classes=tuple(self._classes.classes[index] for index in classes),
+            class_keys=tuple(self._classes.keys[index] for index in classes),
+        )
+        return (), rows, malformed
+
+    def _has_sparse(self) -> bool:
+        return bool(self._deleted or self._annotations or self._nominated)
+
+    def _listed_twice(
+        self, kind: Kind, keys: list[tuple[str, str]], order: list[int], node_names: list[str]
+    ) -> tuple[set[int], list[Malformed]]:
+        """The rows that an equal or newer version stands for, and what is told of those that differ."""
+        older: set[int] = set()
+        malformed: list[Malformed] = []
+
+        def tell(key: tuple[str, str], node_name: str) -> None:
+            node_name = node_name if admitted(node_name) else ""
+            malformed.append(Malformed(kind.name, *key, node_name, LISTED_TWICE))
+
+        newest: dict[tuple[str, str], int] = {}
+        for left, right in pairwise(order):
+            if keys[left] != keys[right]:
+                continue
+            known = newest.get(keys[left], left)
+            low, high = sorted((known, right), key=self._rank)
+            newest[keys[left]] = high
+            older.add(low)
+            if self._rank(low)[1] != self._rank(high)[1]:
+                tell(keys[low], node_names[self._node[low]])
+        if self._finished:
+            for row in order:
+                finished = self._finished.get(keys[row]) if row not in older else None
+                if finished is None:
+                    continue
+                if finished[0] > self._version[row]:
+                    older.add(row)
+                    tell(keys[row], node_names[self._node[row]])
+                else:
+                    tell(keys[row], finished[1])
+        return older, malformed
+
+    def _rank(self, row: int) -> tuple[int, str]:
+        """What makes one version of a pod newer than another, whichever came first."""
+        columns = (self._uids, self._node, self._pod_class, self._phase, self._created, self._started)
+        sparse = (self._deleted, self._annotations, self._nominated)
+        written = [repr(column[row]) for column in (*columns, self._ready)]
+        return self._version[row], repr(written + [repr(found.get(row)) for found in sparse])
+
+
+def _honoured(annotations: Mapping[str, str]) -> Mapping[str, str]:
+    return {key: text for key, text in annotations.items() if key in HONOURED_ANNOTATIONS}
+
+
+def version_number(version: str) -> int:
+    """A resourceVersion as a number, where it is one that a server would write."""
+    usable = version.isascii() and version.isdigit() and len(version) <= _LONGEST_VERSION
+    return int(version) if usable else -1
+
+
+def _read_conditions(conditions: list[records.Condition] | None) -> tuple[bool, bool]:
+    """Whether a pod is ready, and whether a resize of it was found infeasible; of a type the first counts."""
+    ready = infeasible = None
+    for found in conditions or ():
+        if found.type == "Ready":
+            ready = found.status == "True" if ready is None else ready
+        elif found.type == "PodResizePending":
+            infeasible = found.reason == "Infeasible" if infeasible is None else infeasible
+    return bool(ready), bool(infeasible)
+
+
+def _renumbered(column: IntArray) -> tuple[IntArray, list[int]]:
+    """Numbers in the order they first appear, and what each stood for before."""
+    known, first, inverse = np.unique(column, return_index=True, return_inverse=True)
+    order = np.argsort(first, kind="stable")
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    return rank[inverse], known[order].tolist()

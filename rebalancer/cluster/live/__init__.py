@@ -1,0 +1,1 @@
+"""The live API server: connection, paging and reading ahead."""

@@ -1,0 +1,1 @@
+"""Recorded clusters: reading dumps, writing recordings, and the records they hold."""

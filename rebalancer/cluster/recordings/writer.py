@@ -1,0 +1,119 @@
+"""Writes a recording as a folder that ``--from`` reads: a zstd file a kind, documents beside them.
+
+Only the fields we decode are written: no environment variables, no arguments, no managed fields.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import msgspec
+import zstandard
+
+from rebalancer.cluster.columns.metric_rows import MetricRows
+from rebalancer.cluster.kinds import BY_PLURAL
+from rebalancer.cluster.recordings.listing import Listing, Malformed, Recording
+from rebalancer.errors import InputError
+
+_LEVEL = 3
+_encoder = msgspec.json.Encoder(order="deterministic")
+
+
+def _malformed_stub(malformed: Malformed) -> bytes:
+    """An object that is malformed again when read, for the same reason: its content is not kept."""
+    stub = {
+        "metadata": {
+            "name": malformed.name,
+            "namespace": malformed.namespace,
+            "labels": "malformed when recorded",
+        },
+        "spec": {"nodeName": malformed.node_name},
+        "malformed": malformed.reason,
+    }
+    return _encoder.encode(stub)
+
+
+def list_pieces(listing: Listing) -> Iterator[bytes]:
+    """A typed list in JSON, piece by piece, items and maps sorted: the same records, the same bytes."""
+    kind = listing.kind
+    head = _encoder.encode(
+        {
+            "apiVersion": kind.api_version,
+            "kind": f"{kind.name}List",
+            "metadata": {"resourceVersion": listing.resource_version},
+        }
+    )
+    yield head[:-1] + b',"items":['
+    between = b""
+    for record in listing.records if listing.pods is None else listing.pods.as_records():
+        yield between + _encoder.encode(record)
+        between = b",\n"
+    for malformed in listing.malformed:
+        yield between + _malformed_stub(malformed)
+        between = b",\n"
+    yield b"]}\n"
+
+
+def digest(recording: Recording) -> str:
+    """A digest of what was read, whatever the reader, the page size and the order of the objects."""
+    total = hashlib.sha256()
+    for plural in sorted(recording.listings):
+        listing = recording.listings[plural]
+        if listing.kind.optional and not len(listing) and not listing.malformed:
+            continue  # a live cluster that lacks it says so; a dump of it does not
+        total.update(plural.encode())
+        for part in _parts(listing):
+            total.update(part)
+        for malformed in sorted(map(str, listing.malformed)):
+            total.update(malformed.encode())
+    for name in sorted(set(recording.documents) - {"recording.json"}):  # says who recorded, not what
+        total.update(name.encode() + b"\0" + recording.documents[name])
+    return f"sha256:{total.hexdigest()}"
+
+
+def _parts(listing: Listing) -> Iterator[bytes]:
+    if listing.pods is not None:
+        return listing.pods.digest_parts()
+    if isinstance(listing.records, MetricRows):
+        return listing.records.digest_parts()
+    return map(_encoder.encode, listing.records)
+
+
+def save(recording: Recording, folder: Path, now: float) -> None:
+    """Write a recording into a new or empty folder; InputError when that cannot be done."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise InputError("the folder is not empty", where=str(folder), hint="name a new one")
+        for plural in sorted(recording.listings):
+            _write_packed(
+                folder / f"{BY_PLURAL[plural].plural}.json.zst", list_pieces(recording.listings[plural])
+            )
+        for name, content in recording.documents.items():
+            _write(folder / name, content)
+        about = {"source": recording.source, "savedAt": now, "unread": dict(recording.unread)}
+        _write(folder / "recording.json", _encoder.encode(about))
+    except OSError as error:
+        raise InputError(f"cannot write: {error.strerror or error}", where=str(folder)) from error
+
+
+def _write_packed(path: Path, pieces: Iterable[bytes]) -> None:
+    """Pack a file piece by piece, whole or not at all."""
+    partial = path.with_name(f".{path.name}.partial")
+    with (
+        partial.open("wb") as raw,
+        zstandard.ZstdCompressor(level=_LEVEL).stream_writer(raw) as packed,
+    ):
+        for piece in pieces:
+            packed.write(piece)
+    os.replace(partial, path)  # noqa: PTH105 (atomic, over an existing file too)
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write whole or not at all."""
+    partial = path.with_name(f".{path.name}.partial")
+    partial.write_bytes(content)
+    os.replace(partial, path)  # noqa: PTH105 (atomic, over an existing file too)

@@ -1,0 +1,1 @@
+"""Decoding bytes of JSON and protobuf into items and records."""

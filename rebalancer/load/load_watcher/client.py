@@ -1,0 +1,83 @@
+"""Asks load-watcher, inside a cluster at its address, from outside through the API server's service proxy."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+import urllib3
+from urllib3.exceptions import HTTPError
+
+from rebalancer.cluster.live.connection import RawApi, retrying, short_reason
+from rebalancer.errors import InputError, UnreachableError
+from rebalancer.load.load_watcher.document import decode_watcher
+
+_TIMEOUT = urllib3.Timeout(connect=5.0, read=30.0)
+_BIGGEST_ANSWER = 64 << 20
+_ATTEMPTS = 3
+_REDIRECTS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceAddress:
+    """A service of the cluster, as the service proxy names it."""
+
+    namespace: str
+    service: str  # [scheme:]name[:port]
+    path: str
+
+
+def service_of(address: str) -> ServiceAddress | None:
+    """The service an address ``http://NAME.NAMESPACE[.svc…][:PORT]`` names; None when it names none."""
+    try:
+        url = urlsplit(address)
+        number = url.port
+    except ValueError:  # a port beyond 65535, brackets that do not close
+        return None
+    labels = (url.hostname or "").split(".")
+    if len(labels) < 2 or (len(labels) > 2 and labels[2] != "svc") or labels[-1].isdigit():
+        return None
+    scheme = "https:" if url.scheme == "https" else ""
+    port = f":{number}" if number else ""
+    return ServiceAddress(labels[1], f"{scheme}{labels[0]}{port}", url.path.strip("/"))
+
+
+def fetch_watcher(api: RawApi | None, address: str, *, inside: bool) -> bytes:
+    """What load-watcher answers to ``GET /watcher``; ``inside`` says that cluster addresses resolve here.
+
+    Raises UnreachableError when there is no answer, InputError when it is not load-watcher's.
+    """
+    service = service_of(address)
+    if service is not None and not inside and api is not None:
+        content = api.service_proxy(service.namespace, service.service, f"{service.path}/watcher".lstrip("/"))
+    else:
+        content = _get(f"{address.rstrip('/')}/watcher")
+    try:
+        decode_watcher(content)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"does not answer as load-watcher does: {error}", where=address) from error
+    return content
+
+
+def _get(url: str) -> bytes:
+    # No retries in the transport: it would log each of them.
+    try:
+        with urllib3.PoolManager(retries=urllib3.Retry(total=_REDIRECTS, connect=0, read=0)) as pool:
+            content: bytes = retrying(time.sleep, _ATTEMPTS)(_once, pool, url)
+            return content
+    except (HTTPError, OSError, ValueError) as error:
+        raise UnreachableError(f"no answer: {short_reason(error)}", where=url) from error
+
+
+def _once(pool: urllib3.PoolManager, url: str) -> bytes:
+    response = pool.request("GET", url, timeout=_TIMEOUT, preload_content=False)
+    try:
+        content: bytes = response.read(_BIGGEST_ANSWER + 1, decode_content=True)
+    finally:
+        response.release_conn()
+    if response.status != 200:
+        raise UnreachableError(f"HTTP {response.status}", where=url)
+    if len(content) > _BIGGEST_ANSWER:
+        raise UnreachableError(f"the answer is larger than {_BIGGEST_ANSWER >> 20} MiB", where=url)
+    return content

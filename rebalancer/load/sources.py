@@ -1,0 +1,205 @@
+"""Reads the policy's load sources in their order and joins what they tell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from rebalancer.cluster import records
+from rebalancer.cluster.columns.metric_rows import MetricRows
+from rebalancer.cluster.columns.nodes import FloatArray
+from rebalancer.cluster.kinds import NODE_METRICS, POD_METRICS
+from rebalancer.cluster.snapshot import Snapshot
+from rebalancer.errors import InputError, RebalancerError, RightsError, UnreachableError
+from rebalancer.load.figures.earlier_runs import knows_only_the_present, over_earlier_runs, present_percent
+from rebalancer.load.figures.metric_windows import Window
+from rebalancer.load.figures.node_figures import (
+    NodeFigures,
+    PodFigures,
+    node_figures_of_metrics,
+    node_figures_of_requests,
+    node_figures_of_watcher,
+)
+from rebalancer.load.figures.pod_figures import pod_figures_of_metrics
+from rebalancer.load.load_watcher.document import WatcherMetrics
+from rebalancer.load.prometheus.access import PrometheusAccess, connection_of
+from rebalancer.load.prometheus.source import PrometheusReader
+from rebalancer.load.report import LoadReport, build_report
+from rebalancer.policy import (
+    LoadSource,
+    LoadWatcherSource,
+    PrometheusSource,
+    RebalancePolicy,
+    RequestsSource,
+    measured_resources,
+    required_resources,
+)
+from rebalancer.state import LoadSamples
+
+
+class Reader(Protocol):
+    """A load source: it tells what nodes and pods use, or raises RebalancerError in one line."""
+
+    def node_figures(self) -> NodeFigures:
+        """Usage of the nodes."""
+
+    def pod_figures(self) -> PodFigures | None:
+        """Usage of the pods; None when the source tells nothing of them."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoadInputs:
+    """What the sources read from."""
+
+    snapshot: Snapshot
+    policy: RebalancePolicy
+    requests: FloatArray  # (pods, 2) what each pod requests: thousandths of a core, bytes
+    watchers: Mapping[str, WatcherMetrics]  # by address
+    missing: Mapping[str, str]  # address of a load-watcher -> why there is no answer
+    prometheus: PrometheusAccess
+    samples: LoadSamples | None  # of earlier runs; None when there is no state
+    now: float
+    live: bool  # the cluster is a live one, not a recorded one
+
+    @property
+    def window(self) -> Window:
+        """How far back figures look."""
+        return Window(self.policy.load.window, self.policy.load.statistic)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoadReading:
+    """The report, and what the next run should know of it."""
+
+    report: LoadReport
+    present: Mapping[
+        str, Mapping[str, float]
+    ]  # percent by resource and node, where only the present is known
+
+
+def read_load(inputs: LoadInputs) -> LoadReading:
+    """Ask every source and join them; raises when none of them told anything."""
+    figures: list[NodeFigures] = []
+    pod_figures: list[PodFigures] = []
+    failures: list[RebalancerError] = []
+    present: dict[str, dict[str, float]] = {}
+    for source in inputs.policy.load.sources:
+        try:
+            reader = _reader(source, inputs)
+            told = reader.node_figures()
+        except RebalancerError as error:
+            failures.append(error)
+            continue
+        if knows_only_the_present(told, inputs.window):
+            for resource, percent in present_percent(inputs.snapshot.nodes, told).items():
+                present[resource] = percent | present.get(resource, {})
+            told = over_earlier_runs(told, inputs.snapshot.nodes, inputs.samples, inputs.window, inputs.now)
+        figures.append(told)
+        of_pods = reader.pod_figures()
+        if of_pods is not None:
+            pod_figures.append(of_pods)
+    if not figures:
+        raise _nothing_told(inputs, failures)
+    if inputs.snapshot.has(POD_METRICS):
+        metrics = inputs.snapshot.recording.records(POD_METRICS)
+        assert isinstance(metrics, MetricRows)
+        pod_figures.append(pod_figures_of_metrics(metrics, inputs.snapshot.pods))
+    report = build_report(
+        inputs.snapshot.nodes,
+        inputs.snapshot.pods,
+        figures,
+        pod_figures,
+        inputs.requests,
+        now=inputs.now,
+        max_age_seconds=inputs.policy.load.max_age,
+        resources=measured_resources(inputs.policy),
+        required=required_resources(inputs.policy),
+        failures=[f"load source not used: {failure}" for failure in failures],
+    )
+    return LoadReading(report, present)
+
+
+def _nothing_told(inputs: LoadInputs, failures: list[RebalancerError]) -> RebalancerError:
+    tried, where = "; ".join(map(str, failures)), inputs.snapshot.source
+    if any(isinstance(failure, RightsError) for failure in failures):
+        return RightsError(
+            f"no load source may be read: {tried}", where=where, hint="grant it as in k8s/base"
+        )
+    if inputs.live:
+        hint = "see load.sources of the policy"
+        return UnreachableError(f"no load source answered: {tried}", where=where, hint=hint)
+    hint = "add nodemetrics.json: kubectl get --raw /apis/metrics.k8s.io/v1beta1/nodes"
+    return InputError(f"no load figures: {tried}", where=where, hint=hint)
+
+
+def _reader(source: LoadSource, inputs: LoadInputs) -> Reader:
+    if isinstance(source, LoadWatcherSource):
+        return _LoadWatcher(source.load_watcher.address, inputs)
+    if isinstance(source, PrometheusSource):
+        settings = source.prometheus
+        return PrometheusReader(
+            settings,
+            inputs.prometheus.asking(connection_of(settings)),
+            inputs.snapshot.nodes,
+            inputs.snapshot.pods,
+            inputs.now,
+            inputs.window,
+            measured_resources(inputs.policy),
+            inputs.policy.load.signals,
+            inputs.prometheus.book.time,
+        )
+    if isinstance(source, RequestsSource):
+        return _Requests(inputs)
+    return _MetricsServer(inputs)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _LoadWatcher:
+    address: str
+    inputs: LoadInputs
+
+    def node_figures(self) -> NodeFigures:
+        metrics = self.inputs.watchers.get(self.address)
+        if metrics is None:
+            raise UnreachableError(f"load-watcher: {self.inputs.missing.get(self.address, 'not read')}")
+        return node_figures_of_watcher(metrics, self.inputs.snapshot.nodes)
+
+    def pod_figures(self) -> None:
+        return None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _MetricsServer:
+    inputs: LoadInputs
+
+    def node_figures(self) -> NodeFigures:
+        snapshot = self.inputs.snapshot
+        if not snapshot.has(NODE_METRICS):
+            why = snapshot.recording.unread.get(NODE_METRICS.plural, "not read")
+            refused = NODE_METRICS.plural in snapshot.recording.refused
+            error = RightsError if refused else UnreachableError
+            raise error(f"metrics-server: {NODE_METRICS.plural} {why}")
+        items = snapshot.recording.records(NODE_METRICS)
+        metrics = [item for item in items if isinstance(item, records.NodeMetrics)]
+        return node_figures_of_metrics(metrics, snapshot.nodes)
+
+    def pod_figures(self) -> None:
+        return None  # read with the cluster, and joined last whatever the sources
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Requests:
+    inputs: LoadInputs
+
+    def node_figures(self) -> NodeFigures:
+        snapshot, requests = self.inputs.snapshot, self.inputs.requests
+        total = np.zeros((len(snapshot.nodes), 2))
+        bound = snapshot.pods.node >= 0
+        np.add.at(total, snapshot.pods.node[bound], requests[bound])
+        return node_figures_of_requests(total, self.inputs.now)
+
+    def pod_figures(self) -> None:
+        return None

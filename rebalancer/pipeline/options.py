@@ -1,0 +1,35 @@
+"""What a plan is made from and how a run is carried out, as values that commands pass to the pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineOptions:
+    """Where a plan's inputs come from."""
+
+    policy_path: Path | None = None  # None: every default
+    source: Path | None = None  # a recorded cluster; None: a live one
+    kubeconfig: Path | None = None
+    context: str | None = None
+    now: float | None = None  # Unix seconds; None: the clock, or the newest metric of a recorded cluster
+    state_path: Path | None = None  # the state of earlier runs
+    scheduler_config: Path | None = None  # instead of the configuration the policy names
+    assume_neutral: tuple[str, ...] = ()
+    only_look: bool = False  # nothing will be done: too few known nodes are a warning, not a refusal
+    progress: Callable[[str], None] = field(default=lambda _message: None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """How a plan is carried out."""
+
+    dry_run: bool = False
+    journal: Path | None = None
+    max_duration_seconds: float | None = None
+    state_config_map: str | None = None  # NAMESPACE/NAME
+    lease: str = "rebalancer/rebalancer"  # NAMESPACE/NAME
+    metrics_textfile: Path | None = None

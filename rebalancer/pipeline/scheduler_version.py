@@ -1,0 +1,36 @@
+"""Which version the scheduler is of: as the policy states, as its pod's image says, or the API server's."""
+
+from __future__ import annotations
+
+from rebalancer.cluster.live.connection import RawApi
+from rebalancer.cluster.snapshot import Snapshot
+from rebalancer.policy import LoadedPolicy
+from rebalancer.scheduling.framework.versions import major_minor
+
+_IMAGE = "kube-scheduler"
+
+
+def scheduler_version(loaded: LoadedPolicy, snapshot: Snapshot, api: RawApi | None) -> str:
+    """``1.35``; empty when nothing says it."""
+    stated = loaded.policy.scheduler.version
+    if stated:
+        return major_minor(stated)
+    running = versions_running(snapshot)
+    if len(running) == 1:
+        return running[0]
+    return major_minor(api.server_version()) if api is not None else ""
+
+
+def versions_running(snapshot: Snapshot) -> tuple[str, ...]:
+    """The versions in the images of the schedulers' pods.
+
+    scheduler-plugins number theirs 0.MINOR, after the Kubernetes 1.MINOR they are built from.
+    """
+    found: set[str] = set()
+    for pod in snapshot.pods.classes:
+        for container in pod.spec.containers or ():
+            name, _, tag = container.image.partition("@")[0].rpartition(":")
+            version = major_minor(tag)
+            if name.rpartition("/")[2] == _IMAGE and version:
+                found.add(f"1.{version[2:]}" if version.startswith("0.") else version)
+    return tuple(sorted(found))

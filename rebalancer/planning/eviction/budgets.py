@@ -1,0 +1,146 @@
+"""Disruption budgets: which pods each one matches, and what a wave may spend.
+
+``status.disruptionsAllowed`` is what may be spent; it is 0 when the status is missing or older than the
+spec. The API's own answer stays final.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from rebalancer.cluster.columns.pods import PodTable
+from rebalancer.cluster.records import DisruptionBudget
+from rebalancer.cluster.selectors import Matcher, matcher
+from rebalancer.cluster.snapshot import Snapshot
+from rebalancer.scheduling.matching.label_selectors import PodSelector, SelectorIndex, label_match
+
+ALWAYS_ALLOW = "AlwaysAllow"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Budget:
+    """One disruption budget: which pods it matches and how many a wave may disrupt."""
+
+    name: str  # namespace/name
+    matches: Matcher
+    allowed: int
+    healthy: bool  # as many pods are healthy as the budget wants
+    always_allow_unready: bool
+    because: str  # what its status says, for reports
+
+
+def allowed_by(budget: DisruptionBudget) -> tuple[int, str]:
+    """Disruptions a wave may spend, and why."""
+    status = budget.status
+    if status is None:
+        return 0, "has no status yet"
+    if status.observed_generation < budget.metadata.generation:
+        return 0, "has a status older than its spec"
+    because = (
+        f"allows {status.disruptions_allowed}: {status.current_healthy} of {status.expected_pods} pods "
+        f"healthy, {status.desired_healthy} needed"
+    )
+    return max(status.disruptions_allowed, 0), because
+
+
+def _budget(record: DisruptionBudget) -> Budget:
+    allowed, because = allowed_by(record)
+    status = record.status
+    healthy = (
+        status is not None
+        and status.observed_generation >= record.metadata.generation
+        and status.current_healthy >= status.desired_healthy
+        and status.desired_healthy > 0
+    )
+    return Budget(
+        name=f"{record.metadata.namespace}/{record.metadata.name}",
+        matches=matcher(record.spec.selector),
+        allowed=allowed,
+        healthy=healthy,
+        always_allow_unready=record.spec.unhealthy_pod_eviction_policy == ALWAYS_ALLOW,
+        because=because,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """What evicting a pod would spend: its budgets, and whether it is free (an unready pod may be)."""
+
+    budgets: tuple[Budget, ...]
+    free: bool
+
+
+class Budgets:
+    """All budgets of a cluster, matched to pods once a pod class."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        """Budgets that could not be read make their namespace unknown."""
+        self.read = snapshot.budgets is not None
+        self._pods: PodTable = snapshot.pods
+        self._budgets: list[Budget] = []
+        self._filed: SelectorIndex[int] = SelectorIndex()  # of numbers of budgets
+        self._unreadable: dict[str, str] = {
+            item.namespace: str(item) for item in snapshot.malformed if item.kind == "PodDisruptionBudget"
+        }
+        for record in snapshot.budgets or ():
+            try:
+                budget = _budget(record)
+            except ValueError as error:
+                name = f"{record.metadata.namespace}/{record.metadata.name}"
+                self._unreadable[record.metadata.namespace] = f"PodDisruptionBudget {name}: {error}"
+                continue
+            selector = PodSelector(frozenset({record.metadata.namespace}), label_match(record.spec.selector))
+            self._filed.add(selector, len(self._budgets))
+            self._budgets.append(budget)
+        self._matched: dict[int, tuple[Budget, ...]] = {}
+
+    def unreadable(self, namespace: str) -> str:
+        """The budget that could not be read and may match pods of a namespace; empty when there is none."""
+        return self._unreadable.get(namespace) or self._unreadable.get("", "")
+
+    def of(self, row: int) -> tuple[Budget, ...]:
+        """The budgets that match a pod."""
+        class_index = int(self._pods.pod_class[row])
+        found = self._matched.get(class_index)
+        if found is None:
+            pod_class = self._pods.classes[class_index]
+            candidates = sorted(self._filed.candidates(pod_class.namespace, pod_class.labels))
+            budgets = [self._budgets[number] for number in candidates]
+            found = tuple(budget for budget in budgets if budget.matches(pod_class.labels))
+            self._matched[class_index] = found
+        return found
+
+    def spending(self, row: int) -> Spending:
+        """What evicting a pod spends; an unready pod is free where the API lets it go so."""
+        budgets = self.of(row)
+        if self._pods.ready[row] or not budgets:
+            return Spending(budgets, free=not budgets)
+        return Spending(
+            budgets, free=all(budget.always_allow_unready or budget.healthy for budget in budgets)
+        )
+
+
+class WaveBudgets:
+    """What is left of each budget within one wave; the next wave reads again before it spends."""
+
+    def __init__(self) -> None:
+        self._spent: dict[str, int] = defaultdict(int)
+
+    def copy(self) -> WaveBudgets:
+        """An independent count."""
+        twin = WaveBudgets()
+        twin._spent = self._spent.copy()
+        return twin
+
+    def exhausted(self, spending: Spending) -> Budget | None:
+        """The budget that allows no further disruption in this wave."""
+        if spending.free:
+            return None
+        return next((item for item in spending.budgets if self._spent[item.name] >= item.allowed), None)
+
+    def spend(self, spending: Spending) -> None:
+        """Count an eviction."""
+        if not spending.free:
+            for budget in spending.budgets:
+                self._spent[budget.name] += 1

@@ -1,0 +1,35 @@
+"""Persistent volume claims of pods: their storage class, and whether one node alone may mount them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rebalancer.cluster.columns.pods import PodClass
+from rebalancer.cluster.kinds import CLAIMS
+from rebalancer.cluster.records import PersistentVolumeClaim
+from rebalancer.cluster.snapshot import Snapshot
+
+_SHARED_MODES = frozenset({"ReadWriteMany", "ReadOnlyMany"})
+
+
+class Claims:
+    """The claims of a cluster, by namespace and name."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._claims = {
+            (item.metadata.namespace, item.metadata.name): item
+            for item in snapshot.recording.records(CLAIMS)
+            if isinstance(item, PersistentVolumeClaim)
+        }
+
+    def of(self, pod: PodClass) -> Iterator[tuple[str, PersistentVolumeClaim | None]]:
+        """Name and record of each claim a pod uses; None where it was not read."""
+        for volume in pod.spec.volumes or ():
+            if volume.persistent_volume_claim:
+                name = volume.persistent_volume_claim.claim_name
+                yield name, self._claims.get((pod.namespace, name))
+
+
+def is_shared(claim: PersistentVolumeClaim) -> bool:
+    """Whether pods on several nodes may mount it at once."""
+    return bool(_SHARED_MODES & set(claim.spec.access_modes or ()))

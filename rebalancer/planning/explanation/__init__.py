@@ -1,0 +1,1 @@
+"""Explanations of one pod or one node, as values that reports render."""

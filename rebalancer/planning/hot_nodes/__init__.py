@@ -1,0 +1,1 @@
+"""Which nodes are hot, by which rule, and how far each must cool."""

@@ -1,0 +1,117 @@
+"""Whether a landing is acceptable (promise 2): elsewhere, known, healthy, staying, cool after, better."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from rebalancer.cluster.columns.nodes import BoolArray, FloatArray, IntArray
+from rebalancer.load.report import PERCENT_RESOURCES, percent_of_allocatable
+from rebalancer.planning.hot_nodes.rules import Hotness
+from rebalancer.planning.inputs import PlanningInputs
+
+# A node that became ready this recently may not stay so.
+JUST_READY_SECONDS = 120.0
+LEAVING_TAINTS = frozenset(
+    {"ToBeDeletedByClusterAutoscaler", "DeletionCandidateOfClusterAutoscaler", "karpenter.sh/disrupted"}
+)
+
+
+def uncounted_nodes(inputs: PlanningInputs, settling: Mapping[int, str]) -> dict[int, str]:
+    """Nodes no landing may count on, with the reason."""
+    nodes = inputs.snapshot.nodes
+    found: dict[int, str] = {}
+    known = inputs.load.known.tolist()
+    for row in range(len(nodes)):
+        reason = _unfit(inputs, row, known=known[row]) or settling.get(row, "")
+        if reason:
+            found[row] = reason
+    return found
+
+
+def _unfit(inputs: PlanningInputs, row: int, *, known: bool) -> str:
+    nodes = inputs.snapshot.nodes
+    record = nodes.records[row]
+    if not nodes.ready[row]:
+        return "is not Ready"
+    if not known:
+        return "has no fresh load figure"
+    if nodes.doubtful[row]:
+        return "runs a pod that could not be read"
+    if record.metadata.deletion_timestamp is not None:
+        return "is being deleted"
+    leaving = next((taint.key for taint in record.spec.taints or () if taint.key in LEAVING_TAINTS), "")
+    if leaving:
+        return f"is about to be removed ({leaving})"
+    if inputs.now - nodes.ready_since[row] < JUST_READY_SECONDS:
+        return "became Ready only just now"
+    return ""
+
+
+class Acceptance:
+    """Judges landings of one plan."""
+
+    def __init__(self, inputs: PlanningInputs, hotness: Hotness, settling: Mapping[int, str]) -> None:
+        """``settling`` nodes, by row with the reason, have figures that still show earlier moves."""
+        self.settling = settling
+        self.uncounted = uncounted_nodes(inputs, settling)
+        self._counted: BoolArray = np.ones(len(inputs.snapshot.nodes), np.bool_)
+        self._counted[list(self.uncounted)] = False
+        self._hotness = hotness
+        self._allocatable = inputs.load.allocatable
+        self._min_gain = inputs.policy.planning.min_gain
+        self._names = inputs.snapshot.nodes.names
+        self._resources = inputs.load.percent_resources
+
+    def percent_after(
+        self, rows: IntArray, usage: FloatArray, pod_count: IntArray, pod_usage: FloatArray
+    ) -> FloatArray:
+        """(rows, resources) percent of allocatable with one more pod on each of the rows."""
+        return percent_of_allocatable(usage[rows] + pod_usage, pod_count[rows] + 1, self._allocatable[rows])
+
+    def gains(self, source: int, before: FloatArray, after: FloatArray) -> FloatArray:
+        """(rows, resources) points: the node left before, less the landing after; inf where it need not cool.
+
+        What it must cool of is what it is hot in and not cool yet; once there is nothing of that, all else
+        that is above its coolTo.
+        """
+        above = before > self._hotness.cool_to[source]
+        hot = above & self._hotness.resources[source]
+        return np.where(hot if hot.any() else above, before - after, np.inf)
+
+    def acceptable(self, source: int, rows: IntArray, before: FloatArray, after: FloatArray) -> BoolArray:
+        """(rows,) whether each landing is acceptable; ``before`` is (resources,) percent of the node left."""
+        gains = self.gains(source, before, after)
+        better = np.all(gains >= self._min_gain, axis=1)
+        cool = np.all(self._cool_enough(after, self._hotness.most(rows)), axis=1)
+        return np.asarray(self._counted[rows] & (rows != source) & cool & better, np.bool_)
+
+    @staticmethod
+    def _cool_enough(after: FloatArray, most: FloatArray) -> BoolArray:
+        """Whether percentages are low enough: what cannot be said is not, but of a resource no rule names."""
+        cool = np.asarray(after <= most, np.bool_)
+        others = slice(len(PERCENT_RESOURCES), None)
+        cool[..., others] |= np.isinf(most[..., others])
+        return cool
+
+    def why_not(self, source: int, row: int, before: FloatArray, after: FloatArray) -> str:
+        """The first reason that a landing on a node is not acceptable; empty when it is."""
+        name = self._names[row]
+        if row == source:
+            return f"{name} is the node it leaves"
+        if row in self.uncounted:
+            return f"{name} {self.uncounted[row]}"
+        most = self._hotness.most(np.array([row]))[0]
+        cool = self._cool_enough(after, most)
+        for column, resource in enumerate(self._resources):
+            if not cool[column]:
+                limit = "is hot and cool at" if self._hotness.hot[row] else "hot above"
+                return f"{name} would be at {after[column]:.1f} % {resource}, {limit} {most[column]:.1f} %"
+        gains = self.gains(source, before, after)
+        for column, resource in enumerate(self._resources):
+            if not gains[column] >= self._min_gain:
+                return (
+                    f"{name} would gain {gains[column]:.1f} points of {resource}, minGain {self._min_gain:g}"
+                )
+        return ""

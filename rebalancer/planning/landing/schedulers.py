@@ -1,0 +1,158 @@
+"""The scheduling model as the planner uses it: one scheduler a profile, and which classes it cannot place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from rebalancer.cluster.columns.nodes import FloatArray
+from rebalancer.cluster.columns.pods import NO_OWNER, PodClass
+from rebalancer.cluster.records import Container, PodSpec, ResourceRequirements
+from rebalancer.planning.hot_nodes.rules import score_key
+from rebalancer.planning.hot_nodes.scheduler_scores import NodeScores, looking_at_load
+from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.landing.unpredictable import find_doubts
+from rebalancer.policy import ScoreRule
+from rebalancer.profiles.types import Profile, SchedulerConfiguration
+from rebalancer.scheduling.framework.cycle import Scheduler
+from rebalancer.scheduling.framework.sampling import nodes_to_find
+from rebalancer.scheduling.plugins.registry import PluginInputs, make_scheduler, neutral_plugins
+from rebalancer.scheduling.plugins.trimaran.target_load_packing import TargetLoadPacking
+from rebalancer.scheduling.state.cluster_state import ClusterState
+
+
+class Model:
+    """Places pods of any class by the profile that its schedulerName picks."""
+
+    def __init__(self, inputs: PlanningInputs) -> None:
+        self.inputs = inputs
+        self.state = ClusterState.of(inputs.snapshot, inputs.scheduler_version)
+        plugin_inputs = PluginInputs.of(inputs.snapshot, inputs.view)
+        configuration = inputs.configuration
+        self.schedulers: Mapping[str, Scheduler] = {
+            profile.scheduler_name: make_scheduler(configuration, profile, plugin_inputs)
+            for profile in configuration.profiles
+        }
+        earlier = inputs.earlier_view
+        lagging = (plugin_inputs if earlier is None else replace(plugin_inputs, view=earlier)).lagging
+        self._lagging: Mapping[str, Scheduler] = {
+            profile.scheduler_name: make_scheduler(configuration, profile, lagging)
+            for profile in configuration.profiles
+            if _differs(profile, plugin_inputs, lagging)
+        }
+        self.neutral = neutral_everywhere(configuration)
+        self._node_scores: dict[str, NodeScores] = {}
+
+    def scheduler(self, class_index: int) -> Scheduler:
+        """The scheduler of a class; KeyError when no profile has its schedulerName."""
+        return self.schedulers[self.state.facts.classes[class_index].scheduler_name]
+
+    @property
+    def most_views(self) -> int:
+        """In how many ways a scheduler may see the pods bound last."""
+        return 2 if self._lagging else 1
+
+    def views(self, class_index: int) -> tuple[Scheduler, ...]:
+        """The scheduler of a class with the figures we know and, if it may know older ones, with those."""
+        scheduler = self.scheduler(class_index)
+        lagging = self._lagging.get(scheduler.profile.scheduler_name)
+        return (scheduler,) if lagging is None else (scheduler, lagging)
+
+    def nodes_to_find(self, class_index: int) -> int:
+        """How many feasible nodes end the scheduler's search; when more are feasible it takes a sample."""
+        configuration = self.inputs.configuration
+        profile = self.scheduler(class_index).profile
+        percentage = profile.percentage_of_nodes_to_score
+        if percentage is None:
+            percentage = configuration.percentage_of_nodes_to_score
+        return nodes_to_find(len(self.inputs.snapshot.nodes), percentage)
+
+    def unpredictable(self) -> Mapping[int, str]:
+        """Why pods of a class cannot be placed by the model, by class."""
+        return find_doubts(self.inputs)
+
+    def rule_scores(self) -> Mapping[str, FloatArray]:
+        """(nodes,) 0..100 by score rule of the policy: the weighted mean of its plugins for a plain pod.
+
+        A rule that names no plugins means those that look at load or pod counts.
+        """
+        found: dict[str, FloatArray] = {}
+        for rule in self.inputs.policy.hot_nodes.every_rule:
+            if isinstance(rule, ScoreRule):
+                for profile in self._acting():
+                    plugins = rule.score.plugins or looking_at_load(self.inputs.configuration, profile)
+                    scores = self._scores_of(profile).mean_of(plugins)
+                    if scores is not None:
+                        found.setdefault(score_key(rule), scores)
+        return found
+
+    def has_idle_score_rule(self) -> bool:
+        """Whether a score rule names no plugins and there is none that it could mean."""
+        unnamed = any(
+            isinstance(rule, ScoreRule) and not rule.score.plugins
+            for rule in self.inputs.policy.hot_nodes.every_rule
+        )
+        configuration = self.inputs.configuration
+        return unnamed and not any(looking_at_load(configuration, item) for item in self._acting())
+
+    def node_scores(self) -> NodeScores | None:
+        """All score plugins of the first profile that acts, for a plain pod."""
+        profile = next(iter(self._acting()), None)
+        return None if profile is None else self._scores_of(profile)
+
+    def _acting(self) -> tuple[Profile, ...]:
+        """The profiles the policy acts for, in its order."""
+        configuration = self.inputs.configuration
+        names = self.inputs.policy.scheduler.profiles or configuration.scheduler_names
+        return tuple(found for found in map(configuration.profile, names) if found is not None)
+
+    def _scores_of(self, profile: Profile) -> NodeScores:
+        """How a profile rates every node for a plain pod; computed once."""
+        name = profile.scheduler_name
+        if name not in self._node_scores:
+            plain = self._plain_pod(profile)
+            found = self.schedulers[name].scores_everywhere(self.state, plain)
+            self._node_scores[name] = NodeScores(found, profile.weights)
+        return self._node_scores[name]
+
+    def _plain_pod(self, profile: Profile) -> int:
+        """A pod without constraints that requests the median of the profile's pods."""
+        facts, kinds = self.state.facts, self.inputs.snapshot.pods.pod_class
+        own = np.array([pod.scheduler_name == profile.scheduler_name for pod in facts.classes], np.bool_)
+        kinds = kinds[own[kinds]] if len(kinds) else kinds
+
+        def median(resource: str) -> int:
+            requested = np.array([item.incoming.get(resource, 0) for item in facts.requests], np.int64)
+            return int(np.median(requested[kinds])) if len(kinds) else 0
+
+        cpu, memory = median("cpu"), median("memory")
+        resources = ResourceRequirements(requests={"cpu": f"{cpu}m", "memory": str(memory)})
+        spec = PodSpec(scheduler_name=profile.scheduler_name, containers=[Container(resources=resources)])
+        return facts.add(PodClass("", {}, NO_OWNER, spec, (), False))
+
+
+def _differs(profile: Profile, inputs: PluginInputs, lagging: PluginInputs) -> bool:
+    """Whether a profile's plugins see nodes otherwise when the scheduler's figures are older than ours."""
+    for plugin in profile.weights:
+        address = getattr(profile.arguments.get(plugin), "watcher_address", None)
+        ours, theirs = inputs.view.watchers.get(address or ""), lagging.view.watchers.get(address or "")
+        if address is None or ours is None or theirs is None:
+            continue
+        if ours.nodes != theirs.nodes:
+            return True
+        unseen = lagging.recently_bound(theirs.window_end)
+        if plugin == TargetLoadPacking.name and unseen != inputs.recently_bound(ours.window_end):
+            return True
+    return False
+
+
+def neutral_everywhere(configuration: SchedulerConfiguration) -> tuple[str, ...]:
+    """Plugins of any profile that are not modelled and so count as neutral."""
+    names = {
+        name
+        for profile in configuration.profiles
+        for name in neutral_plugins(profile, configuration.extra_plugins)
+    }
+    return tuple(sorted(names | set(configuration.assumed_neutral)))

@@ -1,0 +1,99 @@
+"""Why the model cannot place pods: what takes part that is not modelled, and what it would need to know."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rebalancer.cluster.columns.pods import PodClass
+from rebalancer.cluster.snapshot import Snapshot
+from rebalancer.load.view import SchedulerView
+from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.profiles.catalogue import CATALOGUE
+from rebalancer.profiles.types import (
+    ExtensionPoint,
+    Input,
+    PluginDescription,
+    PluginQuery,
+    Profile,
+    SchedulerConfiguration,
+)
+from rebalancer.scheduling.plugins.queries import queries_of
+from rebalancer.scheduling.plugins.unread_inputs import unread_inputs
+
+
+def find_doubts(inputs: PlanningInputs) -> Mapping[int, str]:
+    """Why pods of a class cannot be placed by the model, by class; classes without doubt are absent."""
+    configuration, snapshot = inputs.configuration, inputs.snapshot
+    by_profile = {
+        profile.scheduler_name: _profile_doubt(profile, configuration, inputs.view, snapshot)
+        for profile in configuration.profiles
+    }
+    found: dict[int, str] = {}
+    for index, pod in enumerate(snapshot.pods.classes):
+        profile = configuration.profile(pod.scheduler_name)
+        doubt = _class_doubt(pod) or by_profile.get(pod.scheduler_name, "")
+        if not doubt and profile is not None:
+            doubt = _unread_doubt(unread_inputs(profile, pod, snapshot))
+        if doubt:
+            found[index] = doubt
+    return found
+
+
+def _profile_doubt(
+    profile: Profile, configuration: SchedulerConfiguration, view: SchedulerView, snapshot: Snapshot
+) -> str:
+    """Why no pod of a profile can be placed by the model."""
+    permitting = profile.enabled(ExtensionPoint.PERMIT)
+    if permitting:
+        return f"plugin {permitting[0]} may hold it back (permit)"
+    if configuration.extenders:
+        return f"extender {configuration.extenders[0].url_prefix} takes part in placing it"
+    for name in sorted(profile.plugin_names):
+        description = configuration.extra_plugins.get(name) or CATALOGUE.get(name)
+        if description is None:
+            continue
+        doubt = _watcher_doubt(description, profile, view)
+        for query in queries_of(configuration, profile, name):
+            doubt = doubt or _query_doubt(query, description, view, snapshot)
+        if doubt:
+            return f"what {name} sees is unknown: {doubt}"
+    return ""
+
+
+def _watcher_doubt(description: PluginDescription, profile: Profile, view: SchedulerView) -> str:
+    if Input.WATCHER not in description.inputs:
+        return ""
+    address = getattr(profile.argument(description.name), "watcher_address", "")
+    return "" if address in view.watchers else view.missing.get(address, "its figures were not read")
+
+
+def _query_doubt(
+    query: PluginQuery, description: PluginDescription, view: SchedulerView, snapshot: Snapshot
+) -> str:
+    """Why the values of a query are not known, or not those of every node that could be compared."""
+    asked = [values for (address, _), values in view.queries.items() if address == query.address]
+    if not asked:
+        return view.missing.get(query.address, "its query was not asked")
+    values = view.queries.get((query.address, query.query), asked[0])
+    if not values:
+        return f"Prometheus {query.address} knows no node by {query.node_label}"
+    if not description.every_node:
+        return ""
+    nodes = snapshot.nodes
+    lacking = [name for row, name in enumerate(nodes.names) if nodes.ready[row] and name not in values]
+    others = f" and {len(lacking) - 1} others" if len(lacking) > 1 else ""
+    return f"Prometheus {query.address} has no value of node {lacking[0]}{others}" if lacking else ""
+
+
+def _unread_doubt(unread: tuple[str, ...]) -> str:
+    """Why a class cannot be placed when these inputs, which its verdict needs, were not read."""
+    return f"where it would land depends on what was not read: {', '.join(unread)}" if unread else ""
+
+
+def _class_doubt(pod: PodClass) -> str:
+    """Why pods of a class cannot be placed by the model, whatever their profile."""
+    if pod.spec.resource_claims:
+        return f"it uses resource claim {pod.spec.resource_claims[0].name}, which is not modelled"
+    if pod.spec.scheduling_gates:
+        return f"scheduling gate {pod.spec.scheduling_gates[0].name} would hold its replacement back"
+    return ""

@@ -1,0 +1,1 @@
+"""Which pods to move: the search for moves that relieve hot nodes, within the limits."""

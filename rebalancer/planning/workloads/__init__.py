@@ -1,0 +1,1 @@
+"""The controllers that own pods, their autoscalers, and the pod that replaces an evicted one."""

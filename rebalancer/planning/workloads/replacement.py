@@ -1,0 +1,188 @@
+"""What comes back: the pod a controller makes in place of an evicted one.
+
+It is made from the owner's template plus admission, not copied from the evicted pod. Where pod and template
+agree, the pod's own class stands for it. Where they differ, the newest ready sibling shows what admission
+makes of the template; where even that leaves doubt, the replacement is unpredictable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rebalancer.cluster.columns.pods import PodClass, PodTable
+from rebalancer.cluster.records import Container, Metadata, PodTemplate, Toleration, Volume
+from rebalancer.planning.workloads.lookup import WorkloadFacts, Workloads
+
+# Added to every pod by admission.
+_ADDED_TOLERATIONS = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
+_REVISION_LABEL = "controller-revision-hash"
+_ADDED_LABELS = frozenset(
+    {
+        "pod-template-hash",
+        _REVISION_LABEL,
+        "statefulset.kubernetes.io/pod-name",
+        "apps.kubernetes.io/pod-index",
+        "batch.kubernetes.io/job-completion-index",
+        "batch.kubernetes.io/controller-uid",
+        "batch.kubernetes.io/job-name",
+        "controller-uid",
+        "job-name",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """The class of the replacement, as an index of the pod table; or why it cannot be known."""
+
+    class_index: int
+    doubt: str = ""
+
+
+class Replacements:
+    """Finds what would replace each pod; pods of one class with alike siblings have the same."""
+
+    def __init__(self, pods: PodTable, workloads: Workloads) -> None:
+        self._pods = pods
+        self._workloads = workloads
+        self._found: dict[tuple[int, int | None], Replacement] = {}
+
+    def of(self, row: int) -> Replacement:
+        """The class of the pod that would replace a pod."""
+        own, sibling = int(self._pods.pod_class[row]), self._workloads.newest_sibling(row)
+        newest = None if sibling is None else int(self._pods.pod_class[sibling])
+        if (own, newest) not in self._found:
+            facts = self._workloads.of(row)
+            self._found[own, newest] = _find(own, newest, self._pods, self._workloads, facts)
+        return self._found[own, newest]
+
+
+def _find(
+    own: int, newest: int | None, pods: PodTable, workloads: Workloads, facts: WorkloadFacts
+) -> Replacement:
+    """The class of what replaces a pod of a class whose newest sibling is of another, or the same."""
+    template = facts.template
+    if template is None:
+        if facts.record is None and not workloads.was_read(facts.owner):
+            return Replacement(own, f"{facts.owner.kind}s were not read, so its template is unknown")
+        if newest is None or newest == own:
+            return Replacement(own)
+        return Replacement(own, "its controller's template is unknown and its newest sibling differs from it")
+    if _outdated(facts, pods.classes[own]):
+        if newest is not None and not _outdated(facts, pods.classes[newest]):
+            return Replacement(newest)
+        return Replacement(own, "it is of an older revision, and no ready sibling is of the current one")
+    differing = differences(template, pods.classes[own])
+    if not differing:
+        return Replacement(own)
+    if newest is not None:
+        sibling_differs = differences(template, pods.classes[newest])
+        if not sibling_differs:
+            return Replacement(newest)
+        if _alike(pods.classes[newest], pods.classes[own]) and not _lacks(template, pods.classes[own]):
+            return Replacement(own)  # admission does the same to every pod of this template
+    return Replacement(own, f"it differs from its template in {', '.join(differing)}, and so do its siblings")
+
+
+def _outdated(facts: WorkloadFacts, pod: PodClass) -> bool:
+    """Whether a StatefulSet's pod is of another revision than the one it is being updated to."""
+    update = facts.record.status.update_revision if facts.record else ""
+    revision = pod.labels.get(_REVISION_LABEL, "")
+    return bool(update and revision) and update != revision
+
+
+def differences(template: PodTemplate, pod: PodClass) -> tuple[str, ...]:
+    """The scheduling fields in which a pod differs from its template, admission's usual additions aside."""
+    wanted, actual = template.spec, pod.spec
+    pairs: dict[str, tuple[object, object]] = {
+        "labels": (_labels(template.metadata.labels), _labels(pod.labels)),
+        "containers": (_containers(wanted.containers), _containers(actual.containers)),
+        "initContainers": (_containers(wanted.init_containers), _containers(actual.init_containers)),
+        "resources": (wanted.resources, actual.resources),
+        "nodeSelector": (wanted.node_selector or {}, actual.node_selector or {}),
+        "affinity": (wanted.affinity, actual.affinity),
+        "tolerations": (_tolerations(wanted.tolerations), _tolerations(actual.tolerations)),
+        "topologySpreadConstraints": (
+            wanted.topology_spread_constraints or [],
+            actual.topology_spread_constraints or [],
+        ),
+        "schedulerName": (
+            wanted.scheduler_name or "default-scheduler",
+            actual.scheduler_name or "default-scheduler",
+        ),
+        "hostNetwork": (bool(wanted.host_network), bool(actual.host_network)),
+        "overhead": (wanted.overhead or {}, actual.overhead or {}),
+        "volumes": (_volumes(wanted.volumes), _volumes(actual.volumes)),
+    }
+    if wanted.priority is not None:
+        pairs["priority"] = (wanted.priority, actual.priority)
+    found = [name for name, (left, right) in pairs.items() if left != right]
+    return (*found, "an in-place resize") if pod.statuses else tuple(found)
+
+
+def _labels(labels: Mapping[str, str] | None) -> dict[str, str]:
+    return {key: value for key, value in (labels or {}).items() if key not in _ADDED_LABELS}
+
+
+def _tolerations(tolerations: list[Toleration] | None) -> list[Toleration]:
+    return [
+        item for item in tolerations or () if item.key not in _ADDED_TOLERATIONS or item.effect != "NoExecute"
+    ]
+
+
+def _defaulted(container: Container) -> dict[str, str]:
+    """Requests as the API server stores them: a limit without a request is a request too."""
+    resources = container.resources
+    if resources is None:
+        return {}
+    return {**(resources.limits or {}), **(resources.requests or {})}
+
+
+def _containers(containers: list[Container] | None) -> list[object]:
+    return [
+        (
+            item.name,
+            item.image,
+            _defaulted(item),
+            (item.resources.limits if item.resources else None) or {},
+            [
+                (port.host_port, port.host_ip, port.protocol or "TCP")
+                for port in item.ports or ()
+                if port.host_port
+            ],
+            item.restart_policy,
+        )
+        for item in containers or ()
+    ]
+
+
+def _volumes(volumes: list[Volume] | None) -> list[Volume]:
+    """Volumes of which the scheduler knows the source; admission adds others for service accounts."""
+    return [item for item in volumes or () if item != Volume(name=item.name)]
+
+
+def _alike(pod: PodClass, other: PodClass) -> bool:
+    """Whether two pods of a controller differ at most in what is each one's own."""
+    return not differences(PodTemplate(metadata=Metadata(labels=dict(pod.labels)), spec=pod.spec), other)
+
+
+def _lacks(template: PodTemplate, pod: PodClass) -> bool:
+    """Whether a pod lacks something its template asks for: admission adds, it takes nothing away."""
+    wanted, actual = template.spec, pod.spec
+    found = {item.name: item for item in (*(actual.containers or ()), *(actual.init_containers or ()))}
+    for item in (*(wanted.containers or ()), *(wanted.init_containers or ())):
+        twin = found.get(item.name)
+        if twin is None or _lacks_items(_defaulted(item), _defaulted(twin)):
+            return True
+    return (
+        _lacks_items(_labels(template.metadata.labels), pod.labels)
+        or _lacks_items(wanted.node_selector or {}, actual.node_selector or {})
+        or any(item not in (actual.tolerations or ()) for item in wanted.tolerations or ())
+        or any(item not in (actual.volumes or ()) for item in wanted.volumes or ())
+        or (wanted.affinity is not None and actual.affinity is None)
+    )
+
+
+def _lacks_items(wanted: Mapping[str, str], actual: Mapping[str, str]) -> bool:
+    return any(actual.get(name) != value for name, value in wanted.items())

@@ -1,0 +1,1 @@
+"""Documentation pages that are made from the code."""

@@ -1,0 +1,1 @@
+"""Plain-text tables for a terminal: one module a command's result."""

@@ -1,0 +1,171 @@
+"""The whole because of a pod or a node, as a person reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from rich.text import Text
+
+from rebalancer.planning.explanation.values import (
+    NodeExplanation,
+    PodExplanation,
+    PodOnNode,
+    SchedulingTable,
+    ScoredNode,
+)
+from rebalancer.planning.plan import NodeAfter, NodeReport
+from rebalancer.reporting.tables.plan import landing_words, name_width, write_node
+from rebalancer.reporting.tables.text import Lines, Style
+from rebalancer.reporting.words import amounts, counted, plain, sample, shortened, words
+
+_MOST_NODES, _MOST_REASONS, _MOST_PODS = 8, 5, 12
+_WIDEST_NAME = 24
+
+
+def explain_table(
+    explanation: PodExplanation | NodeExplanation,
+    style: Style = Style(),  # noqa: B008 - a frozen value
+) -> Text:
+    """The explanation as text; long lists summarised unless the style shows everything."""
+    lines = Lines(style)
+    if isinstance(explanation, PodExplanation):
+        _pod(lines, explanation)
+    else:
+        _node(lines, explanation)
+    return lines.text
+
+
+def _pod(lines: Lines, pod: PodExplanation) -> None:
+    workload = f" of {plain(pod.pod.workload)}" if pod.pod.workload else ""
+    lines.add((f"pod {plain(pod.pod.full_name)}", "bold"), workload)
+    lines.message(f"on {pod.node}" if pod.node else "Pending", 4)
+    if pod.evictable:
+        lines.message(f"evictable: {pod.because}", 0, "green")
+    else:
+        lines.message(f"protected ({pod.reason}): {pod.because}", 0, "yellow")
+    lines.message(f"in this plan: {pod.verdict}: {pod.verdict_because}", 0, "bold", most=4)
+    if pod.staying is not None:
+        lines.heading("STAYING COSTS", "percent and points of allocatable")
+        lines.message(pod.staying.because, 2)
+        lines.message(f"node now: {amounts(pod.staying.load.items())}", 2, "dim")
+        lines.message(f"this pod: {amounts(pod.staying.share.items()) or 'load unknown'}", 2, "dim")
+        if pod.landings:
+            lines.message(f"expected gain of moving: {amounts(pod.staying.forgone.items())}", 2, "dim")
+    if pod.landings:
+        lines.heading("EXPECTED LANDING", f"unacceptable with a chance of {pod.unacceptable:.1%}")
+        lines.message(landing_words(pod.landings, everything=lines.style.everything), 2, most=4)
+    if pod.table is None:
+        lines.heading("SCHEDULER'S TABLE")
+        lines.message("no profile of the configuration places this pod", 2, "yellow")
+        return
+    _scheduler(lines, pod.table, moves_away=bool(pod.node))
+
+
+def _scheduler(lines: Lines, table: SchedulingTable, *, moves_away: bool) -> None:
+    total = table.feasible + sum(item.count for item in table.rejected)
+    lines.heading(
+        "SCHEDULER'S TABLE",
+        f"profile {plain(table.profile)}: {table.feasible} of {counted(total, 'node')} feasible",
+    )
+    if table.because:
+        lines.message(table.because, 2, "yellow")
+    for note in table.notes:
+        lines.message(note, 2, "dim")
+    if table.nodes:
+        _scores(lines, table.nodes, moves_away=moves_away)
+    if table.rejected:
+        lines.heading("NODES REJECTED", "by the first filter that rejects each")
+        shown = table.rejected[: lines.shown(len(table.rejected), _MOST_REASONS)]
+        for item in shown:
+            lead = f"  {item.count:6d}  "
+            room = lines.style.columns - len(lead)
+            lines.add((lead, "bold"), shortened(words(item.reason), room, lines.style.glyphs.more))
+            if lines.style.everything:
+                lines.message(f"e.g. {sample(item.nodes, 5)}", 10, "dim", most=1)
+        lines.more(len(table.rejected) - len(shown), "reason")
+
+
+def _scores(lines: Lines, nodes: Sequence[ScoredNode], *, moves_away: bool) -> None:
+    """A row a node: total, chance, the plugins whose scores differ, and whether a landing would do."""
+    names = list(nodes[0].scores)
+    alike = [name for name in names if len({node.scores[name] for node in nodes}) == 1]
+    differing = [name for name in names if name not in alike]
+    short = _initials(differing)
+    shown = nodes[: lines.shown(len(nodes), _MOST_NODES)]
+    width = min(max(len(plain(node.node)) for node in shown), _WIDEST_NAME)
+    columns = "".join(f" {short[name]:>5}" for name in differing)
+    lines.add(("  " + "node".ljust(width) + f" {'total':>6} {'chance':>7}{columns}   cpu mem after", "dim"))
+    for node in shown:
+        name = shortened(plain(node.node), width, lines.style.glyphs.more).ljust(width)
+        figures = "".join(f" {node.scores[name]:5d}" for name in differing)
+        chance = f"{node.probability:7.1%}" if node.probability else " " * 7
+        after = "".join(f" {_percent(node.after, resource)}" for resource in ("cpu", "memory"))
+        colour = ("yellow" if node.unacceptable else "green") if node.probability else ""
+        lines.add(
+            "  ",
+            (name, "bold" if node.probability else ""),
+            (f" {node.total:6d} {chance}", colour),
+            figures,
+            " ",
+            after,
+        )
+        if moves_away and node.unacceptable and (node.probability or lines.style.everything):
+            lines.message(f"not acceptable: {node.unacceptable}", 6, "yellow")
+    lines.more(len(nodes) - len(shown), "node")
+    if differing:
+        legend = ", ".join(f"{short[name]} {name}" for name in differing)
+        lines.message(f"weighted scores: {legend}", 2, "dim", most=3)
+    if alike:
+        same = ", ".join(f"{name} {nodes[0].scores[name]}" for name in alike)
+        lines.message(f"the same everywhere: {same}", 2, "dim", most=3)
+
+
+def _percent(values: Mapping[str, float], resource: str) -> str:
+    return f"{values[resource]:3.0f}%" if resource in values else "   ?"
+
+
+def _initials(names: Iterable[str]) -> dict[str, str]:
+    """A short heading a plugin: its capitals, numbered where two would be the same."""
+    found: dict[str, str] = {}
+    for name in names:
+        letters = "".join(letter for letter in plain(name) if letter.isupper())[:4] or plain(name)[:4]
+        same = sum(1 for other in found.values() if other.rstrip("23456789") == letters)
+        found[name] = f"{letters}{same + 1}" if same else letters
+    return found
+
+
+def _node(lines: Lines, node: NodeExplanation) -> None:
+    lines.add(
+        (f"node {plain(node.node)}", "bold"),
+        (": hot" if node.hot else ": not hot", "red" if node.hot else "green"),
+    )
+    report = NodeReport(
+        name=node.node, load=node.load, hot=node.hot, because=node.because, after=NodeAfter(load=node.after)
+    )
+    write_node(lines, report, name_width([report]))
+    for because in node.because:
+        lines.message(because, 2, "red" if node.hot else "yellow")
+    for resource in sorted(node.levels):
+        lines.message(f"{resource}: {node.levels[resource]}", 2, "dim")
+    if node.score is not None:
+        lines.message(f"the scheduler's own view for a plain pod: score {node.score:.0f} of 100", 2, "dim")
+    if node.uncounted:
+        lines.message(f"no landing counts on it: it {node.uncounted}", 2, "yellow")
+    if node.unsolved:
+        lines.message(f"after this plan it {node.unsolved}", 2, "yellow", most=3)
+    lines.heading("PODS", f"{counted(len(node.pods), 'pod')}; share in points of the node's allocatable")
+    shown = node.pods[: lines.shown(len(node.pods), _MOST_PODS)]
+    for pod in shown:
+        _pod_on_node(lines, pod)
+    lines.more(len(node.pods) - len(shown), "pod")
+
+
+def _pod_on_node(lines: Lines, pod: PodOnNode) -> None:
+    share = "".join(
+        f" {resource[:3]} {pod.share[resource]:5.1f}" if resource in pod.share else f" {resource[:3]}     ?"
+        for resource in ("cpu", "memory")
+    )
+    name = plain(pod.pod.full_name)
+    room = max(lines.style.columns - 2 - len(name) - len(share), 1)
+    lines.add("  ", (name, "bold"), " " * room, share)
+    lines.message(f"{pod.verdict}: {pod.because}", 6, "green" if pod.verdict == "Moved" else "dim", most=2)

@@ -1,0 +1,1 @@
+"""The embedded API server over HTTP: requests, answers, watches, evictions."""

@@ -1,0 +1,1 @@
+"""Faults on request: refused and lost requests, misplaced and late replacements."""

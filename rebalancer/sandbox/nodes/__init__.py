@@ -1,0 +1,1 @@
+"""Simulated nodes: kubelets, the load they use and who measures it."""

@@ -1,0 +1,304 @@
+"""The memory of the embedded cluster: objects under one resourceVersion, and the log that watches read."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from rebalancer.sandbox.objects.objects import Clock, Object, controller_of, node_of, timestamp
+from rebalancer.sandbox.objects.resources import STORED
+from rebalancer.sandbox.objects.status import StatusError, already_exists, expired, not_found, stale
+
+Key = tuple[str, str]  # namespace (empty for cluster-wide kinds), name
+ChangeKind = Literal["ADDED", "MODIFIED", "DELETED"]
+
+
+class Record:
+    """One version of one object; never changed once stored, so that its JSON is made only once."""
+
+    __slots__ = ("_encoded", "object", "version")
+
+    def __init__(self, item: Object, version: int) -> None:
+        self.object = item
+        self.version = version
+        self._encoded: bytes | None = None
+
+    @property
+    def encoded(self) -> bytes:
+        """The object as JSON, without kind and apiVersion: as an item of a list."""
+        if self._encoded is None:
+            self._encoded = msgspec.json.encode(self.object)
+        return self._encoded
+
+    def copy(self) -> Object:
+        """A deep copy that may be changed."""
+        item: Object = msgspec.json.decode(self.encoded)
+        return item
+
+
+class Change(NamedTuple):
+    """One entry of the log; ``record`` of a deletion is the last state, under the version of its deletion."""
+
+    version: int
+    resource: str
+    kind: ChangeKind
+    record: Record
+    previous: Record | None
+
+
+class Store:
+    """Objects by plural, namespace and name; every write is one version and one entry of the log.
+
+    What it hands out is shared and must not be changed; ``mutate`` and ``update`` store new versions.
+    ``log_capacity`` bounds how far back a watch may start, in changes.
+    """
+
+    def __init__(self, *, clock: Clock = time.time, seed: int = 0, log_capacity: int = 20_000) -> None:
+        self.clock = clock
+        self.lock = threading.RLock()
+        self._changed = threading.Condition(self.lock)
+        self._random = random.Random(seed)  # noqa: S311 - uids must be reproducible, not secret
+        self._tables: dict[str, dict[Key, Record]] = {plural: {} for plural in STORED}
+        self._sorted: dict[str, list[Key] | None] = dict.fromkeys(STORED)
+        self._by_owner: dict[str, dict[Key, None]] = {}
+        self._by_node: dict[str, dict[Key, None]] = {}
+        self._log: deque[Change] = deque(maxlen=log_capacity)
+        self._version = 1
+        self._oldest = 1  # a watch may start from this version or a later one
+
+    # Reading
+
+    @property
+    def version(self) -> int:
+        """The newest resourceVersion."""
+        return self._version
+
+    def record(self, resource: str, namespace: str, name: str) -> Record | None:
+        """The newest version of an object, with its JSON."""
+        return self._tables[resource].get((namespace, name))
+
+    def get(self, resource: str, namespace: str, name: str) -> Object | None:
+        """The newest version of an object; not to be changed."""
+        record = self.record(resource, namespace, name)
+        return record.object if record else None
+
+    def records(self, resource: str, namespace: str = "") -> tuple[list[Record], int]:
+        """All objects (of one namespace) by namespace and name, and the version at which that was so."""
+        with self.lock:
+            table = self._tables[resource]
+            keys = self._sorted[resource]
+            if keys is None:
+                keys = self._sorted[resource] = sorted(table)
+            if namespace:
+                return [table[key] for key in keys if key[0] == namespace], self._version
+            return [table[key] for key in keys], self._version
+
+    def all(self, resource: str, namespace: str = "") -> list[Object]:
+        """All objects (of one namespace) by namespace and name; not to be changed."""
+        return [record.object for record in self.records(resource, namespace)[0]]
+
+    def count(self, resource: str) -> int:
+        """How many objects of that kind there are."""
+        return len(self._tables[resource])
+
+    def pods_of(self, owner_uid: str) -> list[Object]:
+        """The pods whose controller has that uid, oldest entry first."""
+        return self._indexed(self._by_owner, owner_uid)
+
+    def pods_on(self, node: str) -> list[Object]:
+        """The pods bound to that node, oldest entry first."""
+        return self._indexed(self._by_node, node)
+
+    def _indexed(self, index: dict[str, dict[Key, None]], value: str) -> list[Object]:
+        with self.lock:
+            pods = self._tables["pods"]
+            return [pods[key].object for key in index.get(value, ())]
+
+    # Writing
+
+    def new_uid(self) -> str:
+        """A uid drawn from the seed."""
+        with self.lock:
+            return str(uuid.UUID(int=self._random.getrandbits(128), version=4))
+
+    def load(self, resource: str, items: Iterable[Object]) -> int:
+        """Put objects in as they are, without log entries: watches begin after the load; returns how many."""
+        count = 0
+        with self._changed:
+            for item in items:
+                self._complete(resource, item)
+                self._put(resource, item, log=False)
+                count += 1
+            self._oldest = self._version
+            self._log.clear()
+            self._changed.notify_all()
+        return count
+
+    def create(self, resource: str, item: Object) -> Object:
+        """Store a new object under a fresh uid and creation time; 409 when the name is taken."""
+        with self._changed:
+            metadata = item["metadata"]
+            key = (metadata.get("namespace") or "", metadata["name"])
+            if key in self._tables[resource]:
+                raise already_exists(resource, metadata["name"], STORED[resource].group)
+            metadata["uid"] = self.new_uid()
+            metadata["creationTimestamp"] = timestamp(self.clock())
+            metadata.pop("deletionTimestamp", None)
+            metadata.pop("deletionGracePeriodSeconds", None)
+            if STORED[resource].has_generation:
+                metadata["generation"] = 1
+            self._complete(resource, item)
+            return self._put(resource, item)
+
+    def update(self, resource: str, item: Object) -> Object:
+        """Replace an object; 409 when its resourceVersion is given and stale, 404 when there is none.
+
+        A change of the spec bumps ``metadata.generation``; no change at all stores nothing.
+        """
+        with self._changed:
+            metadata = item["metadata"]
+            namespace, name = metadata.get("namespace") or "", metadata["name"]
+            group = STORED[resource].group
+            record = self.record(resource, namespace, name)
+            if record is None:
+                raise not_found(resource, name, group)
+            sent = metadata.get("resourceVersion")
+            if sent and sent != str(record.version):
+                raise stale(resource, name, group)
+            old = record.object
+            for field in ("uid", "creationTimestamp"):
+                metadata[field] = old["metadata"][field]
+            metadata["resourceVersion"] = str(record.version)
+            if STORED[resource].has_generation:
+                metadata["generation"] = old["metadata"].get("generation", 1)
+                if item.get("spec") != old.get("spec"):
+                    metadata["generation"] += 1
+            if item == old:
+                return old
+            return self._put(resource, item)
+
+    def mutate(
+        self, resource: str, namespace: str, name: str, change: Callable[[Object], object]
+    ) -> Object | None:
+        """Let ``change`` edit a copy and store it, unless it returns False; None when the object is gone."""
+        with self.lock:
+            record = self.record(resource, namespace, name)
+            if record is None:
+                return None
+            item = record.copy()
+            if change(item) is False:
+                return record.object
+            return self.update(resource, item)
+
+    def remove(self, resource: str, namespace: str, name: str) -> Object | None:
+        """Take an object out for good; returns its last state, None when there is none."""
+        with self._changed:
+            record = self._tables[resource].pop((namespace, name), None)
+            if record is None:
+                return None
+            self._sorted[resource] = None
+            if resource == "pods":
+                self._unindex(record.object)
+            self._version += 1
+            metadata = {**record.object["metadata"], "resourceVersion": str(self._version)}
+            last = Record({**record.object, "metadata": metadata}, self._version)
+            self._append(Change(self._version, resource, "DELETED", last, record))
+            return last.object
+
+    def _complete(self, resource: str, item: Object) -> None:
+        """What every stored object has, dumped ones included."""
+        item.pop("kind", None)
+        item.pop("apiVersion", None)
+        metadata = item["metadata"]
+        if not STORED[resource].namespaced:
+            metadata.pop("namespace", None)
+        if not metadata.get("uid"):
+            metadata["uid"] = self.new_uid()
+        if not metadata.get("creationTimestamp"):
+            metadata["creationTimestamp"] = timestamp(self.clock())
+        metadata.pop("managedFields", None)
+
+    def _put(self, resource: str, item: Object, *, log: bool = True) -> Object:
+        metadata = item["metadata"]
+        key = (metadata.get("namespace") or "", metadata["name"])
+        table = self._tables[resource]
+        previous = table.get(key)
+        self._version += 1
+        metadata["resourceVersion"] = str(self._version)
+        record = Record(item, self._version)
+        table[key] = record
+        if previous is None:
+            self._sorted[resource] = None
+        if resource == "pods":
+            if previous is not None:
+                self._unindex(previous.object)
+            self._index(item, key)
+        if log:
+            kind: ChangeKind = "MODIFIED" if previous else "ADDED"
+            self._append(Change(self._version, resource, kind, record, previous))
+        return item
+
+    def _index(self, pod: Object, key: Key) -> None:
+        owner = controller_of(pod)
+        if owner is not None:
+            self._by_owner.setdefault(owner["uid"], {})[key] = None
+        if node_of(pod):
+            self._by_node.setdefault(node_of(pod), {})[key] = None
+
+    def _unindex(self, pod: Object) -> None:
+        key = (pod["metadata"].get("namespace") or "", pod["metadata"]["name"])
+        owner = controller_of(pod)
+        if owner is not None:
+            self._by_owner.get(owner["uid"], {}).pop(key, None)
+        if node_of(pod):
+            self._by_node.get(node_of(pod), {}).pop(key, None)
+
+    # The log
+
+    def _append(self, change: Change) -> None:
+        if self._log.maxlen is not None and len(self._log) == self._log.maxlen:
+            self._oldest = self._log[0].version
+        self._log.append(change)
+        self._changed.notify_all()
+
+    def changes(self, after: int, *, wait_seconds: float = 0.0) -> list[Change]:
+        """The changes after a version, waiting for one up to ``wait_seconds``; 410 when it is too old."""
+        deadline = time.monotonic() + wait_seconds
+        with self._changed:
+            while self._version <= after:
+                left = deadline - time.monotonic()
+                if left <= 0 or not self._changed.wait(left):
+                    break
+                if self._version <= after:
+                    break  # woken without a change: the caller looks whether it has to stop
+            if after < self._oldest:
+                raise self.too_old(after)
+            skipped = 0
+            for change in reversed(self._log):
+                if change.version <= after:
+                    break
+                skipped += 1
+            return list(islice(self._log, len(self._log) - skipped, None))
+
+    def too_old(self, version: int) -> StatusError:
+        """The 410 for a version that the log does not reach back to."""
+        return expired(f"too old resource version: {version} ({self._oldest})")
+
+    def compact(self) -> None:
+        """Forget the log, as etcd does every few minutes: watches from earlier versions are expired."""
+        with self._changed:
+            self._log.clear()
+            self._oldest = self._version
+
+    def wake(self) -> None:
+        """Wake everyone who waits for changes."""
+        with self._changed:
+            self._changed.notify_all()

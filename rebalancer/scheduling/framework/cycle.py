@@ -1,0 +1,244 @@
+"""One scheduling cycle of a profile: filter, score, normalise, choose.
+
+Source: kubernetes v1.34.4 pkg/scheduler/schedule_one.go:430, :776.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rebalancer.cluster.columns.nodes import BoolArray, IntArray
+from rebalancer.profiles.types import ExtensionPoint, Profile
+from rebalancer.scheduling.framework.placement import Placement, Rejections
+from rebalancer.scheduling.framework.plugin import MAX_SCORE, Plugin
+from rebalancer.scheduling.framework.sampling import Search, nodes_to_find
+from rebalancer.scheduling.framework.scores import RawScores, WeightedScores
+from rebalancer.scheduling.state.cluster_state import ClusterState
+
+NOT_A_CANDIDATE = "PreFilterResult"
+_NO_NODES: IntArray = np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Candidates:
+    """What the PreFilters left: the nodes to look at and the filters to run."""
+
+    rejected: str
+    restricted_to: BoolArray | None
+    skipped: frozenset[str]
+
+
+class Scheduler:
+    """Places pods as one profile of the scheduler does, on a state; it changes nothing."""
+
+    def __init__(
+        self, profile: Profile, plugins: Mapping[str, Plugin], percentage_of_nodes_to_score: int
+    ) -> None:
+        """``plugins`` are the modelled ones by name; enabled names missing there are neutral."""
+        self.profile = profile
+        self._percentage = percentage_of_nodes_to_score
+        self._pre_filters = self._at(ExtensionPoint.PRE_FILTER, plugins)
+        self._lasting_pre_filters = [plugin for plugin in self._pre_filters if _is_lasting(plugin)]
+        self._changing_pre_filters = [plugin for plugin in self._pre_filters if not _is_lasting(plugin)]
+        self._filters = self._at(ExtensionPoint.FILTER, plugins)
+        self._scores = self._at(ExtensionPoint.SCORE, plugins)
+        self._searches: deque[Search] = deque(maxlen=4)
+        self._may_fail = [plugin for plugin in self._scores if type(plugin).fails is not Plugin.fails]
+
+    def _at(self, point: ExtensionPoint, plugins: Mapping[str, Plugin]) -> tuple[Plugin, ...]:
+        return tuple(plugins[name] for name in self.profile.enabled(point) if name in plugins)
+
+    def _candidates(self, state: ClusterState, class_index: int) -> _Candidates:
+        """What all PreFilters say; what those say that no state changes is computed once a class."""
+        key = (self, "pre-filters")
+        lasting = state.facts.once(
+            key, class_index, lambda: _pre_filtered(self._lasting_pre_filters, state, class_index)
+        )
+        if not self._changing_pre_filters:
+            return lasting
+        changing = _pre_filtered(self._changing_pre_filters, state, class_index)
+        if lasting.rejected and changing.rejected:
+            return _pre_filtered(self._pre_filters, state, class_index)  # the first in order counts
+        restricted = _both(lasting.restricted_to, changing.restricted_to)
+        return _Candidates(
+            lasting.rejected or changing.rejected, restricted, lasting.skipped | changing.skipped
+        )
+
+    def _codes(self, plugin: Plugin, state: ClusterState, class_index: int) -> IntArray:
+        if not plugin.static:
+            return plugin.filter(state, class_index)
+        return state.facts.once((self, plugin.name), class_index, lambda: plugin.filter(state, class_index))
+
+    def _static_mask(self, state: ClusterState, class_index: int) -> BoolArray:
+        """(nodes,) passes every static filter; computed once a class."""
+
+        def compute() -> BoolArray:
+            mask = np.ones(len(state.nodes), np.bool_)
+            for plugin in self._filters:
+                if plugin.static:
+                    mask &= plugin.filter(state, class_index) == 0
+            return mask
+
+        return state.facts.once((self, "static filters"), class_index, compute)
+
+    def feasible(self, state: ClusterState, class_index: int) -> BoolArray:
+        """(nodes,) which nodes pass every filter."""
+        candidates = self._candidates(state, class_index)
+        return self._feasible(state, class_index, candidates)
+
+    def _feasible(self, state: ClusterState, class_index: int, candidates: _Candidates) -> BoolArray:
+        if candidates.rejected:
+            return np.zeros(len(state.nodes), np.bool_)
+        mask = self._static_mask(state, class_index).copy()
+        if candidates.restricted_to is not None:
+            mask &= candidates.restricted_to
+        for plugin in self._filters:
+            if not plugin.static and plugin.name not in candidates.skipped:
+                mask &= plugin.filter(state, class_index) == 0
+        return mask
+
+    def rejections(self, state: ClusterState, class_index: int) -> Rejections:
+        """The first plugin that rejects each node, with its reason, in the order the profile runs them."""
+        candidates = self._candidates(state, class_index)
+        reasons: dict[int, str] = {}
+        open_nodes = np.ones(len(state.nodes), np.bool_)
+        if candidates.rejected:
+            return Rejections(dict.fromkeys(range(len(state.nodes)), candidates.rejected))
+        if candidates.restricted_to is not None:
+            open_nodes = candidates.restricted_to.copy()
+            reasons.update(dict.fromkeys(np.flatnonzero(~open_nodes).tolist(), NOT_A_CANDIDATE))
+        for plugin in self._filters:
+            if plugin.name in candidates.skipped:
+                continue
+            codes = self._codes(plugin, state, class_index)
+            for row in np.flatnonzero(open_nodes & (codes != 0)).tolist():
+                reason = plugin.reason(state, class_index, int(codes[row]))
+                reasons[row] = f"{plugin.name}: {reason}"
+            open_nodes &= codes == 0
+        return Rejections(reasons)
+
+    def rejection_at(self, state: ClusterState, class_index: int, node: int, names: Collection[str]) -> str:
+        """``Plugin: reason`` of the first of the named filters that rejects a node; empty when none does."""
+        for plugin in self._filters:
+            if plugin.name not in names or plugin.pre_filter(state, class_index).skip:
+                continue
+            code = int(self._codes(plugin, state, class_index)[node])
+            if code:
+                return f"{plugin.name}: {plugin.reason(state, class_index, code)}"
+        return ""
+
+    def _raw_scores(
+        self, state: ClusterState, class_index: int, feasible: IntArray, found: int
+    ) -> list[RawScores]:
+        scored: list[RawScores] = []
+        for plugin in self._scores:
+            if plugin.static:
+                everywhere = self._everywhere(plugin, state, class_index)
+                if everywhere is not None:
+                    scored.append(everywhere.of(feasible))
+                continue
+            raw = plugin.raw_scores_of_sample(state, class_index, feasible, found)
+            if raw is not None:
+                scored.append(RawScores(plugin, self.profile.weights[plugin.name], raw))
+        return scored
+
+    def _everywhere(self, plugin: Plugin, state: ClusterState, class_index: int) -> RawScores | None:
+        """(nodes,) raw scores of a static plugin, computed once a class."""
+
+        def compute() -> RawScores | None:
+            raw = plugin.raw_scores(state, class_index, np.arange(len(state.nodes)))
+            return None if raw is None else RawScores(plugin, self.profile.weights[plugin.name], raw)
+
+        return state.facts.once((self, plugin.name, "raw"), class_index, compute)
+
+    def place(self, state: ClusterState, class_index: int) -> Placement:
+        """Where a pod of a class would land on this state."""
+        candidates = self._candidates(state, class_index)
+        feasible = np.flatnonzero(self._feasible(state, class_index, candidates))
+        if not len(feasible):
+            return Placement(_NO_NODES, {}, np.zeros(0), rejected=candidates.rejected)
+        looked_at = self._order(state, candidates)
+        limit = nodes_to_find(len(looked_at), self._percentage) if self._scores else 1
+        raw = self._raw_scores(state, class_index, feasible, min(limit, len(feasible)))
+        scores, without_scores = WeightedScores(raw), 0 if self._scores else 1
+        failing = _out_of_range(raw) or self._failure(state, feasible)
+        if failing:
+            return Placement(feasible, scores, np.zeros(len(feasible)), without_scores, failing)
+        return Placement(
+            feasible=feasible,
+            scores=scores,
+            chance=self._search(feasible, looked_at, limit).chances(raw),
+            total_without_scores=without_scores,
+            notes=tuple(_notes(raw)),
+        )
+
+    def _search(self, feasible: IntArray, looked_at: IntArray, limit: int) -> Search:
+        """The search over these nodes; from one pod to the next it is mostly the same."""
+        for search in self._searches:
+            if search.covers(feasible, looked_at, limit):
+                return search
+        self._searches.appendleft(Search(feasible, looked_at, limit))
+        return self._searches[0]
+
+    def scores_everywhere(self, state: ClusterState, class_index: int) -> dict[str, IntArray]:
+        """(nodes,) score of each plugin in 0..100, unweighted, as if every node were feasible."""
+        everything = np.arange(len(state.nodes))
+        raw = self._raw_scores(state, class_index, everything, len(everything))
+        return {item.plugin.name: item.plugin.normalize(item.raw, *item.extremes()) for item in raw}
+
+    def _failure(self, state: ClusterState, feasible: IntArray) -> str:
+        for plugin in self._may_fail:
+            message = plugin.fails(state, feasible)
+            if message:
+                return f"{plugin.name}: {message}"
+        return ""
+
+    def _order(self, state: ClusterState, candidates: _Candidates) -> IntArray:
+        """The rows the scheduler looks at, in its order."""
+        order = state.nodes.order
+        return order if candidates.restricted_to is None else order[candidates.restricted_to[order]]
+
+
+def _is_lasting(plugin: Plugin) -> bool:
+    """Whether what its PreFilter says depends on the class alone."""
+    return plugin.static or plugin.static_pre_filter or type(plugin).pre_filter is Plugin.pre_filter
+
+
+def _both(left: BoolArray | None, right: BoolArray | None) -> BoolArray | None:
+    if left is None or right is None:
+        return right if left is None else left
+    return left & right
+
+
+def _pre_filtered(plugins: Sequence[Plugin], state: ClusterState, class_index: int) -> _Candidates:
+    restricted: BoolArray | None = None
+    skipped: set[str] = set()
+    rejected = ""
+    for plugin in plugins:
+        said = plugin.pre_filter(state, class_index)
+        if said.skip:
+            skipped.add(plugin.name)
+        if said.rejected and not rejected:
+            rejected = f"{plugin.name}: {said.rejected}"
+        restricted = _both(restricted, said.restricted_to)
+    return _Candidates(rejected, restricted, frozenset(skipped))
+
+
+def _notes(raw: Sequence[RawScores]) -> Iterator[str]:
+    for item in raw:
+        if type(item.plugin).note is not Plugin.note:
+            message = item.plugin.note(item.raw)
+            if message:
+                yield f"{item.plugin.name}: {message}"
+
+
+def _out_of_range(raw: Sequence[RawScores]) -> str:
+    """A score outside 0..100 fails the pod's cycle."""
+    for item in raw:
+        if item.is_out_of_range:
+            return f"{item.plugin.name}: a score outside 0..{MAX_SCORE}"
+    return ""

@@ -1,0 +1,24 @@
+"""The order in which waiting pods are placed.
+
+Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/queuesort/priority_sort.go:45.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rebalancer.cluster.columns.pods import PodClass, PodTable
+
+
+def enters_queue(pod: PodClass) -> bool:
+    """SchedulingGates: a pod with any gate never enters the queue."""
+    return not pod.spec.scheduling_gates
+
+
+def queue_order(pods: PodTable, rows: Iterable[int]) -> list[int]:
+    """PrioritySort: the higher priority first, then the earlier queued; gated pods are left out.
+
+    The time a pod was queued is not recorded; its creation stands for it, then its name.
+    """
+    entering = [row for row in rows if enters_queue(pods.class_of(row))]
+    return sorted(entering, key=lambda row: (-pods.class_of(row).priority, pods.created[row], row))

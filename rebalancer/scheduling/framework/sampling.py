@@ -1,0 +1,175 @@
+"""Where a pod lands when the scheduler looks at a sample of the nodes only.
+
+From 100 nodes on the scheduler stops once it has found enough feasible nodes, starting where the last
+search ended. The start is unknown, so every start counts alike: the landing is a distribution, exact for a
+uniform start. Among equal totals each node counts alike, because the order the scheduler finds them in
+is a race between its workers.
+
+Source: kubernetes v1.34.4 pkg/scheduler/schedule_one.go:610, :697, :894.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from rebalancer.cluster.columns.nodes import FloatArray, IntArray
+from rebalancer.scheduling.framework.plugin import Normalization
+from rebalancer.scheduling.framework.sample_windows import share_among_best, sliding_maximum
+from rebalancer.scheduling.framework.scores import RawScores
+
+_ALL_ARE_LOOKED_AT = 100
+_MOST_AT_ONCE = 1 << 17  # places
+# Differences of sums leave dust where the chance is none; a real one is at least 1 ÷ nodes².
+_DUST = 1e-13
+
+
+def nodes_to_find(candidates: int, percentage: int) -> int:
+    """How many feasible nodes end the search; ``percentage`` 0 means the scheduler's own choice."""
+    if candidates < _ALL_ARE_LOOKED_AT:
+        return candidates
+    if percentage == 0:
+        percentage = max(5, 50 - candidates // 125)
+    return max(_ALL_ARE_LOOKED_AT, candidates * percentage // 100) if percentage < 100 else candidates
+
+
+def _is_everywhere(places: IntArray, count: int, width: int) -> bool:
+    """Whether every window of ``width`` consecutive places of ``count``, going round, holds one of these."""
+    if not len(places):
+        return False
+    widest = count - int(places[-1]) + int(places[0])
+    if len(places) > 1:
+        widest = max(widest, int((places[1:] - places[:-1]).max()))
+    return widest <= width
+
+
+def _window_extreme(values: IntArray, largest: int, count: int, width: int) -> IntArray | int:
+    """(count,) the largest value of each window; a number when it is the same for all."""
+    if _is_everywhere((values[:count] == largest).nonzero()[0], count, width):
+        return largest
+    return sliding_maximum(values, width)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stretch:
+    """Windows one after another in which every plugin sees the same extremes."""
+
+    first: int
+    end: int
+    extremes: tuple[int, ...]  # smallest and largest of each plugin in turn
+
+
+def _stretches(
+    scores: Sequence[RawScores], raw: Sequence[IntArray], count: int, width: int
+) -> list[_Stretch]:
+    """All windows, in order, divided where the extremes of a plugin's raw scores change.
+
+    ``raw`` are the scores by place, (count + width − 1,).
+    """
+    found: list[tuple[IntArray | int, int]] = []
+    for item, by_place in zip(scores, raw, strict=True):
+        smallest, largest = item.extremes()
+        found.append((_window_extreme(item.negated(by_place), -smallest, count, width), -1))
+        found.append((_window_extreme(by_place, largest, count, width), 1))
+    edges = {0, count}
+    for values, _ in found:
+        if not isinstance(values, int):
+            edges.update(((values[1:] != values[:-1]).nonzero()[0] + 1).tolist())
+
+    def at(first: int) -> tuple[int, ...]:
+        return tuple(
+            sign * (values if isinstance(values, int) else int(values[first])) for values, sign in found
+        )
+
+    return [_Stretch(first, end, at(first)) for first, end in pairwise(sorted(edges))]
+
+
+class Search:
+    """A search of unknown start over the nodes; it ends once it has found a number of feasible ones."""
+
+    def __init__(self, feasible: IntArray, order: IntArray, limit: int) -> None:
+        """``feasible`` are rows, ascending; ``order`` the rows the scheduler looks at, in its order."""
+        self.feasible = feasible
+        self.looked_at = order
+        self._limit = limit
+        if len(feasible) <= limit:
+            return
+        # Scores are over rows in ascending order; the search goes through them in the scheduler's order.
+        index = np.full(int(order.max()) + 1, -1, np.int64)
+        index[feasible] = np.arange(len(feasible))
+        found = index[order]
+        positions = (found >= 0).nonzero()[0]
+        self._found = found[positions]  # index into feasible by place, the place in the order of finding
+        # The same, and again those that windows across the end hold.
+        self._around = np.concatenate([self._found, self._found[: limit - 1]])
+        gaps = np.empty(len(positions))  # the starts from which each is the first one found
+        gaps[0] = positions[0] - positions[-1] + len(order)
+        gaps[1:] = positions[1:] - positions[:-1]
+        # The chance that the search begins before each place: its window is those from there on.
+        self._before = np.concatenate([[0.0], gaps / len(order)]).cumsum()
+
+    def covers(self, feasible: IntArray, order: IntArray, limit: int) -> bool:
+        """Whether it is the search over these nodes."""
+        return self.looked_at is order and self._limit == limit and np.array_equal(self.feasible, feasible)
+
+    def chances(self, scores: Sequence[RawScores]) -> FloatArray:
+        """(feasible,) the chance of each node to be chosen."""
+        chance = np.zeros(len(self.feasible), np.float64)
+        fixed = np.zeros(len(self.feasible), np.int64)  # the part of the totals that no sample changes
+        varying: list[RawScores] = []
+        for item in scores:
+            if item.is_constant:
+                continue  # changes no comparison
+            if item.plugin.normalization is Normalization.NONE or len(chance) <= self._limit:
+                fixed += item.weighted_by_all
+            else:
+                varying.append(item)
+        if len(chance) <= self._limit:
+            best = fixed == fixed.max()
+            chance[best] = 1.0 / np.count_nonzero(best)
+            return chance
+        fixed = fixed.take(self._around)
+        raw = [item.raw.take(self._around) for item in varying]
+        at_once: list[_Stretch] = []
+        length = 0
+        stretches = _stretches(varying, raw, len(chance), self._limit)
+        for stretch in stretches:
+            at_once.append(stretch)
+            length += stretch.end - stretch.first + self._limit
+            if length > _MOST_AT_ONCE or stretch is stretches[-1]:
+                totals = [self._totals(fixed, varying, raw, item) for item in at_once]
+                self._share(at_once, np.concatenate(totals), chance)
+                at_once, length = [], 0
+        chance[chance < _DUST] = 0.0
+        return chance
+
+    def _totals(
+        self, fixed: IntArray, varying: Sequence[RawScores], raw: Sequence[IntArray], stretch: _Stretch
+    ) -> IntArray:
+        """The totals of the places that the windows of a stretch look at."""
+        reach = slice(stretch.first, stretch.end + self._limit - 1)
+        totals = fixed[reach]
+        extremes = stretch.extremes
+        for item, values, smallest, largest in zip(varying, raw, extremes[::2], extremes[1::2], strict=True):
+            totals = totals + item.weighted(smallest, largest, values[reach])
+        return totals
+
+    def _share(self, stretches: Sequence[_Stretch], totals: IntArray, chance: FloatArray) -> None:
+        """Add the chances of some stretches' windows to their best nodes.
+
+        The stretches are laid end to end; a window across an end is none, and has no chance.
+        """
+        parts = []
+        for item in stretches:
+            parts.append(self._before[item.first : item.end])
+            parts.append(np.full(self._limit - 1, self._before[item.end]))
+        parts[-1] = self._before[stretches[-1].end :][:1]
+        places, shares = share_among_best(totals, np.concatenate(parts), self._limit)
+        lengths = np.array([item.end - item.first + self._limit - 1 for item in stretches])
+        ends = lengths.cumsum()
+        shift = np.array([item.first for item in stretches]) - ends + lengths
+        places = (places + shift[ends.searchsorted(places, side="right")]) % len(chance)
+        chance += np.bincount(self._found[places], weights=shares, minlength=len(chance))

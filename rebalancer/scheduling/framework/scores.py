@@ -1,0 +1,114 @@
+"""Raw scores of a plugin over the feasible nodes, and how they become part of the total."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from rebalancer.cluster.columns.nodes import IntArray
+from rebalancer.scheduling.framework.plugin import APART, MAX_SCORE, Plugin
+
+_LARGEST_TABLE = 1 << 12  # values of a plugin
+
+
+class RawScores:
+    """One plugin's raw scores over the feasible nodes, and how they become part of the total."""
+
+    __slots__ = ("_apart", "_extremes", "_lowest", "_tables", "_weighted", "plugin", "raw", "weight")
+
+    def __init__(self, plugin: Plugin, weight: int, raw: IntArray) -> None:
+        """``raw`` is by feasible node."""
+        self.plugin = plugin
+        self.weight = weight
+        self.raw = raw
+        self._weighted: IntArray | None = None
+        self._tables: dict[tuple[int, int], IntArray] = {}
+        self._lowest, largest = int(np.minimum.reduce(raw)), int(np.maximum.reduce(raw))
+        smallest = self._lowest
+        self._apart = smallest == APART
+        if self._apart:
+            smallest = -int(self.negated(raw).max())
+        self._extremes = smallest, largest
+
+    def weighted(self, smallest: int, largest: int, values: IntArray | None = None) -> IntArray:
+        """(values,) the plugin's part of the total, of all its raw scores or of some."""
+        values = self.raw if values is None else values
+        if type(self.plugin).normalize is Plugin.normalize:
+            return values if self.weight == 1 else self.weight * values
+        table = self._table(smallest, largest)
+        if table is None:
+            return self.weight * self.plugin.normalize(values, smallest, largest)
+        return table.take(values - self._lowest)
+
+    def _table(self, smallest: int, largest: int) -> IntArray | None:
+        """The plugin's part of the total by raw score, from the lowest on; None when there are too many."""
+        found = self._tables.get((smallest, largest))
+        if found is not None:
+            return found
+        lowest, highest = self._lowest, self._extremes[1]
+        if highest - lowest >= min(_LARGEST_TABLE, len(self.raw)):
+            return None
+        found = self.weight * self.plugin.normalize(np.arange(lowest, highest + 1), smallest, largest)
+        self._tables[smallest, largest] = found
+        return found
+
+    @property
+    def weighted_by_all(self) -> IntArray:
+        """(feasible,) the plugin's part of the total when all feasible nodes are compared."""
+        if self._weighted is None:
+            self._weighted = self.weighted(*self._extremes)
+        return self._weighted
+
+    def extremes(self) -> tuple[int, int]:
+        """Smallest and largest raw score of the feasible nodes that take part."""
+        return self._extremes
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether all raw scores are the same, so that every sample has the same extremes."""
+        return self._lowest == self._extremes[1]
+
+    def negated(self, values: IntArray) -> IntArray:
+        """(values,) raw scores negated: the maximum is the smallest of the nodes that take part."""
+        return np.where(values == APART, -np.iinfo(np.int64).max, -values) if self._apart else -values
+
+    @property
+    def is_out_of_range(self) -> bool:
+        """Whether a score, all feasible nodes compared, is outside 0..100."""
+        if type(self.plugin).normalize is Plugin.normalize:
+            smallest, largest = self._extremes
+            return smallest < 0 or largest > MAX_SCORE
+        table = self._table(*self._extremes)
+        return not (self._in_range(table) or self._in_range(self.weighted_by_all))
+
+    def _in_range(self, scores: IntArray | None) -> bool:
+        return scores is not None and int(scores.min()) >= 0 and int(scores.max()) <= MAX_SCORE * self.weight
+
+    def of(self, feasible: IntArray) -> RawScores:
+        """The scores of some rows, ascending without repetition, of those that these are of."""
+        if len(feasible) == len(self.raw):
+            return self
+        if self.is_constant:
+            twin = object.__new__(RawScores)
+            twin.plugin, twin.weight, twin.raw = self.plugin, self.weight, self.raw[: len(feasible)]
+            twin._lowest, twin._apart, twin._extremes = self._lowest, self._apart, self._extremes
+            twin._tables, twin._weighted = self._tables, None
+            return twin
+        return RawScores(self.plugin, self.weight, self.raw.take(feasible))
+
+
+class WeightedScores(Mapping[str, IntArray]):
+    """(feasible,) weighted scores by plugin, all feasible nodes compared; computed when asked for."""
+
+    def __init__(self, raw: Sequence[RawScores]) -> None:
+        self._raw = {item.plugin.name: item for item in raw}
+
+    def __getitem__(self, plugin: str) -> IntArray:
+        return self._raw[plugin].weighted_by_all
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._raw)
+
+    def __len__(self) -> int:
+        return len(self._raw)

@@ -1,0 +1,1 @@
+"""Which pods and nodes a selector, an affinity term, a spread constraint or a toleration matches."""

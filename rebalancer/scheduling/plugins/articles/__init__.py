@@ -1,0 +1,1 @@
+"""Plugins published in articles: PodCapacityOfNode and NetworkTraffic."""

@@ -1,0 +1,26 @@
+"""PodCapacityOfNode: the fewer pods, the higher the score.
+
+Source: the scores its article shows.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rebalancer.cluster.columns.nodes import PODS_COLUMN, IntArray
+from rebalancer.profiles.types import ExtensionPoint
+from rebalancer.scheduling.framework.plugin import MAX_SCORE, Plugin
+from rebalancer.scheduling.state.cluster_state import ClusterState
+
+
+class PodCapacityOfNode(Plugin):
+    """Scores 100·(A − c) ÷ A for c pods before placement and A allocatable; not normalised."""
+
+    name = "PodCapacityOfNode"
+    points = frozenset({ExtensionPoint.SCORE})
+
+    def raw_scores(self, state: ClusterState, class_index: int, feasible: IntArray) -> IntArray:
+        """The free share of the node's pods, floored; 0 for a node without room or capacity."""
+        allocatable = state.facts.allocatable[feasible, PODS_COLUMN]
+        free = np.maximum(allocatable - state.pod_count[feasible], 0)
+        return np.where(allocatable > 0, MAX_SCORE * free // np.maximum(allocatable, 1), 0)

@@ -1,0 +1,1 @@
+"""Plugins that compare requests with allocatable resources."""

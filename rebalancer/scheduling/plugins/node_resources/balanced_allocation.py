@@ -1,0 +1,79 @@
+"""NodeResourcesBalancedAllocation.
+
+Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go:100.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from rebalancer.cluster.columns.nodes import BoolArray, FloatArray, IntArray
+from rebalancer.profiles.arguments import NodeResourcesBalancedAllocationArguments
+from rebalancer.profiles.types import ExtensionPoint
+from rebalancer.scheduling.framework.plugin import MAX_SCORE, Plugin
+from rebalancer.scheduling.resources.scored_amounts import plain_amounts, take
+from rebalancer.scheduling.state.cluster_state import ClusterState, Rows
+
+
+class NodeResourcesBalancedAllocation(Plugin):
+    """Scores (1 − σ)·100, σ the standard deviation of the requested shares with the pod on the node."""
+
+    name = "NodeResourcesBalancedAllocation"
+    points = frozenset({ExtensionPoint.PRE_SCORE, ExtensionPoint.SCORE})
+
+    def __init__(self, arguments: NodeResourcesBalancedAllocationArguments) -> None:
+        self._resources = tuple(resource.name for resource in arguments.resources)
+
+    def raw_scores(self, state: ClusterState, class_index: int, feasible: IntArray) -> IntArray | None:
+        """Skipped for a pod that requests none of the resources; not normalised."""
+        requests = state.facts.requests[class_index].incoming
+        own = tuple(requests.get(name, 0) for name in self._resources)
+        if not any(own):
+            return None
+        values = state.per_node((self, own), lambda rows: self._of_rows(state, class_index, rows))
+        return take(values, feasible)
+
+    def _of_rows(self, state: ClusterState, class_index: int, rows: Rows) -> IntArray:
+        shares: list[FloatArray] = []
+        counted: list[BoolArray] = []
+        for name in self._resources:
+            amounts = plain_amounts(state, class_index, rows, name)
+            if amounts is None:
+                continue
+            requested, allocatable = amounts
+            present = allocatable > 0
+            if present.all():
+                share = np.minimum(requested / allocatable, 1.0)
+            else:
+                share = np.where(present, np.minimum(requested / np.where(present, allocatable, 1), 1.0), 0.0)
+            shares.append(share)
+            counted.append(present)
+        if not shares:
+            return np.full_like(state.pod_count[rows], MAX_SCORE)
+        return _scores(shares, counted)
+
+
+def _scores(shares: Sequence[FloatArray], counted: Sequence[BoolArray]) -> IntArray:
+    """Shares and whether they count, (nodes,) of each resource; sums run in the order of the resources."""
+    if len(shares) == 2 and all(present.all() for present in counted):
+        deviation = np.abs((shares[0] - shares[1]) / 2)
+        return ((1 - deviation) * float(MAX_SCORE)).astype(np.int64)
+    number = np.sum(counted, axis=0)
+    divisor = np.maximum(number, 1)
+    total = np.zeros(len(number))
+    for share in shares:
+        total = total + share
+    mean = total / divisor
+    squares = np.zeros(len(number))
+    signed = np.zeros(len(number))  # of two counted shares: first − second
+    seen = np.zeros(len(number), np.int64)
+    for share, present in zip(shares, counted, strict=True):
+        squares = squares + np.where(present, (share - mean) * (share - mean), 0.0)
+        signed = np.where(present, np.where(seen == 0, share, signed - share), signed)
+        seen = seen + present
+    deviation = np.where(
+        number == 2, np.abs(signed / 2), np.where(number > 2, np.sqrt(squares / divisor), 0.0)
+    )
+    return np.asarray(np.trunc((1 - deviation) * float(MAX_SCORE)), np.int64)

@@ -1,0 +1,136 @@
+"""NodeResourcesFit: room for the pod, and three ways of scoring it.
+
+Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/noderesources/fit.go:509, :663.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from rebalancer.cluster.columns.nodes import CPU, EPHEMERAL_STORAGE, MEMORY, PODS_COLUMN, IntArray
+from rebalancer.profiles.arguments import NodeResourcesFitArguments, ScoringStrategyType
+from rebalancer.profiles.types import ExtensionPoint
+from rebalancer.scheduling.framework.plugin import MAX_SCORE, Plugin
+from rebalancer.scheduling.resources.arithmetic import divide_toward_zero, round_half_away
+from rebalancer.scheduling.resources.scored_amounts import scored_amounts, take
+from rebalancer.scheduling.state.cluster_state import ClusterState, Rows
+
+_TOO_MANY_PODS = 1
+_NATIVE = (CPU, MEMORY, EPHEMERAL_STORAGE)
+_MOST_CODED = 60  # bits of a code; the resources beyond share the last one
+_POINTS_A_SCORE = 10  # shapes are written in 0..10, scores run to 100
+
+
+class NodeResourcesFit(Plugin):
+    """Rejects nodes without room; scores by how much of each resource would be taken."""
+
+    name = "NodeResourcesFit"
+    points = frozenset(
+        {ExtensionPoint.PRE_FILTER, ExtensionPoint.FILTER, ExtensionPoint.PRE_SCORE, ExtensionPoint.SCORE}
+    )
+
+    def __init__(self, arguments: NodeResourcesFitArguments) -> None:
+        self._arguments = arguments
+        self._is_ratio = arguments.strategy is ScoringStrategyType.REQUESTED_TO_CAPACITY_RATIO
+        self._ignored = frozenset(arguments.ignored_resources)
+        self._ignored_groups = frozenset(arguments.ignored_resource_groups)
+        points = arguments.shape
+        self._utilization = np.array([point.utilization for point in points], np.int64)
+        self._score = np.array([point.score * _POINTS_A_SCORE for point in points], np.int64)
+
+    def _is_ignored(self, resource: str) -> bool:
+        extended = "/" in resource and "kubernetes.io/" not in resource
+        return extended and (resource in self._ignored or resource.split("/", 1)[0] in self._ignored_groups)
+
+    def _requested(self, state: ClusterState, class_index: int) -> tuple[tuple[int, int], ...]:
+        """The (column, amount) pairs that must fit: natives first, then scalars by name."""
+
+        def compute() -> tuple[tuple[int, int], ...]:
+            facts = state.facts
+            row = facts.vector(facts.requests[class_index].incoming)
+            scalars = [column for column in range(PODS_COLUMN + 1, len(row)) if row[column] > 0]
+            wanted = [column for column in _NATIVE if row[column] > 0]
+            wanted += [column for column in scalars if not self._is_ignored(facts.resources[column])]
+            return tuple((column, int(row[column])) for column in wanted)
+
+        return state.facts.once((self, "requested"), class_index, compute)
+
+    def filter(self, state: ClusterState, class_index: int) -> IntArray:
+        """Bit 0: too many pods; bit k: not enough of the k-th resource requested."""
+        requested = self._requested(state, class_index)
+        return state.per_node(("fit", requested), lambda rows: self._codes(state, requested, rows))
+
+    def _codes(self, state: ClusterState, requested: Sequence[tuple[int, int]], rows: Rows) -> IntArray:
+        allocatable = state.facts.allocatable
+        codes = (state.pod_count[rows] + 1 > allocatable[rows, PODS_COLUMN]).astype(np.int64)
+        for bit, (column, amount) in enumerate(requested, start=1):
+            short = amount > allocatable[rows, column] - state.requested[rows, column]
+            codes |= short.astype(np.int64) << min(bit, _MOST_CODED)
+        return codes
+
+    def reason(self, state: ClusterState, class_index: int, code: int) -> str:
+        """The scheduler's words: every resource that is short."""
+        reasons = ["Too many pods"] if code & _TOO_MANY_PODS else []
+        for bit, (column, _) in enumerate(self._requested(state, class_index), start=1):
+            if code >> min(bit, _MOST_CODED) & 1:
+                reasons.append(f"Insufficient {state.facts.resources[column]}")
+        return ", ".join(reasons)
+
+    def raw_scores(self, state: ClusterState, class_index: int, feasible: IntArray) -> IntArray:
+        """Σ score·weight ÷ Σ weight over the configured resources; not normalised."""
+        own = state.facts.requests[class_index].incoming_scored
+        key = (self, *(own.get(resource.name, 0) for resource in self._arguments.resources))
+        return take(state.per_node(key, lambda rows: self._scores(state, class_index, rows)), feasible)
+
+    def _scores(self, state: ClusterState, class_index: int, rows: Rows) -> IntArray:
+        total = np.zeros_like(state.pod_count[rows])
+        weights: IntArray | int = 0  # one number while every node offers what is counted
+        for resource in self._arguments.resources:
+            amounts = scored_amounts(state, class_index, rows, resource.name)
+            if amounts is None:
+                continue
+            requested, allocatable = amounts
+            counted = allocatable > 0
+            if not self._is_ratio and counted.all():
+                total += self._score_of(requested, allocatable) * resource.weight
+                weights = weights + resource.weight
+                continue
+            score = self._score_of(requested, np.where(counted, allocatable, 1))
+            if self._is_ratio:
+                counted &= score > 0
+            total += np.where(counted, score * resource.weight, 0)
+            weights = weights + np.where(counted, resource.weight, 0)
+        return self._mean(total, weights)
+
+    def _mean(self, total: IntArray, weights: IntArray | int) -> IntArray:
+        if isinstance(weights, int):
+            return total // weights if weights else total
+        divisor = np.where(weights > 0, weights, 1)
+        mean = round_half_away(total / divisor) if self._is_ratio else total // divisor
+        return np.where(weights > 0, mean, 0)
+
+    def _score_of(self, requested: IntArray, allocatable: IntArray) -> IntArray:
+        match self._arguments.strategy:
+            case ScoringStrategyType.LEAST_ALLOCATED:
+                left: IntArray = np.maximum(allocatable - requested, 0)
+                return left * MAX_SCORE // allocatable
+            case ScoringStrategyType.MOST_ALLOCATED:
+                return np.minimum(requested, allocatable) * MAX_SCORE // allocatable
+            case _:
+                over = requested > allocatable
+                used = np.where(over, MAX_SCORE, requested * MAX_SCORE // allocatable)
+                return self._on_shape(used)
+
+    def _on_shape(self, used: IntArray) -> IntArray:
+        """The piecewise linear function of the shape, in truncating integers."""
+        points, scores = self._utilization, self._score
+        segment = np.searchsorted(points, used, side="left")
+        right = np.clip(segment, 1, len(points) - 1) if len(points) > 1 else np.zeros_like(segment)
+        left = np.maximum(right - 1, 0)
+        width = np.maximum(points[right] - points[left], 1)
+        between = scores[left] + divide_toward_zero(
+            (scores[right] - scores[left]) * (used - points[left]), width
+        )
+        return np.where(segment == 0, scores[0], np.where(segment >= len(points), scores[-1], between))

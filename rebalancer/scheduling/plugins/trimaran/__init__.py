@@ -1,0 +1,1 @@
+"""The load-aware plugins of scheduler-plugins' Trimaran, and the figures they read."""

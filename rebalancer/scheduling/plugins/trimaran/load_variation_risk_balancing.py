@@ -1,0 +1,119 @@
+"""LoadVariationRiskBalancing of Trimaran: away from load that is high or varies.
+
+Source: scheduler-plugins v0.34.7 pkg/trimaran/loadvariationriskbalancing/analysis.go:34.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from rebalancer.cluster.columns.nodes import CPU as CPU_COLUMN
+from rebalancer.cluster.columns.nodes import MEMORY as MEMORY_COLUMN
+from rebalancer.cluster.columns.nodes import BoolArray, FloatArray, IntArray
+from rebalancer.load.load_watcher.document import CPU, MEMORY, WatcherMetrics
+from rebalancer.profiles.load_arguments import LoadVariationRiskBalancingArguments
+from rebalancer.profiles.types import ExtensionPoint
+from rebalancer.scheduling.framework.plugin import MAX_SCORE, Plugin
+from rebalancer.scheduling.plugins.trimaran.node_figures import figures, in_mebibytes, requested
+from rebalancer.scheduling.resources.arithmetic import round_half_away
+from rebalancer.scheduling.state.cluster_state import ClusterState
+
+
+def spread_risk(share: float, margin: float, sensitivity: float) -> float:
+    """σ: the deviation's share of the node, to the power 1/sensitivity, times the margin, in 0..1."""
+    if sensitivity > 0:
+        share = share if sensitivity == 1 else math.pow(share, 1 / sensitivity)
+    elif sensitivity == 0:
+        share = 0.0 if share < 1 else 1.0
+    return max(min(margin * share, 1.0), 0.0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Risk:
+    """One resource over the nodes: what is used of it, and how much that varies."""
+
+    valid: BoolArray  # (nodes,) there are figures
+    allocatable: FloatArray  # (nodes,)
+    used: FloatArray  # (nodes,) in the same unit
+    sigma: FloatArray  # (nodes,) 0..1
+
+    def scores(self, request: float, rows: IntArray) -> FloatArray:
+        """(1 − (μ + σ)/2)·100; 0 without any allocatable."""
+        score = (1.0 - (self.mu(request, rows) + self.sigma[rows]) / 2) * float(MAX_SCORE)
+        return np.where(self.allocatable[rows] > 0, score, 0.0)
+
+    def mu(self, request: float, rows: IntArray) -> FloatArray:
+        """(used + request)/allocatable in 0..1; 0 without any allocatable."""
+        allocatable = self.allocatable[rows]
+        share = (self.used[rows] + request) / np.where(allocatable > 0, allocatable, 1.0)
+        return np.where(allocatable > 0, np.maximum(np.minimum(share, 1.0), 0.0), 0.0)
+
+
+def risk_of(
+    valid: BoolArray,
+    allocatable: FloatArray,
+    used: FloatArray,
+    deviation: FloatArray,
+    margin: float,
+    sensitivity: float,
+) -> Risk:
+    """``used`` and ``deviation`` are amounts; those out of bounds are drawn to 0 and to allocatable."""
+    used = np.maximum(np.minimum(used, allocatable), 0.0)
+    deviation = np.maximum(np.minimum(deviation, allocatable), 0.0)
+    shares = np.where(allocatable > 0, deviation / np.where(allocatable > 0, allocatable, 1.0), 0.0)
+    sigma = [spread_risk(max(min(share, 1.0), 0.0), margin, sensitivity) for share in shares.tolist()]
+    return Risk(valid, allocatable, used, np.array(sigma, np.float64))
+
+
+class LoadVariationRiskBalancing(Plugin):
+    """Scores the riskier of CPU and memory by mean and deviation of the measured load."""
+
+    name = "LoadVariationRiskBalancing"
+    points = frozenset({ExtensionPoint.SCORE})
+
+    def __init__(
+        self, arguments: LoadVariationRiskBalancingArguments, watcher: WatcherMetrics | None
+    ) -> None:
+        self._arguments = arguments
+        self._watcher = watcher
+
+    def _risk(self, state: ClusterState, kind: str) -> Risk:
+        seen = figures(self._watcher, state.nodes.names, kind)
+        column = CPU_COLUMN if kind == CPU else MEMORY_COLUMN
+        allocatable = state.facts.allocatable[:, column].astype(np.float64)
+        allocatable = in_mebibytes(allocatable) if kind == MEMORY else allocatable
+        return risk_of(
+            seen.valid,
+            allocatable,
+            seen.average * allocatable / 100,
+            seen.deviation * allocatable / 100,
+            self._arguments.safe_variance_margin,
+            self._arguments.safe_variance_sensitivity,
+        )
+
+    def _risks(self, state: ClusterState) -> tuple[Risk, Risk]:
+        return state.facts.once(
+            (self, "risks"), -1, lambda: (self._risk(state, CPU), self._risk(state, MEMORY))
+        )
+
+    def _requests(self, state: ClusterState, class_index: int) -> tuple[float, float]:
+        pod = state.facts.classes[class_index]
+        return state.facts.once(
+            (self, "requests"),
+            class_index,
+            lambda: (
+                float(requested(pod, "cpu")),
+                float(in_mebibytes(float(requested(pod, "memory")))),
+            ),
+        )
+
+    def raw_scores(self, state: ClusterState, class_index: int, feasible: IntArray) -> IntArray:
+        """The lower score of the resources that have figures, rounded; 0 without any; not normalised."""
+        lowest = np.full(len(feasible), np.inf)
+        for risk, request in zip(self._risks(state), self._requests(state, class_index), strict=True):
+            scores = risk.scores(request, feasible)
+            lowest = np.where(risk.valid[feasible], np.minimum(lowest, scores), lowest)
+        return round_half_away(np.where(np.isinf(lowest), 0.0, lowest))

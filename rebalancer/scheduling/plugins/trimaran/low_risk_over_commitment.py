@@ -1,0 +1,180 @@
+"""LowRiskOverCommitment of Trimaran: away from limits and load beyond what is there.
+
+Source: scheduler-plugins v0.34.7 pkg/trimaran/lowriskovercommitment/lowriskovercommitment.go:105.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from rebalancer.cluster.columns.nodes import CPU as CPU_COLUMN
+from rebalancer.cluster.columns.nodes import MEMORY as MEMORY_COLUMN
+from rebalancer.cluster.columns.nodes import BoolArray, FloatArray, IntArray
+from rebalancer.cluster.columns.pods import PodClass
+from rebalancer.load.load_watcher.document import CPU, MEMORY, WatcherMetrics
+from rebalancer.profiles.load_arguments import LowRiskOverCommitmentArguments
+from rebalancer.profiles.types import ExtensionPoint
+from rebalancer.scheduling.framework.plugin import MAX_SCORE, Plugin
+from rebalancer.scheduling.plugins.trimaran.beta_distribution import at_most, largest_variance, match_moments
+from rebalancer.scheduling.plugins.trimaran.node_figures import (
+    figures,
+    in_mebibytes,
+    limited,
+    listed,
+    requested,
+)
+from rebalancer.scheduling.resources.arithmetic import round_half_away
+from rebalancer.scheduling.state.cluster_state import ClusterState
+from rebalancer.scheduling.state.counters import Summed
+
+_MOST_VARIANCE = 0.99  # of what a beta distribution with that mean can have
+
+
+def cpu_requested(pod: PodClass) -> int:
+    """Thousandths of a core."""
+    return requested(pod, "cpu")
+
+
+def cpu_limited(pod: PodClass) -> int:
+    """Thousandths of a core."""
+    return limited(pod, "cpu")
+
+
+def memory_requested(pod: PodClass) -> int:
+    """Bytes."""
+    return requested(pod, "memory")
+
+
+def memory_limited(pod: PodClass) -> int:
+    """Bytes."""
+    return limited(pod, "memory")
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A resource of a node as measured: mean and deviation, as shares of allocatable."""
+
+    mu: float
+    sigma: float
+
+    @classmethod
+    def of(cls, average: float, deviation: float, allocatable: float, window: int) -> Measured:
+        """From percents; the deviation is scaled for smoothing and kept below what a beta can have."""
+        if allocatable <= 0:
+            return cls(0.0, 0.0)
+        mu = max(min((average * allocatable / 100) / allocatable, 1.0), 0.0)
+        sigma = max(min((deviation * allocatable / 100) / allocatable, 1.0), 0.0)
+        largest = math.sqrt(largest_variance(mu) * _MOST_VARIANCE)
+        return cls(mu, min(sigma * math.sqrt(window), largest))
+
+
+def probability_within(measured: Measured, requested_there: int, limited_there: int, capacity: int) -> float:
+    """The chance that the load stays within what is requested, given that it stays within the limits."""
+    mu, sigma = measured.mu, measured.sigma
+    threshold = max(min(requested_there / capacity, 1.0), 0.0) if capacity > 0 else 0.0
+    shape: tuple[float, float] | None = None
+    if mu == 0 or (sigma == 0 and mu <= threshold):
+        probability = 1.0
+    elif sigma == 0:
+        probability = 0.0
+    else:
+        shape = match_moments(mu, (sigma * sigma) + (mu * mu))
+        probability = at_most(threshold, *shape) if shape else 0.0
+    if limited_there < capacity and requested_there <= limited_there:
+        limit = limited_there / capacity
+        if limit == 0:
+            return 1.0
+        within = at_most(limit, *shape) if shape else 0.0
+        if within > 0:
+            return max(min(probability / within, 1.0), 0.0)
+    return probability
+
+
+def combined_risk(
+    weight: float, capacity: IntArray, request: IntArray, limit: IntArray, load: FloatArray
+) -> FloatArray:
+    """w·riskLimit + (1 − w)·riskLoad in 0..1, riskLimit the share of the overcommitment beyond capacity."""
+    beyond = limit > capacity
+    by_limit = np.where(beyond, (limit - capacity) / np.where(beyond, limit - request, 1), 0.0)
+    return np.maximum(np.minimum(weight * by_limit + (1 - weight) * load, 1.0), 0.0)
+
+
+class _LoadRisk:
+    """riskLoad of one resource; remembered node by node until what is requested there changes."""
+
+    def __init__(self, valid: BoolArray, measured: list[Measured], capacity: IntArray) -> None:
+        self._valid = valid
+        self._measured = measured
+        self._capacity = capacity
+        self._for = np.full((2, len(capacity)), -1, np.int64)  # the request and limit each risk is for
+        self._risk = np.zeros(len(capacity))
+
+    def of(self, requested_there: IntArray, limited_there: IntArray) -> FloatArray:
+        """(nodes,) the chance of more load than the pods that are there request."""
+        now = np.stack([requested_there, limited_there])
+        for row in np.flatnonzero(self._valid & (now != self._for).any(axis=0)).tolist():
+            request, limit = int(requested_there[row]), int(limited_there[row])
+            capacity = int(self._capacity[row])
+            self._risk[row] = 1 - probability_within(self._measured[row], request, limit, capacity)
+        self._for = now
+        return self._risk
+
+
+class LowRiskOverCommitment(Plugin):
+    """Scores (1 − the larger risk of CPU and memory)·100; 0 for pods without requests and limits."""
+
+    name = "LowRiskOverCommitment"
+    points = frozenset({ExtensionPoint.PRE_SCORE, ExtensionPoint.SCORE})
+    _amounts: Mapping[str, tuple[Summed, Summed]] = {
+        CPU: (Summed(cpu_requested), Summed(cpu_limited)),
+        MEMORY: (Summed(memory_requested), Summed(memory_limited)),
+    }
+
+    def __init__(self, arguments: LowRiskOverCommitmentArguments, watcher: WatcherMetrics | None) -> None:
+        self._arguments = arguments
+        self._watcher = watcher
+
+    def _capacity(self, state: ClusterState, kind: str) -> IntArray:
+        return state.facts.allocatable[:, CPU_COLUMN if kind == CPU else MEMORY_COLUMN]
+
+    def _load_risk(self, state: ClusterState, kind: str) -> _LoadRisk:
+        def compute() -> _LoadRisk:
+            seen = figures(self._watcher, state.nodes.names, kind)
+            capacity = self._capacity(state, kind)
+            amounts = capacity.astype(np.float64)
+            amounts = in_mebibytes(amounts) if kind == MEMORY else amounts
+            window = self._arguments.smoothing_window_size
+            rows = zip(seen.average.tolist(), seen.deviation.tolist(), amounts.tolist(), strict=True)
+            return _LoadRisk(seen.valid, [Measured.of(*row, window) for row in rows], capacity)
+
+        return state.facts.once((self, kind), -1, compute)
+
+    def risks(self, state: ClusterState, class_index: int, kind: str) -> FloatArray:
+        """(nodes,) the risk of one resource with the pod on each node."""
+        request, limit = self._amounts[kind]
+        pod = state.facts.classes[class_index]
+        capacity, book = self._capacity(state, kind), state.facts.tallies
+        requested_there = state.tally(book.number(request))[:-1]
+        limited_there = state.tally(book.number(limit))[:-1]
+        load = self._load_risk(state, kind).of(np.minimum(requested_there, capacity), limited_there)
+        return combined_risk(
+            self._arguments.risk_limit_weights["cpu" if kind == CPU else "memory"],
+            capacity,
+            np.minimum(requested_there + request.amount(pod), capacity),
+            limited_there + limit.amount(pod),
+            load,
+        )
+
+    def raw_scores(self, state: ClusterState, class_index: int, feasible: IntArray) -> IntArray:
+        """0 for a node without figures; not normalised."""
+        pod = state.facts.classes[class_index]
+        if not any(amount.amount(pod) for amounts in self._amounts.values() for amount in amounts):
+            return np.zeros(len(feasible), np.int64)
+        risk = np.maximum(self.risks(state, class_index, CPU), self.risks(state, class_index, MEMORY))
+        scores = round_half_away((1 - risk) * float(MAX_SCORE))
+        known = state.facts.once((self, "listed"), -1, lambda: listed(self._watcher, state.nodes.names))
+        return np.where(known, scores, 0)[feasible]

@@ -1,0 +1,95 @@
+"""load-watcher's figures as arrays over nodes, and pods' requests as Trimaran counts them.
+
+Source: scheduler-plugins v0.34.7 pkg/trimaran/collector.go:110, resourcestats.go:45.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rebalancer.cluster import quantities
+from rebalancer.cluster.columns.nodes import BoolArray, FloatArray
+from rebalancer.cluster.columns.pods import PodClass
+from rebalancer.cluster.records import Container
+from rebalancer.load.load_watcher.document import AVERAGE, DEVIATION, LATEST, Metric, WatcherMetrics
+
+_MEGA = 1.0 / 1024.0 / 1024.0
+_AMOUNT: dict[str, Callable[[str], int]] = {"cpu": quantities.cpu_milli, "memory": quantities.units}
+
+
+def statistics(metrics: Sequence[Metric], kind: str) -> tuple[float, float] | None:
+    """Mean and deviation of a type of figure; None when there is none of it."""
+    average = deviation = 0.0
+    found = average_found = False
+    for metric in metrics:
+        if metric.type != kind:
+            continue
+        found = True
+        if metric.operator == AVERAGE:
+            average, average_found = metric.value, True
+        elif metric.operator == DEVIATION:
+            deviation = metric.value
+        elif metric.operator in ("", LATEST) and not average_found:
+            average = metric.value
+    return (average, deviation) if found else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Figures:
+    """The figures of one type over the nodes, in percent."""
+
+    valid: BoolArray  # (nodes,)
+    average: FloatArray  # (nodes,) 0 where not valid
+    deviation: FloatArray  # (nodes,)
+
+
+def figures(watcher: WatcherMetrics | None, names: Sequence[str], kind: str) -> Figures:
+    """The figures of the nodes named."""
+    nodes = watcher.nodes if watcher else {}
+    found = [statistics(nodes.get(name, ()), kind) for name in names]
+    return Figures(
+        np.array([item is not None for item in found], np.bool_),
+        np.array([item[0] if item else 0.0 for item in found], np.float64),
+        np.array([item[1] if item else 0.0 for item in found], np.float64),
+    )
+
+
+def listed(watcher: WatcherMetrics | None, names: Sequence[str]) -> BoolArray:
+    """(nodes,) has any figure at all."""
+    nodes = watcher.nodes if watcher else {}
+    return np.array([bool(nodes.get(name)) for name in names], np.bool_)
+
+
+def in_mebibytes(amounts: FloatArray | float) -> FloatArray:
+    """Bytes in MiB, as the plugins compare memory."""
+    return np.asarray(amounts * _MEGA, np.float64)
+
+
+def _amount(container: Container, which: str, resource: str) -> int:
+    amounts = getattr(container.resources, which) if container.resources else None
+    return _AMOUNT[resource](amounts[resource]) if amounts and resource in amounts else 0
+
+
+def pod_amount(pod: PodClass, which: str, resource: str) -> int:
+    """max(Σ containers, each init container) + overhead; ``which`` is requests or limits.
+
+    Sidecars are nothing special here, there are no defaults, and pod-level amounts do not count.
+    """
+    spec = pod.spec
+    total = sum(_amount(container, which, resource) for container in spec.containers or ())
+    starting = [_amount(container, which, resource) for container in spec.init_containers or ()]
+    overhead = (spec.overhead or {}).get(resource)
+    return max(total, *starting, 0) + (_AMOUNT[resource](overhead) if overhead is not None else 0)
+
+
+def requested(pod: PodClass, resource: str) -> int:
+    """What a pod requests of cpu (thousandths) or memory (bytes)."""
+    return pod_amount(pod, "requests", resource)
+
+
+def limited(pod: PodClass, resource: str) -> int:
+    """A pod's limit, at least its request."""
+    return max(pod_amount(pod, "limits", resource), requested(pod, resource))

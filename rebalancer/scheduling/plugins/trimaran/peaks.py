@@ -1,0 +1,97 @@
+"""Peaks of Trimaran: where the pod adds least power.
+
+Source: scheduler-plugins v0.34.7 pkg/trimaran/peaks/peaks.go:104.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+
+from rebalancer.cluster import quantities
+from rebalancer.cluster.columns.nodes import CPU, FloatArray, IntArray
+from rebalancer.cluster.records import Container, PodSpec
+from rebalancer.load.load_watcher.document import AVERAGE, LATEST, Metric, WatcherMetrics
+from rebalancer.load.load_watcher.document import CPU as CPU_TYPE
+from rebalancer.profiles.load_arguments import PeaksArguments, PowerModel
+from rebalancer.profiles.types import ExtensionPoint
+from rebalancer.scheduling.framework.plugin import MAX_SCORE, Normalization, Plugin
+from rebalancer.scheduling.plugins.trimaran.target_load_packing import predicted_utilization
+from rebalancer.scheduling.state.cluster_state import ClusterState
+
+_NO_POWER = PowerModel()
+_LARGEST = float(1 << 62)  # beyond it Go's integers would overflow
+
+
+def first_utilization(metrics: tuple[Metric, ...]) -> float | None:
+    """The first CPU figure that is an average or the latest one; None when there is none."""
+    return next(
+        (item.value for item in metrics if item.type == CPU_TYPE and item.operator in (AVERAGE, LATEST)), None
+    )
+
+
+def _request(container: Container) -> Fraction:
+    requests = (container.resources.requests if container.resources else None) or {}
+    return quantities.parse(requests.get("cpu", "0"))
+
+
+def cpu_request_milli(spec: PodSpec) -> int:
+    """max(Σ containers, each init container), plus overhead unless that is 0; rounded up once."""
+    total = sum((_request(container) for container in spec.containers or ()), Fraction(0))
+    total = max([total, *(_request(container) for container in spec.init_containers or ())])
+    if total:
+        total += quantities.parse((spec.overhead or {}).get("cpu", "0"))
+    return quantities.milli_of(total)
+
+
+class Peaks(Plugin):
+    """Scores the rise in power that each node's power model predicts; the least rise scores 100."""
+
+    name = "Peaks"
+    points = frozenset({ExtensionPoint.SCORE})
+    normalization = Normalization.RANGE
+
+    def __init__(self, arguments: PeaksArguments, watcher: WatcherMetrics | None) -> None:
+        self._arguments = arguments
+        self._watcher = watcher
+
+    def _nodes(self, state: ClusterState) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Per node: CPU in percent, NaN when unknown; K1 and K2 of its power model, 0 when it has none."""
+
+        def compute() -> tuple[FloatArray, FloatArray, FloatArray]:
+            nodes = self._watcher.nodes if self._watcher else {}
+            names = state.nodes.names
+            models = [self._arguments.node_power_model.get(name, _NO_POWER) for name in names]
+            return (
+                np.array([first_utilization(nodes.get(name, ())) for name in names], np.float64),
+                np.array([model.k1 for model in models], np.float64),
+                np.array([model.k2 for model in models], np.float64),
+            )
+
+        return state.facts.once((self, "nodes"), -1, compute)
+
+    def raw_scores(self, state: ClusterState, class_index: int, feasible: IntArray) -> IntArray:
+        """trunc(K1·(e^(K2·predicted) − e^(K2·used))·1e15); 0 without figures and above 100 %."""
+        used, k1, k2 = (column[feasible] for column in self._nodes(state))
+        known = ~np.isnan(used)
+        used = np.where(known, used, 0.0)
+        spec = state.facts.classes[class_index].spec
+        own = state.facts.once((self, "cpu"), class_index, lambda: cpu_request_milli(spec))
+        capacity = state.nodes.table.capacity[feasible, CPU]
+        predicted = predicted_utilization(used, capacity, own, np.zeros_like(capacity))
+        counted = known & (predicted <= MAX_SCORE)
+        predicted = np.where(counted, predicted, 0.0)
+        with np.errstate(over="ignore", invalid="ignore"):
+            rise = k1 * (np.exp(k2 * predicted) - np.exp(k2 * used)) * 1e15
+        rise = np.clip(np.nan_to_num(rise, nan=0.0), -_LARGEST, _LARGEST)
+        return np.where(counted, np.trunc(rise), 0.0).astype(np.int64)
+
+    def normalize(self, raw: IntArray, smallest: int, largest: int) -> IntArray:
+        """100 − trunc(100·(raw − min)/(max − min)); all 100 when equal, all 0 when 0."""
+        if smallest == 0 == largest:
+            return raw
+        if smallest == largest:
+            return np.full_like(raw, MAX_SCORE)
+        share = float(MAX_SCORE) * (raw - smallest).astype(np.float64) / float(largest - smallest)
+        return MAX_SCORE - np.trunc(share).astype(np.int64)

@@ -1,0 +1,1 @@
+"""Plugins that look at volumes: binding, restrictions, zones and attach limits."""

@@ -1,0 +1,276 @@
+"""VolumeBinding: where a pod's claims are, or can be, bound.
+
+Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/volumebinding/volume_binding.go:417.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from rebalancer.cluster.columns.nodes import BoolArray, IntArray
+from rebalancer.cluster.records import (
+    CsiStorageCapacity,
+    LabelSelector,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
+from rebalancer.profiles.types import ExtensionPoint
+from rebalancer.scheduling.framework.plugin import NOTHING_TO_SAY, SKIP, Plugin, PreFilter
+from rebalancer.scheduling.matching.label_selectors import label_match
+from rebalancer.scheduling.state.cluster_state import ClusterState
+from rebalancer.scheduling.state.volumes import (
+    NO_PROVISIONER,
+    ON_FIRST_CONSUMER,
+    SELECTED_NODE_ANNOTATION,
+    Volumes,
+    claim_names,
+    claim_size,
+    class_name,
+    is_bound,
+    storage,
+)
+
+_ELSEWHERE, _NONE_FREE, _NO_SPACE, _NO_VOLUME = 1, 2, 4, 8
+_REASONS = {
+    _ELSEWHERE: "node(s) didn't match PersistentVolume's node affinity",
+    _NONE_FREE: "node(s) didn't find available persistent volumes to bind",
+    _NO_SPACE: "node(s) did not have enough free storage",
+    _NO_VOLUME: "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Claims:
+    """The claims of a class: why they reject it, those bound, those to bind when it is placed."""
+
+    rejected: str = ""
+    bound: tuple[PersistentVolumeClaim, ...] = ()
+    to_bind: tuple[PersistentVolumeClaim, ...] = ()
+
+
+def _sort_claims(volumes: Volumes, namespace: str, names: Sequence[str]) -> _Claims:
+    bound, to_bind, immediate = [], [], False
+    for name in names:
+        claim = volumes.claims.get((namespace, name))
+        if claim is None:
+            return _Claims(f'persistentvolumeclaim "{name}" not found')
+        if claim.status.phase == "Lost":
+            gone = claim.spec.volume_name
+            return _Claims(f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{gone}"')
+        if claim.metadata.deletion_timestamp is not None:
+            return _Claims(f'persistentvolumeclaim "{name}" is being deleted')
+        storage_class = volumes.classes.get(class_name(claim))
+        delayed = storage_class is not None and storage_class.volume_binding_mode == ON_FIRST_CONSUMER
+        if is_bound(claim):
+            bound.append(claim)
+        elif delayed and not claim.spec.volume_name:
+            to_bind.append(claim)
+        else:
+            immediate = True
+    if immediate:
+        return _Claims("pod has unbound immediate PersistentVolumeClaims")
+    return _Claims("", tuple(bound), tuple(to_bind))
+
+
+def _is_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    """Whether a volume is reserved for a claim."""
+    reference = volume.spec.claim_ref
+    return (
+        reference is not None
+        and (reference.namespace, reference.name) == (claim.metadata.namespace, claim.metadata.name)
+        and reference.uid in ("", claim.metadata.uid)
+    )
+
+
+def _suits(volume: PersistentVolume, claim: PersistentVolumeClaim, size: Fraction) -> bool:
+    """Whether a free volume suits a claim, wherever it is."""
+    selector = claim.spec.selector
+    match = label_match(selector)
+    return (
+        volume.spec.claim_ref is None
+        and volume.status.phase == "Available"
+        and (selector is None or (match is not None and match.matches(volume.metadata.labels or {})))
+        and set(claim.spec.access_modes or ()) <= set(volume.spec.access_modes or ())
+        and _large_enough(volume, claim, size)
+    )
+
+
+def _large_enough(volume: PersistentVolume, claim: PersistentVolumeClaim, size: Fraction) -> bool:
+    capacity = storage(volume.spec.capacity)
+    modes = (volume.spec.volume_mode or "Filesystem", claim.spec.volume_mode or "Filesystem")
+    return (
+        capacity is not None
+        and capacity >= size
+        and modes[0] == modes[1]
+        and volume.metadata.deletion_timestamp is None
+    )
+
+
+class VolumeBinding(Plugin):
+    """Bound claims tie the pod to their volumes' nodes; others need a free volume or room to make one.
+
+    Free volumes that earlier pods of the same run would take are not set aside for them. It scores only
+    behind an alpha gate.
+    """
+
+    name = "VolumeBinding"
+    points = frozenset(
+        {ExtensionPoint.PRE_FILTER, ExtensionPoint.FILTER, ExtensionPoint.PRE_SCORE, ExtensionPoint.SCORE}
+    )
+    static = True
+
+    def _claims(self, state: ClusterState, class_index: int) -> _Claims:
+        pod = state.facts.classes[class_index]
+
+        def compute() -> _Claims:
+            return _sort_claims(state.facts.volumes, pod.namespace, claim_names(pod.spec))
+
+        return state.facts.once((self, "claims"), class_index, compute) if pod.spec.volumes else _Claims()
+
+    def pre_filter(self, state: ClusterState, class_index: int) -> PreFilter:
+        """A claim that is missing, lost, going, or should be bound already rejects the pod."""
+        claims = self._claims(state, class_index)
+        if claims.rejected:
+            return PreFilter(rejected=claims.rejected)
+        return NOTHING_TO_SAY if claims.bound or claims.to_bind else SKIP
+
+    def filter(self, state: ClusterState, class_index: int) -> IntArray:
+        """A bit a reason."""
+        claims = self._claims(state, class_index)
+        codes = self._bound(state, claims.bound)
+        if claims.to_bind:
+            codes |= self._unbound(state, claims.to_bind)
+        return codes
+
+    def _reachable(self, state: ClusterState, volume: PersistentVolume) -> BoolArray:
+        """(nodes,) matches the volume's node affinity."""
+        affinity = volume.spec.node_affinity
+        if affinity is None or affinity.required is None:
+            return np.ones(len(state.nodes), np.bool_)
+        return state.nodes.labels.selector(affinity.required)
+
+    def _bound(self, state: ClusterState, claims: Sequence[PersistentVolumeClaim]) -> IntArray:
+        codes = np.zeros(len(state.nodes), np.int64)
+        for claim in claims:  # the first claim that fails on a node says why
+            volume = state.facts.volumes.volumes.get(claim.spec.volume_name)
+            if volume is None:
+                codes[codes == 0] = _NO_VOLUME
+            else:
+                codes[(codes == 0) & ~self._reachable(state, volume)] = _ELSEWHERE
+        return codes
+
+    def _unbound(self, state: ClusterState, claims: Sequence[PersistentVolumeClaim]) -> IntArray:
+        """Where each claim finds a free volume or can have one made."""
+        nodes = len(state.nodes)
+        selected = [(claim.metadata.annotations or {}).get(SELECTED_NODE_ANNOTATION) for claim in claims]
+        wanted_elsewhere = np.zeros(nodes, np.bool_)
+        to_make: list[tuple[PersistentVolumeClaim, BoolArray]] = []
+        to_find: list[PersistentVolumeClaim] = []
+        for claim, node in zip(claims, selected, strict=True):
+            if node is None:
+                to_find.append(claim)
+            else:
+                wanted_elsewhere |= np.array([name != node for name in state.nodes.names], np.bool_)
+                to_make.append((claim, np.ones(nodes, np.bool_)))
+        to_make += self._unmatched(state, sorted(to_find, key=lambda claim: claim_size(claim) or 0))
+        codes = np.zeros(nodes, np.int64)
+        for claim, where in to_make:  # the first claim that fails on a node says why
+            codes = np.where((codes == 0) & where, self._provision(state, claim), codes)
+        return np.where(wanted_elsewhere, _NONE_FREE, codes)
+
+    def _unmatched(
+        self, state: ClusterState, claims: Sequence[PersistentVolumeClaim]
+    ) -> list[tuple[PersistentVolumeClaim, BoolArray]]:
+        """Each claim with the nodes where no free volume suits it; no volume is taken twice on a node."""
+        taken: dict[str, BoolArray] = {}
+        left = []
+        for claim in claims:
+            size = claim_size(claim)
+            unmatched = np.ones(len(state.nodes), np.bool_)
+            for volume in self._candidates(state.facts.volumes, claim, size):
+                used = taken.setdefault(volume.metadata.name, np.zeros(len(state.nodes), np.bool_))
+                here = unmatched & self._reachable(state, volume) & ~used
+                used |= here
+                unmatched &= ~here
+            left.append((claim, unmatched))
+        return left
+
+    def _candidates(
+        self, volumes: Volumes, claim: PersistentVolumeClaim, size: Fraction | None
+    ) -> Sequence[PersistentVolume]:
+        """Volumes to try in turn: the one reserved for the claim alone, else free ones, smallest first."""
+        if size is None:
+            return ()
+        same_class = [item for item in volumes.volumes.values() if class_name(item) == class_name(claim)]
+        reserved = [item for item in same_class if _is_for(item, claim) and _large_enough(item, claim, size)]
+        if reserved:
+            return reserved[:1]
+        free = [item for item in same_class if _suits(item, claim, size)]
+        return sorted(free, key=lambda item: (storage(item.spec.capacity) or 0, item.metadata.name))
+
+    def _provision(self, state: ClusterState, claim: PersistentVolumeClaim) -> IntArray:
+        """(nodes,) 0 where a volume can be made for the claim."""
+        storage_class = state.facts.volumes.classes.get(class_name(claim))
+        if storage_class is None or storage_class.provisioner in ("", NO_PROVISIONER):
+            return np.full(len(state.nodes), _NONE_FREE, np.int64)
+        allowed = self._allowed(state, storage_class)
+        room = self._room(state, storage_class, claim)
+        return np.where(allowed, np.where(room, 0, _NO_SPACE), _NONE_FREE)
+
+    def _allowed(self, state: ClusterState, storage_class: StorageClass) -> BoolArray:
+        """(nodes,) within the class's allowedTopologies: any term, of which all expressions."""
+        terms = storage_class.allowed_topologies
+        if not terms:
+            return np.ones(len(state.nodes), np.bool_)
+        allowed = np.zeros(len(state.nodes), np.bool_)
+        for term in terms:
+            expressions = term.match_label_expressions or ()
+            matched = np.full(len(state.nodes), bool(expressions))
+            for expression in expressions:
+                any_value = np.zeros(len(state.nodes), np.bool_)
+                for value in expression.values or ():
+                    any_value |= state.nodes.labels.equal(expression.key, value)
+                matched &= any_value
+            allowed |= matched
+        return allowed
+
+    def _room(
+        self, state: ClusterState, storage_class: StorageClass, claim: PersistentVolumeClaim
+    ) -> BoolArray:
+        """(nodes,) a driver that publishes its capacity has some for the claim there."""
+        everywhere = np.ones(len(state.nodes), np.bool_)
+        driver = state.facts.volumes.drivers.get(storage_class.provisioner)
+        requests = claim.spec.resources.requests if claim.spec.resources else None
+        if driver is None or not driver.spec.storage_capacity or "storage" not in (requests or {}):
+            return everywhere
+        room = ~everywhere
+        size = claim_size(claim)
+        for capacity in state.facts.volumes.capacities if size is not None else ():
+            if capacity.storage_class_name == storage_class.metadata.name and _offers(capacity, size or 0):
+                room |= self._selected(state, capacity.node_topology)
+        return room
+
+    def _selected(self, state: ClusterState, selector: LabelSelector | None) -> BoolArray:
+        """(nodes,) whose labels a label selector matches; nil matches none."""
+        match = label_match(selector)
+        if match is None:
+            return np.zeros(len(state.nodes), np.bool_)
+        return np.array(
+            [match.matches(node.metadata.labels or {}) for node in state.nodes.table.records], np.bool_
+        )
+
+    def reason(self, state: ClusterState, class_index: int, code: int) -> str:
+        """The scheduler's words, every reason that holds."""
+        return ", ".join(words for bit, words in _REASONS.items() if code & bit)
+
+
+def _offers(capacity: CsiStorageCapacity, size: Fraction | int) -> bool:
+    """Whether a published capacity suffices; the largest volume counts if it is stated."""
+    limit = capacity.capacity if capacity.maximum_volume_size is None else capacity.maximum_volume_size
+    offered = storage({"storage": limit}) if limit is not None else None
+    return offered is not None and offered >= size

@@ -1,0 +1,90 @@
+"""VolumeRestrictions: disks and claims that admit one pod.
+
+Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/volumerestrictions/volume_restrictions.go:310.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rebalancer.cluster.columns.nodes import IntArray
+from rebalancer.profiles.types import ExtensionPoint
+from rebalancer.scheduling.framework.plugin import NOTHING_TO_SAY, SKIP, Plugin, PreFilter
+from rebalancer.scheduling.state.cluster_state import ClusterState
+from rebalancer.scheduling.state.counters import Carriers
+from rebalancer.scheduling.state.volumes import ONE_POD, claim_names, marks_of
+
+_DISK, _CLAIM = 1, 2
+_REASONS = {
+    _DISK: "node(s) had no available disk",
+    _CLAIM: "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Conflicts:
+    """Of a class: the claim that is missing, the tallies of pods with its one-pod claims and its disks."""
+
+    missing: str = ""
+    claims: int = -1
+    disks: int = -1
+
+
+class VolumeRestrictions(Plugin):
+    """Pods may not write one disk of the old kinds on a node, nor share a ReadWriteOncePod claim at all."""
+
+    name = "VolumeRestrictions"
+    points = frozenset({ExtensionPoint.PRE_FILTER, ExtensionPoint.FILTER})
+
+    def _conflicts(self, state: ClusterState, class_index: int) -> _Conflicts:
+        if not state.facts.classes[class_index].spec.volumes:
+            return _Conflicts()
+        return state.facts.once((self, "conflicts"), class_index, lambda: self._find(state, class_index))
+
+    def _find(self, state: ClusterState, class_index: int) -> _Conflicts:
+        pod, volumes = state.facts.classes[class_index], state.facts.volumes
+        alone = []
+        for name in claim_names(pod.spec):
+            claim = volumes.claims.get((pod.namespace, name))
+            if claim is None:
+                return _Conflicts(missing=f'persistentvolumeclaim "{name}" not found')
+            if ONE_POD in (claim.spec.access_modes or ()):
+                alone.append((("claim", pod.namespace, name), 1))
+        disks: set[tuple[object, int]] = set()
+        for mark in marks_of(pod.namespace, pod.spec):
+            match mark:
+                case (disk, bool() as read_only):
+                    disks.add(((disk, False), 1))
+                    if not read_only:
+                        disks.add(((disk, True), 1))
+        book = state.facts.tallies
+        return _Conflicts(
+            claims=book.number(Carriers(frozenset(alone))) if alone else -1,
+            disks=book.number(Carriers(frozenset(disks))) if disks else -1,
+        )
+
+    def _claim_in_use(self, state: ClusterState, conflicts: _Conflicts) -> bool:
+        return conflicts.claims >= 0 and bool(state.tally(conflicts.claims).any())
+
+    def pre_filter(self, state: ClusterState, class_index: int) -> PreFilter:
+        """A missing claim rejects the pod; nothing to filter without disks and one-pod claims in use."""
+        conflicts = self._conflicts(state, class_index)
+        if conflicts.missing:
+            return PreFilter(rejected=conflicts.missing)
+        if conflicts.disks < 0 and not self._claim_in_use(state, conflicts):
+            return SKIP
+        return NOTHING_TO_SAY
+
+    def filter(self, state: ClusterState, class_index: int) -> IntArray:
+        """1 where another pod has the disk; 2 everywhere while a pod anywhere uses the claim."""
+        conflicts = self._conflicts(state, class_index)
+        codes = np.full(len(state.nodes), _CLAIM if self._claim_in_use(state, conflicts) else 0, np.int64)
+        if conflicts.disks >= 0:
+            codes[state.tally(conflicts.disks)[:-1] > 0] = _DISK
+        return codes
+
+    def reason(self, state: ClusterState, class_index: int, code: int) -> str:
+        """The scheduler's words."""
+        return _REASONS[code]

@@ -1,0 +1,110 @@
+"""VolumeZone: volumes labelled with a zone or region.
+
+Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/volumezone/volume_zone.go:191.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rebalancer.cluster.columns.nodes import BoolArray, IntArray
+from rebalancer.cluster.records import PersistentVolume
+from rebalancer.profiles.types import ExtensionPoint
+from rebalancer.scheduling.framework.plugin import NOTHING_TO_SAY, SKIP, Plugin, PreFilter
+from rebalancer.scheduling.state.cluster_state import ClusterState
+from rebalancer.scheduling.state.volumes import ON_FIRST_CONSUMER, claim_names, class_name
+
+# Each key, and the one a node may carry in its place.
+_KEYS = {
+    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
+    "topology.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region": "topology.kubernetes.io/region",
+}
+_DELIMITER = "__"
+
+
+@dataclass(frozen=True, slots=True)
+class _Zones:
+    """Where the volumes of a class are: a label key and the values it may have, for each volume and key."""
+
+    rejected: str = ""
+    required: tuple[tuple[str, frozenset[str]], ...] = ()
+
+
+def _zones(volume: PersistentVolume) -> list[tuple[str, frozenset[str]]]:
+    labels = volume.metadata.labels or {}
+    found = []
+    for key in _KEYS:
+        values = [value.strip() for value in labels[key].split(_DELIMITER)] if key in labels else []
+        if values and all(values):
+            found.append((key, frozenset(values)))
+    return found
+
+
+class VolumeZone(Plugin):
+    """A node that has zone labels at all must carry a value of each label of the pod's bound volumes."""
+
+    name = "VolumeZone"
+    points = frozenset({ExtensionPoint.PRE_FILTER, ExtensionPoint.FILTER})
+    static = True
+
+    def _required(self, state: ClusterState, class_index: int) -> _Zones:
+        if not state.facts.classes[class_index].spec.volumes:
+            return _Zones()
+        return state.facts.once((self, "zones"), class_index, lambda: self._find(state, class_index))
+
+    def _find(self, state: ClusterState, class_index: int) -> _Zones:
+        pod, volumes = state.facts.classes[class_index], state.facts.volumes
+        required: list[tuple[str, frozenset[str]]] = []
+        for name in claim_names(pod.spec):
+            claim = volumes.claims.get((pod.namespace, name))
+            if not name or claim is None:
+                return _Zones(f'persistentvolumeclaim "{name}" not found')
+            if claim.spec.volume_name:
+                volume = volumes.volumes.get(claim.spec.volume_name)
+                if volume is None:
+                    return _Zones(f'persistentvolume "{claim.spec.volume_name}" not found')
+                required += _zones(volume)
+                continue
+            kind = class_name(claim)
+            if not kind:
+                return _Zones("PersistentVolumeClaim had no pv name and storageClass name")
+            if kind not in volumes.classes:
+                return _Zones(f'storageclass.storage.k8s.io "{kind}" not found')
+            if volumes.classes[kind].volume_binding_mode != ON_FIRST_CONSUMER:
+                return _Zones("PersistentVolume had no name")
+        return _Zones(required=tuple(required))
+
+    def pre_filter(self, state: ClusterState, class_index: int) -> PreFilter:
+        """Nothing to filter when no volume has a zone."""
+        zones = self._required(state, class_index)
+        if zones.rejected:
+            return PreFilter(rejected=zones.rejected)
+        return NOTHING_TO_SAY if zones.required else SKIP
+
+    def _has(self, state: ClusterState, key: str, values: frozenset[str]) -> BoolArray:
+        """(nodes,) carries one of the values; the newer key counts where the older is absent."""
+
+        def among(label: str) -> BoolArray:
+            column = state.nodes.labels.column(label)
+            return np.isin(column.values, [column.index[value] for value in values if value in column.index])
+
+        missing = state.nodes.labels.column(key).values < 0
+        return np.where(missing, among(_KEYS[key]), among(key))
+
+    def filter(self, state: ClusterState, class_index: int) -> IntArray:
+        """1 where a label is missing or has another value; a node with none of the labels passes."""
+        labelled = np.zeros(len(state.nodes), np.bool_)
+        fits = np.ones(len(state.nodes), np.bool_)
+        for key in _KEYS:
+            labelled |= state.nodes.labels.column(key).values >= 0
+        for key, values in self._required(state, class_index).required:
+            fits &= self._has(state, key, values)
+        return (labelled & ~fits).astype(np.int64)
+
+    def reason(self, state: ClusterState, class_index: int, code: int) -> str:
+        """The scheduler's words."""
+        return "node(s) had no available volume zone"

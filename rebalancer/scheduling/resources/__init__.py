@@ -1,0 +1,1 @@
+"""Resource requests of pods and the integer arithmetic of the resource plugins."""

@@ -1,0 +1,21 @@
+"""The scheduler's arithmetic: Go's integer division and rounding.
+
+Source: the Go specification, integer operators and conversions.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rebalancer.cluster.columns.nodes import FloatArray, IntArray
+
+
+def divide_toward_zero(numerator: IntArray, denominator: IntArray | int) -> IntArray:
+    """Integer division as Go does it; the denominator is positive."""
+    return np.asarray(np.sign(numerator) * (np.abs(numerator) // denominator), np.int64)
+
+
+def round_half_away(values: FloatArray) -> IntArray:
+    """Go's math.Round: halves away from zero."""
+    whole = np.trunc(values)
+    return np.asarray(whole + np.sign(values) * (np.abs(values - whole) >= 0.5), np.int64)

@@ -1,0 +1,198 @@
+"""What a pod requests, as the scheduler counts it.
+
+Quantities are summed exactly inside one pod and rounded once; node totals are sums of those integers.
+
+Source: k8s.io/component-helpers v0.34.4 resource/helpers.go:144.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from rebalancer.cluster import quantities
+from rebalancer.cluster.columns.pods import PodClass
+from rebalancer.cluster.records import Container, ContainerStatus, Labels, PodSpec, ResourceRequirements
+
+Amounts = dict[str, Fraction]
+
+# A container that requests no cpu (memory) counts as this much in scores.
+DEFAULT_REQUESTS: Mapping[str, Fraction] = {"cpu": Fraction(1, 10), "memory": Fraction(200 << 20)}
+_NO_DEFAULTS: Mapping[str, Fraction] = {}
+_ZERO = Fraction(0)
+NATIVE_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
+
+
+def is_scalar(resource: str) -> bool:
+    """Whether the scheduler counts it besides the native resources; other names are ignored."""
+    return (
+        "/" in resource
+        or resource.startswith(("hugepages-", "attachable-volumes-"))
+        or "kubernetes.io/" in resource
+    )
+
+
+def _exact(amounts: Labels | None) -> Amounts:
+    return {name: quantities.parse(text) for name, text in (amounts or {}).items()}
+
+
+def _requests(resources: ResourceRequirements | None) -> Amounts:
+    return _exact(resources.requests) if resources else {}
+
+
+def _add(total: Amounts, more: Mapping[str, Fraction]) -> None:
+    for name, value in more.items():
+        total[name] = total.get(name, _ZERO) + value
+
+
+def _largest(*parts: Mapping[str, Fraction]) -> Amounts:
+    total: Amounts = {}
+    for part in parts:
+        for name, value in part.items():
+            total[name] = max(total.get(name, value), value)
+    return total
+
+
+def _with_status(container: Amounts, status: ContainerStatus | None, infeasible: bool) -> Amounts:
+    """The request of a container on a node, where an in-place resize may be under way."""
+    if status is None or status.resources is None:
+        return container
+    actual = _exact(status.resources.requests), _exact(status.allocated_resources)
+    return _largest(*actual) if infeasible else _largest(container, *actual)
+
+
+def is_sidecar(container: Container) -> bool:
+    """Whether an init container keeps running beside the others."""
+    return container.restart_policy == "Always"
+
+
+def _aggregate(
+    spec: PodSpec,
+    defaults: Mapping[str, Fraction],
+    statuses: Mapping[str, ContainerStatus],
+    infeasible: bool,
+) -> Amounts:
+    """The container formula: the larger of what runs together and what starting up needs."""
+
+    def request(container: Container, resizable: bool) -> Amounts:
+        amounts = _requests(container.resources)
+        if resizable:
+            amounts = _with_status(amounts, statuses.get(container.name), infeasible)
+        return {**defaults, **amounts}
+
+    total: Amounts = {}
+    for container in spec.containers or ():
+        _add(total, request(container, True))
+    sidecars: Amounts = {}
+    starting: Amounts = {}
+    for container in spec.init_containers or ():
+        amounts = request(container, is_sidecar(container))
+        if is_sidecar(container):
+            _add(total, amounts)
+            _add(sidecars, amounts)
+            needed: Amounts = dict(sidecars)
+        else:
+            needed = amounts
+            _add(needed, sidecars)
+        starting = _largest(starting, needed)
+    return _largest(total, starting)
+
+
+def _pod_level(spec: PodSpec) -> Amounts:
+    amounts = _requests(spec.resources)
+    return {
+        name: value
+        for name, value in amounts.items()
+        if name in ("cpu", "memory") or name.startswith("hugepages-")
+    }
+
+
+def _total(
+    spec: PodSpec,
+    *,
+    defaults: Mapping[str, Fraction] = _NO_DEFAULTS,
+    pod_level: bool = True,
+    statuses: Iterable[ContainerStatus] = (),
+    infeasible: bool = False,
+) -> Amounts:
+    total = _aggregate(spec, defaults, {status.name: status for status in statuses}, infeasible)
+    if pod_level:
+        total.update(_pod_level(spec))
+    _add(total, _exact(spec.overhead))
+    return total
+
+
+def _integers(amounts: Mapping[str, Fraction]) -> dict[str, int]:
+    return {
+        name: quantities.milli_of(value) if name == "cpu" else quantities.units_of(value)
+        for name, value in amounts.items()
+        if name in NATIVE_RESOURCES or is_scalar(name)
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class PodRequests:
+    """A pod's requests in the scheduler's integers: thousandths of a core, bytes, counts."""
+
+    incoming: Mapping[str, int]  # while it is being placed: filters, balanced allocation
+    incoming_scored: Mapping[str, int]  # the same in NodeResourcesFit's score
+    present: Mapping[str, int]  # once it is on a node
+    present_scored: Mapping[str, int]  # once on a node, with defaults; cpu and memory only
+
+
+def _present_defaults(spec: PodSpec, plain: Mapping[str, Fraction]) -> Mapping[str, Fraction]:
+    """With pod-level requests, defaults stand only for a resource absent at both levels."""
+    if not _pod_level(spec):
+        return DEFAULT_REQUESTS
+    return {name: value for name, value in DEFAULT_REQUESTS.items() if name not in plain}
+
+
+# What classes ask for repeats: what was summed up for one stands for all, until there are too many.
+_known: dict[object, PodRequests] = {}
+_MOST_KNOWN = 10_000
+
+
+def _asked(containers: list[Container] | None) -> tuple[object, ...]:
+    """All that counts of containers on no node."""
+    return tuple(
+        (item.restart_policy, tuple(item.resources.requests.items()))
+        if item.resources and item.resources.requests
+        else item.restart_policy
+        for item in containers or ()
+    )
+
+
+def pod_requests(pod: PodClass) -> PodRequests:
+    """All four counts of a class of pods; classes that ask for the same share them."""
+    spec = pod.spec
+    if pod.statuses:
+        return _pod_requests(pod)
+    level = spec.resources.requests if spec.resources else None
+    key = (
+        _asked(spec.containers),
+        _asked(spec.init_containers),
+        tuple((level or {}).items()),
+        tuple((spec.overhead or {}).items()),
+    )
+    found = _known.get(key)
+    if found is None:
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
+        found = _known[key] = _pod_requests(pod)
+    return found
+
+
+def _pod_requests(pod: PodClass) -> PodRequests:
+    """The incoming pod's pod-level requests are ignored in the score."""
+    spec = pod.spec
+    incoming = _total(spec)
+    resize = {"statuses": pod.statuses, "infeasible": pod.resize_infeasible}
+    present = _total(spec, **resize) if pod.statuses else incoming  # type: ignore[arg-type]
+    scored = _total(spec, defaults=_present_defaults(spec, present), **resize)  # type: ignore[arg-type]
+    return PodRequests(
+        incoming=_integers(incoming),
+        incoming_scored=_integers(_total(spec, defaults=DEFAULT_REQUESTS, pod_level=False)),
+        present=_integers(present),
+        present_scored={name: _integers(scored).get(name, 0) for name in DEFAULT_REQUESTS},
+    )

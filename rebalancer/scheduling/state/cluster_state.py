@@ -1,0 +1,206 @@
+"""ClusterState: the model's working copy, and the only mutable value of the pipeline.
+
+``bind`` puts a pod on a node, ``evict`` marks it terminating (it still counts there), ``remove`` takes it
+away. Each changes the few cells it touches; nothing is rebuilt.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from rebalancer.cluster.columns.nodes import BoolArray, IntArray
+from rebalancer.cluster.snapshot import Snapshot
+from rebalancer.scheduling.framework.versions import as_seen_by
+from rebalancer.scheduling.state.attached_volumes import AttachedVolumes
+from rebalancer.scheduling.state.counters import Tallies
+from rebalancer.scheduling.state.facts import ClassFacts, NodeFacts
+from rebalancer.scheduling.state.host_ports import HostPorts
+from rebalancer.scheduling.state.pods import Column, FirstPods
+from rebalancer.scheduling.state.volumes import Volumes
+
+Rows = IntArray | slice
+
+UNBOUND = -1
+GONE = -2
+_MOST_REMEMBERED = 512  # arrays over the nodes
+_EVERY_ROW = slice(None)
+
+
+class ClusterState:
+    """Which pod is where, and what that leaves on each node."""
+
+    def __init__(
+        self, facts: ClassFacts, node: IntArray, pod_class: IntArray, terminating: BoolArray
+    ) -> None:
+        self.facts = facts
+        self.nodes: NodeFacts = facts.nodes
+        self._first = FirstPods(facts, node, pod_class, terminating)
+        self.node = Column(node)  # by pod: its node's row, UNBOUND or GONE
+        self.pod_class = Column(pod_class)  # by pod
+        self.terminating = Column(terminating.astype(np.int64))  # by pod: 0 or 1
+        self._touched: dict[int, tuple[int, ...]] = {}  # by class: the pods that are not as at the start
+        self.requested, self.scored, self.pod_count = self._first.sums()  # (nodes, …); scored: cpu, memory
+        self.ports = HostPorts(len(facts.nodes))
+        self.attached = AttachedVolumes(len(facts.nodes))
+        self._tallies = Tallies(facts)
+        # Node rows in the order they changed, and results by node with how much of that they have seen.
+        self._changes: list[int] = []
+        self._remembered: dict[object, tuple[int, IntArray]] = {}
+        self._last_changed: tuple[int, int, IntArray] = (0, 0, np.zeros(0, np.int64))
+        # Pods this state bound itself, in order: load-aware plugins add them to what their metrics show.
+        self.bound_here: dict[int, tuple[int, int]] = {}  # pod -> (class, node)
+        self._attach_all()
+
+    def _attach_all(self) -> None:
+        for index, pods in self._first.by_class.items():
+            ports, volumes = self.facts.ports(index), self.facts.csi_volumes(index)
+            for row in self._first.node[pods].tolist() if ports or volumes else ():
+                self.ports.count(ports, row, 1)
+                self.attached.count(volumes, row, 1)
+        for name, volume in self.facts.volumes.attached():
+            if name in self.nodes.table.row:
+                self.attached.attach(volume, self.nodes.table.row[name])
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, version: str = "") -> ClusterState:
+        """The state of a snapshot as a version of the scheduler sees it; pods are numbered by their rows."""
+        classes = [as_seen_by(version, pod) for pod in snapshot.pods.classes]
+        facts = ClassFacts(NodeFacts(snapshot.nodes), classes, Volumes.of(snapshot))
+        pods = snapshot.pods
+        # A pod on a node that was not read counts nowhere, and must not look as if it were waiting.
+        node = np.where(pods.node_unknown, GONE, pods.node)
+        return cls(facts, node, pods.pod_class, pods.terminating)
+
+    def copy(self) -> ClusterState:
+        """An independent state over the same facts."""
+        twin = copy.copy(self)
+        twin.node = self.node.copy()
+        twin.pod_class = self.pod_class.copy()
+        twin.terminating = self.terminating.copy()
+        twin.requested = self.requested.copy(order="F")
+        twin.scored = self.scored.copy()
+        twin.pod_count = self.pod_count.copy()
+        twin.ports = self.ports.copy()
+        twin.attached = self.attached.copy()
+        twin._tallies = self._tallies.copy()
+        twin._touched = self._touched.copy()
+        twin._changes = self._changes.copy()
+        twin._remembered = self._remembered.copy()
+        twin.bound_here = self.bound_here.copy()
+        return twin
+
+    def add(self, class_index: int) -> int:
+        """A new unbound pod of a class; returns its number."""
+        self.node.append(UNBOUND)
+        self.pod_class.append(class_index)
+        self.terminating.append(False)
+        return len(self.node) - 1
+
+    def bind(self, pod: int, node: int) -> None:
+        """Place an unbound pod; ValueError when it is not unbound."""
+        if self.node[pod] != UNBOUND:
+            raise ValueError(f"pod {pod} is not unbound")
+        self._put(pod, node)
+        self.bound_here[pod] = (self.pod_class[pod], node)
+
+    def evict(self, pod: int) -> None:
+        """Mark a bound pod terminating: it counts on its node until it is removed."""
+        if self.node[pod] < 0:
+            raise ValueError(f"pod {pod} is not bound")
+        if not self.terminating[pod]:
+            self.terminating[pod] = True
+            self._touch(pod)
+            self._tallies.change(self.pod_class[pod], self.node[pod], -1, terminating=False)
+
+    def remove(self, pod: int) -> None:
+        """Take a pod away; ValueError when it is gone already."""
+        where = self.node[pod]
+        if where == GONE:
+            raise ValueError(f"pod {pod} is gone already")
+        if where >= 0:
+            self._count(self.pod_class[pod], where, -1)
+            self._tallies.change(self.pod_class[pod], where, -1, live=not self.terminating[pod])
+            self.bound_here.pop(pod, None)
+            self._touch(pod)
+        self.node[pod] = GONE
+
+    def restore(self, pod: int, node: int) -> None:
+        """Undo an eviction or a removal: the pod runs on its node again."""
+        if self.node[pod] == GONE:
+            self.terminating[pod] = False
+            self._put(pod, node)
+        elif self.terminating[pod]:
+            self.terminating[pod] = False
+            self._tallies.change(self.pod_class[pod], node, 1, terminating=False)
+
+    def _put(self, pod: int, node: int) -> None:
+        self.node[pod] = node
+        self._touch(pod)
+        self._count(self.pod_class[pod], node, 1)
+        self._tallies.change(self.pod_class[pod], node, 1, live=not self.terminating[pod])
+
+    def _touch(self, pod: int) -> None:
+        kind = self.pod_class[pod]
+        touched = self._touched.get(kind, ())
+        if pod not in touched:
+            self._touched[kind] = (*touched, pod)
+
+    def tally(self, number: int, key: str = "") -> IntArray:
+        """Counts by domain of a topology key, by node without one; one cell more, 0, for nodes without it.
+
+        ``number`` is the TallyBook's. Kept up to date from the first time it is asked for; read it only.
+        """
+        found = self._tallies.get(number, key)
+        if found is None:
+            found = self._tallies.make(number, key, self._first.counts(number, key), self._since(number))
+        return found
+
+    def _since(self, tally: int) -> Iterator[tuple[int, int]]:
+        """(node, weight) of what changed: pods that count now, with −weight those that did at the start."""
+        book, first = self.facts.tallies, self._first
+        terminating = book.counts_terminating(tally)
+        for class_index, weight in book.classes(tally):
+            for pod in self._touched.get(class_index, ()):
+                if first.is_counted(pod, terminating=terminating):
+                    yield int(first.node[pod]), -weight
+                if self.node[pod] >= 0 and (terminating or not self.terminating[pod]):
+                    yield self.node[pod], weight
+
+    def per_node(self, key: object, compute: Callable[[Rows], IntArray]) -> IntArray:
+        """(nodes,) what ``compute`` says of each node alone; asked again only for nodes that changed since.
+
+        The caller does not change the result.
+        """
+        found = self._remembered.pop(key, None)
+        now = len(self._changes)
+        if found is None or now - found[0] > len(self.nodes):
+            values = compute(_EVERY_ROW)
+        else:
+            seen, values = found
+            if seen < now:
+                changed = self._changed_since(seen)
+                values = values.copy()
+                values[changed] = compute(changed)
+        self._remembered[key] = now, values
+        if len(self._remembered) > _MOST_REMEMBERED:
+            del self._remembered[next(iter(self._remembered))]
+        return values
+
+    def _changed_since(self, seen: int) -> IntArray:
+        """Node rows that changed after so many changes, ascending; kept, for several plugins ask alike."""
+        now = len(self._changes)
+        if self._last_changed[:2] != (seen, now):
+            rows = np.array(sorted(set(self._changes[seen:])), np.int64)
+            self._last_changed = seen, now, rows
+        return self._last_changed[2]
+
+    def _count(self, class_index: int, node: int, sign: int) -> None:
+        self._changes.append(node)
+        self.requested[node] += sign * self.facts.present(class_index)
+        self.scored[node] += sign * self.facts.present_scored(class_index)
+        self.pod_count[node] += sign
+        self.ports.count(self.facts.ports(class_index), node, sign)
+        self.attached.count(self.facts.csi_volumes(class_index), node, sign)
