@@ -83,7 +83,7 @@ def compare(name: str, inputs: PlanningInputs) -> Compared:
         uncooled=len(plan.unsolved),
         optimum=departures_and_landings(fresh, problem),
         alone=departures_alone(fresh, problem),
-        placements=planner.attempts.placements,
+        placements=planner.evaluator.placements,
         seconds=seconds,
     )
 
@@ -152,7 +152,7 @@ def recorded_cluster(path: Path, policy: Path | None, scheduler: Path | None, se
     alone = departures_alone(fresh, problem_of(fresh))
     before = result(fresh, inputs.load.percent, 0, 0, 0)
     print(f"\n{path}: {plan.node_count} nodes, {plan.hot_count} hot; planned in {seconds:.2f} s, ", end="")
-    print(f"{planner.attempts.placements} placements, {max((m.wave for m in plan.moves), default=0)} waves")
+    print(f"{planner.evaluator.placements} placements, {max((m.wave for m in plan.moves), default=0)} waves")
     print(f"bound: {alone.departures} departures cool {plan.hot_count - alone.uncooled} of them at best\n")
     print("                             evictions   hot  newly  Pending  back    peak  deviation")
     rows = [

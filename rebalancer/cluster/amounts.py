@@ -5,7 +5,7 @@ from __future__ import annotations
 from rebalancer.cluster import quantities
 
 # Exact in a float; a hundred times the sum of several still fits the scheduler's int64.
-LARGEST_AMOUNT = 1 << 53
+MAX_AMOUNT = 1 << 53
 
 
 def amount(resource: str, text: str) -> int:
@@ -21,7 +21,7 @@ def checked_amount(where: str, resource: str, text: str) -> int:
         value = amount(resource, text)
         if value < 0:
             raise ValueError(f"{text[:64]} is negative")
-        if value > LARGEST_AMOUNT:
+        if value > MAX_AMOUNT:
             raise ValueError(f"{text[:64]} is beyond all machines")
     except ValueError as error:
         name = resource if resource.isprintable() else ascii(resource)

@@ -15,7 +15,7 @@ from rebalancer.cluster.kinds import Kind
 # The names the API server admits; anything else in a dump is hostile or broken (and would reach a terminal).
 _NAME = re.compile(r"[a-z0-9A-Z]([-a-z0-9A-Z.:_]{0,251}[a-z0-9A-Z])?", re.ASCII)
 _POSITION = re.compile(r"#\d{1,9}", re.ASCII)  # stands for the name of an object that has none
-_LONGEST_REASON = 1000
+_MAX_REASON_LENGTH = 1000
 LISTED_TWICE = "listed twice; the newest one counts"
 Encoded = msgspec.Raw | bytes | memoryview
 
@@ -83,7 +83,7 @@ def describe(kind: Kind, item: Encoded, position: int, reason: str) -> Malformed
     metadata = _as_far_as_it_goes(loose.metadata, _LooseMetadata)
     spec = _as_far_as_it_goes(loose.spec, _LooseSpec)
     name = _text(metadata.name, f"#{position}")
-    if isinstance(loose.malformed, str) and 0 < len(loose.malformed) <= _LONGEST_REASON:
+    if isinstance(loose.malformed, str) and 0 < len(loose.malformed) <= _MAX_REASON_LENGTH:
         reason = loose.malformed
         if isinstance(metadata.name, str) and _POSITION.fullmatch(metadata.name):
             name = metadata.name

@@ -77,11 +77,11 @@ def build_snapshot(recording: Recording) -> Snapshot:
     read = listings[PODS.plural]
     assert read.pods is not None
     pods = build_pods(read.pods, nodes.row)
-    doubtful = {item.node_name for item in read.malformed if item.node_name}
+    incomplete = {item.node_name for item in read.malformed if item.node_name}
     recording = dataclasses.replace(recording, listings=listings)
     return Snapshot(
         source=recording.source,
-        nodes=with_doubtful(nodes, doubtful),
+        nodes=with_doubtful(nodes, incomplete),
         pods=pods,
         budgets=_budgets(recording),
         workloads=_workloads(recording),

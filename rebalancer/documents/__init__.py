@@ -5,12 +5,12 @@ Policies and scheduler configurations are read through it, so that every error n
 
 from rebalancer.documents.document import Document, Path, format_path
 from rebalancer.documents.models import validate
-from rebalancer.documents.reading import LARGEST_TEXT, parse, read_text
+from rebalancer.documents.reading import MAX_TEXT_BYTES, parse, read_text
 from rebalancer.documents.suggestions import did_you_mean
 from rebalancer.documents.writing import to_yaml
 
 __all__ = [
-    "LARGEST_TEXT",
+    "MAX_TEXT_BYTES",
     "Document",
     "Path",
     "did_you_mean",

@@ -14,7 +14,7 @@ from rebalancer.documents.suggestions import did_you_mean
 from rebalancer.errors import InputError
 
 Model = TypeVar("Model", bound=BaseModel)
-_LONGEST_SHOWN = 60
+_MAX_SHOWN_LENGTH = 60
 
 
 def validate(model: type[Model], document: Document, *, path: Path = (), value: Any = None) -> Model:
@@ -108,7 +108,7 @@ def _shown(value: Any) -> str:
     if isinstance(value, list):
         return "a list"
     text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "…"
+    return text if len(text) <= _MAX_SHOWN_LENGTH else text[:_MAX_SHOWN_LENGTH] + "…"
 
 
 def _fields_at(model: type[BaseModel], path: Path) -> set[str]:

@@ -15,13 +15,13 @@ from rebalancer.documents.document import Document, Path, Place
 from rebalancer.documents.scalars import ScalarError, resolve
 from rebalancer.errors import InputError
 
-LARGEST_TEXT = 1 << 20
+MAX_TEXT_BYTES = 1 << 20
 DEEPEST = 64
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-def read_text(path: str | pathlib.Path, *, largest: int = LARGEST_TEXT) -> str:
+def read_text(path: str | pathlib.Path, *, largest: int = MAX_TEXT_BYTES) -> str:
     """The UTF-8 text of a file of bounded size; InputError when it cannot be read."""
     try:
         with pathlib.Path(path).open("rb") as file:
@@ -42,8 +42,8 @@ def parse(text: str, source: str) -> Document:
         size = len(text.encode())
     except UnicodeEncodeError as error:
         raise InputError("holds characters that are not Unicode text", where=source) from error
-    if size > LARGEST_TEXT:
-        raise InputError(f"is larger than {LARGEST_TEXT} bytes", where=source, hint="is it the right file?")
+    if size > MAX_TEXT_BYTES:
+        raise InputError(f"is larger than {MAX_TEXT_BYTES} bytes", where=source, hint="is it the right file?")
     builder = _Builder(source)
     try:
         for event in yaml.parse(text, Loader=_LOADER):

@@ -17,7 +17,7 @@ _TRUE = frozenset(("true", "True", "TRUE"))
 _FALSE = frozenset(("false", "False", "FALSE"))
 _INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*)", re.ASCII)
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|(0|[1-9][0-9]*)(\.[0-9]*)?)([eE][-+]?[0-9]+)?", re.ASCII)
-_LONGEST_NUMBER = 40
+_MAX_NUMBER_LENGTH = 40
 
 _SURPRISES: tuple[tuple[re.Pattern[str], str, str], ...] = (
     (re.compile(r"(?i)yes|on|y"), "{} is a boolean to some YAML readers", 'write true, or quote it: "{}"'),
@@ -76,16 +76,16 @@ def resolve(text: str) -> Scalar:
         return _number(text)
     for pattern, message, hint in _SURPRISES:
         if pattern.fullmatch(text):
-            shown = text[:_LONGEST_NUMBER]
+            shown = text[:_MAX_NUMBER_LENGTH]
             raise ScalarError(message.format(shown), hint.format(shown))
     return text
 
 
 def _number(text: str) -> int | float:
     """An integer that fits 64 bits, or a finite float."""
-    if len(text) > _LONGEST_NUMBER:
+    if len(text) > _MAX_NUMBER_LENGTH:
         raise ScalarError(
-            f"{text[:_LONGEST_NUMBER]}… is a number too long to be meant", "quote it if it is text"
+            f"{text[:_MAX_NUMBER_LENGTH]}… is a number too long to be meant", "quote it if it is text"
         )
     if _INTEGER.fullmatch(text):
         whole = int(text)

@@ -12,7 +12,7 @@ from rebalancer.cluster.live.connection import RawApi
 from rebalancer.errors import RebalancerError
 from rebalancer.planning.plan import Move
 
-_LONGEST_NOTE = 1000
+_MAX_NOTE_LENGTH = 1000
 _API_VERSIONS = {
     "ReplicaSet": "apps/v1",
     "StatefulSet": "apps/v1",
@@ -58,7 +58,7 @@ class EventWriter:
             "type": "Normal",
             "reason": "Rebalanced",
             "action": "Evict",
-            "note": f"Evicted pod {pod.name} from {move.from_node}: {move.because}"[:_LONGEST_NOTE],
+            "note": f"Evicted pod {pod.name} from {move.from_node}: {move.because}"[:_MAX_NOTE_LENGTH],
             "regarding": regarding,
             "reportingController": "rebalancer",
             "reportingInstance": self._reporter,

@@ -24,7 +24,7 @@ from rebalancer.execution.observing import ObservedPod, PodReader
 from rebalancer.planning.plan import Move, PodReference
 
 _READ_SECONDS = 30.0
-_MOST_BYTES = 1 << 20
+_MAX_BYTES = 1 << 20
 _TWO_BUDGETS = "more than one PodDisruptionBudget"
 _GIVEN_UP = frozenset({502, 504})  # somebody stopped waiting: what was asked for may still be done
 _STORAGE = "etcdserver:"  # how the API server words that its storage did not answer in time
@@ -144,7 +144,7 @@ class Evictor:
         )
         # The status line is the answer; a body that is odd or cut short changes nothing.
         with contextlib.suppress(HTTPError, OSError):
-            if len(response.read(_MOST_BYTES + 1)) > _MOST_BYTES:
+            if len(response.read(_MAX_BYTES + 1)) > _MAX_BYTES:
                 response.close()
         response.release_conn()
         return server_time(response.headers.get("Date"))

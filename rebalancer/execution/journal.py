@@ -22,8 +22,8 @@ from rebalancer.errors import InputError, SafetyError
 from rebalancer.planning.plan import Move
 
 RUN_STARTED = "run-started"
-_LONGEST_TEXT = 1000
-_BIGGEST_FILE = 256 << 20
+_MAX_TEXT_LENGTH = 1000
+_MAX_FILE_BYTES = 256 << 20
 
 
 class JournalError(SafetyError):
@@ -109,11 +109,11 @@ def read_journal(path: Path) -> tuple[Mapping[str, Any], ...]:
     """
     try:
         with path.open("rb") as stream:
-            content = stream.read(_BIGGEST_FILE + 1)
+            content = stream.read(_MAX_FILE_BYTES + 1)
     except OSError as error:
         raise InputError(f"cannot read the journal: {error.strerror or error}", where=str(path)) from error
-    if len(content) > _BIGGEST_FILE:
-        raise InputError(f"the journal is larger than {_BIGGEST_FILE >> 20} MiB", where=str(path))
+    if len(content) > _MAX_FILE_BYTES:
+        raise InputError(f"the journal is larger than {_MAX_FILE_BYTES >> 20} MiB", where=str(path))
     texts = [(number, line) for number, line in enumerate(content.split(b"\n"), start=1) if line.strip()]
     lines: list[Mapping[str, Any]] = []
     broken: InputError | None = None
@@ -166,4 +166,4 @@ def _is_file(stream: IO[str]) -> bool:
 
 
 def _short(value: Any) -> Any:
-    return value[:_LONGEST_TEXT] if isinstance(value, str) else value
+    return value[:_MAX_TEXT_LENGTH] if isinstance(value, str) else value

@@ -15,7 +15,7 @@ from rebalancer.cluster.live.connection import NotServedError, RawApi
 from rebalancer.errors import LeaseHeldError, RebalancerError, SafetyError, UnreachableError
 
 DURATION_SECONDS = 60.0
-_LONGEST_DURATION_SECONDS = 3600.0
+_MAX_DURATION_SECONDS = 3600.0
 _PAUSE_SECONDS = 0.5
 _ATTEMPTS = 4
 _GROUP, _VERSION, _PLURAL = "coordination.k8s.io", "v1", "leases"
@@ -217,7 +217,7 @@ def _duration(spec: dict[str, Any], otherwise: float) -> float:
     value = spec.get("leaseDurationSeconds")
     if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
         return otherwise
-    return min(float(value), _LONGEST_DURATION_SECONDS)
+    return min(float(value), _MAX_DURATION_SECONDS)
 
 
 def _micro_time(unix_seconds: float) -> str:

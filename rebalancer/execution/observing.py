@@ -16,7 +16,7 @@ from rebalancer.cluster.wire.json_items import decode_page
 from rebalancer.errors import UnreachableError
 
 PAGE_SIZE = 500
-_MOST_PAGES = 2000
+_MAX_PAGES = 2000
 _RESTARTS = 3
 
 
@@ -167,7 +167,7 @@ def _list_once(
 ) -> Listing:
     items: list[msgspec.Raw] = []
     token: dict[str, str] = {}
-    for _ in range(_MOST_PAGES):
+    for _ in range(_MAX_PAGES):
         body = api.get(what, call, *arguments, limit=PAGE_SIZE, **options, **token)
         try:
             page = decode_page(body)
@@ -181,4 +181,4 @@ def _list_once(
         if not page.continue_token:
             return decode_listing(kind, items)
         token = {"_continue": page.continue_token}
-    raise UnreachableError(f"{what}: more than {_MOST_PAGES} pages", where=api.host)
+    raise UnreachableError(f"{what}: more than {_MAX_PAGES} pages", where=api.host)

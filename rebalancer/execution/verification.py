@@ -15,7 +15,7 @@ Judge = Callable[[Move, str], str | None]
 """Why the node a replacement landed on is not acceptable; None when it is."""
 
 FIRST_PAUSE_SECONDS = 0.5
-LONGEST_PAUSE_SECONDS = 5.0
+MAX_PAUSE_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def await_landings(evicted: Sequence[Evicted], before: Collection[str], watch: W
                 return tuple(_unseen(landing, trouble) for landing in landings)
             return tuple(landing.outcome for landing in landings)
         watch.sleep(min(pause, left))
-        pause = min(pause * 1.6, LONGEST_PAUSE_SECONDS)
+        pause = min(pause * 1.6, MAX_PAUSE_SECONDS)
 
 
 def appraise(

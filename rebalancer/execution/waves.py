@@ -16,7 +16,7 @@ from rebalancer.planning.plan import Move
 
 # Replacements are planned to be placed in the order of the evictions, and so the next one waits for this one:
 # where the scheduler takes longer than this, it has not waited enough, and the landing will tell.
-MOST_SECONDS_TO_PLACE = 3.0
+MAX_SECONDS_TO_PLACE = 3.0
 _FIRST_LOOK_SECONDS = 0.05
 
 _RESULTS = {
@@ -78,7 +78,7 @@ class WaveRunner:
     def _await_placement(self, evicted: Sequence[Evicted], before: frozenset[str]) -> None:
         """Wait until the pod evicted last has its replacement on a node, but never long."""
         pod = evicted[-1].move.pod
-        deadline = self._context.clock() + MOST_SECONDS_TO_PLACE
+        deadline = self._context.clock() + MAX_SECONDS_TO_PLACE
         pause = _FIRST_LOOK_SECONDS
         while self._context.clock() < deadline and not self._give_up():
             self._context.sleep(pause)

@@ -33,7 +33,7 @@ from rebalancer.load.figures.pod_usage import (
 CLOCK_SKEW_SECONDS = 60.0
 PERCENT_RESOURCES = ("cpu", "memory", "pods")  # what percentages begin with, in this order
 _PODS_AFTER = len(RESOURCES)  # where pods stand among the percentages
-_MOST_NAMED = 5
+_MAX_NAMED = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -262,6 +262,6 @@ def allocatable_of(
 
 def named(names: Sequence[str]) -> str:
     """``node a``, ``nodes a, b and 7 more``: as many names as a line bears."""
-    shown = ", ".join(names[:_MOST_NAMED])
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    shown = ", ".join(names[:_MAX_NAMED])
+    more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
     return f"{'node' if len(names) == 1 else 'nodes'} {shown}{more}"

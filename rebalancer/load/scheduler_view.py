@@ -16,7 +16,7 @@ from rebalancer.cluster.live.connection import RawApi
 from rebalancer.cluster.recordings.listing import Recording
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.errors import InputError, RebalancerError
-from rebalancer.load.figures.node_index import NodeIndex
+from rebalancer.load.figures.node_index import NodeNameIndex
 from rebalancer.load.load_watcher.client import fetch_watcher
 from rebalancer.load.load_watcher.document import AVERAGE, DEVIATION, Metric, WatcherMetrics, decode_watcher
 from rebalancer.load.load_watcher.document import CPU as CPU_TYPE
@@ -31,7 +31,7 @@ from rebalancer.profiles.types import PluginQuery, SchedulerConfiguration
 
 WATCHER = "watcher.json"  # load-watcher's answer, beside a recorded cluster
 _WINDOW_SECONDS = 900.0
-_LONGEST_ADDRESS = 2000
+_MAX_ADDRESS_LENGTH = 2000
 # What load-watcher asks Prometheus for, of all nodes; its answers are ratios, keyed by `instance` verbatim.
 _METRICS = ((CPU_TYPE, "instance:node_cpu:ratio"), (MEMORY_TYPE, "instance:node_memory_utilisation:ratio"))
 _FUNCTIONS = ((AVERAGE, "avg_over_time"), (DEVIATION, "stddev_over_time"))
@@ -75,7 +75,7 @@ def read_view(inputs: ViewInputs) -> SchedulerView:
         except RebalancerError as error:
             missing[address] = str(error)
     queries: dict[tuple[str, str], Mapping[str, float]] = {}
-    index = NodeIndex(inputs.snapshot.nodes)
+    index = NodeNameIndex(inputs.snapshot.nodes)
     for item in dict.fromkeys(inputs.queries):
         try:
             series = _ask(inputs.prometheus, Connection(url_of(item.address)), item.query)
@@ -145,7 +145,7 @@ def _ask(access: PrometheusAccess, connection: Connection, query: str) -> tuple[
         raise InputError(failure_words(error), where=connection.address) from error
 
 
-def by_node_name(series: Iterable[Series], label: str, index: NodeIndex) -> dict[str, float]:
+def by_node_name(series: Iterable[Series], label: str, index: NodeNameIndex) -> dict[str, float]:
     """The value by node, whose name or address is in a label; a node with several samples is absent."""
     found: dict[int, float] = {}
     twice: set[int] = set()
@@ -161,6 +161,6 @@ def by_node_name(series: Iterable[Series], label: str, index: NodeIndex) -> dict
 def url_of(address: str) -> str:
     """An address as plugins write it, which may lack its scheme; InputError when it is none."""
     url = address if address.startswith(("http://", "https://")) else f"http://{address}"
-    if len(url) > _LONGEST_ADDRESS or not url.isprintable() or " " in url or "@" in url:
+    if len(url) > _MAX_ADDRESS_LENGTH or not url.isprintable() or " " in url or "@" in url:
         raise InputError(f"{address[:60]!a} is no address of a Prometheus")
     return url.rstrip("/")

@@ -37,7 +37,7 @@ from rebalancer.reporting.tables.snapshot import (
 from rebalancer.state.run_state import decode as decode_state
 
 CONFIGURATION, WATCHER, STATE, ABOUT = "scheduler-config.yaml", "watcher.json", "state.json", "recording.json"
-_LARGEST_DOCUMENT = 64 << 20
+_MAX_DOCUMENT_BYTES = 64 << 20
 _UNKNOWN = "whatever depends on it is unknown"
 
 
@@ -56,13 +56,13 @@ def documents_from_files(files: DocumentFiles) -> dict[str, bytes]:
     if files.watcher is not None:
         documents[WATCHER] = _checked(files.watcher, decode_watcher, "what load-watcher answers")
     if files.state is not None:
-        documents[STATE] = read_bytes(files.state, _LARGEST_DOCUMENT)
+        documents[STATE] = read_bytes(files.state, _MAX_DOCUMENT_BYTES)
         decode_state(documents[STATE], str(files.state))
     return documents
 
 
 def _checked(path: Path, decode: Callable[[bytes], object], what: str) -> bytes:
-    content = read_bytes(path, _LARGEST_DOCUMENT)
+    content = read_bytes(path, _MAX_DOCUMENT_BYTES)
     try:
         decode(content)
     except (ValueError, RecursionError) as error:

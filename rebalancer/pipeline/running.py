@@ -28,7 +28,7 @@ from rebalancer.pipeline.signals import stop_on_signal
 from rebalancer.planning.plan import Move, NodeReport, Plan
 from rebalancer.planning.planner import Planner
 from rebalancer.planning.report import build_plan
-from rebalancer.planning.revalidation import judge_landing, judge_moves
+from rebalancer.planning.revalidation import check_landing, revalidate_moves
 from rebalancer.policy import LoadedPolicy, load_policy
 from rebalancer.policy.schema import Safety
 from rebalancer.scheduling.framework.versions import VERIFIED
@@ -118,7 +118,7 @@ def run(
             execution=loaded.policy.execution,
             safety=_safety(options, loaded),
             validate=_validator(options, gathered, api, memory),
-            judge=lambda move, node: judge_landing(planner, move, node, memory.moved),
+            judge=lambda move, node: check_landing(planner, move, node, memory.moved),
             journal=stack.enter_context(_journal(run_options, run_id)),
             lease=None if run_options.dry_run else _lease(run_options, api, run_id),
             schedulers=(SchedulerLocation(name="kube-scheduler"),),
@@ -221,7 +221,7 @@ def _validator(
         oldest = inputs.now - SCHEDULER_LAG_SECONDS
         earlier = [view for moment, view in read if moment <= oldest][-1:] or [read[0][1]]
         read.append((inputs.now, inputs.view))
-        return judge_moves(dataclasses.replace(inputs, earlier_view=earlier[0]), moves, memory.moved)
+        return revalidate_moves(dataclasses.replace(inputs, earlier_view=earlier[0]), moves, memory.moved)
 
     return validate
 

@@ -1,4 +1,4 @@
-"""The planner: greedy, hottest node first, each move tried in every possible world before it counts.
+"""The planner: greedy, hottest node first, each move tried in every possible scenario before it counts.
 
 Bounded by counts, never by time; ordered by load and name, never by chance or by the order of the input.
 """
@@ -18,19 +18,19 @@ from rebalancer.load.correction import correct
 from rebalancer.planning.eviction.protections import Protections
 from rebalancer.planning.hot_nodes.rules import Hotness, find_hot_nodes, groups_of
 from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.planning.landing.acceptability import Acceptance
-from rebalancer.planning.landing.evaluation import Attempts, Candidate
+from rebalancer.planning.landing.acceptability import LandingCheck
+from rebalancer.planning.landing.evaluation import Candidate, MoveEvaluator
 from rebalancer.planning.landing.pending_pods import place_pending
-from rebalancer.planning.landing.scenarios import Worlds
+from rebalancer.planning.landing.scenarios import Scenarios
 from rebalancer.planning.landing.schedulers import Model
-from rebalancer.planning.reasons import Protection, Reason
-from rebalancer.planning.search.constraint_violations import Misplaced
+from rebalancer.planning.reasons import KeptReason, Reason
+from rebalancer.planning.search.constraint_violations import ConstraintViolations
 from rebalancer.planning.search.covering_sets import fewest
 from rebalancer.planning.search.disruption_cost import Disruption
-from rebalancer.planning.search.hot_node_relief import BOUNDS, Cooling, relief_of
-from rebalancer.planning.search.plan_builder import Draft, PlannedMove
+from rebalancer.planning.search.hot_node_relief import BOUNDS, NodeRelief, relief_of
+from rebalancer.planning.search.plan_builder import PlanBuilder, PlannedMove
 
-_MOST_ORDERS = 3  # in which the hot nodes are tried
+_MAX_ORDERS = 3  # in which the hot nodes are tried
 # Reasons that may be another node's doing: it went first, and took the room.
 _DEPENDS_ON_ORDER = frozenset({Reason.NO_BETTER_LANDING, Reason.CANNOT_COOL})
 
@@ -57,28 +57,28 @@ class Planner:
         self.model = Model(inputs)
         self.protections = Protections(inputs, self.model.unpredictable())
         self.hotness = hot_nodes(inputs, self.model)
-        self.acceptance = Acceptance(inputs, self.hotness, corrected.settling)
+        self.landing_check = LandingCheck(inputs, self.hotness, corrected.settling)
         random = np.random.default_rng(inputs.seed)
         state = self.model.state.copy()
         usage = inputs.load.usage.copy()
         self.pending = place_pending(inputs, self.model, state, usage)
         self.before = Before(usage.copy(), state.pod_count.copy())
-        self.attempts = Attempts(inputs, self.model, self.acceptance, self.pending.waiting)
-        worlds = Worlds(state, usage, random)
-        self.draft = Draft(inputs, self.protections, self.attempts, worlds)
-        self.kept: dict[int, Protection] = {}
-        self.misplaced = Misplaced(inputs, self.model)
+        self.evaluator = MoveEvaluator(inputs, self.model, self.landing_check, self.pending.waiting)
+        scenarios = Scenarios(state, usage, random)
+        self.builder = PlanBuilder(inputs, self.protections, self.evaluator, scenarios)
+        self.kept: dict[int, KeptReason] = {}
+        self.misplaced = ConstraintViolations(inputs, self.model)
         self.disruption = Disruption(inputs, self.protections.workloads)
 
     @property
-    def worlds(self) -> Worlds:
+    def scenarios(self) -> Scenarios:
         """Where the moves so far may lead."""
-        return self.draft.worlds
+        return self.builder.scenarios
 
     @property
     def moves(self) -> list[PlannedMove]:
         """The moves so far."""
-        return self.draft.moves
+        return self.builder.moves
 
     # What to do
 
@@ -88,33 +88,33 @@ class Planner:
         """
         order = self._hottest_first()
         candidates = {node: self._candidates(node, self._blocked(node)) for node in order}
-        start, protected = self.draft.worlds, self.kept
-        best: tuple[tuple[int, int], Draft, dict[int, Protection]] | None = None
-        for _ in range(_MOST_ORDERS):
-            self.draft = Draft(self.inputs, self.protections, self.attempts, start.copy())
+        start, protected = self.builder.scenarios, self.kept
+        best: tuple[tuple[int, int], PlanBuilder, dict[int, KeptReason]] | None = None
+        for _ in range(_MAX_ORDERS):
+            self.builder = PlanBuilder(self.inputs, self.protections, self.evaluator, start.copy())
             self.kept = dict(protected)
             self._cool_in_order(order, candidates)
             uncooled, strained = self._strained(order, candidates)
             result = (uncooled, len(self.moves))
             if best is None or result < best[0]:
-                best = result, self.draft, self.kept
+                best = result, self.builder, self.kept
             if not strained or order[: len(strained)] == strained or self._bounded():
                 break
             order = [*strained, *(node for node in order if node not in strained)]
         assert best is not None
-        _, self.draft, self.kept = best
+        _, self.builder, self.kept = best
         if self.policy.strategies.misplaced:
             self._move_misplaced()
 
     def _cool_in_order(self, order: Sequence[int], candidates: Mapping[int, list[Candidate]]) -> None:
         """What one node leaves may be room for what another could not move: again until nothing moves."""
-        cooling = Cooling(self.inputs, self.draft, self.hotness, self.disruption, self.kept)
+        relief = NodeRelief(self.inputs, self.builder, self.hotness, self.disruption, self.kept)
         left = {node: candidates[node] for node in order}
         moves = -1
         while len(self.moves) > moves:
             moves = len(self.moves)
             for node in order:
-                cooling.cool(node, left[node])
+                relief.cool(node, left[node])
                 left[node] = [item for item in left[node] if item.row in self.kept]
 
     def _bounded(self) -> bool:
@@ -124,7 +124,7 @@ class Planner:
         self, order: Sequence[int], candidates: Mapping[int, list[Candidate]]
     ) -> tuple[int, list[int]]:
         """How many nodes stay above their coolTo, and which might do better if they came first."""
-        moves = Counter(move.attempt.candidate.source for move in self.moves)
+        moves = Counter(move.evaluation.candidate.source for move in self.moves)
         uncooled, strained = 0, []
         for node in order:
             cool = self.hotness.is_cool(node, self.expected_percent(node))
@@ -143,42 +143,42 @@ class Planner:
 
     def _move_misplaced(self) -> None:
         """Move pods that their nodes would not admit any more, in order of node and name."""
-        moved = {move.attempt.candidate.row for move in self.moves}
+        moved = {move.evaluation.candidate.row for move in self.moves}
         for node in sorted(self.pods.by_node):
             for row in self.pods.by_node[node].tolist() if node >= 0 else ():
                 if row in moved or self.misplaced.looked_at >= self.policy.planning.max_placements:
                     continue
-                because = self.misplaced.because(row, self.worlds.all[0].settled)
+                because = self.misplaced.because(row, self.scenarios.all[0].after_termination)
                 if not because:
                     continue
                 protection = self._settling(node) or self.protections.judge(row)
-                found = protection or self.draft.find(self._candidate(row, node))
-                if isinstance(found, Protection):
-                    self.kept[row] = Protection(found.reason, f"{found.because} (misplaced: {because})")
+                found = protection or self.builder.find(self._candidate(row, node))
+                if isinstance(found, KeptReason):
+                    self.kept[row] = KeptReason(found.reason, f"{found.because} (misplaced: {because})")
                 else:
-                    self.draft.add(found, because)
+                    self.builder.add(found, because)
                     self.kept.pop(row, None)
 
     def try_moves(self, waves: Iterable[Sequence[int]]) -> None:
         """Try these pods only, in these waves; ``kept`` says of those that no longer hold, why."""
         for rows in waves:
-            self.draft.next_wave()
+            self.builder.next_wave()
             for row in rows:
                 node = int(self.pods.node[row])
                 protection = self._settling(node) or self.protections.judge(row)
                 misplaced = self._misplaced(row)
                 if not misplaced and self.hotness.is_cool(node, self.expected_percent(node)):
-                    protection = Protection(Reason.NOT_NEEDED, "its node has cooled without moving it")
+                    protection = KeptReason(Reason.NOT_NEEDED, "its node has cooled without moving it")
                 candidate = self._candidate(row, node)
-                found = protection or self.draft.find(candidate, may_wait=False)
-                if isinstance(found, Protection):
+                found = protection or self.builder.find(candidate, may_wait=False)
+                if isinstance(found, KeptReason):
                     self.kept[row] = found
                 else:
-                    self.draft.add(found, misplaced)
+                    self.builder.add(found, misplaced)
 
     def _misplaced(self, row: int) -> str:
         return (
-            self.misplaced.because(row, self.worlds.all[0].settled)
+            self.misplaced.because(row, self.scenarios.all[0].after_termination)
             if self.policy.strategies.misplaced
             else ""
         )
@@ -189,11 +189,11 @@ class Planner:
         hot = np.flatnonzero(self.hotness.hot).tolist()
         return sorted(hot, key=lambda node: (-float(excess[node]), names[node]))
 
-    def _settling(self, node: int) -> Protection | None:
-        settling = self.acceptance.settling.get(node)
-        return Protection(Reason.SETTLING, settling) if settling else None
+    def _settling(self, node: int) -> KeptReason | None:
+        settling = self.landing_check.settling.get(node)
+        return KeptReason(Reason.SETTLING, settling) if settling else None
 
-    def _blocked(self, node: int) -> Protection | None:
+    def _blocked(self, node: int) -> KeptReason | None:
         """Why nothing may leave a hot node in this run."""
         settling = self._settling(node)
         if settling:
@@ -201,10 +201,10 @@ class Planner:
         state, needed = self.inputs.state, self.policy.hot_nodes.for_runs
         runs = state.hot_runs(self.inputs.snapshot.nodes.names[node]) + 1 if state else needed
         if runs < needed:
-            return Protection(Reason.HOT_TOO_BRIEFLY, f"its node is hot in run {runs} of the {needed} wanted")
+            return KeptReason(Reason.HOT_TOO_BRIEFLY, f"its node is hot in run {runs} of the {needed} wanted")
         return None
 
-    def _candidates(self, node: int, blocked: Protection | None) -> list[Candidate]:
+    def _candidates(self, node: int, blocked: KeptReason | None) -> list[Candidate]:
         """The evictable pods of a node; all others are kept with their reason."""
         found: list[Candidate] = []
         for row in self.pods.by_node.get(node, np.zeros(0, np.int64)).tolist():
@@ -227,8 +227,8 @@ class Planner:
     # Choosing
 
     def expected_percent(self, node: int) -> FloatArray:
-        """(resources,) percent of allocatable expected on a node after the moves so far, over all worlds."""
-        return self.draft.expected_percent(node)
+        """(resources,) percent of allocatable expected on a node after the moves so far (mean)."""
+        return self.builder.expected_percent(node)
 
 
 def hot_nodes(inputs: PlanningInputs, model: Model) -> Hotness:

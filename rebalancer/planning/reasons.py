@@ -84,7 +84,7 @@ class Reason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Protection:
+class KeptReason:
     """Why a pod may not be evicted: a code and the sentence for this very pod."""
 
     reason: Reason

@@ -14,10 +14,10 @@ from rebalancer.load.report import percent_of_allocatable
 from rebalancer.planning.hot_nodes.rules import Hotness
 from rebalancer.planning.hot_nodes.scheduler_scores import NodeScores
 from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.planning.landing.evaluation import Landings
+from rebalancer.planning.landing.evaluation import LandingDistribution
 from rebalancer.planning.plan import Figure, Kept, Landing, Move, NodeAfter, NodeReport, Plan, PodReference
 from rebalancer.planning.planner import Planner
-from rebalancer.planning.reasons import Protection
+from rebalancer.planning.reasons import KeptReason
 from rebalancer.planning.search.plan_builder import PlannedMove
 
 _PERCENT_DIGITS = 2
@@ -38,7 +38,7 @@ def build_plan(planner: Planner) -> Plan:
         now=times.render(inputs.now),
         moves=tuple(_move(planner, move) for move in planner.moves),
         nodes=node_reports(
-            inputs, planner.hotness, planner.model.node_scores(), after, planner.acceptance.settling
+            inputs, planner.hotness, planner.model.node_scores(), after, planner.landing_check.settling
         ),
         kept=tuple(sorted(kept, key=lambda item: (item.node, item.pod.namespace, item.pod.name))),
         unsolved=_unsolved(planner),
@@ -66,7 +66,7 @@ def node_reports(
     after: Mapping[int, tuple[FloatArray, bool]],
     settling: Mapping[int, str],
 ) -> tuple[NodeReport, ...]:
-    """All nodes, in order of name; ``after`` holds those the plan changes, ``settling`` those in doubt."""
+    """All nodes, in order of name; ``after`` holds those the plan changes, ``settling`` why some settle."""
     percent = inputs.load.percent
     reports = []
     for row, name in enumerate(inputs.snapshot.nodes.names):
@@ -124,18 +124,20 @@ def _figures(inputs: PlanningInputs, row: int) -> dict[str, Figure]:
 
 def _after(planner: Planner) -> dict[int, tuple[FloatArray, bool]]:
     """Percent expected after the plan and whether that is hot, of the nodes the plan concerns."""
-    rows = {move.attempt.candidate.source for move in planner.moves}
+    rows = {move.evaluation.candidate.source for move in planner.moves}
     for move in planner.moves:
-        rows.update(move.attempt.landings().rows.tolist())
+        rows.update(move.evaluation.landings().rows.tolist())
     rows.update(np.flatnonzero(planner.hotness.hot).tolist())
     every = np.array(sorted(rows), np.int64)
     if not len(every):
         return {}
-    worlds = planner.worlds.all
+    scenarios = planner.scenarios.all
     allocatable = planner.inputs.load.allocatable[every]
     percents = [
-        percent_of_allocatable(world.usage[every], world.settled.pod_count[every], allocatable)
-        for world in worlds
+        percent_of_allocatable(
+            scenario.usage[every], scenario.after_termination.pod_count[every], allocatable
+        )
+        for scenario in scenarios
     ]
     mean = np.mean(percents, axis=0)
     hot = planner.hotness.hot_at(every, mean)
@@ -157,7 +159,7 @@ def _reference(planner: Planner, row: int) -> PodReference:
     )
 
 
-def landings_of(planner: Planner, landings: Landings) -> tuple[Landing, ...]:
+def possible_landings(planner: Planner, landings: LandingDistribution) -> tuple[Landing, ...]:
     """Where a replacement may land, the likeliest node first."""
     names = planner.inputs.snapshot.nodes.names
     pairs = sorted(
@@ -168,19 +170,19 @@ def landings_of(planner: Planner, landings: Landings) -> tuple[Landing, ...]:
 
 
 def _move(planner: Planner, move: PlannedMove) -> Move:
-    candidate = move.attempt.candidate
+    candidate = move.evaluation.candidate
     names = planner.inputs.snapshot.nodes.names
     spec = planner.pods.class_of(candidate.row).spec
     grace = spec.termination_grace_period_seconds
     gain = {
         resource: round(float(value), _PERCENT_DIGITS)
-        for resource, value in zip(planner.hotness.names, move.attempt.gain, strict=True)
+        for resource, value in zip(planner.hotness.names, move.evaluation.gain, strict=True)
         if np.isfinite(value)
     }
     return Move(
         pod=_reference(planner, candidate.row),
         from_node=names[candidate.source],
-        landings=landings_of(planner, move.attempt.landings()),
+        landings=possible_landings(planner, move.evaluation.landings()),
         gain=gain,
         wave=move.wave,
         because=_because(planner, move, gain),
@@ -192,7 +194,7 @@ def _move(planner: Planner, move: PlannedMove) -> Move:
 
 def _because(planner: Planner, move: PlannedMove, gain: Mapping[str, float]) -> str:
     """Why this pod moves, in one sentence."""
-    candidate = move.attempt.candidate
+    candidate = move.evaluation.candidate
     node = planner.inputs.snapshot.nodes.names[candidate.source]
     hot = planner.hotness.resources[candidate.source]
     cool_to = planner.hotness.cool_to[candidate.source]
@@ -202,7 +204,7 @@ def _because(planner: Planner, move: PlannedMove, gain: Mapping[str, float]) -> 
         if hot[column]
     )
     gained = ", ".join(f"{points:.1f} points of {resource}" for resource, points in gain.items())
-    landings = move.attempt.landings()
+    landings = move.evaluation.landings()
     likeliest = planner.inputs.snapshot.nodes.names[int(landings.rows[int(np.argmax(landings.chance))])]
     where = (
         likeliest if len(landings.rows) == 1 else f"one of {len(landings.rows)} nodes, likeliest {likeliest}"
@@ -212,7 +214,7 @@ def _because(planner: Planner, move: PlannedMove, gain: Mapping[str, float]) -> 
     return f"{node} is at {levels}; its replacement will be placed on {where}, a gain of at least {gained}"
 
 
-def _kept(planner: Planner, row: int, protection: Protection) -> Kept:
+def _kept(planner: Planner, row: int, protection: KeptReason) -> Kept:
     node = int(planner.pods.node[row])
     return Kept(
         pod=_reference(planner, row),

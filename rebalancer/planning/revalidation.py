@@ -14,11 +14,11 @@ from rebalancer.load.correction import correct
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Move
 from rebalancer.planning.planner import Planner
-from rebalancer.planning.report import landings_of
+from rebalancer.planning.report import possible_landings
 from rebalancer.state import PastMove
 
 
-def judge_landing(planner: Planner, move: Move, node: str, made: Sequence[PastMove] = ()) -> str | None:
+def check_landing(planner: Planner, move: Move, node: str, made: Sequence[PastMove] = ()) -> str | None:
     """Why a landing that the plan did not list is not acceptable; None when it is.
 
     ``made`` are the moves made so far, this one's included or not. Those of its wave whose landing is not
@@ -33,9 +33,9 @@ def judge_landing(planner: Planner, move: Move, node: str, made: Sequence[PastMo
     usage = np.array([move.load.get(resource, np.nan) for resource in inputs.load.resources])
     there, count = _now(planner, move, made)
     rows = np.array([row])
-    after = planner.acceptance.percent_after(rows, there, count, usage)
+    after = planner.landing_check.percent_after(rows, there, count, usage)
     before = inputs.load.percent[source]
-    return planner.acceptance.why_not(source, row, before, after[0]) or None
+    return planner.landing_check.why_not(source, row, before, after[0]) or None
 
 
 def _now(planner: Planner, move: Move, made: Sequence[PastMove]) -> tuple[FloatArray, IntArray]:
@@ -44,14 +44,14 @@ def _now(planner: Planner, move: Move, made: Sequence[PastMove]) -> tuple[FloatA
     landed = {past.uid: past for past in made if past.to_node}
     row_of = planner.inputs.snapshot.nodes.row
     for planned in planner.moves:
-        candidate = planned.attempt.candidate
+        candidate = planned.evaluation.candidate
         uid = planner.pods.uids[candidate.row]
         past = landed.get(uid)
         target: int | None = None
         if past is not None:
             target = row_of.get(past.to_node)
         elif planned.wave == move.wave:
-            landings = planned.attempt.landings()
+            landings = planned.evaluation.landings()
             target = int(landings.rows[int(np.argmax(landings.chance))])
         else:
             continue
@@ -63,7 +63,7 @@ def _now(planner: Planner, move: Move, made: Sequence[PastMove]) -> tuple[FloatA
     return usage, count
 
 
-def judge_moves(
+def revalidate_moves(
     inputs: PlanningInputs, moves: Sequence[Move], made: Sequence[PastMove] = ()
 ) -> Mapping[str, str | Move]:
     """How the moves that are not made yet stand on the cluster as it is now, by the uid of their pod.
@@ -98,8 +98,8 @@ def judge_moves(
         if row in rows:
             found[pods.uids[row]] = f"{kept.reason}: {kept.because}"
     for planned in planner.moves:
-        attempt = planned.attempt
-        move = rows[attempt.candidate.row]
-        landings = landings_of(planner, attempt.landings())
+        evaluation = planned.evaluation
+        move = rows[evaluation.candidate.row]
+        landings = possible_landings(planner, evaluation.landings())
         found[move.pod.uid] = msgspec.structs.replace(move, landings=landings)
     return found

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from rebalancer.policy.base import PolicyModel
-from rebalancer.policy.prometheus import LONGEST_QUERY
+from rebalancer.policy.prometheus import MAX_QUERY_LENGTH
 
 
 class PrometheusScore(PolicyModel):
@@ -19,7 +19,7 @@ class PrometheusScore(PolicyModel):
         description="The Prometheus that the plugin asks.",
     )
     query: str = Field(
-        min_length=1, max_length=LONGEST_QUERY, description="The PromQL expression, one value a node."
+        min_length=1, max_length=MAX_QUERY_LENGTH, description="The PromQL expression, one value a node."
     )
     node_label: str = Field(
         default="node",

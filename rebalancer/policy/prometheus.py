@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from rebalancer.policy.base import PolicyModel
 from rebalancer.policy.units import Duration
 
-LONGEST_QUERY = 4000
+MAX_QUERY_LENGTH = 4000
 _LABEL = r"^[a-zA-Z_][a-zA-Z0-9_]{0,127}$"
 _ADDRESS = r"^https?://[^\s/@?#]+(/[^\s?#]*)?$"
 
@@ -18,7 +18,7 @@ _ADDRESS = r"^https?://[^\s/@?#]+(/[^\s?#]*)?$"
 class PromQuery(PolicyModel):
     """A PromQL expression, and what its values mean."""
 
-    query: str = Field(min_length=1, max_length=LONGEST_QUERY, description="The PromQL expression.")
+    query: str = Field(min_length=1, max_length=MAX_QUERY_LENGTH, description="The PromQL expression.")
     unit: Literal["amount", "ratio", "percent"] = Field(
         default="amount",
         description="amount: cores, bytes, bytes a second; ratio (0 to 1) and percent are of capacity.",
@@ -32,7 +32,7 @@ def _as_query(value: object) -> object:
 Query = Annotated[PromQuery, BeforeValidator(_as_query, json_schema_input_type=str | PromQuery)]
 """A query; a bare text is one whose values are amounts."""
 
-PodQuery = Annotated[str, Field(min_length=1, max_length=LONGEST_QUERY)]
+PodQuery = Annotated[str, Field(min_length=1, max_length=MAX_QUERY_LENGTH)]
 
 
 class PrometheusQueries(PolicyModel):
@@ -72,7 +72,7 @@ class Network(PolicyModel):
     capacity: str | None = Field(
         default=None,
         min_length=1,
-        max_length=LONGEST_QUERY,
+        max_length=MAX_QUERY_LENGTH,
         description="Bytes a second a link carries: a quantity such as 125M, or PromQL by node.",
     )
 
@@ -142,13 +142,13 @@ class Signal(PolicyModel):
 
     query: str = Field(
         min_length=1,
-        max_length=LONGEST_QUERY,
+        max_length=MAX_QUERY_LENGTH,
         description="PromQL of what each node uses, one series a node.",
     )
     capacity: str = Field(
         default="100",
         min_length=1,
-        max_length=LONGEST_QUERY,
+        max_length=MAX_QUERY_LENGTH,
         description="What a node has of it: a quantity, or PromQL by node; 100 when the query says percent.",
     )
     pod_query: PodQuery | None = Field(
@@ -159,7 +159,7 @@ class Signal(PolicyModel):
 
 SignalName = Annotated[str, Field(pattern=r"^[a-z][a-zA-Z0-9]{0,62}$")]
 BUILT_IN_RESOURCES = ("cpu", "memory", "pods", "networkReceive", "networkTransmit")
-MOST_SIGNALS = 20
+MAX_SIGNALS = 20
 
 
 def check_signals(signals: Mapping[str, Signal]) -> Mapping[str, Signal]:
@@ -167,6 +167,6 @@ def check_signals(signals: Mapping[str, Signal]) -> Mapping[str, Signal]:
     taken = next((name for name in BUILT_IN_RESOURCES if name in signals), None)
     if taken is not None:
         raise ValueError(f"{taken} is a resource already; give the signal another name")
-    if len(signals) > MOST_SIGNALS:
-        raise ValueError(f"{len(signals)} signals, of at most {MOST_SIGNALS}")
+    if len(signals) > MAX_SIGNALS:
+        raise ValueError(f"{len(signals)} signals, of at most {MAX_SIGNALS}")
     return signals

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-_LONGEST_WORDS = 20_000  # characters of one message that anybody looks at
+_MAX_WORDS_LENGTH = 20_000  # characters of one message that anybody looks at
 
 
 def plain(text: str) -> str:
@@ -19,7 +19,7 @@ def plain(text: str) -> str:
 
 def words(text: str) -> str:
     """A message as one line of single-spaced words, safe to print."""
-    return plain(" ".join(text[:_LONGEST_WORDS].split()))
+    return plain(" ".join(text[:_MAX_WORDS_LENGTH].split()))
 
 
 def shortened(text: str, width: int, more: str = "…") -> str:

@@ -9,7 +9,7 @@ import numpy as np
 
 from rebalancer.planning.plan import Move, Plan
 from rebalancer.planning.planner import Planner
-from rebalancer.planning.revalidation import judge_landing
+from rebalancer.planning.revalidation import check_landing
 from rebalancer.scheduling.framework.placement import Placement
 from rebalancer.scheduling.state.cluster_state import UNBOUND, ClusterState
 from rebalancer.state import PastMove
@@ -108,7 +108,7 @@ class Landings:
         name = self._planner.inputs.snapshot.nodes.names[node]
         if any(landing.node == name for landing in move.landings):
             return LANDED, ""
-        why = judge_landing(self._planner, move, name, self._made)
+        why = check_landing(self._planner, move, name, self._made)
         return (UNEXPECTED, why) if why else (ELSEWHERE, f"{name} is acceptable")
 
     def retry_pending(self) -> Iterator[tuple[int, int]]:

@@ -17,7 +17,7 @@ class SimulatedMove(Value, frozen=True):
     again: bool = False  # its workload was moved in an earlier cycle, less than its cooldown ago
 
 
-class Spread(Value, frozen=True):
+class LoadSpread(Value, frozen=True):
     """How the load lies over the nodes, by the true load of the moment."""
 
     hot: int  # nodes
@@ -43,7 +43,7 @@ class PolicyRun(Value, frozen=True):
 
     policy: str
     cycles: tuple[Cycle, ...]
-    after: Spread  # when the last cycle is over
+    after: LoadSpread  # when the last cycle is over
     evictions: int
     unexpected: int  # replacements that landed where the plan did not allow, or nowhere
     again: int  # moves of a workload within its cooldown

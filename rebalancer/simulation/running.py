@@ -16,9 +16,9 @@ from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Plan
 from rebalancer.planning.planner import Planner
 from rebalancer.planning.report import build_plan
+from rebalancer.simulation.cluster import SimulatedCluster
 from rebalancer.simulation.landing import NOWHERE, PENDING, UNEXPECTED, Landed, Landings
-from rebalancer.simulation.report import Cycle, PolicyRun, SimulatedMove, Simulation, Spread
-from rebalancer.simulation.twin import Twin
+from rebalancer.simulation.report import Cycle, LoadSpread, PolicyRun, SimulatedMove, Simulation
 from rebalancer.simulation.usage import LoadShape
 from rebalancer.state import RunState, after_moves, after_plan
 
@@ -28,7 +28,7 @@ _MEASURED = PERCENT_RESOURCES[:2]
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class SimulationSettings:
     """How long, how often, and under which load."""
 
     cycles: int = 10
@@ -39,7 +39,7 @@ class Course:
 
 def simulate(
     named: Sequence[tuple[str, PlanningInputs]],
-    course: Course,
+    course: SimulationSettings,
     progress: Callable[[str], None] = lambda _message: None,
 ) -> Simulation:
     """Every policy on the same cluster, with the same seed; ``progress`` is told after each cycle."""
@@ -59,22 +59,24 @@ def simulate(
     )
 
 
-def _run(name: str, inputs: PlanningInputs, course: Course, progress: Callable[[str], None]) -> PolicyRun:
-    twin = Twin(inputs, course.shape, np.random.default_rng((course.seed, 0)))
+def _run(
+    name: str, inputs: PlanningInputs, course: SimulationSettings, progress: Callable[[str], None]
+) -> PolicyRun:
+    cluster = SimulatedCluster(inputs, course.shape, np.random.default_rng((course.seed, 0)))
     random = np.random.default_rng((course.seed, 1))
     state = inputs.state or RunState()
     cycles: list[Cycle] = []
     hot_above: FloatArray | None = None
     for number in range(1, course.cycles + 1):
-        cycle, state, hot_above = _cycle(number, twin, state, random, hot_above)
+        cycle, state, hot_above = _cycle(number, cluster, state, random, hot_above)
         cycles.append(cycle)
-        twin.advance(course.interval_seconds)
+        cluster.advance(course.interval_seconds)
         progress(name)
     moves = [move for cycle in cycles for move in cycle.moves]
     return PolicyRun(
         policy=name,
         cycles=tuple(cycles),
-        after=_spread(twin, hot_above),
+        after=_spread(cluster, hot_above),
         evictions=len(moves),
         unexpected=sum(move.result in (UNEXPECTED, PENDING) for move in moves),
         again=sum(move.again for move in moves),
@@ -83,33 +85,37 @@ def _run(name: str, inputs: PlanningInputs, course: Course, progress: Callable[[
 
 
 def _cycle(
-    number: int, twin: Twin, state: RunState, random: np.random.Generator, hot_above: FloatArray | None
+    number: int,
+    cluster: SimulatedCluster,
+    state: RunState,
+    random: np.random.Generator,
+    hot_above: FloatArray | None,
 ) -> tuple[Cycle, RunState, FloatArray | None]:
     """One run of the rebalancer, and what it leaves behind."""
-    inputs = twin.inputs(state)
+    inputs = cluster.inputs(state)
     try:
         planner = Planner(inputs)
     except SafetyError as error:
-        spread = _spread(twin, hot_above)
-        return _told(number, spread, (), twin, str(error)), state, hot_above
+        spread = _spread(cluster, hot_above)
+        return _told(number, spread, (), cluster, str(error)), state, hot_above
     hot_above = planner.hotness.hot_above
-    spread = _spread(twin, hot_above)
+    spread = _spread(cluster, hot_above)
     planner.plan()
     plan = build_plan(planner)
     landings = Landings(planner, random)
     landed = list(landings.carry_out(plan))
     pending = list(landings.retry_pending())
     for item in landed:
-        twin.place(item.row, item.node, item.pod_class)
+        cluster.place(item.row, item.node, item.pod_class)
     for row, node in pending:
-        twin.bind(row, node)
+        cluster.bind(row, node)
     again = _workloads_cooling_down(state, planner)
     names = inputs.snapshot.nodes.names
     moves = tuple(
         _move(item, names, f"{item.move.pod.namespace}/{item.move.pod.workload}" in again) for item in landed
     )
-    after = after_moves(_remembered(state, plan, twin.now), landings.made, twin.now, _horizon(planner))
-    return _told(number, spread, moves, twin, landings.stopped), after, hot_above
+    after = after_moves(_remembered(state, plan, cluster.now), landings.made, cluster.now, _horizon(planner))
+    return _told(number, spread, moves, cluster, landings.stopped), after, hot_above
 
 
 def _horizon(planner: Planner) -> float:
@@ -121,28 +127,30 @@ def _remembered(state: RunState, plan: Plan, now: float) -> RunState:
     return after_plan(state, [node.name for node in plan.nodes if node.hot], now)
 
 
-def _told(number: int, spread: Spread, moves: tuple[SimulatedMove, ...], twin: Twin, stopped: str) -> Cycle:
+def _told(
+    number: int, spread: LoadSpread, moves: tuple[SimulatedMove, ...], cluster: SimulatedCluster, stopped: str
+) -> Cycle:
     return Cycle(
         cycle=number,
         hot=spread.hot,
         peak=spread.peak,
         deviation=spread.deviation,
         evictions=len(moves),
-        pending=len(twin.pending),
+        pending=len(cluster.pending),
         moves=moves,
         stopped=stopped,
     )
 
 
-def _spread(twin: Twin, hot_above: FloatArray | None) -> Spread:
+def _spread(cluster: SimulatedCluster, hot_above: FloatArray | None) -> LoadSpread:
     """Over the nodes whose load is known."""
-    percent = twin.percent()
+    percent = cluster.percent()
     known = ~np.isnan(percent[:, : len(_MEASURED)]).any(axis=1)
     hot = 0 if hot_above is None else int(np.count_nonzero((percent > hot_above).any(axis=1) & known))
     if not known.any():
-        return Spread(hot=hot, peak={}, deviation={})
+        return LoadSpread(hot=hot, peak={}, deviation={})
     measured = percent[known]
-    return Spread(
+    return LoadSpread(
         hot=hot,
         peak={name: round(float(measured[:, at].max()), _DIGITS) for at, name in enumerate(_MEASURED)},
         deviation={name: round(float(measured[:, at].std()), _DIGITS) for at, name in enumerate(_MEASURED)},

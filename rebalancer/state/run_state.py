@@ -16,16 +16,16 @@ from rebalancer.state.samples import LoadSamples
 
 API_VERSION = "rebalancer/v1alpha1"
 KIND = "RunState"
-MOST_MOVES = 500
-MOST_HOT_NODES = 5000
-LONGEST_STREAK = 1_000_000
-BIGGEST_BYTES = 512 << 10
+MAX_MOVES = 500
+MAX_HOT_NODES = 5000
+MAX_STREAK = 1_000_000
+MAX_BYTES = 512 << 10
 _OVERHEAD_BYTES = 1024  # the envelope around the moves and the streaks
 
 _Name = Annotated[str, msgspec.Meta(max_length=512)]
 _Time = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
 _Amount = Annotated[float, msgspec.Meta(ge=0, le=1e18)]
-_Streak = Annotated[int, msgspec.Meta(ge=1, le=LONGEST_STREAK)]
+_Streak = Annotated[int, msgspec.Meta(ge=1, le=MAX_STREAK)]
 
 
 class Value(msgspec.Struct, frozen=True, rename="camel"):
@@ -66,9 +66,7 @@ class RunState(Value, frozen=True, kw_only=True):
 def after_plan(state: RunState | None, hot_nodes: Collection[str], now: float) -> RunState:
     """The state once a run found ``hot_nodes`` hot: their streaks grow by one, all others end."""
     before = state or RunState()
-    streaks = {
-        node: min(before.hot_streaks.get(node, 0) + 1, LONGEST_STREAK) for node in sorted(set(hot_nodes))
-    }
+    streaks = {node: min(before.hot_streaks.get(node, 0) + 1, MAX_STREAK) for node in sorted(set(hot_nodes))}
     return bounded(msgspec.structs.replace(before, hot_streaks=streaks, updated_at=now))
 
 
@@ -132,17 +130,17 @@ def merged(ours: RunState, theirs: RunState) -> RunState:
 
 def bounded(state: RunState) -> RunState:
     """The state within its bounds: the oldest moves go first, then the shortest streaks."""
-    longest_first = sorted(state.hot_streaks.items(), key=lambda item: (-item[1], item[0]))[:MOST_HOT_NODES]
+    longest_first = sorted(state.hot_streaks.items(), key=lambda item: (-item[1], item[0]))[:MAX_HOT_NODES]
     samples = load_samples.bounded(state.samples)
-    left = BIGGEST_BYTES - _OVERHEAD_BYTES - (len(msgspec.json.encode(samples)) if samples.taken else 0)
+    left = MAX_BYTES - _OVERHEAD_BYTES - (len(msgspec.json.encode(samples)) if samples.taken else 0)
     streaks = {}
     for node, runs in longest_first:
         left -= len(msgspec.json.encode(node)) + 10
-        if left < BIGGEST_BYTES // 4:
+        if left < MAX_BYTES // 4:
             break
         streaks[node] = runs
     kept: list[PastMove] = []
-    for move in reversed(state.moves[-MOST_MOVES:]):
+    for move in reversed(state.moves[-MAX_MOVES:]):
         left -= len(msgspec.json.encode(move)) + 1
         if left < 0:
             break
@@ -153,14 +151,14 @@ def bounded(state: RunState) -> RunState:
 
 
 def encode(state: RunState) -> bytes:
-    """The state as JSON, at most ``BIGGEST_BYTES``: the same state, the same bytes."""
+    """The state as JSON, at most ``MAX_BYTES``: the same state, the same bytes."""
     return msgspec.json.encode(bounded(state), order="deterministic")
 
 
 def decode(content: bytes, where: str) -> RunState:
     """The state read back. Raises InputError, naming ``where``, when the bytes hold none that can be used."""
     hint = "remove it: the next run then starts without a memory of earlier ones"
-    if len(content) > 2 * BIGGEST_BYTES:
+    if len(content) > 2 * MAX_BYTES:
         raise InputError(
             f"the state is {len(content)} bytes, more than any that was written", where=where, hint=hint
         )

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import msgspec
 
-MOST_SAMPLES = 100
-MOST_BYTES = 160 << 10
+MAX_SAMPLES = 100
+MAX_SAMPLE_BYTES = 160 << 10
 
 _Name = Annotated[str, msgspec.Meta(max_length=512)]
 _Time = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
@@ -77,9 +77,9 @@ def merged(ours: LoadSamples, theirs: LoadSamples) -> LoadSamples:
 
 def bounded(samples: LoadSamples) -> LoadSamples:
     """The newest samples that fit the room there is for them."""
-    left = MOST_BYTES - len(msgspec.json.encode(samples.nodes))
+    left = MAX_SAMPLE_BYTES - len(msgspec.json.encode(samples.nodes))
     kept: list[Sample] = []
-    for sample in reversed(samples.taken[-MOST_SAMPLES:]):
+    for sample in reversed(samples.taken[-MAX_SAMPLES:]):
         left -= len(msgspec.json.encode(sample)) + 1
         if left < 0:
             break

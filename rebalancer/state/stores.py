@@ -13,7 +13,7 @@ from kubernetes import client
 
 from rebalancer.cluster.live.connection import NotServedError, RawApi
 from rebalancer.errors import InputError, SafetyError, UnreachableError
-from rebalancer.state.run_state import BIGGEST_BYTES, RunState, bounded, decode, encode, merged
+from rebalancer.state.run_state import MAX_BYTES, RunState, bounded, decode, encode, merged
 
 KEY = "state.json"
 _ATTEMPTS = 4
@@ -40,7 +40,7 @@ class FileStore:
         """The state in the file; None when there is no file."""
         try:
             with self._path.open("rb") as stream:
-                content = stream.read(2 * BIGGEST_BYTES + 1)
+                content = stream.read(2 * MAX_BYTES + 1)
         except FileNotFoundError:
             return None
         except OSError as error:

@@ -18,7 +18,7 @@ from tests.e2e.hot_cluster import HotCluster, untruths
 
 KILLS = 50
 SEED = 6
-_LONGEST_RUN_SECONDS = 300.0
+_MAX_RUN_SECONDS = 300.0
 
 
 class Killer:
@@ -109,7 +109,7 @@ def crash_and_take_over(cluster: HotCluster, killer: Killer, tally: Counter[str]
         if killer.where == "time":
             time.sleep(killer.after_seconds)  # the moment itself is what is drawn
             killer.kill()
-        _, errors = killer.process.communicate(timeout=_LONGEST_RUN_SECONDS)
+        _, errors = killer.process.communicate(timeout=_MAX_RUN_SECONDS)
     tally["rounds"] += 1
     if not killer.killed:
         return  # it was done before its moment came

@@ -27,7 +27,7 @@ EVICTION = r"/eviction(\?|$)"
 STATE = "/configmaps"
 LEASE = "/leases"
 PODS = "/pods"
-_LONGEST_RUN_SECONDS = 300.0
+_MAX_RUN_SECONDS = 300.0
 
 LANDED = {"Landed", "LandedElsewhere"}
 BADLY_ENDED = {"Unexpected", "Pending", "NotReady", "NotReplaced"}
@@ -84,7 +84,7 @@ def run_through(
         server.url, server.certificate, chosen, tap=tap, late_seconds=late_seconds, page_size=page_size
     ) as proxy:
         met = cluster.new_round(proxy.url, wave_timeout=wave_timeout)
-        finished = met.run(seconds=_LONGEST_RUN_SECONDS)
+        finished = met.run(seconds=_MAX_RUN_SECONDS)
     cluster.wait_until_audited(proxy.evictions)
     cluster.wait_until_whole()
     if cluster.lease_holder():

@@ -123,13 +123,13 @@ def simulate(
     """
     from rebalancer.pipeline import simulating  # noqa: PLC0415 - heavy
     from rebalancer.reporting.tables.simulation import simulation_table  # noqa: PLC0415
-    from rebalancer.simulation.running import Course  # noqa: PLC0415
+    from rebalancer.simulation.running import SimulationSettings  # noqa: PLC0415
     from rebalancer.simulation.usage import LoadShape  # noqa: PLC0415
 
     options = PipelineOptions(
         source=source, now=now, scheduler_config=scheduler_config, assume_neutral=assume_neutral
     )
-    course = Course(cycles, interval, LoadShape(noise, daily, lag or 0.0), seed)
+    course = SimulationSettings(cycles, interval, LoadShape(noise, daily, lag or 0.0), seed)
     with progress() as tell:
         gathered = simulating.gathered(dataclasses.replace(options, progress=tell), policies)
     with progress_bar("cycles", cycles * len(gathered)) as advance:

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from rebalancer.cluster import records, times
-from rebalancer.cluster.amounts import LARGEST_AMOUNT, amount, checked_amount
+from rebalancer.cluster.amounts import MAX_AMOUNT, amount, checked_amount
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
 from rebalancer.cluster.columns.pod_classes import condition
 from rebalancer.cluster.malformed import Malformed
@@ -20,7 +20,7 @@ __all__ = [
     "BASE_RESOURCES",
     "CPU",
     "EPHEMERAL_STORAGE",
-    "LARGEST_AMOUNT",
+    "MAX_AMOUNT",
     "MEMORY",
     "PODS_COLUMN",
     "BoolArray",
@@ -48,7 +48,7 @@ class NodeTable:
     capacity: IntArray  # (nodes, resources)
     ready: BoolArray  # (nodes,)
     ready_since: FloatArray  # (nodes,) Unix seconds, NaN when the node does not say
-    doubtful: BoolArray  # (nodes,) holds a pod that could not be read: its room is unknown
+    incomplete: BoolArray  # (nodes,) holds a pod that could not be read: its room is unknown
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -110,7 +110,7 @@ def build_nodes(listing: Listing) -> tuple[NodeTable, tuple[Malformed, ...]]:
             [item is not None and item.status == "True" for item in ready_conditions], dtype=np.bool_
         ),
         ready_since=np.array(ready_since, dtype=np.float64),
-        doubtful=np.zeros(len(kept), dtype=np.bool_),
+        incomplete=np.zeros(len(kept), dtype=np.bool_),
     )
     return table, tuple(malformed)
 
@@ -119,5 +119,5 @@ def with_doubtful(nodes: NodeTable, names: Iterable[str]) -> NodeTable:
     """The same nodes, those named marked as holding a pod that could not be read."""
     doubted = frozenset(names)
     return dataclasses.replace(
-        nodes, doubtful=np.array([name in doubted for name in nodes.names], dtype=np.bool_)
+        nodes, incomplete=np.array([name in doubted for name in nodes.names], dtype=np.bool_)
     )

@@ -16,7 +16,7 @@ from rebalancer.cluster.amounts import checked_amount
 
 # Admission mounts a service account's token under a name of each pod's own; nothing depends on it.
 _TOKEN_VOLUME = "kube-api-access-"  # noqa: S105 - a volume's name
-_MOST_REMEMBERED = 1 << 16
+_MAX_CACHED_ARRAYS = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +195,7 @@ class ClassIndex:
         found = self._by_writing.get(writing)
         if found is None:
             found = self._number(pod)
-            if len(self._by_writing) >= _MOST_REMEMBERED:  # pods that resemble no other: nothing is gained
+            if len(self._by_writing) >= _MAX_CACHED_ARRAYS:  # pods that resemble no other: nothing is gained
                 self._by_writing.clear()
             self._by_writing[writing] = found
         return found

@@ -35,7 +35,7 @@ FINISHED = (PHASES.index("Succeeded"), PHASES.index("Failed"))
 PHASE_INDEX = {phase: index for index, phase in enumerate(PHASES)}
 UNKNOWN_PHASE = PHASE_INDEX["Unknown"]
 NO_ANNOTATIONS: Mapping[str, str] = {}
-_LONGEST_VERSION = 18  # digits that fit an int64
+_MAX_VERSION_LENGTH = 18  # digits that fit an int64
 _encoder = msgspec.json.Encoder(order="deterministic")
 
 
@@ -291,7 +291,7 @@ def _honoured(annotations: Mapping[str, str]) -> Mapping[str, str]:
 
 def version_number(version: str) -> int:
     """A resourceVersion as a number, where it is one that a server would write."""
-    usable = version.isascii() and version.isdigit() and len(version) <= _LONGEST_VERSION
+    usable = version.isascii() and version.isdigit() and len(version) <= _MAX_VERSION_LENGTH
     return int(version) if usable else -1
 
 

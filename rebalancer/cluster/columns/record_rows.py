@@ -12,7 +12,7 @@ from rebalancer.cluster.malformed import Malformed, listed_twice
 
 _ANNOTATION_DOMAINS = frozenset({"kubernetes.io", "k8s.io", "karpenter.sh"})
 _ANNOTATION_SUBDOMAINS = (".kubernetes.io", ".k8s.io", ".karpenter.sh")
-_LONGEST_VERSION = 40
+_MAX_VERSION_LENGTH = 40
 _encoder = msgspec.json.Encoder(order="deterministic")
 
 
@@ -61,7 +61,7 @@ def _slim(record: records.Record) -> records.Record:
 def _rank(record: records.Record) -> tuple[int, bytes]:
     """Of two versions of an object the newer one counts, whichever came first."""
     version = _metadata(record).resource_version
-    usable = version.isascii() and version.isdigit() and len(version) < _LONGEST_VERSION
+    usable = version.isascii() and version.isdigit() and len(version) < _MAX_VERSION_LENGTH
     return int(version) if usable else -1, _encoder.encode(record)
 
 

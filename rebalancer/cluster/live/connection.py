@@ -28,11 +28,11 @@ from rebalancer.errors import InputError, RightsError, UnreachableError
 
 CONNECT_SECONDS = 5.0
 READ_SECONDS = 60.0
-LONGEST_WAIT_SECONDS = 30.0
+MAX_WAIT_SECONDS = 30.0
 _RETRIED_STATUSES = frozenset({429, 500, 502, 503, 504})
 _ATTEMPTS = 4
 _GRANT = "grant it as in k8s/base, for a run as in k8s/overlays/active"
-_BIGGEST_ANSWER = 512 << 20
+_MAX_ANSWER_BYTES = 512 << 20
 
 
 def connect(kubeconfig: Path | None = None, context: str | None = None) -> client.ApiClient:
@@ -217,7 +217,7 @@ def _wait(state: RetryCallState) -> float:
     outcome = state.outcome
     asked = retry_after_seconds(outcome.exception()) if outcome else None
     backoff = wait_exponential(multiplier=0.2, max=5.0)(state)
-    return min(asked if asked is not None else backoff, LONGEST_WAIT_SECONDS)
+    return min(asked if asked is not None else backoff, MAX_WAIT_SECONDS)
 
 
 def _turned_away(error: BaseException) -> bool:
@@ -289,12 +289,12 @@ class RawApi:
             **options,
         )
         try:
-            body: bytes = response.read(_BIGGEST_ANSWER + 1, decode_content=True)
+            body: bytes = response.read(_MAX_ANSWER_BYTES + 1, decode_content=True)
         finally:
             response.release_conn()
-        if len(body) > _BIGGEST_ANSWER:
+        if len(body) > _MAX_ANSWER_BYTES:
             raise UnreachableError(
-                f"{what}: the answer is larger than {_BIGGEST_ANSWER >> 20} MiB", where=self.host
+                f"{what}: the answer is larger than {_MAX_ANSWER_BYTES >> 20} MiB", where=self.host
             )
         return Answer(body, response.headers.get("Content-Type") or "")
 

@@ -19,7 +19,7 @@ from rebalancer.cluster.wire.protobuf_pods import decode_head as protobuf_head
 from rebalancer.errors import RebalancerError, RightsError, UnreachableError
 
 PAGE_SIZE = 500
-MOST_PAGES = 10_000  # of one LIST: more than any cluster has, so that a server that never ends does
+MAX_PAGES = 10_000  # of one LIST: more than any cluster has, so that a server that never ends does
 _RESTARTS = 3
 _EXPIRED = 410
 _JSON = "application/json"
@@ -62,7 +62,7 @@ class LiveReader:
         api: RawApi,
         clock: Callable[[], float],
         page_size: int = PAGE_SIZE,
-        most_pages: int = MOST_PAGES,
+        most_pages: int = MAX_PAGES,
         *,
         protobuf: bool = True,
     ) -> None:

@@ -23,9 +23,9 @@ from rebalancer.cluster.wire.item_stream import Layout, layout_of, split
 from rebalancer.cluster.wire.json_items import Page, decode_page, header
 from rebalancer.errors import InputError
 
-LARGEST_FILE = 4 << 30  # bytes, unpacked: ten times the largest cluster Kubernetes supports
-_LARGEST_DOCUMENT = 64 << 20
-_MOST_FILES = 1000
+MAX_FILE_BYTES = 4 << 30  # bytes, unpacked: ten times the largest cluster Kubernetes supports
+_MAX_DOCUMENT_BYTES = 64 << 20
+_MAX_FILES = 1000
 _FIRST_BLOCK = 1 << 20
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 DOCUMENTS = ("scheduler-config.yaml", "watcher.json", "prometheus.json", "state.json", "recording.json")
@@ -56,7 +56,7 @@ def unpacked(path: Path) -> Iterator[io.BufferedIOBase]:
         ) from error
 
 
-def read_bytes(path: Path, largest: int = LARGEST_FILE) -> bytes:
+def read_bytes(path: Path, largest: int = MAX_FILE_BYTES) -> bytes:
     """The unpacked content of a file; InputError when it cannot be read, is truncated or too large."""
     with unpacked(path) as stream:
         content = stream.read(largest + 1)
@@ -98,7 +98,7 @@ class DumpReader:
             for path in self._files():
                 name = _plain_name(path)
                 if name in DOCUMENTS:
-                    collected.documents[name] = read_bytes(path, _LARGEST_DOCUMENT)
+                    collected.documents[name] = read_bytes(path, _MAX_DOCUMENT_BYTES)
                 elif name.endswith(".yaml"):
                     collected.warnings.append(
                         f"{path.name}: not read; of YAML files only scheduler-config.yaml is"
@@ -142,10 +142,8 @@ class DumpReader:
             raise InputError(
                 f"cannot read: {reason}", where=str(path), hint="give a dump to --from"
             ) from error
-        if len(found) > _MOST_FILES:
-            raise InputError(
-                f"more than {_MOST_FILES} files", where=str(path), hint="is this a cluster dump?"
-            )
+        if len(found) > _MAX_FILES:
+            raise InputError(f"more than {_MAX_FILES} files", where=str(path), hint="is this a cluster dump?")
         return found
 
 
@@ -189,17 +187,17 @@ def _bounded(path: Path, stream: io.BufferedIOBase, so_far: int) -> Callable[[in
         nonlocal total
         block = stream.read(size)
         total += len(block)
-        if total > LARGEST_FILE:
-            raise _too_large(path, LARGEST_FILE)
+        if total > MAX_FILE_BYTES:
+            raise _too_large(path, MAX_FILE_BYTES)
         return block
 
     return read
 
 
 def _rest(path: Path, first: bytes, stream: io.BufferedIOBase) -> bytes:
-    content = first + stream.read(LARGEST_FILE + 1 - len(first))
-    if len(content) > LARGEST_FILE:
-        raise _too_large(path, LARGEST_FILE)
+    content = first + stream.read(MAX_FILE_BYTES + 1 - len(first))
+    if len(content) > MAX_FILE_BYTES:
+        raise _too_large(path, MAX_FILE_BYTES)
     return content
 
 

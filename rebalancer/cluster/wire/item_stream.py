@@ -17,7 +17,7 @@ Read = Callable[[int], bytes]
 Item = memoryview
 
 _BLOCK = 256 << 10  # what fits a core's own cache is unpacked, split and decoded there
-_LONGEST_HEAD = 64 << 10
+_MAX_HEAD_BYTES = 64 << 10
 _KUBECTL_HEAD = b'{\n    "apiVersion": "v1",\n    "items": [\n        {\n'
 _KUBECTL_BETWEEN = b"\n        },\n        {\n"
 _KUBECTL_END = b"\n        }\n    ],"
@@ -43,7 +43,7 @@ def layout_of(first: bytes) -> tuple[Layout, int] | None:
     if first.startswith(_KUBECTL_HEAD):
         layout = Layout(b"", _KUBECTL_BETWEEN, _KUBECTL_END, b"{\n", len(b"{\n"), len(b"\n        }"))
         return layout, len(_KUBECTL_HEAD)
-    place = first.find(_LINES_ITEMS, 0, _LONGEST_HEAD)
+    place = first.find(_LINES_ITEMS, 0, _MAX_HEAD_BYTES)
     if place < 0 or b"\n" in first[:place] or _LINES_BETWEEN not in first:
         return None
     head = first[: place + len(_LINES_ITEMS) - 1] + b"]}"

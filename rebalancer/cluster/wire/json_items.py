@@ -44,7 +44,7 @@ _items = msgspec.json.Decoder(list[msgspec.Raw])
 _headers = msgspec.json.Decoder(_Header)
 _NULL = b"null"
 _ITEMS, _METADATA = b'"items":[', b'"metadata":'
-_LONGEST_HEAD = 64 << 10
+_MAX_HEAD_BYTES = 64 << 10
 
 
 def decode_page(body: bytes) -> Page:
@@ -74,7 +74,7 @@ def decode_head(body: bytes) -> Page:
     Of built-in kinds a server writes them last: then the rest is not looked at, and may still turn out to be
     no JSON. Of custom resources it writes fields in alphabetical order: kind and metadata after the items.
     """
-    place = body.find(_ITEMS, 0, _LONGEST_HEAD)
+    place = body.find(_ITEMS, 0, _MAX_HEAD_BYTES)
     if place >= 0 and _METADATA in body[:place]:
         try:
             page = decode_page(body[: place + len(_ITEMS)] + b"]}")

@@ -16,7 +16,7 @@ from rebalancer.cluster import times
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _WIDTH = {_FIXED64: 8, _FIXED32: 4}
-_LONGEST_VARINT = 10
+_MAX_VARINT_BYTES = 10
 _SIGN = 1 << 63
 MAGIC = b"k8s\x00"  # before every answer of an API server
 _SECONDS = 1 << 3 | _VARINT  # the tag of the first field of a time
@@ -28,7 +28,7 @@ Field = tuple[int, int, int]
 def varint(data: bytes, at: int) -> tuple[int, int]:
     """An integer, and where it ends; ValueError when it does not."""
     value = 0
-    for shift in range(0, 7 * _LONGEST_VARINT, 7):
+    for shift in range(0, 7 * _MAX_VARINT_BYTES, 7):
         byte = data[at]
         at += 1
         value |= (byte & 0x7F) << shift

@@ -27,13 +27,13 @@ from rebalancer.cluster.wire.protobuf import MAGIC, fields, moment, pair, text, 
 from rebalancer.cluster.wire.protobuf_schema import CONTAINER_STATUS, METADATA, POD, STATUS
 
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
-_MOST_REMEMBERED = 1 << 16
+_MAX_CACHED_ARRAYS = 1 << 16
 # A volume that admission adds: a name of a fixed length, which is each pod's own.
 _TOKEN_NAME = re.compile(rb"\x0a\x15(kube-api-access-[a-z0-9]{5})\x12", re.ASCII)
 _ANNOTATIONS = frozenset(name.encode() for name in HONOURED_ANNOTATIONS)
 # Numbers of ``protobuf_schema``, and what a condition begins with.
 _NODE_NAME = 10
-_LONGEST_BYTE = 0x7F
+_MAX_BYTE = 0x7F
 _CLASS_METADATA = frozenset({11, 13})  # labels, owner references
 _CONTAINER_STATUSES = frozenset({8, 10})
 _RESIZED = frozenset({10, 11})  # allocated resources, resources
@@ -124,7 +124,7 @@ class PodsInProtobuf:
         found = self._classes.get(writing)
         if found is None:
             found = self._rows.class_of(POD.decode(data, start, end))
-            if len(self._classes) >= _MOST_REMEMBERED:  # pods that resemble no other: nothing is gained
+            if len(self._classes) >= _MAX_CACHED_ARRAYS:  # pods that resemble no other: nothing is gained
                 self._classes.clear()
             self._classes[writing] = found
         facts.pod_class = found
@@ -158,7 +158,7 @@ def _read_spec(data: bytes, start: int, end: int, facts: PodFacts, key: list[Par
     number, first, last = before[-1] if before else (0, 0, 0)
     if number == _NODE_NAME:
         facts.node_name = text(data, first, last)
-        header = 2 if last - first <= _LONGEST_BYTE else 3  # its number and length
+        header = 2 if last - first <= _MAX_BYTE else 3  # its number and length
         written = data[start : first - header] + data[last:end]
     token = _TOKEN_NAME.search(written)
     key.append(written.replace(token[1], b"") if token else written)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rebalancer.cluster import quantities, times
-from rebalancer.cluster.columns.nodes import CPU, LARGEST_AMOUNT, MEMORY, FloatArray, NodeTable
+from rebalancer.cluster.columns.nodes import CPU, MAX_AMOUNT, MEMORY, FloatArray, NodeTable
 from rebalancer.cluster.records import NodeMetrics
 from rebalancer.load.load_watcher import document as watcher
 
@@ -50,7 +50,7 @@ def exact(text: str | None, resource: str) -> float:
         return float("nan")
     # Integers divide to the nearest float, and at a fraction of what multiplying fractions costs.
     numerator, denominator = quantities.ratio(text)
-    if not 0 <= numerator <= LARGEST_AMOUNT * denominator:
+    if not 0 <= numerator <= MAX_AMOUNT * denominator:
         raise ValueError(f"{resource} is {'negative' if numerator < 0 else 'beyond all machines'}: {text}")
     return numerator * (1000 if resource == "cpu" else 1) / denominator
 

@@ -12,7 +12,7 @@ _PORT = re.compile(r"(.+):\d{1,5}", re.ASCII)
 _HOSTNAME_LABEL = "kubernetes.io/hostname"
 
 
-class NodeIndex:
+class NodeNameIndex:
     """Rows of nodes by whatever a metric may call them; what two nodes share finds neither."""
 
     def __init__(self, nodes: NodeTable) -> None:

@@ -13,7 +13,7 @@ from rebalancer.cluster.columns.nodes import IntArray
 from rebalancer.cluster.columns.pods import PodTable
 from rebalancer.load.figures.node_figures import PodFigures, exact, nothing_measured
 
-_MOST_TOLD = 5
+_MAX_NAMED = 5
 
 
 class _Usage(msgspec.Struct, gc=False):
@@ -71,7 +71,7 @@ def _told(unusable: list[str]) -> tuple[str, ...]:
     """One warning however many pods it is about."""
     if not unusable:
         return ()
-    more = f", and of {len(unusable) - _MOST_TOLD} more" if len(unusable) > _MOST_TOLD else ""
+    more = f", and of {len(unusable) - _MAX_NAMED} more" if len(unusable) > _MAX_NAMED else ""
     return (
-        f"metrics-server: figures of pods were not used: {'; '.join(sorted(unusable)[:_MOST_TOLD])}{more}",
+        f"metrics-server: figures of pods were not used: {'; '.join(sorted(unusable)[:_MAX_NAMED])}{more}",
     )

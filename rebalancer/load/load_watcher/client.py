@@ -14,7 +14,7 @@ from rebalancer.errors import InputError, UnreachableError
 from rebalancer.load.load_watcher.document import decode_watcher
 
 _TIMEOUT = urllib3.Timeout(connect=5.0, read=30.0)
-_BIGGEST_ANSWER = 64 << 20
+_MAX_ANSWER_BYTES = 64 << 20
 _ATTEMPTS = 3
 _REDIRECTS = 2
 
@@ -73,11 +73,11 @@ def _get(url: str) -> bytes:
 def _once(pool: urllib3.PoolManager, url: str) -> bytes:
     response = pool.request("GET", url, timeout=_TIMEOUT, preload_content=False)
     try:
-        content: bytes = response.read(_BIGGEST_ANSWER + 1, decode_content=True)
+        content: bytes = response.read(_MAX_ANSWER_BYTES + 1, decode_content=True)
     finally:
         response.release_conn()
     if response.status != 200:
         raise UnreachableError(f"HTTP {response.status}", where=url)
-    if len(content) > _BIGGEST_ANSWER:
-        raise UnreachableError(f"the answer is larger than {_BIGGEST_ANSWER >> 20} MiB", where=url)
+    if len(content) > _MAX_ANSWER_BYTES:
+        raise UnreachableError(f"the answer is larger than {_MAX_ANSWER_BYTES >> 20} MiB", where=url)
     return content

@@ -14,7 +14,7 @@ import msgspec
 
 CPU, MEMORY = "CPU", "Memory"
 AVERAGE, DEVIATION, LATEST = "AVG", "STD", "Latest"
-_LARGEST_PERCENT = 1e9
+_MAX_PERCENT = 1e9
 
 
 class Metric(msgspec.Struct, frozen=True, gc=False):
@@ -73,7 +73,7 @@ def decode_watcher(content: bytes) -> WatcherMetrics:
         name: tuple(
             metric
             for metric in item.metrics or ()
-            if math.isfinite(metric.value) and abs(metric.value) <= _LARGEST_PERCENT
+            if math.isfinite(metric.value) and abs(metric.value) <= _MAX_PERCENT
         )
         for name, item in sorted(document.data.nodes.items())
     }

@@ -23,9 +23,9 @@ from rebalancer.load.prometheus.wire import refusal
 
 CONNECT_SECONDS = 5.0
 _ATTEMPTS = 3
-_LONGEST_WAIT_SECONDS = 5.0
-_BIGGEST_ANSWER = 128 << 20
-_LARGEST_SECRET = 64 << 10
+_MAX_WAIT_SECONDS = 5.0
+_MAX_ANSWER_BYTES = 128 << 20
+_MAX_SECRET_BYTES = 64 << 10
 _PASSING = frozenset({429, 500, 502, 503, 504})
 
 
@@ -152,7 +152,7 @@ class LivePrometheus:
                     break
                 wait = asked if asked is not None else wait
             if attempt < _ATTEMPTS:
-                self._sleep(min(wait, _LONGEST_WAIT_SECONDS))
+                self._sleep(min(wait, _MAX_WAIT_SECONDS))
         hint = "are the credentials right?" if said.startswith(("HTTP 401", "HTTP 403")) else ""
         times = f"{attempt} attempt{'s' if attempt > 1 else ''}"
         raise UnreachableError(f"{said} ({times})", where=where, hint=hint)
@@ -164,11 +164,11 @@ Send = Callable[[str, urllib3.Timeout], tuple[int, bytes, float | None]]
 
 def _read(response: urllib3.BaseHTTPResponse) -> tuple[int, bytes, float | None]:
     try:
-        content: bytes = response.read(_BIGGEST_ANSWER + 1, decode_content=True)
+        content: bytes = response.read(_MAX_ANSWER_BYTES + 1, decode_content=True)
     finally:
         response.release_conn()
-    if len(content) > _BIGGEST_ANSWER:
-        raise ValueError(f"the answer is larger than {_BIGGEST_ANSWER >> 20} MiB")
+    if len(content) > _MAX_ANSWER_BYTES:
+        raise ValueError(f"the answer is larger than {_MAX_ANSWER_BYTES >> 20} MiB")
     return int(response.status), content, retry_after_seconds(response)
 
 
@@ -218,14 +218,14 @@ def read_secret(path: str) -> str:
     """The token or password in a file; InputError, without its text, when there is none to be used."""
     try:
         with Path(path).open("rb") as file:
-            content = file.read(_LARGEST_SECRET + 1)
+            content = file.read(_MAX_SECRET_BYTES + 1)
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", where=path) from error
     try:
         text = content.decode().strip()
     except UnicodeDecodeError as error:
         raise InputError("is not text", where=path) from error
-    if not text or len(content) > _LARGEST_SECRET or not text.isprintable():
+    if not text or len(content) > _MAX_SECRET_BYTES or not text.isprintable():
         raise InputError("does not hold a token or password on one line", where=path)
     return text
 

@@ -13,7 +13,7 @@ from rebalancer.cluster.columns.nodes import CPU, MEMORY, BoolArray, FloatArray
 from rebalancer.errors import RebalancerError, UnreachableError
 from rebalancer.load.figures.metric_windows import deviation
 from rebalancer.load.figures.node_figures import RESOURCES, NodeFigures
-from rebalancer.load.figures.node_index import NodeIndex
+from rebalancer.load.figures.node_index import NodeNameIndex
 from rebalancer.load.prometheus.http import Question
 from rebalancer.load.prometheus.queries import NodeQuery, lookback_seconds, own_query, queries_of
 from rebalancer.load.prometheus.wire import Series, failure_words
@@ -41,7 +41,7 @@ class NodeReading:
     def __init__(self, reader: PrometheusReader) -> None:
         self.reader = reader
         self.nodes = reader.nodes
-        self.index = NodeIndex(reader.nodes)
+        self.index = NodeNameIndex(reader.nodes)
         self.warnings: list[str] = []
         self._answers: dict[Question, Sequence[Series]] = {}
         self._failures: list[Exception] = []

@@ -11,7 +11,7 @@ import numpy as np
 from rebalancer.cluster.columns.nodes import FloatArray
 from rebalancer.errors import RebalancerError
 
-MOST_SERIES = 200_000
+MAX_SERIES = 200_000
 
 
 class _Series(msgspec.Struct, frozen=True, gc=False):
@@ -96,8 +96,8 @@ def _found(content: bytes) -> list[_Series]:
     if kind not in ("vector", "matrix"):
         raise ValueError(f"answers with a {kind[:40]!a}, not with a vector or a matrix")
     found = _many.decode(document.data.result)
-    if len(found) > MOST_SERIES:
-        raise ValueError(f"{len(found)} series, of at most {MOST_SERIES}")
+    if len(found) > MAX_SERIES:
+        raise ValueError(f"{len(found)} series, of at most {MAX_SERIES}")
     return found
 
 

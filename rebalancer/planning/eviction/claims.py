@@ -12,7 +12,7 @@ from rebalancer.cluster.snapshot import Snapshot
 _SHARED_MODES = frozenset({"ReadWriteMany", "ReadOnlyMany"})
 
 
-class Claims:
+class PersistentVolumeClaims:
     """The claims of a cluster, by namespace and name."""
 
     def __init__(self, snapshot: Snapshot) -> None:

@@ -59,7 +59,7 @@ def _explain_node(planner: Planner, row: int) -> NodeExplanation:
         because=report.because,
         levels=_levels(planner, row),
         score=report.score,
-        uncounted=planner.acceptance.uncounted.get(row, ""),
+        uncounted=planner.landing_check.excluded.get(row, ""),
         unsolved=plan.unsolved.get(report.name, ""),
         pods=tuple(pods),
     )

@@ -17,7 +17,7 @@ from rebalancer.planning.explanation.values import (
     ScoredNode,
     Staying,
 )
-from rebalancer.planning.landing.evaluation import Attempt, Candidate
+from rebalancer.planning.landing.evaluation import Candidate, Evaluation
 from rebalancer.planning.landing.pending_pods import requested
 from rebalancer.planning.plan import Landing, Plan, PodReference
 from rebalancer.planning.planner import Planner
@@ -27,7 +27,7 @@ from rebalancer.scheduling.state.cluster_state import ClusterState
 
 MOVED, NODE_NOT_HOT = "Moved", "NodeNotHot"
 _DIGITS = 2
-_MOST_NAMES = 5
+_MAX_NAMES = 5
 _NEGLIGIBLE = 1e-9
 
 
@@ -72,7 +72,7 @@ def grouped(rejections: Rejections, names: tuple[str, ...]) -> tuple[RejectedNod
         RejectedNodes(
             reason=reason,
             count=len(by_reason[reason]),
-            nodes=tuple(names[row] for row in by_reason[reason][:_MOST_NAMES]),
+            nodes=tuple(names[row] for row in by_reason[reason][:_MAX_NAMES]),
         )
         for reason in reasons
     )
@@ -99,9 +99,9 @@ class PodExplainer:
         protection = planner.protections.judge(row)
         known = inputs.configuration.profile(pods.classes[self.class_index].scheduler_name) is not None
         placement, table = self._cycle() if known else (None, None)
-        attempt = self._attempt() if known and self.node >= 0 and not pods.terminating[row] else None
-        landings = self._landings(attempt if self.node >= 0 else placement)
-        staying = self._staying(attempt) if self.node >= 0 else None
+        evaluation = self._attempt() if known and self.node >= 0 and not pods.terminating[row] else None
+        landings = self._landings(evaluation if self.node >= 0 else placement)
+        staying = self._staying(evaluation) if self.node >= 0 else None
         planner.plan()
         verdict, verdict_because = verdict_of(build_plan(planner), pods.uids[row], self._name())
         return PodExplanation(
@@ -117,7 +117,7 @@ class PodExplainer:
             verdict=verdict,
             verdict_because=verdict_because,
             landings=landings,
-            unacceptable=round(attempt.unacceptable, 6) if attempt else 0.0,
+            unacceptable=round(evaluation.unacceptable, 6) if evaluation else 0.0,
             staying=staying,
             table=table,
         )
@@ -125,7 +125,7 @@ class PodExplainer:
     def _name(self) -> str:
         return self.names[self.node] if self.node >= 0 else ""
 
-    def _attempt(self) -> Attempt:
+    def _attempt(self) -> Evaluation:
         """As the planner would try it before any other move."""
         pods = self.planner.pods
         candidate = Candidate(
@@ -135,15 +135,15 @@ class PodExplainer:
             usage=self.planner.inputs.load.pod_usage[self.row],
             replaced_late=pods.class_of(self.row).owner.kind == "StatefulSet",
         )
-        return self.planner.attempts.make(candidate, self.planner.worlds)
+        return self.planner.evaluator.make(candidate, self.planner.scenarios)
 
-    def _landings(self, found: Attempt | Placement | None) -> tuple[Landing, ...]:
+    def _landings(self, found: Evaluation | Placement | None) -> tuple[Landing, ...]:
         """Where the replacement may land; of a Pending pod, the pod itself."""
         if found is None:
             return ()
         if isinstance(found, Placement):
             rows, chance = found.feasible, found.chance
-        elif found.by_world:
+        elif found.by_scenario:
             rows, chance = found.landings().rows, found.landings().chance
         else:
             return ()
@@ -161,8 +161,8 @@ class PodExplainer:
         rejections = scheduler.rejections(state, self.class_index)
         because = placement.rejected
         if not because and not len(placement.feasible):
-            because = self.planner.attempts.no_landing.why(self.class_index)
-        after = self.planner.acceptance.percent_after(placement.feasible, usage, state.pod_count, own)
+            because = self.planner.evaluator.no_landing.why(self.class_index)
+        after = self.planner.landing_check.percent_after(placement.feasible, usage, state.pod_count, own)
         table = SchedulingTable(
             profile=scheduler.profile.scheduler_name,
             feasible=len(placement.feasible),
@@ -175,12 +175,12 @@ class PodExplainer:
 
     def _without_it(self) -> tuple[ClusterState, FloatArray, FloatArray]:
         """The state that the cycle meets, what nodes use in it, and what the placed pod will use."""
-        world = self.planner.worlds.all[0]
-        state = world.lingering.copy()
+        scenario = self.planner.scenarios.all[0]
+        state = scenario.while_terminating.copy()
         if self.node < 0:
             # The planner has put it somewhere already, which is what this cycle decides.
-            own = requested(state, self.class_index, world.usage.shape[1])
-            placed, usage = int(state.node[self.row]), world.usage.copy()
+            own = requested(state, self.class_index, scenario.usage.shape[1])
+            placed, usage = int(state.node[self.row]), scenario.usage.copy()
             if placed >= 0:
                 usage[placed] -= own
                 state.remove(self.row)
@@ -190,12 +190,12 @@ class PodExplainer:
         else:
             state.evict(self.row)
         own = np.nan_to_num(self.planner.inputs.load.pod_usage[self.row], nan=0.0)
-        return state, world.usage, own
+        return state, scenario.usage, own
 
     def _scored(self, placement: Placement, after: FloatArray) -> tuple[ScoredNode, ...]:
         planner, rows = self.planner, placement.feasible
-        world = planner.worlds.all[0]
-        before = planner.attempts.percent_of(world, self.node) if self.node >= 0 else None
+        scenario = planner.scenarios.all[0]
+        before = planner.evaluator.percent_of(scenario, self.node) if self.node >= 0 else None
         scores = {name: values.tolist() for name, values in placement.scores.items()}
         order = sorted(
             range(len(rows)),
@@ -210,19 +210,19 @@ class PodExplainer:
                 after=by_resource(planner.hotness.names, after[at]),
                 unacceptable=""
                 if before is None
-                else planner.acceptance.why_not(self.node, int(rows[at]), before, after[at]),
+                else planner.landing_check.why_not(self.node, int(rows[at]), before, after[at]),
             )
             for at in order
         )
 
-    def _staying(self, attempt: Attempt | None) -> Staying:
+    def _staying(self, evaluation: Evaluation | None) -> Staying:
         planner, node = self.planner, self.node
-        percent = planner.attempts.percent_of(planner.worlds.all[0], node)
+        percent = planner.evaluator.percent_of(planner.scenarios.all[0], node)
         hot = bool(planner.hotness.hot[node])
         above = percent - planner.hotness.cool_to[node]
         forgone: Mapping[str, float] = {}
-        if attempt is not None and attempt.by_world:
-            forgone = self._expected_gain(attempt, percent)
+        if evaluation is not None and evaluation.by_scenario:
+            forgone = self._expected_gain(evaluation, percent)
         share = share_of(planner, self.row, node)
         name = self._name()
         if not hot:
@@ -246,12 +246,12 @@ class PodExplainer:
             because=because,
         )
 
-    def _expected_gain(self, attempt: Attempt, before: FloatArray) -> Mapping[str, float]:
+    def _expected_gain(self, evaluation: Evaluation, before: FloatArray) -> Mapping[str, float]:
         """Points by resource that a move would win on average over its landings elsewhere."""
-        planner, landings = self.planner, attempt.landings()
-        world = planner.worlds.all[0]
-        after = planner.acceptance.percent_after(
-            landings.rows, world.usage, world.settled.pod_count, attempt.candidate.usage
+        planner, landings = self.planner, evaluation.landings()
+        scenario = planner.scenarios.all[0]
+        after = planner.landing_check.percent_after(
+            landings.rows, scenario.usage, scenario.after_termination.pod_count, evaluation.candidate.usage
         )
         after[landings.rows == self.node] = before  # back where it was: nothing is won
         gain = before - landings.chance @ after / max(float(landings.chance.sum()), _NEGLIGIBLE)

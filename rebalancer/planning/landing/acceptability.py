@@ -18,7 +18,7 @@ LEAVING_TAINTS = frozenset(
 )
 
 
-def uncounted_nodes(inputs: PlanningInputs, settling: Mapping[int, str]) -> dict[int, str]:
+def excluded_destinations(inputs: PlanningInputs, settling: Mapping[int, str]) -> dict[int, str]:
     """Nodes no landing may count on, with the reason."""
     nodes = inputs.snapshot.nodes
     found: dict[int, str] = {}
@@ -37,7 +37,7 @@ def _unfit(inputs: PlanningInputs, row: int, *, known: bool) -> str:
         return "is not Ready"
     if not known:
         return "has no fresh load figure"
-    if nodes.doubtful[row]:
+    if nodes.incomplete[row]:
         return "runs a pod that could not be read"
     if record.metadata.deletion_timestamp is not None:
         return "is being deleted"
@@ -49,15 +49,15 @@ def _unfit(inputs: PlanningInputs, row: int, *, known: bool) -> str:
     return ""
 
 
-class Acceptance:
+class LandingCheck:
     """Judges landings of one plan."""
 
     def __init__(self, inputs: PlanningInputs, hotness: Hotness, settling: Mapping[int, str]) -> None:
         """``settling`` nodes, by row with the reason, have figures that still show earlier moves."""
         self.settling = settling
-        self.uncounted = uncounted_nodes(inputs, settling)
+        self.excluded = excluded_destinations(inputs, settling)
         self._counted: BoolArray = np.ones(len(inputs.snapshot.nodes), np.bool_)
-        self._counted[list(self.uncounted)] = False
+        self._counted[list(self.excluded)] = False
         self._hotness = hotness
         self._allocatable = inputs.load.allocatable
         self._min_gain = inputs.policy.planning.min_gain
@@ -100,8 +100,8 @@ class Acceptance:
         name = self._names[row]
         if row == source:
             return f"{name} is the node it leaves"
-        if row in self.uncounted:
-            return f"{name} {self.uncounted[row]}"
+        if row in self.excluded:
+            return f"{name} {self.excluded[row]}"
         most = self._hotness.most(np.array([row]))[0]
         cool = self._cool_enough(after, most)
         for column, resource in enumerate(self._resources):

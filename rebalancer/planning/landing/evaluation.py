@@ -1,4 +1,4 @@
-"""One attempt to move a pod: where its replacement may land in every possible world, and is that good."""
+"""Evaluates a move: where its replacement may land in every scenario, and whether that is acceptable."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 from rebalancer.cluster.columns.nodes import FloatArray, IntArray
 from rebalancer.load.report import percent_of_allocatable
 from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.planning.landing.acceptability import Acceptance
+from rebalancer.planning.landing.acceptability import LandingCheck
 from rebalancer.planning.landing.no_landing import NoLanding
-from rebalancer.planning.landing.scenarios import World, Worlds
+from rebalancer.planning.landing.scenarios import Scenario, Scenarios
 from rebalancer.planning.landing.schedulers import Model
-from rebalancer.planning.reasons import Protection, Reason
+from rebalancer.planning.reasons import KeptReason, Reason
 from rebalancer.scheduling.framework.placement import Placement
 
 _NEGLIGIBLE = 1e-12  # dust of floating point, not a chance
@@ -32,32 +32,32 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Landings:
-    """Where a replacement lands in one world: rows with a chance, the mean of both states."""
+class LandingDistribution:
+    """Where a replacement lands in one scenario: rows with a chance, the mean of both states."""
 
     rows: IntArray
     chance: FloatArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Attempt:
-    """What an attempt found."""
+class Evaluation:
+    """What an evaluation found."""
 
     candidate: Candidate
-    by_world: tuple[Landings, ...]
+    by_scenario: tuple[LandingDistribution, ...]
     unacceptable: float  # chance of an unacceptable landing
     gain: FloatArray  # (resources,) least over the acceptable landings; inf where the node is not hot
-    refused: Protection | None  # why the pod should stay, before the plan's confidence is asked
+    refused: KeptReason | None  # why the pod should stay, before the plan's confidence is asked
     sampled: bool  # the scheduler may look at a part of the feasible nodes only: landings are a probability
-    only_lingering: bool  # unacceptable only while this wave's pods are still terminating
+    only_while_terminating: bool  # unacceptable only while this wave's pods are still terminating
 
-    def landings(self) -> Landings:
-        """The mean over all worlds."""
-        rows = np.unique(np.concatenate([item.rows for item in self.by_world]))
+    def landings(self) -> LandingDistribution:
+        """The mean over all scenarios."""
+        rows = np.unique(np.concatenate([item.rows for item in self.by_scenario]))
         chance = np.zeros(len(rows))
-        for item in self.by_world:
-            chance[np.searchsorted(rows, item.rows)] += item.chance / len(self.by_world)
-        return Landings(rows, chance)
+        for item in self.by_scenario:
+            chance[np.searchsorted(rows, item.rows)] += item.chance / len(self.by_scenario)
+        return LandingDistribution(rows, chance)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,8 +69,8 @@ class _Load:
 
 
 @dataclass(slots=True, eq=False)
-class _Tally:
-    """What the placements of one attempt add up to."""
+class _Score:
+    """What the placements of one evaluation add up to."""
 
     unacceptable: float
     gain: FloatArray
@@ -78,77 +78,83 @@ class _Tally:
     reason: Reason = Reason.NO_BETTER_LANDING
 
 
-class Attempts:
-    """Tries moves in the worlds as they are, leaving them as they were."""
+class MoveEvaluator:
+    """Tries moves in the scenarios as they are, leaving them as they were."""
 
     def __init__(
-        self, inputs: PlanningInputs, model: Model, acceptance: Acceptance, waiting: Sequence[int]
+        self, inputs: PlanningInputs, model: Model, landing_check: LandingCheck, waiting: Sequence[int]
     ) -> None:
         """``waiting`` are the classes of Pending pods that fit nowhere: they retry when room is freed."""
         self._inputs = inputs
         self._model = model
-        self._acceptance = acceptance
+        self._landing_check = landing_check
         self._waiting = waiting
         self.no_landing = NoLanding(model)
         self._names = inputs.snapshot.nodes.names
         self.placements = 0
 
-    def percent_of(self, world: World, row: int) -> FloatArray:
+    def percent_of(self, scenario: Scenario, row: int) -> FloatArray:
         """(resources,) percent of allocatable expected on a node."""
-        return np.asarray(self._percents_of((world,), row)[0], np.float64)
+        return np.asarray(self._percents_of((scenario,), row)[0], np.float64)
 
-    def percents_of(self, worlds: Worlds, row: int) -> FloatArray:
-        """(worlds, resources) percent of allocatable expected on a node in each world."""
-        return self._percents_of(worlds.all, row)
+    def percents_of(self, scenarios: Scenarios, row: int) -> FloatArray:
+        """(scenarios, resources) percent of allocatable expected on a node in each scenario."""
+        return self._percents_of(scenarios.all, row)
 
-    def _percents_of(self, worlds: Sequence[World], row: int) -> FloatArray:
-        usage = np.array([world.usage[row] for world in worlds])
-        count = np.array([world.settled.pod_count[row] for world in worlds])
+    def _percents_of(self, scenarios: Sequence[Scenario], row: int) -> FloatArray:
+        usage = np.array([scenario.usage[row] for scenario in scenarios])
+        count = np.array([scenario.after_termination.pod_count[row] for scenario in scenarios])
         return percent_of_allocatable(usage, count, self._inputs.load.allocatable[row])
 
-    def make(self, candidate: Candidate, worlds: Worlds) -> Attempt:
-        """Try a move in every world."""
-        landings: list[Landings] = []
+    def make(self, candidate: Candidate, scenarios: Scenarios) -> Evaluation:
+        """Try a move in every scenario."""
+        landings: list[LandingDistribution] = []
         masses: list[float] = []
-        only_lingering = True
+        only_while_terminating = True
         sampled = False
         gain = np.full(len(self._inputs.load.percent_resources), np.inf)
-        refused: Protection | None = None
-        percents = self.percents_of(worlds, candidate.source)
-        for world, before in zip(worlds.all, percents, strict=True):
-            placements, taken = self._place(candidate, world)
+        refused: KeptReason | None = None
+        percents = self.percents_of(scenarios, candidate.source)
+        for scenario, before in zip(scenarios.all, percents, strict=True):
+            placements, taken = self._place(candidate, scenario)
             if taken:
-                refused, only_lingering = Protection(Reason.ROOM_TAKEN, taken), False
+                refused, only_while_terminating = KeptReason(Reason.ROOM_TAKEN, taken), False
                 masses.append(1.0)
                 break
-            now = _Load(world.usage + world.held, world.lingering.pod_count)
-            tallies = [self._judge(candidate, now, before, placement) for placement in placements]
-            worst = max(tallies, key=lambda tally: tally.unacceptable)
+            now = _Load(scenario.usage + scenario.terminating_usage, scenario.while_terminating.pod_count)
+            scores = [self._score(candidate, now, before, placement) for placement in placements]
+            worst = max(scores, key=lambda score: score.unacceptable)
             masses.append(worst.unacceptable)
-            gain = np.minimum(gain, np.min([tally.gain for tally in tallies], axis=0))
+            gain = np.minimum(gain, np.min([score.gain for score in scores], axis=0))
             if worst.unacceptable > _NEGLIGIBLE:
-                later = _Load(world.usage, world.settled.pod_count)
-                once_gone = self._judge(candidate, later, before, placements[-1])
-                only_lingering &= once_gone.unacceptable <= _NEGLIGIBLE
-                refused = refused or Protection(worst.reason, worst.why)
+                later = _Load(scenario.usage, scenario.after_termination.pod_count)
+                once_gone = self._score(candidate, later, before, placements[-1])
+                only_while_terminating &= once_gone.unacceptable <= _NEGLIGIBLE
+                refused = refused or KeptReason(worst.reason, worst.why)
             sampled |= any(self._sampled(candidate, placement) for placement in placements)
             landings.append(_mean(placements, len(self._names)))
             if masses[-1] >= 1.0:
                 break
         mass = 1.0 if masses[-1] >= 1.0 else float(np.mean(masses))
-        return Attempt(
-            candidate, tuple(landings), mass, gain, refused, sampled, only_lingering and refused is not None
+        return Evaluation(
+            candidate,
+            tuple(landings),
+            mass,
+            gain,
+            refused,
+            sampled,
+            only_while_terminating and refused is not None,
         )
 
-    def cost(self, worlds: Worlds) -> int:
-        """The most placements that one attempt computes."""
-        states = 4 if worlds.all[0].lingers else 2
-        return len(worlds.all) * (states * self._model.most_views + len(self._waiting))
+    def cost(self, scenarios: Scenarios) -> int:
+        """The most placements that one evaluation computes."""
+        states = 4 if scenarios.all[0].is_terminating else 2
+        return len(scenarios.all) * (states * self._model.most_views + len(self._waiting))
 
     def _sampled(self, candidate: Candidate, placement: Placement) -> bool:
         return len(placement.feasible) > self._model.nodes_to_find(candidate.replacement)
 
-    def _place(self, candidate: Candidate, world: World) -> tuple[tuple[Placement, ...], str]:
+    def _place(self, candidate: Candidate, scenario: Scenario) -> tuple[tuple[Placement, ...], str]:
         """The replacement's placements, the last one once all evicted pods are gone; who would take its room.
 
         Each evicted pod goes at a pace of its own: this one may linger where those before it are gone, and
@@ -157,7 +163,11 @@ class Attempts:
         schedulers = self._model.views(candidate.replacement)
         row, source = candidate.row, candidate.source
         placements: list[Placement] = []
-        states = (world.lingering, world.settled) if world.lingers else (world.settled,)
+        states = (
+            (scenario.while_terminating, scenario.after_termination)
+            if scenario.is_terminating
+            else (scenario.after_termination,)
+        )
         for state in states:
             if not candidate.replaced_late:
                 state.evict(row)
@@ -168,45 +178,47 @@ class Attempts:
             state.remove(row)
             try:
                 placements += [item.place(state, candidate.replacement) for item in schedulers]
-                taken = self._room_taken(candidate, world) if state is world.settled else ""
+                taken = self._room_taken(candidate, scenario) if state is scenario.after_termination else ""
             finally:
                 state.restore(row, source)
         self.placements += len(placements)
         return tuple(placements), taken
 
-    def _room_taken(self, candidate: Candidate, world: World) -> str:
+    def _room_taken(self, candidate: Candidate, scenario: Scenario) -> str:
         for class_index in self._waiting:
             self.placements += 1
-            if self._model.scheduler(class_index).feasible(world.settled, class_index)[candidate.source]:
+            if self._model.scheduler(class_index).feasible(scenario.after_termination, class_index)[
+                candidate.source
+            ]:
                 pod = self._model.state.facts.classes[class_index]
                 return f"a Pending pod of {pod.namespace}/{pod.owner.name or '?'} would fit where it leaves"
         return ""
 
-    def _judge(self, candidate: Candidate, load: _Load, before: FloatArray, placement: Placement) -> _Tally:
+    def _score(self, candidate: Candidate, load: _Load, before: FloatArray, placement: Placement) -> _Score:
         """How much chance a placement gives to unacceptable landings, and the likeliest of them in words."""
         if placement.rejected or not len(placement.feasible):
             why = placement.rejected or self.no_landing.why(candidate.replacement)
-            return _Tally(1.0, np.full_like(before, np.inf), why, Reason.NO_LANDING)
+            return _Score(1.0, np.full_like(before, np.inf), why, Reason.NO_LANDING)
         possible = placement.chance > _NEGLIGIBLE
         rows, chance = placement.feasible[possible], placement.chance[possible]
-        acceptance = self._acceptance
-        after = acceptance.percent_after(rows, load.usage, load.pod_count, candidate.usage)
-        good = acceptance.acceptable(candidate.source, rows, before, after)
-        gains = acceptance.gains(candidate.source, before, after)
+        landing_check = self._landing_check
+        after = landing_check.percent_after(rows, load.usage, load.pod_count, candidate.usage)
+        good = landing_check.acceptable(candidate.source, rows, before, after)
+        gains = landing_check.gains(candidate.source, before, after)
         least = np.min(gains[good], axis=0) if good.any() else np.full_like(before, np.inf)
-        tally = _Tally(float(chance[~good].sum()), least)
+        score = _Score(float(chance[~good].sum()), least)
         if not good.all():
             bad = np.flatnonzero(~good)
             likeliest = int(bad[np.argmax(chance[bad])])
-            why = acceptance.why_not(candidate.source, int(rows[likeliest]), before, after[likeliest])
-            tally.why = f"may land ({chance[~good].sum():.0%}) where it must not: {why}"
-        return tally
+            why = landing_check.why_not(candidate.source, int(rows[likeliest]), before, after[likeliest])
+            score.why = f"may land ({chance[~good].sum():.0%}) where it must not: {why}"
+        return score
 
 
-def _mean(placements: Sequence[Placement], nodes: int) -> Landings:
+def _mean(placements: Sequence[Placement], nodes: int) -> LandingDistribution:
     """The chances of several placements, averaged."""
     total = np.zeros(nodes)
     for placement in placements:
         total[placement.feasible] += placement.chance
     rows = np.flatnonzero(total / len(placements) > _NEGLIGIBLE)
-    return Landings(rows, total[rows] / len(placements))
+    return LandingDistribution(rows, total[rows] / len(placements))

@@ -7,8 +7,8 @@ from collections import Counter
 from rebalancer.planning.landing.schedulers import Model
 from rebalancer.scheduling.framework.preemption import Preemption, Preemptions
 
-_MOST_REASONS = 3
-_MOST_VICTIMS = 2
+_MAX_REASONS = 3
+_MAX_VICTIMS = 2
 
 
 class NoLanding:
@@ -36,14 +36,14 @@ class NoLanding:
         reasons = scheduler.rejections(self._model.state, class_index).reasons.values()
         counts = Counter(reason.split(": ", 1)[-1] for reason in reasons)
         ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-        told = ", ".join(f"{count} {reason}" for reason, count in ordered[:_MOST_REASONS])
-        more = ", …" if len(ordered) > _MOST_REASONS else ""
+        told = ", ".join(f"{count} {reason}" for reason, count in ordered[:_MAX_REASONS])
+        more = ", …" if len(ordered) > _MAX_REASONS else ""
         return f" ({told}{more})" if told else ""
 
     def _preempting(self, found: Preemption) -> str:
         inputs = self._model.inputs
         node = inputs.snapshot.nodes.names[int(found.nodes[0])]
-        victims = ", ".join(inputs.snapshot.pods.full_name(pod) for pod in found.victims[:_MOST_VICTIMS])
-        more = ", …" if len(found.victims) > _MOST_VICTIMS else ""
+        victims = ", ".join(inputs.snapshot.pods.full_name(pod) for pod in found.victims[:_MAX_VICTIMS])
+        more = ", …" if len(found.victims) > _MAX_VICTIMS else ""
         where = "1 node" if len(found.nodes) == 1 else f"{len(found.nodes)} nodes"
         return f"it would preempt pods of lower priority on {where}, e.g. on {node} {victims}{more}"

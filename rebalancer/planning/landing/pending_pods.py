@@ -14,7 +14,7 @@ from rebalancer.planning.landing.schedulers import Model
 from rebalancer.scheduling.state.cluster_state import UNBOUND, ClusterState
 
 # Classes of Pending pods that fit nowhere, looked at again whenever a move would free room.
-MOST_WAITING_CLASSES = 20
+MAX_WAITING_CLASSES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def place_pending(inputs: PlanningInputs, model: Model, state: ClusterState, usa
         state.bind(row, target)
         usage[target] += requested(state, class_index, usage.shape[1])
         placed += 1
-    return Pending(tuple(waiting)[:MOST_WAITING_CLASSES], placed, unplaced)
+    return Pending(tuple(waiting)[:MAX_WAITING_CLASSES], placed, unplaced)
 
 
 def requested(state: ClusterState, class_index: int, width: int) -> FloatArray:

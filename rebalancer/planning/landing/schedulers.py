@@ -13,7 +13,7 @@ from rebalancer.cluster.records import Container, PodSpec, ResourceRequirements
 from rebalancer.planning.hot_nodes.rules import score_key
 from rebalancer.planning.hot_nodes.scheduler_scores import NodeScores, looking_at_load
 from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.planning.landing.unpredictable import find_doubts
+from rebalancer.planning.landing.unpredictable import find_unpredictable
 from rebalancer.policy import ScoreRule
 from rebalancer.profiles.types import Profile, SchedulerConfiguration
 from rebalancer.scheduling.framework.cycle import Scheduler
@@ -71,7 +71,7 @@ class Model:
 
     def unpredictable(self) -> Mapping[int, str]:
         """Why pods of a class cannot be placed by the model, by class."""
-        return find_doubts(self.inputs)
+        return find_unpredictable(self.inputs)
 
     def rule_scores(self) -> Mapping[str, FloatArray]:
         """(nodes,) 0..100 by score rule of the policy: the weighted mean of its plugins for a plain pod.

@@ -21,25 +21,25 @@ from rebalancer.scheduling.plugins.queries import queries_of
 from rebalancer.scheduling.plugins.unread_inputs import unread_inputs
 
 
-def find_doubts(inputs: PlanningInputs) -> Mapping[int, str]:
-    """Why pods of a class cannot be placed by the model, by class; classes without doubt are absent."""
+def find_unpredictable(inputs: PlanningInputs) -> Mapping[int, str]:
+    """Why pods of a class cannot be placed by the model, by class; predictable classes are absent."""
     configuration, snapshot = inputs.configuration, inputs.snapshot
     by_profile = {
-        profile.scheduler_name: _profile_doubt(profile, configuration, inputs.view, snapshot)
+        profile.scheduler_name: _profile_reason(profile, configuration, inputs.view, snapshot)
         for profile in configuration.profiles
     }
     found: dict[int, str] = {}
     for index, pod in enumerate(snapshot.pods.classes):
         profile = configuration.profile(pod.scheduler_name)
-        doubt = _class_doubt(pod) or by_profile.get(pod.scheduler_name, "")
-        if not doubt and profile is not None:
-            doubt = _unread_doubt(unread_inputs(profile, pod, snapshot))
-        if doubt:
-            found[index] = doubt
+        unpredictable_reason = _class_reason(pod) or by_profile.get(pod.scheduler_name, "")
+        if not unpredictable_reason and profile is not None:
+            unpredictable_reason = _unread_reason(unread_inputs(profile, pod, snapshot))
+        if unpredictable_reason:
+            found[index] = unpredictable_reason
     return found
 
 
-def _profile_doubt(
+def _profile_reason(
     profile: Profile, configuration: SchedulerConfiguration, view: SchedulerView, snapshot: Snapshot
 ) -> str:
     """Why no pod of a profile can be placed by the model."""
@@ -52,22 +52,22 @@ def _profile_doubt(
         description = configuration.extra_plugins.get(name) or CATALOGUE.get(name)
         if description is None:
             continue
-        doubt = _watcher_doubt(description, profile, view)
+        unpredictable_reason = _watcher_reason(description, profile, view)
         for query in queries_of(configuration, profile, name):
-            doubt = doubt or _query_doubt(query, description, view, snapshot)
-        if doubt:
-            return f"what {name} sees is unknown: {doubt}"
+            unpredictable_reason = unpredictable_reason or _query_reason(query, description, view, snapshot)
+        if unpredictable_reason:
+            return f"what {name} sees is unknown: {unpredictable_reason}"
     return ""
 
 
-def _watcher_doubt(description: PluginDescription, profile: Profile, view: SchedulerView) -> str:
+def _watcher_reason(description: PluginDescription, profile: Profile, view: SchedulerView) -> str:
     if Input.WATCHER not in description.inputs:
         return ""
     address = getattr(profile.argument(description.name), "watcher_address", "")
     return "" if address in view.watchers else view.missing.get(address, "its figures were not read")
 
 
-def _query_doubt(
+def _query_reason(
     query: PluginQuery, description: PluginDescription, view: SchedulerView, snapshot: Snapshot
 ) -> str:
     """Why the values of a query are not known, or not those of every node that could be compared."""
@@ -85,12 +85,12 @@ def _query_doubt(
     return f"Prometheus {query.address} has no value of node {lacking[0]}{others}" if lacking else ""
 
 
-def _unread_doubt(unread: tuple[str, ...]) -> str:
+def _unread_reason(unread: tuple[str, ...]) -> str:
     """Why a class cannot be placed when these inputs, which its verdict needs, were not read."""
     return f"where it would land depends on what was not read: {', '.join(unread)}" if unread else ""
 
 
-def _class_doubt(pod: PodClass) -> str:
+def _class_reason(pod: PodClass) -> str:
     """Why pods of a class cannot be placed by the model, whatever their profile."""
     if pod.spec.resource_claims:
         return f"it uses resource claim {pod.spec.resource_claims[0].name}, which is not modelled"

@@ -16,7 +16,7 @@ _OF_THE_NODE = "node.kubernetes.io/"
 _STATIC = frozenset({"NodeAffinity", "NodeName"})
 
 
-class Misplaced:
+class ConstraintViolations:
     """Looks at pods one by one; what depends on class and nodes alone is computed once."""
 
     def __init__(self, inputs: PlanningInputs, model: Model) -> None:

@@ -13,12 +13,12 @@ import numpy as np
 
 from rebalancer.cluster.columns.nodes import FloatArray, IntArray
 
-MOST_SETS = 20_000  # looked at for each size
+MAX_SETS = 20_000  # looked at for each size
 _MORE_PODS = 2  # how many pods more than the fewest a set may have
 _ENOUGH = 1e-9  # points; sums of floats leave dust
 
 
-def sets_that_cool(
+def covering_sets(
     relief: FloatArray, need: FloatArray, cost: FloatArray, fit_weight: float = 1.0
 ) -> Iterator[tuple[int, ...]]:
     """Rows of ``relief``, the largest relief of each set first.
@@ -67,7 +67,7 @@ def _of_size(
 ) -> Iterator[tuple[int, ...]]:
     """Sets of one size, the cheapest first, of the pods that relieve most where there are too many sets."""
     considered = len(largest)
-    while considered > size and math.comb(considered, size) > MOST_SETS:
+    while considered > size and math.comb(considered, size) > MAX_SETS:
         considered -= 1
     among = largest[:considered]
     sets = among[_combinations(considered, size)]  # (sets, size), largest relief first

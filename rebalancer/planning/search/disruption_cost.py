@@ -8,10 +8,10 @@ import numpy as np
 
 from rebalancer.cluster.columns.nodes import FloatArray
 from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.planning.workloads.lookup import WorkloadFacts, Workloads
+from rebalancer.planning.workloads.lookup import WorkloadInfo, Workloads
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
-_OLD_SECONDS = 7 * 86_400.0  # what has run this long is as settled as it gets
+_OLD_SECONDS = 7 * 86_400.0  # what has run this long is as after_termination as it gets
 
 
 class Disruption:
@@ -29,14 +29,14 @@ class Disruption:
         priorities = np.array([self._pods.class_of(row).priority for row in rows], np.float64)
         deletion = np.array([self._deletion_cost(row) for row in rows], np.float64)
         ages = self._inputs.now - self._pods.created[list(rows)]
-        settled = np.clip(np.nan_to_num(ages, nan=_OLD_SECONDS) / _OLD_SECONDS, 0.0, 1.0)
+        after_termination = np.clip(np.nan_to_num(ages, nan=_OLD_SECONDS) / _OLD_SECONDS, 0.0, 1.0)
         few = np.array([1.0 / max(item.desired or 1, 1) for item in facts])
         degraded = np.array([_unready_share(item) for item in facts])
         unready = ~self._pods.ready[list(rows)]  # restarting it costs nobody anything
         return np.asarray(
             weights.priority * _spread(priorities)
             + weights.pod_deletion_cost * _spread(deletion)
-            + weights.age * settled
+            + weights.age * after_termination
             + weights.replicas * few
             + weights.readiness * np.where(unready, 0.0, degraded),
             np.float64,
@@ -57,7 +57,7 @@ def _spread(values: FloatArray) -> FloatArray:
     return np.asarray((values - values.min()) / (values.max() - values.min()), np.float64)
 
 
-def _unready_share(facts: WorkloadFacts) -> float:
+def _unready_share(facts: WorkloadInfo) -> float:
     """Which share of the wanted replicas is not ready; 0 where that is not known."""
     if facts.record is None or not facts.desired or facts.owner.kind == "Job":
         return 0.0

@@ -12,14 +12,14 @@ from rebalancer.load.report import with_pods
 from rebalancer.planning.hot_nodes.rules import Hotness
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.evaluation import Candidate
-from rebalancer.planning.reasons import Protection, Reason
-from rebalancer.planning.search.covering_sets import sets_that_cool
+from rebalancer.planning.reasons import KeptReason, Reason
+from rebalancer.planning.search.covering_sets import covering_sets
 from rebalancer.planning.search.disruption_cost import Disruption
-from rebalancer.planning.search.plan_builder import Checkpoint, Draft, Found
+from rebalancer.planning.search.plan_builder import AcceptedMove, PlanBuilder, Savepoint
 
-_MOST_TRIES = 40  # sets of pods tried to cool one node
+_MAX_TRIES = 40  # sets of pods tried to cool one node
 # What may end a plan halfway through a node: the next run goes on from there.
-_NOT_NEEDED = Protection(Reason.NOT_NEEDED, "its node cools without moving it")
+_NOT_NEEDED = KeptReason(Reason.NOT_NEEDED, "its node cools without moving it")
 BOUNDS = frozenset({Reason.LIMIT, Reason.CONFIDENCE, Reason.SEARCH_ENDED})
 
 
@@ -38,18 +38,18 @@ def relief_of(candidates: Sequence[Candidate], whole: FloatArray) -> FloatArray:
     return np.where(whole > 0, 100.0 * amounts / np.where(whole > 0, whole, 1.0), 0.0)
 
 
-class Cooling:
-    """Adds moves to a draft; ``kept`` is told of every other pod of the node why it stays."""
+class NodeRelief:
+    """Adds moves to a builder; ``kept`` is told of every other pod of the node why it stays."""
 
     def __init__(
         self,
         inputs: PlanningInputs,
-        draft: Draft,
+        builder: PlanBuilder,
         hotness: Hotness,
         disruption: Disruption,
-        kept: dict[int, Protection],
+        kept: dict[int, KeptReason],
     ) -> None:
-        self.draft = draft
+        self.builder = builder
         self.kept = kept
         self._hotness = hotness
         self._disruption = disruption
@@ -59,7 +59,7 @@ class Cooling:
 
     def cool(self, node: int, candidates: list[Candidate]) -> None:
         """Move the fewest pods that bring the node to its coolTo, else below its threshold, else none."""
-        percent = self.draft.expected_percent(node)
+        percent = self.builder.expected_percent(node)
         if self._hotness.is_cool(node, percent):
             self._keep(candidates, _NOT_NEEDED)
             return
@@ -69,11 +69,11 @@ class Cooling:
         above = percent > self._hotness.cool_to[node]
         helps: Sequence[bool] = np.any(relief[:, above] > 0, axis=1).tolist()
         useless = [candidates[at] for at, does in enumerate(helps) if not does]
-        self._keep(useless, Protection(Reason.NO_RELIEF, "it uses nothing of what its node is hot in"))
+        self._keep(useless, KeptReason(Reason.NO_RELIEF, "it uses nothing of what its node is hot in"))
         useful = [candidates[at] for at, does in enumerate(helps) if does]
         stuck = self._stuck(node, percent - relief.sum(axis=0))
         if stuck:
-            self._keep(useful, Protection(Reason.CANNOT_COOL, stuck))
+            self._keep(useful, KeptReason(Reason.CANNOT_COOL, stuck))
             return
         self._keep(useful, _NOT_NEEDED)
         for level in (self._hotness.cool_to[node], self._hotness.hot_above[node]):
@@ -92,17 +92,17 @@ class Cooling:
     def _cool_partly(self, node: int, candidates: list[Candidate]) -> None:
         """Go as far as the bounds allow, the largest pods first: the next run goes on from there."""
         left = [item for item in candidates if item.row in self.kept]
-        if not left or self._hotness.is_cool(node, self.draft.expected_percent(node)):
+        if not left or self._hotness.is_cool(node, self.builder.expected_percent(node)):
             return
         relief = relief_of(left, self._allocatable[node]).sum(axis=1)
         order = sorted(range(len(left)), key=lambda at: (-float(relief[at]), self._names(left[at].row)))
         for candidate in (left[at] for at in order):
-            found = self.draft.find(candidate)
-            if isinstance(found, Protection):
+            found = self.builder.find(candidate)
+            if isinstance(found, KeptReason):
                 self.kept[candidate.row] = found
                 continue
             self._add(found)
-            if self._hotness.is_cool(node, self.draft.expected_percent(node)):
+            if self._hotness.is_cool(node, self.builder.expected_percent(node)):
                 return
 
     def _stuck(self, node: int, percent: FloatArray) -> str:
@@ -122,9 +122,9 @@ class Cooling:
         need = np.maximum(np.nan_to_num(above, nan=0.0, neginf=0.0), 0.0)
         movable = list(range(len(candidates)))
         tries = 0
-        while movable and tries < _MOST_TRIES:
+        while movable and tries < _MAX_TRIES:
             cost = self._disruption.costs([candidates[at].row for at in movable])
-            for chosen in sets_that_cool(relief[movable], need, cost, self._weights.fit):
+            for chosen in covering_sets(relief[movable], need, cost, self._weights.fit):
                 tries += 1
                 failed = self._move_all([candidates[movable[at]] for at in chosen])
                 if failed is None:
@@ -134,7 +134,7 @@ class Cooling:
                 if failed.alone:
                     movable = [at for at in movable if candidates[at] is not failed.candidate]
                     break
-                if tries >= _MOST_TRIES:
+                if tries >= _MAX_TRIES:
                     return False
             else:
                 return False
@@ -154,35 +154,35 @@ class Cooling:
         because = f"with only the pods that may move gone its node would stay hot at {levels}"
         if not levels:
             because = "no set of pods that cools its node can move together"
-        self._keep(able, Protection(Reason.CANNOT_COOL, because))
+        self._keep(able, KeptReason(Reason.CANNOT_COOL, because))
 
-    def _keep(self, candidates: list[Candidate], protection: Protection) -> None:
+    def _keep(self, candidates: list[Candidate], protection: KeptReason) -> None:
         for candidate in candidates:
             self.kept[candidate.row] = protection
 
     def _move_all(self, chosen: Sequence[Candidate]) -> _Failed | None:
         """Move all of them, or none but where a bound is reached on the way."""
-        checkpoint: Checkpoint | None = None
+        checkpoint: Savepoint | None = None
         for position, candidate in enumerate(chosen):
-            found = self.draft.find(candidate)
-            if not isinstance(found, Protection):
+            found = self.builder.find(candidate)
+            if not isinstance(found, KeptReason):
                 if checkpoint is None and len(chosen) > 1:
-                    checkpoint = self.draft.checkpoint()
+                    checkpoint = self.builder.checkpoint()
                 self._add(found)
                 continue
             self.kept[candidate.row] = found
             if checkpoint is None:
-                return _Failed(candidate, alone=True, bounded=self.draft.has_ended(candidate.source))
+                return _Failed(candidate, alone=True, bounded=self.builder.has_ended(candidate.source))
             if found.reason in BOUNDS:
                 return _Failed(candidate, bounded=True)
-            for row in self.draft.go_back(checkpoint):
+            for row in self.builder.go_back(checkpoint):
                 self.kept[row] = _NOT_NEEDED
-            again = self.draft.find(candidate)  # without those that would have gone before it
-            if not isinstance(again, Protection):
+            again = self.builder.find(candidate)  # without those that would have gone before it
+            if not isinstance(again, KeptReason):
                 self.kept[candidate.row] = _NOT_NEEDED
-            return _Failed(candidate, alone=isinstance(again, Protection) and position > 0)
+            return _Failed(candidate, alone=isinstance(again, KeptReason) and position > 0)
         return None
 
-    def _add(self, found: Found) -> None:
-        self.draft.add(found)
-        self.kept.pop(found.attempt.candidate.row, None)
+    def _add(self, found: AcceptedMove) -> None:
+        self.builder.add(found)
+        self.kept.pop(found.evaluation.candidate.row, None)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from rebalancer.planning.reasons import Protection, Reason
-from rebalancer.planning.workloads.lookup import WorkloadFacts
+from rebalancer.planning.reasons import KeptReason, Reason
+from rebalancer.planning.workloads.lookup import WorkloadInfo
 from rebalancer.policy import Limits
 
 
 @dataclass(slots=True)
-class Used:
+class UsedLimits:
     """Evictions of the plan so far, by what limits count."""
 
     limits: Limits
@@ -20,34 +20,34 @@ class Used:
     by_namespace: Counter[str] = field(default_factory=Counter)
     by_workload: Counter[str] = field(default_factory=Counter)
 
-    def copy(self) -> Used:
+    def copy(self) -> UsedLimits:
         """An independent count."""
-        return Used(
+        return UsedLimits(
             self.limits, self.total, self.by_node.copy(), self.by_namespace.copy(), self.by_workload.copy()
         )
 
-    def refusal_on(self, node: int) -> Protection | None:
+    def refusal_on(self, node: int) -> KeptReason | None:
         """The limit that allows no further eviction from a node, whichever the pod."""
         limits = self.limits
         if self.total >= limits.per_run:
-            return Protection(Reason.LIMIT, f"perRun {limits.per_run} is reached")
+            return KeptReason(Reason.LIMIT, f"perRun {limits.per_run} is reached")
         if self.by_node[node] >= limits.per_node:
-            return Protection(Reason.LIMIT, f"perNode {limits.per_node} is reached")
+            return KeptReason(Reason.LIMIT, f"perNode {limits.per_node} is reached")
         return None
 
-    def refusal(self, namespace: str, workload: WorkloadFacts) -> Protection | None:
+    def refusal(self, namespace: str, workload: WorkloadInfo) -> KeptReason | None:
         """The limit that allows no further eviction from a namespace or of a workload."""
         limits = self.limits
         if self.by_namespace[namespace] >= limits.per_namespace:
-            return Protection(Reason.LIMIT, f"perNamespace {limits.per_namespace} is reached for {namespace}")
+            return KeptReason(Reason.LIMIT, f"perNamespace {limits.per_namespace} is reached for {namespace}")
         most = limits.per_workload.of(workload.desired or 0)
         if self.by_workload[workload.key] >= most:
-            return Protection(
+            return KeptReason(
                 Reason.LIMIT, f"perWorkload {limits.per_workload} ({most}) is reached for {workload.name}"
             )
         return None
 
-    def count(self, node: int, namespace: str, workload: WorkloadFacts) -> None:
+    def count(self, node: int, namespace: str, workload: WorkloadInfo) -> None:
         """One eviction more."""
         self.total += 1
         self.by_node[node] += 1

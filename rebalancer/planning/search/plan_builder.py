@@ -1,4 +1,4 @@
-"""A plan being made: its moves so far, the worlds they lead to, and what is left of waves and limits."""
+"""A plan being made: its moves so far, the scenarios they lead to, and what is left of waves and limits."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ from rebalancer.cluster.columns.nodes import FloatArray
 from rebalancer.planning.eviction.budgets import WaveBudgets
 from rebalancer.planning.eviction.protections import Protections
 from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.planning.landing.evaluation import Attempt, Attempts, Candidate
-from rebalancer.planning.landing.scenarios import Worlds
-from rebalancer.planning.reasons import Protection, Reason
-from rebalancer.planning.search.limits import Used
+from rebalancer.planning.landing.evaluation import Candidate, Evaluation, MoveEvaluator
+from rebalancer.planning.landing.scenarios import Scenarios
+from rebalancer.planning.reasons import KeptReason, Reason
+from rebalancer.planning.search.limits import UsedLimits
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Found:
+class AcceptedMove:
     """A move that holds."""
 
-    attempt: Attempt
+    evaluation: Evaluation
     later: bool  # in the next wave
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlannedMove:
-    """A move with the attempt that justified it."""
+    """A move with the evaluation that justified it."""
 
-    attempt: Attempt
+    evaluation: Evaluation
     wave: int  # counted from 1
     before: FloatArray  # (resources,) percent of the node left, when the move was planned
     misplaced: str = ""  # why its node would not admit it any more, where that is why it moves
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Checkpoint:
-    """A draft before a node was tried, to go back to."""
+class Savepoint:
+    """A builder before a node was tried, to go back to."""
 
-    worlds: Worlds
-    used: Used
+    scenarios: Scenarios
+    used: UsedLimits
     budgets: WaveBudgets
     confidence: float
     wave: int
@@ -49,14 +49,14 @@ class Checkpoint:
     moves: int
 
 
-class Draft:
+class PlanBuilder:
     """Tries moves and adds them; goes back where a set of them does not hold together."""
 
     def __init__(
-        self, inputs: PlanningInputs, protections: Protections, attempts: Attempts, worlds: Worlds
+        self, inputs: PlanningInputs, protections: Protections, evaluator: MoveEvaluator, scenarios: Scenarios
     ) -> None:
-        self.worlds = worlds
-        self.attempts = attempts
+        self.scenarios = scenarios
+        self.evaluator = evaluator
         self.moves: list[PlannedMove] = []
         self._policy = inputs.policy
         self._pods = inputs.snapshot.pods
@@ -67,17 +67,17 @@ class Draft:
         self._controllers: frozenset[str] = frozenset()  # whose pods this wave moves already
         self._closed = False  # this wave's last replacement is made only after its pod is gone
         self._wave_budgets = WaveBudgets()
-        self._used = Used(inputs.policy.limits)
-        self._later: Worlds | None = None
+        self._used = UsedLimits(inputs.policy.limits)
+        self._later: Scenarios | None = None
 
     def expected_percent(self, node: int) -> FloatArray:
-        """(resources,) percent of allocatable expected on a node after the moves so far, over all worlds."""
-        return np.asarray(np.mean(self.attempts.percents_of(self.worlds, node), axis=0), np.float64)
+        """(resources,) percent of allocatable expected on a node after the moves so far (mean)."""
+        return np.asarray(np.mean(self.evaluator.percents_of(self.scenarios, node), axis=0), np.float64)
 
-    def checkpoint(self) -> Checkpoint:
+    def checkpoint(self) -> Savepoint:
         """All that adding moves changes."""
-        return Checkpoint(
-            self.worlds.copy(),
+        return Savepoint(
+            self.scenarios.copy(),
             self._used.copy(),
             self._wave_budgets.copy(),
             self._confidence,
@@ -88,11 +88,15 @@ class Draft:
             len(self.moves),
         )
 
-    def go_back(self, checkpoint: Checkpoint) -> list[int]:
+    def go_back(self, checkpoint: Savepoint) -> list[int]:
         """Take back the moves added since; returns the rows of their pods."""
-        rows = [move.attempt.candidate.row for move in self.moves[checkpoint.moves :]]
+        rows = [move.evaluation.candidate.row for move in self.moves[checkpoint.moves :]]
         del self.moves[checkpoint.moves :]
-        self.worlds, self._used, self._wave_budgets = checkpoint.worlds, checkpoint.used, checkpoint.budgets
+        self.scenarios, self._used, self._wave_budgets = (
+            checkpoint.scenarios,
+            checkpoint.used,
+            checkpoint.budgets,
+        )
         self._confidence, self._wave, self._in_wave = (
             checkpoint.confidence,
             checkpoint.wave,
@@ -106,14 +110,14 @@ class Draft:
         """Whether no pod may leave a node any more, whichever it is."""
         return bool(self._used.refusal_on(node) or self._search_ended())
 
-    def _search_ended(self) -> Protection | None:
+    def _search_ended(self) -> KeptReason | None:
         most = self._policy.planning.max_placements
         tries = 2 if self._in_wave else 1  # the second in the next wave
-        if self.attempts.placements + tries * self.attempts.cost(self.worlds) > most:
-            return Protection(Reason.SEARCH_ENDED, f"maxPlacements {most} is reached")
+        if self.evaluator.placements + tries * self.evaluator.cost(self.scenarios) > most:
+            return KeptReason(Reason.SEARCH_ENDED, f"maxPlacements {most} is reached")
         return None
 
-    def _limit(self, candidate: Candidate) -> Protection | None:
+    def _limit(self, candidate: Candidate) -> KeptReason | None:
         namespace, workload = self._pods.namespaces[candidate.row], self._protections.workload(candidate.row)
         return (
             self._used.refusal_on(candidate.source)
@@ -121,30 +125,32 @@ class Draft:
             or self._search_ended()
         )
 
-    def find(self, candidate: Candidate, *, may_wait: bool = True) -> Found | Protection:
+    def find(self, candidate: Candidate, *, may_wait: bool = True) -> AcceptedMove | KeptReason:
         """A move that holds in this wave or, where it may wait, in the next one; else why the pod stays."""
         limit = self._limit(candidate)
         if limit:
             return limit
         exhausted = self._wave_budgets.exhausted(self._protections.budgets.spending(candidate.row))
         if exhausted and not may_wait:
-            return Protection(Reason.BUDGET, f"budget {exhausted.name} {exhausted.because}, spent by others")
+            return KeptReason(Reason.BUDGET, f"budget {exhausted.name} {exhausted.because}, spent by others")
         full = self._closed or self._wave_is_full()
         waits = exhausted is not None or full or self._has_sibling(candidate)
         later = may_wait and self._in_wave > 0 and waits
-        attempt = self.attempts.make(candidate, self._next_worlds() if later else self.worlds)
-        if may_wait and not later and attempt.only_lingering and self._in_wave:
+        evaluation = self.evaluator.make(candidate, self._next_scenarios() if later else self.scenarios)
+        if may_wait and not later and evaluation.only_while_terminating and self._in_wave:
             # What this wave evicts is still in the way; it will be gone when the next one starts.
             later = True
-            attempt = self.attempts.make(candidate, self._next_worlds())
-        holds = self._confidence * (1.0 - attempt.unacceptable)
+            evaluation = self.evaluator.make(candidate, self._next_scenarios())
+        holds = self._confidence * (1.0 - evaluation.unacceptable)
         wanted = self._policy.planning.confidence
-        if attempt.refused and not (attempt.sampled and holds >= wanted):
-            if attempt.sampled and 1.0 - attempt.unacceptable >= wanted:
-                because = f"{attempt.refused.because}; the plan's confidence of {wanted:.2%} leaves no room"
-                return Protection(Reason.CONFIDENCE, because)
-            return attempt.refused
-        return Found(attempt, later)
+        if evaluation.refused and not (evaluation.sampled and holds >= wanted):
+            if evaluation.sampled and 1.0 - evaluation.unacceptable >= wanted:
+                because = (
+                    f"{evaluation.refused.because}; the plan's confidence of {wanted:.2%} leaves no room"
+                )
+                return KeptReason(Reason.CONFIDENCE, because)
+            return evaluation.refused
+        return AcceptedMove(evaluation, later)
 
     def _wave_is_full(self) -> bool:
         execution = self._policy.execution
@@ -161,48 +167,48 @@ class Draft:
         """
         return self._controller(candidate) in self._controllers
 
-    def _next_worlds(self) -> Worlds:
-        """The worlds once this wave is over."""
+    def _next_scenarios(self) -> Scenarios:
+        """The scenarios once this wave is over."""
         if self._later is None:
-            self._later = self.worlds.later()
+            self._later = self.scenarios.later()
         return self._later
 
     def next_wave(self) -> None:
         """Begin a wave, unless this one is empty still."""
         if not self._in_wave:
             return
-        self.worlds, self._later = self._next_worlds(), None
+        self.scenarios, self._later = self._next_scenarios(), None
         self._wave += 1
         self._in_wave = 0
         self._controllers, self._closed = frozenset(), False
         self._wave_budgets = WaveBudgets()
 
-    def add(self, found: Found, misplaced: str = "") -> None:
-        """Carry the move out in every world, each with a landing of its own."""
+    def add(self, found: AcceptedMove, misplaced: str = "") -> None:
+        """Carry the move out in every scenario, each with a landing of its own."""
         if found.later:
             self.next_wave()
         self._later = None
-        attempt = found.attempt
-        candidate = attempt.candidate
+        evaluation = found.evaluation
+        candidate = evaluation.candidate
         before = self.expected_percent(candidate.source)
-        by_world = list(attempt.by_world)
-        if len(self.worlds.all) == 1 and len(by_world[0].rows) > 1:
-            self.worlds.part()
-            by_world *= len(self.worlds.all)
-        for world, landings in zip(self.worlds.all, by_world, strict=True):
-            target = self.worlds.draw(landings.rows, landings.chance)
-            for state in (world.lingering, world.settled):
-                if state is world.settled:
+        by_scenario = list(evaluation.by_scenario)
+        if len(self.scenarios.all) == 1 and len(by_scenario[0].rows) > 1:
+            self.scenarios.part()
+            by_scenario *= len(self.scenarios.all)
+        for scenario, landings in zip(self.scenarios.all, by_scenario, strict=True):
+            target = self.scenarios.draw(landings.rows, landings.chance)
+            for state in (scenario.while_terminating, scenario.after_termination):
+                if state is scenario.after_termination:
                     state.remove(candidate.row)
                 else:
                     state.evict(candidate.row)
                 state.bind(state.add(candidate.replacement), target)
-            world.usage[candidate.source] -= candidate.usage
-            world.held[candidate.source] += candidate.usage
-            world.lingers = True
-            world.usage[target] += candidate.usage
+            scenario.usage[candidate.source] -= candidate.usage
+            scenario.terminating_usage[candidate.source] += candidate.usage
+            scenario.is_terminating = True
+            scenario.usage[target] += candidate.usage
         self._wave_budgets.spend(self._protections.budgets.spending(candidate.row))
-        self._confidence *= 1.0 - attempt.unacceptable
+        self._confidence *= 1.0 - evaluation.unacceptable
         self._in_wave += 1
         self._controllers |= {self._controller(candidate)}
         # It is placed after all others of its wave, whenever that is: the plan has it last, and alone.
@@ -210,4 +216,4 @@ class Draft:
         self._used.count(
             candidate.source, self._pods.namespaces[candidate.row], self._protections.workload(candidate.row)
         )
-        self.moves.append(PlannedMove(attempt, self._wave, before, misplaced))
+        self.moves.append(PlannedMove(evaluation, self._wave, before, misplaced))

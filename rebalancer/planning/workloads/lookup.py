@@ -18,11 +18,11 @@ from rebalancer.cluster.snapshot import Snapshot
 # Controllers that recreate a pod that was evicted.
 RECREATING = frozenset({"ReplicaSet", "StatefulSet", "ReplicationController", "Job", "DaemonSet"})
 
-_LONGEST_CHAIN = 4  # of controllers above a pod
+_MAX_OWNER_CHAIN = 4  # of controllers above a pod
 
 
 @dataclass(frozen=True, slots=True)
-class WorkloadFacts:
+class WorkloadInfo:
     """What is known of a pod's controller and of the top-most one above it."""
 
     owner: Owner
@@ -38,11 +38,11 @@ class Workloads:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
-        self._facts: dict[int, WorkloadFacts] = {}
+        self._facts: dict[int, WorkloadInfo] = {}
         self._chains: dict[int, list[tuple[str, Workload]]] = {}
         self._siblings: dict[str, list[int]] = {}
 
-    def of(self, row: int) -> WorkloadFacts:
+    def of(self, row: int) -> WorkloadInfo:
         """The workload of a pod."""
         kind = int(self._snapshot.pods.pod_class[row])
         facts = self._facts.get(kind)
@@ -56,7 +56,7 @@ class Workloads:
         kind = BY_NAME.get(owner.kind)
         return kind is not None and self._snapshot.has(kind)
 
-    def _find(self, namespace: str, owner: Owner) -> WorkloadFacts:
+    def _find(self, namespace: str, owner: Owner) -> WorkloadInfo:
         found = self._snapshot.workloads.get(owner.uid)
         record = found[1] if found else None
         top = self._top(owner, record)
@@ -65,7 +65,7 @@ class Workloads:
             wanted = record.spec.parallelism if owner.kind == "Job" else record.spec.replicas
             desired = 1 if wanted is None else wanted
         template = record.spec.template if record else None
-        return WorkloadFacts(owner, record, top, f"{namespace}/{top}", desired, template)
+        return WorkloadInfo(owner, record, top, f"{namespace}/{top}", desired, template)
 
     def _top(self, owner: Owner, record: Workload | None) -> str:
         """``Kind/name`` of the controller's own controller when it has one."""
@@ -84,7 +84,7 @@ class Workloads:
     def _chain(self, owner: Owner) -> list[tuple[str, Workload]]:
         found = self._snapshot.workloads.get(owner.uid)
         controllers: list[tuple[str, Workload]] = []
-        while found is not None and len(controllers) < _LONGEST_CHAIN:
+        while found is not None and len(controllers) < _MAX_OWNER_CHAIN:
             controllers.append((found[0].name, found[1]))
             above = next((item for item in found[1].metadata.owner_references or () if item.controller), None)
             found = self._snapshot.workloads.get(above.uid) if above else None

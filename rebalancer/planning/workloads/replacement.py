@@ -2,7 +2,7 @@
 
 It is made from the owner's template plus admission, not copied from the evicted pod. Where pod and template
 agree, the pod's own class stands for it. Where they differ, the newest ready sibling shows what admission
-makes of the template; where even that leaves doubt, the replacement is unpredictable.
+makes of the template; where even that leaves unpredictable_reason, the replacement is unpredictable.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from rebalancer.cluster.columns.pods import PodClass, PodTable
 from rebalancer.cluster.records import Container, Metadata, PodTemplate, Toleration, Volume
-from rebalancer.planning.workloads.lookup import WorkloadFacts, Workloads
+from rebalancer.planning.workloads.lookup import WorkloadInfo, Workloads
 
 # Added to every pod by admission.
 _ADDED_TOLERATIONS = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
@@ -37,7 +37,7 @@ class Replacement:
     """The class of the replacement, as an index of the pod table; or why it cannot be known."""
 
     class_index: int
-    doubt: str = ""
+    unpredictable_reason: str = ""
 
 
 class Replacements:
@@ -59,7 +59,7 @@ class Replacements:
 
 
 def _find(
-    own: int, newest: int | None, pods: PodTable, workloads: Workloads, facts: WorkloadFacts
+    own: int, newest: int | None, pods: PodTable, workloads: Workloads, facts: WorkloadInfo
 ) -> Replacement:
     """The class of what replaces a pod of a class whose newest sibling is of another, or the same."""
     template = facts.template
@@ -85,7 +85,7 @@ def _find(
     return Replacement(own, f"it differs from its template in {', '.join(differing)}, and so do its siblings")
 
 
-def _outdated(facts: WorkloadFacts, pod: PodClass) -> bool:
+def _outdated(facts: WorkloadInfo, pod: PodClass) -> bool:
     """Whether a StatefulSet's pod is of another revision than the one it is being updated to."""
     update = facts.record.status.update_revision if facts.record else ""
     revision = pod.labels.get(_REVISION_LABEL, "")

@@ -18,8 +18,8 @@ from rebalancer.reporting.tables.plan import landing_words, name_width, write_no
 from rebalancer.reporting.tables.text import Lines, Style
 from rebalancer.reporting.words import amounts, counted, plain, sample, shortened, words
 
-_MOST_NODES, _MOST_REASONS, _MOST_PODS = 8, 5, 12
-_WIDEST_NAME = 24
+_MAX_NODES, _MAX_REASONS, _MAX_PODS = 8, 5, 12
+_MAX_NAME_WIDTH = 24
 
 
 def explain_table(
@@ -75,7 +75,7 @@ def _scheduler(lines: Lines, table: SchedulingTable, *, moves_away: bool) -> Non
         _scores(lines, table.nodes, moves_away=moves_away)
     if table.rejected:
         lines.heading("NODES REJECTED", "by the first filter that rejects each")
-        shown = table.rejected[: lines.shown(len(table.rejected), _MOST_REASONS)]
+        shown = table.rejected[: lines.shown(len(table.rejected), _MAX_REASONS)]
         for item in shown:
             lead = f"  {item.count:6d}  "
             room = lines.style.columns - len(lead)
@@ -91,8 +91,8 @@ def _scores(lines: Lines, nodes: Sequence[ScoredNode], *, moves_away: bool) -> N
     alike = [name for name in names if len({node.scores[name] for node in nodes}) == 1]
     differing = [name for name in names if name not in alike]
     short = _initials(differing)
-    shown = nodes[: lines.shown(len(nodes), _MOST_NODES)]
-    width = min(max(len(plain(node.node)) for node in shown), _WIDEST_NAME)
+    shown = nodes[: lines.shown(len(nodes), _MAX_NODES)]
+    width = min(max(len(plain(node.node)) for node in shown), _MAX_NAME_WIDTH)
     columns = "".join(f" {short[name]:>5}" for name in differing)
     lines.add(("  " + "node".ljust(width) + f" {'total':>6} {'chance':>7}{columns}   cpu mem after", "dim"))
     for node in shown:
@@ -154,7 +154,7 @@ def _node(lines: Lines, node: NodeExplanation) -> None:
     if node.unsolved:
         lines.message(f"after this plan it {node.unsolved}", 2, "yellow", most=3)
     lines.heading("PODS", f"{counted(len(node.pods), 'pod')}; share in points of the node's allocatable")
-    shown = node.pods[: lines.shown(len(node.pods), _MOST_PODS)]
+    shown = node.pods[: lines.shown(len(node.pods), _MAX_PODS)]
     for pod in shown:
         _pod_on_node(lines, pod)
     lines.more(len(node.pods) - len(shown), "pod")

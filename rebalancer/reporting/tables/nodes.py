@@ -13,7 +13,7 @@ from rebalancer.reporting.tables.plan import name_width, write_node, write_warni
 from rebalancer.reporting.tables.text import Lines, Style
 from rebalancer.reporting.words import counted, plain
 
-_MOST_NODES = 20
+_MAX_NODES = 20
 _WORTH_TELLING = 60.0  # seconds of a window; what metrics-server looks back is not
 
 
@@ -70,7 +70,7 @@ def nodes_table(listing: NodeListing, style: Style = Style()) -> Text:  # noqa: 
     unknown = sum(1 for node in nodes if not node.load)
     lines.add((f"{counted(len(nodes), 'node')}: {hot} hot, {unknown} without a fresh figure", "bold"))
     lines.add(("at ", "dim"), plain(listing.now), (", load in percent of allocatable", "dim"))
-    shown = nodes[: lines.shown(len(nodes), _MOST_NODES)]
+    shown = nodes[: lines.shown(len(nodes), _MAX_NODES)]
     width = name_width(shown)
     for node in shown:
         write_node(lines, msgspec.structs.replace(node, after=None), width)

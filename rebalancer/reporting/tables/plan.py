@@ -12,11 +12,11 @@ from rebalancer.reporting.tables.text import Lines, Style, bar
 from rebalancer.reporting.words import amounts, counted, plain, sample, shortened, words
 
 _BAR = 10
-_MOST_HOT, _MOST_MOVES, _MOST_REASONS, _MOST_UNSOLVED, _MOST_WARNINGS = 4, 3, 5, 2, 3
+_MAX_HOT, _MAX_MOVES, _MAX_REASONS, _MAX_UNSOLVED, _MAX_WARNINGS = 4, 3, 5, 2, 3
 _ALWAYS_SHOWN = ("cpu", "memory")
 _NEARLY_FULL = 80.0  # percent above which any other resource is shown too
 _FEW_LANDINGS = 3
-_WIDEST_NAME = 22
+_MAX_NAME_WIDTH = 22
 
 
 def plan_table(plan: Plan, style: Style = Style()) -> Text:  # noqa: B008 - a frozen value
@@ -60,7 +60,7 @@ def _hot_nodes(lines: Lines, plan: Plan) -> None:
     if not hot:
         return
     arrow = lines.style.glyphs.arrow
-    shown = hot[: lines.shown(len(hot), _MOST_HOT)]
+    shown = hot[: lines.shown(len(hot), _MAX_HOT)]
     lines.heading("HOT NODES", f"load in percent of allocatable, now {arrow} expected after the plan")
     width = name_width(shown)
     for node in shown:
@@ -76,7 +76,7 @@ def _peak(node: NodeReport) -> float:
 
 def name_width(nodes: Iterable[NodeReport]) -> int:
     """How wide the column of names is; longer names stand on a line of their own."""
-    return min(max((len(plain(node.name)) for node in nodes), default=0), _WIDEST_NAME)
+    return min(max((len(plain(node.name)) for node in nodes), default=0), _MAX_NAME_WIDTH)
 
 
 def write_node(lines: Lines, node: NodeReport, width: int) -> None:
@@ -119,7 +119,7 @@ def _segment(lines: Lines, node: NodeReport, resource: str) -> Text:
 def _moves(lines: Lines, plan: Plan) -> None:
     if not plan.moves:
         return
-    shown = plan.moves[: lines.shown(len(plan.moves), _MOST_MOVES)]
+    shown = plan.moves[: lines.shown(len(plan.moves), _MAX_MOVES)]
     lines.heading("MOVES", "gain in points of allocatable, the least over all landings")
     wave = 0
     for move in shown:
@@ -164,7 +164,7 @@ def _kept(lines: Lines, kept: Sequence[Kept]) -> None:
     for item in kept:
         by_reason[item.reason].append(item)
     reasons = sorted(by_reason, key=lambda reason: (-len(by_reason[reason]), reason))
-    shown = reasons[: lines.shown(len(reasons), _MOST_REASONS)]
+    shown = reasons[: lines.shown(len(reasons), _MAX_REASONS)]
     lines.heading("PODS THAT STAY", f"{counted(len(kept), 'pod')} on hot nodes, by reason")
     width = max(len(plain(reason)) for reason in shown)
     for reason in shown:
@@ -188,7 +188,7 @@ def _unsolved(lines: Lines, plan: Plan) -> None:
     for node in sorted(plan.unsolved):
         by_cause[plan.unsolved[node]].append(node)
     causes = sorted(by_cause, key=lambda cause: (-len(by_cause[cause]), cause))
-    shown = causes[: lines.shown(len(causes), _MOST_UNSOLVED)]
+    shown = causes[: lines.shown(len(causes), _MAX_UNSOLVED)]
     lines.heading("STILL HOT AFTER THIS PLAN", counted(len(plan.unsolved), "node"))
     for cause in shown:
         most = len(by_cause[cause]) if lines.style.everything else 2
@@ -208,7 +208,7 @@ def _warnings(lines: Lines, plan: Plan) -> None:
 
 def write_warnings(lines: Lines, warnings: Sequence[str]) -> None:
     """The first warnings, each a line or two."""
-    shown = warnings[: lines.shown(len(warnings), _MOST_WARNINGS)]
+    shown = warnings[: lines.shown(len(warnings), _MAX_WARNINGS)]
     lines.heading("WARNINGS")
     for warning in shown:
         lines.message(warning, 2, "yellow")

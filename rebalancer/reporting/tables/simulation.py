@@ -10,8 +10,8 @@ from rebalancer.reporting.tables.text import Lines, Style
 from rebalancer.reporting.words import counted, plain, shortened
 from rebalancer.simulation.report import Cycle, PolicyRun, Simulation
 
-_MOST_CYCLES = 12
-_WIDEST_NAME = 12
+_MAX_CYCLES = 12
+_MAX_NAME_WIDTH = 12
 
 
 def simulation_table(simulation: Simulation, style: Style = Style()) -> Text:  # noqa: B008 - a frozen value
@@ -35,7 +35,7 @@ def simulation_table(simulation: Simulation, style: Style = Style()) -> Text:  #
 
 def _side_by_side(lines: Lines, runs: Sequence[PolicyRun]) -> None:
     lines.heading("POLICIES", "hot nodes, and peak and deviation of cpu, first and last")
-    width = min(max((len(plain(run.policy)) for run in runs), default=0), _WIDEST_NAME)
+    width = min(max((len(plain(run.policy)) for run in runs), default=0), _MAX_NAME_WIDTH)
     width = max(width, len("policy"))
     arrow = lines.style.glyphs.arrow
     head = f"evictions again unexpected  {'hot':>9}   {'peak':>8}   {'deviation':>11}"
@@ -64,7 +64,7 @@ def _cycles(lines: Lines, run: PolicyRun) -> None:
     room = lines.style.columns - len(note) - 2
     lines.heading(shortened(plain(run.policy).upper(), room, lines.style.glyphs.more), note)
     lines.add(("  cycle   hot  peak cpu  memory  deviation cpu  memory  evictions  pending", "dim"))
-    shown = run.cycles[: lines.shown(len(run.cycles), _MOST_CYCLES)]
+    shown = run.cycles[: lines.shown(len(run.cycles), _MAX_CYCLES)]
     for cycle in shown:
         lines.add(
             f"  {cycle.cycle:5d} {cycle.hot:5d} {_cpu(cycle.peak):9.1f} {cycle.peak.get('memory', 0.0):7.1f}",

@@ -9,7 +9,7 @@ from rebalancer.planning.plan import API_VERSION
 from rebalancer.reporting.tables.text import Lines, Style
 from rebalancer.reporting.words import counted, plain, words
 
-_MOST_MALFORMED = 5
+_MAX_MALFORMED = 5
 
 # What a plan cannot know without a kind. Unknown is never taken for empty.
 ABSENCE_MEANS: dict[str, str] = {
@@ -102,7 +102,7 @@ def snapshot_table(info: SnapshotInfo, style: Style = Style()) -> Text:  # noqa:
         for document in info.documents:
             lines.add(f"  {plain(document.name)}  ", (f"{document.size_bytes} bytes", "dim"))
     if info.malformed:
-        shown = info.malformed[: lines.shown(len(info.malformed), _MOST_MALFORMED)]
+        shown = info.malformed[: lines.shown(len(info.malformed), _MAX_MALFORMED)]
         lines.heading("MALFORMED", "pods on their nodes are protected")
         for item in shown:
             lines.message(item, 2, "yellow")

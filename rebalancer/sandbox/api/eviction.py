@@ -26,7 +26,7 @@ _REFUSED = "Cannot evict pod as it would violate the pod's disruption budget."
 _TWO_BUDGETS = (
     "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
 )
-_MOST_DISRUPTED_PODS = 2000
+_MAX_DISRUPTED_PODS = 2000
 
 
 def evict(
@@ -95,7 +95,7 @@ def _spend(registry: Registry, budget: Object, pod_name: str, *, dry_run: bool) 
     if allowed < 0:
         message = f'poddisruptionbudget.policy "{name}" is forbidden: pdb disruptions allowed is negative'
         raise StatusError(403, "Forbidden", message, details=about)
-    if len(status.get("disruptedPods") or ()) > _MOST_DISRUPTED_PODS:
+    if len(status.get("disruptedPods") or ()) > _MAX_DISRUPTED_PODS:
         message = (
             f'poddisruptionbudget.policy "{name}" is forbidden: DisruptedPods map too big - '
             "too many evictions not confirmed by PDB controller"

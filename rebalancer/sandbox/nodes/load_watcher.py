@@ -15,7 +15,7 @@ from rebalancer.sandbox.objects.objects import Object, name_of, status_of
 from rebalancer.sandbox.objects.quantities import cpu_nano, whole
 from rebalancer.sandbox.objects.store import Store
 
-_MOST_SAMPLES = 900
+_MAX_SAMPLES = 900
 
 Utilisation = dict[str, tuple[float, float]]  # node -> CPU, memory in percent of capacity
 
@@ -60,7 +60,7 @@ class LoadWatcher:
         with self._lock:
             self._samples.append(sample)
             while len(self._samples) > 1 and (
-                self._samples[1].time <= oldest or len(self._samples) > _MOST_SAMPLES
+                self._samples[1].time <= oldest or len(self._samples) > _MAX_SAMPLES
             ):
                 del self._samples[0]
 

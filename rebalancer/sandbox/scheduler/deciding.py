@@ -16,7 +16,7 @@ from rebalancer.sandbox.objects.objects import (
 from rebalancer.sandbox.objects.quantities import cpu_nano, whole
 from rebalancer.sandbox.objects.store import Key, Record
 
-_MOST_REMEMBERED = 100_000
+_MAX_CACHED_ARRAYS = 100_000
 
 
 class ClusterView(Protocol):
@@ -100,7 +100,7 @@ class LeastAllocated:
         key = (pod["metadata"].get("namespace", ""), name_of(pod)), pod["metadata"].get("uid", "")
         known = self._requests.get(key)
         if known is None:
-            if len(self._requests) > _MOST_REMEMBERED:
+            if len(self._requests) > _MAX_CACHED_ARRAYS:
                 self._requests.clear()
             cpu = memory = 0
             for container in spec_of(pod).get("containers") or ():

@@ -55,7 +55,7 @@ class Scheduler:
     def _candidates(self, state: ClusterState, class_index: int) -> _Candidates:
         """What all PreFilters say; what those say that no state changes is computed once a class."""
         key = (self, "pre-filters")
-        lasting = state.facts.once(
+        lasting = state.facts.cached(
             key, class_index, lambda: _pre_filtered(self._lasting_pre_filters, state, class_index)
         )
         if not self._changing_pre_filters:
@@ -71,7 +71,7 @@ class Scheduler:
     def _codes(self, plugin: Plugin, state: ClusterState, class_index: int) -> IntArray:
         if not plugin.static:
             return plugin.filter(state, class_index)
-        return state.facts.once((self, plugin.name), class_index, lambda: plugin.filter(state, class_index))
+        return state.facts.cached((self, plugin.name), class_index, lambda: plugin.filter(state, class_index))
 
     def _static_mask(self, state: ClusterState, class_index: int) -> BoolArray:
         """(nodes,) passes every static filter; computed once a class."""
@@ -83,7 +83,7 @@ class Scheduler:
                     mask &= plugin.filter(state, class_index) == 0
             return mask
 
-        return state.facts.once((self, "static filters"), class_index, compute)
+        return state.facts.cached((self, "static filters"), class_index, compute)
 
     def feasible(self, state: ClusterState, class_index: int) -> BoolArray:
         """(nodes,) which nodes pass every filter."""
@@ -153,7 +153,7 @@ class Scheduler:
             raw = plugin.raw_scores(state, class_index, np.arange(len(state.nodes)))
             return None if raw is None else RawScores(plugin, self.profile.weights[plugin.name], raw)
 
-        return state.facts.once((self, plugin.name, "raw"), class_index, compute)
+        return state.facts.cached((self, plugin.name, "raw"), class_index, compute)
 
     def place(self, state: ClusterState, class_index: int) -> Placement:
         """Where a pod of a class would land on this state."""

@@ -18,7 +18,7 @@ from rebalancer.scheduling.state.cluster_state import ClusterState
 
 MAX_SCORE = 100
 # The raw score of a feasible node that takes no part in the extremes.
-APART = int(np.iinfo(np.int64).min)
+EXCLUDED = int(np.iinfo(np.int64).min)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class PreFilter:
     restricted_to: BoolArray | None = None  # (nodes,) only these are looked at
 
 
-NOTHING_TO_SAY = PreFilter()
+PASS = PreFilter()
 SKIP = PreFilter(skip=True)
 
 
@@ -53,7 +53,7 @@ class Plugin:
 
     def pre_filter(self, state: ClusterState, class_index: int) -> PreFilter:
         """What there is to say before looking at nodes."""
-        return NOTHING_TO_SAY
+        return PASS
 
     def filter(self, state: ClusterState, class_index: int) -> IntArray:
         """(nodes,) a code a node, 0 where it passes; ``reason`` puts a code into words."""

@@ -22,7 +22,7 @@ from rebalancer.scheduling.framework.sample_windows import share_among_best, sli
 from rebalancer.scheduling.framework.scores import RawScores
 
 _ALL_ARE_LOOKED_AT = 100
-_MOST_AT_ONCE = 1 << 17  # places
+_MAX_PLACES_AT_ONCE = 1 << 17  # places
 # Differences of sums leave dust where the chance is none; a real one is at least 1 ÷ nodes².
 _DUST = 1e-13
 
@@ -139,7 +139,7 @@ class Search:
         for stretch in stretches:
             at_once.append(stretch)
             length += stretch.end - stretch.first + self._limit
-            if length > _MOST_AT_ONCE or stretch is stretches[-1]:
+            if length > _MAX_PLACES_AT_ONCE or stretch is stretches[-1]:
                 totals = [self._totals(fixed, varying, raw, item) for item in at_once]
                 self._share(at_once, np.concatenate(totals), chance)
                 at_once, length = [], 0

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from rebalancer.cluster.columns.nodes import IntArray
-from rebalancer.scheduling.framework.plugin import APART, MAX_SCORE, Plugin
+from rebalancer.scheduling.framework.plugin import EXCLUDED, MAX_SCORE, Plugin
 
-_LARGEST_TABLE = 1 << 12  # values of a plugin
+_MAX_TABLE_VALUES = 1 << 12  # values of a plugin
 
 
 class RawScores:
@@ -26,7 +26,7 @@ class RawScores:
         self._tables: dict[tuple[int, int], IntArray] = {}
         self._lowest, largest = int(np.minimum.reduce(raw)), int(np.maximum.reduce(raw))
         smallest = self._lowest
-        self._apart = smallest == APART
+        self._apart = smallest == EXCLUDED
         if self._apart:
             smallest = -int(self.negated(raw).max())
         self._extremes = smallest, largest
@@ -47,7 +47,7 @@ class RawScores:
         if found is not None:
             return found
         lowest, highest = self._lowest, self._extremes[1]
-        if highest - lowest >= min(_LARGEST_TABLE, len(self.raw)):
+        if highest - lowest >= min(_MAX_TABLE_VALUES, len(self.raw)):
             return None
         found = self.weight * self.plugin.normalize(np.arange(lowest, highest + 1), smallest, largest)
         self._tables[smallest, largest] = found
@@ -71,7 +71,7 @@ class RawScores:
 
     def negated(self, values: IntArray) -> IntArray:
         """(values,) raw scores negated: the maximum is the smallest of the nodes that take part."""
-        return np.where(values == APART, -np.iinfo(np.int64).max, -values) if self._apart else -values
+        return np.where(values == EXCLUDED, -np.iinfo(np.int64).max, -values) if self._apart else -values
 
     @property
     def is_out_of_range(self) -> bool:

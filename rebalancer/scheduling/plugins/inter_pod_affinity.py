@@ -15,7 +15,7 @@ from rebalancer.profiles.arguments import InterPodAffinityArguments
 from rebalancer.profiles.types import ExtensionPoint
 from rebalancer.scheduling.framework.plugin import (
     MAX_SCORE,
-    NOTHING_TO_SAY,
+    PASS,
     SKIP,
     Normalization,
     Plugin,
@@ -23,7 +23,7 @@ from rebalancer.scheduling.framework.plugin import (
 )
 from rebalancer.scheduling.matching.affinity_terms import AffinityTerm, NamespaceLabels, TermKind, terms_of
 from rebalancer.scheduling.state.cluster_state import ClusterState
-from rebalancer.scheduling.state.counters import Carriers, Selected
+from rebalancer.scheduling.state.counters import MatchingPods, PodsWithTerm
 
 _FAR_FROM_WANTED, _NEAR_UNWANTED, _UNWANTED_HERE = 1, 2, 3
 _REASONS = {
@@ -35,10 +35,10 @@ _REASONS = {
 
 @dataclass(frozen=True, slots=True)
 class _Count:
-    """A tally by a topology key, and how much each of its pods adds to a score."""
+    """A counter by a topology key, and how much each of its pods adds to a score."""
 
     key: str
-    tally: int
+    counter: int
     weight: int = 1
 
 
@@ -78,46 +78,46 @@ class InterPodAffinity(Plugin):
     def _matching(self, state: ClusterState, class_index: int, kind: TermKind) -> list[AffinityTerm]:
         """The terms any class carries that match a pod of this one."""
         pod = state.facts.classes[class_index]
-        candidates = state.facts.tallies.terms[kind].candidates(pod.namespace, pod.labels)
+        candidates = state.facts.counters.terms[kind].candidates(pod.namespace, pod.labels)
         return [term for term in candidates if term.selects(pod.namespace, pod.labels, self._namespaces)]
 
     def _required(self, state: ClusterState, class_index: int) -> _Required:
-        known = state.facts.tallies.catch_up()
+        known = state.facts.counters.catch_up()
         if not known:
             return _NOTHING_REQUIRED
         # Classes that are added later may bring terms that match this one.
         key = (self, "required", known)
-        return state.facts.once(key, class_index, lambda: self._find_required(state, class_index))
+        return state.facts.cached(key, class_index, lambda: self._find_required(state, class_index))
 
     def _find_required(self, state: ClusterState, class_index: int) -> _Required:
-        pod, book = state.facts.classes[class_index], state.facts.tallies
+        pod, book = state.facts.classes[class_index], state.facts.counters
         own = [term for term, _ in terms_of(pod)]
         wanted = [term for term in own if term.kind is TermKind.AFFINITY]
         selectors = tuple(term.selector(self._namespaces) for term in wanted)
         by_key: dict[str, list[AffinityTerm]] = {}
         for term in self._matching(state, class_index, TermKind.ANTI_AFFINITY):
             by_key.setdefault(term.topology_key, []).append(term)
-        everyone = book.number(Selected(selectors, terminating=True)) if wanted else -1
+        everyone = book.number(MatchingPods(selectors, terminating=True)) if wanted else -1
         return _Required(
             affinity=[_Count(term.topology_key, everyone) for term in wanted],
             matches_itself=all(selector.matches(pod.namespace, pod.labels) for selector in selectors),
             anti_affinity=[
                 _Count(
                     term.topology_key,
-                    book.number(Selected((term.selector(self._namespaces),), terminating=True)),
+                    book.number(MatchingPods((term.selector(self._namespaces),), terminating=True)),
                 )
                 for term in own
                 if term.kind is TermKind.ANTI_AFFINITY
             ],
             existing=[
-                _Count(topology_key, book.number(Carriers(frozenset((term, 1) for term in terms))))
+                _Count(topology_key, book.number(PodsWithTerm(frozenset((term, 1) for term in terms))))
                 for topology_key, terms in by_key.items()
             ],
         )
 
     def pre_filter(self, state: ClusterState, class_index: int) -> PreFilter:
         """Nothing to filter when neither side requires anything."""
-        return NOTHING_TO_SAY if self._required(state, class_index) else SKIP
+        return PASS if self._required(state, class_index) else SKIP
 
     def filter(self, state: ClusterState, class_index: int) -> IntArray:
         """In this order: the pod's affinity, its anti-affinity, the anti-affinity of pods that are there."""
@@ -126,7 +126,7 @@ class InterPodAffinity(Plugin):
         codes = np.zeros(len(state.nodes), np.int64)
         for kind, counts in ((_UNWANTED_HERE, required.existing), (_NEAR_UNWANTED, required.anti_affinity)):
             for count in counts:
-                occupied = state.tally(count.tally, count.key) > 0
+                occupied = state.counter(count.counter, count.key) > 0
                 if occupied.any():
                     codes[occupied[labels.column(count.key).values]] = kind
         if required.affinity:
@@ -136,7 +136,7 @@ class InterPodAffinity(Plugin):
     def _reject_far(self, state: ClusterState, required: _Required, codes: IntArray) -> None:
         """The first pod of a group, which only itself would match, needs no more than the keys."""
         labels = state.nodes.labels
-        counted = [(count.key, state.tally(count.tally, count.key) > 0) for count in required.affinity]
+        counted = [(count.key, state.counter(count.counter, count.key) > 0) for count in required.affinity]
         first = required.matches_itself and not any(occupied.any() for _, occupied in counted)
         for key, occupied in counted:
             values = labels.column(key).values
@@ -147,19 +147,19 @@ class InterPodAffinity(Plugin):
         return _REASONS[code]
 
     def _scored(self, state: ClusterState, class_index: int) -> Sequence[_Count]:
-        known = state.facts.tallies.catch_up()
+        known = state.facts.counters.catch_up()
         if not known:
             return ()
         key = (self, "scored", known)
-        return state.facts.once(key, class_index, lambda: self._find_scored(state, class_index))
+        return state.facts.cached(key, class_index, lambda: self._find_scored(state, class_index))
 
     def _find_scored(self, state: ClusterState, class_index: int) -> Sequence[_Count]:
         """What counts for the score: the pod's preferences, and the wishes of pods that are there."""
-        book = state.facts.tallies
+        book = state.facts.counters
         found: list[_Count] = []
         for term, weight in terms_of(state.facts.classes[class_index]):
             if term.kind in (TermKind.PREFERRED, TermKind.PREFERRED_ANTI):
-                selected = book.number(Selected((term.selector(self._namespaces),), terminating=True))
+                selected = book.number(MatchingPods((term.selector(self._namespaces),), terminating=True))
                 sign = 1 if term.kind is TermKind.PREFERRED else -1
                 found.append(_Count(term.topology_key, selected, sign * weight))
         if self._arguments.ignore_preferred_terms_of_existing_pods and not found:
@@ -174,7 +174,7 @@ class InterPodAffinity(Plugin):
             for term in self._matching(state, class_index, kind) if factor else ():
                 by_key.setdefault(term.topology_key, set()).add((term, 1))
             found += [
-                _Count(topology_key, book.number(Carriers(frozenset(terms))), factor)
+                _Count(topology_key, book.number(PodsWithTerm(frozenset(terms))), factor)
                 for topology_key, terms in by_key.items()
             ]
         return found
@@ -183,7 +183,7 @@ class InterPodAffinity(Plugin):
         """Σ over the keys of what is recorded at the node's value; skipped when nothing is recorded."""
         by_key: dict[str, IntArray] = {}
         for count in self._scored(state, class_index):
-            pods = state.tally(count.tally, count.key)
+            pods = state.counter(count.counter, count.key)
             if pods.any():
                 known = by_key.get(count.key)
                 by_key[count.key] = pods * count.weight + (0 if known is None else known)

@@ -14,7 +14,7 @@ from rebalancer.cluster.records import NodeSelector, PodSpec, PreferredSchedulin
 from rebalancer.profiles.arguments import NodeAffinityArguments
 from rebalancer.profiles.types import ExtensionPoint
 from rebalancer.scheduling.framework.plugin import (
-    NOTHING_TO_SAY,
+    PASS,
     Normalization,
     Plugin,
     PreFilter,
@@ -74,7 +74,7 @@ class NodeAffinity(Plugin):
         affinity = _affinity(state.facts.classes[class_index].spec)
         named = _named_nodes(affinity.required) if affinity and affinity.required else None
         if named is None:
-            return NOTHING_TO_SAY
+            return PASS
         if not named:
             return PreFilter(rejected="pod affinity terms conflict")
         return PreFilter(restricted_to=np.array([name in named for name in state.nodes.names], np.bool_))

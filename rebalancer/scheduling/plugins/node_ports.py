@@ -9,7 +9,7 @@ import numpy as np
 
 from rebalancer.cluster.columns.nodes import IntArray
 from rebalancer.profiles.types import ExtensionPoint
-from rebalancer.scheduling.framework.plugin import NOTHING_TO_SAY, SKIP, Plugin, PreFilter
+from rebalancer.scheduling.framework.plugin import PASS, SKIP, Plugin, PreFilter
 from rebalancer.scheduling.state.cluster_state import ClusterState
 
 
@@ -22,7 +22,7 @@ class NodePorts(Plugin):
 
     def pre_filter(self, state: ClusterState, class_index: int) -> PreFilter:
         """Nothing to filter for a pod without host ports."""
-        return NOTHING_TO_SAY if state.facts.ports(class_index) else SKIP
+        return PASS if state.facts.ports(class_index) else SKIP
 
     def filter(self, state: ClusterState, class_index: int) -> IntArray:
         """1 where a wanted port is taken."""

@@ -16,9 +16,9 @@ from rebalancer.cluster.columns.nodes import BoolArray, FloatArray, IntArray
 from rebalancer.profiles.arguments import PodTopologySpreadArguments
 from rebalancer.profiles.types import ExtensionPoint
 from rebalancer.scheduling.framework.plugin import (
-    APART,
+    EXCLUDED,
     MAX_SCORE,
-    NOTHING_TO_SAY,
+    PASS,
     SKIP,
     Normalization,
     Plugin,
@@ -37,7 +37,7 @@ from rebalancer.scheduling.plugins.node_affinity import required_by_pod
 from rebalancer.scheduling.plugins.taint_toleration import untolerated_hard_taints
 from rebalancer.scheduling.resources.scored_amounts import take
 from rebalancer.scheduling.state.cluster_state import ClusterState
-from rebalancer.scheduling.state.counters import Selected
+from rebalancer.scheduling.state.counters import MatchingPods
 
 _TOO_SKEWED, _NO_LABEL = 1, 2
 
@@ -50,7 +50,7 @@ class _Counter:
     values: IntArray  # (nodes,) domain, -1 where the node lacks the key
     number_of_domains: int
     with_key: int  # nodes that have the key
-    tally: int  # -1 when nothing is ever counted
+    counter: int  # -1 when nothing is ever counted
     rows: IntArray | None  # the nodes whose pods count; None: all that have the key
     itself: int  # 1 when the selector selects the pod
 
@@ -73,11 +73,11 @@ class _Counter:
 
     def counts(self, state: ClusterState) -> IntArray:
         """(domains + 1,) matching pods; the last cell, for nodes without the key, is 0."""
-        if self.tally < 0:
+        if self.counter < 0:
             return np.zeros(self.number_of_domains + 1, np.int64)
         if self.rows is None:
-            return state.tally(self.tally, self.constraint.topology_key)
-        pods = state.tally(self.tally)[self.rows]
+            return state.counter(self.counter, self.constraint.topology_key)
+        pods = state.counter(self.counter)[self.rows]
         counted = np.bincount(self.values[self.rows], pods, self.number_of_domains + 1)
         return counted.astype(np.int64)
 
@@ -136,16 +136,16 @@ class PodTopologySpread(Plugin):
         if constraint.honor_taints:
             counted = counted & ~untolerated_hard_taints(state, pod.spec)
         rows = np.flatnonzero(counted)
-        selector, tally = constraint.selector, -1
+        selector, counter = constraint.selector, -1
         if selector is not None and not selector.is_empty:  # {} selects the pod itself, but counts nothing
             selected = PodSelector(frozenset({pod.namespace}), selector)
-            tally = state.facts.tallies.number(Selected((selected,), terminating=False))
+            counter = state.facts.counters.number(MatchingPods((selected,), terminating=False))
         return _Counter(
             constraint,
             column.values,
             len(column.names),
             with_key,
-            tally,
+            counter,
             None if len(rows) == with_key else rows,
             int(selector is not None and selector.matches(pod.labels)),
         )
@@ -156,7 +156,7 @@ class PodTopologySpread(Plugin):
             missing = self._missing(state, constraints)
             return [self._counter(state, class_index, item, missing) for item in constraints]
 
-        return state.facts.once((self, HARD), class_index, compute)
+        return state.facts.cached((self, HARD), class_index, compute)
 
     def _soft(self, state: ClusterState, class_index: int) -> _Soft:
         def compute() -> _Soft:
@@ -167,11 +167,11 @@ class PodTopologySpread(Plugin):
             counters = [self._counter(state, class_index, item, missing) for item in constraints]
             return _Soft(counters, missing if missing is not None and missing.any() else None)
 
-        return state.facts.once((self, SOFT), class_index, compute)
+        return state.facts.cached((self, SOFT), class_index, compute)
 
     def pre_filter(self, state: ClusterState, class_index: int) -> PreFilter:
         """Nothing to filter without a hard constraint."""
-        return NOTHING_TO_SAY if self._hard(state, class_index) else SKIP
+        return PASS if self._hard(state, class_index) else SKIP
 
     def filter(self, state: ClusterState, class_index: int) -> IntArray:
         """Rejects where count + itself − smallest count > maxSkew, and where the key is missing."""
@@ -220,16 +220,16 @@ class PodTopologySpread(Plugin):
                 part = by_domain[values]
             score = score + part
         raw = _round_half_up(score)
-        return raw if ignored is None else np.where(ignored, APART, raw)
+        return raw if ignored is None else np.where(ignored, EXCLUDED, raw)
 
     def _on_nodes(self, state: ClusterState, counter: _Counter, feasible: IntArray) -> IntArray:
         """(feasible,) matching pods on each node."""
-        if counter.tally < 0:
+        if counter.counter < 0:
             return np.zeros(len(feasible), np.int64)
-        return take(state.tally(counter.tally)[:-1], feasible)
+        return take(state.counter(counter.counter)[:-1], feasible)
 
     def normalize(self, raw: IntArray, smallest: int, largest: int) -> IntArray:
         """100·(max + min − raw) ÷ max, all 100 when max is 0; 0 for a node that lacks a required key."""
         if largest <= 0:
-            return np.where(raw == APART, 0, MAX_SCORE)
-        return np.where(raw == APART, 0, MAX_SCORE * (largest + smallest - raw) // largest)
+            return np.where(raw == EXCLUDED, 0, MAX_SCORE)
+        return np.where(raw == EXCLUDED, 0, MAX_SCORE * (largest + smallest - raw) // largest)

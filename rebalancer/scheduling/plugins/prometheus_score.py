@@ -11,7 +11,7 @@ import numpy as np
 from rebalancer.cluster.columns.nodes import FloatArray, IntArray
 from rebalancer.profiles.arguments import Arguments, RawArguments
 from rebalancer.profiles.types import ExtensionPoint, Input, PluginDescription, PluginQuery
-from rebalancer.scheduling.framework.plugin import APART, MAX_SCORE, Normalization, Plugin
+from rebalancer.scheduling.framework.plugin import EXCLUDED, MAX_SCORE, Normalization, Plugin
 from rebalancer.scheduling.plugins.registry import PluginInputs
 from rebalancer.scheduling.state.cluster_state import ClusterState
 
@@ -71,7 +71,7 @@ class PrometheusScore(Plugin):
 
     def _of_nodes(self, state: ClusterState) -> FloatArray:
         """(nodes,) NaN where there is no value."""
-        return state.facts.once(
+        return state.facts.cached(
             (self, "values"),
             -1,
             lambda: np.array([self._values.get(name, np.nan) for name in state.nodes.names], np.float64),
@@ -88,11 +88,11 @@ class PrometheusScore(Plugin):
         """trunc(value · scale); nodes without a value take no part in the extremes."""
         values = self._of_nodes(state)[feasible]
         scaled = np.clip(np.nan_to_num(values, nan=0.0) * self._scale, -_LARGEST, _LARGEST)
-        return np.where(np.isnan(values), APART, np.trunc(scaled).astype(np.int64))
+        return np.where(np.isnan(values), EXCLUDED, np.trunc(scaled).astype(np.int64))
 
     def normalize(self, raw: IntArray, smallest: int, largest: int) -> IntArray:
         """100·(raw−min) ÷ (max−min), 100·raw ÷ max, or raw; 100 less that when lower is better."""
-        known = raw != APART
+        known = raw != EXCLUDED
         of_known = np.where(known, raw, 0)
         match self.normalization:
             case Normalization.NONE:

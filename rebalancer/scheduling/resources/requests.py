@@ -150,7 +150,7 @@ def _present_defaults(spec: PodSpec, plain: Mapping[str, Fraction]) -> Mapping[s
 
 # What classes ask for repeats: what was summed up for one stands for all, until there are too many.
 _known: dict[object, PodRequests] = {}
-_MOST_KNOWN = 10_000
+_MAX_CACHED = 10_000
 
 
 def _asked(containers: list[Container] | None) -> tuple[object, ...]:
@@ -177,7 +177,7 @@ def pod_requests(pod: PodClass) -> PodRequests:
     )
     found = _known.get(key)
     if found is None:
-        if len(_known) >= _MOST_KNOWN:
+        if len(_known) >= _MAX_CACHED:
             _known.clear()
         found = _known[key] = _pod_requests(pod)
     return found

@@ -15,8 +15,8 @@ from rebalancer.cluster.columns.nodes import BoolArray, IntArray
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.scheduling.framework.versions import as_seen_by
 from rebalancer.scheduling.state.attached_volumes import AttachedVolumes
-from rebalancer.scheduling.state.counters import Tallies
-from rebalancer.scheduling.state.facts import ClassFacts, NodeFacts
+from rebalancer.scheduling.state.counters import PodCounters
+from rebalancer.scheduling.state.facts import NodeIndex, PodClasses
 from rebalancer.scheduling.state.host_ports import HostPorts
 from rebalancer.scheduling.state.pods import Column, FirstPods
 from rebalancer.scheduling.state.volumes import Volumes
@@ -25,7 +25,7 @@ Rows = IntArray | slice
 
 UNBOUND = -1
 GONE = -2
-_MOST_REMEMBERED = 512  # arrays over the nodes
+_MAX_CACHED_ARRAYS = 512  # arrays over the nodes
 _EVERY_ROW = slice(None)
 
 
@@ -33,10 +33,10 @@ class ClusterState:
     """Which pod is where, and what that leaves on each node."""
 
     def __init__(
-        self, facts: ClassFacts, node: IntArray, pod_class: IntArray, terminating: BoolArray
+        self, facts: PodClasses, node: IntArray, pod_class: IntArray, terminating: BoolArray
     ) -> None:
         self.facts = facts
-        self.nodes: NodeFacts = facts.nodes
+        self.nodes: NodeIndex = facts.nodes
         self._first = FirstPods(facts, node, pod_class, terminating)
         self.node = Column(node)  # by pod: its node's row, UNBOUND or GONE
         self.pod_class = Column(pod_class)  # by pod
@@ -45,7 +45,7 @@ class ClusterState:
         self.requested, self.scored, self.pod_count = self._first.sums()  # (nodes, …); scored: cpu, memory
         self.ports = HostPorts(len(facts.nodes))
         self.attached = AttachedVolumes(len(facts.nodes))
-        self._tallies = Tallies(facts)
+        self._counters = PodCounters(facts)
         # Node rows in the order they changed, and results by node with how much of that they have seen.
         self._changes: list[int] = []
         self._remembered: dict[object, tuple[int, IntArray]] = {}
@@ -68,7 +68,7 @@ class ClusterState:
     def of(cls, snapshot: Snapshot, version: str = "") -> ClusterState:
         """The state of a snapshot as a version of the scheduler sees it; pods are numbered by their rows."""
         classes = [as_seen_by(version, pod) for pod in snapshot.pods.classes]
-        facts = ClassFacts(NodeFacts(snapshot.nodes), classes, Volumes.of(snapshot))
+        facts = PodClasses(NodeIndex(snapshot.nodes), classes, Volumes.of(snapshot))
         pods = snapshot.pods
         # A pod on a node that was not read counts nowhere, and must not look as if it were waiting.
         node = np.where(pods.node_unknown, GONE, pods.node)
@@ -85,7 +85,7 @@ class ClusterState:
         twin.pod_count = self.pod_count.copy()
         twin.ports = self.ports.copy()
         twin.attached = self.attached.copy()
-        twin._tallies = self._tallies.copy()
+        twin._counters = self._counters.copy()
         twin._touched = self._touched.copy()
         twin._changes = self._changes.copy()
         twin._remembered = self._remembered.copy()
@@ -113,7 +113,7 @@ class ClusterState:
         if not self.terminating[pod]:
             self.terminating[pod] = True
             self._touch(pod)
-            self._tallies.change(self.pod_class[pod], self.node[pod], -1, terminating=False)
+            self._counters.change(self.pod_class[pod], self.node[pod], -1, terminating=False)
 
     def remove(self, pod: int) -> None:
         """Take a pod away; ValueError when it is gone already."""
@@ -122,7 +122,7 @@ class ClusterState:
             raise ValueError(f"pod {pod} is gone already")
         if where >= 0:
             self._count(self.pod_class[pod], where, -1)
-            self._tallies.change(self.pod_class[pod], where, -1, live=not self.terminating[pod])
+            self._counters.change(self.pod_class[pod], where, -1, live=not self.terminating[pod])
             self.bound_here.pop(pod, None)
             self._touch(pod)
         self.node[pod] = GONE
@@ -134,13 +134,13 @@ class ClusterState:
             self._put(pod, node)
         elif self.terminating[pod]:
             self.terminating[pod] = False
-            self._tallies.change(self.pod_class[pod], node, 1, terminating=False)
+            self._counters.change(self.pod_class[pod], node, 1, terminating=False)
 
     def _put(self, pod: int, node: int) -> None:
         self.node[pod] = node
         self._touch(pod)
         self._count(self.pod_class[pod], node, 1)
-        self._tallies.change(self.pod_class[pod], node, 1, live=not self.terminating[pod])
+        self._counters.change(self.pod_class[pod], node, 1, live=not self.terminating[pod])
 
     def _touch(self, pod: int) -> None:
         kind = self.pod_class[pod]
@@ -148,21 +148,21 @@ class ClusterState:
         if pod not in touched:
             self._touched[kind] = (*touched, pod)
 
-    def tally(self, number: int, key: str = "") -> IntArray:
+    def counter(self, number: int, key: str = "") -> IntArray:
         """Counts by domain of a topology key, by node without one; one cell more, 0, for nodes without it.
 
-        ``number`` is the TallyBook's. Kept up to date from the first time it is asked for; read it only.
+        ``number`` is a counter id. Kept up to date from the first time it is asked for; read it only.
         """
-        found = self._tallies.get(number, key)
+        found = self._counters.get(number, key)
         if found is None:
-            found = self._tallies.make(number, key, self._first.counts(number, key), self._since(number))
+            found = self._counters.make(number, key, self._first.counts(number, key), self._since(number))
         return found
 
-    def _since(self, tally: int) -> Iterator[tuple[int, int]]:
+    def _since(self, counter: int) -> Iterator[tuple[int, int]]:
         """(node, weight) of what changed: pods that count now, with −weight those that did at the start."""
-        book, first = self.facts.tallies, self._first
-        terminating = book.counts_terminating(tally)
-        for class_index, weight in book.classes(tally):
+        book, first = self.facts.counters, self._first
+        terminating = book.counts_terminating(counter)
+        for class_index, weight in book.classes(counter):
             for pod in self._touched.get(class_index, ()):
                 if first.is_counted(pod, terminating=terminating):
                     yield int(first.node[pod]), -weight
@@ -185,7 +185,7 @@ class ClusterState:
                 values = values.copy()
                 values[changed] = compute(changed)
         self._remembered[key] = now, values
-        if len(self._remembered) > _MOST_REMEMBERED:
+        if len(self._remembered) > _MAX_CACHED_ARRAYS:
             del self._remembered[next(iter(self._remembered))]
         return values
 

@@ -1,8 +1,8 @@
 """Counts of pods by node or topology domain that a state keeps up to date.
 
-A tally counts the pods some selectors select, or the pods that carry some affinity terms or volumes. What to
-count is shared by all states (``TallyBook``, part of the facts); the counts are each state's own
-(``Tallies``) and made when first asked for. A pod that comes or goes changes one cell of each of its counts.
+A counter counts the pods some selectors select, or the pods that carry some affinity terms or volumes. What
+to count is shared by all states (``CounterRegistry``); the counts are each state's own
+(``PodCounters``), made when first asked for. A pod that comes or goes changes one cell of each of its counts.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from rebalancer.scheduling.matching.label_selectors import ClassIndex, PodSelect
 from rebalancer.scheduling.state.volumes import marks_of
 
 if TYPE_CHECKING:
-    from rebalancer.scheduling.state.facts import ClassFacts
+    from rebalancer.scheduling.state.facts import PodClasses
 
 
 @dataclass(frozen=True, slots=True)
-class Selected:
+class MatchingPods:
     """Pods that every one of the selectors selects; terminating ones count only if it says so."""
 
     selectors: tuple[PodSelector, ...]
@@ -30,7 +30,7 @@ class Selected:
 
 
 @dataclass(frozen=True, slots=True)
-class Carriers:
+class PodsWithTerm:
     """Pods that carry affinity terms or volume marks, each as often as its weight times the factor.
 
     Terminating ones count.
@@ -41,37 +41,37 @@ class Carriers:
 
 
 @dataclass(frozen=True, slots=True)
-class Summed:
+class PodSum:
     """An amount of every pod, such as its limits; terminating ones count."""
 
     amount: Callable[[PodClass], int]
     terminating: bool = True
 
 
-What = Selected | Carriers | Summed
+What = MatchingPods | PodsWithTerm | PodSum
 
 
 @dataclass(slots=True)
 class _Entry:
-    """A tally as one class sees it."""
+    """A counter as one class sees it."""
 
-    tally: int
+    counter: int
     weight: int
     terminating: bool
 
 
-class TallyBook:
+class CounterRegistry:
     """What is counted, and which classes count in what; classes may be added at any time."""
 
-    def __init__(self, facts: ClassFacts) -> None:
+    def __init__(self, facts: PodClasses) -> None:
         self._facts = facts
         self._numbers: dict[What, int] = {}
         self._terminating: list[bool] = []
-        self._classes: list[list[tuple[int, int]]] = []  # by tally: (class, weight)
+        self._classes: list[list[tuple[int, int]]] = []  # by counter: (class, weight)
         self._entries: list[list[_Entry]] = []  # by class
-        self._selected: SelectorIndex[tuple[Selected, int]] = SelectorIndex()
-        self._summed: list[tuple[Summed, int]] = []
-        self._carried: dict[Hashable, list[tuple[int, int]]] = {}  # item -> (tally, factor)
+        self._selected: SelectorIndex[tuple[MatchingPods, int]] = SelectorIndex()
+        self._summed: list[tuple[PodSum, int]] = []
+        self._carried: dict[Hashable, list[tuple[int, int]]] = {}  # item -> (counter, factor)
         self._by_class = ClassIndex()
         self.terms: dict[TermKind, SelectorIndex[AffinityTerm]] = {kind: SelectorIndex() for kind in TermKind}
         self._carriers: dict[Hashable, list[tuple[int, int]]] = {}  # item -> (class, weight)
@@ -88,11 +88,11 @@ class TallyBook:
         entries: list[_Entry] = []
         self._entries.append(entries)
         self._by_class.add(class_index, pod.namespace, pod.labels)
-        for amounts, tally in self._summed:
-            self._count(class_index, tally, amounts.amount(pod))
-        for what, tally in self._selected.candidates(pod.namespace, pod.labels):
+        for amounts, counter in self._summed:
+            self._count(class_index, counter, amounts.amount(pod))
+        for what, counter in self._selected.candidates(pod.namespace, pod.labels):
             if all(selector.matches(pod.namespace, pod.labels) for selector in what.selectors):
-                self._count(class_index, tally, 1)
+                self._count(class_index, counter, 1)
         for term, weight in terms_of(pod):
             if term not in self._carriers:
                 self._term_count += 1
@@ -103,102 +103,102 @@ class TallyBook:
 
     def _carry(self, class_index: int, item: Hashable, weight: int) -> None:
         self._carriers.setdefault(item, []).append((class_index, weight))
-        for tally, factor in self._carried.get(item, ()):
-            self._count(class_index, tally, weight * factor)
+        for counter, factor in self._carried.get(item, ()):
+            self._count(class_index, counter, weight * factor)
 
-    def _count(self, class_index: int, tally: int, weight: int) -> None:
-        self._classes[tally].append((class_index, weight))
-        self._entries[class_index].append(_Entry(tally, weight, self._terminating[tally]))
+    def _count(self, class_index: int, counter: int, weight: int) -> None:
+        self._classes[counter].append((class_index, weight))
+        self._entries[class_index].append(_Entry(counter, weight, self._terminating[counter]))
 
     def number(self, what: What) -> int:
-        """The number of a tally; the same for the same question."""
+        """The number of a counter; the same for the same question."""
         found = self._numbers.get(what)
         if found is not None:
             return found
         self.catch_up()
-        tally = self._numbers[what] = len(self._classes)
+        counter = self._numbers[what] = len(self._classes)
         self._classes.append([])
         self._terminating.append(what.terminating)
-        if isinstance(what, Selected):
-            self._selected.add(what.selectors[0], (what, tally))
+        if isinstance(what, MatchingPods):
+            self._selected.add(what.selectors[0], (what, counter))
             for class_index in self._by_class.candidates(what.selectors[0]):
                 pod = self._facts.classes[class_index]
                 if all(selector.matches(pod.namespace, pod.labels) for selector in what.selectors):
-                    self._count(class_index, tally, 1)
-        elif isinstance(what, Summed):
-            self._summed.append((what, tally))
+                    self._count(class_index, counter, 1)
+        elif isinstance(what, PodSum):
+            self._summed.append((what, counter))
             for class_index, pod in enumerate(self._facts.classes):
-                self._count(class_index, tally, what.amount(pod))
+                self._count(class_index, counter, what.amount(pod))
         else:
             for item, factor in what.items:
-                self._carried.setdefault(item, []).append((tally, factor))
+                self._carried.setdefault(item, []).append((counter, factor))
                 for class_index, weight in self._carriers.get(item, ()):
-                    self._count(class_index, tally, weight * factor)
-        return tally
+                    self._count(class_index, counter, weight * factor)
+        return counter
 
     def entries(self, class_index: int) -> Sequence[_Entry]:
-        """The tallies a class counts in."""
+        """The counters a class counts in."""
         if class_index >= len(self._entries):
             self.catch_up()
         return self._entries[class_index]
 
-    def classes(self, tally: int) -> Sequence[tuple[int, int]]:
-        """The classes that count in a tally, with their weights."""
-        return self._classes[tally]
+    def classes(self, counter: int) -> Sequence[tuple[int, int]]:
+        """The classes that count in a counter, with their weights."""
+        return self._classes[counter]
 
-    def counts_terminating(self, tally: int) -> bool:
-        """Whether terminating pods count in a tally."""
-        return self._terminating[tally]
+    def counts_terminating(self, counter: int) -> bool:
+        """Whether terminating pods count in a counter."""
+        return self._terminating[counter]
 
 
-class Tallies:
+class PodCounters:
     """The counts of one state. Arrays are shared between copies until one of them writes."""
 
-    def __init__(self, facts: ClassFacts) -> None:
+    def __init__(self, facts: PodClasses) -> None:
         self._facts = facts
-        # (tally, topology key) -> count by domain, one cell more that stays 0: a node without the label
+        # (counter, topology key) -> count by domain, one cell more that stays 0: a node without the label
         # has domain -1. The key "" counts by node.
         self._counts: dict[tuple[int, str], IntArray] = {}
-        self._keys: dict[int, tuple[str, ...]] = {}  # tally -> the keys it is counted by
+        self._keys: dict[int, tuple[str, ...]] = {}  # counter -> the keys it is counted by
         self._own: set[tuple[int, str]] = set()
 
-    def copy(self) -> Tallies:
+    def copy(self) -> PodCounters:
         """An independent copy; nothing is duplicated until it changes."""
-        twin = Tallies(self._facts)
+        twin = PodCounters(self._facts)
         twin._counts = self._counts.copy()
         twin._keys = self._keys.copy()
         self._own.clear()
         return twin
 
-    def get(self, tally: int, key: str) -> IntArray | None:
-        """The counts of a tally by topology key; None when they were not made yet."""
-        return self._counts.get((tally, key))
+    def get(self, counter: int, key: str) -> IntArray | None:
+        """The counts of a counter by topology key; None when they were not made yet."""
+        return self._counts.get((counter, key))
 
-    def make(self, tally: int, key: str, first: IntArray, since: Iterable[tuple[int, int]]) -> IntArray:
-        """Keep the counts of a tally by topology key: the ``first`` ones and (node, weight) ``since``."""
-        self._counts[tally, key] = first
-        self._keys[tally] = (*self._keys.get(tally, ()), key)
+    def make(self, counter: int, key: str, first: IntArray, since: Iterable[tuple[int, int]]) -> IntArray:
+        """Keep the counts of a counter by topology key: the ``first`` ones and (node, weight) ``since``."""
+        self._counts[counter, key] = first
+        self._keys[counter] = (*self._keys.get(counter, ()), key)
         for node, weight in since:
-            self._add(tally, key, node, weight)
-        return self._counts[tally, key]
+            self._add(counter, key, node, weight)
+        return self._counts[counter, key]
 
     def change(
         self, class_index: int, node: int, sign: int, *, live: bool = True, terminating: bool = True
     ) -> None:
-        """Count a pod of a class in or out: of the tallies of live pods, of those that count all, of both."""
+        """Count a pod of a class in or out: in counters of live pods, of all pods, or both."""
         if not self._counts:
             return
-        for entry in self._facts.tallies.entries(class_index):
+        for entry in self._facts.counters.entries(class_index):
             if not (terminating if entry.terminating else live):
                 continue
-            for key in self._keys.get(entry.tally, ()):
-                self._add(entry.tally, key, node, sign * entry.weight)
+            for key in self._keys.get(entry.counter, ()):
+                self._add(entry.counter, key, node, sign * entry.weight)
 
-    def _add(self, tally: int, key: str, node: int, weight: int) -> None:
+    def _add(self, counter: int, key: str, node: int, weight: int) -> None:
         domain = self._facts.nodes.labels.column(key).values[node] if key else node
         if domain < 0:
             return
-        place = tally, key
+        place = counter, key
         if place not in self._own:
             self._counts[place] = self._counts[place].copy()
             self._own.add(place)

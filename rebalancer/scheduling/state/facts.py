@@ -15,7 +15,7 @@ from rebalancer.cluster.columns.nodes import BASE_RESOURCES, BoolArray, IntArray
 from rebalancer.cluster.columns.pods import PodClass
 from rebalancer.cluster.records import Taint
 from rebalancer.scheduling.resources.requests import PodRequests, is_scalar, pod_requests
-from rebalancer.scheduling.state.counters import TallyBook
+from rebalancer.scheduling.state.counters import CounterRegistry
 from rebalancer.scheduling.state.host_ports import HostPort, wanted_ports
 from rebalancer.scheduling.state.node_labels import NodeLabels
 from rebalancer.scheduling.state.node_order import node_order
@@ -24,7 +24,7 @@ from rebalancer.scheduling.state.volumes import UniqueVolume, Volumes
 T = TypeVar("T")
 
 
-class NodeFacts:
+class NodeIndex:
     """The static side of the nodes."""
 
     def __init__(self, table: NodeTable) -> None:
@@ -72,13 +72,13 @@ class NodeFacts:
         }
 
 
-class ClassFacts:
+class PodClasses:
     """The static side of the pod classes: their requests as vectors over the resource columns.
 
     Classes are numbered as in the snapshot; ``add`` appends those of replacements.
     """
 
-    def __init__(self, nodes: NodeFacts, classes: Sequence[PodClass], volumes: Volumes) -> None:
+    def __init__(self, nodes: NodeIndex, classes: Sequence[PodClass], volumes: Volumes) -> None:
         self.nodes = nodes
         self.volumes = volumes
         self.classes: list[PodClass] = list(classes)
@@ -90,7 +90,7 @@ class ClassFacts:
         self.allocatable: IntArray = np.zeros((len(nodes), len(self.resources)), np.int64, order="F")
         kept = [column for column, name in enumerate(nodes.table.resources) if name in self.column]
         self.allocatable[:, : len(kept)] = nodes.table.allocatable[:, kept]
-        self.tallies = TallyBook(self)
+        self.counters = CounterRegistry(self)
         self._memory: dict[tuple[object, int], Any] = {}
 
     def add(self, pod: PodClass) -> int:
@@ -112,7 +112,7 @@ class ClassFacts:
 
     def present(self, class_index: int) -> IntArray:
         """(resources,) what a pod of the class takes of its node; computed once a class."""
-        return self.once("present", class_index, lambda: self._present(class_index))
+        return self.cached("present", class_index, lambda: self._present(class_index))
 
     def _present(self, class_index: int) -> IntArray:
         row = self.vector(self.requests[class_index].present)
@@ -122,24 +122,24 @@ class ClassFacts:
     def present_scored(self, class_index: int) -> IntArray:
         """(2,) cpu and memory a pod of the class counts for in scores, with defaults."""
         scored = self.requests[class_index].present_scored
-        return self.once(
+        return self.cached(
             "present_scored", class_index, lambda: np.array([scored["cpu"], scored["memory"]], np.int64)
         )
 
     def ports(self, class_index: int) -> tuple[HostPort, ...]:
         """The host ports a pod of the class wants."""
-        return self.once("ports", class_index, lambda: wanted_ports(self.classes[class_index].spec))
+        return self.cached("ports", class_index, lambda: wanted_ports(self.classes[class_index].spec))
 
     def csi_volumes(self, class_index: int) -> tuple[UniqueVolume, ...]:
         """The CSI volumes of a pod of the class."""
         pod = self.classes[class_index]
         if not pod.spec.volumes:
             return ()
-        return self.once(
+        return self.cached(
             "csi volumes", class_index, lambda: self.volumes.unique_volumes(pod.namespace, pod.spec)
         )
 
-    def once(self, owner: object, class_index: int, compute: Callable[[], T]) -> T:
+    def cached(self, owner: object, class_index: int, compute: Callable[[], T]) -> T:
         """A result that depends on the class and on static facts alone, computed once."""
         key = (owner, class_index)
         if key not in self._memory:

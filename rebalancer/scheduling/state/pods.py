@@ -13,7 +13,7 @@ import numpy as np
 from rebalancer.cluster.columns.nodes import BoolArray, IntArray
 
 if TYPE_CHECKING:
-    from rebalancer.scheduling.state.facts import ClassFacts
+    from rebalancer.scheduling.state.facts import PodClasses
 
 
 class Column:
@@ -62,7 +62,7 @@ class Column:
 class FirstPods:
     """The pods a state began with. What they add up to is counted once, for all copies of the state."""
 
-    facts: ClassFacts
+    facts: PodClasses
     node: IntArray  # (pods,) row of its node; negative: on none
     pod_class: IntArray  # (pods,)
     terminating: BoolArray  # (pods,)
@@ -80,22 +80,22 @@ class FirstPods:
         """Whether a pod was on a node, and not terminating unless these count."""
         return pod < len(self.node) and self.node[pod] >= 0 and (terminating or not self.terminating[pod])
 
-    def counts(self, tally: int, key: str) -> IntArray:
-        """(domains + 1,) a tally by topology key, by node without one; the last cell is 0. Read it only."""
-        found = self._counts.get((tally, key))
+    def counts(self, counter: int, key: str) -> IntArray:
+        """(domains + 1,) a counter by topology key, by node without one; the last cell is 0. Read it only."""
+        found = self._counts.get((counter, key))
         if found is None:
-            found = self._counts[tally, key] = self._count(tally, key)
+            found = self._counts[counter, key] = self._count(counter, key)
         return found
 
-    def _count(self, tally: int, key: str) -> IntArray:
-        book, nodes = self.facts.tallies, self.facts.nodes
+    def _count(self, counter: int, key: str) -> IntArray:
+        book, nodes = self.facts.counters, self.facts.nodes
         column = nodes.labels.column(key) if key else None
         counts = np.zeros((len(nodes) if column is None else len(column.names)) + 1, np.int64)
-        for class_index, weight in book.classes(tally):
+        for class_index, weight in book.classes(counter):
             pods = self.by_class.get(class_index)
             if pods is None:
                 continue
-            if not book.counts_terminating(tally):
+            if not book.counts_terminating(counter):
                 pods = pods[~self.terminating[pods]]
             domains = self.node[pods] if column is None else column.values[self.node[pods]]
             np.add.at(counts, domains, weight)

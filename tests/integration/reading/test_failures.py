@@ -102,7 +102,7 @@ def test_advice_to_wait_is_taken_and_bounded() -> None:
         sandbox.faults.add(Fault("status", path="/nodes", code=429, retry_after=9999, skip=1))
         connection.RawApi(api.api, waits.append).list_page(NODES)
 
-    assert waits == [7.0, connection.LONGEST_WAIT_SECONDS]
+    assert waits == [7.0, connection.MAX_WAIT_SECONDS]
 
 
 def test_a_server_that_is_not_there_is_one_line() -> None:
@@ -188,7 +188,7 @@ def test_an_error_page_of_a_proxy_is_cut_to_a_line() -> None:
 
 
 def test_an_answer_larger_than_any_cluster_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "_BIGGEST_ANSWER", 1000)
+    monkeypatch.setattr(connection, "_MAX_ANSWER_BYTES", 1000)
     with (
         a_sandbox() as sandbox,
         reading(sandbox.url) as reader,

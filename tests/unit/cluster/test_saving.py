@@ -74,7 +74,8 @@ def columns(snapshot: Snapshot) -> dict[str, Any]:
     nodes, pods = snapshot.nodes, snapshot.pods
     arrays = {
         **{
-            f"nodes.{name}": getattr(nodes, name) for name in ("allocatable", "capacity", "ready", "doubtful")
+            f"nodes.{name}": getattr(nodes, name)
+            for name in ("allocatable", "capacity", "ready", "incomplete")
         },
         "nodes.ready_since": nodes.ready_since,
         **{f"pods.{name}": getattr(pods, name) for name in ("node", "node_unknown", "phase", "created")},
@@ -136,7 +137,7 @@ def test_objects_listed_twice_do_not_depend_on_order_either(order: list[int]) ->
     ]
 
     assert columns(snapshots[0]) == columns(snapshots[1])
-    assert snapshots[0].nodes.doubtful.tolist() == [True, True, False]
+    assert snapshots[0].nodes.incomplete.tolist() == [True, True, False]
 
 
 @pytest.mark.parametrize("how", ["labels", "nameless"])

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from rebalancer.cluster.columns.nodes import LARGEST_AMOUNT
+from rebalancer.cluster.columns.nodes import MAX_AMOUNT
 from rebalancer.cluster.kinds import NAMESPACES, NODES, PODS
 from rebalancer.cluster.recordings.listing import Recording
 from rebalancer.cluster.snapshot import build_snapshot
@@ -31,8 +31,8 @@ def test_a_node_whose_size_cannot_be_believed_is_named_and_left_out(which: str, 
 
 
 def test_the_largest_amount_can_be_summed_and_multiplied_without_overflow() -> None:
-    assert LARGEST_AMOUNT * 100 * 10 < 2**63
-    assert a_snapshot(nodes=[a_node("n1", memory=str(LARGEST_AMOUNT))]).nodes.names == ("n1",)
+    assert MAX_AMOUNT * 100 * 10 < 2**63
+    assert a_snapshot(nodes=[a_node("n1", memory=str(MAX_AMOUNT))]).nodes.names == ("n1",)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_a_pod_whose_requests_cannot_be_believed_is_named_and_its_node_is_in_dou
 
     assert snapshot.pods.names == ("web-1",)
     assert malformed_names(snapshot) == ["Pod default/web-2"]
-    assert snapshot.nodes.doubtful.tolist() == [True, False]
+    assert snapshot.nodes.incomplete.tolist() == [True, False]
 
 
 @pytest.mark.parametrize(

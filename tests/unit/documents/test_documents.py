@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict
 
-from rebalancer.documents import LARGEST_TEXT, did_you_mean, parse, read_text, to_yaml, validate
+from rebalancer.documents import MAX_TEXT_BYTES, did_you_mean, parse, read_text, to_yaml, validate
 from rebalancer.errors import InputError
 
 JSON: st.SearchStrategy[Any] = st.recursive(
@@ -115,7 +115,7 @@ def test_deep_nesting_is_refused(text: str) -> None:
 
 
 def test_large_text_is_refused() -> None:
-    assert "is larger than" in refusal("a: " + "x" * LARGEST_TEXT)
+    assert "is larger than" in refusal("a: " + "x" * MAX_TEXT_BYTES)
 
 
 def test_several_documents_are_refused_where_the_second_begins() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rebalancer.errors import InputError
 from rebalancer.load.figures.metric_windows import Window
-from rebalancer.load.figures.node_index import NodeIndex
+from rebalancer.load.figures.node_index import NodeNameIndex
 from rebalancer.load.prometheus.answers import AnswerBook, decode_book
 from rebalancer.load.prometheus.http import Question
 from rebalancer.load.prometheus.queries import lookback_seconds, queries_of
@@ -46,13 +46,13 @@ def test_vectors_matrices_and_scalars_become_series() -> None:
     assert (scalar.labels, scalar.values.tolist()) == ({}, [4.0])
 
 
-def nodes_at(*addresses: str) -> NodeIndex:
+def nodes_at(*addresses: str) -> NodeNameIndex:
     nodes = []
     for number, address in enumerate(addresses):
         node = a_node(f"n{number}", labels={"kubernetes.io/hostname": f"host-{number}"})
         node["status"]["addresses"] = [{"type": "InternalIP", "address": address}]
         nodes.append(node)
-    return NodeIndex(a_snapshot(nodes=nodes).nodes)
+    return NodeNameIndex(a_snapshot(nodes=nodes).nodes)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rebalancer.planning.search.covering_sets import sets_that_cool
+from rebalancer.planning.search.covering_sets import covering_sets
 from rebalancer.planning.search.disruption_cost import Disruption
 from rebalancer.planning.workloads.lookup import Workloads
 from tests.builders import a_node
@@ -19,7 +19,7 @@ from tests.unit.planning.builders import a_policy, a_workload, at, moved, plan_o
 
 def sets(relief: list[list[float]], need: list[float], cost: list[float] | None = None) -> list[set[int]]:
     costs = np.array(cost or [0.0] * len(relief))
-    return [set(item) for item in sets_that_cool(np.array(relief), np.array(need), costs)]
+    return [set(item) for item in covering_sets(np.array(relief), np.array(need), costs)]
 
 
 def test_one_pod_that_is_enough_comes_before_two() -> None:
@@ -39,7 +39,7 @@ def test_no_set_holds_a_pod_that_could_stay() -> None:
 
 
 def test_the_largest_pod_of_a_set_goes_first() -> None:
-    assert next(sets_that_cool(np.array([[2.0], [9.0], [5.0]]), np.array([15.0]), np.zeros(3))) == (1, 2, 0)
+    assert next(covering_sets(np.array([[2.0], [9.0], [5.0]]), np.array([15.0]), np.zeros(3))) == (1, 2, 0)
 
 
 def test_every_resource_counts() -> None:

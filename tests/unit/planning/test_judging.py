@@ -12,7 +12,7 @@ from rebalancer.load.view import SchedulerView
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Move
 from rebalancer.planning.report import build_plan
-from rebalancer.planning.revalidation import judge_landing, judge_moves
+from rebalancer.planning.revalidation import check_landing, revalidate_moves
 from tests.builders import a_budget, a_node
 from tests.unit.planning.builders import (
     NOW,
@@ -38,7 +38,7 @@ def judged(node: str, **changes: Any) -> str | None:
     planner = planned(
         a_cluster(load={"warm": 20, "dark": UNKNOWN}, nodes=[*NODES, a_node("dark")], **changes)
     )
-    return judge_landing(planner, build_plan(planner).moves[0], node)
+    return check_landing(planner, build_plan(planner).moves[0], node)
 
 
 def test_a_landing_elsewhere_that_is_good_as_well_is_acceptable() -> None:
@@ -66,7 +66,7 @@ def the_moves() -> tuple[Move, ...]:
 
 
 def failing(inputs: PlanningInputs, moves: tuple[Move, ...] | None = None, **made: Any) -> dict[str, str]:
-    found = judge_moves(inputs, moves or the_moves(), **made)
+    found = revalidate_moves(inputs, moves or the_moves(), **made)
     return {uid.removeprefix("uid-default-"): said for uid, said in found.items() if isinstance(said, str)}
 
 
@@ -145,7 +145,7 @@ def several() -> PlanningInputs:
 def test_a_move_that_holds_comes_with_the_landings_it_has_now() -> None:
     nodes = [a_node("hot"), a_node("cool", cpu=40), a_node("cold", cpu=80), a_node("small")]
     (move,) = the_moves()
-    (now,) = judge_moves(a_cluster(nodes=nodes), [move]).values()
+    (now,) = revalidate_moves(a_cluster(nodes=nodes), [move]).values()
     assert [landing.node for landing in move.landings] == ["cool"]
     assert isinstance(now, Move)
     assert [landing.node for landing in now.landings] == ["cold"]
@@ -169,7 +169,7 @@ def test_a_move_must_hold_with_figures_that_the_scheduler_may_not_have_renewed()
     )
     (move,) = plan_of(inputs).moves
     lagging = dataclasses.replace(inputs, earlier_view=seen(hot=95, a=30, b=20))
-    (now,) = judge_moves(lagging, [move]).values()
+    (now,) = revalidate_moves(lagging, [move]).values()
     assert isinstance(now, Move)
     assert [landing.node for landing in move.landings] == ["b"]
     assert [landing.node for landing in now.landings] == ["a", "b"]
@@ -210,7 +210,7 @@ def test_moves_that_are_not_made_yet_do_not_count_against_a_landing() -> None:
     first, second = build_plan(planner).moves
     assert (first.wave, second.wave) == (1, 2)
     where_the_second_goes = second.landings[0].node
-    assert judge_landing(planner, first, where_the_second_goes) is None
+    assert check_landing(planner, first, where_the_second_goes) is None
 
 
 def test_moves_that_are_made_count_where_they_have_landed() -> None:
@@ -218,4 +218,4 @@ def test_moves_that_are_made_count_where_they_have_landed() -> None:
     first, second = build_plan(planner).moves
     target = second.landings[0].node
     made = a_past_move(uid=first.pod.uid, from_node=first.from_node, to_node=target, load=first.load)
-    assert "would be at" in (judge_landing(planner, second, target, [made]) or "")
+    assert "would be at" in (check_landing(planner, second, target, [made]) or "")

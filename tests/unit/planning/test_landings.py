@@ -490,9 +490,9 @@ def test_a_node_that_cannot_cool_loses_nothing() -> None:
 def test_placements_are_left_out_of_the_state_they_were_tried_on() -> None:
     inputs = planning_inputs([a_node("hot"), a_node("cool")], [hot_pod()])
     planner = planned(inputs)
-    world = planner.worlds.all[0]
+    scenario = planner.scenarios.all[0]
     assert planner.moves == []
-    for state in (world.lingering, world.settled):
+    for state in (scenario.while_terminating, scenario.after_termination):
         assert (state.requested == planner.model.state.requested).all()
         assert list(state.node) == list(planner.model.state.node)
         assert list(state.terminating) == list(planner.model.state.terminating)

@@ -8,12 +8,12 @@ import pytest
 
 from rebalancer.planning.plan import Plan
 from rebalancer.planning.report import build_plan
-from rebalancer.planning.revalidation import judge_moves
+from rebalancer.planning.revalidation import revalidate_moves
 from tests.builders import a_node
 from tests.unit.planning.builders import a_policy, a_workload, kept, moved, plan_of, planned, planning_inputs
 
 SSD = {"nodeSelector": {"disk": "ssd"}}
-APART = {
+EXCLUDED = {
     "affinity": {
         "podAntiAffinity": {
             "requiredDuringSchedulingIgnoredDuringExecution": [
@@ -71,7 +71,7 @@ def test_a_cordon_is_no_reason_to_move() -> None:
 
 
 def test_of_two_pods_that_must_be_apart_one_moves() -> None:
-    web = a_workload("web", ["a", "a"], spec=APART)
+    web = a_workload("web", ["a", "a"], spec=EXCLUDED)
     plan = plan_of(planning_inputs([a_node(name) for name in "abcd"], [web], policy=ON))
     assert len(plan.moves) == 1
 
@@ -121,4 +121,4 @@ def test_a_misplaced_move_still_holds_before_its_wave_although_its_node_is_cool(
         [a_node("a"), a_node("b", labels={"disk": "ssd"})], [a_workload("web", ["a"], spec=SSD)], policy=ON
     )
     moves = build_plan(planned(inputs)).moves
-    assert list(judge_moves(inputs, moves).values()) == list(moves)
+    assert list(revalidate_moves(inputs, moves).values()) == list(moves)

@@ -20,7 +20,7 @@ def waiting(name: str, cpu: str = "5", **spec: Any) -> Workload:
 def placed(*workloads: Workload, **inputs: Any) -> dict[str, str]:
     """Where the Pending pods are put, by workload; one that fits nowhere is absent."""
     planner = Planner(planning_inputs([a_node("cool", cpu=8)], workloads, **inputs))
-    state = planner.worlds.all[0].settled
+    state = planner.scenarios.all[0].after_termination
     return {
         name.rsplit("-", 1)[0]: state.nodes.names[state.node[row]]
         for row, name in enumerate(planner.pods.names)
@@ -61,7 +61,7 @@ def test_a_terminating_pod_does_not_take_part() -> None:
 
 def test_a_pending_pod_counts_by_its_request() -> None:
     planner = Planner(planning_inputs([a_node("cool", cpu=8)], [waiting("web", cpu="2")]))
-    assert planner.worlds.all[0].usage[0, 0] == 2000
+    assert planner.scenarios.all[0].usage[0, 0] == 2000
 
 
 def test_what_fits_nowhere_is_counted_and_told() -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rebalancer.cluster.columns.nodes import FloatArray
 from rebalancer.load.report import percent_of_allocatable
 from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.planning.landing.scenarios import World
+from rebalancer.planning.landing.scenarios import Scenario
 from rebalancer.planning.plan import Move, Plan, encode
 from rebalancer.planning.planner import Planner
 from rebalancer.planning.report import build_plan
@@ -113,8 +113,10 @@ def clusters(draw: st.DrawFn) -> Cluster:
     return found
 
 
-def percent(planner: Planner, world: World) -> FloatArray:
-    return percent_of_allocatable(world.usage, world.settled.pod_count, planner.inputs.load.allocatable)
+def percent(planner: Planner, scenario: Scenario) -> FloatArray:
+    return percent_of_allocatable(
+        scenario.usage, scenario.after_termination.pod_count, planner.inputs.load.allocatable
+    )
 
 
 def key(move: Move) -> str:
@@ -180,13 +182,13 @@ def check_landings(cluster: Cluster, plan: Plan) -> None:
 def check_worlds(cluster: Cluster, planner: Planner) -> None:
     """Against the same cluster when nothing is moved: it differs from the figures by Pending pods alone."""
     idle = planned(cluster.inputs(perRun=0))
-    [still] = idle.worlds.all
+    [still] = idle.scenarios.all
     before = percent(idle, still)
     hotness = planner.hotness
     known = planner.inputs.load.known
     most = hotness.most(np.arange(len(before)))
-    for world in planner.worlds.all:
-        after = percent(planner, world)
+    for scenario in planner.scenarios.all:
+        after = percent(planner, scenario)
         rises = known & (after[:, 0] > before[:, 0] + 1e-9)
         assert (after[rises] <= most[rises] + 1e-9).all()
         if known.any():

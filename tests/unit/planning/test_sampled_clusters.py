@@ -84,13 +84,13 @@ def test_every_acceptable_landing_gives_the_least_gain() -> None:
 
 def test_worlds_part_with_the_first_uncertain_landing_and_each_holds_its_own() -> None:
     planner = planned(a_cluster(249, 0))
-    places = {tuple(world.usage[:, 0].nonzero()[0].tolist()) for world in planner.worlds.all}
-    assert len(planner.worlds.all) == 8
+    places = {tuple(scenario.usage[:, 0].nonzero()[0].tolist()) for scenario in planner.scenarios.all}
+    assert len(planner.scenarios.all) == 8
     assert len(places) > 1
 
 
 def test_another_seed_draws_other_worlds_and_moves_as_many() -> None:
     planners = [planned(a_cluster(249, 0, seed=seed)) for seed in range(2)]
-    first, second = ([world.usage.tolist() for world in planner.worlds.all] for planner in planners)
+    first, second = ([scenario.usage.tolist() for scenario in planner.scenarios.all] for planner in planners)
     assert first != second
     assert [len(planner.moves) for planner in planners] == [4, 4]

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rebalancer.cluster.columns.nodes import FloatArray, IntArray
-from rebalancer.scheduling.framework.plugin import APART, Normalization, Plugin, normalize_by_maximum
+from rebalancer.scheduling.framework.plugin import EXCLUDED, Normalization, Plugin, normalize_by_maximum
 from rebalancer.scheduling.framework.sampling import Search, nodes_to_find
 from rebalancer.scheduling.framework.scores import RawScores
 from rebalancer.scheduling.plugins.pod_topology_spread import PodTopologySpread
@@ -44,7 +44,7 @@ def simulate(scores: list[RawScores], positions: IntArray, candidates: int, limi
         totals = np.zeros(len(found), np.int64)
         for item in scores:
             seen = item.raw[found]
-            counted = seen[seen != APART]
+            counted = seen[seen != EXCLUDED]
             smallest = int(counted.min()) if len(counted) else np.iinfo(np.int64).max
             totals += item.weight * item.plugin.normalize(seen, int(smallest), int(seen.max()))
         best = found[totals == totals.max()]
@@ -64,7 +64,7 @@ def searches(draw: st.DrawFn) -> tuple[list[RawScores], IntArray, int, int]:
     scores = []
     for plugin in draw(st.lists(st.sampled_from((Plain(), ByMaximum(), ByRange())), max_size=3)):
         value = st.integers(0, draw(st.sampled_from((1, 3, 100))))
-        value = st.one_of(value, st.just(APART)) if plugin.name == "ByRange" else value
+        value = st.one_of(value, st.just(EXCLUDED)) if plugin.name == "ByRange" else value
         raw = draw(st.lists(value, min_size=len(positions), max_size=len(positions)))
         scores.append(RawScores(plugin, draw(st.integers(1, 3)), np.array(raw, np.int64)))
     return scores, positions, candidates, draw(st.integers(1, len(positions)))
@@ -98,7 +98,7 @@ def test_the_scheduler_looks_at_fewer_nodes_of_a_larger_cluster() -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_nodes_without_a_part_in_the_extremes_have_the_chances_of_the_search(seed: int) -> None:
     generator = np.random.default_rng(seed)
-    ranged = np.where(generator.random(150) < 0.05, APART, generator.integers(0, 9000, 150))
+    ranged = np.where(generator.random(150) < 0.05, EXCLUDED, generator.integers(0, 9000, 150))
     scores = [RawScores(ByRange(), 2, ranged), RawScores(Plain(), 1, generator.integers(0, 90, 150))]
     positions = np.sort(generator.choice(200, 150, replace=False))
     np.testing.assert_allclose(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
+from rebalancer.simulation.cluster import SimulatedCluster
 
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.reporting.render import to_json
@@ -8,8 +9,7 @@ from rebalancer.reporting.tables.simulation import simulation_table
 from rebalancer.scheduling.framework.placement import Placement
 from rebalancer.simulation.landing import NOWHERE, draw
 from rebalancer.simulation.report import PolicyRun, Simulation
-from rebalancer.simulation.running import Course, simulate
-from rebalancer.simulation.twin import Twin
+from rebalancer.simulation.running import SimulationSettings, simulate
 from rebalancer.simulation.usage import LoadShape, PodLoad
 from rebalancer.state import RunState
 from tests.builders import a_node, a_pod, owned_by
@@ -30,13 +30,13 @@ def _inputs(**changes: object) -> PlanningInputs:
 
 
 def _run(inputs: PlanningInputs, **course: object) -> PolicyRun:
-    return simulate([("test", inputs)], Course(**course)).runs[0]  # type: ignore[arg-type]
+    return simulate([("test", inputs)], SimulationSettings(**course)).runs[0]  # type: ignore[arg-type]
 
 
 def test_the_first_cycle_finds_exactly_what_was_recorded() -> None:
     inputs = _inputs()
-    twin = Twin(inputs, LoadShape(), np.random.default_rng(0))
-    seen = twin.inputs(RunState())
+    cluster = SimulatedCluster(inputs, LoadShape(), np.random.default_rng(0))
+    seen = cluster.inputs(RunState())
 
     assert np.array_equal(seen.load.percent, inputs.load.percent)
     assert np.array_equal(seen.load.pod_usage, inputs.load.pod_usage)
@@ -52,12 +52,12 @@ def test_with_constant_load_a_cooled_cluster_is_left_alone() -> None:
 
 def test_a_replacement_takes_its_load_along_and_is_a_new_pod() -> None:
     inputs = _inputs()
-    twin = Twin(inputs, LoadShape(), np.random.default_rng(0))
+    cluster = SimulatedCluster(inputs, LoadShape(), np.random.default_rng(0))
     row = inputs.snapshot.pods.row["default", "web-0"]
-    twin.advance(600)
-    twin.place(row, inputs.snapshot.nodes.row["c"], int(inputs.snapshot.pods.pod_class[row]))
-    twin.advance(60)
-    seen = twin.inputs(RunState())
+    cluster.advance(600)
+    cluster.place(row, inputs.snapshot.nodes.row["c"], int(inputs.snapshot.pods.pod_class[row]))
+    cluster.advance(60)
+    seen = cluster.inputs(RunState())
 
     nodes = inputs.snapshot.nodes.row
     assert seen.load.percent[nodes["hot"], 0] == inputs.load.percent[nodes["hot"], 0] - 37.5
@@ -68,15 +68,15 @@ def test_a_replacement_takes_its_load_along_and_is_a_new_pod() -> None:
 
 def test_lagging_metrics_show_a_move_little_by_little() -> None:
     inputs = _inputs()
-    twin = Twin(inputs, LoadShape(lag_seconds=600), np.random.default_rng(0))
-    twin.advance(600)
+    cluster = SimulatedCluster(inputs, LoadShape(lag_seconds=600), np.random.default_rng(0))
+    cluster.advance(600)
     row = inputs.snapshot.pods.row["default", "web-0"]
-    twin.place(row, inputs.snapshot.nodes.row["c"], int(inputs.snapshot.pods.pod_class[row]))
+    cluster.place(row, inputs.snapshot.nodes.row["c"], int(inputs.snapshot.pods.pod_class[row]))
     cool = inputs.snapshot.nodes.row["c"]
     shown = []
     for _ in range(3):
-        twin.advance(300)
-        seen = twin.inputs(RunState())
+        cluster.advance(300)
+        seen = cluster.inputs(RunState())
         shown.append(round(float(seen.load.percent[cool, 0]), 2))
 
     assert shown == [18.75, 37.5, 37.5]
@@ -91,7 +91,7 @@ def test_lag_does_not_make_the_rebalancer_evict_twice_for_the_same_heat() -> Non
 
 def test_the_same_seed_gives_the_same_simulation_byte_for_byte() -> None:
     def told(seed: int) -> str:
-        course = Course(cycles=5, shape=LoadShape(0.2, 0.3, 300), seed=seed)
+        course = SimulationSettings(cycles=5, shape=LoadShape(0.2, 0.3, 300), seed=seed)
         return to_json(simulate([("test", _inputs())], course))
 
     assert told(3) == told(3)
@@ -131,7 +131,7 @@ def test_landings_are_drawn_by_their_chances() -> None:
 def test_a_pending_pod_is_scheduled_once_there_is_room() -> None:
     waiting = a_pod("late", cpu="3", owner=owned_by("ReplicaSet", "web"))
     twin_inputs = planning_inputs([a_node("a"), a_node("b")], [a_workload("web", ["a"])], pods=[waiting])
-    run = simulate([("test", twin_inputs)], Course(cycles=2)).runs[0]
+    run = simulate([("test", twin_inputs)], SimulationSettings(cycles=2)).runs[0]
 
     assert [cycle.pending for cycle in run.cycles] == [0, 0]
 
@@ -139,7 +139,7 @@ def test_a_pending_pod_is_scheduled_once_there_is_room() -> None:
 def test_a_pod_no_node_has_room_for_stays_pending_in_every_cycle() -> None:
     waiting = a_pod("huge", cpu="40", owner=owned_by("ReplicaSet", "web"))
     inputs = planning_inputs([a_node("a")], [a_workload("web", ["a"])], pods=[waiting])
-    run = simulate([("test", inputs)], Course(cycles=2)).runs[0]
+    run = simulate([("test", inputs)], SimulationSettings(cycles=2)).runs[0]
 
     assert [cycle.pending for cycle in run.cycles] == [1, 1]
 
@@ -161,7 +161,8 @@ def test_a_node_must_be_hot_in_as_many_runs_as_the_policy_wants() -> None:
 
 def test_policies_stand_side_by_side_in_a_table_of_eighty_columns() -> None:
     simulation = simulate(
-        [("one", _inputs()), ("a policy with a rather long name of its own", _inputs())], Course(cycles=3)
+        [("one", _inputs()), ("a policy with a rather long name of its own", _inputs())],
+        SimulationSettings(cycles=3),
     )
     text = simulation_table(simulation).plain
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rebalancer.errors import InputError
 from rebalancer.state import PastMove, RunState, after_moves, after_plan, in_cooldown
-from rebalancer.state.run_state import BIGGEST_BYTES, MOST_MOVES, bounded, decode, encode, merged
+from rebalancer.state.run_state import MAX_BYTES, MAX_MOVES, bounded, decode, encode, merged
 
 NOW = 1_700_000_000.0
 
@@ -115,9 +115,9 @@ def test_merging_loses_no_pod_and_does_not_depend_on_who_merges(one: RunState, t
 
 
 def test_the_oldest_moves_go_first_when_there_are_too_many() -> None:
-    state = RunState(moves=tuple(a_past_move(str(index), at=NOW + index) for index in range(MOST_MOVES + 9)))
+    state = RunState(moves=tuple(a_past_move(str(index), at=NOW + index) for index in range(MAX_MOVES + 9)))
     kept = bounded(state)
-    assert len(kept.moves) == MOST_MOVES
+    assert len(kept.moves) == MAX_MOVES
     assert kept.moves[-1] == state.moves[-1]
     assert bounded(kept) == kept
 
@@ -135,11 +135,11 @@ def test_the_largest_state_fits_a_config_map() -> None:
             to_node=long,
             evicted_at=NOW + index,
         )
-        for index in range(MOST_MOVES)
+        for index in range(MAX_MOVES)
     )
     streaks = {f"{index:0500}": 1 + index % 7 for index in range(6000)}
     content = encode(RunState(moves=moves, hot_streaks=streaks))
-    assert BIGGEST_BYTES // 2 < len(content) <= BIGGEST_BYTES
+    assert MAX_BYTES // 2 < len(content) <= MAX_BYTES
     kept = decode(content, "state")
     assert kept.moves[-1] == moves[-1]
     assert min(kept.hot_streaks.values()) == 7  # the longest streaks are kept
@@ -170,7 +170,7 @@ def test_a_cluster_of_thousands_of_hot_nodes_is_remembered_whole() -> None:
         b'{"hotStreaks": {"' + b"n" * 600 + b'": 1}}',
         b'{"kind": "Plan"}',
         b'{"apiVersion": "rebalancer/v9"}',
-        b"{}" + b" " * (3 * BIGGEST_BYTES),
+        b"{}" + b" " * (3 * MAX_BYTES),
     ],
 )
 def test_a_damaged_state_is_an_input_error_that_says_where_and_what_to_do(content: bytes) -> None:

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalancer.state import LoadSamples, RunState, after_reading
-from rebalancer.state.run_state import BIGGEST_BYTES, decode, encode, merged
-from rebalancer.state.samples import MOST_BYTES, MOST_SAMPLES, bounded, with_sample
+from rebalancer.state.run_state import MAX_BYTES, decode, encode, merged
+from rebalancer.state.samples import MAX_SAMPLE_BYTES, MAX_SAMPLES, bounded, with_sample
 
 LOADS = st.dictionaries(
     st.sampled_from(("cpu", "memory", "disk")),
@@ -50,9 +50,9 @@ def test_samples_of_the_largest_cluster_fit_the_state_beside_everything_else() -
         state = after_reading(state, percent, 60.0 * moment, 900.0)
     assert state is not None
 
-    assert len(encode(state)) <= BIGGEST_BYTES
-    assert len(msgspec.json.encode(state.samples)) <= MOST_BYTES + 100
-    assert len(bounded(state.samples).taken) <= MOST_SAMPLES
+    assert len(encode(state)) <= MAX_BYTES
+    assert len(msgspec.json.encode(state.samples)) <= MAX_SAMPLE_BYTES + 100
+    assert len(bounded(state.samples).taken) <= MAX_SAMPLES
 
 
 def test_two_writers_keep_the_samples_of_both() -> None:

@@ -11,7 +11,7 @@ from urllib3.exceptions import ProtocolError
 
 from rebalancer.errors import InputError, RebalancerError, RightsError, SafetyError, UnreachableError
 from rebalancer.state import ConfigMapStore, FileStore, RunState, after_moves, after_plan
-from rebalancer.state.run_state import BIGGEST_BYTES, encode
+from rebalancer.state.run_state import MAX_BYTES, encode
 from tests.unit.execution.fake_api import Answer, Request, fake_api, refusal
 from tests.unit.state.test_run_state import NOW, a_past_move
 
@@ -55,7 +55,7 @@ def test_a_file_that_cannot_be_read_or_written_is_an_input_error(tmp_path: Path)
 def test_a_huge_file_is_not_read_to_its_end(tmp_path: Path) -> None:
     path = tmp_path / "state.json"
     with path.open("wb") as stream:
-        stream.truncate(50 * BIGGEST_BYTES)
+        stream.truncate(50 * MAX_BYTES)
     with pytest.raises(InputError, match="more than any that was written"):
         FileStore(path).load()
 

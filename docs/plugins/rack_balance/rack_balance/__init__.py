@@ -34,7 +34,7 @@ class RackBalance(Plugin):
 
     def raw_scores(self, state: ClusterState, class_index: int, feasible: IntArray) -> IntArray:
         """The pods of each node's rack."""
-        racks = state.facts.once((self, "racks"), -1, lambda: self._racks(state))
+        racks = state.facts.cached((self, "racks"), -1, lambda: self._racks(state))
         pods = np.bincount(racks, weights=state.pod_count).astype(np.int64)
         return pods[racks[feasible]]
 

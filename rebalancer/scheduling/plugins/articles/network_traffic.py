@@ -50,7 +50,7 @@ class NetworkTraffic(Plugin):
 
     def _of_nodes(self, state: ClusterState) -> FloatArray:
         """(nodes,) NaN where there is no sample."""
-        return state.facts.once(
+        return state.facts.cached(
             (self, "traffic"),
             -1,
             lambda: np.array([self._traffic.get(name, np.nan) for name in state.nodes.names], np.float64),

@@ -19,7 +19,7 @@ from rebalancer.scheduling.state.cluster_state import ClusterState, Rows
 
 _TOO_MANY_PODS = 1
 _NATIVE = (CPU, MEMORY, EPHEMERAL_STORAGE)
-_MOST_CODED = 60  # bits of a code; the resources beyond share the last one
+_MAX_CODED = 60  # bits of a code; the resources beyond share the last one
 _POINTS_A_SCORE = 10  # shapes are written in 0..10, scores run to 100
 
 
@@ -55,7 +55,7 @@ class NodeResourcesFit(Plugin):
             wanted += [column for column in scalars if not self._is_ignored(facts.resources[column])]
             return tuple((column, int(row[column])) for column in wanted)
 
-        return state.facts.once((self, "requested"), class_index, compute)
+        return state.facts.cached((self, "requested"), class_index, compute)
 
     def filter(self, state: ClusterState, class_index: int) -> IntArray:
         """Bit 0: too many pods; bit k: not enough of the k-th resource requested."""
@@ -67,14 +67,14 @@ class NodeResourcesFit(Plugin):
         codes = (state.pod_count[rows] + 1 > allocatable[rows, PODS_COLUMN]).astype(np.int64)
         for bit, (column, amount) in enumerate(requested, start=1):
             short = amount > allocatable[rows, column] - state.requested[rows, column]
-            codes |= short.astype(np.int64) << min(bit, _MOST_CODED)
+            codes |= short.astype(np.int64) << min(bit, _MAX_CODED)
         return codes
 
     def reason(self, state: ClusterState, class_index: int, code: int) -> str:
         """The scheduler's words: every resource that is short."""
         reasons = ["Too many pods"] if code & _TOO_MANY_PODS else []
         for bit, (column, _) in enumerate(self._requested(state, class_index), start=1):
-            if code >> min(bit, _MOST_CODED) & 1:
+            if code >> min(bit, _MAX_CODED) & 1:
                 reasons.append(f"Insufficient {state.facts.resources[column]}")
         return ", ".join(reasons)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-_MOST_TERMS = 10_000
+_MAX_TERMS = 10_000
 _PRECISION = 1e-16
 _TINY = 1e-300
 
@@ -17,7 +17,7 @@ def _continued_fraction(x: float, alpha: float, beta: float) -> float:
     d = 1.0 - (alpha + beta) * x / (alpha + 1.0)
     d = 1.0 / (d if abs(d) > _TINY else _TINY)
     result = d
-    for m in range(1, _MOST_TERMS):
+    for m in range(1, _MAX_TERMS):
         even = m * (beta - m) * x / ((alpha + 2 * m - 1.0) * (alpha + 2 * m))
         odd = -(alpha + m) * (alpha + beta + m) * x / ((alpha + 2 * m) * (alpha + 2 * m + 1.0))
         change = 1.0

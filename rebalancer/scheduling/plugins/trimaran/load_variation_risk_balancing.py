@@ -95,13 +95,13 @@ class LoadVariationRiskBalancing(Plugin):
         )
 
     def _risks(self, state: ClusterState) -> tuple[Risk, Risk]:
-        return state.facts.once(
+        return state.facts.cached(
             (self, "risks"), -1, lambda: (self._risk(state, CPU), self._risk(state, MEMORY))
         )
 
     def _requests(self, state: ClusterState, class_index: int) -> tuple[float, float]:
         pod = state.facts.classes[class_index]
-        return state.facts.once(
+        return state.facts.cached(
             (self, "requests"),
             class_index,
             lambda: (

@@ -29,9 +29,9 @@ from rebalancer.scheduling.plugins.trimaran.node_figures import (
 )
 from rebalancer.scheduling.resources.arithmetic import round_half_away
 from rebalancer.scheduling.state.cluster_state import ClusterState
-from rebalancer.scheduling.state.counters import Summed
+from rebalancer.scheduling.state.counters import PodSum
 
-_MOST_VARIANCE = 0.99  # of what a beta distribution with that mean can have
+_MAX_VARIANCE = 0.99  # of what a beta distribution with that mean can have
 
 
 def cpu_requested(pod: PodClass) -> int:
@@ -68,7 +68,7 @@ class Measured:
             return cls(0.0, 0.0)
         mu = max(min((average * allocatable / 100) / allocatable, 1.0), 0.0)
         sigma = max(min((deviation * allocatable / 100) / allocatable, 1.0), 0.0)
-        largest = math.sqrt(largest_variance(mu) * _MOST_VARIANCE)
+        largest = math.sqrt(largest_variance(mu) * _MAX_VARIANCE)
         return cls(mu, min(sigma * math.sqrt(window), largest))
 
 
@@ -129,9 +129,9 @@ class LowRiskOverCommitment(Plugin):
 
     name = "LowRiskOverCommitment"
     points = frozenset({ExtensionPoint.PRE_SCORE, ExtensionPoint.SCORE})
-    _amounts: Mapping[str, tuple[Summed, Summed]] = {
-        CPU: (Summed(cpu_requested), Summed(cpu_limited)),
-        MEMORY: (Summed(memory_requested), Summed(memory_limited)),
+    _amounts: Mapping[str, tuple[PodSum, PodSum]] = {
+        CPU: (PodSum(cpu_requested), PodSum(cpu_limited)),
+        MEMORY: (PodSum(memory_requested), PodSum(memory_limited)),
     }
 
     def __init__(self, arguments: LowRiskOverCommitmentArguments, watcher: WatcherMetrics | None) -> None:
@@ -151,15 +151,15 @@ class LowRiskOverCommitment(Plugin):
             rows = zip(seen.average.tolist(), seen.deviation.tolist(), amounts.tolist(), strict=True)
             return _LoadRisk(seen.valid, [Measured.of(*row, window) for row in rows], capacity)
 
-        return state.facts.once((self, kind), -1, compute)
+        return state.facts.cached((self, kind), -1, compute)
 
     def risks(self, state: ClusterState, class_index: int, kind: str) -> FloatArray:
         """(nodes,) the risk of one resource with the pod on each node."""
         request, limit = self._amounts[kind]
         pod = state.facts.classes[class_index]
-        capacity, book = self._capacity(state, kind), state.facts.tallies
-        requested_there = state.tally(book.number(request))[:-1]
-        limited_there = state.tally(book.number(limit))[:-1]
+        capacity, book = self._capacity(state, kind), state.facts.counters
+        requested_there = state.counter(book.number(request))[:-1]
+        limited_there = state.counter(book.number(limit))[:-1]
         load = self._load_risk(state, kind).of(np.minimum(requested_there, capacity), limited_there)
         return combined_risk(
             self._arguments.risk_limit_weights["cpu" if kind == CPU else "memory"],
@@ -176,5 +176,5 @@ class LowRiskOverCommitment(Plugin):
             return np.zeros(len(feasible), np.int64)
         risk = np.maximum(self.risks(state, class_index, CPU), self.risks(state, class_index, MEMORY))
         scores = round_half_away((1 - risk) * float(MAX_SCORE))
-        known = state.facts.once((self, "listed"), -1, lambda: listed(self._watcher, state.nodes.names))
+        known = state.facts.cached((self, "listed"), -1, lambda: listed(self._watcher, state.nodes.names))
         return np.where(known, scores, 0)[feasible]

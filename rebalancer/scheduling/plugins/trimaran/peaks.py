@@ -69,7 +69,7 @@ class Peaks(Plugin):
                 np.array([model.k2 for model in models], np.float64),
             )
 
-        return state.facts.once((self, "nodes"), -1, compute)
+        return state.facts.cached((self, "nodes"), -1, compute)
 
     def raw_scores(self, state: ClusterState, class_index: int, feasible: IntArray) -> IntArray:
         """trunc(K1·(e^(K2·predicted) − e^(K2·used))·1e15); 0 without figures and above 100 %."""
@@ -77,7 +77,7 @@ class Peaks(Plugin):
         known = ~np.isnan(used)
         used = np.where(known, used, 0.0)
         spec = state.facts.classes[class_index].spec
-        own = state.facts.once((self, "cpu"), class_index, lambda: cpu_request_milli(spec))
+        own = state.facts.cached((self, "cpu"), class_index, lambda: cpu_request_milli(spec))
         capacity = state.nodes.table.capacity[feasible, CPU]
         predicted = predicted_utilization(used, capacity, own, np.zeros_like(capacity))
         counted = known & (predicted <= MAX_SCORE)

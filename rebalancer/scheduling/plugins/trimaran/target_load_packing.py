@@ -87,7 +87,7 @@ class TargetLoadPacking(Plugin):
 
     def _predicted(self, state: ClusterState, class_index: int) -> int:
         spec = state.facts.classes[class_index].spec
-        return state.facts.once((self, "cpu"), class_index, lambda: self.predicted_cpu_milli(spec))
+        return state.facts.cached((self, "cpu"), class_index, lambda: self.predicted_cpu_milli(spec))
 
     def _known(self, state: ClusterState) -> tuple[np.ndarray[tuple[int], np.dtype[np.bool_]], FloatArray]:
         """Per node: whether load-watcher lists figures for it, and its CPU in percent."""
@@ -97,7 +97,7 @@ class TargetLoadPacking(Plugin):
             used = np.array([utilization_of(nodes.get(name, ())) for name in state.nodes.names], np.float64)
             return ~np.isnan(used), np.nan_to_num(used, nan=0.0)
 
-        return state.facts.once((self, "nodes"), -1, compute)
+        return state.facts.cached((self, "nodes"), -1, compute)
 
     def _missing(self, state: ClusterState) -> IntArray:
         """What pods bound after the window's end will add; the metrics do not show them yet."""

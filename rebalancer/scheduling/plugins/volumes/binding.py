@@ -20,7 +20,7 @@ from rebalancer.cluster.records import (
     StorageClass,
 )
 from rebalancer.profiles.types import ExtensionPoint
-from rebalancer.scheduling.framework.plugin import NOTHING_TO_SAY, SKIP, Plugin, PreFilter
+from rebalancer.scheduling.framework.plugin import PASS, SKIP, Plugin, PreFilter
 from rebalancer.scheduling.matching.label_selectors import label_match
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.scheduling.state.volumes import (
@@ -130,14 +130,14 @@ class VolumeBinding(Plugin):
         def compute() -> _Claims:
             return _sort_claims(state.facts.volumes, pod.namespace, claim_names(pod.spec))
 
-        return state.facts.once((self, "claims"), class_index, compute) if pod.spec.volumes else _Claims()
+        return state.facts.cached((self, "claims"), class_index, compute) if pod.spec.volumes else _Claims()
 
     def pre_filter(self, state: ClusterState, class_index: int) -> PreFilter:
         """A claim that is missing, lost, going, or should be bound already rejects the pod."""
         claims = self._claims(state, class_index)
         if claims.rejected:
             return PreFilter(rejected=claims.rejected)
-        return NOTHING_TO_SAY if claims.bound or claims.to_bind else SKIP
+        return PASS if claims.bound or claims.to_bind else SKIP
 
     def filter(self, state: ClusterState, class_index: int) -> IntArray:
         """A bit a reason."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from rebalancer.cluster.columns.nodes import IntArray
 from rebalancer.profiles.types import ExtensionPoint
-from rebalancer.scheduling.framework.plugin import NOTHING_TO_SAY, SKIP, Plugin, PreFilter
+from rebalancer.scheduling.framework.plugin import PASS, SKIP, Plugin, PreFilter
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.scheduling.state.volumes import UniqueVolume, claim_names
 
@@ -44,11 +44,11 @@ class NodeVolumeLimits(Plugin):
                         of_driver[row] = driver.allocatable.count
             return limits
 
-        return state.facts.once((self, "limits"), -1, compute)
+        return state.facts.cached((self, "limits"), -1, compute)
 
     def pre_filter(self, state: ClusterState, class_index: int) -> PreFilter:
         """Nothing to filter for a pod without claims."""
-        return NOTHING_TO_SAY if claim_names(state.facts.classes[class_index].spec) else SKIP
+        return PASS if claim_names(state.facts.classes[class_index].spec) else SKIP
 
     def filter(self, state: ClusterState, class_index: int) -> IntArray:
         """1 where |in use| + |new ones not in use there| > limit, for a driver with new ones."""

@@ -11,9 +11,9 @@ import numpy as np
 
 from rebalancer.cluster.columns.nodes import IntArray
 from rebalancer.profiles.types import ExtensionPoint
-from rebalancer.scheduling.framework.plugin import NOTHING_TO_SAY, SKIP, Plugin, PreFilter
+from rebalancer.scheduling.framework.plugin import PASS, SKIP, Plugin, PreFilter
 from rebalancer.scheduling.state.cluster_state import ClusterState
-from rebalancer.scheduling.state.counters import Carriers
+from rebalancer.scheduling.state.counters import PodsWithTerm
 from rebalancer.scheduling.state.volumes import ONE_POD, claim_names, marks_of
 
 _DISK, _CLAIM = 1, 2
@@ -25,7 +25,7 @@ _REASONS = {
 
 @dataclass(frozen=True, slots=True)
 class _Conflicts:
-    """Of a class: the claim that is missing, the tallies of pods with its one-pod claims and its disks."""
+    """Of a class: the claim that is missing, the counters of pods with its one-pod claims and its disks."""
 
     missing: str = ""
     claims: int = -1
@@ -41,7 +41,7 @@ class VolumeRestrictions(Plugin):
     def _conflicts(self, state: ClusterState, class_index: int) -> _Conflicts:
         if not state.facts.classes[class_index].spec.volumes:
             return _Conflicts()
-        return state.facts.once((self, "conflicts"), class_index, lambda: self._find(state, class_index))
+        return state.facts.cached((self, "conflicts"), class_index, lambda: self._find(state, class_index))
 
     def _find(self, state: ClusterState, class_index: int) -> _Conflicts:
         pod, volumes = state.facts.classes[class_index], state.facts.volumes
@@ -59,14 +59,14 @@ class VolumeRestrictions(Plugin):
                     disks.add(((disk, False), 1))
                     if not read_only:
                         disks.add(((disk, True), 1))
-        book = state.facts.tallies
+        book = state.facts.counters
         return _Conflicts(
-            claims=book.number(Carriers(frozenset(alone))) if alone else -1,
-            disks=book.number(Carriers(frozenset(disks))) if disks else -1,
+            claims=book.number(PodsWithTerm(frozenset(alone))) if alone else -1,
+            disks=book.number(PodsWithTerm(frozenset(disks))) if disks else -1,
         )
 
     def _claim_in_use(self, state: ClusterState, conflicts: _Conflicts) -> bool:
-        return conflicts.claims >= 0 and bool(state.tally(conflicts.claims).any())
+        return conflicts.claims >= 0 and bool(state.counter(conflicts.claims).any())
 
     def pre_filter(self, state: ClusterState, class_index: int) -> PreFilter:
         """A missing claim rejects the pod; nothing to filter without disks and one-pod claims in use."""
@@ -75,14 +75,14 @@ class VolumeRestrictions(Plugin):
             return PreFilter(rejected=conflicts.missing)
         if conflicts.disks < 0 and not self._claim_in_use(state, conflicts):
             return SKIP
-        return NOTHING_TO_SAY
+        return PASS
 
     def filter(self, state: ClusterState, class_index: int) -> IntArray:
         """1 where another pod has the disk; 2 everywhere while a pod anywhere uses the claim."""
         conflicts = self._conflicts(state, class_index)
         codes = np.full(len(state.nodes), _CLAIM if self._claim_in_use(state, conflicts) else 0, np.int64)
         if conflicts.disks >= 0:
-            codes[state.tally(conflicts.disks)[:-1] > 0] = _DISK
+            codes[state.counter(conflicts.disks)[:-1] > 0] = _DISK
         return codes
 
     def reason(self, state: ClusterState, class_index: int, code: int) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 from rebalancer.cluster.columns.nodes import BoolArray, IntArray
 from rebalancer.cluster.records import PersistentVolume
 from rebalancer.profiles.types import ExtensionPoint
-from rebalancer.scheduling.framework.plugin import NOTHING_TO_SAY, SKIP, Plugin, PreFilter
+from rebalancer.scheduling.framework.plugin import PASS, SKIP, Plugin, PreFilter
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.scheduling.state.volumes import ON_FIRST_CONSUMER, claim_names, class_name
 
@@ -54,7 +54,7 @@ class VolumeZone(Plugin):
     def _required(self, state: ClusterState, class_index: int) -> _Zones:
         if not state.facts.classes[class_index].spec.volumes:
             return _Zones()
-        return state.facts.once((self, "zones"), class_index, lambda: self._find(state, class_index))
+        return state.facts.cached((self, "zones"), class_index, lambda: self._find(state, class_index))
 
     def _find(self, state: ClusterState, class_index: int) -> _Zones:
         pod, volumes = state.facts.classes[class_index], state.facts.volumes
@@ -83,7 +83,7 @@ class VolumeZone(Plugin):
         zones = self._required(state, class_index)
         if zones.rejected:
             return PreFilter(rejected=zones.rejected)
-        return NOTHING_TO_SAY if zones.required else SKIP
+        return PASS if zones.required else SKIP
 
     def _has(self, state: ClusterState, key: str, values: frozenset[str]) -> BoolArray:
         """(nodes,) carries one of the values; the newer key counts where the older is absent."""

@@ -22,7 +22,7 @@ from rebalancer.state import RunState
 _RUNNING, _PENDING = PHASES.index("Running"), PHASES.index("Pending")
 
 
-class Twin:
+class SimulatedCluster:
     """A recorded cluster that goes on living: pods move, load changes, metrics lag."""
 
     def __init__(self, inputs: PlanningInputs, shape: LoadShape, random: np.random.Generator) -> None:
