@@ -6,7 +6,6 @@ Rows are in order of name, so a snapshot is a function of what was read and not 
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -22,7 +21,8 @@ from rebalancer.cluster.kinds import (
     WORKLOADS,
     Kind,
 )
-from rebalancer.cluster.recordings.listing import Listing, Malformed, Recording
+from rebalancer.cluster.malformed import Malformed
+from rebalancer.cluster.recordings.listing import Listing, Recording
 from rebalancer.errors import InputError
 
 
@@ -47,13 +47,6 @@ class Snapshot:
         """Whether a kind was read; one that was not is unknown, never empty."""
         return self.recording.has(kind)
 
-    @property
-    def skew_seconds(self) -> float:
-        """Time between the first and the last LIST; NaN for dumps, which do not say."""
-        moments = [listing.read_at for listing in self.recording.listings.values()]
-        moments = [moment for moment in moments if not math.isnan(moment)]
-        return max(moments) - min(moments) if moments else float("nan")
-
 
 def _with_malformed(listing: Listing, more: tuple[Malformed, ...]) -> Listing:
     return dataclasses.replace(listing, malformed=listing.malformed + more)
@@ -72,7 +65,8 @@ def build_snapshot(recording: Recording) -> Snapshot:
                 hint=f"add what this prints: kubectl get {kind.plural} -A -o json",
             )
     listings = dict(recording.listings)
-    nodes, malformed_nodes = build_nodes(listings[NODES.plural])
+    listed_nodes = [node for node in recording.records(NODES) if isinstance(node, records.Node)]
+    nodes, malformed_nodes = build_nodes(listed_nodes)
     listings[NODES.plural] = _with_malformed(listings[NODES.plural], malformed_nodes)
     read = listings[PODS.plural]
     assert read.pods is not None

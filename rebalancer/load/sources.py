@@ -9,8 +9,8 @@ from typing import Protocol
 import numpy as np
 
 from rebalancer.cluster import records
-from rebalancer.cluster.columns.metric_rows import MetricRows
-from rebalancer.cluster.columns.nodes import FloatArray
+from rebalancer.cluster.arrays import FloatArray
+from rebalancer.cluster.columns.pod_metrics import PackedPodMetrics
 from rebalancer.cluster.kinds import NODE_METRICS, POD_METRICS
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.errors import InputError, RebalancerError, RightsError, UnreachableError
@@ -105,7 +105,7 @@ def read_load(inputs: LoadInputs) -> LoadReading:
         raise _nothing_told(inputs, failures)
     if inputs.snapshot.has(POD_METRICS):
         metrics = inputs.snapshot.recording.records(POD_METRICS)
-        assert isinstance(metrics, MetricRows)
+        assert isinstance(metrics, PackedPodMetrics)
         pod_figures.append(pod_figures_of_metrics(metrics, inputs.snapshot.pods))
     report = build_report(
         inputs.snapshot.nodes,

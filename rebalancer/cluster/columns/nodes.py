@@ -3,36 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from rebalancer.cluster import records, times
-from rebalancer.cluster.amounts import MAX_AMOUNT, amount, checked_amount
+from rebalancer.cluster.amounts import checked_amount
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
-from rebalancer.cluster.columns.pod_classes import condition
 from rebalancer.cluster.malformed import Malformed
-from rebalancer.cluster.recordings.listing import Listing
-
-__all__ = [
-    "BASE_RESOURCES",
-    "CPU",
-    "EPHEMERAL_STORAGE",
-    "MAX_AMOUNT",
-    "MEMORY",
-    "PODS_COLUMN",
-    "BoolArray",
-    "FloatArray",
-    "IntArray",
-    "NodeTable",
-    "amount",
-    "build_nodes",
-    "checked_amount",
-    "condition",
-    "with_doubtful",
-]
 
 CPU, MEMORY, EPHEMERAL_STORAGE, PODS_COLUMN = 0, 1, 2, 3
 BASE_RESOURCES = ("cpu", "memory", "ephemeral-storage", "pods")
@@ -64,7 +44,7 @@ class NodeTable:
         return len(self.records)
 
 
-def _resource_columns(nodes: tuple[records.Node, ...]) -> tuple[str, ...]:
+def _resource_columns(nodes: Sequence[records.Node]) -> tuple[str, ...]:
     named = {name for node in nodes for name in (node.status.allocatable or {})}
     named |= {name for node in nodes for name in (node.status.capacity or {})}
     return BASE_RESOURCES + tuple(sorted(named - set(BASE_RESOURCES)))
@@ -77,20 +57,19 @@ def _node_row(node: records.Node, columns: Mapping[str, int], which: str) -> lis
     return row
 
 
-def build_nodes(listing: Listing) -> tuple[NodeTable, tuple[Malformed, ...]]:
+def build_nodes(listed: Sequence[records.Node]) -> tuple[NodeTable, tuple[Malformed, ...]]:
     """Columns of all nodes that could be read, and those that could not."""
-    everything: tuple[records.Node, ...] = listing.records  # type: ignore[assignment]
-    resources = _resource_columns(everything)
+    resources = _resource_columns(listed)
     columns = {name: column for column, name in enumerate(resources)}
     kept: list[records.Node] = []
     allocatable: list[list[int]] = []
     capacity: list[list[int]] = []
     ready_since: list[float] = []
     malformed: list[Malformed] = []
-    for node in everything:
+    for node in listed:
         try:
             rows = _node_row(node, columns, "allocatable"), _node_row(node, columns, "capacity")
-            ready = condition(node.status.conditions, "Ready")
+            ready = records.condition(node.status.conditions, "Ready")
             since = times.parse_optional(ready.last_transition_time if ready else None)
         except ValueError as error:
             malformed.append(Malformed("Node", "", node.metadata.name, "", str(error)))
@@ -100,7 +79,7 @@ def build_nodes(listing: Listing) -> tuple[NodeTable, tuple[Malformed, ...]]:
         capacity.append(rows[1])
         ready_since.append(since)
     shape = (len(kept), len(resources))
-    ready_conditions = [condition(node.status.conditions, "Ready") for node in kept]
+    ready_conditions = [records.condition(node.status.conditions, "Ready") for node in kept]
     table = NodeTable(
         records=tuple(kept),
         resources=resources,

@@ -70,11 +70,6 @@ _canonical = msgspec.json.Encoder(order="deterministic")
 _parts = msgspec.json.Decoder(_ClassParts)
 
 
-def condition(conditions: list[records.Condition] | None, kind: str) -> records.Condition | None:
-    """The condition of a type, if the object carries it."""
-    return next((item for item in conditions or () if item.type == kind), None)
-
-
 def _resized(pod: records.Pod) -> tuple[records.ContainerStatus, ...]:
     """The container statuses that differ from the spec: an in-place resize left them."""
     spec = {
@@ -118,7 +113,7 @@ def _scheduling_spec(spec: records.PodSpec) -> records.PodSpec:
 def pod_class_of(pod: records.Pod) -> tuple[bytes, PodClass]:
     """The class of a pod and the key that equal classes share; the class is a function of the key."""
     metadata = pod.metadata
-    pending_resize = condition(pod.status.conditions, "PodResizePending")
+    pending_resize = records.condition(pod.status.conditions, "PodResizePending")
     key = _canonical.encode(
         _ClassParts(
             metadata.namespace,

@@ -9,27 +9,8 @@ from functools import cached_property
 import numpy as np
 
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
-from rebalancer.cluster.columns.pod_classes import NO_OWNER, Owner, PodClass, pod_class_of
-from rebalancer.cluster.columns.pod_rows import (
-    FINISHED,
-    HONOURED_ANNOTATIONS,
-    MIRROR_ANNOTATION,
-    PHASES,
-    PodRows,
-)
-
-__all__ = [
-    "FINISHED",
-    "HONOURED_ANNOTATIONS",
-    "MIRROR_ANNOTATION",
-    "NO_OWNER",
-    "PHASES",
-    "Owner",
-    "PodClass",
-    "PodTable",
-    "build_pods",
-    "pod_class_of",
-]
+from rebalancer.cluster.columns.listed_pods import ListedPods
+from rebalancer.cluster.columns.pod_classes import PodClass
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +56,7 @@ class PodTable:
         return len(self.names)
 
 
-def build_pods(rows: PodRows, node_row: Mapping[str, int]) -> PodTable:
+def build_pods(rows: ListedPods, node_row: Mapping[str, int]) -> PodTable:
     """The pods of a listing, on the nodes that were read."""
     row_of = np.array([node_row.get(name, -1) for name in rows.node_names], np.int64)
     unknown = np.array([bool(name) and name not in node_row for name in rows.node_names], np.bool_)

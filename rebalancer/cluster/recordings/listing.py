@@ -17,22 +17,14 @@ from typing import Protocol
 import msgspec
 
 from rebalancer.cluster import records
-from rebalancer.cluster.columns.metric_rows import MetricRowsBuilder
-from rebalancer.cluster.columns.pod_rows import PodRows, PodRowsBuilder
-from rebalancer.cluster.columns.record_rows import RecordsBuilder
+from rebalancer.cluster.columns.listed_pods import ListedPods
+from rebalancer.cluster.columns.pod_collector import PodCollector
+from rebalancer.cluster.columns.pod_metrics import PodMetricsCollector
+from rebalancer.cluster.columns.record_collector import RecordCollector
 from rebalancer.cluster.kinds import Kind
 from rebalancer.cluster.malformed import Encoded, Malformed, check_names, describe
 from rebalancer.cluster.wire.json_items import decode_page
 from rebalancer.cluster.wire.protobuf_pods import PodsInProtobuf, places
-
-__all__ = [
-    "Listing",
-    "ListingBuilder",
-    "Malformed",
-    "Recording",
-    "collector_paused",
-    "decode_listing",
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +36,7 @@ class Listing:
     malformed: tuple[Malformed, ...] = ()
     resource_version: str = ""
     read_at: float = float("nan")  # Unix seconds; NaN in a dump that does not say
-    pods: PodRows | None = None
+    pods: ListedPods | None = None
 
     def __len__(self) -> int:
         return len(self.records if self.pods is None else self.pods)
@@ -89,7 +81,7 @@ class Rows(Protocol):
     def add(self, record: records.Record, /) -> None:
         """Keep what is used of a record; ValueError when it cannot be believed."""
 
-    def seal(self, kind: Kind, /) -> tuple[Sequence[records.Record], PodRows | None, list[Malformed]]:
+    def seal(self, kind: Kind, /) -> tuple[Sequence[records.Record], ListedPods | None, list[Malformed]]:
         """What was kept, sorted, each name once; and what is told of objects listed twice."""
 
 
@@ -110,8 +102,8 @@ def _list_decoder(record: type[records.Record]) -> msgspec.json.Decoder[_Items]:
 
 def _rows_for(kind: Kind) -> Rows:
     if kind.record is records.Pod:
-        return PodRowsBuilder()
-    return MetricRowsBuilder() if kind.record is records.PodMetrics else RecordsBuilder()
+        return PodCollector()
+    return PodMetricsCollector() if kind.record is records.PodMetrics else RecordCollector()
 
 
 class ListingBuilder:
@@ -150,7 +142,7 @@ class ListingBuilder:
 
     def add_protobuf(self, body: bytes, start: int, end: int) -> None:
         """Decode a list of pods in protobuf; ValueError when it is none."""
-        assert isinstance(self._rows, PodRowsBuilder)
+        assert isinstance(self._rows, PodCollector)
         self._protobuf = self._protobuf or PodsInProtobuf(self._kind, self._rows)
         for first, last in places(body, start, end):
             position, self._count = self._count, self._count + 1

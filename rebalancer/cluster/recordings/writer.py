@@ -13,9 +13,10 @@ from pathlib import Path
 import msgspec
 import zstandard
 
-from rebalancer.cluster.columns.metric_rows import MetricRows
+from rebalancer.cluster.columns.pod_metrics import PackedPodMetrics
 from rebalancer.cluster.kinds import BY_PLURAL
-from rebalancer.cluster.recordings.listing import Listing, Malformed, Recording
+from rebalancer.cluster.malformed import Malformed
+from rebalancer.cluster.recordings.listing import Listing, Recording
 from rebalancer.errors import InputError
 
 _LEVEL = 3
@@ -77,7 +78,7 @@ def digest(recording: Recording) -> str:
 def _parts(listing: Listing) -> Iterator[bytes]:
     if listing.pods is not None:
         return listing.pods.digest_parts()
-    if isinstance(listing.records, MetricRows):
+    if isinstance(listing.records, PackedPodMetrics):
         return listing.records.digest_parts()
     return map(_encoder.encode, listing.records)
 

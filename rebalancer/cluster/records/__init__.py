@@ -29,6 +29,7 @@ from rebalancer.cluster.records.base import (
     Record,
     Requirement,
     ResourceRequirements,
+    condition,
 )
 from rebalancer.cluster.records.metrics import (
     ContainerMetrics,
@@ -201,4 +202,5 @@ __all__ = [
     "Workload",
     "WorkloadSpec",
     "WorkloadStatus",
+    "condition",
 ]

@@ -71,3 +71,8 @@ class Condition(Record, frozen=True):
     status: str = ""
     reason: str = ""
     last_transition_time: str | None = None
+
+
+def condition(conditions: list[Condition] | None, kind: str) -> Condition | None:
+    """The first condition of a type, None when the object has none of it."""
+    return next((item for item in conditions or () if item.type == kind), None)

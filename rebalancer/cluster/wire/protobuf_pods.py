@@ -12,14 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
 from rebalancer.cluster import records
-from rebalancer.cluster.columns.pod_rows import (
-    FINISHED,
-    HONOURED_ANNOTATIONS,
-    PHASE_INDEX,
-    UNKNOWN_PHASE,
-    PodFacts,
-    version_number,
-)
+from rebalancer.cluster.columns.listed_pods import FINISHED, HONOURED_ANNOTATIONS, PHASE_INDEX, UNKNOWN_PHASE
+from rebalancer.cluster.columns.pod_collector import PodFacts, version_number
 from rebalancer.cluster.kinds import Kind
 from rebalancer.cluster.malformed import Malformed, admitted, check_names
 from rebalancer.cluster.wire.json_items import Page

@@ -8,8 +8,8 @@ import msgspec
 import numpy as np
 
 from rebalancer.cluster import times
-from rebalancer.cluster.columns.metric_rows import MetricRows
-from rebalancer.cluster.columns.nodes import IntArray
+from rebalancer.cluster.arrays import IntArray
+from rebalancer.cluster.columns.pod_metrics import PackedPodMetrics
 from rebalancer.cluster.columns.pods import PodTable
 from rebalancer.load.figures.node_figures import PodFigures, exact, nothing_measured
 
@@ -29,7 +29,7 @@ _NOTHING = _Usage()
 _containers = msgspec.json.Decoder(list[_Container] | None)
 
 
-def pod_figures_of_metrics(metrics: MetricRows, pods: PodTable) -> PodFigures:
+def pod_figures_of_metrics(metrics: PackedPodMetrics, pods: PodTable) -> PodFigures:
     """metrics-server's pod figures, containers summed; one that does not parse leaves its pod unknown."""
     usage = nothing_measured(len(pods))
     measured_at = np.full(len(pods), np.nan)

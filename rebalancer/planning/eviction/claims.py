@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rebalancer.cluster.columns.pods import PodClass
+from rebalancer.cluster.columns.pod_classes import PodClass
 from rebalancer.cluster.kinds import CLAIMS
 from rebalancer.cluster.records import PersistentVolumeClaim
 from rebalancer.cluster.snapshot import Snapshot

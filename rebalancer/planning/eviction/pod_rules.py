@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from rebalancer.cluster.columns.pods import PodClass
+from rebalancer.cluster.columns.pod_classes import PodClass
 from rebalancer.cluster.records import Volume
 from rebalancer.planning.eviction.claims import is_shared
 from rebalancer.planning.reasons import KeptReason, Reason

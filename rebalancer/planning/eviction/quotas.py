@@ -6,7 +6,7 @@ from collections import defaultdict
 from fractions import Fraction
 
 from rebalancer.cluster import quantities
-from rebalancer.cluster.columns.pods import PodClass
+from rebalancer.cluster.columns.pod_classes import PodClass
 from rebalancer.cluster.kinds import RESOURCE_QUOTAS
 from rebalancer.cluster.records import ResourceQuota
 from rebalancer.cluster.snapshot import Snapshot

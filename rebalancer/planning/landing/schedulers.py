@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from rebalancer.cluster.columns.nodes import FloatArray
-from rebalancer.cluster.columns.pods import NO_OWNER, PodClass
+from rebalancer.cluster.arrays import FloatArray
+from rebalancer.cluster.columns.pod_classes import NO_OWNER, PodClass
 from rebalancer.cluster.records import Container, PodSpec, ResourceRequirements
 from rebalancer.planning.hot_nodes.rules import score_key
 from rebalancer.planning.hot_nodes.scheduler_scores import NodeScores, looking_at_load

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rebalancer.cluster.columns.pods import PodClass
+from rebalancer.cluster.columns.pod_classes import PodClass
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.load.view import SchedulerView
 from rebalancer.planning.inputs import PlanningInputs

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rebalancer.cluster.columns.pods import PodClass, PodTable
+from rebalancer.cluster.columns.pod_classes import PodClass
+from rebalancer.cluster.columns.pods import PodTable
 from rebalancer.cluster.records import Container, Metadata, PodTemplate, Toleration, Volume
 from rebalancer.planning.workloads.lookup import WorkloadInfo, Workloads
 

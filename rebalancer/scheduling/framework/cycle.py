@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rebalancer.cluster.columns.nodes import BoolArray, IntArray
+from rebalancer.cluster.arrays import BoolArray, IntArray
 from rebalancer.profiles.types import ExtensionPoint, Profile
 from rebalancer.scheduling.framework.placement import Placement, Rejections
 from rebalancer.scheduling.framework.plugin import MAX_SCORE, Plugin

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from rebalancer.cluster.columns.nodes import BoolArray, IntArray
+from rebalancer.cluster.arrays import BoolArray, IntArray
 from rebalancer.profiles.types import ExtensionPoint
 from rebalancer.scheduling.state.cluster_state import ClusterState
 

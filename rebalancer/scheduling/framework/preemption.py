@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rebalancer.cluster.columns.nodes import IntArray
+from rebalancer.cluster.arrays import IntArray
 from rebalancer.profiles.types import ExtensionPoint
 from rebalancer.scheduling.framework.cycle import Scheduler
 from rebalancer.scheduling.state.cluster_state import GONE, ClusterState

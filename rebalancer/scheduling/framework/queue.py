@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rebalancer.cluster.columns.pods import PodClass, PodTable
+from rebalancer.cluster.columns.pod_classes import PodClass
+from rebalancer.cluster.columns.pods import PodTable
 
 
 def enters_queue(pod: PodClass) -> bool:

@@ -16,7 +16,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from rebalancer.cluster.columns.nodes import FloatArray, IntArray
+from rebalancer.cluster.arrays import FloatArray, IntArray
 from rebalancer.scheduling.framework.plugin import Normalization
 from rebalancer.scheduling.framework.sample_windows import share_among_best, sliding_maximum
 from rebalancer.scheduling.framework.scores import RawScores

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from rebalancer.cluster.columns.nodes import IntArray
+from rebalancer.cluster.arrays import IntArray
 from rebalancer.scheduling.framework.plugin import EXCLUDED, MAX_SCORE, Plugin
 
 _MAX_TABLE_VALUES = 1 << 12  # values of a plugin

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from rebalancer.cluster.columns.pods import PodClass
+from rebalancer.cluster.columns.pod_classes import PodClass
 from rebalancer.cluster.records import LabelSelector, PodAffinity, PodAffinityTerm, Requirement
 from rebalancer.scheduling.matching.label_selectors import LabelMatch, PodSelector, label_match
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rebalancer.cluster.columns.pods import PodClass
+from rebalancer.cluster.columns.pod_classes import PodClass
 from rebalancer.cluster.records import TopologySpreadConstraint
 from rebalancer.profiles.arguments import PodTopologySpreadArguments
 from rebalancer.scheduling.matching.label_selectors import LabelMatch, label_match

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rebalancer.cluster.columns.nodes import FloatArray, IntArray
+from rebalancer.cluster.arrays import FloatArray, IntArray
 from rebalancer.profiles.arguments import InterPodAffinityArguments
 from rebalancer.profiles.types import ExtensionPoint
 from rebalancer.scheduling.framework.plugin import (

@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from rebalancer.cluster.columns.nodes import BoolArray, IntArray
+from rebalancer.cluster.arrays import BoolArray, IntArray
 from rebalancer.cluster.records import NodeAffinity as NodeAffinityRecord
 from rebalancer.cluster.records import NodeSelector, PodSpec, PreferredSchedulingTerm
 from rebalancer.profiles.arguments import NodeAffinityArguments

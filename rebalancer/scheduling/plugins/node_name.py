@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rebalancer.cluster.columns.nodes import IntArray
+from rebalancer.cluster.arrays import IntArray
 from rebalancer.profiles.types import ExtensionPoint
 from rebalancer.scheduling.framework.plugin import Plugin
 from rebalancer.scheduling.state.cluster_state import ClusterState

@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from rebalancer.cluster.columns.nodes import IntArray
+from rebalancer.cluster.arrays import IntArray
 from rebalancer.cluster.records import Node, OwnerReference, Record
 from rebalancer.profiles.types import ExtensionPoint
 from rebalancer.scheduling.framework.plugin import MAX_SCORE, Plugin

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rebalancer.cluster.columns.nodes import IntArray
+from rebalancer.cluster.arrays import IntArray
 from rebalancer.cluster.records import Taint
 from rebalancer.profiles.types import ExtensionPoint
 from rebalancer.scheduling.framework.plugin import Plugin

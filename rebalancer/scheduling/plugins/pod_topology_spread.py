@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from rebalancer.cluster.columns.nodes import BoolArray, FloatArray, IntArray
+from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
 from rebalancer.profiles.arguments import PodTopologySpreadArguments
 from rebalancer.profiles.types import ExtensionPoint
 from rebalancer.scheduling.framework.plugin import (

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from rebalancer.cluster.columns.nodes import FloatArray, IntArray
+from rebalancer.cluster.arrays import FloatArray, IntArray
 from rebalancer.profiles.arguments import Arguments, RawArguments
 from rebalancer.profiles.types import ExtensionPoint, Input, PluginDescription, PluginQuery
 from rebalancer.scheduling.framework.plugin import EXCLUDED, MAX_SCORE, Normalization, Plugin

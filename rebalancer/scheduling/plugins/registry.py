@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from rebalancer.cluster.columns.nodes import FloatArray
+from rebalancer.cluster.arrays import FloatArray
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.errors import InputError
 from rebalancer.load.view import NOTHING_SEEN, SchedulerView

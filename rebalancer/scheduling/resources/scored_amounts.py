@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from rebalancer.cluster.columns.nodes import CPU, MEMORY, IntArray
+from rebalancer.cluster.arrays import IntArray
+from rebalancer.cluster.columns.nodes import CPU, MEMORY
 from rebalancer.scheduling.resources.requests import is_scalar
 from rebalancer.scheduling.state.cluster_state import ClusterState, Rows
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from rebalancer.cluster.columns.nodes import BoolArray, IntArray
+from rebalancer.cluster.arrays import BoolArray, IntArray
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.scheduling.framework.versions import as_seen_by
 from rebalancer.scheduling.state.attached_volumes import AttachedVolumes

@@ -11,8 +11,8 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rebalancer.cluster.columns.nodes import IntArray
-from rebalancer.cluster.columns.pods import PodClass
+from rebalancer.cluster.arrays import IntArray
+from rebalancer.cluster.columns.pod_classes import PodClass
 from rebalancer.scheduling.matching.affinity_terms import AffinityTerm, TermKind, terms_of
 from rebalancer.scheduling.matching.label_selectors import ClassIndex, PodSelector, SelectorIndex
 from rebalancer.scheduling.state.volumes import marks_of

@@ -11,8 +11,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from rebalancer.cluster.columns.nodes import BASE_RESOURCES, BoolArray, IntArray, NodeTable
-from rebalancer.cluster.columns.pods import PodClass
+from rebalancer.cluster.arrays import BoolArray, IntArray
+from rebalancer.cluster.columns.nodes import BASE_RESOURCES, NodeTable
+from rebalancer.cluster.columns.pod_classes import PodClass
 from rebalancer.cluster.records import Taint
 from rebalancer.scheduling.resources.requests import PodRequests, is_scalar, pod_requests
 from rebalancer.scheduling.state.counters import CounterRegistry

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from rebalancer.cluster.columns.pods import HONOURED_ANNOTATIONS
+from rebalancer.cluster.columns.listed_pods import HONOURED_ANNOTATIONS
 from rebalancer.cluster.kinds import DISRUPTION_BUDGETS, NODES, PODS, REPLICA_SETS, Kind
 from rebalancer.cluster.recordings.listing import Listing, ListingBuilder, decode_listing
 from rebalancer.cluster.records import Workload

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from rebalancer.cluster.columns.nodes import MAX_AMOUNT
+from rebalancer.cluster.amounts import MAX_AMOUNT
 from rebalancer.cluster.kinds import NAMESPACES, NODES, PODS
 from rebalancer.cluster.recordings.listing import Recording
 from rebalancer.cluster.snapshot import build_snapshot
@@ -112,7 +112,3 @@ def test_a_node_that_does_not_say_since_when_it_is_ready_is_not_taken_to_be_old(
     del node["status"]["conditions"][0]["lastTransitionTime"]
 
     assert math.isnan(a_snapshot(nodes=[node]).nodes.ready_since[0])
-
-
-def test_the_skew_of_a_dump_is_unknown() -> None:
-    assert math.isnan(a_snapshot().skew_seconds)

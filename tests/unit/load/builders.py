@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rebalancer.cluster import times
-from rebalancer.cluster.columns.metric_rows import MetricRows, MetricRowsBuilder
+from rebalancer.cluster.columns.pod_metrics import PackedPodMetrics, PodMetricsCollector
 from rebalancer.cluster.kinds import POD_METRICS
 from rebalancer.cluster.records import ContainerMetrics, Metadata, NodeMetrics, PodMetrics
 from rebalancer.load.load_watcher.document import WatcherMetrics, decode_watcher
@@ -39,9 +39,9 @@ def a_pod_metric(name: str, *containers: Mapping[str, str], age: float = 0) -> P
     )
 
 
-def metric_rows(*metrics: PodMetrics) -> MetricRows:
+def metric_rows(*metrics: PodMetrics) -> PackedPodMetrics:
     """What is read of usage of pods."""
-    builder = MetricRowsBuilder()
+    builder = PodMetricsCollector()
     for metric in metrics:
         builder.add(metric)
     return builder.seal(POD_METRICS)[0]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rebalancer.cluster.columns.nodes import IntArray
+from rebalancer.cluster.arrays import IntArray
 from rebalancer.profiles import ExtensionPoint, PluginDescription
 from rebalancer.scheduling.framework.plugin import Normalization, Plugin, normalize_by_maximum
 from rebalancer.scheduling.plugins.registry import PluginInputs

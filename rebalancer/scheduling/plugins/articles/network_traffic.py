@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from rebalancer.cluster.columns.nodes import FloatArray, IntArray
+from rebalancer.cluster.arrays import FloatArray, IntArray
 from rebalancer.profiles.load_arguments import NetworkTrafficArguments
 from rebalancer.profiles.types import ExtensionPoint
 from rebalancer.scheduling.framework.plugin import MAX_SCORE, Normalization, Plugin

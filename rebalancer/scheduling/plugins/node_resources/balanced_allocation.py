@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rebalancer.cluster.columns.nodes import BoolArray, FloatArray, IntArray
+from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
 from rebalancer.profiles.arguments import NodeResourcesBalancedAllocationArguments
 from rebalancer.profiles.types import ExtensionPoint
 from rebalancer.scheduling.framework.plugin import MAX_SCORE, Plugin

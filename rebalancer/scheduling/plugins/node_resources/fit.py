@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rebalancer.cluster.columns.nodes import CPU, EPHEMERAL_STORAGE, MEMORY, PODS_COLUMN, IntArray
+from rebalancer.cluster.arrays import IntArray
+from rebalancer.cluster.columns.nodes import CPU, EPHEMERAL_STORAGE, MEMORY, PODS_COLUMN
 from rebalancer.profiles.arguments import NodeResourcesFitArguments, ScoringStrategyType
 from rebalancer.profiles.types import ExtensionPoint
 from rebalancer.scheduling.framework.plugin import MAX_SCORE, Plugin

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
 from rebalancer.cluster.columns.nodes import CPU as CPU_COLUMN
 from rebalancer.cluster.columns.nodes import MEMORY as MEMORY_COLUMN
-from rebalancer.cluster.columns.nodes import BoolArray, FloatArray, IntArray
 from rebalancer.load.load_watcher.document import CPU, MEMORY, WatcherMetrics
 from rebalancer.profiles.load_arguments import LoadVariationRiskBalancingArguments
 from rebalancer.profiles.types import ExtensionPoint

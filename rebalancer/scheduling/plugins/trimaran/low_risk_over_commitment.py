@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
 from rebalancer.cluster.columns.nodes import CPU as CPU_COLUMN
 from rebalancer.cluster.columns.nodes import MEMORY as MEMORY_COLUMN
-from rebalancer.cluster.columns.nodes import BoolArray, FloatArray, IntArray
-from rebalancer.cluster.columns.pods import PodClass
+from rebalancer.cluster.columns.pod_classes import PodClass
 from rebalancer.load.load_watcher.document import CPU, MEMORY, WatcherMetrics
 from rebalancer.profiles.load_arguments import LowRiskOverCommitmentArguments
 from rebalancer.profiles.types import ExtensionPoint

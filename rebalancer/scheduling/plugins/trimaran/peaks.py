@@ -10,7 +10,8 @@ from fractions import Fraction
 import numpy as np
 
 from rebalancer.cluster import quantities
-from rebalancer.cluster.columns.nodes import CPU, FloatArray, IntArray
+from rebalancer.cluster.arrays import FloatArray, IntArray
+from rebalancer.cluster.columns.nodes import CPU
 from rebalancer.cluster.records import Container, PodSpec
 from rebalancer.load.load_watcher.document import AVERAGE, LATEST, Metric, WatcherMetrics
 from rebalancer.load.load_watcher.document import CPU as CPU_TYPE

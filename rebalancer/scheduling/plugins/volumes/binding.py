@@ -11,7 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from rebalancer.cluster.columns.nodes import BoolArray, IntArray
+from rebalancer.cluster.arrays import BoolArray, IntArray
 from rebalancer.cluster.records import (
     CsiStorageCapacity,
     LabelSelector,

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from rebalancer.cluster.columns.nodes import IntArray
+from rebalancer.cluster.arrays import IntArray
 from rebalancer.profiles.types import ExtensionPoint
 from rebalancer.scheduling.framework.plugin import PASS, SKIP, Plugin, PreFilter
 from rebalancer.scheduling.state.cluster_state import ClusterState

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rebalancer.cluster.columns.nodes import BoolArray, IntArray
+from rebalancer.cluster.arrays import BoolArray, IntArray
 from rebalancer.cluster.records import PersistentVolume
 from rebalancer.profiles.types import ExtensionPoint
 from rebalancer.scheduling.framework.plugin import PASS, SKIP, Plugin, PreFilter

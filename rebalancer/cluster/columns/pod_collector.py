@@ -1,111 +1,30 @@
-"""Pods as they are read: what we use of each goes into columns at once, and the record is forgotten."""
+"""Pods as they are read: the fields in use go into columns at once, and the record is dropped."""
 
 from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from itertools import pairwise
 
 import msgspec
 import numpy as np
 
 from rebalancer.cluster import records, times
-from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
-from rebalancer.cluster.columns.pod_classes import ClassIndex, PodClass
+from rebalancer.cluster.arrays import IntArray
+from rebalancer.cluster.columns.listed_pods import (
+    FINISHED,
+    HONOURED_ANNOTATIONS,
+    NO_ANNOTATIONS,
+    PHASE_INDEX,
+    UNKNOWN_PHASE,
+    ListedPods,
+)
+from rebalancer.cluster.columns.pod_classes import ClassIndex
 from rebalancer.cluster.kinds import Kind
 from rebalancer.cluster.malformed import LISTED_TWICE, Malformed, admitted
 
-MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
-# Of a pod's annotations only those that bear on eviction are kept.
-HONOURED_ANNOTATIONS = frozenset(
-    {
-        MIRROR_ANNOTATION,
-        "kubernetes.io/config.source",
-        "descheduler.alpha.kubernetes.io/evict",
-        "descheduler.alpha.kubernetes.io/prefer-no-eviction",
-        "cluster-autoscaler.kubernetes.io/safe-to-evict",
-        "controller.kubernetes.io/pod-deletion-cost",
-        "karpenter.sh/do-not-disrupt",
-    }
-)
-PHASES = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
-FINISHED = (PHASES.index("Succeeded"), PHASES.index("Failed"))
-PHASE_INDEX = {phase: index for index, phase in enumerate(PHASES)}
-UNKNOWN_PHASE = PHASE_INDEX["Unknown"]
-NO_ANNOTATIONS: Mapping[str, str] = {}
 _MAX_VERSION_LENGTH = 18  # digits that fit an int64
-_encoder = msgspec.json.Encoder(order="deterministic")
-
-
-@dataclass(frozen=True, eq=False)
-class PodRows:
-    """Pods as columns, in order of namespace and name, before their nodes are known as rows."""
-
-    names: tuple[str, ...]
-    namespaces: tuple[str, ...]
-    uids: tuple[str, ...]
-    node_names: tuple[str, ...]  # each once; the empty one stands for none
-    node: IntArray  # (pods,) index into node_names
-    pod_class: IntArray  # (pods,) index into classes
-    phase: IntArray  # (pods,) index into PHASES
-    created: FloatArray  # (pods,) Unix seconds, NaN when unknown
-    started: FloatArray  # (pods,) Unix seconds, NaN when unknown
-    ready: BoolArray  # (pods,)
-    deleted: Mapping[int, str]  # row -> deletionTimestamp
-    annotations: tuple[Mapping[str, str], ...]  # (pods,) the honoured ones, interned
-    nominated: Mapping[int, str]  # row -> status.nominatedNodeName of unbound pods
-    classes: tuple[PodClass, ...]
-    class_keys: tuple[bytes, ...]  # what tells classes apart
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-    def digest_parts(self) -> Iterator[bytes]:
-        """Everything that tells these pods from others, whatever they were read from."""
-        for texts in (self.names, self.namespaces, self.uids, self.node_names):
-            yield _encoder.encode(texts)
-        for column in (self.node, self.pod_class, self.phase, self.created, self.started, self.ready):
-            yield column.tobytes()
-        annotated = [(row, found) for row, found in enumerate(self.annotations) if found]
-        yield _encoder.encode((sorted(self.deleted.items()), annotated, sorted(self.nominated.items())))
-        yield from self.class_keys
-
-    def as_records(self) -> Iterator[records.Pod]:
-        """The pods as records that read back as these rows, one at a time."""
-        rows = zip(self.node.tolist(), self.pod_class.tolist(), self.phase.tolist(), strict=True)
-        for row, (node, pod_class, phase) in enumerate(rows):
-            yield self._record(row, self.node_names[node], self.classes[pod_class], PHASES[phase])
-
-    def _record(self, row: int, node_name: str, found: PodClass, phase: str) -> records.Pod:
-        owner = found.owner
-        reference = records.OwnerReference(owner.kind, owner.name, owner.uid, owner.api_version, True)
-        conditions = []
-        if self.ready[row]:
-            conditions.append(records.Condition(type="Ready", status="True"))
-        if found.resize_infeasible:
-            conditions.append(records.Condition(type="PodResizePending", status="True", reason="Infeasible"))
-        return records.Pod(
-            metadata=records.Metadata(
-                name=self.names[row],
-                namespace=self.namespaces[row],
-                uid=self.uids[row],
-                creation_timestamp=times.render_optional(float(self.created[row])),
-                deletion_timestamp=self.deleted.get(row),
-                labels=dict(found.labels) or None,
-                annotations=dict(self.annotations[row]) or None,
-                owner_references=[reference] if owner.uid or owner.kind or owner.name else None,
-            ),
-            spec=msgspec.structs.replace(found.spec, node_name=node_name),
-            status=records.PodStatus(
-                phase=phase,
-                nominated_node_name=self.nominated.get(row, ""),
-                start_time=times.render_optional(float(self.started[row])),
-                conditions=conditions or None,
-                container_statuses=list(found.statuses) or None,
-            ),
-        )
 
 
 class PodFacts(msgspec.Struct, gc=False):
@@ -126,7 +45,7 @@ class PodFacts(msgspec.Struct, gc=False):
     nominated: str = ""
 
 
-class PodRowsBuilder:
+class PodCollector:
     """Collects pods as they come: each name once, of a pod listed twice the newest, no finished ones."""
 
     def __init__(self) -> None:
@@ -206,7 +125,7 @@ class PodRowsBuilder:
         if facts.nominated and not facts.node_name:
             self._nominated[row] = facts.nominated
 
-    def seal(self, kind: Kind) -> tuple[tuple[()], PodRows, list[Malformed]]:
+    def seal(self, kind: Kind) -> tuple[tuple[()], ListedPods, list[Malformed]]:
         """The rows in order of namespace and name, and the older versions of pods listed twice."""
         keys = list(zip(self._namespaces, self._names, strict=True))
         order = sorted(range(len(keys)), key=keys.__getitem__)
@@ -222,7 +141,7 @@ class PodRowsBuilder:
         for old, kept in self._annotations.items():
             if old in new_row:
                 annotations[new_row[old]] = shared.setdefault(tuple(sorted(kept.items())), kept)
-        rows = PodRows(
+        rows = ListedPods(
             names=tuple(self._names[row] for row in order),
             namespaces=tuple(self._namespaces[row] for row in order),
             uids=tuple(self._uids[row] for row in order),

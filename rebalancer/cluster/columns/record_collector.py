@@ -65,7 +65,7 @@ def _rank(record: records.Record) -> tuple[int, bytes]:
     return int(version) if usable else -1, _encoder.encode(record)
 
 
-class RecordsBuilder:
+class RecordCollector:
     """Collects the records of a kind as they come."""
 
     def __init__(self) -> None:

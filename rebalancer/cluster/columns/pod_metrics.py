@@ -17,7 +17,7 @@ Packed = tuple[str, str, str, str, bytes]
 """namespace, name, timestamp, window, containers in JSON"""
 
 
-class MetricRows(Sequence[records.PodMetrics]):
+class PackedPodMetrics(Sequence[records.PodMetrics]):
     """Usage of pods, sorted by namespace and name; each record is made when it is asked for."""
 
     def __init__(self, packed: tuple[Packed, ...]) -> None:
@@ -34,10 +34,10 @@ class MetricRows(Sequence[records.PodMetrics]):
     @overload
     def __getitem__(self, at: int) -> records.PodMetrics: ...
     @overload
-    def __getitem__(self, at: slice) -> MetricRows: ...
-    def __getitem__(self, at: int | slice) -> records.PodMetrics | MetricRows:
+    def __getitem__(self, at: slice) -> PackedPodMetrics: ...
+    def __getitem__(self, at: int | slice) -> records.PodMetrics | PackedPodMetrics:
         """One record, or some of them."""
-        return MetricRows(self.packed[at]) if isinstance(at, slice) else _unpacked(self.packed[at])
+        return PackedPodMetrics(self.packed[at]) if isinstance(at, slice) else _unpacked(self.packed[at])
 
     def __iter__(self) -> Iterator[records.PodMetrics]:
         return map(_unpacked, self.packed)
@@ -49,7 +49,7 @@ def _unpacked(packed: Packed) -> records.PodMetrics:
     return records.PodMetrics(metadata, timestamp, window, _containers.decode(containers))
 
 
-class MetricRowsBuilder:
+class PodMetricsCollector:
     """Collects usage of pods as it comes: each name once, of a pod listed twice one of both."""
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class MetricRowsBuilder:
             )
         )
 
-    def seal(self, kind: Kind) -> tuple[MetricRows, None, list[Malformed]]:
+    def seal(self, kind: Kind) -> tuple[PackedPodMetrics, None, list[Malformed]]:
         """All of it, sorted by namespace and name."""
         kept: list[Packed] = []
         twice: list[Malformed] = []
@@ -80,4 +80,4 @@ class MetricRowsBuilder:
                     twice.append(Malformed(kind.name, packed[0], packed[1], "", LISTED_TWICE))
                 kept.pop()
             kept.append(packed)
-        return MetricRows(tuple(kept)), None, twice
+        return PackedPodMetrics(tuple(kept)), None, twice
