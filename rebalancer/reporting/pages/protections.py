@@ -1,6 +1,6 @@
-"""The page of all reasons for which a pod stays, made from their table.
+"""Generates docs/protections.md, the list of all reasons why a pod stays.
 
-Renew it with: python -m rebalancer.reporting.pages.protections > docs/protections.md
+Renew the page with: python -m rebalancer.reporting.pages.protections > docs/protections.md
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The page on what of the scheduler is modelled, its tables made from the code.
+"""Generates docs/scheduling-model.md: what of the scheduler is modelled, and how each part was checked.
 
-Renew it with: python -m rebalancer.reporting.pages.scheduling > docs/scheduling-model.md
+Renew the page with: python -m rebalancer.reporting.pages.scheduling > docs/scheduling-model.md
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from rebalancer.profiles.types import ExtensionPoint, Input
 from rebalancer.scheduling.framework.versions import RULES, VERIFIED
 from rebalancer.scheduling.plugins.registry import MODELLED
 
-# Plugins whose verdicts or scores occur in the decisions of a real scheduler that the tests repeat.
+# Plugins whose filters or scores occur in the scheduler decisions that the conformance suite repeats.
 BY_DECISIONS = frozenset(
     {
         "DynamicResources",
@@ -34,8 +34,8 @@ BY_DECISIONS = frozenset(
         "VolumeZone",
     }
 )
-# What else a plugin was checked against.
-_OTHERWISE = {"PodCapacityOfNode": "the log its article prints"}
+# Plugins that were checked against something else.
+_OTHER_EVIDENCE = {"PodCapacityOfNode": "the log its article prints"}
 _DECIDING = (ExtensionPoint.FILTER, ExtensionPoint.SCORE)
 _ALWAYS_READ = {Input.NODES, Input.PODS}
 
@@ -120,7 +120,7 @@ _TAIL = """\
 def _checked(name: str) -> str:
     if name in BY_DECISIONS:
         return "decisions of the scheduler"
-    return _OTHERWISE.get(name, "read from the source")
+    return _OTHER_EVIDENCE.get(name, "read from the source")
 
 
 def _plugins() -> str:
