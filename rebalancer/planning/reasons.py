@@ -1,4 +1,4 @@
-"""Why a pod stays: codes as data, so that reports, metrics and documentation are made from one table."""
+"""Why a pod stays: one table of codes, from which reports, metrics and documentation are made."""
 
 from __future__ import annotations
 
@@ -19,68 +19,74 @@ class Reason(StrEnum):
         return member
 
     # Never evicted, whatever the policy says.
-    STATIC_POD = "StaticPod", "mirror and static pods belong to their node"
-    DAEMON_SET = "DaemonSet", "a DaemonSet would put its pod back on the same node"
-    TERMINATING = "Terminating", "the pod is on its way out already"
-    NO_CONTROLLER = "NoController", "no controller would recreate the pod"
+    STATIC_POD = "StaticPod", "it is a mirror or static pod, which belongs to its node"
+    DAEMON_SET = "DaemonSet", "its DaemonSet would recreate it on the same node"
+    TERMINATING = "Terminating", "it is already being deleted"
+    NO_CONTROLLER = "NoController", "no controller would recreate it"
     OVERLAPPING_BUDGETS = (
         "OverlappingBudgets",
-        "matched by several disruption budgets: the API refuses to evict it",
+        "several disruption budgets select it, so the API server refuses to evict it",
     )
-    NODE_NOT_READY = "NodeNotReady", "its node is not Ready: nobody would confirm that the pod is gone"
-    SYSTEM_COMPONENT = "SystemComponent", "this tool, or the scheduler or a load source it relies on"
+    NODE_NOT_READY = "NodeNotReady", "its node is not Ready, so nobody would confirm that the pod has stopped"
+    SYSTEM_COMPONENT = (
+        "SystemComponent",
+        "it runs rebalancer itself, or the scheduler or a load source that rebalancer relies on",
+    )
     # The policy protects it; the annotation descheduler.alpha.kubernetes.io/evict lifts that.
-    NAMESPACE = "Namespace", "the policy leaves its namespace alone"
-    TOO_YOUNG = "TooYoung", "younger than the policy's minAge"
+    NAMESPACE = "Namespace", "the policy excludes its namespace"
+    TOO_YOUNG = "TooYoung", "it is younger than the policy's minAge"
     PRIORITY = "Priority", "its priority is not below the policy's priorityBelow"
-    LOCAL_STORAGE = "LocalStorage", "it would lose its emptyDir or hostPath data"
+    LOCAL_STORAGE = "LocalStorage", "it would lose the data in its emptyDir or hostPath volumes"
     PERSISTENT_VOLUMES = "PersistentVolumes", "it uses a PersistentVolumeClaim"
-    SINGLE_REPLICA = "SingleReplica", "its workload wants one replica only"
-    MIN_REPLICAS = "MinReplicas", "its workload wants fewer replicas than the policy's minReplicas"
-    JOB = "Job", "the policy leaves Jobs alone, or the Job would count the eviction as a failure too many"
-    STORAGE_CLASS = "StorageClass", "it uses a claim of a storage class that the policy leaves alone"
+    SINGLE_REPLICA = "SingleReplica", "its workload has only one desired replica"
+    MIN_REPLICAS = "MinReplicas", "its workload has fewer desired replicas than the policy's minReplicas"
+    JOB = "Job", "the policy excludes Jobs, or the eviction would exceed the Job's backoffLimit"
+    STORAGE_CLASS = "StorageClass", "it uses a claim of a storage class that the policy excludes"
     READ_WRITE_ONCE = (
         "ReadWriteOnce",
-        "its replacement would be made while it still holds a volume that only one node may mount",
+        "its replacement would be created while it still holds a volume that only one node can mount",
     )
     LABELS = "Labels", "the policy's podSelector does not select it"
-    ROLLOUT = "Rollout", "its workload is in the middle of a rollout"
-    UNREADY_REPLICAS = "UnreadyReplicas", "its workload has fewer ready replicas than it wants"
-    GRACE_PERIOD = "GracePeriod", "it may take longer to end than a wave waits"
-    ANNOTATION = "Annotation", "one of its annotations asks not to be evicted"
+    ROLLOUT = "Rollout", "a rollout of its workload is in progress"
+    UNREADY_REPLICAS = "UnreadyReplicas", "its workload has fewer ready replicas than desired"
+    GRACE_PERIOD = "GracePeriod", "its grace period is longer than a wave waits"
+    ANNOTATION = "Annotation", "one of its annotations forbids or discourages eviction"
     # Unknown is not favourable.
-    OTHER_SCHEDULER = "OtherScheduler", "placed by a scheduler the policy does not act for"
-    UNPREDICTABLE = "Unpredictable", "where its replacement would land cannot be known"
-    UNKNOWN_LOAD = "UnknownLoad", "what it uses is not known"
-    SETTLING = "Settling", "its node's figures still show the load before our last move"
+    OTHER_SCHEDULER = "OtherScheduler", "its scheduler is not one that the policy acts on"
+    UNPREDICTABLE = "Unpredictable", "where its replacement would land cannot be predicted"
+    UNKNOWN_LOAD = "UnknownLoad", "its resource usage is not known"
+    SETTLING = "Settling", "the figures of its node still include load that an earlier run moved"
     # It could be evicted, but not now.
-    WINDOW = "Window", "the policy evicts only within its windows of time"
-    OLDER_REVISION = "OlderRevision", "it is of an older revision than its StatefulSet"
-    AUTOSCALING = "Autoscaling", "an autoscaler is changing the size of its workload, or just has"
-    VERTICAL_AUTOSCALING = "VerticalAutoscaling", "an autoscaler would give its replacement other requests"
-    QUOTA = "Quota", "no ResourceQuota room for its replacement while it still counts itself"
+    WINDOW = "Window", "the policy's maintenance windows are closed"
+    OLDER_REVISION = "OlderRevision", "its StatefulSet has a newer revision, so the replacement would differ"
+    AUTOSCALING = "Autoscaling", "an autoscaler is scaling its workload, or did so recently"
+    VERTICAL_AUTOSCALING = (
+        "VerticalAutoscaling",
+        "a VerticalPodAutoscaler would give its replacement different requests",
+    )
+    QUOTA = "Quota", "a ResourceQuota has no room for its replacement while the pod itself still counts"
     COOLDOWN = "Cooldown", "its workload was moved too recently"
-    LANDED_BADLY = "LandedBadly", "the last move of its workload landed badly, not long ago"
-    BUDGET = "Budget", "its disruption budget allows no disruption now"
+    LANDED_BADLY = "LandedBadly", "the last move of its workload landed badly, and that was recently"
+    BUDGET = "Budget", "its disruption budget allows no disruption at the moment"
     HOT_TOO_BRIEFLY = "HotTooBriefly", "its node has not been hot for enough consecutive runs"
     NO_LANDING = (
         "NoLanding",
-        "no node is feasible for its replacement: it would stay Pending or preempt others",
+        "no node is feasible for its replacement, which would stay Pending or preempt other pods",
     )
     NO_BETTER_LANDING = (
         "NoBetterLanding",
-        "the scheduler may put its replacement where it would not be better off",
+        "the scheduler may place its replacement where it would be no better off",
     )
-    ROOM_TAKEN = "RoomTaken", "a Pending pod would take the room it leaves"
+    ROOM_TAKEN = "RoomTaken", "a Pending pod would take the room that it leaves"
     LIMIT = "Limit", "a limit of the policy is reached"
     CONFIDENCE = (
         "Confidence",
-        "its chance of a bad landing is more than planning.confidence leaves for this plan",
+        "its risk of a bad landing is more than planning.confidence leaves for this plan",
     )
-    NOT_NEEDED = "NotNeeded", "its node cools without moving it"
-    CANNOT_COOL = "CannotCool", "its node would stay hot even without all its pods that may move"
-    NO_RELIEF = "NoRelief", "it uses nothing of what its node is hot in"
-    SEARCH_ENDED = "SearchEnded", "the search reached maxPlacements before this pod"
+    NOT_NEEDED = "NotNeeded", "its node becomes cool without moving it"
+    CANNOT_COOL = "CannotCool", "its node would stay hot even if every pod that may move left it"
+    NO_RELIEF = "NoRelief", "it uses none of the resources in which its node is hot"
+    SEARCH_ENDED = "SearchEnded", "the search reached planning.maxPlacements before it got to this pod"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +99,14 @@ class KeptReason:
 
 _FIRST_OF_GROUP = {
     Reason.STATIC_POD: "Never evicted, whatever the policy says",
-    Reason.NAMESPACE: "Protected by the policy, unless annotated descheduler.alpha.kubernetes.io/evict",
-    Reason.OTHER_SCHEDULER: "Not known well enough: unknown is not favourable",
-    Reason.WINDOW: "Could be evicted, but not now, or not for good",
+    Reason.NAMESPACE: "Protected by the policy, unless annotated with descheduler.alpha.kubernetes.io/evict",
+    Reason.OTHER_SCHEDULER: "Not known well enough: unknown is never taken as favourable",
+    Reason.WINDOW: "Could be evicted, but not now, or not to any benefit",
 }
 
 
 def groups() -> dict[str, list[Reason]]:
-    """All reasons by what they have in common, in order; documentation is made from it."""
+    """All reasons, grouped as the documentation groups them, in order."""
     found: dict[str, list[Reason]] = {}
     title = ""
     for reason in Reason:

@@ -25,9 +25,9 @@ class Protection(StrEnum):
         member.meaning = meaning
         return member
 
-    LOCAL_STORAGE = "LocalStorage", "pods that lose data with their node: emptyDir or hostPath volumes"
+    LOCAL_STORAGE = "LocalStorage", "pods that would lose data: those with emptyDir or hostPath volumes"
     PERSISTENT_VOLUMES = "PersistentVolumes", "pods that use a PersistentVolumeClaim"
-    SINGLE_REPLICA = "SingleReplica", "pods whose workload wants one replica only"
+    SINGLE_REPLICA = "SingleReplica", "pods whose workload has only one desired replica"
 
 
 class Namespaces(PolicyModel):

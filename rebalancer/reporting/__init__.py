@@ -1,4 +1,5 @@
-"""Plans, outcomes and nodes as tables, JSON, YAML and metrics; nothing is computed here.
+"""Presents values of the earlier stages as tables, JSON, YAML, metrics and documentation pages.
 
-Import the module you need: the tables need rich, the metrics prometheus-client, the formats neither.
+Nothing is decided here. Import the module you need: tables need rich, metrics need prometheus-client, and
+formats need neither.
 """

@@ -1,4 +1,4 @@
-"""The console that reports and progress are drawn on."""
+"""The console that prints reports and progress, made safe for text that comes from a cluster."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rich.console import Console
 
 
 class ReportConsole(Console):
-    """A console for hostile text: no markup, no emoji, no highlighting, and no exit of its own."""
+    """A console that interprets nothing in its text (markup, emoji, numbers) and never ends the process."""
 
     def __init__(
         self, stream: TextIO, *, force_terminal: bool | None = None, width: int | None = None
@@ -24,5 +24,5 @@ class ReportConsole(Console):
         )
 
     def on_broken_pipe(self) -> None:
-        """Let BrokenPipeError pass: rich would end the process, in the middle of a run."""
+        """Raise BrokenPipeError; rich would end the process, possibly in the middle of a run."""
         raise BrokenPipeError("the output was closed")

@@ -1,14 +1,18 @@
-"""Words of reports and logs, safe to print whatever a cluster calls its things."""
+"""Text that is safe to print.
+
+Names and messages come from the cluster, where anybody who can create a pod chooses them. Control characters
+in them could clear a terminal or forge a log line, so everything that is printed passes through this module.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-_MAX_WORDS_LENGTH = 20_000  # characters of one message that anybody looks at
+_MAX_WORDS_LENGTH = 20_000  # characters; a longer message is cut
 
 
 def plain(text: str) -> str:
-    r"""A text without control, format or line-breaking characters: those are written as ``\x1b``."""
+    r"""The text with every character that is not printable escaped, ESC as ``\x1b`` for example."""
     if text.isprintable():
         return text
     return "".join(
@@ -18,12 +22,12 @@ def plain(text: str) -> str:
 
 
 def words(text: str) -> str:
-    """A message as one line of single-spaced words, safe to print."""
+    """The message on one line, its words separated by single spaces, safe to print."""
     return plain(" ".join(text[:_MAX_WORDS_LENGTH].split()))
 
 
 def shortened(text: str, width: int, more: str = "…") -> str:
-    """A text cut to a width, the cut marked."""
+    """The text, cut to a width and ending in ``more`` if it is longer."""
     return text if len(text) <= width else text[: max(width - len(more), 1)] + more
 
 
@@ -33,12 +37,12 @@ def counted(number: int, noun: str, plural: str = "") -> str:
 
 
 def sample(names: Sequence[str], most: int) -> str:
-    """A few names, and how many more there are."""
+    """The first names, and how many more there are: ``a, b and 3 more``."""
     if len(names) <= most:
         return ", ".join(map(plain, names))
     return f"{', '.join(map(plain, names[:most]))} and {len(names) - most} more"
 
 
 def amounts(values: Iterable[tuple[str, float]]) -> str:
-    """``cpu 12.5, memory 3``: figures by name, in one order."""
+    """Figures by name, sorted by name: ``cpu 12.5, memory 3``."""
     return ", ".join(f"{plain(name)} {value:.1f}".removesuffix(".0") for name, value in sorted(values))

@@ -101,7 +101,7 @@ def _carried_out(
 ) -> tuple[Plan, Outcomes]:
     from rebalancer.cli.logs import LOGGER  # noqa: PLC0415
     from rebalancer.pipeline import running as pipeline  # noqa: PLC0415 - heavy
-    from rebalancer.reporting.progress import observer  # noqa: PLC0415
+    from rebalancer.reporting.run_observers import observer  # noqa: PLC0415
 
     with observer(console(stderr=True), LOGGER) as watching:
         return pipeline.run(

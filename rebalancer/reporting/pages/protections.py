@@ -1,6 +1,6 @@
-"""The page of all reasons for which a pod stays, made from their table.
+"""Generates docs/protections.md, the list of all reasons why a pod stays.
 
-Renew it with: python -m rebalancer.reporting.pages.protections > docs/protections.md
+Renew the page with: python -m rebalancer.reporting.pages.protections > docs/protections.md
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ from rebalancer.policy import Protection
 _HEAD = """\
 # Why a pod stays
 
-Every pod on a hot node that a plan does not move is listed with a code and a sentence of its own:
-`rebalancer plan --all`, or for one pod `rebalancer explain pod/NAMESPACE/NAME`. These are the codes.
-This page is made from the program's own table.
+A plan lists every pod on a hot node that it does not move, with one of the codes below and a sentence
+about that pod. `rebalancer plan --all` prints the whole list; `rebalancer explain pod/NAMESPACE/NAME`
+explains one pod. The same codes appear as `kept[].reason` in JSON and as the label `reason` in metrics.
+
+This page is generated from the program's own table.
 """
 
 
@@ -26,7 +28,7 @@ def protections_page() -> str:
         rows = "".join(f"| `{reason.value}` | {reason.meaning} |\n" for reason in reasons)
         parts.append(f"## {title}\n\n| code | meaning |\n|---|---|\n{rows}")
     kinds = "".join(f"| `{kind.value}` | {kind.meaning} |\n" for kind in Protection)
-    parts.append(f"## What `evictable.protect` may name\n\n| kind | meaning |\n|---|---|\n{kinds}")
+    parts.append(f"## Values of `evictable.protect`\n\n| value | protects |\n|---|---|\n{kinds}")
     return "\n".join(parts)
 
 

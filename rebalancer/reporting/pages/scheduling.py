@@ -1,6 +1,6 @@
-"""The page on what of the scheduler is modelled, its tables made from the code.
+"""Generates docs/scheduling-model.md: what of the scheduler is modelled, and how each part was checked.
 
-Renew it with: python -m rebalancer.reporting.pages.scheduling > docs/scheduling-model.md
+Renew the page with: python -m rebalancer.reporting.pages.scheduling > docs/scheduling-model.md
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from rebalancer.profiles.types import ExtensionPoint, Input
 from rebalancer.scheduling.framework.versions import RULES, VERIFIED
 from rebalancer.scheduling.plugins.registry import MODELLED
 
-# Plugins whose verdicts or scores occur in the decisions of a real scheduler that the tests repeat.
+# Plugins whose filters or scores occur in the scheduler decisions that the conformance suite repeats.
 BY_DECISIONS = frozenset(
     {
         "DynamicResources",
@@ -34,97 +34,97 @@ BY_DECISIONS = frozenset(
         "VolumeZone",
     }
 )
-# What else a plugin was checked against.
-_OTHERWISE = {"PodCapacityOfNode": "the log its article prints"}
+# Plugins that were checked against something else.
+_OTHER_EVIDENCE = {"PodCapacityOfNode": "the log in its article"}
 _DECIDING = (ExtensionPoint.FILTER, ExtensionPoint.SCORE)
 _ALWAYS_READ = {Input.NODES, Input.PODS}
 
 _HEAD = """\
 # What of the scheduler is modelled
 
-`rebalancer` computes the placement the scheduler will make, with the scheduler's own configuration and
-integer arithmetic. This page says how far that goes: what is modelled, how it was checked, what is
-assumed, and where a live scheduler may do otherwise. Its tables are made from the code.
+`rebalancer` predicts where kube-scheduler will place a pod, using the scheduler's own configuration and the
+same integer arithmetic. This page lists what is modelled, how it was checked, what is assumed, and where a
+live scheduler may decide differently. Its tables are generated from the code.
 
 ## How it was checked
 
-The tests repeat 5,339 decisions that a real kube-scheduler VERIFIED made on 1,320 generated clusters, in 11
-families: resources, taints, node affinity, ports, images, configurations, topology spread, inter-pod
-affinity, volumes, Trimaran, and all mixed. Feasible nodes, the rejecting plugin and its words, every
-plugin's score, every total and the choice agree exactly. Trimaran's arithmetic is also checked against
-vectors of its Go code.
+The conformance suite repeats 5,339 decisions that a real kube-scheduler VERIFIED made on
+1,320 generated clusters, in 11 families: resources, taints, node affinity, ports, images, configurations,
+topology spread, inter-pod affinity, volumes, Trimaran, and a mix of everything. The feasible nodes, the
+plugin that rejects a node and its message, every plugin's score, every total, and the chosen node all agree
+exactly. Trimaran's arithmetic is also compared with test vectors produced by its Go code.
 
-    pytest tests/conformance                                             # a line a family
+    pytest tests/conformance                                             # prints one line per family
     python -m tests.conformance.decide < CASES.jsonl > DECISIONS.jsonl   # cases of your own
 """
 
 _ON_VERSIONS = """\
 ## Versions
 
-Only the rules of VERIFIED are checked against decisions. Those of other versions are as read from the
-reference; reports say which differ, and `run` refuses unless `scheduler.allowUnverifiedVersion` is set. The
-version is the policy's `scheduler.version`, else that of the image of the scheduler's pod, else the API
-server's.
+Only the rules of VERIFIED are checked against real decisions. The rules of other versions were read from the
+scheduler's source: plans name the rules that differ, and `run` refuses to act unless the policy sets
+`scheduler.allowUnverifiedVersion`. The version is taken from `scheduler.version` in the policy, or else from
+the image of the scheduler's pod, or else from the API server.
 
 """
 
 _TAIL = """\
 ## Where a pod lands
 
-* **Ties.** Equal totals are a set, each node with the same chance. Which of them a scheduler takes
-  depends on the order in which its workers happen to finish.
-* **Sampling.** From 100 nodes on the scheduler looks at a part of the feasible nodes, from where its
-  last search ended. That start is unknown, so every start counts alike. The chance of each node is then
-  exact, normalisation over the sample included; the tests compare it with a search from every start in
-  turn.
-* **Preemption** is told, not chosen: on how many nodes pods of lower priority stand in the way, not
-  which node and which of the pods the scheduler would pick.
-* **Nominated pods** are Pending pods like others: they are placed first, by priority; the node that
-  preemption chose for them is not held back. Reports warn of them.
+* **Ties.** All nodes with the highest total are possible landings with equal chances. Which one the
+  scheduler takes depends on the order in which its goroutines finish.
+* **Sampling.** In clusters of 100 nodes and more the scheduler stops after it has found a certain number of
+  feasible nodes, and starts where its previous search ended. That start is unknown, so every start is taken
+  to be equally likely. The chance of each node is then exact, including the normalisation over the sampled
+  nodes; the tests compare it with a search from every start.
+* **Preemption** is reported, not predicted: a plan says on how many nodes pods of lower priority are in the
+  way, but not which node and which victims the scheduler would pick.
+* **Nominated pods** are treated like other Pending pods, and are placed first, in order of priority. The node
+  that preemption nominated is not reserved for them. Plans warn about them.
 
 ## What is not modelled, and what happens then
 
 | what | what happens |
 |---|---|
-| extenders | named in every report; pods of their scheduler are `Unpredictable` |
-| permit plugins, gangs | their pods are `Unpredictable` |
+| extenders | every report names them; pods of their scheduler are `Unpredictable` |
+| permit plugins, gang scheduling | their pods are `Unpredictable` |
 | resource claims (DynamicResources) | their pods are `Unpredictable` |
-| a kind of object or a figure that was not read | pods that need it are `Unpredictable`, with which |
-| a plugin nobody describes | refused with where it is enabled; see [plugins](plugins/README.md) |
-| `--assume-neutral` plugins | pass and score all nodes alike; every report says so |
+| a kind or a figure that could not be read | pods that need it are `Unpredictable`; the reason names it |
+| an unknown plugin | the configuration is refused, line and column named; see [plugins](plugins/README.md) |
+| `--assume-neutral` plugins | they reject no node and score all nodes alike; every report names them |
 
-`scheduler.allowUnpredictable` of the policy lets such pods be evicted all the same.
+The policy's `scheduler.allowUnpredictable` allows the eviction of `Unpredictable` pods.
 
-## Assumed, and known to deviate
+## Assumptions and known deviations
 
-* **ImageLocality** counts each node's own size of an image, as the decisions show; a live scheduler may
-  use the size of the first node that registered the name, and a count of nodes that is stale for a
+* **ImageLocality** uses the size of an image that each node reports, as the recorded decisions do. A live
+  scheduler may use the size that the first node reported, and a count of nodes that is out of date.
+* **Recently bound pods** (TargetLoadPacking): a pod bound less than 60 s before the end of the metrics
+  window counts as not yet measured. A scheduler that has just restarted treats every pod as recent for a
   while.
-* **Recently bound pods** (TargetLoadPacking): pods bound less than 60 s before the window's end count
-  as not yet measured. A scheduler that restarted counts every pod as recent for a while.
-* **LowRiskOverCommitment** and its kind keep the last figures for ever when their source fails. What is
-  read is the source as it is now; when it does not answer, their pods are `Unpredictable`.
-* **NetworkTraffic** is modelled as its article meant it; the published code builds an invalid query and
-  always fails. Its own query sums a counter; a rate is the better choice, through `scheduler.mirror`.
-* **PodCapacityOfNode**: its source is not available; 100·(allocatable − pods) ÷ allocatable, before
-  placement, fits its article's log.
-* **Node order**: zones in the order of their first node by name. A node that changed zone is looked at
-  last.
-* **Alpha features** are off: scoring by storage capacity, taints compared by number,
+* **LowRiskOverCommitment** and the other Trimaran plugins keep using their last figures when their source
+  fails. `rebalancer` reads the source as it is now; when it does not answer, their pods are `Unpredictable`.
+* **NetworkTraffic** is modelled as the article that introduced it describes it. The published code builds an
+  invalid query and always fails. Its query sums a counter; use a rate instead, through `scheduler.mirror`.
+* **PodCapacityOfNode** is not available as source code. The formula 100·(allocatable − pods) ÷ allocatable,
+  before placement, reproduces the log in its article.
+* **Node order**: zones are visited in the order of their first node by name. A node that changed its zone is
+  visited last.
+* **Alpha features** are off: scoring by storage capacity, numeric comparison of taints,
   NodeDeclaredFeatures.
-* **The namespace selectors** of affinity terms follow VERIFIED, which lets NotIn and DoesNotExist match every
+* **Namespace selectors** of affinity terms follow VERIFIED, where NotIn and DoesNotExist match every
   namespace.
 """
 
 
 def _checked(name: str) -> str:
     if name in BY_DECISIONS:
-        return "decisions of the scheduler"
-    return _OTHERWISE.get(name, "read from the source")
+        return "real decisions"
+    return _OTHER_EVIDENCE.get(name, "source code")
 
 
 def _plugins() -> str:
-    rows = ["| plugin | at | also reads | checked against |\n|---|---|---|---|\n"]
+    rows = ["| plugin | extension points | also reads | checked against |\n|---|---|---|---|\n"]
     for name in sorted(MODELLED):
         description = CATALOGUE[name]
         points = ", ".join(point.value for point in _DECIDING if point in description.points)
@@ -143,7 +143,7 @@ def _neutral() -> str:
 
 
 def _versions() -> str:
-    rows = ["| rule | Kubernetes | what |\n|---|---|---|\n"]
+    rows = ["| rule | Kubernetes versions | effect |\n|---|---|---|\n"]
     rows += [f"| {rule.name} | {rule.range} | {rule.what} |\n" for rule in RULES]
     return "".join(rows)
 
@@ -152,8 +152,9 @@ def scheduling_page() -> str:
     """The page as Markdown."""
     parts = (
         _HEAD,
-        "## Plugins\n\nBeside nodes and pods, which all read.\n\n" + _plugins(),
-        f"Known, but taken to pass and score all nodes alike, which reports say: {_neutral()}.\n",
+        "## Plugins\n\nEvery plugin reads nodes and pods. Some need more:\n\n" + _plugins(),
+        "These plugins are known but not modelled: they are assumed to reject no node and to score all\n"
+        f"nodes alike, and every report names them: {_neutral()}.\n",
         _ON_VERSIONS + _versions(),
         _TAIL,
     )

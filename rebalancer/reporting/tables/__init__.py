@@ -1,1 +1,1 @@
-"""Plain-text tables for a terminal: one module a command's result."""
+"""The tables that a terminal shows: one module for each kind of result."""

@@ -1,4 +1,4 @@
-"""The whole because of a pod or a node, as a person reads it."""
+"""The full explanation of one pod or one node, as a table."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ from rebalancer.reporting.words import amounts, counted, plain, sample, shortene
 
 _MAX_NODES, _MAX_REASONS, _MAX_PODS = 8, 5, 12
 _MAX_NAME_WIDTH = 24
+# What a verdict may be besides a code of planning.reasons.
+_MOVED, _EVICTABLE, _NODE_NOT_HOT = "Moved", "Evictable", "NodeNotHot"
 
 
 def explain_table(
@@ -43,28 +45,34 @@ def _pod(lines: Lines, pod: PodExplanation) -> None:
         lines.message(f"evictable: {pod.because}", 0, "green")
     else:
         lines.message(f"protected ({pod.reason}): {pod.because}", 0, "yellow")
-    lines.message(f"in this plan: {pod.verdict}: {pod.verdict_because}", 0, "bold", most=4)
+    lines.message(f"in this plan: {_verdict(pod.verdict, pod.verdict_because)}", 0, "bold", most=4)
     if pod.staying is not None:
-        lines.heading("STAYING COSTS", "percent and points of allocatable")
+        lines.heading("STAYING COSTS", "loads in percent of allocatable, differences in points")
         lines.message(pod.staying.because, 2)
         lines.message(f"node now: {amounts(pod.staying.load.items())}", 2, "dim")
         lines.message(f"this pod: {amounts(pod.staying.share.items()) or 'load unknown'}", 2, "dim")
         if pod.landings:
-            lines.message(f"expected gain of moving: {amounts(pod.staying.forgone.items())}", 2, "dim")
+            lines.message(f"expected gain from moving it: {amounts(pod.staying.forgone.items())}", 2, "dim")
     if pod.landings:
-        lines.heading("EXPECTED LANDING", f"unacceptable with a chance of {pod.unacceptable:.1%}")
+        lines.heading("EXPECTED LANDING", f"risk of a bad landing: {pod.unacceptable * 100:.1f} %")
         lines.message(landing_words(pod.landings, everything=lines.style.everything), 2, most=4)
     if pod.table is None:
-        lines.heading("SCHEDULER'S TABLE")
-        lines.message("no profile of the configuration places this pod", 2, "yellow")
+        lines.heading("SCHEDULER'S SCORES")
+        lines.message("no profile of the scheduler's configuration has this pod's schedulerName", 2, "yellow")
         return
     _scheduler(lines, pod.table, moves_away=bool(pod.node))
+
+
+def _verdict(verdict: str, reason: str) -> str:
+    """``moved in wave 1: node-2 is at 89 % cpu …``, or ``stays (Limit): perRun 20 is reached``."""
+    leads = {_MOVED: "moved in ", _EVICTABLE: "evictable: ", _NODE_NOT_HOT: "not moved: "}
+    return leads.get(verdict, f"stays ({verdict}): ") + reason
 
 
 def _scheduler(lines: Lines, table: SchedulingTable, *, moves_away: bool) -> None:
     total = table.feasible + sum(item.count for item in table.rejected)
     lines.heading(
-        "SCHEDULER'S TABLE",
+        "SCHEDULER'S SCORES",
         f"profile {plain(table.profile)}: {table.feasible} of {counted(total, 'node')} feasible",
     )
     if table.because:
@@ -74,7 +82,7 @@ def _scheduler(lines: Lines, table: SchedulingTable, *, moves_away: bool) -> Non
     if table.nodes:
         _scores(lines, table.nodes, moves_away=moves_away)
     if table.rejected:
-        lines.heading("NODES REJECTED", "by the first filter that rejects each")
+        lines.heading("NODES REJECTED", "each counted under the first filter that rejects it")
         shown = table.rejected[: lines.shown(len(table.rejected), _MAX_REASONS)]
         for item in shown:
             lead = f"  {item.count:6d}  "
@@ -86,7 +94,7 @@ def _scheduler(lines: Lines, table: SchedulingTable, *, moves_away: bool) -> Non
 
 
 def _scores(lines: Lines, nodes: Sequence[ScoredNode], *, moves_away: bool) -> None:
-    """A row a node: total, chance, the plugins whose scores differ, and whether a landing would do."""
+    """One row per node: total, chance, the plugins whose scores differ, and why a landing is unacceptable."""
     names = list(nodes[0].scores)
     alike = [name for name in names if len({node.scores[name] for node in nodes}) == 1]
     differing = [name for name in names if name not in alike]
@@ -117,7 +125,7 @@ def _scores(lines: Lines, nodes: Sequence[ScoredNode], *, moves_away: bool) -> N
         lines.message(f"weighted scores: {legend}", 2, "dim", most=3)
     if alike:
         same = ", ".join(f"{name} {nodes[0].scores[name]}" for name in alike)
-        lines.message(f"the same everywhere: {same}", 2, "dim", most=3)
+        lines.message(f"the same on every node: {same}", 2, "dim", most=3)
 
 
 def _percent(values: Mapping[str, float], resource: str) -> str:
@@ -125,7 +133,7 @@ def _percent(values: Mapping[str, float], resource: str) -> str:
 
 
 def _initials(names: Iterable[str]) -> dict[str, str]:
-    """A short heading a plugin: its capitals, numbered where two would be the same."""
+    """A short heading for each plugin: its capital letters, numbered where two plugins share them."""
     found: dict[str, str] = {}
     for name in names:
         letters = "".join(letter for letter in plain(name) if letter.isupper())[:4] or plain(name)[:4]
@@ -148,11 +156,13 @@ def _node(lines: Lines, node: NodeExplanation) -> None:
     for resource in sorted(node.levels):
         lines.message(f"{resource}: {node.levels[resource]}", 2, "dim")
     if node.score is not None:
-        lines.message(f"the scheduler's own view for a plain pod: score {node.score:.0f} of 100", 2, "dim")
+        lines.message(
+            f"the scheduler scores it {node.score:.0f} of 100 for a pod without constraints", 2, "dim"
+        )
     if node.uncounted:
-        lines.message(f"no landing counts on it: it {node.uncounted}", 2, "yellow")
+        lines.message(f"no landing here is counted on: the node {node.uncounted}", 2, "yellow")
     if node.unsolved:
-        lines.message(f"after this plan it {node.unsolved}", 2, "yellow", most=3)
+        lines.message(f"after this plan the node {node.unsolved}", 2, "yellow", most=3)
     lines.heading("PODS", f"{counted(len(node.pods), 'pod')}; share in points of the node's allocatable")
     shown = node.pods[: lines.shown(len(node.pods), _MAX_PODS)]
     for pod in shown:
@@ -168,4 +178,4 @@ def _pod_on_node(lines: Lines, pod: PodOnNode) -> None:
     name = plain(pod.pod.full_name)
     room = max(lines.style.columns - 2 - len(name) - len(share), 1)
     lines.add("  ", (name, "bold"), " " * room, share)
-    lines.message(f"{pod.verdict}: {pod.because}", 6, "green" if pod.verdict == "Moved" else "dim", most=2)
+    lines.message(_verdict(pod.verdict, pod.because), 6, "green" if pod.verdict == _MOVED else "dim", most=2)

@@ -1,4 +1,4 @@
-"""Node by node: load, the scheduler's score, hot or not and why."""
+"""One row per node: its load, the scheduler's score, and whether and why it is hot."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from rebalancer.reporting.tables.text import Lines, Style
 from rebalancer.reporting.words import counted, plain
 
 _MAX_NODES = 20
-_WORTH_TELLING = 60.0  # seconds of a window; what metrics-server looks back is not
+_MIN_SHOWN_WINDOW = 60.0  # seconds; the few seconds that metrics-server averages over are not mentioned
 
 
 class NodeListing(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """All nodes as one run saw them; what ``rebalancer nodes -o json`` prints."""
+    """All nodes as one run sees them: what ``rebalancer nodes -o json`` prints."""
 
     source: str
     policy: str
@@ -31,7 +31,7 @@ class NodeListing(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 def node_listing(plan: Plan, nodes: tuple[NodeReport, ...]) -> NodeListing:
-    """The nodes with the identity of the plan they were judged for."""
+    """The nodes, with the source, policy and digest of the plan they belong to."""
     return NodeListing(
         source=plan.source,
         policy=plan.policy,
@@ -43,25 +43,25 @@ def node_listing(plan: Plan, nodes: tuple[NodeReport, ...]) -> NodeListing:
 
 
 def figure_words(figures: Mapping[str, Figure]) -> str:
-    """``cpu, memory from metrics-server, 12s old``: one part for resources of the same source."""
-    told: dict[str, list[str]] = {}
+    """``cpu, memory from metrics-server, 12s old``; resources with the same origin are named together."""
+    by_origin: dict[str, list[str]] = {}
     for resource, figure in figures.items():
         window = ""
-        if figure.window_seconds >= _WORTH_TELLING:
+        if figure.window_seconds >= _MIN_SHOWN_WINDOW:
             window = f", {figure.statistic} of {format_duration(round(figure.window_seconds))}"
         age = format_duration(round(max(figure.age_seconds, 0.0)))
-        told.setdefault(f"from {figure.source}, {age} old{window}", []).append(resource)
-    return "; ".join(f"{', '.join(resources)} {words}" for words, resources in told.items())
+        by_origin.setdefault(f"from {figure.source}, {age} old{window}", []).append(resource)
+    return "; ".join(f"{', '.join(resources)} {origin}" for origin, resources in by_origin.items())
 
 
-def _pulled_down(node: NodeReport) -> str:
-    """The plugin that takes most from a node's score."""
+def _lowest_score(node: NodeReport) -> str:
+    """The plugin that lowers the node's score most, and the score it gives."""
     name = node.pulled_down_by
-    return f", pulled down by {name} ({node.scores[name]})" if name in node.scores else ""
+    return f", lowered most by {name} ({node.scores[name]})" if name in node.scores else ""
 
 
 def nodes_table(listing: NodeListing, style: Style = Style()) -> Text:  # noqa: B008 - a frozen value
-    """A row a node, the hot ones first, then those of the highest load."""
+    """The nodes as text, hot ones first, then by falling load."""
     lines = Lines(style)
     nodes = sorted(
         listing.nodes, key=lambda node: (not node.hot, -max(node.load.values(), default=-1.0), node.name)
@@ -74,13 +74,13 @@ def nodes_table(listing: NodeListing, style: Style = Style()) -> Text:  # noqa: 
     width = name_width(shown)
     for node in shown:
         write_node(lines, msgspec.structs.replace(node, after=None), width)
-        score = "" if node.score is None else f"score {node.score:.0f} of 100{_pulled_down(node)}"
+        score = "" if node.score is None else f"score {node.score:.0f} of 100{_lowest_score(node)}"
         verdict = "hot" if node.hot else ""
-        said = ", ".join(part for part in (verdict, score) if part)
+        summary = ", ".join(part for part in (verdict, score) if part)
         because = "; ".join(node.because)
-        if said or because:
+        if summary or because:
             lines.message(
-                ": ".join(part for part in (said, because) if part), 4, "red" if node.hot else "dim", 1
+                ": ".join(part for part in (summary, because) if part), 4, "red" if node.hot else "dim", 1
             )
         if node.figures:
             lines.message(figure_words(node.figures), 4, "dim", 1)

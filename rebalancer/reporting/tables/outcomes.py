@@ -1,4 +1,4 @@
-"""What happened to the moves of a plan: result, node, and how long it took."""
+"""The outcome of each move of a run: its result, the node, and how long it took."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rebalancer.execution.outcomes import Outcome, Outcomes, Result
 from rebalancer.reporting.tables.text import Lines, Style
 from rebalancer.reporting.words import plain, words
 
-_MOST = 20
+_MAX_MOVES = 20
 COLOURS = {
     Result.LANDED: "green",
     Result.LANDED_ELSEWHERE: "green",
@@ -27,20 +27,20 @@ _RESULT_WIDTH = max(len(result.value) for result in Result)
 
 
 def outcomes_table(outcomes: Outcomes, style: Style = Style()) -> Text:  # noqa: B008 - a frozen value
-    """The outcomes as text, those that went wrong first to be kept when the list is long."""
+    """The outcomes as text; a long list is summarised, and no failure is ever left out for a success."""
     lines = Lines(style)
     lines.add(("Outcome: ", "bold"), (_summary(outcomes), "bold"))
     if outcomes.stopped:
         lines.message(f"stopped early: {outcomes.stopped}", 0, "bold red")
     lines.add(("run      ", "dim"), words(outcomes.run))
-    lines.message(f"exit     {_exit(outcomes.exit_code)}", 0, "dim")
+    lines.message(f"exit code {_exit(outcomes)}", 0, "dim")
     if not outcomes.outcomes:
         return lines.text
-    lines.heading("MOVES", "seconds from the eviction until the replacement was bound and ready")
+    lines.heading("MOVES", "seconds from eviction until the replacement was bound and ready")
     shown = outcomes.outcomes
-    if lines.shown(len(shown), _MOST) < len(shown):
-        # In the order of the plan, yet none that went wrong is left out for one that went well.
-        kept = sorted(shown, key=lambda outcome: outcome.result is Result.LANDED)[:_MOST]
+    if lines.shown(len(shown), _MAX_MOVES) < len(shown):
+        # Failures are kept first; what is shown stays in the order of the plan.
+        kept = sorted(shown, key=lambda outcome: outcome.result is Result.LANDED)[:_MAX_MOVES]
         shown = tuple(outcome for outcome in shown if outcome in kept)
     for outcome in shown:
         _write(lines, outcome)
@@ -55,9 +55,11 @@ def _summary(outcomes: Outcomes) -> str:
     return ", ".join(f"{counts[result]} {result.value}" for result in Result if counts[result])
 
 
-def _exit(code: int) -> str:
-    known = {int(member): member.meaning for member in ExitCode}
-    return f"{code}: {known.get(code, 'not a code of rebalancer')}"
+def _exit(outcomes: Outcomes) -> str:
+    if outcomes.exit_code == ExitCode.DONE:
+        return "0: done" if outcomes.outcomes else "0: nothing to do"
+    meanings = {int(member): member.meaning for member in ExitCode}
+    return f"{outcomes.exit_code}: {meanings.get(outcomes.exit_code, 'not an exit code of rebalancer')}"
 
 
 def _write(lines: Lines, outcome: Outcome) -> None:
@@ -65,7 +67,7 @@ def _write(lines: Lines, outcome: Outcome) -> None:
     lines.add("  ", (outcome.result.value.ljust(_RESULT_WIDTH), COLOURS[outcome.result]), "  ", (pod, "bold"))
     arrow = lines.style.glyphs.arrow
     where = f"{plain(outcome.move.from_node)} {arrow} {plain(outcome.node)}" if outcome.node else ""
-    # The API server writes whole seconds by its own clock: a tenth would be invented, less than none wrong.
+    # The API server writes whole seconds, by its own clock: tenths would be invented, and negative is skew.
     took = [
         f"{name} {max(moment - outcome.evicted_at, 0.0):.0f} s"
         for name, moment in (("bound", outcome.bound_at), ("ready", outcome.ready_at))

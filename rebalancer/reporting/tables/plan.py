@@ -1,4 +1,4 @@
-"""A plan on one screen: what is hot, what moves where and why, and what stays and why."""
+"""A plan on one screen: which nodes are hot, which pods move where and why, and which stay and why."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ def _headline(lines: Lines, plan: Plan) -> None:
         verdict = f"evict {counted(len(plan.moves), 'pod')} from {counted(from_nodes, 'node')} "
         verdict += f"in {counted(waves, 'wave')}"
         cooled = sum(1 for node in plan.nodes if node.hot and node.after and not node.after.hot)
-        verdict += f"; hot nodes that cool down: {cooled} of {plan.hot_count}"
+        verdict += f"; no longer hot: {cooled} of {plan.hot_count}"
         lines.add(("Plan: ", "bold"), (verdict, "bold"))
     elif plan.hot_count:
-        reason = f"evict nothing: {counted(plan.hot_count, 'hot node')}, and no move makes it better"
+        reason = f"evict nothing: {counted(plan.hot_count, 'hot node')}, for the reasons given below"
         lines.add(("Plan: ", "bold"), (reason, "bold"))
     else:
         lines.add(("Plan: ", "bold"), ("nothing to do: no node is hot", "bold green"))
     unknown = plan.node_count - plan.known_count
-    nodes = f"{counted(plan.node_count, 'node')}: {plan.hot_count} hot, load known of {plan.known_count}"
+    nodes = f"{counted(plan.node_count, 'node')}: {plan.hot_count} hot, load known for {plan.known_count}"
     nodes += f", {unknown} without a fresh figure" if unknown else ""
     columns, more = lines.style.columns, lines.style.glyphs.more
     now = f" at {plain(plan.now)}"
@@ -75,7 +75,7 @@ def _peak(node: NodeReport) -> float:
 
 
 def name_width(nodes: Iterable[NodeReport]) -> int:
-    """How wide the column of names is; longer names stand on a line of their own."""
+    """The width of the column of names; a longer name gets a line of its own."""
     return min(max((len(plain(node.name)) for node in nodes), default=0), _MAX_NAME_WIDTH)
 
 
@@ -98,7 +98,7 @@ def _resources(node: NodeReport) -> list[str]:
 
 
 def _worth_showing(node: NodeReport, resource: str) -> bool:
-    """Whether a summary shows a resource: the usual two, any nearly full, any that made the node hot."""
+    """Whether a summary shows a resource: CPU, memory, and any that is nearly full or made the node hot."""
     named = any(resource in reason for reason in node.because)
     return resource in _ALWAYS_SHOWN or named or node.load.get(resource, 0.0) >= _NEARLY_FULL
 
@@ -120,7 +120,7 @@ def _moves(lines: Lines, plan: Plan) -> None:
     if not plan.moves:
         return
     shown = plan.moves[: lines.shown(len(plan.moves), _MAX_MOVES)]
-    lines.heading("MOVES", "gain in points of allocatable, the least over all landings")
+    lines.heading("MOVES", "gain in points of allocatable, at least; percentages are chances")
     wave = 0
     for move in shown:
         if move.wave != wave:
@@ -131,7 +131,7 @@ def _moves(lines: Lines, plan: Plan) -> None:
 
 
 def write_move(lines: Lines, move: Move) -> None:
-    """A few short lines: the pod and the gain, from where to where, and why."""
+    """A few short lines: the pod and its gain, the nodes it may move between, and the reason."""
     gain = f"gain {amounts(move.gain.items())}" if move.gain else ""
     pod = plain(move.pod.full_name)
     room = max(lines.style.columns - 4 - len(pod) - len(gain), 1)
@@ -189,7 +189,9 @@ def _unsolved(lines: Lines, plan: Plan) -> None:
         by_cause[plan.unsolved[node]].append(node)
     causes = sorted(by_cause, key=lambda cause: (-len(by_cause[cause]), cause))
     shown = causes[: lines.shown(len(causes), _MAX_UNSOLVED)]
-    lines.heading("STILL HOT AFTER THIS PLAN", counted(len(plan.unsolved), "node"))
+    hot = sum(1 for node in plan.nodes if node.name in plan.unsolved and node.after and node.after.hot)
+    note = f"{counted(len(plan.unsolved), 'node')} above coolTo, {hot} still hot"
+    lines.heading("NOT COOL AFTER THIS PLAN", note)
     for cause in shown:
         most = len(by_cause[cause]) if lines.style.everything else 2
         lines.message(f"{sample(by_cause[cause], most)}: {cause}", 2, "yellow")
@@ -201,13 +203,13 @@ def _warnings(lines: Lines, plan: Plan) -> None:
     warnings = list(plan.warnings)
     if plan.neutral_plugins:
         names = ", ".join(plan.neutral_plugins)
-        warnings.insert(0, f"taken to score all nodes alike, as they are not modelled: {names}")
+        warnings.insert(0, f"not modelled, assumed to score all nodes alike: {names}")
     if warnings:
         write_warnings(lines, warnings)
 
 
 def write_warnings(lines: Lines, warnings: Sequence[str]) -> None:
-    """The first warnings, each a line or two."""
+    """The first warnings, each on a line or two."""
     shown = warnings[: lines.shown(len(warnings), _MAX_WARNINGS)]
     lines.heading("WARNINGS")
     for warning in shown:

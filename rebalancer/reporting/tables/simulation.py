@@ -1,4 +1,4 @@
-"""Simulated cycles: policies side by side, then each one cycle by cycle."""
+"""A simulation: the policies side by side, then each policy cycle by cycle."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _MAX_NAME_WIDTH = 12
 
 
 def simulation_table(simulation: Simulation, style: Style = Style()) -> Text:  # noqa: B008 - a frozen value
-    """The simulation as text; all moves only where everything is wanted."""
+    """The simulation as text; single moves are listed only when the style shows everything."""
     lines = Lines(style)
     cycles = len(simulation.runs[0].cycles) if simulation.runs else 0
     lines.add(
         (
-            f"Simulation: {counted(cycles, 'cycle')}, one every {simulation.interval_seconds / 60:g} min",
+            f"Simulation: {counted(cycles, 'cycle')}, every {simulation.interval_seconds / 60:g} min",
             "bold",
         )
     )
@@ -34,7 +34,9 @@ def simulation_table(simulation: Simulation, style: Style = Style()) -> Text:  #
 
 
 def _side_by_side(lines: Lines, runs: Sequence[PolicyRun]) -> None:
-    lines.heading("POLICIES", "hot nodes, and peak and deviation of cpu, first and last")
+    lines.heading(
+        "POLICIES", f"hot nodes, CPU peak and CPU deviation, first cycle {lines.style.glyphs.arrow} end"
+    )
     width = min(max((len(plain(run.policy)) for run in runs), default=0), _MAX_NAME_WIDTH)
     width = max(width, len("policy"))
     arrow = lines.style.glyphs.arrow
@@ -60,7 +62,7 @@ def _cpu(values: dict[str, float]) -> float:
 
 
 def _cycles(lines: Lines, run: PolicyRun) -> None:
-    note = "what each cycle found and did"
+    note = "before each cycle, and what it evicted"
     room = lines.style.columns - len(note) - 2
     lines.heading(shortened(plain(run.policy).upper(), room, lines.style.glyphs.more), note)
     lines.add(("  cycle   hot  peak cpu  memory  deviation cpu  memory  evictions  pending", "dim"))
@@ -80,7 +82,7 @@ def _cycles(lines: Lines, run: PolicyRun) -> None:
 
 def _moves(lines: Lines, cycle: Cycle) -> None:
     for move in cycle.moves:
-        again = ", moved before within its cooldown" if move.again else ""
+        again = ", moved again within its cooldown" if move.again else ""
         where = move.node or "nowhere"
         because = f": {move.because}" if move.because else ""
         text = (

@@ -1,4 +1,4 @@
-"""What a recorded cluster holds, and what the absence of a kind means for a plan made from it."""
+"""What a recorded cluster contains, and what a plan made from it cannot know."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from rebalancer.reporting.words import counted, plain, words
 
 _MAX_MALFORMED = 5
 
-# What a plan cannot know without a kind. Unknown is never taken for empty.
+# What a plan lacks without a kind. A kind that was not read is unknown, never empty.
 ABSENCE_MEANS: dict[str, str] = {
     "nodes": "no plan can be made",
     "pods": "no plan can be made",
     "poddisruptionbudgets": "every pod may have a budget: all are protected",
-    "replicasets": "pods of ReplicaSets are protected: what would come back is unknown",
-    "statefulsets": "pods of StatefulSets are protected: what would come back is unknown",
-    "deployments": "pods of Deployments are protected: whether one is in the middle of a rollout is unknown",
-    "jobs": "pods of Jobs are protected: what would come back is unknown",
-    "replicationcontrollers": "pods of ReplicationControllers are protected: what would come back is unknown",
+    "replicasets": "pods of ReplicaSets are protected: what their replacements look like is unknown",
+    "statefulsets": "pods of StatefulSets are protected: what their replacements look like is unknown",
+    "deployments": "pods of Deployments are protected: whether a rollout is in progress is unknown",
+    "jobs": "pods of Jobs are protected: what their replacements look like is unknown",
+    "replicationcontrollers": "their pods are protected: what their replacements look like is unknown",
     "namespaces": "pods whose inter-pod affinity selects namespaces by label are unpredictable",
     "priorityclasses": "pods that name one are protected: the priority of a replacement is unknown",
     "services": "default topology spreading of pods behind services is unpredictable",
     "persistentvolumeclaims": "pods with claims are unpredictable: where their volumes are is unknown",
     "persistentvolumes": "pods with claims are unpredictable: where their volumes are is unknown",
-    "storageclasses": "pods with unbound claims are unpredictable: when they are bound is unknown",
-    "csinodes": "pods with volumes are unpredictable: how many a node takes is unknown",
+    "storageclasses": "pods with unbound claims are unpredictable: the binding mode is unknown",
+    "csinodes": "pods with volumes are unpredictable: how many a node can attach is unknown",
     "csidrivers": "pods with unbound claims are unpredictable: whether capacity counts is unknown",
-    "csistoragecapacities": "pods with unbound claims are unpredictable: where there is room is unknown",
+    "csistoragecapacities": "pods with unbound claims are unpredictable: where there is capacity is unknown",
     "volumeattachments": "pods with volumes are unpredictable: what is attached where is unknown",
-    "horizontalpodautoscalers": "pods of workloads are protected: one may be scaled just now",
+    "horizontalpodautoscalers": "pods of workloads are protected: an autoscaler may be scaling them",
     "verticalpodautoscalers": "pods of workloads are protected: replacements may have other requests",
     "resourcequotas": "pods are protected: there may be no room for a replacement beside them",
-    "nodemetrics": "no load from the Metrics API: nodes are known only by another source",
-    "podmetrics": "what a pod uses is unknown: its share of a node's load cannot be told",
+    "nodemetrics": "no load from the Metrics API: node loads need another source",
+    "podmetrics": "what a pod uses is not measured, only estimated from its requests",
 }
 
 
@@ -49,7 +49,7 @@ class KindCount(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class UnreadKind(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """One kind that was not read: why, and what follows."""
+    """One kind that was not read: why, and what that means for a plan."""
 
     plural: str
     because: str
@@ -57,14 +57,14 @@ class UnreadKind(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class RecordedDocument(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A document beside the kinds."""
+    """A recorded document that is not a list of objects, such as the scheduler's configuration."""
 
     name: str
     size_bytes: int
 
 
 class SnapshotInfo(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A recorded cluster described; times in RFC 3339, empty when unknown."""
+    """The description of a recorded cluster; times are in RFC 3339, empty when unknown."""
 
     source: str
     inputs: str  # digest of what was recorded
@@ -117,7 +117,7 @@ def snapshot_table(info: SnapshotInfo, style: Style = Style()) -> Text:  # noqa:
 def _unread(lines: Lines, info: SnapshotInfo) -> None:
     if not info.unread:
         return
-    lines.heading("NOT READ", f"{counted(len(info.unread), 'kind')}, unknown rather than empty")
+    lines.heading("NOT READ", f"{counted(len(info.unread), 'kind')}, treated as unknown, not as empty")
     for kind in info.unread:
         lines.message(f"{kind.plural} ({kind.because}): {kind.means}", 2, "yellow")
 
@@ -126,7 +126,7 @@ def _metrics(info: SnapshotInfo) -> str:
     if not info.newest_metric:
         return "none"
     age = info.metrics_age_seconds
-    said = f"newest of {info.newest_metric}"
+    times = f"newest {info.newest_metric}"
     if info.oldest_metric != info.newest_metric:
-        said += f", oldest of {info.oldest_metric}"
-    return said if age is None else f"{said}, {age:.0f} s old when recorded"
+        times += f", oldest {info.oldest_metric}"
+    return times if age is None else f"{times}, {age:.0f} s old when recorded"

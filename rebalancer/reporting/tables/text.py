@@ -1,7 +1,8 @@
-"""Bars and lines: what all tables are made of.
+"""Bars and lines, of which every table is made.
 
-Names and messages come from the cluster and are hostile: they reach a terminal only through ``words.plain``,
-and only as spans of a ``Text``, so that neither control characters nor markup in them has any effect.
+Names and messages come from the cluster and may be hostile. They reach a terminal only through
+``words.plain`` and only as spans of a ``Text``, so that neither control characters nor markup in them has any
+effect.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from rich.text import Text
 
 from rebalancer.reporting.words import counted, words
 
-NARROWEST = 80  # columns; tables are not made narrower
+MIN_WIDTH = 80  # columns; tables are not made narrower
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ ASCII = Glyphs("#", "-", "+", ".", "->", "...")
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How wide a table may be, whether it shows everything, and with which characters."""
+    """How wide a table may be, whether it shows every row, and which characters it is drawn with."""
 
     width: int = 80
     everything: bool = False
@@ -42,12 +43,12 @@ class Style:
 
     @property
     def columns(self) -> int:
-        """The width that lines are made for."""
-        return max(self.width, NARROWEST)
+        """The width that lines are wrapped to."""
+        return max(self.width, MIN_WIDTH)
 
 
 def bar(before: float, after: float | None, width: int, glyphs: Glyphs) -> Text:
-    """Percents as a bar: what stays, what leaves, what arrives."""
+    """Percentages as a bar: what stays, what leaves, what arrives."""
     start = _cells(before, width)
     end = start if after is None else _cells(after, width)
     text = Text()
@@ -68,13 +69,13 @@ def _colour(percent: float) -> str:
 
 @dataclass(slots=True)
 class Lines:
-    """Lines being written, none wider than the style says except for names that cannot be cut."""
+    """Lines being written; none is wider than the style allows, except for names, which are never cut."""
 
     style: Style
     text: Text = field(default_factory=Text)
 
     def add(self, *parts: str | Text | tuple[str, str]) -> None:
-        """One line made of parts, a part with a style given as a pair."""
+        """Add one line made of parts; a part is a text, or a pair of a text and its colour."""
         line = Text()
         for part in parts:
             if isinstance(part, tuple):
@@ -86,12 +87,12 @@ class Lines:
         self.text.append("\n")
 
     def heading(self, title: str, note: str = "") -> None:
-        """A blank line and a title."""
+        """Add a blank line, and a title with a note beside it."""
         self.add()
         self.add((title, "bold"), (f"  {note}" if note else "", "dim"))
 
     def message(self, message: str, indent: int, style: str = "", most: int = 2) -> None:
-        """A message in whole words, wrapped, cut after ``most`` lines unless everything is wanted."""
+        """Add a message, wrapped between words: ``most`` lines, or all if the style shows everything."""
         width = self.style.columns - indent
         lines = textwrap.wrap(words(message), width, break_on_hyphens=False)
         if len(lines) > most and not self.style.everything:
@@ -104,7 +105,7 @@ class Lines:
             self.add(" " * indent, (line, style))
 
     def more(self, hidden: int, noun: str, indent: int = 2, plural: str = "") -> None:
-        """How many rows are not shown, and how to see them."""
+        """Add a line that says how many rows are hidden, and how to see them."""
         if hidden > 0:
             self.add(
                 " " * indent,
@@ -112,5 +113,5 @@ class Lines:
             )
 
     def shown(self, total: int, most: int) -> int:
-        """How many of ``total`` rows to show: all that fit, or all when everything is wanted."""
+        """How many of ``total`` rows to show: about ``most``, or all if the style shows everything."""
         return total if self.style.everything or total <= most + 1 else most

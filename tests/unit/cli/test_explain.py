@@ -40,7 +40,7 @@ def test_a_pod_is_explained_in_a_table_of_eighty_columns(rebalancer_program: Pro
     result = rebalancer_program("explain", "pod/default/web-0", "--from", str(dump))
 
     assert (result.exit_code, result.stderr) == (0, "")
-    for heading in ("STAYING COSTS", "EXPECTED LANDING", "SCHEDULER'S TABLE"):
+    for heading in ("STAYING COSTS", "EXPECTED LANDING", "SCHEDULER'S SCORES"):
         assert heading in result.stdout
     assert "weighted scores:" in result.stdout
     assert max(map(len, result.stdout.splitlines())) <= 80

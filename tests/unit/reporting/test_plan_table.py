@@ -76,6 +76,13 @@ def test_a_narrow_screen_gets_the_table_of_eighty_columns() -> None:
     assert plan_table(a_plan(), Style(width=20)) == plan_table(a_plan())
 
 
+def test_a_node_that_is_not_hot_but_above_cool_to_is_not_cool_and_not_called_still_hot() -> None:
+    nodes = (a_node(after=70.0), a_node("node-0002", 84.0, after=84.0, hot_after=True))
+    text = plan_table(a_plan(nodes=nodes, unsolved={"node-0001": "above", "node-0002": "above"})).plain
+
+    assert "NOT COOL AFTER THIS PLAN  2 nodes above coolTo, 1 still hot" in text
+
+
 def test_what_stays_hot_says_why() -> None:
     text = plan_table(a_plan()).plain
 
@@ -91,7 +98,10 @@ def test_each_hot_node_shows_its_load_before_and_after() -> None:
 
 
 def test_a_node_that_only_receives_pods_is_not_called_hot() -> None:
-    assert "cool" not in plan_table(a_plan(hot_count=0, moves=(), nodes=(a_node(hot=False),))).plain
+    text = plan_table(a_plan(hot_count=0, nodes=(a_node(hot=False, after=70.0),), unsolved={})).plain
+
+    assert "no longer hot: 0 of 0" in text
+    assert "HOT NODES" not in text
 
 
 def test_without_hot_nodes_there_is_nothing_to_do() -> None:
@@ -106,7 +116,7 @@ def test_hot_nodes_without_a_move_are_said_to_stay_as_they_are() -> None:
 
 
 def test_plugins_taken_as_neutral_are_warned_of() -> None:
-    assert "as they are not modelled: NetworkTraffic" in plan_table(a_plan()).plain
+    assert "not modelled, assumed to score all nodes alike: NetworkTraffic" in plan_table(a_plan()).plain
 
 
 def test_names_from_the_cluster_are_printed_and_never_obeyed() -> None:

@@ -8,7 +8,7 @@ import pytest
 from rebalancer.execution.eviction import EvictionAnswer, Verdict
 from rebalancer.execution.outcomes import Result
 from rebalancer.reporting.console import ReportConsole
-from rebalancer.reporting.progress import BarObserver, LogObserver, observer
+from rebalancer.reporting.run_observers import BarObserver, LogObserver, observer
 from tests.unit.reporting.builders import a_move, an_outcome, some_outcomes
 
 LOGGER = logging.getLogger("test.progress")

@@ -1,6 +1,7 @@
-"""A run as it happens: a progress bar on a terminal, else one log line an event.
+"""Shows a run while it happens: a progress bar on a terminal, one log line per event elsewhere.
 
-Observers never end a run: that their stream is closed or full matters to nobody but them.
+An observer never ends a run. Evicted pods need a run that carries on, even if the terminal that shows it was
+closed, so errors of the stream are swallowed here.
 """
 
 from __future__ import annotations
@@ -22,31 +23,31 @@ from rebalancer.planning.plan import Move
 from rebalancer.reporting.tables.outcomes import COLOURS
 from rebalancer.reporting.words import counted, words
 
-# What drawing on a stream that was closed raises; rich loses track of itself then (IndexError).
-_OF_A_STREAM = (OSError, ValueError, IndexError)
-_WELL = frozenset({Result.LANDED, Result.LANDED_ELSEWHERE, Result.SKIPPED})
+# What drawing on a closed stream raises; an IndexError comes from rich when a write fails inside a live bar.
+_STREAM_ERRORS = (OSError, ValueError, IndexError)
+_HARMLESS = frozenset({Result.LANDED, Result.LANDED_ELSEWHERE, Result.SKIPPED})
 
 
 def outcome_words(outcome: Outcome) -> str:
-    """One line on how a move ended."""
+    """How a move ended, on one line."""
     where = f" on {outcome.node}" if outcome.node else ""
     return words(f"{outcome.result.value} {outcome.move.pod.full_name}{where}: {outcome.because}")
 
 
 class LogObserver(Silent):
-    """Tells a run as log lines; also the shape of every observer here: a context manager."""
+    """Writes each event of a run as a log line; a context manager, like every observer here."""
 
     def __init__(self, logger: logging.Logger) -> None:
         self._logger = logger
 
     def __enter__(self) -> Self:
-        """Begin to watch."""
+        """Start observing."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """The run is over, however it ended."""
+        """Stop observing, however the run ended."""
 
     def wave_started(self, wave: int, moves: Sequence[Move]) -> None:
         """See Observer."""
@@ -62,7 +63,7 @@ class LogObserver(Silent):
 
     def outcome_known(self, outcome: Outcome) -> None:
         """See Observer."""
-        level = logging.INFO if outcome.result in _WELL else logging.WARNING
+        level = logging.INFO if outcome.result in _HARMLESS else logging.WARNING
         self._logger.log(level, "%s", outcome_words(outcome))
 
     def warned(self, message: str) -> None:
@@ -79,7 +80,7 @@ class LogObserver(Silent):
 
 
 class BarObserver(LogObserver):
-    """Draws each wave as a bar that fills as its replacements settle, outcomes scrolling above it."""
+    """Draws a bar per wave that fills while replacements settle; outcomes scroll above it."""
 
     def __init__(self, console: Console, logger: logging.Logger) -> None:
         super().__init__(logger)
@@ -98,24 +99,24 @@ class BarObserver(LogObserver):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Take the bar away."""
-        with contextlib.suppress(*_OF_A_STREAM):
+        """Remove the bar."""
+        with contextlib.suppress(*_STREAM_ERRORS):
             self._progress.stop()
 
     def wave_started(self, wave: int, moves: Sequence[Move]) -> None:
         """See Observer."""
-        with contextlib.suppress(*_OF_A_STREAM):
+        with contextlib.suppress(*_STREAM_ERRORS):
             if self._task is not None:
                 self._progress.remove_task(self._task)
             self._task = self._progress.add_task(f"wave {wave}", total=len(moves))
             self._progress.start()
 
     def eviction_answered(self, move: Move, answer: EvictionAnswer) -> None:
-        """Only the outcome is shown: it says more."""
+        """Not shown: the outcome follows, and says more."""
 
     def waiting(self, wave: int, settled: int, evicted: int) -> None:  # noqa: ARG002
         """See Observer."""
-        with contextlib.suppress(*_OF_A_STREAM):
+        with contextlib.suppress(*_STREAM_ERRORS):
             if self._task is not None:
                 self._progress.update(self._task, completed=settled, total=max(evicted, 1))
 
@@ -129,14 +130,14 @@ class BarObserver(LogObserver):
 
     def finished(self, outcomes: Outcomes) -> None:  # noqa: ARG002
         """See Observer."""
-        with contextlib.suppress(*_OF_A_STREAM):
+        with contextlib.suppress(*_STREAM_ERRORS):
             self._progress.stop()
 
     def _line(self, message: str, style: str) -> None:
-        with contextlib.suppress(*_OF_A_STREAM):
+        with contextlib.suppress(*_STREAM_ERRORS):
             self._console.print(Text(message, style), soft_wrap=True)
 
 
 def observer(console: Console, logger: logging.Logger) -> LogObserver:
-    """A bar when the console is a terminal, else log lines."""
+    """An observer that draws a bar if the console is a terminal, or else one that logs."""
     return BarObserver(console, logger) if console.is_terminal else LogObserver(logger)

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import pytest
+
+from rebalancer.planning.explanation.values import NodeExplanation, PodExplanation, PodOnNode
+from rebalancer.planning.plan import Landing
+from rebalancer.reporting.tables.explain import explain_table
+from tests.unit.reporting.builders import NOW, a_pod
+
+
+def an_explanation(verdict: str, reason: str) -> PodExplanation:
+    return PodExplanation(
+        source="production",
+        policy="k3s-trimaran",
+        inputs="sha256:0123",
+        now=NOW,
+        pod=a_pod("web-1"),
+        node="node-0001",
+        evictable=True,
+        reason="",
+        because="no protection holds it",
+        verdict=verdict,
+        verdict_because=reason,
+        landings=(Landing(node="node-0007", probability=1.0),),
+        unacceptable=0.0125,
+    )
+
+
+@pytest.mark.parametrize(
+    ("verdict", "reason", "sentence"),
+    [
+        ("Moved", "wave 2: node-0001 is at 91 % cpu", "moved in wave 2: node-0001 is at 91 % cpu"),
+        ("Limit", "perRun 20 is reached", "stays (Limit): perRun 20 is reached"),
+        ("NodeNotHot", "it is Pending: it runs on no node", "not moved: it is Pending: it runs on no node"),
+    ],
+)
+def test_what_the_plan_does_with_a_pod_reads_as_a_sentence(verdict: str, reason: str, sentence: str) -> None:
+    assert f"in this plan: {sentence}\n" in explain_table(an_explanation(verdict, reason)).plain
+
+
+def test_the_chance_of_an_unacceptable_landing_is_called_a_risk() -> None:
+    text = explain_table(an_explanation("Limit", "perRun 20 is reached")).plain
+
+    assert "EXPECTED LANDING  risk of a bad landing: 1.2 %" in text
+
+
+def test_the_pods_of_a_node_read_as_sentences_too() -> None:
+    verdicts = [
+        ("Moved", "wave 1: it is large"),
+        ("Evictable", "its node is not hot"),
+        ("DaemonSet", "agent"),
+    ]
+    node = NodeExplanation(
+        source="production",
+        policy="k3s-trimaran",
+        inputs="sha256:0123",
+        now=NOW,
+        node="node-0001",
+        load={"cpu": 91.0},
+        after={"cpu": 68.0},
+        hot=True,
+        because=("cpu 91 % is above 80 %",),
+        levels={"cpu": "hot above 80 %, cool at 65 %"},
+        score=12.0,
+        uncounted="",
+        unsolved="",
+        pods=tuple(
+            PodOnNode(pod=a_pod(verdict.lower()), share={"cpu": 10.0}, verdict=verdict, because=reason)
+            for verdict, reason in verdicts
+        ),
+    )
+    text = explain_table(node).plain
+
+    assert "      moved in wave 1: it is large\n" in text
+    assert "      evictable: its node is not hot\n" in text
+    assert "      stays (DaemonSet): agent\n" in text
