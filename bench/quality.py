@@ -17,7 +17,7 @@ import numpy as np
 from bench.baselines import Result, at_random, landed, low_node_utilization, result
 from bench.optimum import Optimum, departures_alone, departures_and_landings, problem_of
 from bench.random_clusters import random_inputs
-from rebalancer.pipeline.gathering import gather, load_policy_of
+from rebalancer.pipeline.gathering import gather, policy_of
 from rebalancer.pipeline.options import PipelineOptions
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Plan
@@ -141,7 +141,7 @@ def summary(found: list[Compared]) -> None:
 def recorded_cluster(path: Path, policy: Path | None, scheduler: Path | None, seed: int) -> None:
     """Part (b)."""
     options = PipelineOptions(policy_path=policy, source=path, scheduler_config=scheduler)
-    inputs = gather(options, load_policy_of(options), None, None).inputs
+    inputs = gather(options, policy_of(options), None, None).inputs
     planner = Planner(inputs)
     fresh = Planner(inputs)
     began = time.perf_counter()

@@ -22,7 +22,9 @@ from rebalancer.cluster.snapshot import Snapshot, build_snapshot
 from rebalancer.load.prometheus.access import recorded_access
 from rebalancer.load.sources import LoadInputs, LoadReading, read_load
 from rebalancer.load.view import NOTHING_SEEN
-from rebalancer.pipeline import gathering
+from rebalancer.pipeline.gathering import gather, policy_of
+from rebalancer.pipeline.gathering.inputs import requested_amounts
+from rebalancer.pipeline.gathering.recorded import recorded_answers, recorded_moment
 from rebalancer.pipeline.options import PipelineOptions
 from rebalancer.planning.planner import Planner
 from rebalancer.planning.report import build_plan
@@ -47,12 +49,12 @@ def load_stage(snapshot: Snapshot, policy: Path) -> LoadReading:
         LoadInputs(
             snapshot=snapshot,
             policy=load_policy(policy).policy,
-            requests=gathering._requests(snapshot),
+            requests=requested_amounts(snapshot),
             watchers={},
             missing={},
-            prometheus=recorded_access(gathering.recorded_book(snapshot.recording), snapshot.source),
+            prometheus=recorded_access(recorded_answers(snapshot.recording), snapshot.source),
             samples=None,
-            now=gathering._newest(snapshot),
+            now=recorded_moment(snapshot),
             live=False,
         )
     )
@@ -79,7 +81,7 @@ def prepared(stage: str, dump: Path, policy: Path) -> Stage:
         return lambda: {"kinds": len(DumpReader(dump).read().listings)}
     if stage == "plan":
         options = PipelineOptions(policy_path=policy, source=dump)
-        inputs = gathering.gather(options, gathering.load_policy_of(options), None, None).inputs
+        inputs = gather(options, policy_of(options), None, None).inputs
         return lambda: _plan(Planner(inputs))
     recording = DumpReader(dump).read()
     if stage == "build":

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from rebalancer.errors import InputError
-from rebalancer.pipeline.options import PipelineOptions
+from rebalancer.pipeline import PipelineOptions
 from rebalancer.reporting.render import Format
 
 Command = TypeVar("Command", bound=Callable[..., Any])

@@ -1,1 +1,51 @@
-"""Joins the stages: gathers inputs, plans, and runs; commands call it and print what it returns."""
+"""Joins the stages: what each command does, as one function that takes options and returns a value.
+
+The functions are imported when they are first used: commands must show their help without numpy.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from rebalancer.pipeline.options import PipelineOptions, RecordingOptions, RunOptions
+
+if TYPE_CHECKING:
+    from rebalancer.pipeline.planning import explain_subject, make_plan
+    from rebalancer.pipeline.recording import describe_recording, record_cluster
+    from rebalancer.pipeline.running import run
+    from rebalancer.pipeline.scheduler.configuration import check_configuration
+    from rebalancer.pipeline.simulating import inputs_by_policy, simulate
+
+__all__ = [
+    "PipelineOptions",
+    "RecordingOptions",
+    "RunOptions",
+    "check_configuration",
+    "describe_recording",
+    "explain_subject",
+    "inputs_by_policy",
+    "make_plan",
+    "record_cluster",
+    "run",
+    "simulate",
+]
+
+_MODULES = {
+    "check_configuration": "scheduler.configuration",
+    "describe_recording": "recording",
+    "explain_subject": "planning",
+    "inputs_by_policy": "simulating",
+    "make_plan": "planning",
+    "record_cluster": "recording",
+    "run": "running",
+    "simulate": "simulating",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """The function of a stage, imported now."""
+    module = _MODULES.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{module}"), name)

@@ -33,3 +33,18 @@ class RunOptions:
     state_config_map: str | None = None  # NAMESPACE/NAME
     lease: str = "rebalancer/rebalancer"  # NAMESPACE/NAME
     metrics_textfile: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingOptions:
+    """What is recorded, and into which new folder."""
+
+    folder: Path
+    source: Path | None = None  # a dump that kubectl printed; None: a live cluster
+    kubeconfig: Path | None = None
+    context: str | None = None
+    policy_path: Path | None = None  # where documents are read that a plan needs; None: every default
+    # Files that are recorded instead of what the cluster or the policy provides.
+    scheduler_config: Path | None = None
+    watcher: Path | None = None
+    state_path: Path | None = None

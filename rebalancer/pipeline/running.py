@@ -1,4 +1,4 @@
-"""Joins the stages: what `plan` and `run` share up to the plan, and what `run` adds."""
+"""What ``run`` does: plan as ``plan`` does, check the plan again before each wave, and carry it out."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 
 from rebalancer.cluster.live.connection import RawApi
 from rebalancer.errors import SafetyError
@@ -18,94 +17,48 @@ from rebalancer.execution.events import EventWriter
 from rebalancer.execution.health import SchedulerLocation
 from rebalancer.execution.journal import Journal
 from rebalancer.execution.lease import RunLease
-from rebalancer.execution.outcomes import Outcome, Outcomes
+from rebalancer.execution.outcomes import Outcomes
 from rebalancer.execution.progress import Observer
-from rebalancer.execution.remembering import after_outcomes, past_moves
 from rebalancer.execution.run import carry_out
-from rebalancer.pipeline.gathering import Gathered, gather, load_policy_of, open_api, remembered
+from rebalancer.pipeline.gathering import Gathered, gather, open_api, policy_of
 from rebalancer.pipeline.options import PipelineOptions, RunOptions
+from rebalancer.pipeline.planning import planned
+from rebalancer.pipeline.run_memory import RunMemory
 from rebalancer.pipeline.signals import stop_on_signal
-from rebalancer.planning.plan import Move, NodeReport, Plan
-from rebalancer.planning.planner import Planner
+from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.plan import Move, Plan
 from rebalancer.planning.report import build_plan
 from rebalancer.planning.revalidation import check_landing, revalidate_moves
 from rebalancer.policy import LoadedPolicy, load_policy
 from rebalancer.policy.schema import Safety
 from rebalancer.scheduling.framework.versions import VERIFIED
 from rebalancer.scheduling.plugins.registry import SCHEDULER_LAG_SECONDS
-from rebalancer.state import (
-    ConfigMapStore,
-    FileStore,
-    PastMove,
-    RunState,
-    StateStore,
-    after_plan,
-    after_reading,
-)
+from rebalancer.state import ConfigMapStore, FileStore, RunState, StateStore, after_plan, after_reading
 
 _REPORTER = "rebalancer"
-# Past moves are kept this many cooldowns, at least a day, so that reports can look back.
-_HORIZON_SECONDS = 24 * 3600.0
-
-
-@dataclass(frozen=True, slots=True)
-class PlanResult:
-    """A plan and the report of every node."""
-
-    plan: Plan
-    nodes: tuple[NodeReport, ...]
-
-
-def make_plan(options: PipelineOptions) -> PlanResult:
-    """Gather, plan, and only that."""
-    loaded = load_policy_of(options)
-    state = remembered(options)
-    gathered = gather(options, loaded, open_api(options), state)
-    plan = build_plan(_planned(_without_refusal(gathered) if options.only_look else gathered))
-    return PlanResult(plan, plan.nodes)
-
-
-def _without_refusal(gathered: Gathered) -> Gathered:
-    """The same inputs, to be looked at however few of the nodes are known."""
-    inputs = gathered.inputs
-    settings = inputs.policy.load
-    if inputs.load.coverage >= settings.min_coverage:
-        return gathered
-    told = (
-        f"load is known of {inputs.load.coverage:.0%} of the nodes, load.minCoverage is "
-        f"{settings.min_coverage:.0%}: a run would refuse to act"
-    )
-    lenient = inputs.policy.model_copy(update={"load": settings.model_copy(update={"min_coverage": 0.0})})
-    inputs = dataclasses.replace(inputs, policy=lenient, warnings=(*inputs.warnings, told))
-    return dataclasses.replace(gathered, inputs=inputs)
-
-
-def _planned(gathered: Gathered) -> Planner:
-    planner = Planner(gathered.inputs)
-    planner.plan()
-    return planner
 
 
 def run(
     options: PipelineOptions,
     run_options: RunOptions,
     observer: Observer,
-    planned: Callable[[Plan], None] = lambda _: None,
+    show_plan: Callable[[Plan], None] = lambda _: None,
 ) -> tuple[Plan, Outcomes]:
-    """Plan as ``make_plan`` does, tell it to ``planned``, carry it out and remember what became of it."""
-    loaded = load_policy_of(options)
+    """Plan as ``make_plan`` does, show the plan, carry it out and keep what became of it for later runs."""
+    loaded = policy_of(options)
     api = open_api(options)
     assert api is not None  # the command refuses a recorded cluster
     store = _store(options, run_options, api)
     state = (store.load() or RunState()) if store else None
     gathered = gather(options, loaded, api, state)
-    planner = _planned(gathered)
+    planner = planned(gathered.inputs)
     plan = build_plan(planner)
-    planned(plan)
-    _refuse_unverified(gathered)
+    show_plan(plan)
+    _refuse_unverified(gathered.inputs)
     hot = [node.name for node in plan.nodes if node.hot]
     kept = None if run_options.dry_run else store  # a dry run leaves no trace
-    memory = _Memory(kept, state, _next_state(gathered, state, hot) if kept else None, loaded)
+    next_state = _next_state(gathered, state, hot) if kept else None
+    memory = RunMemory(kept, state, next_state, loaded.policy.planning)
     memory.keep()
     with ExitStack() as stack:
         stop = stack.enter_context(stop_on_signal())
@@ -117,7 +70,7 @@ def run(
             sleep=stop.wait,
             execution=loaded.policy.execution,
             safety=_safety(options, loaded),
-            validate=_validator(options, gathered, api, memory),
+            validate=_validator(options, loaded, gathered.inputs, api, memory),
             judge=lambda move, node: check_landing(planner, move, node, memory.moved),
             journal=stack.enter_context(_journal(run_options, run_id)),
             lease=None if run_options.dry_run else _lease(run_options, api, run_id),
@@ -134,45 +87,9 @@ def run(
 
 
 def _next_state(gathered: Gathered, state: RunState | None, hot: Sequence[str]) -> RunState:
-    """The state with this run's hot nodes and, where a source knows only the present, its loads."""
-    now, window = gathered.inputs.now, gathered.loaded.policy.load.window
-    return after_reading(after_plan(state, hot, now), gathered.present, now, window)
-
-
-class _Memory:
-    """Keeps the run's state in its store; nothing where there is none."""
-
-    def __init__(
-        self,
-        store: StateStore | None,
-        before: RunState | None,
-        state: RunState | None,
-        loaded: LoadedPolicy,
-    ) -> None:
-        self.before = before  # what earlier runs knew
-        self.moved: tuple[PastMove, ...] = ()  # by this run, so far
-        self._store = store
-        self._state = state
-        planning = loaded.policy.planning
-        self._horizon = max(_HORIZON_SECONDS, 2 * planning.cooldown, planning.bad_landing_cooldown)
-
-    def keep(self) -> None:
-        """Write the state as it is."""
-        if self._store is not None and self._state is not None:
-            self._state = self._store.save(self._state)
-
-    def overtaken(self) -> bool:
-        """Whether another run has moved pods since this one read the state."""
-        latest = self._store.load() if self._store is not None else None
-        known = {move.uid for move in self.before.moves} if self.before else set()
-        return latest is not None and any(move.uid not in known for move in latest.moves)
-
-    def checkpoint(self, outcomes: Sequence[Outcome]) -> None:
-        """Add what is known of the moves so far, and write."""
-        self.moved = past_moves(outcomes)
-        if self._store is not None:
-            self._state = after_outcomes(self._state, outcomes, time.time(), self._horizon)
-            self.keep()
+    """The state with this run's hot nodes and, where a source keeps no history, its loads."""
+    now, window = gathered.inputs.now, gathered.inputs.policy.load.window
+    return after_reading(after_plan(state, hot, now), gathered.current_load, now, window)
 
 
 def _store(options: PipelineOptions, run_options: RunOptions, api: RawApi) -> StateStore | None:
@@ -182,18 +99,18 @@ def _store(options: PipelineOptions, run_options: RunOptions, api: RawApi) -> St
     return FileStore(options.state_path) if options.state_path else None
 
 
-def _refuse_unverified(gathered: Gathered) -> None:
-    allowed = gathered.loaded.policy.scheduler.allow_unverified_version
-    if gathered.version != VERIFIED and not allowed:
+def _refuse_unverified(inputs: PlanningInputs) -> None:
+    version = inputs.scheduler_version
+    if version != VERIFIED and not inputs.policy.scheduler.allow_unverified_version:
         raise SafetyError(
-            f"scheduler {gathered.version or '(version unknown)'}: only {VERIFIED} was verified",
-            where=gathered.inputs.snapshot.source,
+            f"scheduler {version or '(version unknown)'}: only {VERIFIED} was verified",
+            where=inputs.snapshot.source,
             hint="set scheduler.allowUnverifiedVersion: true in the policy to act all the same",
         )
 
 
 def _safety(options: PipelineOptions, loaded: LoadedPolicy) -> Callable[[], Safety]:
-    """The brakes as the policy says them now: a mounted policy may change while a run goes on."""
+    """The brakes as the policy has them now: a mounted policy may change while a run goes on."""
     path = options.policy_path
     if path is None:
         return lambda: loaded.policy.safety
@@ -201,7 +118,11 @@ def _safety(options: PipelineOptions, loaded: LoadedPolicy) -> Callable[[], Safe
 
 
 def _validator(
-    options: PipelineOptions, planned: Gathered, api: RawApi, memory: _Memory
+    options: PipelineOptions,
+    loaded: LoadedPolicy,
+    planned_from: PlanningInputs,
+    api: RawApi,
+    memory: RunMemory,
 ) -> Callable[[Sequence[Move]], Mapping[str, str | Move]]:
     """Before the first wave the plan is fresh; before every later one the cluster is read again.
 
@@ -209,7 +130,7 @@ def _validator(
     cooldown: several pods of a workload may be part of one plan.
     """
     first = threading.Event()
-    read = [(planned.inputs.now, planned.inputs.view)]
+    read = [(planned_from.now, planned_from.view)]
 
     def validate(moves: Sequence[Move]) -> Mapping[str, str | Move]:
         if not first.is_set():
@@ -217,7 +138,7 @@ def _validator(
             # Between planning and taking the lease another run may have held it.
             reason = "another run has moved pods since this plan was made"
             return {move.pod.uid: reason for move in moves} if memory.overtaken() else {}
-        inputs = gather(options, planned.loaded, api, memory.before).inputs
+        inputs = gather(options, loaded, api, memory.before).inputs
         oldest = inputs.now - SCHEDULER_LAG_SECONDS
         earlier = [view for moment, view in read if moment <= oldest][-1:] or [read[0][1]]
         read.append((inputs.now, inputs.view))

@@ -20,6 +20,7 @@ from rebalancer.policy.units import Amount, AmountField, Duration, Percentage
 
 API_VERSION = "rebalancer/v1alpha1"
 KIND = "RebalancePolicy"
+_DAY_SECONDS = 86_400.0
 
 
 class Metadata(PolicyModel):
@@ -175,6 +176,11 @@ class Planning(PolicyModel):
     weights: Weights = Field(
         default=Weights(), description="Which of several equally small sets of pods to move."
     )
+
+    @property
+    def keeps_moves_seconds(self) -> float:
+        """How long past moves are kept: two cooldowns, at least a day, so that reports can look back."""
+        return max(_DAY_SECONDS, 2 * self.cooldown, self.bad_landing_cooldown)
 
 
 class Strategies(PolicyModel):

@@ -23,7 +23,6 @@ from rebalancer.simulation.usage import LoadShape
 from rebalancer.state import RunState, after_moves, after_plan
 
 _DIGITS = 2
-_HORIZON_SECONDS = 86_400.0
 _MEASURED = PERCENT_RESOURCES[:2]
 
 
@@ -114,13 +113,9 @@ def _cycle(
     moves = tuple(
         _move(item, names, f"{item.move.pod.namespace}/{item.move.pod.workload}" in again) for item in landed
     )
-    after = after_moves(_remembered(state, plan, cluster.now), landings.made, cluster.now, _horizon(planner))
+    keeps = inputs.policy.planning.keeps_moves_seconds
+    after = after_moves(_remembered(state, plan, cluster.now), landings.made, cluster.now, keeps)
     return _told(number, spread, moves, cluster, landings.stopped), after, hot_above
-
-
-def _horizon(planner: Planner) -> float:
-    planning = planner.policy.planning
-    return max(_HORIZON_SECONDS, 2 * planning.cooldown, planning.bad_landing_cooldown)
 
 
 def _remembered(state: RunState, plan: Plan, now: float) -> RunState:

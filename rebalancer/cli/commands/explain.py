@@ -1,4 +1,4 @@
-"""``rebalancer explain``: the whole because of one pod or one node."""
+"""``rebalancer explain``: the full explanation for one pod or one node."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import dataclasses
 
 import click
 
+from rebalancer import pipeline
 from rebalancer.cli.options import all_option, output_option, pipeline_options
 from rebalancer.cli.output import emit, progress
-from rebalancer.pipeline.options import PipelineOptions
+from rebalancer.pipeline import PipelineOptions
 from rebalancer.reporting.render import Format
 
 
@@ -20,12 +21,12 @@ from rebalancer.reporting.render import Format
 def explain(subject: str, options: PipelineOptions, output_format: Format, everything: bool) -> None:
     """Explain one pod or node in full. Only reads.
 
-    Of a pod: may it be evicted, the scheduler's table for its replacement, where that would land, and
-    what staying costs. Of a node: why it is hot, and each of its pods with its share and verdict.
+    For a pod: whether it may be evicted, how the scheduler scores the nodes for its replacement, where that
+    would run, and what leaving it costs. For a node: why it is hot, and for each pod its share of the load
+    and why it would be evicted or not.
     """
-    from rebalancer.pipeline.explaining import explained  # noqa: PLC0415 - heavy
-    from rebalancer.reporting.tables.explain import explain_table  # noqa: PLC0415
+    from rebalancer.reporting.tables.explain import explain_table  # noqa: PLC0415 - imports rich
 
-    with progress() as tell:
-        explanation = explained(dataclasses.replace(options, progress=tell), subject)
+    with progress() as report:
+        explanation = pipeline.explain_subject(dataclasses.replace(options, progress=report), subject)
     emit(explanation, output_format, explain_table, everything=everything)

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rebalancer import pipeline
 from rebalancer.cli.logs import LOGGER
 from rebalancer.cli.options import Duration, all_option, output_option, pipeline_options
 from rebalancer.cli.output import emit, progress
 from rebalancer.errors import InputError, RebalancerError
-from rebalancer.pipeline.options import PipelineOptions
+from rebalancer.pipeline import PipelineOptions
 from rebalancer.pipeline.signals import stop_on_signal
 from rebalancer.reporting.render import Format
 
@@ -55,12 +56,11 @@ def nodes(
 
 
 def _listing(options: PipelineOptions) -> NodeListing:
-    from rebalancer.pipeline import running as pipeline  # noqa: PLC0415 - heavy
     from rebalancer.reporting.tables.nodes import node_listing  # noqa: PLC0415
 
-    with progress() as tell:
-        result = pipeline.make_plan(dataclasses.replace(options, progress=tell, only_look=True))
-    return node_listing(result.plan, result.nodes)
+    with progress() as report:
+        plan = pipeline.make_plan(dataclasses.replace(options, progress=report, only_look=True))
+    return node_listing(plan, plan.nodes)
 
 
 def _begin_again() -> None:

@@ -6,9 +6,10 @@ import dataclasses
 
 import click
 
+from rebalancer import pipeline
 from rebalancer.cli.options import all_option, output_option, pipeline_options
 from rebalancer.cli.output import emit, progress
-from rebalancer.pipeline.options import PipelineOptions
+from rebalancer.pipeline import PipelineOptions
 from rebalancer.reporting.render import Format
 
 
@@ -18,9 +19,8 @@ from rebalancer.reporting.render import Format
 @all_option
 def plan(options: PipelineOptions, output_format: Format, everything: bool) -> None:
     """Show what would be evicted, why, and where it would land. Only reads."""
-    from rebalancer.pipeline import running as pipeline  # noqa: PLC0415 - heavy
-    from rebalancer.reporting.tables.plan import plan_table  # noqa: PLC0415
+    from rebalancer.reporting.tables.plan import plan_table  # noqa: PLC0415 - imports rich
 
-    with progress() as tell:
-        result = pipeline.make_plan(dataclasses.replace(options, progress=tell))
-    emit(result.plan, output_format, plan_table, everything=everything)
+    with progress() as report:
+        found = pipeline.make_plan(dataclasses.replace(options, progress=report))
+    emit(found, output_format, plan_table, everything=everything)

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from rebalancer import pipeline
 from rebalancer.cli.logs import LOGGER
 from rebalancer.cli.options import FILE, output_option
 from rebalancer.errors import ExitCode, InputError
@@ -58,8 +59,7 @@ def validate(paths: tuple[Path, ...], output_format: Format) -> int:
 
 
 def _checked(path: Path) -> dict[str, Any]:
-    from rebalancer.pipeline.configurations import check_configuration  # noqa: PLC0415 - imports pydantic
-    from rebalancer.policy import load_policy  # noqa: PLC0415
+    from rebalancer.policy import load_policy  # noqa: PLC0415 - imports pydantic
     from rebalancer.reporting.words import plain  # noqa: PLC0415
 
     row: dict[str, Any] = {
@@ -72,7 +72,7 @@ def _checked(path: Path) -> dict[str, Any]:
     try:
         loaded = load_policy(path)
         row |= {"name": plain(loaded.policy.metadata.name), "inputs": loaded.digest}
-        check_configuration(loaded)
+        pipeline.check_configuration(loaded)
     except InputError as error:
         return row | {"problem": plain(str(error))}
     return row | {"valid": True}

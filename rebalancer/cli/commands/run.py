@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rebalancer import pipeline
+from rebalancer.cli.logs import LOGGER
 from rebalancer.cli.options import FILE, Duration, ObjectName, all_option, output_option, pipeline_options
 from rebalancer.cli.output import console, emit, show, style
 from rebalancer.cli.session import Session
 from rebalancer.cli.textfile import write_textfile
 from rebalancer.errors import ExitCode, InputError, RebalancerError
-from rebalancer.pipeline.options import PipelineOptions, RunOptions
+from rebalancer.pipeline import PipelineOptions, RunOptions
 from rebalancer.reporting.render import Format
 
 if TYPE_CHECKING:
@@ -99,8 +101,6 @@ def _refuse_recorded(options: PipelineOptions) -> None:
 def _carried_out(
     options: PipelineOptions, run_options: RunOptions, planned: Callable[[Plan], None]
 ) -> tuple[Plan, Outcomes]:
-    from rebalancer.cli.logs import LOGGER  # noqa: PLC0415
-    from rebalancer.pipeline import running as pipeline  # noqa: PLC0415 - heavy
     from rebalancer.reporting.run_observers import observer  # noqa: PLC0415
 
     with observer(console(stderr=True), LOGGER) as watching:

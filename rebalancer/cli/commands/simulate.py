@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from rebalancer import pipeline
 from rebalancer.cli.options import (
     FILE,
     PATH,
@@ -18,7 +19,7 @@ from rebalancer.cli.options import (
     scheduler_config_option,
 )
 from rebalancer.cli.output import emit, progress, progress_bar
-from rebalancer.pipeline.options import PipelineOptions
+from rebalancer.pipeline import PipelineOptions
 from rebalancer.reporting.render import Format
 
 
@@ -121,7 +122,6 @@ def simulate(
     Each cycle plans as a run would, lands every replacement where the scheduler's model draws it, and lets
     the load change before the next one.
     """
-    from rebalancer.pipeline import simulating  # noqa: PLC0415 - heavy
     from rebalancer.reporting.tables.simulation import simulation_table  # noqa: PLC0415
     from rebalancer.simulation.running import SimulationSettings  # noqa: PLC0415
     from rebalancer.simulation.usage import LoadShape  # noqa: PLC0415
@@ -129,9 +129,9 @@ def simulate(
     options = PipelineOptions(
         source=source, now=now, scheduler_config=scheduler_config, assume_neutral=assume_neutral
     )
-    course = SimulationSettings(cycles, interval, LoadShape(noise, daily, lag or 0.0), seed)
-    with progress() as tell:
-        gathered = simulating.gathered(dataclasses.replace(options, progress=tell), policies)
-    with progress_bar("cycles", cycles * len(gathered)) as advance:
-        result = simulating.simulate(gathered, course, advance)
+    settings = SimulationSettings(cycles, interval, LoadShape(noise, daily, lag or 0.0), seed)
+    with progress() as report:
+        named = pipeline.inputs_by_policy(dataclasses.replace(options, progress=report), policies)
+    with progress_bar("cycles", cycles * len(named)) as advance:
+        result = pipeline.simulate(named, settings, advance)
     emit(result, output_format, simulation_table, everything=everything)

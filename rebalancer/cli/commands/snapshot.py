@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import click
 
+from rebalancer import pipeline
 from rebalancer.cli.logs import LOGGER
 from rebalancer.cli.options import (
     FILE,
@@ -21,6 +21,7 @@ from rebalancer.cli.options import (
     source_option,
 )
 from rebalancer.cli.output import emit, progress
+from rebalancer.pipeline import RecordingOptions
 from rebalancer.reporting.render import Format
 
 
@@ -61,27 +62,14 @@ def save_snapshot(
     they are.
     With --from a dump that kubectl printed is recorded instead of a live cluster.
     """
-    from rebalancer.cluster.live.connection import RawApi, connect  # noqa: PLC0415
-    from rebalancer.pipeline import recording  # noqa: PLC0415 - heavy
-    from rebalancer.policy import default_policy, load_policy  # noqa: PLC0415
-    from rebalancer.reporting.tables.snapshot import snapshot_table  # noqa: PLC0415
+    from rebalancer.reporting.tables.snapshot import snapshot_table  # noqa: PLC0415 - imports rich
 
     check_source(source, kubeconfig, context)
-    loaded = load_policy(policy_path) if policy_path is not None else default_policy()
-    files = recording.DocumentFiles(scheduler_config, watcher, state_path)
-    documents = recording.documents_from_files(files)
-    api = None if source is not None else RawApi(connect(kubeconfig, context), time.sleep)
-    documents |= recording.policy_documents(loaded, files, api, LOGGER.warning)
-    with progress() as tell:
-        if api is not None:
-            read, now = (
-                recording.record_live(api, time.time, documents, tell, loaded, LOGGER.warning),
-                time.time(),
-            )
-        elif source is not None:
-            read, now = recording.convert(source, documents, time.time, tell)
-        recording.save(read, path, now)
-        info = recording.describe(path)
+    options = RecordingOptions(
+        path, source, kubeconfig, context, policy_path, scheduler_config, watcher, state_path
+    )
+    with progress() as report:
+        info = pipeline.record_cluster(options, report, LOGGER.warning)
     emit(info, output_format, snapshot_table, everything=everything)
 
 
@@ -91,9 +79,8 @@ def save_snapshot(
 @all_option
 def snapshot_info(path: Path, output_format: Format, everything: bool) -> None:
     """Say what a recorded cluster holds, and what it lacks."""
-    from rebalancer.pipeline import recording  # noqa: PLC0415 - heavy
-    from rebalancer.reporting.tables.snapshot import snapshot_table  # noqa: PLC0415
+    from rebalancer.reporting.tables.snapshot import snapshot_table  # noqa: PLC0415 - imports rich
 
-    with progress() as tell:
-        info = recording.describe(path, tell)
+    with progress() as report:
+        info = pipeline.describe_recording(path, report)
     emit(info, output_format, snapshot_table, everything=everything)

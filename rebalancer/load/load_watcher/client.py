@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 import urllib3
 from urllib3.exceptions import HTTPError
@@ -12,35 +10,12 @@ from urllib3.exceptions import HTTPError
 from rebalancer.cluster.live.connection import RawApi, retrying, short_reason
 from rebalancer.errors import InputError, UnreachableError
 from rebalancer.load.load_watcher.document import decode_watcher
+from rebalancer.load.service_addresses import service_of
 
 _TIMEOUT = urllib3.Timeout(connect=5.0, read=30.0)
 _MAX_ANSWER_BYTES = 64 << 20
 _ATTEMPTS = 3
 _REDIRECTS = 2
-
-
-@dataclass(frozen=True, slots=True)
-class ServiceAddress:
-    """A service of the cluster, as the service proxy names it."""
-
-    namespace: str
-    service: str  # [scheme:]name[:port]
-    path: str
-
-
-def service_of(address: str) -> ServiceAddress | None:
-    """The service an address ``http://NAME.NAMESPACE[.svc…][:PORT]`` names; None when it names none."""
-    try:
-        url = urlsplit(address)
-        number = url.port
-    except ValueError:  # a port beyond 65535, brackets that do not close
-        return None
-    labels = (url.hostname or "").split(".")
-    if len(labels) < 2 or (len(labels) > 2 and labels[2] != "svc") or labels[-1].isdigit():
-        return None
-    scheme = "https:" if url.scheme == "https" else ""
-    port = f":{number}" if number else ""
-    return ServiceAddress(labels[1], f"{scheme}{labels[0]}{port}", url.path.strip("/"))
 
 
 def fetch_watcher(api: RawApi | None, address: str, *, inside: bool) -> bytes:

@@ -18,8 +18,8 @@ from urllib3.exceptions import TimeoutError as TransportTimeoutError
 
 from rebalancer.cluster.live.connection import RawApi, retry_after_seconds, short_reason
 from rebalancer.errors import InputError, UnreachableError
-from rebalancer.load.load_watcher.client import service_of
 from rebalancer.load.prometheus.wire import refusal
+from rebalancer.load.service_addresses import service_of
 
 CONNECT_SECONDS = 5.0
 _ATTEMPTS = 3

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from rebalancer.load.load_watcher.document import Metric
+from rebalancer.load.plugin_sources import PluginSources, read_view
 from rebalancer.load.prometheus.access import live_access
 from rebalancer.load.prometheus.http import Connection, LivePrometheus, Question
 from rebalancer.load.prometheus.wire import decode_answer
-from rebalancer.load.scheduler_view import ViewInputs, read_view
 from rebalancer.load.view import SchedulerView
 from rebalancer.profiles import load_configuration
 from rebalancer.scheduling.plugins.queries import plugin_queries
@@ -62,7 +62,7 @@ def seen(plugin: str, arguments: Mapping[str, Any], now: float = NOW) -> Schedul
     configuration = load_configuration(text, "test")
     access = live_access(None, now, now, inside=True)
     queries = plugin_queries(configuration)
-    return read_view(ViewInputs(a_cluster(), configuration, (), queries, None, access, True, now))
+    return read_view(PluginSources(a_cluster(), configuration, (), queries, None, access, True, now))
 
 
 def test_the_load_watcher_in_a_plugin_reads_averages_and_deviations_of_instances(server: Prometheus) -> None:

@@ -16,11 +16,11 @@ from click.testing import CliRunner
 
 from rebalancer.cli.main import main
 from rebalancer.cluster.kinds import KINDS, PODS
+from rebalancer.cluster.live import reader
 from rebalancer.cluster.live.reader import LiveReader
 from rebalancer.cluster.recordings.writer import digest
 from rebalancer.cluster.wire.protobuf_pods import MEDIA_TYPE
 from rebalancer.errors import RightsError
-from rebalancer.pipeline import gathering
 from rebalancer.sandbox import Fault, Sandbox
 from rebalancer.sandbox.hot_cluster import hot_cluster
 from tests.integration.reading.servers import a_sandbox, answering, in_protobuf, reading
@@ -72,7 +72,7 @@ class Planner:
         kubeconfig = self._cluster.write_kubeconfig(self.folder / "kubeconfig")
         url = url or self._cluster.url
         kubeconfig.write_text(kubeconfig.read_text().replace(self._cluster.url, url))
-        self._monkeypatch.setattr(gathering, "LiveReader", functools.partial(LiveReader, **options))
+        self._monkeypatch.setattr(reader, "LiveReader", functools.partial(LiveReader, **options))
         return self._plan(url, "--kubeconfig", str(kubeconfig))
 
     def recorded(self, folder: Path) -> str:

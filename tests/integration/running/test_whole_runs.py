@@ -19,6 +19,7 @@ from click.testing import CliRunner, Result
 from rebalancer.cli.main import main
 from rebalancer.load.load_watcher.document import WatcherMetrics, decode_watcher
 from rebalancer.pipeline import running as pipeline
+from rebalancer.pipeline.run_memory import RunMemory
 from rebalancer.planning.plan import Plan
 from rebalancer.planning.planner import Planner
 from rebalancer.planning.report import build_plan
@@ -245,7 +246,7 @@ def test_a_plan_made_before_another_runs_moves_is_not_carried_out(
 
     # The other run keeps its moves after this one has written its streaks, as two runs at once would.
     monkeypatch.setattr(pipeline, "build_plan", overtaken)
-    monkeypatch.setattr(pipeline._Memory, "keep", lambda _self: None)
+    monkeypatch.setattr(RunMemory, "keep", lambda _self: None)
     result, outcomes = cluster.run("--state", str(path))
 
     assert (result.exit_code, cluster.evicted()) == (4, 0)

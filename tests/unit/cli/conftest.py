@@ -1,9 +1,7 @@
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -12,8 +10,8 @@ from click.testing import CliRunner, Result
 import rebalancer.pipeline
 from rebalancer.cli.main import main
 from rebalancer.execution.outcomes import Outcomes
-from rebalancer.pipeline.options import PipelineOptions, RunOptions
-from rebalancer.planning.plan import NodeReport, Plan
+from rebalancer.pipeline import PipelineOptions, RunOptions
+from rebalancer.planning.plan import Plan
 from tests.unit.reporting.builders import a_plan, an_outcome, some_outcomes
 
 Program = Callable[..., Result]
@@ -30,12 +28,6 @@ def rebalancer_program() -> Program:
 
 
 @dataclass
-class FakePlanResult:
-    plan: Plan
-    nodes: tuple[NodeReport, ...]
-
-
-@dataclass
 class FakePipeline:
     """Stands in for the stages: notes what it was asked, answers what the test wants."""
 
@@ -45,23 +37,23 @@ class FakePipeline:
     asked: list[PipelineOptions] = field(default_factory=list)
     run_asked: list[RunOptions] = field(default_factory=list)
 
-    def make_plan(self, options: PipelineOptions) -> FakePlanResult:
+    def make_plan(self, options: PipelineOptions) -> Plan:
         self.asked.append(options)
         options.progress("pods")
         if self.failure:
             raise self.failure
-        return FakePlanResult(self.plan, self.plan.nodes)
+        return self.plan
 
     def run(
         self,
         options: PipelineOptions,
         run_options: RunOptions,
         observer: Any,
-        planned: Callable[[Plan], None],
+        show_plan: Callable[[Plan], None],
     ) -> tuple[Plan, Outcomes]:
         self.asked.append(options)
         self.run_asked.append(run_options)
-        planned(self.plan)
+        show_plan(self.plan)
         observer.wave_started(1, [outcome.move for outcome in self.outcomes.outcomes])
         if self.failure:
             raise self.failure
@@ -72,8 +64,6 @@ class FakePipeline:
 @pytest.fixture
 def pipeline(monkeypatch: pytest.MonkeyPatch) -> FakePipeline:
     fake = FakePipeline()
-    module: Any = ModuleType("rebalancer.pipeline.running")
-    module.make_plan, module.run = fake.make_plan, fake.run
-    monkeypatch.setitem(sys.modules, "rebalancer.pipeline.running", module)
-    monkeypatch.setattr(rebalancer.pipeline, "running", module, raising=False)
+    monkeypatch.setattr(rebalancer.pipeline, "make_plan", fake.make_plan)
+    monkeypatch.setattr(rebalancer.pipeline, "run", fake.run)
     return fake

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import rebalancer.pipeline
 from rebalancer.errors import (
     ExitCode,
     InputError,
@@ -89,9 +90,7 @@ def test_sigterm_unwinds_as_an_interrupt_does(
         finally:
             unwound.append(True)
 
-    import rebalancer.pipeline.running
-
-    monkeypatch.setattr(rebalancer.pipeline.running, "make_plan", interrupted)  # type: ignore[attr-defined,unused-ignore]
+    monkeypatch.setattr(rebalancer.pipeline, "make_plan", interrupted)
 
     assert rebalancer_program("plan").exit_code == 130
     assert unwound == [True]

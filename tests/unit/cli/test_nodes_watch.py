@@ -7,24 +7,25 @@ from pathlib import Path
 
 import pytest
 
+import rebalancer.pipeline
 from rebalancer.errors import ExitCode, UnreachableError
-from tests.unit.cli.conftest import FakePipeline, FakePlanResult, Program
+from rebalancer.planning.plan import Plan
+from tests.unit.cli.conftest import FakePipeline, Program
 
 
 @pytest.fixture
 def watched(pipeline: FakePipeline, monkeypatch: pytest.MonkeyPatch) -> FakePipeline:
     """Looks at a fake cluster; someone presses Ctrl-C during the third look."""
-    import rebalancer.pipeline.running as module
 
-    def make_plan(options: object) -> FakePlanResult:
+    def make_plan(options: object) -> Plan:
         pipeline.asked.append(options)  # type: ignore[arg-type]
         if len(pipeline.asked) == 3:
             os.kill(os.getpid(), signal.SIGTERM)
         if len(pipeline.asked) == 2 and pipeline.failure:
             raise pipeline.failure
-        return FakePlanResult(pipeline.plan, pipeline.plan.nodes)
+        return pipeline.plan
 
-    monkeypatch.setattr(module, "make_plan", make_plan)
+    monkeypatch.setattr(rebalancer.pipeline, "make_plan", make_plan)
     return pipeline
 
 

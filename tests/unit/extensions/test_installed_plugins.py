@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 
 from rebalancer.cli.main import main
 from rebalancer.errors import InputError
-from rebalancer.pipeline.scheduler_plugins import installed_plugins, mirrored_plugins
+from rebalancer.pipeline.scheduler.extra_plugins import installed_plugins, mirrored_plugins
 from rebalancer.policy import RebalancePolicy, default_policy
 from rebalancer.profiles.loading import load_configuration
 from rebalancer.profiles.types import PluginQuery

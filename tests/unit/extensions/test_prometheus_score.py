@@ -11,11 +11,11 @@ import pytest
 import yaml
 
 from rebalancer.errors import InputError
+from rebalancer.load.plugin_sources import PluginSources, read_view
 from rebalancer.load.prometheus.access import PrometheusAccess
 from rebalancer.load.prometheus.answers import AnswerBook
-from rebalancer.load.scheduler_view import ViewInputs, read_view
 from rebalancer.load.view import SchedulerView
-from rebalancer.pipeline.configurations import ConfigurationText, load_with_plugins
+from rebalancer.pipeline.scheduler.configuration import ConfigurationText, load_with_plugins
 from rebalancer.policy import LoadedPolicy, RebalancePolicy
 from rebalancer.policy.loading import parse_policy
 from rebalancer.profiles.types import SchedulerConfiguration
@@ -164,7 +164,7 @@ def test_its_query_is_asked_and_series_find_their_nodes_by_name_and_address() ->
 
     configuration = configured()
     view = read_view(
-        ViewInputs(
+        PluginSources(
             snapshot=snapshot,
             configuration=configuration,
             also=(),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rebalancer.pipeline.scheduler_version import scheduler_version, versions_running
+from rebalancer.pipeline.scheduler.version import scheduler_version, versions_running
 from rebalancer.policy import LoadedPolicy, RebalancePolicy
 from rebalancer.scheduling.framework.versions import (
     RULES,

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from rebalancer.cluster.live.connection import RawApi
 from rebalancer.cluster.recordings.listing import Recording
 from rebalancer.cluster.snapshot import Snapshot, build_snapshot
 from rebalancer.errors import RebalancerError
 from rebalancer.load.figures.metric_windows import Window
+from rebalancer.load.plugin_sources import PluginSources, read_view, watcher_addresses
 from rebalancer.load.prometheus.access import PrometheusAccess, connection_of, live_access
 from rebalancer.load.prometheus.answers import DOCUMENT
 from rebalancer.load.prometheus.source import PrometheusReader
-from rebalancer.load.scheduler_view import ViewInputs, read_view, watcher_addresses
+from rebalancer.load.service_addresses import runs_in_a_cluster
 from rebalancer.policy import LoadedPolicy, PrometheusSource, measured_resources
 from rebalancer.profiles.types import SchedulerConfiguration
 from rebalancer.scheduling.plugins.queries import plugin_queries
+
+if TYPE_CHECKING:
+    from rebalancer.cluster.live.connection import RawApi
 
 
 def prometheus_document(
@@ -28,14 +31,14 @@ def prometheus_document(
     warn: Callable[[str], None],
 ) -> dict[str, bytes]:
     """The answers to every question that a plan with this policy and configuration asks."""
-    now, inside = clock(), "KUBERNETES_SERVICE_HOST" in os.environ
+    now, inside = clock(), runs_in_a_cluster()
     access = live_access(api, now, now, inside=inside)
     snapshot = build_snapshot(recording)
     for warning in _read_sources(snapshot, loaded, access, now):
         warn(warning)
     if configuration is not None and _asks_prometheus(configuration):
         queries = plugin_queries(configuration)
-        read_view(ViewInputs(snapshot, configuration, (), queries, api, access, inside, now))
+        read_view(PluginSources(snapshot, configuration, (), queries, api, access, inside, now))
     book = access.book
     return {DOCUMENT: book.encode()} if book.answers or book.failures else {}
 

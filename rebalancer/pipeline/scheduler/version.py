@@ -1,17 +1,21 @@
-"""Which version the scheduler is of: as the policy states, as its pod's image says, or the API server's."""
+"""The scheduler's version: from the policy, else from the image of its pod, else the API server's version."""
 
 from __future__ import annotations
 
-from rebalancer.cluster.live.connection import RawApi
+from typing import TYPE_CHECKING
+
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.policy import LoadedPolicy
 from rebalancer.scheduling.framework.versions import major_minor
+
+if TYPE_CHECKING:
+    from rebalancer.cluster.live.connection import RawApi
 
 _IMAGE = "kube-scheduler"
 
 
 def scheduler_version(loaded: LoadedPolicy, snapshot: Snapshot, api: RawApi | None) -> str:
-    """``1.35``; empty when nothing says it."""
+    """``1.35``; empty when it is not known."""
     stated = loaded.policy.scheduler.version
     if stated:
         return major_minor(stated)

@@ -38,7 +38,7 @@ _FUNCTIONS = ((AVERAGE, "avg_over_time"), (DEVIATION, "stddev_over_time"))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ViewInputs:
+class PluginSources:
     """What the plugins' figures are read from."""
 
     snapshot: Snapshot
@@ -62,7 +62,7 @@ def watcher_addresses(configuration: SchedulerConfiguration) -> dict[str, Metric
     return found
 
 
-def read_view(inputs: ViewInputs) -> SchedulerView:
+def read_view(inputs: PluginSources) -> SchedulerView:
     """Every source that a plugin or the policy names; one that does not answer is missing, with why."""
     wanted = watcher_addresses(inputs.configuration)
     for address in inputs.also:
@@ -86,7 +86,7 @@ def read_view(inputs: ViewInputs) -> SchedulerView:
     return SchedulerView(watchers, missing, queries)
 
 
-def _watcher(inputs: ViewInputs, address: str, provider: MetricProvider | None) -> WatcherMetrics:
+def _watcher(inputs: PluginSources, address: str, provider: MetricProvider | None) -> WatcherMetrics:
     if not address:
         return _built_in(inputs, provider or MetricProvider())
     if inputs.api is None:
@@ -94,7 +94,7 @@ def _watcher(inputs: ViewInputs, address: str, provider: MetricProvider | None) 
     return decode_watcher(fetch_watcher(inputs.api, address, inside=inputs.inside))
 
 
-def _built_in(inputs: ViewInputs, provider: MetricProvider) -> WatcherMetrics:
+def _built_in(inputs: PluginSources, provider: MetricProvider) -> WatcherMetrics:
     """The figures of the load-watcher inside the plugin."""
     if provider.type == "Prometheus":
         return _of_prometheus(inputs, provider)
@@ -107,7 +107,7 @@ def _built_in(inputs: ViewInputs, provider: MetricProvider) -> WatcherMetrics:
     return watcher_of_metrics(metrics, inputs.snapshot.nodes, inputs.now)
 
 
-def _of_prometheus(inputs: ViewInputs, provider: MetricProvider) -> WatcherMetrics:
+def _of_prometheus(inputs: PluginSources, provider: MetricProvider) -> WatcherMetrics:
     """As load-watcher reads Prometheus; a fetch with any error is discarded whole."""
     connection = Connection(
         address=url_of(provider.address or "http://prometheus-k8s:9090"),

@@ -1,0 +1,182 @@
+"""Joins what was read into the inputs of a plan, with a digest that tells two inputs apart."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rebalancer.cluster.arrays import FloatArray
+from rebalancer.cluster.recordings.listing import Recording
+from rebalancer.cluster.recordings.writer import digest as recording_digest
+from rebalancer.cluster.snapshot import Snapshot
+from rebalancer.load.plugin_sources import PluginSources, read_view
+from rebalancer.load.prometheus.access import PrometheusAccess, live_access, recorded_access
+from rebalancer.load.service_addresses import runs_in_a_cluster
+from rebalancer.load.sources import LoadInputs, read_load
+from rebalancer.pipeline.gathering.load_services import policy_watchers, relied_on_workloads
+from rebalancer.pipeline.gathering.reading import read_snapshot
+from rebalancer.pipeline.gathering.recorded import (
+    recorded_answers,
+    recorded_configuration,
+    recorded_moment,
+    recorded_state,
+)
+from rebalancer.pipeline.gathering.warnings import input_warnings
+from rebalancer.pipeline.options import PipelineOptions
+from rebalancer.pipeline.scheduler.configuration import configuration_text, load_with_plugins
+from rebalancer.pipeline.scheduler.version import scheduler_version
+from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.policy import LoadedPolicy, default_policy, load_policy
+from rebalancer.profiles import default_configuration
+from rebalancer.profiles.types import SchedulerConfiguration
+from rebalancer.scheduling.framework.versions import VERIFIED
+from rebalancer.scheduling.plugins.queries import plugin_queries
+from rebalancer.scheduling.resources.requests import pod_requests
+from rebalancer.state import FileStore, RunState
+from rebalancer.state.run_state import encode as encode_state
+
+if TYPE_CHECKING:
+    from rebalancer.cluster.live.connection import RawApi
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """The inputs of a plan, and what the next run should know about the load of this one."""
+
+    inputs: PlanningInputs
+    current_load: Mapping[str, Mapping[str, float]]  # percent by resource and node, where no history is kept
+
+
+def policy_of(options: PipelineOptions) -> LoadedPolicy:
+    """The policy an option names, else the default one."""
+    return load_policy(options.policy_path) if options.policy_path else default_policy()
+
+
+def known_state(options: PipelineOptions) -> RunState | None:
+    """The state that earlier runs left in a file; an empty one when the file is yet to be written.
+
+    None when no file is named, and for a recorded cluster without that file: then a recorded state counts.
+    """
+    if options.state_path is None:
+        return None
+    found = FileStore(options.state_path).load()
+    return found if found is not None or options.source is not None else RunState()
+
+
+def gather(
+    options: PipelineOptions,
+    loaded: LoadedPolicy,
+    api: RawApi | None,
+    state: RunState | None,
+    clock: Callable[[], float] = time.time,
+) -> Gathered:
+    """Read everything and join it. Raises the errors of its parts; each is one line.
+
+    ``state`` is what earlier runs left; without it the one recorded with the cluster counts.
+    """
+    snapshot = read_snapshot(options, api, clock)
+    recording = snapshot.recording
+    policy = loaded.policy
+    now = options.now if options.now is not None else (recorded_moment(snapshot) if api is None else clock())
+    configuration = _configuration(options, loaded, recording, api)
+    state = state or recorded_state(recording)
+    prometheus = _prometheus(recording, api, now, clock)
+    view = read_view(
+        PluginSources(
+            snapshot=snapshot,
+            configuration=configuration,
+            also=policy_watchers(policy),
+            queries=plugin_queries(configuration),
+            api=api,
+            prometheus=prometheus,
+            inside=runs_in_a_cluster(),
+            now=now,
+        )
+    )
+    reading = read_load(
+        LoadInputs(
+            snapshot=snapshot,
+            policy=policy,
+            requests=requested_amounts(snapshot),
+            watchers=view.watchers,
+            missing=view.missing,
+            prometheus=prometheus,
+            samples=state.samples if state else None,
+            now=now,
+            live=api is not None,
+        )
+    )
+    version = scheduler_version(loaded, snapshot, api)
+    inputs = PlanningInputs(
+        snapshot=snapshot,
+        load=reading.report,
+        view=view,
+        configuration=configuration,
+        policy=policy,
+        state=state,
+        now=now,
+        digest=_digest(
+            recording_digest(recording).encode(),
+            loaded.digest.encode(),
+            configuration.text.encode(),
+            repr(sorted(view.watchers.items())).encode(),
+            prometheus.book.encode_answers(),
+            encode_state(state) if state else b"",
+            # Every version other than the verified one may follow different rules.
+            ("" if version == VERIFIED else version).encode(),
+            repr(now).encode(),
+        ),
+        own_pod=_own_pod(),
+        scheduler_version=version,
+        system_workloads=relied_on_workloads(snapshot, policy, configuration),
+        warnings=input_warnings(snapshot, configuration, reading.report, view.missing, version),
+    )
+    return Gathered(inputs, reading.present)
+
+
+def _configuration(
+    options: PipelineOptions, loaded: LoadedPolicy, recording: Recording, api: RawApi | None
+) -> SchedulerConfiguration:
+    """An option's file, else the policy's own, else what was recorded, else the defaults."""
+    written = configuration_text(loaded, options.scheduler_config, api) or recorded_configuration(recording)
+    if written is None:
+        return default_configuration()
+    return load_with_plugins(loaded, written, options.assume_neutral)
+
+
+def _prometheus(
+    recording: Recording, api: RawApi | None, now: float, clock: Callable[[], float]
+) -> PrometheusAccess:
+    answers = recorded_answers(recording)
+    if api is None:
+        return recorded_access(answers, recording.source)
+    return live_access(api, now, clock(), inside=runs_in_a_cluster())
+
+
+def requested_amounts(snapshot: Snapshot) -> FloatArray:
+    """(pods, 2) what each pod requests: thousandths of a core, bytes."""
+    rows = [
+        (found.get("cpu", 0), found.get("memory", 0))
+        for found in (pod_requests(pod).present for pod in snapshot.pods.classes)
+    ]
+    table = np.array(rows, np.float64).reshape(len(rows), 2)
+    return np.asarray(table[snapshot.pods.pod_class], np.float64)
+
+
+def _digest(*parts: bytes) -> str:
+    total = hashlib.sha256()
+    for part in parts:
+        total.update(part)
+    return f"sha256:{total.hexdigest()}"
+
+
+def _own_pod() -> str:
+    """The pod this program runs in, whose names the CronJob passes in the environment."""
+    namespace, name = os.environ.get("POD_NAMESPACE", ""), os.environ.get("POD_NAME", "")
+    return f"{namespace}/{name}" if namespace and name else ""

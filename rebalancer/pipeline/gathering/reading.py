@@ -1,0 +1,50 @@
+"""Reads the cluster itself: through the API server, or from what was recorded of it.
+
+What reads a live cluster is imported where it is needed, because a recorded one is read without a network.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from rebalancer.cluster.recordings.listing import Recording
+from rebalancer.cluster.recordings.reader import DumpReader
+from rebalancer.cluster.snapshot import Snapshot, build_snapshot
+from rebalancer.errors import InputError
+from rebalancer.pipeline.options import PipelineOptions
+
+if TYPE_CHECKING:
+    from rebalancer.cluster.live.connection import RawApi
+
+
+def open_api(options: PipelineOptions) -> RawApi | None:
+    """The connection to a live cluster; None when a recorded one is read."""
+    if options.source is not None:
+        return None
+    from rebalancer.cluster.live.connection import RawApi, connect  # noqa: PLC0415 - imports kubernetes
+
+    return RawApi(connect(options.kubeconfig, options.context), time.sleep)
+
+
+def read_snapshot(options: PipelineOptions, api: RawApi | None, clock: Callable[[], float]) -> Snapshot:
+    """Every kind of the cluster, as columns; InputError when it has no node."""
+    snapshot = build_snapshot(_read(options, api, clock))
+    if not len(snapshot.nodes):
+        broken = [str(item) for item in snapshot.malformed if item.kind == "Node"]
+        raise InputError(
+            f"no node could be read: {broken[0]}" if broken else "holds no nodes",
+            where=snapshot.source,
+            hint="is this the cluster you meant?",
+        )
+    return snapshot
+
+
+def _read(options: PipelineOptions, api: RawApi | None, clock: Callable[[], float]) -> Recording:
+    if api is None:
+        assert options.source is not None
+        return DumpReader(options.source).read(progress=options.progress)
+    from rebalancer.cluster.live.reader import LiveReader  # noqa: PLC0415 - imports kubernetes
+
+    return LiveReader(api, clock).read(progress=options.progress)

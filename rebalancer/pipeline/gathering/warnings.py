@@ -1,0 +1,38 @@
+"""What a reader of a plan must know about its inputs: what was not read, not used, or is not modelled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rebalancer.cluster.snapshot import Snapshot
+from rebalancer.load.report import LoadReport
+from rebalancer.profiles.types import SchedulerConfiguration
+from rebalancer.scheduling.framework.versions import version_warnings
+
+
+def input_warnings(
+    snapshot: Snapshot,
+    configuration: SchedulerConfiguration,
+    load: LoadReport,
+    missing: Mapping[str, str],
+    version: str,
+) -> tuple[str, ...]:
+    """One sentence per warning, in the order of the way of data.
+
+    ``missing`` says why the plugins' source at an address gave no figures.
+    """
+    found = list(configuration.warnings)
+    found += version_warnings(version, configuration.api_version)
+    found += [
+        f"extender {extender.url_prefix} is not modelled: all pods of its scheduler are protected"
+        for extender in configuration.extenders
+    ]
+    found += [f"not read: {plural} ({why})" for plural, why in sorted(snapshot.recording.unread.items())]
+    found += snapshot.recording.warnings
+    found += [f"could not be read: {item}" for item in snapshot.malformed]
+    found += [
+        f"seen by plugins: {address or 'built-in load-watcher'}: {why}"
+        for address, why in sorted(missing.items())
+    ]
+    found += load.warnings
+    return tuple(found)

@@ -1,0 +1,56 @@
+"""What ``plan``, ``nodes`` and ``explain`` do: gather, and compute from the inputs alone."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from rebalancer.pipeline.gathering import gather, known_state, open_api, policy_of
+from rebalancer.pipeline.options import PipelineOptions
+from rebalancer.planning.explanation.nodes import explain
+from rebalancer.planning.explanation.subjects import find_subject
+from rebalancer.planning.explanation.values import NodeExplanation, PodExplanation
+from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.plan import Plan
+from rebalancer.planning.planner import Planner
+from rebalancer.planning.report import build_plan
+
+
+def make_plan(options: PipelineOptions) -> Plan:
+    """The plan for a cluster, with a report of every node.
+
+    Raises SafetyError when the load of too few nodes is known, unless ``only_look`` is set.
+    """
+    inputs = _inputs(options)
+    return build_plan(planned(_without_refusal(inputs) if options.only_look else inputs))
+
+
+def explain_subject(options: PipelineOptions, subject: str) -> PodExplanation | NodeExplanation:
+    """The explanation of what ``subject`` names; InputError with the nearest names when there is none."""
+    inputs = _inputs(options)
+    return explain(inputs, find_subject(inputs.snapshot, subject))
+
+
+def planned(inputs: PlanningInputs) -> Planner:
+    """A planner that has decided: its plan can be built, and landings checked against it."""
+    planner = Planner(inputs)
+    planner.plan()
+    return planner
+
+
+def _inputs(options: PipelineOptions) -> PlanningInputs:
+    loaded = policy_of(options)
+    state = known_state(options)
+    return gather(options, loaded, open_api(options), state).inputs
+
+
+def _without_refusal(inputs: PlanningInputs) -> PlanningInputs:
+    """The same inputs, to be looked at however few nodes have a known load."""
+    settings = inputs.policy.load
+    if inputs.load.coverage >= settings.min_coverage:
+        return inputs
+    warning = (
+        f"load is known of {inputs.load.coverage:.0%} of the nodes, load.minCoverage is "
+        f"{settings.min_coverage:.0%}: a run would refuse to act"
+    )
+    lenient = inputs.policy.model_copy(update={"load": settings.model_copy(update={"min_coverage": 0.0})})
+    return dataclasses.replace(inputs, policy=lenient, warnings=(*inputs.warnings, warning))
