@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 WORKERS ?= auto
 E2E_WORKERS ?= 2
 
-.PHONY: demo test e2e e2e-assets bench quality check format lock clean
+.PHONY: demo test e2e e2e-assets bench quality check format protobuf lock clean
 
 demo: $(STAMP)
 	@$(BIN)/rebalancer demo
@@ -40,6 +40,10 @@ check: $(STAMP)
 format: $(STAMP)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+# The decoder of pods, generated from the fields that are read; a test holds it to its source.
+protobuf: $(STAMP)
+	$(BIN)/python -m grpc_tools.protoc -I . --python_out=. --pyi_out=. rebalancer/cluster/wire/pods.proto
 
 # The lock holds hashes of every dependency; `make lock` renews it.
 lock: $(STAMP)

@@ -5,70 +5,71 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import msgspec
+
 from rebalancer.cluster import times
 from rebalancer.cluster.records import Pod
-from rebalancer.cluster.wire.protobuf import Entry, Message, Shape
-from rebalancer.cluster.wire.protobuf_schema import POD
+from rebalancer.cluster.wire import pods_pb2
 
-
-def written_varint(value: int) -> bytes:
-    found = bytearray()
-    value &= (1 << 64) - 1
-    while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes((*found, value))
-
-
-def field(number: int, value: bytes) -> bytes:
-    return written_varint(number << 3 | 2) + written_varint(len(value)) + value
-
-
-def _pair(key: str, value: bytes) -> bytes:
-    return field(1, key.encode()) + field(2, value)
-
-
-def _values(entry: Entry, value: Any) -> Iterable[bytes | int]:
-    match entry.shape:
-        case Shape.TEXT:
-            return [value.encode()]
-        case Shape.TEXTS:
-            return [text.encode() for text in value]
-        case Shape.INTEGER | Shape.TRUTH | Shape.TRUTH_WHEN_SET:
-            return [int(value)]
-        case Shape.TIME:
-            return [b"\x08" + written_varint(int(times.parse(value))) + b"\x10\x00"]
-        case Shape.TEXT_MAP:
-            return [_pair(key, text.encode()) for key, text in sorted(value.items())]
-        case Shape.QUANTITY_MAP:
-            return [_pair(key, field(1, text.encode())) for key, text in sorted(value.items())]
-    assert entry.message is not None
-    found = value if entry.shape is Shape.MESSAGES else [value]
-    return [encode(entry.message, item) for item in found]
-
-
-def encode(message: Message, record: Any) -> bytes:
-    """A record as a message."""
-    found = b""
-    for number, entry in sorted(message.entries.items()):
-        value = record if entry.shape is Shape.INLINE else getattr(record, entry.attribute)
-        for item in _values(entry, value) if value is not None else ():
-            if isinstance(item, int):
-                found += written_varint(number << 3) + written_varint(item)
-            else:
-                found += field(number, item)
-    return found
+_SOURCES = frozenset(pods_pb2.VolumeSource.DESCRIPTOR.fields_by_name)
 
 
 def encode_list(pods: Iterable[Pod], resource_version: str = "1", token: str = "") -> bytes:
     """A PodList as an answer."""
-    metadata = field(1, b"") + field(2, resource_version.encode()) + field(3, token.encode())
-    items = b"".join(field(2, encode(POD, pod)) for pod in pods)
-    type_meta = field(1, b"v1") + field(2, b"PodList")
-    return (
-        b"k8s\x00"
-        + field(1, type_meta)
-        + field(2, field(1, metadata) + items)
-        + field(3, b"")
-        + field(4, b"")
+    return encode_items((_encoded(pod) for pod in pods), resource_version, token)
+
+
+def encode_items(items: Iterable[bytes], resource_version: str = "1", token: str = "") -> bytes:
+    """A PodList of pods that are encoded already."""
+    answer = pods_pb2.AnswerOfEncodedPods(
+        type_meta={"api_version": "v1", "kind": "PodList"},
+        raw={
+            "metadata": {"resource_version": resource_version, "continue_token": token},
+            "items": list(items),
+        },
     )
+    return b"k8s\x00" + answer.SerializeToString(deterministic=True)
+
+
+def _encoded(pod: Pod) -> bytes:
+    message = pods_pb2.Pod()
+    _fill(message, pod)
+    return message.SerializeToString(deterministic=True)
+
+
+def _fill(message: Any, record: msgspec.Struct) -> None:
+    """Set the fields of a message from the attributes of the record of its name."""
+    message.SetInParent()
+    for name in record.__struct_fields__:
+        value = getattr(record, name)
+        if value is not None:
+            _set(
+                message.source if isinstance(message, pods_pb2.Volume) and name in _SOURCES else message,
+                name,
+                value,
+            )
+
+
+def _set(message: Any, name: str, value: Any) -> None:
+    kind = message.DESCRIPTOR.fields_by_name[name].message_type
+    if kind is None and not isinstance(value, list):
+        setattr(message, name, value)
+    elif kind is None:
+        getattr(message, name).extend(value)
+    elif isinstance(value, msgspec.Struct):
+        _fill(getattr(message, name), value)
+    elif isinstance(value, list):
+        for item in value:
+            _fill(getattr(message, name).add(), item)
+    elif kind.name == "Time":
+        getattr(message, name).seconds = int(times.parse(value))
+    else:
+        _set_map(getattr(message, name), kind.fields_by_name["value"], value)
+
+
+def _set_map(found: Any, field: Any, values: dict[str, str]) -> None:
+    for key, value in values.items():
+        if field.message_type is not None:
+            found[key].string = value
+        else:
+            found[key] = value.encode() if field.type == field.TYPE_BYTES else value

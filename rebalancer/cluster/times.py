@@ -11,6 +11,8 @@ EARLIEST = -62_135_596_800.0  # the first second of the year 1, in Unix seconds
 LATEST = 253_402_300_799.0  # the last second of the year 9999, in Unix seconds
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)", re.ASCII)
 
+_SECONDS, _MICROSECONDS = "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%dT%H:%M:%S.%fZ"
+
 _PART = re.compile(r"(\d{1,12}(?:\.\d{0,9})?)(h|ms|m|s|us|µs|μs|ns)")
 _DURATION = re.compile(rf"(?:{_PART.pattern}){{1,6}}", re.ASCII)
 _PER_UNIT = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9}
@@ -37,9 +39,27 @@ def parse_duration(text: str) -> float:
     return sum(float(number) * _PER_UNIT[unit] for number, unit in _PART.findall(text))
 
 
+def checked(unix_seconds: float) -> float:
+    """The same seconds; ValueError outside the years 1 to 9999, where RFC 3339 has no times."""
+    if not EARLIEST <= unix_seconds <= LATEST:
+        raise ValueError(f"{unix_seconds:g} s is not a time between the years 1 and 9999")
+    return float(unix_seconds)
+
+
 def render(unix_seconds: float) -> str:
-    """RFC 3339 in UTC, to the second, as Kubernetes writes it."""
-    return datetime.fromtimestamp(unix_seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    """RFC 3339 in UTC, to the second, as Kubernetes writes a ``Time``.
+
+    Raises ValueError outside the years 1 to 9999.
+    """
+    return datetime.fromtimestamp(checked(unix_seconds), UTC).strftime(_SECONDS)
+
+
+def render_micro(unix_seconds: float) -> str:
+    """RFC 3339 in UTC, to the microsecond, as Kubernetes writes ``MicroTime`` (of Leases and Events).
+
+    Raises ValueError outside the years 1 to 9999.
+    """
+    return datetime.fromtimestamp(checked(unix_seconds), UTC).strftime(_MICROSECONDS)
 
 
 def render_optional(unix_seconds: float) -> str | None:

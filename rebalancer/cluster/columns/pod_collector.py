@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
+from typing import Protocol
 
 import msgspec
 import numpy as np
@@ -27,7 +28,7 @@ from rebalancer.cluster.malformed import LISTED_TWICE, Malformed, admitted
 _MAX_VERSION_LENGTH = 18  # digits that fit an int64
 
 
-class PodFacts(msgspec.Struct, gc=False):
+class PodFields(msgspec.Struct, gc=False):
     """What we use of a pod besides what its class says."""
 
     name: str = ""
@@ -76,10 +77,10 @@ class PodCollector:
         if phase in FINISHED:
             self.forget(metadata.namespace, metadata.name, version, spec.node_name)
             return
-        ready, resize_infeasible = _read_conditions(status.conditions)
+        ready, resize_infeasible = read_conditions(status.conditions)
         annotations = metadata.annotations
         self.keep(
-            PodFacts(
+            PodFields(
                 name=metadata.name,
                 namespace=metadata.namespace,
                 uid=metadata.uid,
@@ -98,32 +99,32 @@ class PodCollector:
 
     def class_of(self, pod: records.Pod) -> int:
         """The class of a pod; ValueError when it cannot be believed."""
-        return self._classes.number_of(pod, _read_conditions(pod.status.conditions)[1])
+        return self._classes.number_of(pod, read_conditions(pod.status.conditions)[1])
 
     def forget(self, namespace: str, name: str, version: int, node_name: str) -> None:
         """Keep of a finished pod only that there is one, should the pod be listed twice."""
         key, found = (namespace, name), (version, node_name)
         self._finished[key] = max(found, self._finished.get(key, found))
 
-    def keep(self, facts: PodFacts) -> None:
+    def keep(self, fields: PodFields) -> None:
         """Keep a pod."""
         row = len(self._names)
-        self._names.append(facts.name)
-        self._namespaces.append(self._namespace_of.setdefault(facts.namespace, facts.namespace))
-        self._uids.append(facts.uid)
-        self._node.append(self._node_index.setdefault(facts.node_name, len(self._node_index)))
-        self._pod_class.append(facts.pod_class)
-        self._phase.append(facts.phase)
-        self._created.append(facts.created)
-        self._started.append(facts.started)
-        self._ready.append(facts.ready)
-        self._version.append(facts.version)
-        if facts.deleted is not None:
-            self._deleted[row] = facts.deleted
-        if facts.annotations:
-            self._annotations[row] = facts.annotations
-        if facts.nominated and not facts.node_name:
-            self._nominated[row] = facts.nominated
+        self._names.append(fields.name)
+        self._namespaces.append(self._namespace_of.setdefault(fields.namespace, fields.namespace))
+        self._uids.append(fields.uid)
+        self._node.append(self._node_index.setdefault(fields.node_name, len(self._node_index)))
+        self._pod_class.append(fields.pod_class)
+        self._phase.append(fields.phase)
+        self._created.append(fields.created)
+        self._started.append(fields.started)
+        self._ready.append(fields.ready)
+        self._version.append(fields.version)
+        if fields.deleted is not None:
+            self._deleted[row] = fields.deleted
+        if fields.annotations:
+            self._annotations[row] = fields.annotations
+        if fields.nominated and not fields.node_name:
+            self._nominated[row] = fields.nominated
 
     def seal(self, kind: Kind) -> tuple[tuple[()], ListedPods, list[Malformed]]:
         """The rows in order of namespace and name, and the older versions of pods listed twice."""
@@ -214,8 +215,19 @@ def version_number(version: str) -> int:
     return int(version) if usable else -1
 
 
-def _read_conditions(conditions: list[records.Condition] | None) -> tuple[bool, bool]:
-    """Whether a pod is ready, and whether a resize of it was found infeasible; of a type the first counts."""
+class AnyCondition(Protocol):
+    """A condition of a pod, as a record or in protobuf."""
+
+    @property
+    def type(self) -> str: ...  # noqa: D102 - as in the Kubernetes API
+    @property
+    def status(self) -> str: ...  # noqa: D102
+    @property
+    def reason(self) -> str: ...  # noqa: D102
+
+
+def read_conditions(conditions: Iterable[AnyCondition] | None) -> tuple[bool, bool]:
+    """Whether a pod is ready, and whether its resize is infeasible; the first condition of a type counts."""
     ready = infeasible = None
     for found in conditions or ():
         if found.type == "Ready":

@@ -14,8 +14,7 @@ from rebalancer.cluster.live.connection import Answer, NotServedError, RawApi
 from rebalancer.cluster.live.read_ahead import running_ahead
 from rebalancer.cluster.recordings.listing import Listing, ListingBuilder, Recording, collector_paused
 from rebalancer.cluster.wire.json_items import Page, decode_head
-from rebalancer.cluster.wire.protobuf_pods import MEDIA_TYPE
-from rebalancer.cluster.wire.protobuf_pods import decode_head as protobuf_head
+from rebalancer.cluster.wire.protobuf_pods import MEDIA_TYPE, Pods, decode_answer
 from rebalancer.errors import RebalancerError, RightsError, UnreachableError
 
 PAGE_SIZE = 500
@@ -39,7 +38,7 @@ class _Fetched:
     kind: Kind
     head: Page
     body: bytes
-    protobuf: tuple[int, int] | None  # where in the body the list stands; None for JSON
+    protobuf: Pods | None  # None for JSON
     read_at: float  # when the LIST began
 
 
@@ -136,17 +135,17 @@ class LiveReader:
         if token:
             options["_continue"] = token
         answer = self._answer(kind, options)
-        place: tuple[int, int] | None = None
+        pods: Pods | None = None
         try:
             if answer.content_type.startswith(MEDIA_TYPE):
-                head, place = protobuf_head(answer.body)
+                head, pods = decode_answer(answer.body)
             else:
                 head = decode_head(answer.body)
         except (ValueError, LookupError, RecursionError) as error:
             raise _unusable(kind, self._api.host, f"the answer is no list: {error}") from error
         if head.kind != f"{kind.name}List":
             raise _unusable(kind, self._api.host, f"the answer is no {kind.name}List but {head.kind[:60]!a}")
-        return _Fetched(kind, head, answer.body, place, read_at)
+        return _Fetched(kind, head, answer.body, pods, read_at)
 
     def _answer(self, kind: Kind, options: Mapping[str, object]) -> Answer:
         if not self._protobuf or kind.record is not records.Pod:
@@ -185,7 +184,7 @@ class _Reading:
             if page.protobuf is None:
                 builder.add_list(page.body)
             else:
-                builder.add_protobuf(page.body, *page.protobuf)
+                builder.add_protobuf(page.protobuf)
         except (ValueError, RecursionError) as error:
             self.fail(page.kind, _unusable(page.kind, self._host, f"the answer is no list: {error}"))
             return

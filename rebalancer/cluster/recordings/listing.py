@@ -24,7 +24,7 @@ from rebalancer.cluster.columns.record_collector import RecordCollector
 from rebalancer.cluster.kinds import Kind
 from rebalancer.cluster.malformed import Encoded, Malformed, check_names, describe
 from rebalancer.cluster.wire.json_items import decode_page
-from rebalancer.cluster.wire.protobuf_pods import PodsInProtobuf, places
+from rebalancer.cluster.wire.protobuf_pods import Pods, ProtobufPods
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ class ListingBuilder:
         self._rows = _rows_for(kind)
         self._malformed: list[Malformed] = []
         self._count = 0
-        self._protobuf: PodsInProtobuf | None = None
+        self._protobuf: ProtobufPods | None = None
         self.resource_version = ""
 
     def add(self, item: Encoded) -> None:
@@ -140,13 +140,13 @@ class ListingBuilder:
         for record in found:
             self.add_record(record)
 
-    def add_protobuf(self, body: bytes, start: int, end: int) -> None:
-        """Decode a list of pods in protobuf; ValueError when it is none."""
+    def add_protobuf(self, pods: Pods) -> None:
+        """Decode a list of pods in protobuf."""
         assert isinstance(self._rows, PodCollector)
-        self._protobuf = self._protobuf or PodsInProtobuf(self._kind, self._rows)
-        for first, last in places(body, start, end):
+        self._protobuf = self._protobuf or ProtobufPods(self._kind, self._rows)
+        for pod in pods:
             position, self._count = self._count, self._count + 1
-            malformed = self._protobuf.add(body, first, last, position)
+            malformed = self._protobuf.add(pod, position)
             if malformed is not None:
                 self._malformed.append(malformed)
 

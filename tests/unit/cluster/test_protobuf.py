@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,24 +13,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rebalancer.cluster import records
 from rebalancer.cluster.kinds import PODS
 from rebalancer.cluster.recordings.listing import Listing, ListingBuilder
+from rebalancer.cluster.recordings.writer import list_pieces
 from rebalancer.cluster.records import Pod
+from rebalancer.cluster.wire import pods_pb2
 from rebalancer.cluster.wire.json_items import decode_page
-from rebalancer.cluster.wire.protobuf import varint
-from rebalancer.cluster.wire.protobuf_pods import decode_head, places
-from rebalancer.cluster.wire.protobuf_schema import POD
+from rebalancer.cluster.wire.protobuf_pods import decode_answer
+from rebalancer.cluster.wire.protobuf_records import parse, to_record
 from tests.builders import LONG_AGO, a_pod, owned_by
-from tests.protobuf_encoder import encode_list, written_varint
+from tests.protobuf_encoder import encode_items, encode_list
 
 DATA = Path(__file__).parent / "data"
+ROOT = Path(__file__).parents[3]
 
 
 def read_protobuf(*bodies: bytes) -> Listing:
     builder = ListingBuilder(PODS)
     for body in bodies:
-        _, place = decode_head(body)
-        builder.add_protobuf(body, *place)
+        builder.add_protobuf(decode_answer(body)[1])
     return builder.listing()
 
 
@@ -48,8 +52,11 @@ def everything(listing: Listing) -> tuple[Any, ...]:
 def test_every_field_we_read_is_where_a_real_server_writes_it(namespace: str) -> None:
     body = (DATA / f"pods-{namespace}.pb").read_bytes()
     in_json = decode_page((DATA / f"pods-{namespace}.json").read_bytes())
-    head, place = decode_head(body)
-    pods = [POD.decode(body, *found) for found in places(body, *place)]
+    head, outlines = decode_answer(body)
+    pods = [
+        to_record(parse(pods_pb2.Pod, outline if isinstance(outline, bytes) else outline.SerializeToString()))
+        for outline in outlines
+    ]
 
     assert (head.kind, head.api_version, head.resource_version) == (
         in_json.kind,
@@ -169,46 +176,172 @@ def test_pods_alike_but_for_one_thing_are_the_same_columns_in_either_encoding() 
 @given(siblings())
 @settings(max_examples=200)
 def test_the_same_pods_are_the_same_columns_in_either_encoding(items: list[dict[str, Any]]) -> None:
-    records = [msgspec.convert(item, Pod) for item in items]
+    pods = [msgspec.convert(item, Pod) for item in items]
     in_json = read_json(json.dumps({"kind": "PodList", "items": items}).encode())
 
-    assert everything(read_protobuf(encode_list(records))) == everything(in_json)
+    assert everything(read_protobuf(encode_list(pods))) == everything(in_json)
 
 
-@given(st.binary(max_size=60), st.integers(0, 5000))
+_ANSWER = parse(pods_pb2.AnswerOfEncodedPods, (DATA / "pods-shop.pb").read_bytes()[4:])
+
+
+@given(st.data(), st.sampled_from(list(_ANSWER.raw.items)), st.binary(max_size=60))
 @settings(max_examples=200)
-def test_bytes_that_are_damaged_are_a_fault_of_the_list_or_of_one_pod(damage: bytes, place: int) -> None:
-    body = (DATA / "pods-shop.pb").read_bytes()
-    broken = body[:place] + damage + body[place + len(damage) :]
-    try:
-        _, found = decode_head(broken)
-        builder = ListingBuilder(PODS)
-        builder.add_protobuf(broken, *found)
-        builder.listing()
-    except ValueError:
-        pass
+def test_damaged_bytes_cost_the_pod_they_are_in_and_no_other(
+    data: st.DataObject, pod: bytes, damage: bytes
+) -> None:
+    place = data.draw(st.integers(0, len(pod)))
+    damaged = pod[:place] + damage + pod[place + len(damage) :]
+    listing = read_protobuf(encode_items([damaged, encoded_pod("sound")]))
+
+    assert_one_pod_is_sound_and_the_other_kept_or_named(listing)
+
+
+def encoded_pod(name: str) -> bytes:
+    metadata = pods_pb2.Metadata(name=name, namespace="fuzz")
+    return pods_pb2.Pod(metadata=metadata).SerializeToString()
+
+
+def assert_one_pod_is_sound_and_the_other_kept_or_named(listing: Listing) -> None:
+    assert listing.pods is not None
+    names = list(listing.pods.names)
+    assert "sound" in names
+    assert len(names) - 1 + len(listing.malformed) <= 1
+    for malformed in listing.malformed:
+        assert malformed.name
+        assert malformed.reason
+    assert b"".join(list_pieces(listing))  # whatever was kept can be recorded
+
+
+_NUMBERS = st.one_of(
+    st.sampled_from([0, 1, 1 << 31, 1 << 32, 1 << 60, (1 << 63) - 1, 1 << 63, (1 << 64) - 1]),
+    st.integers(0, (1 << 64) - 1),
+)
+_TEXTS = st.sampled_from(
+    [b"", b"Ready", b"True", b"Running", b"-1", b"1e999", b"\xff", b"\xed\xa0\x80", b"a" * 300]
+)
+
+
+def varint(value: int) -> bytes:
+    found = bytearray()
+    while value > 0x7F:
+        found.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes((*found, value))
+
+
+def field(number: int, value: bytes | int) -> bytes:
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    return varint(number << 3 | 2) + varint(len(value)) + value
+
+
+def messages_like(kind: Any, depth: int = 0) -> st.SearchStrategy[bytes]:
+    """Messages with the fields of a kind, each with a value of its type or of another, and some twice."""
+    fields = []
+    for each in kind.fields:
+        fitting: st.SearchStrategy[bytes | int] = _TEXTS if each.type in _LENGTH_DELIMITED else _NUMBERS
+        if each.message_type is not None and depth < 6:
+            fitting = messages_like(each.message_type, depth + 1)
+        values = st.one_of(fitting, fitting, fitting, _NUMBERS, _TEXTS)
+        fields.append(st.builds(field, st.just(each.number), values))
+    return st.lists(st.one_of(fields), max_size=6).map(b"".join) if fields else st.just(b"")
+
+
+_LENGTH_DELIMITED = frozenset({9, 11, 12})  # string, message, bytes
+
+
+@given(messages_like(pods_pb2.Pod.DESCRIPTOR))
+@settings(max_examples=300)
+def test_a_pod_of_any_fields_and_values_is_kept_or_named_as_malformed(pod: bytes) -> None:
+    named = pods_pb2.Pod(metadata=pods_pb2.Metadata(name="odd", namespace="fuzz")).SerializeToString()
+    listing = read_protobuf(encode_items([pod + named, encoded_pod("sound")]))
+
+    assert_one_pod_is_sound_and_the_other_kept_or_named(listing)
+
+
+_TIMES = {
+    "metadata.creation_timestamp": lambda pod: pod.metadata.creation_timestamp,
+    "metadata.deletion_timestamp": lambda pod: pod.metadata.deletion_timestamp,
+    "status.start_time": lambda pod: pod.status.start_time,
+    "status.conditions[].last_transition_time": lambda pod: pod.status.conditions.add().last_transition_time,
+}
+
+
+@pytest.mark.parametrize("seconds", [1 << 60, -(1 << 60), 253_402_300_800, -62_135_596_801])
+@pytest.mark.parametrize("where", _TIMES)
+def test_a_time_that_no_calendar_has_makes_its_pod_malformed(where: str, seconds: int) -> None:
+    pod = pods_pb2.Pod(
+        metadata=pods_pb2.Metadata(name="odd", namespace="fuzz"), spec=pods_pb2.PodSpec(node_name="n1")
+    )
+    _TIMES[where](pod).seconds = seconds
+    listing = read_protobuf(encode_items([pod.SerializeToString(), encoded_pod("sound")]))
+
+    assert listing.pods is not None
+    assert listing.pods.names == ("sound",)
+    assert [(item.name, item.node_name) for item in listing.malformed] == [("odd", "n1")]
+    assert "between the years 1 and 9999" in listing.malformed[0].reason
+
+
+def test_a_pod_with_a_text_that_is_no_text_is_still_known_by_name_and_node() -> None:
+    pod = pods_pb2.Pod(
+        metadata=pods_pb2.Metadata(name="odd", namespace="fuzz"), spec=pods_pb2.PodSpec(node_name="n1")
+    ).SerializeToString()
+    status = field(3, field(1, b"\xff"))
+    listing = read_protobuf(encode_items([pod + status, encoded_pod("sound")]))
+
+    assert listing.pods is not None
+    assert listing.pods.names == ("sound",)
+    assert [str(item) for item in listing.malformed] == ["Pod fuzz/odd: not protobuf: no Pod"]
+    assert listing.malformed[0].node_name == "n1"
+
+
+def test_an_annotation_that_is_no_text_does_not_make_its_pod_malformed() -> None:
+    metadata = pods_pb2.Metadata(name="web", namespace="fuzz", annotations={"a.example/b": b"\xff"})
+    listing = read_protobuf(encode_items([pods_pb2.Pod(metadata=metadata).SerializeToString()]))
+
+    assert listing.pods is not None
+    assert listing.pods.names == ("web",)
 
 
 def test_a_list_cut_short_is_no_list() -> None:
     body = (DATA / "pods-shop.pb").read_bytes()
     for length in range(0, len(body), 97):
         with pytest.raises(ValueError, match="not protobuf"):
-            decode_head(body[:length])
+            decode_answer(body[:length])
 
 
-@given(st.integers(0, (1 << 64) - 1))
-def test_integers_read_back(value: int) -> None:
-    written = written_varint(value)
+def test_messages_and_their_fields_are_named_after_records_and_their_attributes() -> None:
+    checked = set()
 
-    assert varint(written, 0) == (value, len(written))
+    def check(message: Any, record: type[records.Record]) -> None:
+        checked.add(message.name)
+        for each in message.fields:
+            if each.name == "source":
+                check(each.message_type, record)
+                continue
+            assert each.name in record.__struct_fields__, f"{message.name}.{each.name}"
+            kind = each.message_type
+            if kind is not None and not kind.GetOptions().map_entry and kind.name != "Time":
+                check(kind, getattr(records, kind.name))
+
+    check(pods_pb2.Pod.DESCRIPTOR, Pod)
+    assert {"Toleration", "VolumeSource", "ContainerStatus"} <= checked
 
 
-def test_the_tables_name_fields_that_records_have() -> None:
-    def check(message: Any) -> None:
-        for entry in message.entries.values():
-            if entry.attribute:
-                assert entry.attribute in message.record.__struct_fields__
-            if entry.message is not None:
-                check(entry.message)
+def test_the_committed_decoder_is_what_its_source_generates(tmp_path: Path) -> None:
+    source = "rebalancer/cluster/wire/pods.proto"
+    command = [
+        sys.executable,
+        "-m",
+        "grpc_tools.protoc",
+        "-I",
+        ".",
+        f"--python_out={tmp_path}",
+        f"--pyi_out={tmp_path}",
+    ]
+    subprocess.run([*command, source], cwd=ROOT, check=True)
 
-    check(POD)
+    for name in ("pods_pb2.py", "pods_pb2.pyi"):
+        generated = (tmp_path / source).with_name(name)
+        assert generated.read_text() == (ROOT / source).with_name(name).read_text(), "run: make protobuf"
