@@ -1,0 +1,28 @@
+"""Pages lead to each other: no dead link, and no page that the README does not lead to."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+README = ROOT / "README.md"
+
+
+def relative_links(page: Path) -> list[str]:
+    links = re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text())
+    return [link for link in links if "://" not in link]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
+    assert [link for link in relative_links(page) if not (page.parent / link).exists()] == []
+
+
+def test_the_readme_leads_to_every_page() -> None:
+    linked = {(ROOT / link).resolve() for link in relative_links(README)}
+
+    assert [page for page in PAGES if page != README and page.resolve() not in linked] == []
