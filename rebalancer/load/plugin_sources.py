@@ -7,27 +7,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rebalancer.cluster import records
 from rebalancer.cluster.kinds import NODE_METRICS
-from rebalancer.cluster.live.connection import RawApi
 from rebalancer.cluster.recordings.listing import Recording
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.errors import InputError, RebalancerError
 from rebalancer.load.figures.node_index import NodeNameIndex
-from rebalancer.load.load_watcher.client import fetch_watcher
 from rebalancer.load.load_watcher.document import AVERAGE, DEVIATION, Metric, WatcherMetrics, decode_watcher
 from rebalancer.load.load_watcher.document import CPU as CPU_TYPE
 from rebalancer.load.load_watcher.document import MEMORY as MEMORY_TYPE
 from rebalancer.load.load_watcher.embedded import watcher_of_metrics
 from rebalancer.load.prometheus.access import PrometheusAccess
-from rebalancer.load.prometheus.http import Connection, Question
+from rebalancer.load.prometheus.questions import Connection, Question
 from rebalancer.load.prometheus.wire import Series, decode_answer, failure_words
 from rebalancer.load.view import SchedulerView
 from rebalancer.profiles.load_arguments import MetricProvider
 from rebalancer.profiles.types import PluginQuery, SchedulerConfiguration
+
+if TYPE_CHECKING:
+    from rebalancer.cluster.live.connection import RawApi
 
 WATCHER = "watcher.json"  # load-watcher's answer, beside a recorded cluster
 _WINDOW_SECONDS = 900.0
@@ -91,6 +93,8 @@ def _watcher(inputs: PluginSources, address: str, provider: MetricProvider | Non
         return _built_in(inputs, provider or MetricProvider())
     if inputs.api is None:
         return _recorded_watcher(inputs.snapshot.recording)
+    from rebalancer.load.load_watcher.client import fetch_watcher  # noqa: PLC0415 - imports urllib3
+
     return decode_watcher(fetch_watcher(inputs.api, address, inside=inputs.inside))
 
 

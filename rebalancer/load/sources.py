@@ -14,8 +14,8 @@ from rebalancer.cluster.columns.nodes import FloatArray
 from rebalancer.cluster.kinds import NODE_METRICS, POD_METRICS
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.errors import InputError, RebalancerError, RightsError, UnreachableError
-from rebalancer.load.figures.earlier_runs import knows_only_the_present, over_earlier_runs, present_percent
-from rebalancer.load.figures.metric_windows import Window
+from rebalancer.load.earlier_runs import knows_only_the_present, over_earlier_runs, present_percent
+from rebalancer.load.figures.metric_windows import MetricWindow
 from rebalancer.load.figures.node_figures import (
     NodeFigures,
     PodFigures,
@@ -26,7 +26,7 @@ from rebalancer.load.figures.node_figures import (
 from rebalancer.load.figures.pod_figures import pod_figures_of_metrics
 from rebalancer.load.load_watcher.document import WatcherMetrics
 from rebalancer.load.prometheus.access import PrometheusAccess, connection_of
-from rebalancer.load.prometheus.source import PrometheusReader
+from rebalancer.load.prometheus.reader import PrometheusReader
 from rebalancer.load.report import LoadReport, build_report
 from rebalancer.policy import (
     LoadSource,
@@ -65,9 +65,9 @@ class LoadInputs:
     live: bool  # the cluster is a live one, not a recorded one
 
     @property
-    def window(self) -> Window:
+    def window(self) -> MetricWindow:
         """How far back figures look."""
-        return Window(self.policy.load.window, self.policy.load.statistic)
+        return MetricWindow(self.policy.load.window, self.policy.load.statistic)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

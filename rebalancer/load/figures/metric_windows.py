@@ -13,7 +13,7 @@ _POINTS = 30
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class MetricWindow:
     """How far back figures look, and what of that is taken; no seconds: the present."""
 
     seconds: float = 0.0
@@ -55,7 +55,7 @@ class Window:
         return f"quantile_over_time({self.percentile / 100:g}, {points})"
 
 
-PRESENT = Window()
+PRESENT = MetricWindow()
 
 
 def deviation(values: FloatArray) -> float:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from rebalancer.cluster.live.connection import RawApi
 from rebalancer.load.prometheus.answers import AnswerBook
-from rebalancer.load.prometheus.http import Ask, Connection, LivePrometheus
+from rebalancer.load.prometheus.questions import Ask, Connection
 from rebalancer.policy.prometheus import Prometheus
+
+if TYPE_CHECKING:
+    from rebalancer.cluster.live.connection import RawApi
 
 
 @dataclass(slots=True)
@@ -28,6 +31,8 @@ class PrometheusAccess:
 
 def live_access(api: RawApi | None, now: float, asked_at: float, *, inside: bool) -> PrometheusAccess:
     """Asks the servers; ``inside`` says that cluster addresses resolve here."""
+    from rebalancer.load.prometheus.http import LivePrometheus  # noqa: PLC0415 - imports urllib3
+
     book = AnswerBook(asked_at)
     return PrometheusAccess(
         lambda connection: book.keeping(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,14 +13,12 @@ from rebalancer.errors import RebalancerError, UnreachableError
 from rebalancer.load.figures.metric_windows import deviation
 from rebalancer.load.figures.node_figures import RESOURCES, NodeFigures
 from rebalancer.load.figures.node_index import NodeNameIndex
-from rebalancer.load.prometheus.http import Question
+from rebalancer.load.prometheus.inputs import PrometheusInputs
 from rebalancer.load.prometheus.queries import NodeQuery, lookback_seconds, own_query, queries_of
+from rebalancer.load.prometheus.questions import Question
 from rebalancer.load.prometheus.wire import Series, failure_words
 from rebalancer.load.report import CLOCK_SKEW_SECONDS, named
 from rebalancer.policy.prometheus import PromQuery, Signal
-
-if TYPE_CHECKING:
-    from rebalancer.load.prometheus.source import PrometheusReader
 
 _IMPLAUSIBLE = 2.0  # this many times the capacity is a broken counter, not a busy node
 
@@ -38,24 +35,24 @@ class _Column:
 class NodeReading:
     """One reading of all nodes."""
 
-    def __init__(self, reader: PrometheusReader) -> None:
-        self.reader = reader
-        self.nodes = reader.nodes
-        self.index = NodeNameIndex(reader.nodes)
+    def __init__(self, inputs: PrometheusInputs) -> None:
+        self.inputs = inputs
+        self.nodes = inputs.nodes
+        self.index = NodeNameIndex(inputs.nodes)
         self.warnings: list[str] = []
         self._answers: dict[Question, Sequence[Series]] = {}
         self._failures: list[Exception] = []
-        created = (node.metadata.creation_timestamp for node in reader.nodes.records)
+        created = (node.metadata.creation_timestamp for node in inputs.nodes.records)
         self._created = np.array([_moment(text) for text in created], np.float64)
 
     def figures(self) -> NodeFigures:
         """Figures of every resource; RebalancerError when no query was answered."""
-        reader, window = self.reader, self.reader.window
-        queries = queries_of(reader.settings)
-        wanted = {name: query for name, query in queries.nodes.items() if name in reader.resources}
-        wanted |= {name: own_query(PromQuery(query=item.query)) for name, item in reader.signals.items()}
-        capacity = self._capacities({**queries.capacity, **_constants(reader.signals)}, wanted)
-        shape = (len(self.nodes), len(reader.resources))
+        inputs, window = self.inputs, self.inputs.window
+        queries = queries_of(inputs.settings)
+        wanted = {name: query for name, query in queries.nodes.items() if name in inputs.resources}
+        wanted |= {name: own_query(PromQuery(query=item.query)) for name, item in inputs.signals.items()}
+        capacity = self._capacities({**queries.capacity, **_constants(inputs.signals)}, wanted)
+        shape = (len(self.nodes), len(inputs.resources))
         usage, spread = np.full(shape, np.nan), np.full(shape, np.nan)
         measured_at, windows = np.full(shape, np.nan), np.zeros(shape)
         skew = self._clock_skew()
@@ -63,7 +60,7 @@ class NodeReading:
             series = self._ask(resource, Question(query.query.query, window.seconds, window.step_seconds))
             if series is None:
                 continue
-            column = reader.resources.index(resource)
+            column = inputs.resources.index(resource)
             told = self._by_node(resource, series)
             factor = self._factor(resource, query, capacity)
             usage[:, column], spread[:, column] = told.values * factor, told.deviation * factor
@@ -73,12 +70,12 @@ class NodeReading:
             raise self._failure()
         self._forget_implausible(usage, capacity)
         return NodeFigures(
-            reader.name,
+            inputs.name,
             usage,
             measured_at,
             windows,
             tuple(self.warnings),
-            reader.resources,
+            inputs.resources,
             window.statistic,
             spread if window.seconds else None,
             {name: amounts for name, amounts in capacity.items() if name not in RESOURCES},
@@ -88,32 +85,32 @@ class NodeReading:
         first = self._failures[0]
         if isinstance(first, RebalancerError):
             return first
-        return UnreachableError(failure_words(first), where=self.reader.settings.address)
+        return UnreachableError(failure_words(first), where=self.inputs.settings.address)
 
     def _ask(self, what: str, question: Question) -> Sequence[Series] | None:
         """The answer, each question asked once; None, and a warning, when there is none."""
         if question not in self._answers:
             try:
-                self._answers[question] = self.reader.series(question)
+                self._answers[question] = self.inputs.series(question)
             except (RebalancerError, ValueError, RecursionError) as error:
                 self._failures.append(error)
-                self.warnings.append(f"{self.reader.name}: {what}: {failure_words(error)}")
+                self.warnings.append(f"{self.inputs.name}: {what}: {failure_words(error)}")
                 return None
         return self._answers[question]
 
     def _clock_skew(self) -> float:
         """By how much Prometheus' clock is ahead of ours, when by too much."""
-        if self.reader.asked_at is None:
+        if self.inputs.asked_at is None:
             return 0.0
         try:
-            found = self.reader.series(Question("time()", dated=False))
-            skew = float(found[0].values[-1]) - self.reader.asked_at
+            found = self.inputs.series(Question("time()", dated=False))
+            skew = float(found[0].values[-1]) - self.inputs.asked_at
         except (RebalancerError, ValueError, RecursionError, IndexError):
             return 0.0  # whoever does not answer this answers nothing else
         if not abs(skew) > CLOCK_SKEW_SECONDS:
             return 0.0
         self.warnings.append(
-            f"{self.reader.name}: its clock is {abs(skew):.0f} s {'ahead of' if skew > 0 else 'behind'} ours"
+            f"{self.inputs.name}: its clock is {abs(skew):.0f} s {'ahead of' if skew > 0 else 'behind'} ours"
         )
         return skew
 
@@ -168,7 +165,7 @@ class NodeReading:
         for item in series:
             if not len(item.values):
                 continue
-            row, said = self.index.row_of_series(item.labels, self.reader.settings.node_label)
+            row, said = self.index.row_of_series(item.labels, self.inputs.settings.node_label)
             if row is None:
                 strays.add(said)
                 continue
@@ -182,17 +179,17 @@ class NodeReading:
                     found[row] = item  # its predecessor, before it was renamed or scraped anew
         if twice:
             names = named([self.nodes.names[row] for row in sorted(twice)])
-            self.warnings.append(f"{self.reader.name}: {what}: two series for {names}, and none was used")
+            self.warnings.append(f"{self.inputs.name}: {what}: two series for {names}, and none was used")
         if strays and not newest:
             example = min(strays)[:100]
             self.warnings.append(
-                f"{self.reader.name}: {what}: {len(strays)} series are of no node we know, e.g. {example!a}"
+                f"{self.inputs.name}: {what}: {len(strays)} series are of no node we know, e.g. {example!a}"
             )
         return {row: item for row, item in found.items() if row not in twice}
 
     def _by_node(self, resource: str, series: Sequence[Series]) -> _Column:
         """The window's statistic of each node; figures that cannot be are forgotten and told."""
-        window, now = self.reader.window, self.reader.now
+        window, now = self.inputs.window, self.inputs.now
         nothing = np.full(len(self.nodes), np.nan)
         told = _Column(nothing.copy(), nothing.copy(), nothing.copy())
         not_numbers, negative, brief = np.zeros((3, len(self.nodes)), np.bool_)
@@ -224,7 +221,7 @@ class NodeReading:
         return np.where(np.isfinite(values), values, np.nan)
 
     def _forget_implausible(self, usage: FloatArray, capacity: Mapping[str, FloatArray]) -> None:
-        for column, resource in enumerate(self.reader.resources):
+        for column, resource in enumerate(self.inputs.resources):
             whole = capacity.get(resource)
             if whole is None:
                 continue
@@ -236,7 +233,7 @@ class NodeReading:
     def _tell(self, rows: BoolArray, what: str) -> None:
         found = [self.nodes.names[row] for row in np.flatnonzero(rows).tolist()]
         if found:
-            self.warnings.append(f"{self.reader.name}: {what} {named(found)}")
+            self.warnings.append(f"{self.inputs.name}: {what} {named(found)}")
 
 
 def _constants(signals: Mapping[str, Signal]) -> dict[str, str]:

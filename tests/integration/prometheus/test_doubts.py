@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from rebalancer.errors import RebalancerError, UnreachableError
-from rebalancer.load.figures.metric_windows import Window
+from rebalancer.load.figures.metric_windows import MetricWindow
 from rebalancer.load.report import build_report
 from rebalancer.policy import Signal
 from tests.integration.prometheus.clusters import GIB, NAMES, NOW, a_cluster, a_reader, node_exporter
@@ -112,7 +112,7 @@ def test_a_clock_that_differs_is_told_and_makes_its_figures_as_old_as_they_are(s
 
 
 def test_a_renamed_node_is_not_its_predecessor(server: Prometheus) -> None:
-    reader = a_reader(server.address, a_cluster(), window=Window(900.0), queries={"cpu": "renamed"})
+    reader = a_reader(server.address, a_cluster(), window=MetricWindow(900.0), queries={"cpu": "renamed"})
     figures = reader.node_figures()
 
     assert figures.usage[0, 0] == 1000.0

@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 
 from rebalancer.cli.main import main
 from rebalancer.errors import ExitCode
-from rebalancer.load.prometheus.http import Question
+from rebalancer.load.prometheus.questions import Question
 from rebalancer.sandbox import Sandbox
 from rebalancer.sandbox.hot_cluster import (
     CONFIGURATION_NAME,

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalancer.errors import InputError
-from rebalancer.load.figures.metric_windows import Window
+from rebalancer.load.figures.metric_windows import MetricWindow
 from rebalancer.load.figures.node_index import NodeNameIndex
 from rebalancer.load.prometheus.answers import AnswerBook, decode_book
-from rebalancer.load.prometheus.http import Question
 from rebalancer.load.prometheus.queries import lookback_seconds, queries_of
-from rebalancer.load.prometheus.source import PrometheusReader
+from rebalancer.load.prometheus.questions import Question
+from rebalancer.load.prometheus.reader import PrometheusReader
 from rebalancer.load.prometheus.wire import decode_answer, decode_latest
 from rebalancer.policy import Prometheus
 from tests.builders import a_node, a_pod, a_snapshot
@@ -125,13 +125,13 @@ def test_the_labels_of_pods_are_those_of_the_policy() -> None:
 @pytest.mark.parametrize(
     ("window", "query"),
     [
-        (Window(), "q"),
-        (Window(900.0), "avg_over_time((q)[900s:30s])"),
-        (Window(900.0, "max"), "max_over_time((q)[900s:30s])"),
-        (Window(60.0, "p95"), "quantile_over_time(0.95, (q)[60s:15s])"),
+        (MetricWindow(), "q"),
+        (MetricWindow(900.0), "avg_over_time((q)[900s:30s])"),
+        (MetricWindow(900.0, "max"), "max_over_time((q)[900s:30s])"),
+        (MetricWindow(60.0, "p95"), "quantile_over_time(0.95, (q)[60s:15s])"),
     ],
 )
-def test_a_window_is_one_query_of_its_statistic(window: Window, query: str) -> None:
+def test_a_window_is_one_query_of_its_statistic(window: MetricWindow, query: str) -> None:
     assert window.over("q") == query
 
 

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 
 from rebalancer.cluster.columns.nodes import FloatArray, NodeTable
-from rebalancer.load.figures.metric_windows import Window, deviation
+from rebalancer.load.figures.metric_windows import MetricWindow, deviation
 from rebalancer.load.figures.node_figures import NodeFigures
 from rebalancer.load.report import allocatable_of, named
 from rebalancer.state import LoadSamples
@@ -15,7 +15,7 @@ from rebalancer.state import LoadSamples
 _PODS_COLUMN = 2
 
 
-def knows_only_the_present(figures: NodeFigures, window: Window) -> bool:
+def knows_only_the_present(figures: NodeFigures, window: MetricWindow) -> bool:
     """Whether a source looks back too little to tell anything of the window."""
     if figures.source == "requests" or not window.seconds:
         return False
@@ -43,7 +43,7 @@ def present_percent(nodes: NodeTable, figures: NodeFigures) -> dict[str, dict[st
 
 
 def over_earlier_runs(
-    figures: NodeFigures, nodes: NodeTable, samples: LoadSamples | None, window: Window, now: float
+    figures: NodeFigures, nodes: NodeTable, samples: LoadSamples | None, window: MetricWindow, now: float
 ) -> NodeFigures:
     """The window's statistic over the samples of earlier runs and the present; unknown stays unknown."""
     if samples is None:
