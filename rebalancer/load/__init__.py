@@ -1,8 +1,8 @@
 """What nodes and pods use, and what the scheduler's load-aware plugins see of it; each figure with its age.
 
 ``sources`` reads what the policy names and joins it into a ``LoadReport``; ``plugin_sources`` reads what the
-scheduler's plugins read, as a ``SchedulerView``. This package's front door has the values alone: whoever
-computes with them needs neither a policy nor a network.
+scheduler's plugins read, as a ``SchedulerView``. Only the values are exported here, so that code
+which computes with them imports neither the policy nor a network client.
 """
 
 from rebalancer.load.figures.node_figures import RESOURCES, NodeFigures, PodFigures

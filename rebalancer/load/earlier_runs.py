@@ -16,7 +16,7 @@ _PODS_COLUMN = 2
 
 
 def knows_only_the_present(figures: NodeFigures, window: MetricWindow) -> bool:
-    """Whether a source looks back too little to tell anything of the window."""
+    """Whether a source looks back too little to cover the window."""
     if figures.source == "requests" or not window.seconds:
         return False
     return float(np.max(figures.window_seconds, initial=0.0)) * 2 < window.seconds
@@ -47,8 +47,11 @@ def over_earlier_runs(
 ) -> NodeFigures:
     """The window's statistic over the samples of earlier runs and the present; unknown stays unknown."""
     if samples is None:
-        told = f"{figures.source}: no state of earlier runs: load.window {window.seconds:g} s is not covered"
-        return dataclasses.replace(figures, warnings=(*figures.warnings, told))
+        warning = (
+            f"{figures.source}: there is no state of earlier runs, so load.window {window.seconds:g} s "
+            "is not covered"
+        )
+        return dataclasses.replace(figures, warnings=(*figures.warnings, warning))
     usage, spread = figures.usage.copy(), np.full(figures.usage.shape, np.nan)
     own = figures.window_seconds
     windows = np.broadcast_to(own[:, None] if own.ndim == 1 else own, usage.shape).copy()
@@ -76,7 +79,7 @@ def over_earlier_runs(
             brief.append(name)
     warnings = list(figures.warnings)
     if brief:
-        warnings.append(f"{figures.source}: earlier runs cover less than half the window of {named(brief)}")
+        warnings.append(f"{figures.source}: earlier runs cover less than half the window for {named(brief)}")
     return dataclasses.replace(
         figures,
         usage=usage,

@@ -103,7 +103,9 @@ def _built_in(inputs: PluginSources, provider: MetricProvider) -> WatcherMetrics
     if provider.type == "Prometheus":
         return _of_prometheus(inputs, provider)
     if provider.type not in ("", "KubernetesMetricsServer"):
-        raise InputError(f"the load-watcher built into the plugin reads {provider.type}, which is not read")
+        raise InputError(
+            f"the load-watcher built into the plugin reads {provider.type}, which rebalancer does not support"
+        )
     if not inputs.snapshot.has(NODE_METRICS):
         raise InputError("the load-watcher built into the plugin reads metrics-server, which was not read")
     items = inputs.snapshot.recording.records(NODE_METRICS)
@@ -135,11 +137,13 @@ def _recorded_watcher(recording: Recording) -> WatcherMetrics:
     where = f"{recording.source}/{WATCHER}"
     content = recording.documents.get(WATCHER)
     if content is None:
-        raise InputError("not recorded", where=where, hint="record what GET /watcher of load-watcher answers")
+        raise InputError(
+            "not recorded", where=where, hint="record the response to load-watcher's GET /watcher"
+        )
     try:
         return decode_watcher(content)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"is not what load-watcher answers: {error}", where=where) from error
+        raise InputError(f"is not a load-watcher response: {error}", where=where) from error
 
 
 def _ask(access: PrometheusAccess, connection: Connection, query: str) -> tuple[Series, ...]:
@@ -166,5 +170,5 @@ def url_of(address: str) -> str:
     """An address as plugins write it, which may lack its scheme; InputError when it is none."""
     url = address if address.startswith(("http://", "https://")) else f"http://{address}"
     if len(url) > _MAX_ADDRESS_LENGTH or not url.isprintable() or " " in url or "@" in url:
-        raise InputError(f"{address[:60]!a} is no address of a Prometheus")
+        raise InputError(f"{address[:60]!a} is not the address of a Prometheus server")
     return url.rstrip("/")

@@ -23,14 +23,14 @@ class PrometheusAccess:
     _asks: dict[Connection, Ask] = field(default_factory=dict)
 
     def asking(self, connection: Connection) -> Ask:
-        """How one Prometheus is asked; RebalancerError when its credentials cannot be read."""
+        """Who answers for one Prometheus; RebalancerError when its credentials cannot be read."""
         if connection not in self._asks:
             self._asks[connection] = self.connect(connection)
         return self._asks[connection]
 
 
 def live_access(api: RawApi | None, now: float, asked_at: float, *, inside: bool) -> PrometheusAccess:
-    """Asks the servers; ``inside`` says that cluster addresses resolve here."""
+    """Asks the servers; ``inside`` means that cluster addresses resolve here."""
     from rebalancer.load.prometheus.http import LivePrometheus  # noqa: PLC0415 - imports urllib3
 
     book = AnswerBook(asked_at)

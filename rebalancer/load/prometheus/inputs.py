@@ -39,5 +39,5 @@ class PrometheusInputs:
         return decode_answer(self.ask(question))
 
     def latest(self, question: Question) -> Latest:
-        """The last value of each series of an answer, of which there is one per pod; raises as ``series``."""
+        """The last value of each series of an answer, usually one per pod; raises as ``series``."""
         return decode_latest(self.ask(question))

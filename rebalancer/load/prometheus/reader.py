@@ -45,10 +45,10 @@ class PrometheusReader(PrometheusInputs):
             answered = True
             scale = 1000.0 if resource == "cpu" else 1.0
             column = self.resources.index(resource)
-            usage[:, column], doubts = self._by_pod(latest, scale)
+            usage[:, column], unused = self._by_pod(latest, scale)
             if resource in _TRAFFIC:  # on the node's network a pod's traffic is the node's
                 usage[self._on_host_network(), column] = np.nan
-            warnings += [f"{self.name}: {resource} of pods: {doubt}" for doubt in doubts]
+            warnings += [f"{self.name}: {resource} of pods: {warning}" for warning in unused]
         if queries.pod_timestamp and answered:
             try:
                 moments, _ = self._by_pod(self.latest(Question(queries.pod_timestamp)), 1.0)
@@ -74,16 +74,16 @@ class PrometheusReader(PrometheusInputs):
         )
         ours = row >= 0
         rows, first, count = np.unique(row[ours], return_index=True, return_counts=True)
-        told = latest.values[ours][first] * scale
+        amounts = latest.values[ours][first] * scale
         with np.errstate(invalid="ignore"):
-            broken = ~((told >= 0) & (told < np.inf))
-        values[rows] = np.where(broken | (count > 1), np.nan, told)
-        doubts = []
+            broken = ~((amounts >= 0) & (amounts < np.inf))
+        values[rows] = np.where(broken | (count > 1), np.nan, amounts)
+        unused = []
         for which, number, what in (
             (rows[count > 1], int((count - 1).sum()), "have two series"),
-            (rows[broken], int(broken.sum()), "are negative or no number"),
+            (rows[broken], int(broken.sum()), "are negative or not a number"),
         ):
             if len(which):
                 example = self.pods.full_name(int(which[0]))
-                doubts.append(f"{number} {what}, and were not used, e.g. {example}")
-        return values, doubts
+                unused.append(f"{number} {what} and are not used, e.g. {example}")
+        return values, unused

@@ -1,4 +1,4 @@
-"""Joins what was read into the inputs of a plan, with a digest that tells two inputs apart."""
+"""Joins what was read into the inputs of a plan, with a digest that identifies them."""
 
 from __future__ import annotations
 

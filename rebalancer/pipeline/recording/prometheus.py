@@ -52,7 +52,7 @@ def _asks_prometheus(configuration: SchedulerConfiguration) -> bool:
 def _read_sources(
     snapshot: Snapshot, loaded: LoadedPolicy, access: PrometheusAccess, now: float
 ) -> list[str]:
-    """Ask what the policy's sources ask, and say what was not answered."""
+    """Ask what the policy's sources ask; a warning for each question without an answer."""
     settings = loaded.policy.load
     warnings: list[str] = []
     for source in settings.sources:

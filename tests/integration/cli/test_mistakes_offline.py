@@ -152,7 +152,7 @@ def test_a_load_watcher_answer_that_is_none_is_named(
     assert "watcher.json: not recorded" in refusal(2, "plan", "--from", folder, "--policy", policy)
     (folder / "watcher.json").write_text('{"data": {}}')
     line = refusal(2, "plan", "--from", folder, "--policy", policy)
-    assert "watcher.json: is not what load-watcher answers" in line
+    assert "watcher.json: is not a load-watcher response" in line
 
 
 @pytest.mark.parametrize("now", ["yesterday", "2026-13-01T00:00:00Z", "-5", "1e9", "٣"])
@@ -162,7 +162,7 @@ def test_a_wrong_clock_is_named_with_what_would_be_right(
     result = rebalancer_program("plan", "--from", dump(items), f"--now={now}")
 
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "is no time; write e.g. 2026-11-20T12:00:00Z" in result.stderr.splitlines()[-1]
+    assert "is not a time; write e.g. 2026-11-20T12:00:00Z" in result.stderr.splitlines()[-1]
     assert "Traceback" not in result.stderr
 
 

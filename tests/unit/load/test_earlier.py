@@ -75,7 +75,7 @@ def test_a_window_that_earlier_runs_cover_too_little_is_told() -> None:
     figures = over_earlier_runs(present(1.0, 1.0), NODES, after_runs((1.0, 1.0)), WINDOW, NOW)
 
     assert figures.warnings == (
-        "metrics-server: earlier runs cover less than half the window of nodes n0, n1",
+        "metrics-server: earlier runs cover less than half the window for nodes n0, n1",
     )
 
 
