@@ -47,11 +47,8 @@ def over_earlier_runs(
 ) -> NodeFigures:
     """The window's statistic over the samples of earlier runs and the present; unknown stays unknown."""
     if samples is None:
-        warning = (
-            f"{figures.source}: there is no state of earlier runs, so load.window {window.seconds:g} s "
-            "is not covered"
-        )
-        return dataclasses.replace(figures, warnings=(*figures.warnings, warning))
+        lack = f"no state of earlier runs: load.window {window.seconds:g} s is not covered"
+        return dataclasses.replace(figures, warnings=(*figures.warnings, f"{figures.source}: {lack}"))
     usage, spread = figures.usage.copy(), np.full(figures.usage.shape, np.nan)
     own = figures.window_seconds
     windows = np.broadcast_to(own[:, None] if own.ndim == 1 else own, usage.shape).copy()

@@ -34,7 +34,7 @@ def test_the_sound_cluster_the_others_are_made_from_is_planned(
         ("limts: {perRun: 3}\n", "3:1 limts: ", "did you mean limits?"),
         ("limits: {perRnu: 3}\n", "3:10 limits.perRnu: ", "did you mean perRun?"),
         ("limits: {perRun: many}\n", "3:18 limits.perRun: ", "valid integer"),
-        ("limits:\n  perRun: 3\n  perRun: 4\n", "5:3 limits.perRun: ", "already set in line 4"),
+        ("limits:\n  perRun: 3\n  perRun: 4\n", "5:3 limits.perRun: ", "already set on line 4"),
         ("safety: {pause: yes}\n", "3:17 safety.pause: ", "true"),
         ("limits: {perRun: 3\n", "4:1", ""),
         ("load: {maxAge: 3}\n", "3:16 load.maxAge: ", "3s"),

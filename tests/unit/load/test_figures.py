@@ -119,7 +119,7 @@ def test_a_percentage_of_an_unknown_capacity_is_unknown_and_never_zero() -> None
     )
 
     assert known(figures.usage) == [[None, None]]
-    assert figures.warnings == ("load-watcher: node n1: its CPU capacity is not known",)
+    assert figures.warnings == ("load-watcher: node n1: its CPU capacity is unknown",)
 
 
 def test_requests_are_as_fresh_as_now() -> None:
