@@ -38,7 +38,9 @@ class Moment(click.ParamType[float]):
         try:
             return times.parse(value)
         except ValueError:
-            self.fail(f"{value[:60]!a} is no time; write e.g. 2026-11-20T12:00:00Z or 1795176000", param, ctx)
+            self.fail(
+                f"{value[:60]!a} is not a time; write e.g. 2026-11-20T12:00:00Z or 1795176000", param, ctx
+            )
 
 
 class Duration(click.ParamType[float]):
@@ -57,7 +59,7 @@ class Duration(click.ParamType[float]):
         except ValueError as error:
             self.fail(str(error), param, ctx)
         if seconds <= 0:
-            self.fail(f"{value!a} is no time at all", param, ctx)
+            self.fail(f"{value!a} is not longer than 0", param, ctx)
         return seconds
 
 

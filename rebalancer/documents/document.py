@@ -13,7 +13,7 @@ Place: TypeAlias = tuple[int, int]
 
 
 def format_path(path: Sequence[str | int]) -> str:
-    """A path as it is spoken of: ``profiles[1].plugins.score``."""
+    """A path as errors show it: ``profiles[1].plugins.score``."""
     text = ""
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}"
@@ -33,7 +33,7 @@ class Document:
     keys: Mapping[Path, Place] = field(repr=False)
 
     def place(self, path: Path, *, key: bool = False) -> Place:
-        """Line and column of the value at a path (of its key, if asked), else of its nearest ancestor."""
+        """Line and column of the value at a path (of its key with ``key``), else of its nearest ancestor."""
         if key and path in self.keys:
             return self.keys[path]
         while path and path not in self.values:

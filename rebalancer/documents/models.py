@@ -1,4 +1,4 @@
-"""A document checked against a pydantic model; what is wrong becomes one error with its position."""
+"""Checks a document against a pydantic model; the first problem becomes an error with its position."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _MAX_SHOWN_LENGTH = 60
 def validate(model: type[Model], document: Document, *, path: Path = (), value: Any = None) -> Model:
     """A model from the part of a document at ``path``.
 
-    ``value`` stands for that part when it is given. Types are taken strictly: text is not a number. Raises
-    InputError for the first problem in the order of the file, and says how many more there are.
+    ``value`` stands for that part when it is given. Types are strict: text is not a number. Raises
+    InputError for the first problem in the order of the file, with the number of further ones.
     """
     part = document.value if value is None else value
     if value is None:
@@ -76,7 +76,7 @@ def _path_of(location: Sequence[str | int], part: Any) -> Path:
 
 
 def _sentence(problem: Any, model: type[BaseModel], path: Path) -> tuple[str, str]:
-    """What is wrong, and what would be right."""
+    """The problem, and a suggestion."""
     kind = problem["type"]
     if kind == "extra_forbidden":
         known = _fields_at(model, path[:-1])

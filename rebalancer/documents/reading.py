@@ -1,7 +1,7 @@
 """Text to a :class:`Document`, bounded in size, depth and meaning.
 
-The value is built from libyaml's events with an explicit stack: nothing is expanded, nothing recurses,
-and what is refused is refused where it stands.
+The value is built from libyaml's events with an explicit stack: nothing is expanded, nothing
+recurses, and every refusal has a position.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rebalancer.documents.scalars import ScalarError, resolve
 from rebalancer.errors import InputError
 
 MAX_TEXT_BYTES = 1 << 20
-DEEPEST = 64
+MAX_DEPTH = 64
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -29,7 +29,7 @@ def read_text(path: str | pathlib.Path, *, largest: int = MAX_TEXT_BYTES) -> str
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror or error}", where=str(path)) from error
     if len(content) > largest:
-        raise InputError(f"is larger than {largest} bytes", where=str(path), hint="is it the right file?")
+        raise InputError(f"is larger than {largest} bytes", where=str(path), hint="is this the right file?")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -41,9 +41,11 @@ def parse(text: str, source: str) -> Document:
     try:
         size = len(text.encode())
     except UnicodeEncodeError as error:
-        raise InputError("holds characters that are not Unicode text", where=source) from error
+        raise InputError("contains characters that are not valid Unicode", where=source) from error
     if size > MAX_TEXT_BYTES:
-        raise InputError(f"is larger than {MAX_TEXT_BYTES} bytes", where=source, hint="is it the right file?")
+        raise InputError(
+            f"is larger than {MAX_TEXT_BYTES} bytes", where=source, hint="is this the right file?"
+        )
     builder = _Builder(source)
     try:
         for event in yaml.parse(text, Loader=_LOADER):
@@ -90,9 +92,13 @@ class _Builder:
             case yaml.DocumentStartEvent():
                 self._documents += 1
                 if self._documents > 1:
-                    raise self._error(event, "a second document begins", "keep one document in the file")
+                    raise self._error(
+                        event, "a second document starts here", "keep only one document in the file"
+                    )
             case yaml.AliasEvent():
-                raise self._error(event, f"alias *{event.anchor} is not supported", "write the value out")
+                raise self._error(
+                    event, f"alias *{event.anchor} is not supported", "write out the value instead"
+                )
             case yaml.ScalarEvent():
                 self._scalar(event)
             case yaml.MappingStartEvent():
@@ -107,7 +113,7 @@ class _Builder:
     def _scalar(self, event: Any) -> None:
         if event.tag not in (None, "!"):
             raise self._error(
-                event, f"tag {event.tag} is not supported", "remove it; quote what is meant as text"
+                event, f"tag {event.tag} is not supported", "remove it, and quote text that needs quoting"
             )
         value = event.value
         if not event.style and event.tag is None:
@@ -127,7 +133,7 @@ class _Builder:
             raise self._error(event, f"key {event.value!r} is not text", f'quote it: "{event.value}"')
         if key in frame.container:
             line = self._keys[(*frame.path, key)][0]
-            raise self._error(event, f"key {key} is already set in line {line}", "keep one of them", (key,))
+            raise self._error(event, f"key {key} is already set on line {line}", "keep only one", (key,))
         frame.key = key
         frame.key_place = _place(event)
 
@@ -137,10 +143,10 @@ class _Builder:
         frame = self._stack[-1] if self._stack else None
         if frame is not None and isinstance(frame.container, dict) and frame.key is None:
             raise self._error(event, "a key must be text", "write key: value")
-        if len(self._stack) >= DEEPEST:
+        if len(self._stack) >= MAX_DEPTH:
             line, column = _place(event)
             where = f"{self._source}:{line}:{column}"
-            raise InputError(f"is nested more than {DEEPEST} levels deep", where=where)
+            raise InputError(f"is nested more than {MAX_DEPTH} levels deep", where=where)
         self._stack.append(_Frame(container, self._put(event, container)))
 
     def _put(self, event: Any, value: Any) -> Path:

@@ -1,7 +1,7 @@
 """What a plain (unquoted) scalar means: YAML 1.2's core rules, with YAML 1.1's surprises refused.
 
 Tools that read the same file as YAML 1.1 would see something else in ``yes``, ``010`` or ``12:30:45``; so
-whoever wrote it is asked to say which is meant.
+the author has to state which is meant.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _SURPRISES: tuple[tuple[re.Pattern[str], str, str], ...] = (
 
 
 class ScalarError(ValueError):
-    """A plain scalar that does not mean one thing; ``hint`` says what to write."""
+    """A plain scalar with more than one meaning; ``hint`` suggests what to write."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -65,7 +65,7 @@ class ScalarError(ValueError):
 
 
 def resolve(text: str) -> Scalar:
-    """The value of a plain scalar; ScalarError when readers of YAML disagree about it."""
+    """The value of a plain scalar; ScalarError when YAML readers disagree about it."""
     if text in _NULLS:
         return None
     if text in _TRUE:
@@ -85,14 +85,14 @@ def _number(text: str) -> int | float:
     """An integer that fits 64 bits, or a finite float."""
     if len(text) > _MAX_NUMBER_LENGTH:
         raise ScalarError(
-            f"{text[:_MAX_NUMBER_LENGTH]}… is a number too long to be meant", "quote it if it is text"
+            f"{text[:_MAX_NUMBER_LENGTH]}… is too long for a number", "quote it if it is meant as text"
         )
     if _INTEGER.fullmatch(text):
         whole = int(text)
         if abs(whole) >= 1 << 63:
-            raise ScalarError(f"{text} does not fit 64 bits", "quote it if it is text")
+            raise ScalarError(f"{text} does not fit into 64 bits", "quote it if it is meant as text")
         return whole
     number = float(text)
     if not math.isfinite(number):
-        raise ScalarError(f"{text} is not a finite number", "quote it if it is text")
+        raise ScalarError(f"{text} is not a finite number", "quote it if it is meant as text")
     return number

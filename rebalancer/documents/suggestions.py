@@ -1,4 +1,4 @@
-"""What the writer of an unknown name probably meant."""
+"""Suggests the known name that the author of an unknown one probably meant."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ _WITHOUT_REPLACEMENT = frozenset({"Pending", "NotReplaced"})
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Corrected:
-    """The report as it would be had every window begun after our last moves, and the nodes still in doubt."""
+    """The report as if every window had begun after our last moves, as far as it can be corrected."""
 
     load: LoadReport
     settling: dict[int, str]  # node row -> why its figures cannot be corrected
@@ -74,11 +74,11 @@ def _apply(
         return
     amounts = np.array([move.load.get(resource, np.nan) for resource in load.resources])
     needed = (share > 0) & np.isin(load.resources, load.required)
-    because = f"its figures include the time before {move.namespace}/{move.name} moved"
+    reason = f"its figures include the time before {move.namespace}/{move.name} moved"
     if np.isnan(amounts[needed]).any() or move.result not in _ARRIVED | _WITHOUT_REPLACEMENT:
-        settling[row] = f"{because}, whose load is unknown"
+        settling[row] = f"{reason}, whose load is unknown"
     elif not _linear(load, row)[needed].all():
-        settling[row] = f"{because}; a percentile or peak of them cannot be corrected"
+        settling[row] = f"{reason}; a percentile or peak of them cannot be corrected"
     else:
         usage[row] += sign * share * np.nan_to_num(amounts, nan=0.0)
 

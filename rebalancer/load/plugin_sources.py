@@ -7,27 +7,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rebalancer.cluster import records
 from rebalancer.cluster.kinds import NODE_METRICS
-from rebalancer.cluster.live.connection import RawApi
 from rebalancer.cluster.recordings.listing import Recording
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.errors import InputError, RebalancerError
 from rebalancer.load.figures.node_index import NodeNameIndex
-from rebalancer.load.load_watcher.client import fetch_watcher
 from rebalancer.load.load_watcher.document import AVERAGE, DEVIATION, Metric, WatcherMetrics, decode_watcher
 from rebalancer.load.load_watcher.document import CPU as CPU_TYPE
 from rebalancer.load.load_watcher.document import MEMORY as MEMORY_TYPE
 from rebalancer.load.load_watcher.embedded import watcher_of_metrics
 from rebalancer.load.prometheus.access import PrometheusAccess
-from rebalancer.load.prometheus.http import Connection, Question
+from rebalancer.load.prometheus.questions import Connection, Question
 from rebalancer.load.prometheus.wire import Series, decode_answer, failure_words
 from rebalancer.load.view import SchedulerView
 from rebalancer.profiles.load_arguments import MetricProvider
 from rebalancer.profiles.types import PluginQuery, SchedulerConfiguration
+
+if TYPE_CHECKING:
+    from rebalancer.cluster.live.connection import RawApi
 
 WATCHER = "watcher.json"  # load-watcher's answer, beside a recorded cluster
 _WINDOW_SECONDS = 900.0
@@ -91,6 +93,8 @@ def _watcher(inputs: PluginSources, address: str, provider: MetricProvider | Non
         return _built_in(inputs, provider or MetricProvider())
     if inputs.api is None:
         return _recorded_watcher(inputs.snapshot.recording)
+    from rebalancer.load.load_watcher.client import fetch_watcher  # noqa: PLC0415 - imports urllib3
+
     return decode_watcher(fetch_watcher(inputs.api, address, inside=inputs.inside))
 
 
@@ -99,7 +103,9 @@ def _built_in(inputs: PluginSources, provider: MetricProvider) -> WatcherMetrics
     if provider.type == "Prometheus":
         return _of_prometheus(inputs, provider)
     if provider.type not in ("", "KubernetesMetricsServer"):
-        raise InputError(f"the load-watcher built into the plugin reads {provider.type}, which is not read")
+        raise InputError(
+            f"the load-watcher built into the plugin reads {provider.type}, which rebalancer does not support"
+        )
     if not inputs.snapshot.has(NODE_METRICS):
         raise InputError("the load-watcher built into the plugin reads metrics-server, which was not read")
     items = inputs.snapshot.recording.records(NODE_METRICS)
@@ -131,11 +137,13 @@ def _recorded_watcher(recording: Recording) -> WatcherMetrics:
     where = f"{recording.source}/{WATCHER}"
     content = recording.documents.get(WATCHER)
     if content is None:
-        raise InputError("not recorded", where=where, hint="record what GET /watcher of load-watcher answers")
+        raise InputError(
+            "not recorded", where=where, hint="record the response to load-watcher's GET /watcher"
+        )
     try:
         return decode_watcher(content)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"is not what load-watcher answers: {error}", where=where) from error
+        raise InputError(f"is not a load-watcher response: {error}", where=where) from error
 
 
 def _ask(access: PrometheusAccess, connection: Connection, query: str) -> tuple[Series, ...]:
@@ -162,5 +170,5 @@ def url_of(address: str) -> str:
     """An address as plugins write it, which may lack its scheme; InputError when it is none."""
     url = address if address.startswith(("http://", "https://")) else f"http://{address}"
     if len(url) > _MAX_ADDRESS_LENGTH or not url.isprintable() or " " in url or "@" in url:
-        raise InputError(f"{address[:60]!a} is no address of a Prometheus")
+        raise InputError(f"{address[:60]!a} is not the address of a Prometheus server")
     return url.rstrip("/")

@@ -99,7 +99,7 @@ def with_pods(usage: FloatArray, pod_count: FloatArray | IntArray | float) -> Fl
 
 
 def percent_of_allocatable(usage: FloatArray, pod_count: IntArray, allocatable: FloatArray) -> FloatArray:
-    """(nodes, resources + 1) percent of allocatable of usage and pod counts; NaN where it cannot be said."""
+    """(nodes, resources + 1) percent of allocatable of usage and pod counts; NaN where unknown."""
     amounts = with_pods(usage, pod_count)
     return np.where(allocatable > 0, 100.0 * amounts / np.where(allocatable > 0, allocatable, 1.0), np.nan)
 
@@ -126,8 +126,8 @@ def build_report(
     """Join the sources: the first fresh figure wins, node by node and resource by resource.
 
     ``requests`` is (pods, 2): what each pod requests of cpu and memory. ``resources`` begins with these
-    two; a node without a fresh figure of those that are ``required`` is unknown. ``failures`` say which
-    sources told nothing.
+    two; a node without a fresh figure of those that are ``required`` is unknown. ``failures`` are
+    warnings about sources that gave nothing.
     """
     joined = _Join(nodes, resources, now, max_age_seconds, failures)
     for figures in node_figures:
@@ -135,8 +135,8 @@ def build_report(
     if node_figures and all(figures.source == "requests" for figures in node_figures):
         pod_usage = usage_of_requests(requests, resources)
     else:
-        told = [pod_figures] if isinstance(pod_figures, PodFigures) else list(pod_figures or ())
-        fresh = [(item, _fresh(item.measured_at, now, max_age_seconds)) for item in told]
+        sources = [pod_figures] if isinstance(pod_figures, PodFigures) else list(pod_figures or ())
+        fresh = [(item, _fresh(item.measured_at, now, max_age_seconds)) for item in sources]
         pod_usage = with_shares(
             measured_usage(pods, nodes, fresh, resources), pods, nodes, joined.usage, requests
         )
@@ -169,7 +169,7 @@ class _Join:
         self._warnings: list[str] = list(failures)
 
     def take(self, figures: NodeFigures) -> None:
-        """The figures that are fresh and of which there is none yet."""
+        """Take each fresh figure where no earlier source had one."""
         windows = figures.window_seconds
         windows = np.broadcast_to(windows[:, None] if windows.ndim == 1 else windows, figures.usage.shape)
         fresh = _fresh(figures.measured_at, self._now, self._max_age) & ~np.isnan(figures.usage)
@@ -190,30 +190,28 @@ class _Join:
         self._sources.append(figures.source)
         self._statistics.append(figures.statistic)
         self._warnings += figures.warnings
-        self._tell_doubts(figures, fresh)
+        self._warn_about_unused(figures, fresh)
 
-    def _tell_doubts(self, figures: NodeFigures, fresh: BoolArray) -> None:
+    def _warn_about_unused(self, figures: NodeFigures, fresh: BoolArray) -> None:
         there: BoolArray = np.asarray(~np.isnan(figures.usage), np.bool_)
         with np.errstate(invalid="ignore"):
             ahead = there & (figures.measured_at - self._now > CLOCK_SKEW_SECONDS)
-        self._tell(
+        self._warn_about(
             figures,
             (there & ~fresh & ~ahead).any(axis=1),
-            f"are older than {self._max_age:g} s, and were not used",
+            f"are older than {self._max_age:g} s and are not used",
         )
-        self._tell(
-            figures, ahead.any(axis=1), "are from the future, and were not used: do the clocks differ?"
-        )
-        told_of: BoolArray = np.asarray(there.any(axis=0), np.bool_)
-        missing: BoolArray = np.asarray(~there & told_of[None, :], np.bool_)
-        if told_of.any() and missing.any():
+        self._warn_about(figures, ahead.any(axis=1), "are from the future and are not used; check the clocks")
+        measured: BoolArray = np.asarray(there.any(axis=0), np.bool_)
+        missing: BoolArray = np.asarray(~there & measured[None, :], np.bool_)
+        if measured.any() and missing.any():
             rows = np.flatnonzero(missing.any(axis=1)).tolist()
             which = [figures.resources[column] for column in np.flatnonzero(missing.any(axis=0)).tolist()]
             self._warnings.append(
-                f"{figures.source}: has no figure of {', '.join(which)} of {named(self._names(rows))}"
+                f"{figures.source}: has no figure for {', '.join(which)} on {named(self._names(rows))}"
             )
 
-    def _tell(self, figures: NodeFigures, rows: BoolArray | np.bool_, what: str) -> None:
+    def _warn_about(self, figures: NodeFigures, rows: BoolArray | np.bool_, what: str) -> None:
         found = np.flatnonzero(np.asarray(rows)).tolist()
         if found:
             names = self._names(found)
@@ -254,7 +252,7 @@ def allocatable_of(
 
 
 def named(names: Sequence[str]) -> str:
-    """``node a``, ``nodes a, b and 7 more``: as many names as a line bears."""
+    """``node a``, ``nodes a, b and 7 more``: as many names as fit on a line."""
     shown = ", ".join(names[:_MAX_NAMED])
     more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
     return f"{'node' if len(names) == 1 else 'nodes'} {shown}{more}"

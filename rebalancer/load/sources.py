@@ -1,4 +1,4 @@
-"""Reads the policy's load sources in their order and joins what they tell."""
+"""Reads the policy's load sources in their order and joins their figures."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from rebalancer.cluster.columns.pod_metrics import PackedPodMetrics
 from rebalancer.cluster.kinds import NODE_METRICS, POD_METRICS
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.errors import InputError, RebalancerError, RightsError, UnreachableError
-from rebalancer.load.figures.earlier_runs import knows_only_the_present, over_earlier_runs, present_percent
-from rebalancer.load.figures.metric_windows import Window
+from rebalancer.load.earlier_runs import knows_only_the_present, over_earlier_runs, present_percent
+from rebalancer.load.figures.metric_windows import MetricWindow
 from rebalancer.load.figures.node_figures import (
     NodeFigures,
     PodFigures,
@@ -26,7 +26,7 @@ from rebalancer.load.figures.node_figures import (
 from rebalancer.load.figures.pod_figures import pod_figures_of_metrics
 from rebalancer.load.load_watcher.document import WatcherMetrics
 from rebalancer.load.prometheus.access import PrometheusAccess, connection_of
-from rebalancer.load.prometheus.source import PrometheusReader
+from rebalancer.load.prometheus.reader import PrometheusReader
 from rebalancer.load.report import LoadReport, build_report
 from rebalancer.policy import (
     LoadSource,
@@ -41,13 +41,13 @@ from rebalancer.state import LoadSamples
 
 
 class Reader(Protocol):
-    """A load source: it tells what nodes and pods use, or raises RebalancerError in one line."""
+    """A load source: figures of nodes and pods, or a RebalancerError of one line."""
 
     def node_figures(self) -> NodeFigures:
         """Usage of the nodes."""
 
     def pod_figures(self) -> PodFigures | None:
-        """Usage of the pods; None when the source tells nothing of them."""
+        """Usage of the pods; None when the source has none."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,9 +65,9 @@ class LoadInputs:
     live: bool  # the cluster is a live one, not a recorded one
 
     @property
-    def window(self) -> Window:
+    def window(self) -> MetricWindow:
         """How far back figures look."""
-        return Window(self.policy.load.window, self.policy.load.statistic)
+        return MetricWindow(self.policy.load.window, self.policy.load.statistic)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,7 +81,7 @@ class LoadReading:
 
 
 def read_load(inputs: LoadInputs) -> LoadReading:
-    """Ask every source and join them; raises when none of them told anything."""
+    """Ask every source and join them; raises RebalancerError when none of them answered."""
     figures: list[NodeFigures] = []
     pod_figures: list[PodFigures] = []
     failures: list[RebalancerError] = []
@@ -89,20 +89,20 @@ def read_load(inputs: LoadInputs) -> LoadReading:
     for source in inputs.policy.load.sources:
         try:
             reader = _reader(source, inputs)
-            told = reader.node_figures()
+            found = reader.node_figures()
         except RebalancerError as error:
             failures.append(error)
             continue
-        if knows_only_the_present(told, inputs.window):
-            for resource, percent in present_percent(inputs.snapshot.nodes, told).items():
+        if knows_only_the_present(found, inputs.window):
+            for resource, percent in present_percent(inputs.snapshot.nodes, found).items():
                 present[resource] = percent | present.get(resource, {})
-            told = over_earlier_runs(told, inputs.snapshot.nodes, inputs.samples, inputs.window, inputs.now)
-        figures.append(told)
+            found = over_earlier_runs(found, inputs.snapshot.nodes, inputs.samples, inputs.window, inputs.now)
+        figures.append(found)
         of_pods = reader.pod_figures()
         if of_pods is not None:
             pod_figures.append(of_pods)
     if not figures:
-        raise _nothing_told(inputs, failures)
+        raise _no_source_answered(inputs, failures)
     if inputs.snapshot.has(POD_METRICS):
         metrics = inputs.snapshot.recording.records(POD_METRICS)
         assert isinstance(metrics, PackedPodMetrics)
@@ -122,7 +122,7 @@ def read_load(inputs: LoadInputs) -> LoadReading:
     return LoadReading(report, present)
 
 
-def _nothing_told(inputs: LoadInputs, failures: list[RebalancerError]) -> RebalancerError:
+def _no_source_answered(inputs: LoadInputs, failures: list[RebalancerError]) -> RebalancerError:
     tried, where = "; ".join(map(str, failures)), inputs.snapshot.source
     if any(isinstance(failure, RightsError) for failure in failures):
         return RightsError(

@@ -10,7 +10,7 @@ from rebalancer.load.load_watcher.document import WatcherMetrics
 
 @dataclass(frozen=True, slots=True)
 class SchedulerView:
-    """The inputs of load-aware plugins; ``missing`` says why an address has none."""
+    """The inputs of load-aware plugins; ``missing`` has the reason for each address without figures."""
 
     watchers: Mapping[str, WatcherMetrics] = field(default_factory=dict)  # by watcherAddress; "" built in
     missing: Mapping[str, str] = field(default_factory=dict)  # address -> why there is no figure

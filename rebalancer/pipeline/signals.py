@@ -13,20 +13,20 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 @contextmanager
 def stop_on_signal() -> Iterator[threading.Event]:
-    """An event that is set once a stop was asked for; a second SIGINT interrupts at once."""
-    asked = threading.Event()
+    """An event that is set once a stop was requested; a second SIGINT interrupts at once."""
+    requested = threading.Event()
 
-    def ask(number: int, _frame: FrameType | None) -> None:
-        if asked.is_set() and number == signal.SIGINT:
+    def request(number: int, _frame: FrameType | None) -> None:
+        if requested.is_set() and number == signal.SIGINT:
             raise KeyboardInterrupt
-        asked.set()
+        requested.set()
 
     if threading.current_thread() is not threading.main_thread():
-        yield asked
+        yield requested
         return
-    before = {number: signal.signal(number, ask) for number in _SIGNALS}
+    before = {number: signal.signal(number, request) for number in _SIGNALS}
     try:
-        yield asked
+        yield requested
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -1,6 +1,6 @@
-"""The RebalancePolicy: what is wanted. Its schema, defaults, loading with file:line errors, and printing.
+"""The RebalancePolicy: its schema, its defaults, and reading and writing it as text.
 
-A policy never reads the cluster; it only says where things are to be read.
+A policy never reads the cluster; it only states where things are read.
 """
 
 from rebalancer.policy.evictability import Evictable, Namespaces, Protection

@@ -34,10 +34,10 @@ class Namespaces(PolicyModel):
     """Which namespaces pods may be evicted from."""
 
     include: Annotated[tuple[str, ...], Unique] = Field(
-        default=(), description="Only these namespaces; all when empty."
+        default=(), description="Evict only from these namespaces; from all when empty."
     )
     exclude: Annotated[tuple[str, ...], Unique] = Field(
-        default=("kube-system",), description="Never these namespaces."
+        default=("kube-system",), description="Never evict from these namespaces."
     )
 
     @model_validator(mode="after")
@@ -53,14 +53,14 @@ class Namespaces(PolicyModel):
 
 
 class Evictable(PolicyModel):
-    """Which pods may be evicted, beyond those that never are."""
+    """Which pods may be evicted; static, DaemonSet, finished and uncontrolled pods never are."""
 
-    min_age: Duration = Field(default=600.0, description="Pods younger than this stay.")
+    min_age: Duration = Field(default=600.0, description="Protect pods younger than this.")
     priority_below: int = Field(
         default=2_000_000_000,
         ge=-(2**31),
         lt=2**31,
-        description="Only pods with a priority below this are evicted.",
+        description="Evict only pods with a priority below this.",
     )
     namespaces: Namespaces = Field(
         default=Namespaces(), description="Which namespaces pods may be evicted from."
@@ -68,16 +68,16 @@ class Evictable(PolicyModel):
     protect: Annotated[tuple[Protection, ...], Unique] = Field(
         default=tuple(Protection), description="Kinds of pods that are never evicted."
     )
-    jobs: bool = Field(default=False, description="Whether pods of Jobs may be evicted.")
+    jobs: bool = Field(default=False, description="Also evict pods of Jobs, where the Job tolerates it.")
     pod_selector: Selector | None = Field(
-        default=None, description="Only pods with these labels are evicted; all when absent."
+        default=None, description="Evict only pods with these labels; without it, labels do not matter."
     )
     min_replicas: int = Field(
-        default=1, ge=0, description="Pods of workloads that want fewer replicas than this stay."
+        default=1, ge=0, description="Protect pods of workloads with fewer desired replicas than this."
     )
     protect_storage_classes: Annotated[tuple[str, ...], Unique] = Field(
-        default=(), description="Pods with claims of these storage classes are never evicted."
+        default=(), description="Protect pods with PersistentVolumeClaims of these storage classes."
     )
     windows: tuple[Window, ...] = Field(
-        default=(), description="Evict only within any of these windows of time; always when empty."
+        default=(), description="Evict only within these windows of time; at any time when empty."
     )

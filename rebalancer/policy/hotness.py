@@ -1,4 +1,4 @@
-"""What makes a node hot, and cool again."""
+"""When a node is hot, and how far it has to cool."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rebalancer.policy.sources import one_key_of
 ResourceName = Annotated[str, Field(pattern=r"^[a-z][a-zA-Z0-9]{0,62}$")]
 """cpu, memory, pods, networkReceive, networkTransmit, or a signal of the policy."""
 COOLING_POINTS = 10
-"""coolTo lies this far below its threshold when the policy does not say."""
+"""The default of coolTo is this many percentage points below its threshold."""
 
 
 def _complete_cool_to(
@@ -26,20 +26,21 @@ def _complete_cool_to(
             raise ValueError(f"coolTo names {resource}, which has no threshold in this rule")
         if level > thresholds[resource]:
             raise ValueError(
-                f"coolTo {resource} {level:g} must not be above its threshold {thresholds[resource]:g}"
+                f"coolTo {resource} {level:g} must not be above the threshold {thresholds[resource]:g}"
             )
     return {name: cool_to.get(name, max(0.0, level - COOLING_POINTS)) for name, level in thresholds.items()}
 
 
 class UtilizationRule(PolicyModel):
-    """Hot when a resource is used above a level."""
+    """Hot when the usage of a resource is above a threshold."""
 
     utilization: Mapping[ResourceName, Percent] = Field(
         min_length=1, description="Hot above these percentages of allocatable."
     )
     cool_to: Mapping[ResourceName, PercentOrZero] = Field(
         default={},
-        description="Not worth an eviction at or below these percentages; default: 10 points less.",
+        description="Nothing more is evicted at or below these percentages; default: 10 points below the "
+        "threshold.",
     )
 
     @model_validator(mode="after")
@@ -49,17 +50,19 @@ class UtilizationRule(PolicyModel):
 
 
 class DeviationRule(PolicyModel):
-    """Hot when a resource is used well above the mean of the nodes."""
+    """Hot when the usage of a resource is well above the mean of the nodes."""
 
     deviation: Mapping[ResourceName, Percent] = Field(
         min_length=1,
-        description="Hot this many points above the mean of the ready, known, schedulable nodes.",
+        description="Hot above the mean of the ready, schedulable nodes with known load plus this many "
+        "percentage points.",
     )
     cool_to: Mapping[ResourceName, PercentOrZero] = Field(
-        default={}, description="Not worth an eviction at or below this many points above the mean."
+        default={},
+        description="Nothing more is evicted at or below the mean plus this many percentage points.",
     )
     floor: Mapping[ResourceName, PercentOrZero] = Field(
-        default={}, description="Never hot below these percentages of allocatable, whatever the mean."
+        default={}, description="Never hot below these percentages of allocatable, whatever the mean is."
     )
 
     @model_validator(mode="after")
@@ -72,21 +75,23 @@ class DeviationRule(PolicyModel):
 
 
 class ScoreThreshold(PolicyModel):
-    """The scheduler's own view of a node."""
+    """How low the scheduler has to score a node for it to be hot."""
 
     plugins: Annotated[tuple[str, ...], Field(min_length=1), Unique] | None = Field(
         default=None,
-        description="Score plugins whose weighted mean, for a plain pod, is taken; when absent, those of the "
-        "profile that look at load or pod counts.",
+        description="Score plugins whose weighted mean counts, computed for a pod without constraints; by "
+        "default those "
+        "of the profile that score load or the number of pods.",
     )
-    below: Percent = Field(description="Hot below this score, of 100.")
+    below: Percent = Field(description="Hot below this score; scores range from 0 to 100.")
 
 
 class ScoreRule(PolicyModel):
     """Hot when the scheduler itself scores the node low."""
 
     score: ScoreThreshold = Field(
-        description="The score that makes a node hot; only with fresh data and load above the mean."
+        description="The score below which a node is hot, provided its data are fresh and its load is "
+        "above the mean."
     )
 
 
@@ -96,35 +101,36 @@ HotRule = Annotated[
     | Annotated[ScoreRule, Tag("<score>")],
     one_key_of("utilization", "deviation", "score"),
 ]
-"""One way of being hot, told apart by its key."""
+"""One rule; its key states of which kind it is."""
 
 
 class Pool(PolicyModel):
     """Nodes with thresholds of their own."""
 
-    name: str = Field(min_length=1, max_length=63, description="What the pool is called in reports.")
+    name: str = Field(min_length=1, max_length=63, description="Name of the pool in reports.")
     node_selector: Selector = Field(
-        description="Labels of its nodes; the first pool that selects a node counts."
+        description="Labels of its nodes; a node belongs to the first pool that selects it."
     )
     any: tuple[HotRule, ...] = Field(
         default=(),
-        description="Its rules, instead of all others; means are over its nodes. Never hot when empty.",
+        description="Rules that replace all others; means are over the nodes of the pool. Without rules, "
+        "never hot.",
     )
 
 
 class HotNodes(PolicyModel):
-    """When a node is hot: if any rule says so; cool when none is above its coolTo."""
+    """When a node is hot: if any rule matches. It is cool when no resource is above its coolTo."""
 
     for_runs: int = Field(
-        default=2, ge=1, description="Hot in this many consecutive runs before anything is evicted."
+        default=2, ge=1, description="Evict only from nodes that were hot in this many consecutive runs."
     )
     any: tuple[HotRule, ...] = Field(
         default=(UtilizationRule(utilization={"cpu": 80, "memory": 85}, cool_to={"cpu": 65, "memory": 75}),),
         min_length=1,
-        description="Rules; a node is hot if any of them says so.",
+        description="Rules; a node is hot if any of them matches.",
     )
     node_selector: Selector | None = Field(
-        default=None, description="Only nodes with these labels are ever hot; all when absent."
+        default=None, description="Only nodes with these labels can be hot; without it, all can."
     )
     pools: tuple[Pool, ...] = Field(default=(), description="Nodes with thresholds of their own.")
 

@@ -28,7 +28,7 @@ def load_policy(path: str | pathlib.Path) -> LoadedPolicy:
 
 
 def parse_policy(text: str, source: str) -> LoadedPolicy:
-    """The policy in a text; ``source`` is the name that errors give it."""
+    """The policy in a text; ``source`` is its name in errors."""
     document = parse(text, source)
     if isinstance(document.value, dict):
         for key, expected in (("apiVersion", API_VERSION), ("kind", KIND)):
@@ -45,7 +45,7 @@ def parse_policy(text: str, source: str) -> LoadedPolicy:
 
 
 def default_policy() -> LoadedPolicy:
-    """The policy that says nothing: every default."""
+    """The policy with every default."""
     policy = RebalancePolicy()
     return LoadedPolicy(policy, "defaults", "sha256:" + hashlib.sha256(to_yaml(policy).encode()).hexdigest())
 

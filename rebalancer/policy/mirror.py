@@ -1,4 +1,4 @@
-"""Plugins of a scheduler's configuration that a policy describes, so that no code is needed."""
+"""Plugins of the scheduler's configuration that a policy describes, so that nobody has to write code."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ class PrometheusScore(PolicyModel):
         description="The Prometheus that the plugin asks.",
     )
     query: str = Field(
-        min_length=1, max_length=MAX_QUERY_LENGTH, description="The PromQL expression, one value a node."
+        min_length=1,
+        max_length=MAX_QUERY_LENGTH,
+        description="The PromQL expression, with one value per node.",
     )
     node_label: str = Field(
         default="node",
@@ -27,24 +29,25 @@ class PrometheusScore(PolicyModel):
         description="Label of the series that holds the node's name or address.",
     )
     direction: Literal["higher", "lower"] = Field(
-        default="lower", description="Which values the plugin prefers."
+        default="lower", description="Whether the plugin prefers higher or lower values."
     )
     normalization: Literal["range", "maximum", "none"] = Field(
         default="range",
-        description="What 0 and 100 are: the smallest and largest value of the nodes compared (range), zero "
-        "and the largest (maximum), or the value itself, cut to 0..100 (none).",
+        description="What the scores 0 and 100 stand for: the smallest and the largest value of the nodes "
+        "(range), zero "
+        "and the largest value (maximum), or the values 0 and 100 themselves (none).",
     )
     scale: float = Field(
         default=1.0,
         gt=0,
         le=1e9,
-        description="The value is multiplied by this before its fraction is dropped, as scores are integers.",
+        description="Factor for the value, before it is truncated to an integer score.",
     )
     missing_score: int | None = Field(
         default=None,
         ge=0,
         le=100,
-        description="Score of a node without a value; when absent, such nodes make pods unpredictable.",
+        description="Score of a node without a value; by default such nodes make placements unpredictable.",
     )
 
 
@@ -52,7 +55,9 @@ class Mirror(PolicyModel):
     """What a plugin of the configuration computes."""
 
     plugin: str = Field(min_length=1, max_length=253, description="Its name in the configuration.")
-    prometheus_score: PrometheusScore = Field(description="It scores nodes by a PromQL result.")
+    prometheus_score: PrometheusScore = Field(
+        description="The plugin scores nodes by the result of a PromQL query."
+    )
 
 
 def check_mirrors(mirrors: tuple[Mirror, ...]) -> tuple[Mirror, ...]:
@@ -63,5 +68,7 @@ def check_mirrors(mirrors: tuple[Mirror, ...]) -> tuple[Mirror, ...]:
             raise ValueError(f"{mirror.plugin} is listed twice")
         score = mirror.prometheus_score
         if labels.setdefault((score.address, score.query), score.node_label) != score.node_label:
-            raise ValueError(f"{mirror.plugin} reads the same query as another, by another nodeLabel")
+            raise ValueError(
+                f"{mirror.plugin} has the same query as another plugin, but a different nodeLabel"
+            )
     return mirrors

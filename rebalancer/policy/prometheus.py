@@ -1,4 +1,4 @@
-"""Prometheus as a load source: where it is, how we log in, what we ask, and how its series name nodes."""
+"""Prometheus as a load source: where it is, how we log in, the queries, and how its series name nodes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ class PromQuery(PolicyModel):
     query: str = Field(min_length=1, max_length=MAX_QUERY_LENGTH, description="The PromQL expression.")
     unit: Literal["amount", "ratio", "percent"] = Field(
         default="amount",
-        description="amount: cores, bytes, bytes a second; ratio (0 to 1) and percent are of capacity.",
+        description="amount: cores, bytes or bytes per second; ratio (0 to 1) and percent are relative to "
+        "capacity.",
     )
 
 
@@ -36,22 +37,26 @@ PodQuery = Annotated[str, Field(min_length=1, max_length=MAX_QUERY_LENGTH)]
 
 
 class PrometheusQueries(PolicyModel):
-    """What is asked; each replaces the preset's query, one series a node or a pod."""
+    """Queries that replace those of the preset; each returns one series per node or per pod."""
 
     cpu: Query | None = Field(default=None, description="CPU of the nodes, in cores.")
     memory: Query | None = Field(default=None, description="Memory of the nodes, in bytes.")
-    network_receive: Query | None = Field(default=None, description="Bytes received by nodes a second.")
-    network_transmit: Query | None = Field(default=None, description="Bytes sent by nodes a second.")
+    network_receive: Query | None = Field(default=None, description="Bytes per second that nodes receive.")
+    network_transmit: Query | None = Field(default=None, description="Bytes per second that nodes send.")
     network_capacity: PodQuery | None = Field(
-        default=None, description="Bytes a second the nodes' links carry, each way."
+        default=None, description="Capacity of the nodes' links in each direction, in bytes per second."
     )
     timestamp: PodQuery | None = Field(
         default=None, description="When the nodes' figures were measured, in Unix seconds."
     )
     pod_cpu: PodQuery | None = Field(default=None, description="CPU of the pods, in cores.")
     pod_memory: PodQuery | None = Field(default=None, description="Memory of the pods, in bytes.")
-    pod_network_receive: PodQuery | None = Field(default=None, description="Bytes received by pods a second.")
-    pod_network_transmit: PodQuery | None = Field(default=None, description="Bytes sent by pods a second.")
+    pod_network_receive: PodQuery | None = Field(
+        default=None, description="Bytes per second that pods receive."
+    )
+    pod_network_transmit: PodQuery | None = Field(
+        default=None, description="Bytes per second that pods send."
+    )
 
 
 class Network(PolicyModel):
@@ -60,20 +65,20 @@ class Network(PolicyModel):
     device: str = Field(
         default="",
         pattern=r"^[a-zA-Z0-9_.@:-]{0,64}$",
-        description="The network interface, such as eth0; empty: all but virtual ones.",
+        description="The network interface, such as eth0; when empty, all but virtual ones.",
     )
     form: Literal["rate", "article"] = Field(
         default="rate",
-        description="rate: bytes a second; article: a counter summed over samples, as NetworkTraffic does.",
+        description="rate: bytes per second; article: a counter summed over its samples, as the "
+        "NetworkTraffic plugin does.",
     )
-    range: Duration = Field(
-        default=300.0, ge=1, le=86400, description="How far back a rate, or the article's sum, looks."
-    )
+    range: Duration = Field(default=300.0, ge=1, le=86400, description="Range of the rate or of the sum.")
     capacity: str | None = Field(
         default=None,
         min_length=1,
         max_length=MAX_QUERY_LENGTH,
-        description="Bytes a second a link carries: a quantity such as 125M, or PromQL by node.",
+        description="Capacity of a link in bytes per second: a quantity such as 125M, or PromQL with one "
+        "series per node.",
     )
 
 
@@ -81,20 +86,21 @@ class BasicAuth(PolicyModel):
     """A user name and the file of its password."""
 
     username: str = Field(min_length=1, max_length=256, pattern=r"^[^:\x00-\x1f]+$", description="User name.")
-    password_file: str = Field(min_length=1, description="File whose text is the password.")
+    password_file: str = Field(min_length=1, description="File that holds the password.")
 
 
 class Prometheus(PolicyModel):
-    """Prometheus' HTTP API, or what speaks like it (Thanos, Mimir, VictoriaMetrics)."""
+    """Prometheus or a server with the same HTTP API, such as Thanos, Mimir or VictoriaMetrics."""
 
     address: str = Field(
         max_length=2000,
         pattern=_ADDRESS,
-        description="URL of Prometheus, without /api/v1; no user name in it.",
+        description="URL of Prometheus, without /api/v1 and without a user name.",
     )
     preset: Literal["nodeExporter", "cadvisor", "kubePrometheus"] = Field(
         default="nodeExporter",
-        description="Whose metrics are read: node_exporter, the kubelet's cAdvisor, kube-prometheus' rules.",
+        description="Whose metrics are read: node_exporter, the kubelet's cAdvisor, or kube-prometheus' "
+        "recording rules.",
     )
     queries: PrometheusQueries = Field(
         default=PrometheusQueries(), description="Queries that replace those of the preset."
@@ -102,32 +108,34 @@ class Prometheus(PolicyModel):
     network: Network = Field(default=Network(), description="Which network traffic is read, and how.")
     node_label: Annotated[str, Field(pattern=_LABEL)] | None = Field(
         default=None,
-        description="Label that names the node, by name, address or address:port; "
-        "default: node, nodename, kubernetes_node or instance, the first there is.",
+        description="Label that holds the node's name, address or address:port; "
+        "by default the first present of node, nodename, kubernetes_node and instance.",
     )
     namespace_label: str = Field(
         default="namespace", pattern=_LABEL, description="Label that holds a pod's namespace."
     )
     pod_label: str = Field(default="pod", pattern=_LABEL, description="Label that holds a pod's name.")
-    pods: bool = Field(default=True, description="Whether the pods' usage is asked too.")
+    pods: bool = Field(default=True, description="Also read the usage of pods.")
     bearer_token_file: str | None = Field(
-        default=None, min_length=1, description="File whose text is the bearer token."
+        default=None, min_length=1, description="File that holds the bearer token."
     )
     basic_auth: BasicAuth | None = Field(default=None, description="User name and password.")
     ca_file: str | None = Field(
-        default=None, min_length=1, description="File of the certificates that may sign the server's."
+        default=None,
+        min_length=1,
+        description="File of the certificate authorities that the server's certificate is checked against.",
     )
     insecure_skip_verify: bool = Field(
-        default=False, description="Accept any certificate of the server; only for a network you trust."
+        default=False, description="Accept any server certificate; only for networks you trust."
     )
-    timeout: Duration = Field(default=10.0, gt=0, le=300, description="How long one answer may take.")
+    timeout: Duration = Field(default=10.0, gt=0, le=300, description="How long one response may take.")
 
     @model_validator(mode="after")
     def _one_login(self) -> Self:
         if self.bearer_token_file and self.basic_auth:
             raise ValueError("at most one of bearerTokenFile and basicAuth may be given")
         if self.insecure_skip_verify and self.ca_file:
-            raise ValueError("caFile means nothing with insecureSkipVerify: true")
+            raise ValueError("caFile has no effect with insecureSkipVerify: true")
         return self
 
 
@@ -138,22 +146,24 @@ class PrometheusSource(PolicyModel):
 
 
 class Signal(PolicyModel):
-    """A resource of your own: what nodes use of it by PromQL, and how much each has."""
+    """A resource of your own: how much of it nodes use, by PromQL, and how much they have."""
 
     query: str = Field(
         min_length=1,
         max_length=MAX_QUERY_LENGTH,
-        description="PromQL of what each node uses, one series a node.",
+        description="PromQL for the usage of nodes, with one series per node.",
     )
     capacity: str = Field(
         default="100",
         min_length=1,
         max_length=MAX_QUERY_LENGTH,
-        description="What a node has of it: a quantity, or PromQL by node; 100 when the query says percent.",
+        description="How much a node has: a quantity, or PromQL with one series per node; 100 if the query "
+        "is in percent.",
     )
     pod_query: PodQuery | None = Field(
         default=None,
-        description="PromQL of what each pod uses; without it they share their node's, by cpu request.",
+        description="PromQL for the usage of pods; by default the node's usage is shared out by cpu "
+        "requests.",
     )
 
 
@@ -168,5 +178,5 @@ def check_signals(signals: Mapping[str, Signal]) -> Mapping[str, Signal]:
     if taken is not None:
         raise ValueError(f"{taken} is a resource already; give the signal another name")
     if len(signals) > MAX_SIGNALS:
-        raise ValueError(f"{len(signals)} signals, of at most {MAX_SIGNALS}")
+        raise ValueError(f"{len(signals)} signals; at most {MAX_SIGNALS} are supported")
     return signals

@@ -1,4 +1,4 @@
-"""The resources a policy speaks of, and whether there is a source that tells them."""
+"""The resources a policy names, and whether one of its sources measures them."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def check_resources(policy: RebalancePolicy, document: Document) -> None:
             hint = did_you_mean(name, list(known)) or "define it under load.signals"
             raise document.error(path, message, hint=hint, key=True)
         if name not in (*EVERYWHERE, _COUNTED) and not reads_prometheus:
-            message = f"nothing measures {name}: load.sources names no prometheus"
+            message = f"nothing measures {name}: load.sources has no prometheus source"
             raise document.error(path, message, hint="add a prometheus source", key=True)
     if policy.load.signals and not reads_prometheus:
-        message = "signals are read from Prometheus, and load.sources names none"
+        message = "signals are read from Prometheus, but load.sources has no prometheus source"
         raise document.error(("load", "signals"), message, hint="add a prometheus source")
 
 

@@ -1,4 +1,4 @@
-"""What a RebalancePolicy says: every key, its default and its one-sentence meaning.
+"""The schema of a RebalancePolicy: every key, its default and its meaning in one sentence.
 
 The JSON schema, the printed policy and the documentation are made from these models.
 """
@@ -24,7 +24,7 @@ _DAY_SECONDS = 86_400.0
 
 
 class Metadata(PolicyModel):
-    """What the policy is called."""
+    """The name of the policy."""
 
     name: str = Field(
         default="default", min_length=1, max_length=253, description="Name of the policy, shown in reports."
@@ -68,16 +68,16 @@ class SchedulerSettings(PolicyModel):
     )
     assume_neutral: Annotated[tuple[str, ...], Unique] = Field(
         default=(),
-        description="Plugins we do not know that are taken to score all nodes alike and to reject none.",
+        description="Unknown plugins that are assumed to score all nodes the same and to reject none.",
     )
     mirror: Annotated[tuple[Mirror, ...], AfterValidator(check_mirrors)] = Field(
-        default=(), description="Plugins of the configuration that we do not know, and what they compute."
+        default=(), description="Unknown plugins of the configuration, and what they compute."
     )
     allow_unverified_version: bool = Field(
-        default=False, description="Let a run act on a scheduler version whose rules were not verified."
+        default=False, description="Let a run act on a scheduler version that was not verified."
     )
     allow_unpredictable: bool = Field(
-        default=False, description="Let pods whose placement cannot be computed with certainty be evicted."
+        default=False, description="Evict pods even if their placement cannot be predicted with certainty."
     )
 
     @model_validator(mode="after")
@@ -94,54 +94,64 @@ class LoadSettings(PolicyModel):
     sources: tuple[LoadSource, ...] = Field(
         default=(MetricsServerSource(metrics_server=MetricsServer()),),
         min_length=1,
-        description="Sources; the first with a fresh figure wins, node by node, resource by resource.",
+        description="Load sources; for each node and resource, the first with a fresh figure is used.",
     )
     window: Duration = Field(
         default=0.0,
         le=86400,
-        description="How far back figures look; of sources that know only the present, over earlier runs.",
+        description="How far back figures look; for sources without a history, over the samples of earlier "
+        "runs.",
     )
     statistic: str = Field(
         default="mean",
         pattern=r"^(mean|max|meanPlusDeviation|p[1-9][0-9]?)$",
-        description="What of the window counts: mean, max, meanPlusDeviation, or a percentile such as p95.",
+        description="Statistic over the window: mean, max, meanPlusDeviation, or a percentile such as p95.",
     )
     signals: Annotated[Mapping[SignalName, Signal], AfterValidator(check_signals)] = Field(
         default={}, description="Resources of your own, by name, read from the policy's Prometheus sources."
     )
-    max_age: Duration = Field(default=180.0, gt=0, description="Oldest figure that still counts as fresh.")
+    max_age: Duration = Field(
+        default=180.0, gt=0, description="Maximum age of a figure that still counts as fresh."
+    )
     min_coverage: Percentage = Field(
         default=0.8,
-        description="Share of the nodes that must have a fresh figure; below it the run refuses to act.",
+        description="Share of the nodes that must have a fresh figure; below it a run refuses to act.",
     )
 
 
 class Limits(PolicyModel):
     """How many pods may be evicted."""
 
-    per_run: int = Field(default=20, ge=0, description="Most evictions in one run.")
-    per_node: int = Field(default=4, ge=0, description="Most evictions from one node in one run.")
-    per_namespace: int = Field(default=10, ge=0, description="Most evictions from one namespace in one run.")
+    per_run: int = Field(default=20, ge=0, description="Maximum number of evictions in one run.")
+    per_node: int = Field(
+        default=4, ge=0, description="Maximum number of evictions from one node in one run."
+    )
+    per_namespace: int = Field(
+        default=10, ge=0, description="Maximum number of evictions from one namespace in one run."
+    )
     per_workload: AmountField = Field(
         default=Amount(10, percent=True),
-        description="Most evictions from one workload in one run; a percentage is of its desired replicas.",
+        description="Maximum number of evictions from one workload in one run; a percentage is of its "
+        "desired replicas.",
     )
 
 
 Weight = Annotated[float, Field(ge=0, le=1000)]
-"""How much one kind of disruption counts beside the others."""
+"""How much one aspect of disruption counts, compared with the others."""
 
 
 class Weights(PolicyModel):
-    """What speaks against moving a pod, each from 0 to 1; fewer pods always come before cheaper ones."""
+    """The cost of moving a pod, each aspect from 0 to 1; fewer pods always come before cheaper ones."""
 
-    fit: Weight = Field(default=1.0, description="Load moved beyond what must leave, per 100 points.")
+    fit: Weight = Field(
+        default=1.0, description="Load moved beyond what has to leave the node, per 100 percentage points."
+    )
     priority: Weight = Field(default=1.0, description="Priority, compared with the other pods of the node.")
     pod_deletion_cost: Weight = Field(
         default=1.0, description="Its pod-deletion-cost annotation, compared with the other pods of the node."
     )
     age: Weight = Field(default=0.1, description="Age: from 0 for a new pod to 1 after a week.")
-    replicas: Weight = Field(default=0.5, description="1 divided by the replicas its controller wants.")
+    replicas: Weight = Field(default=0.5, description="1 divided by the desired replicas of its controller.")
     readiness: Weight = Field(
         default=0.5,
         description="Share of its controller's replicas that are not ready; 0 for an unready pod.",
@@ -149,32 +159,33 @@ class Weights(PolicyModel):
 
 
 class Planning(PolicyModel):
-    """What makes an eviction worth it, and how far the planner looks."""
+    """When an eviction is worthwhile, and how far the planner searches."""
 
     min_gain: float = Field(
         default=5.0,
         ge=0,
         le=100,
-        description="Least gain of a move, in points of allocatable for each hot resource.",
+        description="Minimum gain of a move, in percentage points of allocatable for each hot resource.",
     )
     confidence: float = Field(
         default=0.95,
         gt=0,
         le=1,
-        description="Least probability that every landing of the plan is acceptable.",
+        description="Minimum probability that every landing of the plan is acceptable.",
     )
     cooldown: Duration = Field(
         default=3600.0, description="How long a workload is left alone after one of its pods was moved."
     )
     bad_landing_cooldown: Duration = Field(
         default=86_400.0,
-        description="How long a workload is left alone after its pod landed badly or was not replaced.",
+        description="How long a workload is left alone after one of its pods landed badly or was not "
+        "replaced.",
     )
     max_placements: int = Field(
-        default=20000, ge=1, description="Most placements the planner computes in one run."
+        default=20000, ge=1, description="Maximum number of placements the planner computes in one run."
     )
     weights: Weights = Field(
-        default=Weights(), description="Which of several equally small sets of pods to move."
+        default=Weights(), description="Which of several equally small sets of pods is moved."
     )
 
     @property
@@ -184,25 +195,27 @@ class Planning(PolicyModel):
 
 
 class Strategies(PolicyModel):
-    """What else is moved besides pods of hot nodes."""
+    """What else is moved, besides pods of hot nodes."""
 
     misplaced: bool = Field(
         default=False,
-        description="Move pods that the scheduler would not put on their node any more: labels, taints, "
-        "affinity, spread, ports. Cordons and taints of node.kubernetes.io/ do not count.",
+        description="Move pods that the scheduler would no longer place on their node because of labels, "
+        "taints, "
+        "affinity, spread or ports. Cordons and taints of node.kubernetes.io/ are ignored.",
     )
 
 
 class Execution(PolicyModel):
     """How evictions are carried out."""
 
-    wave_size: int = Field(default=5, ge=1, description="Most evictions in one wave.")
-    first_wave: int = Field(default=1, ge=1, description="Most evictions in the first wave.")
+    wave_size: int = Field(default=5, ge=1, description="Maximum number of evictions in one wave.")
+    first_wave: int = Field(default=1, ge=1, description="Maximum number of evictions in the first wave.")
     wave_timeout: Duration = Field(
         default=300.0, gt=0, description="How long a wave waits for its replacements to be ready."
     )
     on_unexpected_landing: Literal["stop", "continue"] = Field(
-        default="stop", description="What to do when a replacement lands where the plan did not allow."
+        default="stop",
+        description="What to do when a replacement lands on a node that the plan did not allow.",
     )
 
     @model_validator(mode="after")
@@ -213,24 +226,24 @@ class Execution(PolicyModel):
 
 
 class Safety(PolicyModel):
-    """The brakes, read again before each wave."""
+    """Conditions that stop a run; they are read again before each wave."""
 
-    pause: bool = Field(default=False, description="Evict nothing while true.")
+    pause: bool = Field(default=False, description="Evict nothing while this is true.")
     max_not_ready_nodes: AmountField = Field(
         default=Amount(5, percent=True),
-        description="Most NotReady nodes, a number or a share of all, with which a run goes on.",
+        description="Stop when more nodes than this are not ready: a number, or a percentage of all nodes.",
     )
-    max_pending_pods: int = Field(default=20, ge=0, description="Most Pending pods with which a run goes on.")
+    max_pending_pods: int = Field(default=20, ge=0, description="Stop when more pods than this are Pending.")
 
 
 class RebalancePolicy(PolicyModel):
-    """What is wanted of the rebalancer on one cluster."""
+    """The rebalancing policy of one cluster."""
 
     api_version: Literal["rebalancer/v1alpha1"] = Field(
         default="rebalancer/v1alpha1", description="Version of this schema."
     )
     kind: Literal["RebalancePolicy"] = Field(default="RebalancePolicy", description="Kind of this document.")
-    metadata: Metadata = Field(default=Metadata(), description="What the policy is called.")
+    metadata: Metadata = Field(default=Metadata(), description="Name of the policy.")
     scheduler: SchedulerSettings = Field(
         default=SchedulerSettings(), description="The scheduler that places replacements."
     )
@@ -238,9 +251,9 @@ class RebalancePolicy(PolicyModel):
     hot_nodes: HotNodes = Field(default=HotNodes(), description="What makes a node hot.")
     evictable: Evictable = Field(default=Evictable(), description="Which pods may be evicted.")
     limits: Limits = Field(default=Limits(), description="How many pods may be evicted.")
-    planning: Planning = Field(default=Planning(), description="What makes an eviction worth it.")
+    planning: Planning = Field(default=Planning(), description="When an eviction is worthwhile.")
     strategies: Strategies = Field(
-        default=Strategies(), description="What else is moved besides pods of hot nodes."
+        default=Strategies(), description="What else is moved, besides pods of hot nodes."
     )
     execution: Execution = Field(default=Execution(), description="How evictions are carried out.")
-    safety: Safety = Field(default=Safety(), description="The brakes.")
+    safety: Safety = Field(default=Safety(), description="Conditions that stop a run.")

@@ -17,16 +17,18 @@ Operator = Literal["In", "NotIn", "Exists", "DoesNotExist"]
 class Expression(PolicyModel):
     """One requirement of a selector."""
 
-    key: Annotated[str, Field(min_length=1)] = Field(description="Label that is looked at.")
-    operator: Operator = Field(description="How its value is compared.")
-    values: tuple[str, ...] = Field(default=(), description="Values of In and NotIn.")
+    key: Annotated[str, Field(min_length=1)] = Field(description="Key of the label.")
+    operator: Operator = Field(description="How the value of the label is compared.")
+    values: tuple[str, ...] = Field(default=(), description="Values for In and NotIn.")
 
 
 class Selector(PolicyModel):
     """Objects whose labels meet every requirement; an empty one selects all."""
 
     match_labels: Mapping[str, str] = Field(default={}, description="Labels with these values.")
-    match_expressions: tuple[Expression, ...] = Field(default=(), description="Further requirements.")
+    match_expressions: tuple[Expression, ...] = Field(
+        default=(), description="Further requirements, all of which must be met."
+    )
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:

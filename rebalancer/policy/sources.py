@@ -48,7 +48,7 @@ class MetricsServerSource(PolicyModel):
 class RequestsSource(PolicyModel):
     """Load from the pods' requests."""
 
-    requests: Requests = Field(description="Take the pods' requests for their load.")
+    requests: Requests = Field(description="Use the requests of pods as their load.")
 
 
 class RecordedSource(PolicyModel):
@@ -58,7 +58,7 @@ class RecordedSource(PolicyModel):
 
 
 def one_key_of(*keys: str) -> Discriminator:
-    """A discriminator for maps of which exactly one of ``keys`` (camelCase) says what they are."""
+    """A discriminator for mappings whose kind is given by exactly one of ``keys`` (camelCase)."""
 
     def tag(value: object) -> str | None:
         if isinstance(value, BaseModel):
@@ -84,4 +84,4 @@ LoadSource = Annotated[
     | Annotated[RecordedSource, Tag("<recorded>")],
     one_key_of("loadWatcher", "metricsServer", "prometheus", "requests", "recorded"),
 ]
-"""One of the load sources, told apart by its key."""
+"""One of the load sources; its key states which."""

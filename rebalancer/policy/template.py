@@ -11,61 +11,61 @@ kind: RebalancePolicy
 metadata:
   name: default
 
-# The scheduler that will place replacements. Without configMap, file or inline, the defaults of its version
-# are used (offline: the configuration recorded with the cluster).
+# The scheduler that will place the replacements. Without configMap, file or inline, the defaults of its
+# version are used (offline: the configuration that was recorded with the cluster).
 scheduler:
   # version: "1.35"             # read from the cluster when absent
   # configMap: {namespace: kube-system, name: scheduler-config, key: scheduler-config.yaml}
-  profiles: []                  # schedulerNames to act on; [] means all in the configuration
-  assumeNeutral: []             # plugins we do not know, taken to score all nodes alike
-  # mirror:                     # plugins we do not know whose score is a PromQL result
+  profiles: []                  # act on pods with these schedulerNames; [] means all profiles
+  assumeNeutral: []             # unknown plugins, assumed to score all nodes the same
+  # mirror:                     # unknown plugins whose score is the result of a PromQL query
   #   - plugin: OurTraffic
   #     prometheusScore: {address: "http://prometheus.monitoring:9090", query: "...", nodeLabel: node}
-  allowUnverifiedVersion: false # let `run` act on scheduler versions whose rules were not verified
-  allowUnpredictable: false     # let pods be evicted whose placement cannot be computed with certainty
+  allowUnverifiedVersion: false # let `run` act on scheduler versions that were not verified
+  allowUnpredictable: false     # evict pods even if their placement cannot be predicted
 
-# How busy nodes are. The first source with a fresh figure wins, node by node and resource by resource.
+# How load is measured. For each node and resource, the first source with a fresh figure is used.
 load:
   sources:
     # - prometheus: {address: "http://prometheus.monitoring:9090", preset: nodeExporter}
     # - loadWatcher: {address: "http://load-watcher.loadwatcher:2020"}
     - metricsServer: {}
-  window: 0s                    # how far back figures look, e.g. 15m: a spike is not a hot node
-  statistic: mean               # of the window: mean, max, meanPlusDeviation, or a percentile such as p95
-  # signals: {disk: {query: "...", capacity: "100"}}   # more resources, by PromQL; name them in rules
-  maxAge: 3m                    # an older figure does not count
-  minCoverage: 80%              # of the nodes; below it the run refuses to act
+  window: 0s                    # how far back to look, e.g. 15m, so that a spike makes no node hot
+  statistic: mean               # over the window: mean, max, meanPlusDeviation or a percentile such as p95
+  # signals: {disk: {query: "...", capacity: "100"}}   # further resources for the rules
+  maxAge: 3m                    # older figures are not used
+  minCoverage: 80%              # of the nodes need a fresh figure, or a run refuses to act
 
-# A node is hot if any rule says so, and cool when none is above its coolTo. Percentages are of allocatable.
+# A node is hot if any rule matches; the goal is to bring it down to coolTo. Percentages are of allocatable.
 hotNodes:
-  forRuns: 2                    # hot in this many consecutive runs before anything is evicted
+  forRuns: 2                    # evict only from nodes that were hot in this many consecutive runs
   any:
     - utilization: {cpu: 80, memory: 85}
       coolTo: {cpu: 65, memory: 75}
-    # - deviation: {cpu: 20}    # points above the mean of the nodes
+    # - deviation: {cpu: 20}    # percentage points above the mean of the nodes
     #   coolTo: {cpu: 10}
-    #   floor: {cpu: 50}        # but never hot below this
-    # - score: {plugins: [TargetLoadPacking], below: 20}   # the scheduler's own view
-  # nodeSelector: {matchLabels: {role: worker}}   # only these nodes are ever hot
-  # pools:                      # nodes with thresholds of their own; never hot without any
+    #   floor: {cpu: 50}        # never hot below this
+    # - score: {plugins: [TargetLoadPacking], below: 20}   # the scheduler's own score
+  # nodeSelector: {matchLabels: {role: worker}}   # only these nodes can be hot
+  # pools:                      # nodes with thresholds of their own; without rules they are never hot
   #   - {name: gpu, nodeSelector: {matchLabels: {pool: gpu}}, any: [{utilization: {cpu: 90}}]}
 
-# Pods that may be evicted. Static, DaemonSet, finished and uncontrolled pods never are.
+# Which pods may be evicted. Static, DaemonSet, finished and uncontrolled pods never are.
 evictable:
   minAge: 10m
-  priorityBelow: 2000000000     # system-cluster-critical and system-node-critical pods stay
+  priorityBelow: 2000000000     # protects system-cluster-critical and system-node-critical pods
   namespaces:
     include: []                 # [] means all
     exclude: [kube-system]
   protect: [LocalStorage, PersistentVolumes, SingleReplica]
-  jobs: false                   # whether pods of Jobs may be evicted that bear it
-  minReplicas: 1                # pods of smaller workloads stay
+  jobs: false                   # also evict pods of Jobs that tolerate it
+  minReplicas: 1                # protect pods of workloads with fewer desired replicas
   # podSelector: {matchLabels: {tier: web}}    # only pods with these labels
-  # protectStorageClasses: [local-path]        # pods with claims of these classes stay
-  # windows:                                   # evict at these times only
+  # protectStorageClasses: [local-path]        # protect pods with volumes of these classes
+  # windows:                                   # evict only at these times
   #   - {days: [Sat, Sun], from: "22:00", to: "06:00", timeZone: Europe/Berlin}
 
-# The most evictions in one run.
+# How many pods one run may evict.
 limits:
   perRun: 20
   perNode: 4
@@ -73,24 +73,24 @@ limits:
   perWorkload: 10%              # of desired replicas, rounded up
 
 planning:
-  minGain: 5                    # points of allocatable that a move must win
-  confidence: 0.95              # that every landing of the plan is acceptable
-  cooldown: 1h                  # a moved pod's workload is left alone this long
-  badLandingCooldown: 24h       # and this long where its pod landed badly
-  maxPlacements: 20000          # the planner's budget of computed placements
-  # Of equally small sets of pods the cheapest moves; what counts, and how much:
+  minGain: 5                    # minimum gain of a move, in percentage points of allocatable
+  confidence: 0.95              # minimum probability that every pod of the plan lands well
+  cooldown: 1h                  # after a move, leave the pod's workload alone for this long
+  badLandingCooldown: 24h       # and for this long after a bad landing
+  maxPlacements: 20000          # how many placements the planner may compute
+  # Among equally small sets of pods the least disruptive one moves; how much each aspect counts:
   weights: {fit: 1, priority: 1, podDeletionCost: 1, age: 0.1, replicas: 0.5, readiness: 0.5}
 
 strategies:
-  misplaced: false              # move pods that their node would not admit any more, too
+  misplaced: false              # also move pods that their node would no longer admit
 
 execution:
   waveSize: 5
-  firstWave: 1                  # begin with one pod and see it land
+  firstWave: 1                  # start with one pod to see where it lands
   waveTimeout: 5m
-  onUnexpectedLanding: stop     # or continue
+  onUnexpectedLanding: stop     # or: continue
 
-# The brakes, read again before each wave.
+# Conditions that stop a run; they are read again before each wave.
 safety:
   pause: false
   maxNotReadyNodes: 5%

@@ -1,4 +1,4 @@
-"""Windows of time in which evictions may be made."""
+"""Windows of time in which pods may be evicted."""
 
 from __future__ import annotations
 
@@ -24,14 +24,17 @@ def _minutes(text: str) -> int:
 
 
 class Window(PolicyModel):
-    """From one time of day to another, past midnight where the second is the earlier one."""
+    """From one time of day to another, past midnight if the second is the earlier one."""
 
     days: Annotated[tuple[Day, ...], Unique] = Field(
         default=_DAYS, min_length=1, description="Days on which the window begins."
     )
     from_time: TimeOfDay = Field(alias="from", description="When it begins, such as 22:00.")
-    to_time: TimeOfDay = Field(alias="to", description="When it ends; the same time means a whole day.")
-    time_zone: str = Field(default="UTC", description="Time zone of its times, such as Europe/Berlin.")
+    to_time: TimeOfDay = Field(
+        alias="to",
+        description="When it ends, on the next day if not later than from; the same time means 24 hours.",
+    )
+    time_zone: str = Field(default="UTC", description="Time zone, such as Europe/Berlin.")
 
     @model_validator(mode="after")
     def _zone_is_known(self) -> Self:
@@ -44,7 +47,7 @@ class Window(PolicyModel):
         try:
             return zoneinfo.ZoneInfo(self.time_zone)
         except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as error:
-            raise ValueError(f"timeZone {self.time_zone[:60]!a} is not known here") from error
+            raise ValueError(f"timeZone {self.time_zone[:60]!a} is unknown on this machine") from error
 
     def holds(self, now: float) -> bool:
         """Whether a moment, in Unix seconds, lies in the window."""

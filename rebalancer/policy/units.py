@@ -81,12 +81,12 @@ def parse_amount(text: str) -> Amount:
 
 
 def _duration(value: object, info: ValidationInfo) -> float:
-    """Text anywhere; a bare number only from Python, where the type says seconds."""
+    """Text anywhere; a bare number only from Python, where the type means seconds."""
     if isinstance(value, str):
         return parse_duration(value)
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         if info.mode == "json":
-            raise ValueError(f"{value} is a duration without a unit; write e.g. {format_duration(value)}")
+            raise ValueError(f"{value} has no unit; write e.g. {format_duration(value)}")
         if value >= 0:
             return round(value * 1000) / 1000
     raise ValueError("should be a duration; write e.g. 90s, 10m, 1h30m")
@@ -98,7 +98,7 @@ def _percentage(value: object, info: ValidationInfo) -> float:
         return parse_percentage(value)
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         if info.mode == "json":
-            raise ValueError(f"{value} is a percentage without its sign; write e.g. 80%")
+            raise ValueError(f"{value} has no percent sign; write e.g. 80%")
         if 0 <= value <= 1:
             return round(value, 4)
     raise ValueError("should be a percentage from 0% to 100%; write e.g. 80%")

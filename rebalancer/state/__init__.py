@@ -1,4 +1,12 @@
-"""What one run leaves for the next: streaks of hot nodes, past moves; and where that is kept."""
+"""What one run leaves for the next: streaks of hot nodes, past moves; and where that is kept.
+
+The stores are imported when they are first used: planning needs the state, not the API client.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from rebalancer.state.run_state import (
     PastMove,
@@ -9,7 +17,9 @@ from rebalancer.state.run_state import (
     in_cooldown,
 )
 from rebalancer.state.samples import LoadSamples
-from rebalancer.state.stores import ConfigMapStore, FileStore, StateStore
+
+if TYPE_CHECKING:
+    from rebalancer.state.stores import ConfigMapStore, FileStore, StateStore
 
 __all__ = [
     "ConfigMapStore",
@@ -23,3 +33,10 @@ __all__ = [
     "after_reading",
     "in_cooldown",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """A store, imported now."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.stores"), name)

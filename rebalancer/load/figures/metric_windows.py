@@ -1,4 +1,4 @@
-"""What of a window stands for it: a spike is not a hot node."""
+"""Figures over a window of time instead of a moment, because a spike does not make a node hot."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _POINTS = 30
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
-    """How far back figures look, and what of that is taken; no seconds: the present."""
+class MetricWindow:
+    """How far back figures look, and which statistic of it counts; 0 seconds: the present."""
 
     seconds: float = 0.0
     statistic: str = "mean"  # mean, max, meanPlusDeviation or p1 … p99
@@ -55,7 +55,7 @@ class Window:
         return f"quantile_over_time({self.percentile / 100:g}, {points})"
 
 
-PRESENT = Window()
+PRESENT = MetricWindow()
 
 
 def deviation(values: FloatArray) -> float:

@@ -21,7 +21,7 @@ _IMPLAUSIBLE = 2.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeFigures:
-    """Usage of the nodes as one source tells it; NaN where it tells nothing."""
+    """Usage of the nodes according to one source; NaN where it has no figure."""
 
     source: str
     usage: (
@@ -38,7 +38,7 @@ class NodeFigures:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PodFigures:
-    """Usage of the pods as one source tells it; NaN where it tells nothing."""
+    """Usage of the pods according to one source; NaN where it has no figure."""
 
     usage: FloatArray  # (pods, resources) in the units of the nodes
     measured_at: FloatArray  # (pods,) Unix seconds
@@ -53,7 +53,9 @@ def exact(text: str | None, resource: str) -> float:
     # Integers divide to the nearest float, and at a fraction of what multiplying fractions costs.
     numerator, denominator = quantities.ratio(text)
     if not 0 <= numerator <= MAX_AMOUNT * denominator:
-        raise ValueError(f"{resource} is {'negative' if numerator < 0 else 'beyond all machines'}: {text}")
+        raise ValueError(
+            f"{resource} is {'negative' if numerator < 0 else 'too large for any machine'}: {text}"
+        )
     return numerator * (1000 if resource == "cpu" else 1) / denominator
 
 
@@ -63,7 +65,7 @@ def nothing_measured(rows: int) -> FloatArray:
 
 
 def node_figures_of_metrics(metrics: Iterable[NodeMetrics], nodes: NodeTable) -> NodeFigures:
-    """metrics-server's node figures; one that does not parse leaves its node unknown and is told."""
+    """metrics-server's node figures; one that does not parse is a warning and its node unknown."""
     usage, measured_at = nothing_measured(len(nodes)), nothing_measured(len(nodes))
     window = np.zeros(len(nodes))
     warnings: list[str] = []
@@ -86,18 +88,20 @@ def node_figures_of_metrics(metrics: Iterable[NodeMetrics], nodes: NodeTable) ->
             warnings.append(f"metrics-server: node {item.metadata.name}: {error}")
     usage[sorted(twice)] = np.nan
     warnings += [
-        f"metrics-server: node {nodes.names[row]}: has two figures, and none was used"
-        for row in sorted(twice)
+        f"metrics-server: node {nodes.names[row]}: has two figures; neither is used" for row in sorted(twice)
     ]
     warnings += [*_strays("metrics-server", strays), *_plausible("metrics-server", usage, nodes)]
     return NodeFigures("metrics-server", usage, measured_at, window, tuple(warnings))
 
 
 def _strays(source: str, names: set[str]) -> list[str]:
-    """One warning for names that are no node's: a node that was renamed or is gone."""
+    """One warning for names that no node of the cluster has: one was renamed or is gone."""
     if not names:
         return []
-    return [f"{source}: {len(names)} figures are of no node we know, e.g. {min(names)[:100]!a}"]
+    noun = "node" if len(names) == 1 else "nodes"
+    return [
+        f"{source}: reports {len(names)} {noun} that the cluster does not have, e.g. {min(names)[:100]!a}"
+    ]
 
 
 def most_plausible(nodes: NodeTable) -> FloatArray:
@@ -107,12 +111,12 @@ def most_plausible(nodes: NodeTable) -> FloatArray:
 
 
 def _plausible(source: str, usage: FloatArray, nodes: NodeTable) -> list[str]:
-    """Forget figures far above what a node has; say of which nodes."""
+    """Forget figures far above what a node has; one warning per node."""
     with np.errstate(invalid="ignore"):
         broken = usage > most_plausible(nodes)
     usage[broken] = np.nan
     return [
-        f"{source}: node {nodes.names[row]}: a figure beyond {_IMPLAUSIBLE:g} times its capacity was not used"
+        f"{source}: node {nodes.names[row]}: a figure beyond {_IMPLAUSIBLE:g} times its capacity is not used"
         for row in np.flatnonzero(broken.any(axis=1)).tolist()
     ]
 
@@ -135,7 +139,7 @@ def node_figures_of_watcher(metrics: watcher.WatcherMetrics, nodes: NodeTable) -
                 warnings.append(f"load-watcher: node {name}: {kind} is negative ({percent:g} %)")
                 continue
             if capacity[row, column] <= 0:
-                warnings.append(f"load-watcher: node {name}: its {kind} capacity is not known")
+                warnings.append(f"load-watcher: node {name}: its {kind} capacity is unknown")
                 continue
             usage[row, column] = percent / 100 * capacity[row, column]
             measured_at[row, column] = metrics.window_end or metrics.timestamp or np.nan

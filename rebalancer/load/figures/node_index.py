@@ -1,4 +1,4 @@
-"""Finds the node a label speaks of: by name, host name or address, with or without a port."""
+"""Finds the node that a label names: by name, host name or address, with or without a port."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class NodeNameIndex:
         return None
 
     def row_of_series(self, labels: Mapping[str, str], node_label: str | None) -> tuple[int | None, str]:
-        """The row a series speaks of, and what its label says; the first label there is decides."""
+        """The row of the node a series is about, and the label's value; the first label present decides."""
         for label in (node_label,) if node_label else DEFAULT_LABELS:
             value = labels.get(label)
             if value:

@@ -55,7 +55,7 @@ def pod_figures_of_metrics(metrics: PackedPodMetrics, pods: PodTable) -> PodFigu
     found: IntArray = np.array(rows, np.int64)
     usage[found] = np.array(amounts).reshape(-1, 2)
     measured_at[found] = moments
-    return PodFigures(usage, measured_at, _told(unusable))
+    return PodFigures(usage, measured_at, _warnings(unusable))
 
 
 def _sums(containers: Sequence[_Container]) -> tuple[float, float]:
@@ -67,11 +67,11 @@ def _sums(containers: Sequence[_Container]) -> tuple[float, float]:
     return cpu, memory
 
 
-def _told(unusable: list[str]) -> tuple[str, ...]:
+def _warnings(unusable: list[str]) -> tuple[str, ...]:
     """One warning however many pods it is about."""
     if not unusable:
         return ()
     more = f", and of {len(unusable) - _MAX_NAMED} more" if len(unusable) > _MAX_NAMED else ""
     return (
-        f"metrics-server: figures of pods were not used: {'; '.join(sorted(unusable)[:_MAX_NAMED])}{more}",
+        f"metrics-server: figures of pods are not used: {'; '.join(sorted(unusable)[:_MAX_NAMED])}{more}",
     )

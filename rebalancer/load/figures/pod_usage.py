@@ -67,8 +67,8 @@ def with_shares(
 ) -> PodUsage:
     """Share out what nodes use beyond their measured pods and their system, by request.
 
-    What a node keeps for its system, capacity less allocatable, is nobody's pod. Of a resource that pods do
-    not request, the share is by their request of cpu. ``requests`` is (pods, 2): cpu and memory.
+    What a node keeps for its system, capacity less allocatable, belongs to no pod. A resource that pods do
+    not request is shared out by their cpu requests. ``requests`` is (pods, 2): cpu and memory.
     """
     usage, methods = measured.usage.copy(), measured.methods.copy()
     system = (nodes.capacity - nodes.allocatable)[:, [CPU, MEMORY]].astype(np.float64)
@@ -79,13 +79,15 @@ def with_shares(
         if not unmeasured.any():
             continue
         rows = len(node_usage)
-        asked = requests[:, column if column < len(RESOURCES) else 0]
+        requested = requests[:, column if column < len(RESOURCES) else 0]
         shown = np.bincount(pods.node[known], usage[known, column], rows)
-        total = np.bincount(pods.node[unmeasured], asked[unmeasured], rows)
+        total = np.bincount(pods.node[unmeasured], requested[unmeasured], rows)
         kept = np.maximum(system[:, column], 0.0) if column < len(RESOURCES) else 0.0
         rest = np.maximum(node_usage[:, column] - shown - kept, 0.0)
         node = pods.node[unmeasured]
-        share = np.where(total[node] > 0, asked[unmeasured] / np.where(total > 0, total, 1.0)[node], np.nan)
+        share = np.where(
+            total[node] > 0, requested[unmeasured] / np.where(total > 0, total, 1.0)[node], np.nan
+        )
         usage[unmeasured, column] = share * rest[node]
         methods[unmeasured & ~np.isnan(usage[:, column]), column] = PodMethod.SHARE
     return PodUsage(usage, methods, measured.warnings)
@@ -103,6 +105,8 @@ def _plausible(figures: PodFigures, pods: PodTable, most: FloatArray) -> PodFigu
     if not broken.any():
         return figures
     first = pods.full_name(int(np.flatnonzero(broken)[0]))
-    told = f"figures of {int(broken.sum())} pods far above their node's capacity were not used, e.g. {first}"
+    warning = (
+        f"figures of {int(broken.sum())} pods far above their node's capacity are not used, e.g. {first}"
+    )
     usage = np.where(broken[:, None], np.nan, figures.usage)
-    return PodFigures(usage, figures.measured_at, (*figures.warnings, told), figures.resources)
+    return PodFigures(usage, figures.measured_at, (*figures.warnings, warning), figures.resources)

@@ -31,7 +31,7 @@ def fetch_watcher(api: RawApi | None, address: str, *, inside: bool) -> bytes:
     try:
         decode_watcher(content)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"does not answer as load-watcher does: {error}", where=address) from error
+        raise InputError(f"the response is not load-watcher's: {error}", where=address) from error
     return content
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from rebalancer.cluster.live.connection import RawApi
 from rebalancer.load.prometheus.answers import AnswerBook
-from rebalancer.load.prometheus.http import Ask, Connection, LivePrometheus
+from rebalancer.load.prometheus.questions import Ask, Connection
 from rebalancer.policy.prometheus import Prometheus
+
+if TYPE_CHECKING:
+    from rebalancer.cluster.live.connection import RawApi
 
 
 @dataclass(slots=True)
@@ -20,14 +23,16 @@ class PrometheusAccess:
     _asks: dict[Connection, Ask] = field(default_factory=dict)
 
     def asking(self, connection: Connection) -> Ask:
-        """How one Prometheus is asked; RebalancerError when its credentials cannot be read."""
+        """Who answers for one Prometheus; RebalancerError when its credentials cannot be read."""
         if connection not in self._asks:
             self._asks[connection] = self.connect(connection)
         return self._asks[connection]
 
 
 def live_access(api: RawApi | None, now: float, asked_at: float, *, inside: bool) -> PrometheusAccess:
-    """Asks the servers; ``inside`` says that cluster addresses resolve here."""
+    """Asks the servers; ``inside`` means that cluster addresses resolve here."""
+    from rebalancer.load.prometheus.http import LivePrometheus  # noqa: PLC0415 - imports urllib3
+
     book = AnswerBook(asked_at)
     return PrometheusAccess(
         lambda connection: book.keeping(

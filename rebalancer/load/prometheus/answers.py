@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from rebalancer.errors import InputError, RebalancerError
-from rebalancer.load.prometheus.http import Ask, Question
+from rebalancer.load.prometheus.questions import Ask, Question
 from rebalancer.load.prometheus.wire import decode_latest
 
 DOCUMENT = "prometheus.json"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,21 +14,19 @@ from rebalancer.errors import RebalancerError, UnreachableError
 from rebalancer.load.figures.metric_windows import deviation
 from rebalancer.load.figures.node_figures import RESOURCES, NodeFigures
 from rebalancer.load.figures.node_index import NodeNameIndex
-from rebalancer.load.prometheus.http import Question
+from rebalancer.load.prometheus.inputs import PrometheusInputs
 from rebalancer.load.prometheus.queries import NodeQuery, lookback_seconds, own_query, queries_of
+from rebalancer.load.prometheus.questions import Question
 from rebalancer.load.prometheus.wire import Series, failure_words
 from rebalancer.load.report import CLOCK_SKEW_SECONDS, named
 from rebalancer.policy.prometheus import PromQuery, Signal
-
-if TYPE_CHECKING:
-    from rebalancer.load.prometheus.source import PrometheusReader
 
 _IMPLAUSIBLE = 2.0  # this many times the capacity is a broken counter, not a busy node
 
 
 @dataclass(slots=True, eq=False)
 class _Column:
-    """What one resource's series say of the nodes."""
+    """The figures of one resource, by node."""
 
     values: FloatArray  # (nodes,)
     deviation: FloatArray  # (nodes,)
@@ -39,24 +36,24 @@ class _Column:
 class NodeReading:
     """One reading of all nodes."""
 
-    def __init__(self, reader: PrometheusReader) -> None:
-        self.reader = reader
-        self.nodes = reader.nodes
-        self.index = NodeNameIndex(reader.nodes)
+    def __init__(self, inputs: PrometheusInputs) -> None:
+        self.inputs = inputs
+        self.nodes = inputs.nodes
+        self.index = NodeNameIndex(inputs.nodes)
         self.warnings: list[str] = []
         self._answers: dict[Question, Sequence[Series]] = {}
         self._failures: list[Exception] = []
-        created = (node.metadata.creation_timestamp for node in reader.nodes.records)
+        created = (node.metadata.creation_timestamp for node in inputs.nodes.records)
         self._created = np.array([_moment(text) for text in created], np.float64)
 
     def figures(self) -> NodeFigures:
         """Figures of every resource; RebalancerError when no query was answered."""
-        reader, window = self.reader, self.reader.window
-        queries = queries_of(reader.settings)
-        wanted = {name: query for name, query in queries.nodes.items() if name in reader.resources}
-        wanted |= {name: own_query(PromQuery(query=item.query)) for name, item in reader.signals.items()}
-        capacity = self._capacities({**queries.capacity, **_constants(reader.signals)}, wanted)
-        shape = (len(self.nodes), len(reader.resources))
+        inputs, window = self.inputs, self.inputs.window
+        queries = queries_of(inputs.settings)
+        wanted = {name: query for name, query in queries.nodes.items() if name in inputs.resources}
+        wanted |= {name: own_query(PromQuery(query=item.query)) for name, item in inputs.signals.items()}
+        capacity = self._capacities({**queries.capacity, **_constants(inputs.signals)}, wanted)
+        shape = (len(self.nodes), len(inputs.resources))
         usage, spread = np.full(shape, np.nan), np.full(shape, np.nan)
         measured_at, windows = np.full(shape, np.nan), np.zeros(shape)
         skew = self._clock_skew()
@@ -64,22 +61,22 @@ class NodeReading:
             series = self._ask(resource, Question(query.query.query, window.seconds, window.step_seconds))
             if series is None:
                 continue
-            column = reader.resources.index(resource)
-            told = self._by_node(resource, series)
+            column = inputs.resources.index(resource)
+            figures = self._by_node(resource, series)
             factor = self._factor(resource, query, capacity)
-            usage[:, column], spread[:, column] = told.values * factor, told.deviation * factor
-            measured_at[:, column] = self._measured_at(resource, query, told) - skew
+            usage[:, column], spread[:, column] = figures.values * factor, figures.deviation * factor
+            measured_at[:, column] = self._measured_at(resource, query, figures) - skew
             windows[:, column] = window.seconds + lookback_seconds(query.query.query)
         if len(self._failures) and np.isnan(usage).all() and not self._answers:
             raise self._failure()
         self._forget_implausible(usage, capacity)
         return NodeFigures(
-            reader.name,
+            inputs.name,
             usage,
             measured_at,
             windows,
             tuple(self.warnings),
-            reader.resources,
+            inputs.resources,
             window.statistic,
             spread if window.seconds else None,
             {name: amounts for name, amounts in capacity.items() if name not in RESOURCES},
@@ -89,39 +86,39 @@ class NodeReading:
         first = self._failures[0]
         if isinstance(first, RebalancerError):
             return first
-        return UnreachableError(failure_words(first), where=self.reader.settings.address)
+        return UnreachableError(failure_words(first), where=self.inputs.settings.address)
 
     def _ask(self, what: str, question: Question) -> Sequence[Series] | None:
         """The answer, each question asked once; None, and a warning, when there is none."""
         if question not in self._answers:
             try:
-                self._answers[question] = self.reader.series(question)
+                self._answers[question] = self.inputs.series(question)
             except (RebalancerError, ValueError, RecursionError) as error:
                 self._failures.append(error)
-                self.warnings.append(f"{self.reader.name}: {what}: {failure_words(error)}")
+                self.warnings.append(f"{self.inputs.name}: {what}: {failure_words(error)}")
                 return None
         return self._answers[question]
 
     def _clock_skew(self) -> float:
         """By how much Prometheus' clock is ahead of ours, when by too much."""
-        if self.reader.asked_at is None:
+        if self.inputs.asked_at is None:
             return 0.0
         try:
-            found = self.reader.series(Question("time()", dated=False))
-            skew = float(found[0].values[-1]) - self.reader.asked_at
+            found = self.inputs.series(Question("time()", dated=False))
+            skew = float(found[0].values[-1]) - self.inputs.asked_at
         except (RebalancerError, ValueError, RecursionError, IndexError):
-            return 0.0  # whoever does not answer this answers nothing else
+            return 0.0  # a server that does not answer this query answers no other
         if not abs(skew) > CLOCK_SKEW_SECONDS:
             return 0.0
         self.warnings.append(
-            f"{self.reader.name}: its clock is {abs(skew):.0f} s {'ahead of' if skew > 0 else 'behind'} ours"
+            f"{self.inputs.name}: its clock is {abs(skew):.0f} s {'ahead of' if skew > 0 else 'behind'} ours"
         )
         return skew
 
     def _capacities(
         self, queries: Mapping[str, str], wanted: Mapping[str, NodeQuery]
     ) -> dict[str, FloatArray]:
-        """(nodes,) what nodes have, of the resources asked for; NaN where it is not known."""
+        """(nodes,) the capacity of the resources asked for; NaN where it is unknown."""
         stated = self.nodes.capacity[:, [CPU, MEMORY]].astype(np.float64)
         found = {resource: stated[:, column] for column, resource in enumerate(RESOURCES)}
         for resource, text in queries.items():
@@ -135,7 +132,7 @@ class NodeReading:
             if series is not None:
                 amounts = self._last_values(f"capacity of {resource}", series)
                 found[resource] = np.where(amounts > 0, amounts, np.nan)
-                self._tell(np.isnan(found[resource]), f"no capacity of {resource} of")
+                self._warn_about(np.isnan(found[resource]), f"no capacity of {resource} for")
         return found
 
     def _factor(
@@ -148,10 +145,10 @@ class NodeReading:
         whole = np.where(whole > 0, whole, np.nan)
         return whole / 100.0 if query.query.unit == "percent" else whole
 
-    def _measured_at(self, resource: str, query: NodeQuery, told: _Column) -> FloatArray:
+    def _measured_at(self, resource: str, query: NodeQuery, figures: _Column) -> FloatArray:
         """(nodes,) when the figures were measured; NaN where it should be known and is not."""
         if not query.timestamp:
-            return told.last
+            return figures.last
         series = self._ask(f"age of {resource}", Question(query.timestamp))
         if series is None:
             return np.full(len(self.nodes), np.nan)
@@ -169,9 +166,9 @@ class NodeReading:
         for item in series:
             if not len(item.values):
                 continue
-            row, said = self.index.row_of_series(item.labels, self.reader.settings.node_label)
+            row, label = self.index.row_of_series(item.labels, self.inputs.settings.node_label)
             if row is None:
-                strays.add(said)
+                strays.add(label)
                 continue
             other = found.get(row)
             if other is None or (newest and item.values[-1] > other.values[-1]):
@@ -183,19 +180,20 @@ class NodeReading:
                     found[row] = item  # its predecessor, before it was renamed or scraped anew
         if twice:
             names = named([self.nodes.names[row] for row in sorted(twice)])
-            self.warnings.append(f"{self.reader.name}: {what}: two series for {names}, and none was used")
+            self.warnings.append(f"{self.inputs.name}: {what}: two series for {names}; neither is used")
         if strays and not newest:
-            example = min(strays)[:100]
+            matches = "matches" if len(strays) == 1 else "match"
             self.warnings.append(
-                f"{self.reader.name}: {what}: {len(strays)} series are of no node we know, e.g. {example!a}"
+                f"{self.inputs.name}: {what}: {len(strays)} series {matches} no node of the cluster, "
+                f"e.g. {min(strays)[:100]!a}"
             )
         return {row: item for row, item in found.items() if row not in twice}
 
     def _by_node(self, resource: str, series: Sequence[Series]) -> _Column:
-        """The window's statistic of each node; figures that cannot be are forgotten and told."""
-        window, now = self.reader.window, self.reader.now
+        """The window's statistic of each node; impossible figures become NaN and a warning."""
+        window, now = self.inputs.window, self.inputs.now
         nothing = np.full(len(self.nodes), np.nan)
-        told = _Column(nothing.copy(), nothing.copy(), nothing.copy())
+        found = _Column(nothing.copy(), nothing.copy(), nothing.copy())
         not_numbers, negative, brief = np.zeros((3, len(self.nodes)), np.bool_)
         current = now - 2 * window.step_seconds
         for row, item in self._rows(resource, series, lambda item: item.times[-1] >= current).items():
@@ -208,15 +206,15 @@ class NodeReading:
             negative[row] = values.min() < 0
             brief[row] = window.seconds > 0 and len(values) * 2 * window.step_seconds < window.seconds
             if not negative[row]:
-                told.values[row], told.deviation[row] = window.of(values), deviation(values)
-                told.last[row] = item.times[finite][-1]
-        self._tell(not_numbers, f"{resource} is not a number of")
-        self._tell(negative, f"{resource} is negative of")
-        self._tell(brief, f"{resource} is known for less than half the window of")
-        return told
+                found.values[row], found.deviation[row] = window.of(values), deviation(values)
+                found.last[row] = item.times[finite][-1]
+        self._warn_about(not_numbers, f"{resource} is not a number on")
+        self._warn_about(negative, f"{resource} is negative on")
+        self._warn_about(brief, f"{resource} is known for less than half the window on")
+        return found
 
     def _last_values(self, what: str, series: Sequence[Series], *, newest: bool = False) -> FloatArray:
-        """(nodes,) the last value of each node's series; a series without labels speaks of all nodes."""
+        """(nodes,) the last value of each node's series; a series without labels is about all nodes."""
         if len(series) == 1 and not series[0].labels and len(series[0].values):
             return np.full(len(self.nodes), float(series[0].values[-1]))
         values = np.full(len(self.nodes), np.nan)
@@ -225,19 +223,19 @@ class NodeReading:
         return np.where(np.isfinite(values), values, np.nan)
 
     def _forget_implausible(self, usage: FloatArray, capacity: Mapping[str, FloatArray]) -> None:
-        for column, resource in enumerate(self.reader.resources):
+        for column, resource in enumerate(self.inputs.resources):
             whole = capacity.get(resource)
             if whole is None:
                 continue
             with np.errstate(invalid="ignore"):
                 broken = (usage[:, column] > whole * _IMPLAUSIBLE) & (whole > 0)
             usage[broken, column] = np.nan
-            self._tell(broken, f"{resource} is more than {_IMPLAUSIBLE:g} times the capacity of")
+            self._warn_about(broken, f"{resource} is more than {_IMPLAUSIBLE:g} times the capacity of")
 
-    def _tell(self, rows: BoolArray, what: str) -> None:
+    def _warn_about(self, rows: BoolArray, what: str) -> None:
         found = [self.nodes.names[row] for row in np.flatnonzero(rows).tolist()]
         if found:
-            self.warnings.append(f"{self.reader.name}: {what} {named(found)}")
+            self.warnings.append(f"{self.inputs.name}: {what} {named(found)}")
 
 
 def _constants(signals: Mapping[str, Signal]) -> dict[str, str]:

@@ -67,7 +67,7 @@ def refusal(content: bytes) -> str:
 def decode_answer(content: bytes) -> tuple[Series, ...]:
     """The series of an answer, a scalar as one without labels.
 
-    Raises ValueError (msgspec's included) when it is no answer of Prometheus, or holds too many series.
+    Raises ValueError (msgspec's included) when it is not a Prometheus response, or holds too many series.
     """
     return tuple(_series(item) for item in _found(content))
 
@@ -94,10 +94,10 @@ def _found(content: bytes) -> list[_Series]:
         moment, text = _one.decode(document.data.result)
         return [_Series({}, (moment, text))]
     if kind not in ("vector", "matrix"):
-        raise ValueError(f"answers with a {kind[:40]!a}, not with a vector or a matrix")
+        raise ValueError(f"the result is a {kind[:40]!a}, not a vector or a matrix")
     found = _many.decode(document.data.result)
     if len(found) > MAX_SERIES:
-        raise ValueError(f"{len(found)} series, of at most {MAX_SERIES}")
+        raise ValueError(f"{len(found)} series; at most {MAX_SERIES} are read")
     return found
 
 
@@ -111,4 +111,4 @@ def failure_words(error: BaseException) -> str:
     """Why there is no answer, on one line."""
     if isinstance(error, RebalancerError):
         return str(error)
-    return f"is no answer of Prometheus: {' '.join(str(error).split())[:200]}"
+    return f"is not a Prometheus response: {' '.join(str(error).split())[:200]}"

@@ -1,4 +1,4 @@
-"""Joins what was read into the inputs of a plan, with a digest that tells two inputs apart."""
+"""Joins what was read into the inputs of a plan, with a digest that identifies them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from rebalancer.profiles.types import SchedulerConfiguration
 from rebalancer.scheduling.framework.versions import VERIFIED
 from rebalancer.scheduling.plugins.queries import plugin_queries
 from rebalancer.scheduling.resources.requests import pod_requests
-from rebalancer.state import FileStore, RunState
+from rebalancer.state import RunState
 from rebalancer.state.run_state import encode as encode_state
 
 if TYPE_CHECKING:
@@ -65,6 +65,8 @@ def known_state(options: PipelineOptions) -> RunState | None:
     """
     if options.state_path is None:
         return None
+    from rebalancer.state import FileStore  # noqa: PLC0415 - imports kubernetes
+
     found = FileStore(options.state_path).load()
     return found if found is not None or options.source is not None else RunState()
 

@@ -19,7 +19,7 @@ def input_warnings(
 ) -> tuple[str, ...]:
     """One sentence per warning, in the order of the way of data.
 
-    ``missing`` says why the plugins' source at an address gave no figures.
+    ``missing`` has the reason for each address from which plugins get no figures.
     """
     found = list(configuration.warnings)
     found += version_warnings(version, configuration.api_version)

@@ -31,7 +31,7 @@ def documents_from_files(options: RecordingOptions) -> dict[str, bytes]:
     """The documents that options give as files; InputError when one cannot be used."""
     documents: dict[str, bytes] = {}
     if options.watcher is not None:
-        documents[WATCHER] = _checked(options.watcher, decode_watcher, "what load-watcher answers")
+        documents[WATCHER] = _checked(options.watcher, decode_watcher, "a load-watcher response")
     if options.state_path is not None:
         documents[STATE] = read_bytes(options.state_path, _MAX_DOCUMENT_BYTES)
         decode_state(documents[STATE], str(options.state_path))
@@ -50,7 +50,7 @@ def _checked(path: Path, decode: Callable[[bytes], object], what: str) -> bytes:
 def policy_documents(
     loaded: LoadedPolicy, options: RecordingOptions, api: RawApi | None, warn: Callable[[str], None]
 ) -> dict[str, bytes]:
-    """The scheduler's configuration and load-watcher's answer, as the policy says where they are.
+    """The scheduler's configuration and load-watcher's answer, read from where the policy names them.
 
     A load-watcher that does not answer is a warning: without its document its figures are unknown.
     """
@@ -98,7 +98,7 @@ def _watcher_addresses(
             parsed = load_with_plugins(loaded, configuration)
         except InputError as error:
             # A cluster is worth recording whatever its scheduler's configuration.
-            warn(f"the scheduler's configuration is recorded, yet cannot be used: {error}")
+            warn(f"the scheduler's configuration is recorded, but cannot be used: {error}")
             return found
         found += [
             str(getattr(arguments, "watcher_address", ""))

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from rebalancer.cluster.recordings.listing import Recording
 from rebalancer.cluster.snapshot import Snapshot, build_snapshot
 from rebalancer.errors import RebalancerError
-from rebalancer.load.figures.metric_windows import Window
+from rebalancer.load.figures.metric_windows import MetricWindow
 from rebalancer.load.plugin_sources import PluginSources, read_view, watcher_addresses
 from rebalancer.load.prometheus.access import PrometheusAccess, connection_of, live_access
 from rebalancer.load.prometheus.answers import DOCUMENT
-from rebalancer.load.prometheus.source import PrometheusReader
+from rebalancer.load.prometheus.reader import PrometheusReader
 from rebalancer.load.service_addresses import runs_in_a_cluster
 from rebalancer.policy import LoadedPolicy, PrometheusSource, measured_resources
 from rebalancer.profiles.types import SchedulerConfiguration
@@ -52,7 +52,7 @@ def _asks_prometheus(configuration: SchedulerConfiguration) -> bool:
 def _read_sources(
     snapshot: Snapshot, loaded: LoadedPolicy, access: PrometheusAccess, now: float
 ) -> list[str]:
-    """Ask what the policy's sources ask, and say what was not answered."""
+    """Ask what the policy's sources ask; a warning for each question without an answer."""
     settings = loaded.policy.load
     warnings: list[str] = []
     for source in settings.sources:
@@ -65,7 +65,7 @@ def _read_sources(
                 nodes=snapshot.nodes,
                 pods=snapshot.pods,
                 now=now,
-                window=Window(settings.window, settings.statistic),
+                window=MetricWindow(settings.window, settings.statistic),
                 resources=measured_resources(loaded.policy),
                 signals=settings.signals,
                 asked_at=now,

@@ -1,4 +1,4 @@
-"""The text of the scheduler's configuration, from where the policy says it lives."""
+"""The text of the scheduler's configuration, from an option, the policy or the cluster."""
 
 from __future__ import annotations
 
@@ -84,6 +84,6 @@ def load_with_plugins(
     )
     idle = [item.plugin for item in settings.mirror if item.plugin not in configuration.extra_plugins]
     if idle:
-        said = f"{loaded.source}: scheduler.mirror: no profile enables {', '.join(idle)}"
-        configuration = replace(configuration, warnings=(*configuration.warnings, said))
+        warning = f"{loaded.source}: scheduler.mirror: no profile enables {', '.join(idle)}"
+        configuration = replace(configuration, warnings=(*configuration.warnings, warning))
     return configuration

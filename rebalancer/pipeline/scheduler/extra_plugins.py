@@ -1,4 +1,4 @@
-"""The plugins that no configuration of ours knows: those installed beside us, and the policy's own.
+"""Plugins that rebalancer does not bring along: those installed beside it, and those a policy mirrors.
 
 A plugin is code of the model, which takes longer to import than a policy takes to check: it is imported when
 a configuration names one that is installed, and made when a profile is built.

@@ -34,7 +34,7 @@ def test_the_sound_cluster_the_others_are_made_from_is_planned(
         ("limts: {perRun: 3}\n", "3:1 limts: ", "did you mean limits?"),
         ("limits: {perRnu: 3}\n", "3:10 limits.perRnu: ", "did you mean perRun?"),
         ("limits: {perRun: many}\n", "3:18 limits.perRun: ", "valid integer"),
-        ("limits:\n  perRun: 3\n  perRun: 4\n", "5:3 limits.perRun: ", "already set in line 4"),
+        ("limits:\n  perRun: 3\n  perRun: 4\n", "5:3 limits.perRun: ", "already set on line 4"),
         ("safety: {pause: yes}\n", "3:17 safety.pause: ", "true"),
         ("limits: {perRun: 3\n", "4:1", ""),
         ("load: {maxAge: 3}\n", "3:16 load.maxAge: ", "3s"),
@@ -152,7 +152,7 @@ def test_a_load_watcher_answer_that_is_none_is_named(
     assert "watcher.json: not recorded" in refusal(2, "plan", "--from", folder, "--policy", policy)
     (folder / "watcher.json").write_text('{"data": {}}')
     line = refusal(2, "plan", "--from", folder, "--policy", policy)
-    assert "watcher.json: is not what load-watcher answers" in line
+    assert "watcher.json: is not a load-watcher response" in line
 
 
 @pytest.mark.parametrize("now", ["yesterday", "2026-13-01T00:00:00Z", "-5", "1e9", "٣"])
@@ -162,7 +162,7 @@ def test_a_wrong_clock_is_named_with_what_would_be_right(
     result = rebalancer_program("plan", "--from", dump(items), f"--now={now}")
 
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "is no time; write e.g. 2026-11-20T12:00:00Z" in result.stderr.splitlines()[-1]
+    assert "is not a time; write e.g. 2026-11-20T12:00:00Z" in result.stderr.splitlines()[-1]
     assert "Traceback" not in result.stderr
 
 

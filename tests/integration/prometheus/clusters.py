@@ -6,9 +6,10 @@ import time
 from typing import Any
 
 from rebalancer.cluster.snapshot import Snapshot
-from rebalancer.load.figures.metric_windows import PRESENT, Window
-from rebalancer.load.prometheus.http import Connection, LivePrometheus
-from rebalancer.load.prometheus.source import PrometheusReader
+from rebalancer.load.figures.metric_windows import PRESENT, MetricWindow
+from rebalancer.load.prometheus.http import LivePrometheus
+from rebalancer.load.prometheus.questions import Connection
+from rebalancer.load.prometheus.reader import PrometheusReader
 from rebalancer.policy import Prometheus as Settings
 from rebalancer.policy import Signal
 from tests.builders import a_node, a_pod, a_snapshot
@@ -51,7 +52,7 @@ def a_reader(
     address: str,
     snapshot: Snapshot,
     *,
-    window: Window = PRESENT,
+    window: MetricWindow = PRESENT,
     resources: tuple[str, ...] = ("cpu", "memory"),
     signals: dict[str, Signal] | None = None,
     now: float = NOW,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from rebalancer.errors import RebalancerError, UnreachableError
-from rebalancer.load.figures.metric_windows import Window
+from rebalancer.load.figures.metric_windows import MetricWindow
 from rebalancer.load.report import build_report
 from rebalancer.policy import Signal
 from tests.integration.prometheus.clusters import GIB, NAMES, NOW, a_cluster, a_reader, node_exporter
@@ -64,11 +64,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
 @pytest.mark.parametrize(
     ("query", "warning"),
     [
-        ("negative", "cpu is negative of node n0"),
-        ("not_a_number", "cpu is not a number of node n0"),
-        ("infinite", "cpu is not a number of node n0"),
+        ("negative", "cpu is negative on node n0"),
+        ("not_a_number", "cpu is not a number on node n0"),
+        ("infinite", "cpu is not a number on node n0"),
         ("beyond_capacity", "cpu is more than 2 times the capacity of node n0"),
-        ("doubled", "cpu: two series for node n0, and none was used"),
+        ("doubled", "cpu: two series for node n0; neither is used"),
     ],
 )
 def test_a_figure_that_cannot_be_is_forgotten_and_told(server: Prometheus, query: str, warning: str) -> None:
@@ -84,8 +84,8 @@ def test_a_figure_that_cannot_be_is_forgotten_and_told(server: Prometheus, query
 @pytest.mark.parametrize(
     ("query", "warning"),
     [
-        ("half", "has no figure of cpu of node n0"),
-        ("stale", "figures of node n0 are older than 180 s, and were not used"),
+        ("half", "has no figure for cpu on node n0"),
+        ("stale", "figures of node n0 are older than 180 s and are not used"),
     ],
 )
 def test_a_figure_that_is_missing_or_old_leaves_its_node_unknown(
@@ -112,12 +112,12 @@ def test_a_clock_that_differs_is_told_and_makes_its_figures_as_old_as_they_are(s
 
 
 def test_a_renamed_node_is_not_its_predecessor(server: Prometheus) -> None:
-    reader = a_reader(server.address, a_cluster(), window=Window(900.0), queries={"cpu": "renamed"})
+    reader = a_reader(server.address, a_cluster(), window=MetricWindow(900.0), queries={"cpu": "renamed"})
     figures = reader.node_figures()
 
     assert figures.usage[0, 0] == 1000.0
-    assert f"{reader.name}: cpu: 1 series are of no node we know, e.g. 'old'" in figures.warnings
-    assert any("less than half the window of node n0" in warning for warning in figures.warnings)
+    assert f"{reader.name}: cpu: 1 series matches no node of the cluster, e.g. 'old'" in figures.warnings
+    assert any("less than half the window on node n0" in warning for warning in figures.warnings)
 
 
 def test_ten_thousand_series_of_no_node_are_one_warning(server: Prometheus) -> None:
@@ -125,7 +125,9 @@ def test_ten_thousand_series_of_no_node_are_one_warning(server: Prometheus) -> N
     figures = reader.node_figures()
 
     assert figures.usage[:, 0].tolist() == [2000.0] * 3
-    assert figures.warnings == (f"{reader.name}: cpu: 10000 series are of no node we know, e.g. 'stray-0'",)
+    assert figures.warnings == (
+        f"{reader.name}: cpu: 10000 series match no node of the cluster, e.g. 'stray-0'",
+    )
 
 
 @pytest.mark.parametrize(
@@ -154,7 +156,7 @@ def test_a_signal_whose_capacity_is_unknown_has_no_percentage(server: Prometheus
     figures = reader.node_figures()
 
     assert np.isnan(figures.capacity["disk"][0])
-    assert f"{reader.name}: no capacity of disk of node n0" in figures.warnings
+    assert f"{reader.name}: no capacity of disk for node n0" in figures.warnings
 
 
 # Servers that are not well
@@ -177,10 +179,10 @@ ANSWERS: dict[str, tuple[int, bytes]] = {
     ("kind", "said"),
     [
         ("503", "HTTP 503 starting up (3 attempts)"),
-        ("truncated", "is no answer of Prometheus"),
-        ("html", "is no answer of Prometheus"),
-        ("deep", "is no answer of Prometheus"),
-        ("not a number", "is no answer of Prometheus"),
+        ("truncated", "is not a Prometheus response"),
+        ("html", "is not a Prometheus response"),
+        ("deep", "is not a Prometheus response"),
+        ("not a number", "is not a Prometheus response"),
         ("401", "HTTP 401 (1 attempt) (are the credentials right?)"),
         ("redirect", "HTTP 302 (1 attempt)"),
     ],

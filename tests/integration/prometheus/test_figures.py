@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from rebalancer.load.figures.metric_windows import Window
+from rebalancer.load.figures.metric_windows import MetricWindow
 from rebalancer.load.figures.node_figures import NodeFigures
 from rebalancer.policy import Signal
 from tests.integration.prometheus.clusters import GIB, NAMES, NOW, a_cluster, a_reader, node_exporter
@@ -158,7 +158,7 @@ def test_a_signal_is_any_query_and_its_capacity_a_quantity_or_another_query(serv
 def test_a_spike_is_not_a_hot_node_over_a_window(
     server: Prometheus, statistic: str, expected: list[float]
 ) -> None:
-    window = Window(900.0, statistic)
+    window = MetricWindow(900.0, statistic)
     reader = a_reader(server.address, a_cluster(), window=window, queries={"cpu": "cores"})
     figures = reader.node_figures()
 
@@ -171,7 +171,7 @@ def test_a_spike_is_not_a_hot_node_over_a_window(
 
 
 def test_pods_have_the_same_window_as_their_nodes(server: Prometheus) -> None:
-    window = Window(900.0)
+    window = MetricWindow(900.0)
     reader = a_reader(
         server.address,
         a_cluster(),

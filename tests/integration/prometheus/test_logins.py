@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from rebalancer.errors import InputError, RebalancerError
-from rebalancer.load.prometheus.http import Connection, LivePrometheus, Question, read_secret
+from rebalancer.load.prometheus.http import LivePrometheus, read_secret
+from rebalancer.load.prometheus.questions import Connection, Question
 from tests.integration.prometheus.servers import answering
 
 EMPTY = json.dumps({"status": "success", "data": {"resultType": "vector", "result": []}}).encode()

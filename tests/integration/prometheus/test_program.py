@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 
 from rebalancer.cli.main import main
 from rebalancer.errors import ExitCode
-from rebalancer.load.prometheus.http import Question
+from rebalancer.load.prometheus.questions import Question
 from rebalancer.sandbox import Sandbox
 from rebalancer.sandbox.hot_cluster import (
     CONFIGURATION_NAME,
@@ -137,7 +137,7 @@ def test_the_first_fresh_figure_wins_and_the_listing_says_which_it_is(cluster: C
     assert all(-5 <= node["figures"]["cpu"]["ageSeconds"] < 60 for node in nodes.values())
     loads = cluster.sandbox.node_utilisation()
     assert {name: node["load"]["cpu"] for name, node in nodes.items()} == pytest.approx(loads, abs=0.1)
-    assert f"{source}: has no figure of cpu, memory of node node-6" in listing["warnings"]
+    assert f"{source}: has no figure for cpu, memory on node node-6" in listing["warnings"]
 
 
 def test_the_table_names_source_and_age_of_every_node(cluster: Cluster) -> None:

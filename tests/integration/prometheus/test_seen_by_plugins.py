@@ -14,7 +14,8 @@ import pytest
 from rebalancer.load.load_watcher.document import Metric
 from rebalancer.load.plugin_sources import PluginSources, read_view
 from rebalancer.load.prometheus.access import live_access
-from rebalancer.load.prometheus.http import Connection, LivePrometheus, Question
+from rebalancer.load.prometheus.http import LivePrometheus
+from rebalancer.load.prometheus.questions import Connection, Question
 from rebalancer.load.prometheus.wire import decode_answer
 from rebalancer.load.view import SchedulerView
 from rebalancer.profiles import load_configuration

@@ -50,7 +50,7 @@ def test_an_answer_of_something_else_is_bad_input_at_that_address(body: bytes) -
     with answering(lambda _path: (200, body)) as url, pytest.raises(InputError) as caught:
         fetch_watcher(None, url, inside=False)
 
-    assert str(caught.value).startswith(f"{url}: does not answer as load-watcher does: ")
+    assert str(caught.value).startswith(f"{url}: the response is not load-watcher's: ")
 
 
 @pytest.mark.parametrize("code", [404, 500, 503])

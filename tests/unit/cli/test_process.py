@@ -9,9 +9,30 @@ from pathlib import Path
 
 import pytest
 
+from rebalancer.cluster.recordings.writer import save
 from rebalancer.errors import ExitCode
+from tests.builders import a_node, a_pod, a_snapshot
 
 HEAVY = ("numpy", "pandas", "kubernetes", "rich", "pydantic", "yaml", "prometheus_client", "urllib3")
+
+NETWORK_AND_TABLES = (
+    *(
+        "kubernetes",
+        "urllib3",
+        "requests",
+        "http.client",
+        "asyncio",
+        "tenacity",
+        "pandas",
+        "prometheus_client",
+    ),
+    *(
+        "rebalancer.cluster.live.connection",
+        "rebalancer.execution",
+        "rebalancer.simulation",
+        "rebalancer.sandbox",
+    ),
+)
 
 POLICIES = Path(__file__).parents[3] / "policies"
 
@@ -55,6 +76,29 @@ heavy = {{"numpy", "pandas", "kubernetes", "rich", "prometheus_client", "urllib3
 print("HEAVY", sorted(set(sys.modules) & heavy))
 """
     result = python(code)
+
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines()[-1] == "HEAVY []"
+
+
+@pytest.mark.parametrize("command", ["plan", "nodes"])
+def test_a_recorded_cluster_is_planned_for_without_a_network_client(command: str, tmp_path: Path) -> None:
+    snapshot = a_snapshot(nodes=[a_node("n0")], pods=[a_pod("p", node="n0")])
+    save(snapshot.recording, tmp_path / "recorded", 0.0)
+    (tmp_path / "policy.yaml").write_text(
+        "{apiVersion: rebalancer/v1alpha1, kind: RebalancePolicy, load: {sources: [{requests: {}}]}}"
+    )
+    code = f"""
+import sys
+from rebalancer.cli.main import main
+try:
+    main([{command!r}, "--from", "recorded", "--policy", "policy.yaml", "-o", "json"])
+except SystemExit as end:
+    assert end.code == 0, end.code
+heavy = {sorted(NETWORK_AND_TABLES)}
+print("\\nHEAVY", sorted(set(sys.modules) & set(heavy)))
+"""
+    result = python(code, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(POLICIES.parent)})
 
     assert result.returncode == 0, result.stderr
     assert result.stdout.splitlines()[-1] == "HEAVY []"

@@ -130,7 +130,7 @@ def test_a_configuration_that_cannot_be_used_is_recorded_with_a_warning(
     result = save(rebalancer_program, kubeconfig, tmp_path, "scheduler: {file: scheduler.yaml}\n")
 
     assert result.exit_code == 0
-    assert "warning: the scheduler's configuration is recorded, yet cannot be used: " in result.stderr
+    assert "warning: the scheduler's configuration is recorded, but cannot be used: " in result.stderr
     assert (tmp_path / "saved" / "scheduler-config.yaml").read_text() == configuration.read_text()
 
 

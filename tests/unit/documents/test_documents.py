@@ -91,7 +91,7 @@ def test_a_scalar_readers_disagree_about_is_refused_unless_quoted(scalar: str, w
 def test_a_key_given_twice_is_refused_with_the_line_of_the_first() -> None:
     assert (
         refusal("a:\n  b: 1\n  c: 2\n  b: 3\n")
-        == "f.yaml:4:3 a.b: key b is already set in line 2 (keep one of them)"
+        == "f.yaml:4:3 a.b: key b is already set on line 2 (keep only one)"
     )
 
 
@@ -119,7 +119,7 @@ def test_large_text_is_refused() -> None:
 
 
 def test_several_documents_are_refused_where_the_second_begins() -> None:
-    assert refusal("a: 1\n---\nb: 2\n").startswith("f.yaml:2:1: a second document begins")
+    assert refusal("a: 1\n---\nb: 2\n").startswith("f.yaml:2:1: a second document starts here")
 
 
 @pytest.mark.parametrize("tag", ["!!python/object/apply:os.system", "!!int", "!custom"])

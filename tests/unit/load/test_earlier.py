@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rebalancer.load.figures.earlier_runs import knows_only_the_present, over_earlier_runs, present_percent
-from rebalancer.load.figures.metric_windows import PRESENT, Window
+from rebalancer.load.earlier_runs import knows_only_the_present, over_earlier_runs, present_percent
+from rebalancer.load.figures.metric_windows import PRESENT, MetricWindow
 from rebalancer.load.figures.node_figures import (
     NodeFigures,
     node_figures_of_metrics,
@@ -16,7 +16,7 @@ from rebalancer.state import LoadSamples, RunState, after_reading
 from tests.builders import a_node, a_snapshot
 from tests.unit.load.builders import NOW, a_node_metric
 
-WINDOW = Window(900.0)
+WINDOW = MetricWindow(900.0)
 NODES = a_snapshot(nodes=[a_node("n0"), a_node("n1")]).nodes
 
 
@@ -49,7 +49,7 @@ def test_a_spike_of_one_run_is_averaged_with_the_runs_before() -> None:
 
 def test_a_percentile_takes_the_runs_as_they_are() -> None:
     samples = after_runs((1.0, 1.0), (2.0, 1.0), (3.0, 1.0))
-    figures = over_earlier_runs(present(4.0, 1.0), NODES, samples, Window(900.0, "p50"), NOW)
+    figures = over_earlier_runs(present(4.0, 1.0), NODES, samples, MetricWindow(900.0, "p50"), NOW)
 
     assert figures.usage[:, 0].tolist() == pytest.approx([2500.0, 1000.0])
     assert figures.statistic == "p50"
@@ -75,7 +75,7 @@ def test_a_window_that_earlier_runs_cover_too_little_is_told() -> None:
     figures = over_earlier_runs(present(1.0, 1.0), NODES, after_runs((1.0, 1.0)), WINDOW, NOW)
 
     assert figures.warnings == (
-        "metrics-server: earlier runs cover less than half the window of nodes n0, n1",
+        "metrics-server: earlier runs cover less than half the window for nodes n0, n1",
     )
 
 

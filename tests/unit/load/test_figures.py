@@ -73,7 +73,7 @@ def test_a_figure_far_above_capacity_is_a_broken_counter() -> None:
     figures = node_figures_of_metrics([a_node_metric("n1", "9"), a_node_metric("n2", "7900m")], NODES)
 
     assert known(figures.usage) == [[None, GIB], [7900.0, GIB]]
-    assert figures.warnings == ("metrics-server: node n1: a figure beyond 2 times its capacity was not used",)
+    assert figures.warnings == ("metrics-server: node n1: a figure beyond 2 times its capacity is not used",)
 
 
 def test_a_node_that_does_not_tell_its_capacity_is_measured_by_what_is_allocatable() -> None:
@@ -119,7 +119,7 @@ def test_a_percentage_of_an_unknown_capacity_is_unknown_and_never_zero() -> None
     )
 
     assert known(figures.usage) == [[None, None]]
-    assert figures.warnings == ("load-watcher: node n1: its CPU capacity is not known",)
+    assert figures.warnings == ("load-watcher: node n1: its CPU capacity is unknown",)
 
 
 def test_requests_are_as_fresh_as_now() -> None:
@@ -163,8 +163,8 @@ def test_two_figures_of_one_node_are_none_and_a_renamed_node_is_told() -> None:
 
     assert np.isnan(figures.usage[NODES.row["n1"]]).all()
     assert figures.warnings == (
-        "metrics-server: node n1: has two figures, and none was used",
-        "metrics-server: 1 figures are of no node we know, e.g. 'old'",
+        "metrics-server: node n1: has two figures; neither is used",
+        "metrics-server: reports 1 node that the cluster does not have, e.g. 'old'",
     )
 
 
@@ -175,7 +175,7 @@ def test_load_watchers_deviation_is_kept_beside_its_average() -> None:
 
     assert figures.deviation is not None
     assert figures.deviation[row, 0] == 0.25 * figures.usage[row, 0]
-    assert figures.warnings == ("load-watcher: 1 figures are of no node we know, e.g. 'old'",)
+    assert figures.warnings == ("load-watcher: reports 1 node that the cluster does not have, e.g. 'old'",)
 
 
 amounts = st.one_of(

@@ -1,21 +1,20 @@
 from __future__ import annotations
 
-import contextlib
 import json
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rebalancer.errors import InputError
-from rebalancer.load.figures.metric_windows import Window
+from rebalancer.load.figures.metric_windows import MetricWindow
 from rebalancer.load.figures.node_index import NodeNameIndex
 from rebalancer.load.prometheus.answers import AnswerBook, decode_book
-from rebalancer.load.prometheus.http import Question
 from rebalancer.load.prometheus.queries import lookback_seconds, queries_of
-from rebalancer.load.prometheus.source import PrometheusReader
+from rebalancer.load.prometheus.questions import Question
+from rebalancer.load.prometheus.reader import PrometheusReader
 from rebalancer.load.prometheus.wire import decode_answer, decode_latest
 from rebalancer.policy import Prometheus
 from tests.builders import a_node, a_pod, a_snapshot
@@ -25,15 +24,35 @@ def an_answer(kind: str, result: Any) -> bytes:
     return json.dumps({"status": "success", "data": {"resultType": kind, "result": result}}).encode()
 
 
-@given(
-    st.binary()
-    | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(json.dumps).map(str.encode)
+scalars = st.none() | st.booleans() | st.integers() | st.text() | st.sampled_from([[1, "2"], [1.5, "NaN"]])
+json_values = st.recursive(
+    scalars,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["metric", "value", "values", "data"]), inner, max_size=3)
+    ),
+    max_leaves=8,
 )
-def test_whatever_a_server_answers_is_series_or_a_value_error(content: bytes) -> None:
-    try:
+
+
+@given(st.binary() | json_values.map(json.dumps).map(str.encode))
+def test_whatever_is_not_a_successful_answer_is_a_value_error(content: bytes) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - msgspec's are too
         decode_answer(content)
+
+
+@given(st.sampled_from(["scalar", "vector", "matrix", "string"]), json_values)
+@example("vector", [{"metric": {}, "value": [1, "2"]}, {"metric": {}}])
+@example("matrix", [{"values": [[1, "2"], [2, "3"]]}])
+def test_whatever_a_successful_answer_holds_is_series_with_a_time_for_each_value_or_a_value_error(
+    kind: str, result: Any
+) -> None:
+    try:
+        found = decode_answer(an_answer(kind, result))
     except ValueError:
         return
+    assert len(found) == (1 if kind == "scalar" else len(result))
+    assert all(item.times.shape == item.values.shape == (len(item.values),) for item in found)
 
 
 def test_vectors_matrices_and_scalars_become_series() -> None:
@@ -125,13 +144,13 @@ def test_the_labels_of_pods_are_those_of_the_policy() -> None:
 @pytest.mark.parametrize(
     ("window", "query"),
     [
-        (Window(), "q"),
-        (Window(900.0), "avg_over_time((q)[900s:30s])"),
-        (Window(900.0, "max"), "max_over_time((q)[900s:30s])"),
-        (Window(60.0, "p95"), "quantile_over_time(0.95, (q)[60s:15s])"),
+        (MetricWindow(), "q"),
+        (MetricWindow(900.0), "avg_over_time((q)[900s:30s])"),
+        (MetricWindow(900.0, "max"), "max_over_time((q)[900s:30s])"),
+        (MetricWindow(60.0, "p95"), "quantile_over_time(0.95, (q)[60s:15s])"),
     ],
 )
-def test_a_window_is_one_query_of_its_statistic(window: Window, query: str) -> None:
+def test_a_window_is_one_query_of_its_statistic(window: MetricWindow, query: str) -> None:
     assert window.over("q") == query
 
 
@@ -173,10 +192,20 @@ def test_the_traffic_of_a_pod_on_its_nodes_network_is_not_its_own() -> None:
     assert np.isnan(figures.usage[rows[1], 2])
 
 
-@given(st.binary())
-def test_a_damaged_book_is_one_line(content: bytes) -> None:
-    with contextlib.suppress(InputError):
-        decode_book(content, "dump/prometheus.json")
+@given(st.binary() | json_values.map(json.dumps).map(str.encode))
+@example(b"{}")
+@example(b'{"answers": {"http://p": {"instant up": {}}}}')
+def test_a_damaged_book_is_one_line_and_any_other_is_written_as_it_was_read(content: bytes) -> None:
+    where, message = "dump/prometheus.json", ""
+    try:
+        book = decode_book(content, where)
+    except InputError as error:
+        message = str(error)
+        book = AnswerBook()
+
+    assert not message or message.startswith(f"{where}: not what snapshot save writes: ")
+    assert len(message.splitlines()) <= 1
+    assert decode_book(book.encode(), where) == book
 
 
 points = st.tuples(st.integers(0, 10), st.sampled_from(["1", "-1.5", "NaN", "+Inf", "1e3"]))

@@ -71,7 +71,7 @@ def test_a_node_is_unknown_without_a_figure_of_what_a_rule_names_and_only_then()
 
     assert joined(told).known.tolist() == [True, False, True]
     assert joined(told, required=("cpu", "memory")).known.tolist() == [True, True, True]
-    assert "p: has no figure of disk of node n1" in joined(told).warnings
+    assert "p: has no figure for disk on node n1" in joined(told).warnings
 
 
 def test_every_figure_has_its_own_source() -> None:

@@ -73,7 +73,7 @@ def prometheus(fields: str) -> str:
         ),
         (
             "hotNodes: {any: [{deviation: {networkReceive: 20}}]}\n",
-            "nothing measures networkReceive: load.sources names no prometheus (add a prometheus source)",
+            "nothing measures networkReceive: load.sources has no prometheus source",
         ),
         ("load: {signals: {disk: {query: used}}}\n", "signals are read from Prometheus"),
         (PROMETHEUS.replace("disk", "cpu"), "cpu is a resource already"),

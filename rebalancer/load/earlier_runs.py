@@ -8,7 +8,7 @@ import numpy as np
 
 from rebalancer.cluster.arrays import FloatArray
 from rebalancer.cluster.columns.nodes import NodeTable
-from rebalancer.load.figures.metric_windows import Window, deviation
+from rebalancer.load.figures.metric_windows import MetricWindow, deviation
 from rebalancer.load.figures.node_figures import NodeFigures
 from rebalancer.load.report import allocatable_of, named
 from rebalancer.state import LoadSamples
@@ -16,8 +16,8 @@ from rebalancer.state import LoadSamples
 _PODS_COLUMN = 2
 
 
-def knows_only_the_present(figures: NodeFigures, window: Window) -> bool:
-    """Whether a source looks back too little to tell anything of the window."""
+def knows_only_the_present(figures: NodeFigures, window: MetricWindow) -> bool:
+    """Whether a source looks back too little to cover the window."""
     if figures.source == "requests" or not window.seconds:
         return False
     return float(np.max(figures.window_seconds, initial=0.0)) * 2 < window.seconds
@@ -44,12 +44,12 @@ def present_percent(nodes: NodeTable, figures: NodeFigures) -> dict[str, dict[st
 
 
 def over_earlier_runs(
-    figures: NodeFigures, nodes: NodeTable, samples: LoadSamples | None, window: Window, now: float
+    figures: NodeFigures, nodes: NodeTable, samples: LoadSamples | None, window: MetricWindow, now: float
 ) -> NodeFigures:
     """The window's statistic over the samples of earlier runs and the present; unknown stays unknown."""
     if samples is None:
-        told = f"{figures.source}: no state of earlier runs: load.window {window.seconds:g} s is not covered"
-        return dataclasses.replace(figures, warnings=(*figures.warnings, told))
+        lack = f"no state of earlier runs: load.window {window.seconds:g} s is not covered"
+        return dataclasses.replace(figures, warnings=(*figures.warnings, f"{figures.source}: {lack}"))
     usage, spread = figures.usage.copy(), np.full(figures.usage.shape, np.nan)
     own = figures.window_seconds
     windows = np.broadcast_to(own[:, None] if own.ndim == 1 else own, usage.shape).copy()
@@ -77,7 +77,7 @@ def over_earlier_runs(
             brief.append(name)
     warnings = list(figures.warnings)
     if brief:
-        warnings.append(f"{figures.source}: earlier runs cover less than half the window of {named(brief)}")
+        warnings.append(f"{figures.source}: earlier runs cover less than half the window for {named(brief)}")
     return dataclasses.replace(
         figures,
         usage=usage,
