@@ -42,6 +42,11 @@ def render(unix_seconds: float) -> str:
     return datetime.fromtimestamp(unix_seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def render_micro(unix_seconds: float) -> str:
+    """RFC 3339 in UTC, to the microsecond, as Kubernetes writes the times of leases and events."""
+    return datetime.fromtimestamp(unix_seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
 def render_optional(unix_seconds: float) -> str | None:
     """RFC 3339 in UTC that parses to the same moment; None for NaN."""
     if math.isnan(unix_seconds):
