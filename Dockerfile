@@ -13,7 +13,8 @@ RUN pip wheel --require-hashes --only-binary=:all: --no-deps \
         --wheel-dir /wheels --requirement requirements-runtime.lock
 RUN pip install --no-index --no-deps --no-compile --target /site-packages /wheels/*.whl
 
-# Pure Python: copying the package is installing it, and needs no build backend from the network.
+# Pure Python: copying the package is installing it, and needs no build backend from the network. The build
+# context leaves the embedded cluster of `rebalancer demo` out (.dockerignore).
 COPY rebalancer /site-packages/rebalancer
 # Bytecode is compiled here once: the container's file system is read-only. By content, not by time, so that
 # the same sources give the same image.

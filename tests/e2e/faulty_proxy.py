@@ -22,7 +22,7 @@ from types import TracebackType
 
 import urllib3
 
-from rebalancer.sandbox.faults.faults import Fault, Faults
+from rebalancer.sandbox import Fault, Faults
 from tests.e2e.processes import wait_until
 
 _OF_ONE_CONNECTION = {"connection", "content-length", "host", "keep-alive", "transfer-encoding"}

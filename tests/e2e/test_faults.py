@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from rebalancer.errors import ExitCode
-from rebalancer.sandbox.faults.faults import Fault, Faults
+from rebalancer.sandbox import Fault, Faults
 from tests.conftest import SUMMARY
 from tests.e2e.api import Object
 from tests.e2e.command import Finished

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from rebalancer.sandbox.api.authorization import User
-from rebalancer.sandbox.api.patches import json_patch, merge, strategic_merge
 from rebalancer.sandbox.api.requests import Request
+from rebalancer.sandbox.objects.accessors import Object
 from rebalancer.sandbox.objects.event_shapes import to_new
-from rebalancer.sandbox.objects.objects import Object
 from rebalancer.sandbox.objects.resources import Resource
 from rebalancer.sandbox.objects.status import StatusError, bad_request
+from rebalancer.sandbox.rules.patches import json_patch, merge, strategic_merge
 
 
 def shown(resource: Resource, item: Object) -> Object:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from rebalancer.sandbox.objects.objects import Object
+from rebalancer.sandbox.objects.accessors import Object
 from rebalancer.sandbox.objects.resources import RESOURCES, Resource
 
 VERSION = {

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import msgspec
 import yaml
 
-from rebalancer.sandbox.objects.objects import Object
+from rebalancer.sandbox.objects.accessors import Object
 from rebalancer.sandbox.objects.resources import BY_PATH, Resource
 from rebalancer.sandbox.objects.status import StatusError, bad_request
 

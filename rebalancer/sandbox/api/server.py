@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from rebalancer.sandbox.api.handlers import Api
 from rebalancer.sandbox.api.requests import Request, Response
-from rebalancer.sandbox.faults.faults import Fault, Faults
+from rebalancer.sandbox.api.router import Api
+from rebalancer.sandbox.faults.request_faults import Fault, Faults
 from rebalancer.sandbox.objects.status import StatusError, expired
 
 _GZIP_FROM_BYTES = 128 * 1024

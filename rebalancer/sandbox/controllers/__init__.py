@@ -3,6 +3,7 @@
 from rebalancer.sandbox.controllers.deployment import DeploymentController
 from rebalancer.sandbox.controllers.disruption import DisruptionController
 from rebalancer.sandbox.controllers.driver import Controller, Driver
+from rebalancer.sandbox.controllers.event_expiry import remove_old_events
 from rebalancer.sandbox.controllers.job import JobController
 from rebalancer.sandbox.controllers.replicaset import ReplicaSetController
 from rebalancer.sandbox.controllers.statefulset import StatefulSetController
@@ -15,4 +16,5 @@ __all__ = [
     "JobController",
     "ReplicaSetController",
     "StatefulSetController",
+    "remove_old_events",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rebalancer.sandbox.controllers.workloads import every_key, owner_keys, set_status
-from rebalancer.sandbox.objects.objects import (
+from rebalancer.sandbox.objects.accessors import (
     Object,
     controller_of,
     is_terminating,
@@ -14,8 +14,8 @@ from rebalancer.sandbox.objects.objects import (
     spec_of,
     status_of,
 )
-from rebalancer.sandbox.objects.registry import Registry
-from rebalancer.sandbox.objects.store import Change, Key
+from rebalancer.sandbox.objects.change_log import Change, Key
+from rebalancer.sandbox.rules.registry import Registry
 
 _REVISION = "deployment.kubernetes.io/revision"
 

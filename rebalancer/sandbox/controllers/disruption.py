@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rebalancer.sandbox.objects.objects import (
+from rebalancer.cluster import times
+from rebalancer.sandbox.objects.accessors import (
     Object,
     controller_of,
     is_ready,
@@ -15,14 +16,13 @@ from rebalancer.sandbox.objects.objects import (
     labels_of,
     name_of,
     namespace_of,
-    parse_timestamp,
     set_condition,
     spec_of,
     status_of,
 )
-from rebalancer.sandbox.objects.registry import Registry
-from rebalancer.sandbox.objects.selectors import selector_matches
-from rebalancer.sandbox.objects.store import Change, Key
+from rebalancer.sandbox.objects.change_log import Change, Key
+from rebalancer.sandbox.objects.query_selectors import label_selector
+from rebalancer.sandbox.rules.registry import Registry
 
 _FORGET_DISRUPTION_SECONDS = 120.0
 _SCALED = {
@@ -61,7 +61,7 @@ class DisruptionController:
         return [
             (namespace_of(budget), name_of(budget))
             for budget in self._store.all("poddisruptionbudgets", namespace_of(item))
-            if any(selector_matches(spec_of(budget).get("selector"), labels) for labels in versions)
+            if any(map(label_selector(spec_of(budget).get("selector")), versions))
         ]
 
     def _of_namespace(self, namespace: str) -> list[Key]:
@@ -78,10 +78,8 @@ class DisruptionController:
             budget = self._store.get("poddisruptionbudgets", *key)
             if budget is None:
                 return None
-            selector = spec_of(budget).get("selector")
-            pods = [
-                pod for pod in self._store.all("pods", key[0]) if selector_matches(selector, labels_of(pod))
-            ]
+            selects = label_selector(spec_of(budget).get("selector"))
+            pods = [pod for pod in self._store.all("pods", key[0]) if selects(labels_of(pod))]
             disrupted, again = self._disrupted(budget, pods, now)
             try:
                 expected, desired = self._expectation(spec_of(budget), pods)
@@ -132,7 +130,7 @@ class DisruptionController:
             when = promised.get(name_of(pod))
             if when is None or is_terminating(pod):
                 continue
-            left = parse_timestamp(when) + _FORGET_DISRUPTION_SECONDS - now
+            left = times.parse(when) + _FORGET_DISRUPTION_SECONDS - now
             if left > 0:
                 kept[name_of(pod)] = when
                 again = left if again is None else min(left, again)

@@ -7,8 +7,9 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
+from rebalancer.sandbox.objects.change_log import Change, Key
 from rebalancer.sandbox.objects.status import StatusError
-from rebalancer.sandbox.objects.store import Change, Key, Store
+from rebalancer.sandbox.objects.store import Store
 
 _TICK_SECONDS = 0.1
 _RETRY_SECONDS = 0.2

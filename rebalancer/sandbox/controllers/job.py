@@ -12,9 +12,16 @@ from rebalancer.sandbox.controllers.workloads import (
     set_status,
 )
 from rebalancer.sandbox.faults.misbehaviour import Misbehaviours
-from rebalancer.sandbox.objects.objects import Object, is_active, is_terminating, phase_of, spec_of, status_of
-from rebalancer.sandbox.objects.registry import Registry
-from rebalancer.sandbox.objects.store import Change, Key
+from rebalancer.sandbox.objects.accessors import (
+    Object,
+    is_active,
+    is_terminating,
+    phase_of,
+    spec_of,
+    status_of,
+)
+from rebalancer.sandbox.objects.change_log import Change, Key
+from rebalancer.sandbox.rules.registry import Registry
 
 _RETRY_SECONDS = 1.0
 

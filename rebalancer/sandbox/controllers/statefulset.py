@@ -12,7 +12,7 @@ from rebalancer.sandbox.controllers.workloads import (
     set_status,
 )
 from rebalancer.sandbox.faults.misbehaviour import Misbehaviours
-from rebalancer.sandbox.objects.objects import (
+from rebalancer.sandbox.objects.accessors import (
     Object,
     controller_of,
     is_active,
@@ -23,8 +23,8 @@ from rebalancer.sandbox.objects.objects import (
     namespace_of,
     spec_of,
 )
-from rebalancer.sandbox.objects.registry import Registry
-from rebalancer.sandbox.objects.store import Change, Key
+from rebalancer.sandbox.objects.change_log import Change, Key
+from rebalancer.sandbox.rules.registry import Registry
 
 _RETRY_SECONDS = 1.0
 

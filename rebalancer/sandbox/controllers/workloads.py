@@ -6,9 +6,10 @@ import copy
 from collections.abc import Iterable
 from typing import Any
 
-from rebalancer.sandbox.objects.objects import Object, controller_of, is_ready, name_of, namespace_of
+from rebalancer.sandbox.objects.accessors import Object, controller_of, is_ready, name_of, namespace_of
+from rebalancer.sandbox.objects.change_log import Change, Key
 from rebalancer.sandbox.objects.resources import STORED
-from rebalancer.sandbox.objects.store import Change, Key, Store
+from rebalancer.sandbox.objects.store import Store
 
 
 def owner_keys(change: Change, plural: str, child_plural: str = "pods") -> Iterable[Key]:

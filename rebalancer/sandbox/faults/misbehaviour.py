@@ -6,7 +6,7 @@ import threading
 from dataclasses import dataclass
 from typing import Literal
 
-from rebalancer.sandbox.objects.objects import Object, annotations_of, controller_of, name_of, namespace_of
+from rebalancer.sandbox.objects.accessors import Object, annotations_of, controller_of, name_of, namespace_of
 from rebalancer.sandbox.objects.resources import STORED
 from rebalancer.sandbox.objects.store import Store
 

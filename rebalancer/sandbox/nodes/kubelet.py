@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rebalancer.sandbox.objects.objects import (
+from rebalancer.cluster import times
+from rebalancer.sandbox.objects.accessors import (
     Object,
     annotations_of,
     condition_of,
@@ -12,15 +13,13 @@ from rebalancer.sandbox.objects.objects import (
     is_ready,
     is_terminating,
     node_of,
-    parse_timestamp,
     phase_of,
     set_condition,
     spec_of,
     status_of,
-    timestamp,
 )
-from rebalancer.sandbox.objects.registry import Registry
-from rebalancer.sandbox.objects.store import Change, Key
+from rebalancer.sandbox.objects.change_log import Change, Key
+from rebalancer.sandbox.rules.registry import Registry
 
 READY_AFTER = "sandbox.rebalancer/ready-after"
 TERMINATES_AFTER = "sandbox.rebalancer/terminates-after"
@@ -84,7 +83,9 @@ class Kubelets:
 
         def start(item: Object) -> None:
             status = item.setdefault("status", {})
-            status.update(phase="Running", startTime=timestamp(now), podIP=address, podIPs=[{"ip": address}])
+            status.update(
+                phase="Running", startTime=times.render(now), podIP=address, podIPs=[{"ip": address}]
+            )
             set_condition(item, "PodScheduled", "True", now)
             set_condition(item, "Initialized", "True", now)
             set_condition(item, "ContainersReady", "False", now, reason="ContainersNotReady")
@@ -98,7 +99,7 @@ class Kubelets:
                     "ready": False,
                     "restartCount": 0,
                     "started": True,
-                    "state": {"running": {"startedAt": timestamp(now)}},
+                    "state": {"running": {"startedAt": times.render(now)}},
                 }
                 for container in spec_of(item).get("containers") or ()
             ]
@@ -131,7 +132,7 @@ class Kubelets:
         metadata = pod["metadata"]
         grace = float(metadata.get("deletionGracePeriodSeconds", self._terminates_after))
         # the deletion time knows only whole seconds, so what was seen at once counts from when it was seen
-        asked = min(now, parse_timestamp(metadata["deletionTimestamp"]) - grace + 1.0)
+        asked = min(now, times.parse(metadata["deletionTimestamp"]) - grace + 1.0)
         asked = self._asked_to_stop.setdefault(metadata["uid"], asked)
         text = annotations_of(pod).get(TERMINATES_AFTER)
         after = self._terminates_after if text is None else float(text)
@@ -164,7 +165,7 @@ class Kubelets:
             set_condition(item, "Ready", "Unknown", now, reason="NodeStatusUnknown", message=message)
             taints = item.setdefault("spec", {}).setdefault("taints", [])
             for effect in ("NoSchedule", "NoExecute"):
-                taints.append({"key": _UNREACHABLE, "effect": effect, "timeAdded": timestamp(now)})
+                taints.append({"key": _UNREACHABLE, "effect": effect, "timeAdded": times.render(now)})
 
         self._store.mutate("nodes", "", name, fail)
         for pod in self._store.pods_on(name):
@@ -203,7 +204,7 @@ def _beat(node: Object, now: float) -> None:
         set_condition(node, "Ready", "True", now, reason="KubeletReady")
     for condition in node["status"]["conditions"]:
         if condition.get("type") == "Ready":
-            condition["lastHeartbeatTime"] = timestamp(now)
+            condition["lastHeartbeatTime"] = times.render(now)
 
 
 def is_heartbeat(old: Object, new: Object) -> bool:

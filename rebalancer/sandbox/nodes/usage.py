@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from rebalancer.sandbox.objects.objects import (
+from rebalancer.cluster import quantities
+from rebalancer.sandbox.objects.accessors import (
     Object,
     annotations_of,
     controller_of,
@@ -13,9 +15,11 @@ from rebalancer.sandbox.objects.objects import (
     namespace_of,
     node_of,
     phase_of,
+    requests_of,
+    status_of,
 )
-from rebalancer.sandbox.objects.quantities import cpu_nano, whole
-from rebalancer.sandbox.objects.store import Key, Store
+from rebalancer.sandbox.objects.change_log import Key
+from rebalancer.sandbox.objects.store import Store
 
 CPU_ANNOTATION = "sandbox.rebalancer/cpu"
 MEMORY_ANNOTATION = "sandbox.rebalancer/memory"
@@ -106,7 +110,7 @@ class UsageModel:
         if CPU_ANNOTATION in annotations:
             known = known._replace(cpu_nano=cpu_nano(annotations[CPU_ANNOTATION]))
         if MEMORY_ANNOTATION in annotations:
-            known = known._replace(memory_bytes=whole(annotations[MEMORY_ANNOTATION]))
+            known = known._replace(memory_bytes=quantities.units(annotations[MEMORY_ANNOTATION]))
         return known
 
     def of_nodes(self) -> dict[str, Usage]:
@@ -117,6 +121,15 @@ class UsageModel:
             for node in self._store.all("nodes")
             if name_of(node) not in self._unmeasured_nodes
         }
+
+    def cpu_loads(self) -> dict[str, float]:
+        """The share of its allocatable CPU that each measured node uses."""
+        usages, loads = self.of_nodes(), {}
+        for node in self._store.all("nodes"):
+            cpu = (status_of(node).get("allocatable") or {}).get("cpu")
+            if name_of(node) in usages and cpu:
+                loads[name_of(node)] = usages[name_of(node)].cpu_nano / cpu_nano(str(cpu))
+        return loads
 
     def _pod_sums(self) -> dict[str, Usage]:
         cpu: dict[str, int] = {}
@@ -130,14 +143,21 @@ class UsageModel:
         return {node: Usage(cpu[node], memory[node]) for node in cpu}
 
 
-def _usage(quantities: Object) -> Usage:
-    return Usage(cpu_nano(quantities.get("cpu", "0")), whole(quantities.get("memory", "0")))
+def cpu_nano(text: str) -> int:
+    """CPU in billionths of a core, rounded up; ValueError for a bad quantity.
+
+    Metrics need this finer unit: an idle container uses less than a thousandth of a core.
+    """
+    return math.ceil(quantities.parse(text) * 1_000_000_000)
+
+
+def _usage(measured: dict[str, str]) -> Usage:
+    return Usage(cpu_nano(measured.get("cpu", "0")), quantities.units(measured.get("memory", "0")))
 
 
 def _share_of_requests(pod: Object) -> Usage:
     cpu = memory = 0
-    for container in pod["spec"].get("containers") or ():
-        requests = (container.get("resources") or {}).get("requests") or {}
+    for requests in requests_of(pod):
         cpu += cpu_nano(requests.get("cpu", "0"))
-        memory += whole(requests.get("memory", "0"))
+        memory += quantities.units(requests.get("memory", "0"))
     return Usage(int(cpu * _REQUEST_SHARE), int(memory * _REQUEST_SHARE))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rebalancer.sandbox.objects.objects import Object
+from rebalancer.sandbox.objects.accessors import Object
 
 _PAIRS = (
     ("involvedObject", "regarding"),

@@ -1,8 +1,15 @@
-"""The table of resources the embedded API server serves; discovery and routing are made from it."""
+"""The table of resources that the embedded API server serves; discovery and routing are made from it.
+
+Kinds that a plan reads come from the table of ``rebalancer.cluster``, with what only a server knows added;
+the others have a row of their own.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+
+from rebalancer.cluster import kinds
+from rebalancer.cluster.kinds import Kind
 
 _WRITABLE = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 _READABLE = ("get", "list")
@@ -62,18 +69,35 @@ class Resource:
 _SCALE = Subresource("scale", "Scale", _STATUS, "autoscaling", "v1")
 
 
-def _workload(plural: str, kind: str, short: str, *, scale: bool = True) -> Resource:
+def _row(
+    kind: Kind,
+    short_name: str = "",
+    *,
+    namespaced: bool = True,
+    has_generation: bool = False,
+    has_status: bool = False,
+    subresources: tuple[Subresource, ...] = (),
+    computed: bool = False,
+) -> Resource:
+    """What an API server adds to a kind that a plan reads."""
     return Resource(
-        "apps",
-        "v1",
-        plural,
-        kind,
-        kind.lower(),
-        short_names=(short,),
-        has_generation=True,
-        has_status=True,
-        subresources=(_SCALE,) if scale else (),
+        kind.group,
+        kind.version,
+        kind.resource or kind.plural,
+        kind.name,
+        "" if computed else kind.name.lower(),
+        namespaced,
+        (short_name,) if short_name else (),
+        has_generation,
+        has_status,
+        subresources,
+        computed=computed,
     )
+
+
+def _workload(kind: Kind, short_name: str = "", *, scale: bool = True) -> Resource:
+    subresources = (_SCALE,) if scale else ()
+    return _row(kind, short_name, has_generation=True, has_status=True, subresources=subresources)
 
 
 _POD_SUBRESOURCES = (
@@ -82,116 +106,35 @@ _POD_SUBRESOURCES = (
 )
 
 RESOURCES: tuple[Resource, ...] = (
-    Resource(
-        "", "v1", "pods", "Pod", "pod", short_names=("po",), has_status=True, subresources=_POD_SUBRESOURCES
-    ),
-    Resource("", "v1", "nodes", "Node", "node", namespaced=False, short_names=("no",), has_status=True),
-    Resource(
-        "",
-        "v1",
-        "namespaces",
-        "Namespace",
-        "namespace",
-        namespaced=False,
-        short_names=("ns",),
-        has_status=True,
-    ),
-    Resource("", "v1", "services", "Service", "service", short_names=("svc",), has_status=True),
+    _row(kinds.PODS, "po", has_status=True, subresources=_POD_SUBRESOURCES),
+    _row(kinds.NODES, "no", namespaced=False, has_status=True),
+    _row(kinds.NAMESPACES, "ns", namespaced=False, has_status=True),
+    _row(kinds.SERVICES, "svc", has_status=True),
     Resource("", "v1", "events", "Event", "event", short_names=("ev",)),
     Resource("", "v1", "configmaps", "ConfigMap", "configmap", short_names=("cm",)),
     Resource("", "v1", "serviceaccounts", "ServiceAccount", "serviceaccount", short_names=("sa",)),
-    Resource(
-        "",
-        "v1",
-        "persistentvolumeclaims",
-        "PersistentVolumeClaim",
-        "persistentvolumeclaim",
-        short_names=("pvc",),
-        has_status=True,
-    ),
-    Resource(
-        "",
-        "v1",
-        "persistentvolumes",
-        "PersistentVolume",
-        "persistentvolume",
-        namespaced=False,
-        short_names=("pv",),
-        has_status=True,
-    ),
-    Resource(
-        "",
-        "v1",
-        "replicationcontrollers",
-        "ReplicationController",
-        "replicationcontroller",
-        short_names=("rc",),
-        has_generation=True,
-        has_status=True,
-        subresources=(_SCALE,),
-    ),
-    Resource(
-        "", "v1", "resourcequotas", "ResourceQuota", "resourcequota", short_names=("quota",), has_status=True
-    ),
+    _row(kinds.CLAIMS, "pvc", has_status=True),
+    _row(kinds.PERSISTENT_VOLUMES, "pv", namespaced=False, has_status=True),
+    _workload(kinds.REPLICATION_CONTROLLERS, "rc"),
+    _row(kinds.RESOURCE_QUOTAS, "quota", has_status=True),
     Resource("", "v1", "limitranges", "LimitRange", "limitrange", short_names=("limits",)),
-    _workload("deployments", "Deployment", "deploy"),
-    _workload("replicasets", "ReplicaSet", "rs"),
-    _workload("statefulsets", "StatefulSet", "sts"),
-    _workload("daemonsets", "DaemonSet", "ds", scale=False),
-    Resource("batch", "v1", "jobs", "Job", "job", has_generation=True, has_status=True),
-    Resource(
-        "policy",
-        "v1",
-        "poddisruptionbudgets",
-        "PodDisruptionBudget",
-        "poddisruptionbudget",
-        short_names=("pdb",),
-        has_generation=True,
-        has_status=True,
-    ),
-    Resource(
-        "autoscaling",
-        "v2",
-        "horizontalpodautoscalers",
-        "HorizontalPodAutoscaler",
-        "horizontalpodautoscaler",
-        short_names=("hpa",),
-        has_status=True,
-    ),
-    Resource(
-        "scheduling.k8s.io",
-        "v1",
-        "priorityclasses",
-        "PriorityClass",
-        "priorityclass",
-        namespaced=False,
-        short_names=("pc",),
-    ),
-    Resource(
-        "storage.k8s.io",
-        "v1",
-        "storageclasses",
-        "StorageClass",
-        "storageclass",
-        namespaced=False,
-        short_names=("sc",),
-    ),
-    Resource("storage.k8s.io", "v1", "csinodes", "CSINode", "csinode", namespaced=False),
-    Resource("storage.k8s.io", "v1", "csidrivers", "CSIDriver", "csidriver", namespaced=False),
-    Resource("storage.k8s.io", "v1", "csistoragecapacities", "CSIStorageCapacity", "csistoragecapacity"),
-    Resource(
-        "storage.k8s.io",
-        "v1",
-        "volumeattachments",
-        "VolumeAttachment",
-        "volumeattachment",
-        namespaced=False,
-        has_status=True,
-    ),
+    _workload(kinds.DEPLOYMENTS, "deploy"),
+    _workload(kinds.REPLICA_SETS, "rs"),
+    _workload(kinds.STATEFUL_SETS, "sts"),
+    _workload(kinds.DAEMON_SETS, "ds", scale=False),
+    _workload(kinds.JOBS, scale=False),
+    _row(kinds.DISRUPTION_BUDGETS, "pdb", has_generation=True, has_status=True),
+    _row(kinds.HORIZONTAL_AUTOSCALERS, "hpa", has_status=True),
+    _row(kinds.PRIORITY_CLASSES, "pc", namespaced=False),
+    _row(kinds.STORAGE_CLASSES, "sc", namespaced=False),
+    _row(kinds.CSI_NODES, namespaced=False),
+    _row(kinds.CSI_DRIVERS, namespaced=False),
+    _row(kinds.CSI_CAPACITIES),
+    _row(kinds.VOLUME_ATTACHMENTS, namespaced=False, has_status=True),
     Resource("coordination.k8s.io", "v1", "leases", "Lease", "lease"),
     Resource("events.k8s.io", "v1", "events", "Event", "event", short_names=("ev",), stored_as="events"),
-    Resource("metrics.k8s.io", "v1beta1", "nodes", "NodeMetrics", "", namespaced=False, computed=True),
-    Resource("metrics.k8s.io", "v1beta1", "pods", "PodMetrics", "", computed=True),
+    _row(kinds.NODE_METRICS, namespaced=False, computed=True),
+    _row(kinds.POD_METRICS, computed=True),
 )
 
 BY_PATH: dict[tuple[str, str, str], Resource] = {

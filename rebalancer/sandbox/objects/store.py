@@ -1,4 +1,4 @@
-"""The memory of the embedded cluster: objects under one resourceVersion, and the log that watches read."""
+"""The memory of the embedded cluster: all objects under one resourceVersion, as etcd keeps them."""
 
 from __future__ import annotations
 
@@ -6,52 +6,14 @@ import random
 import threading
 import time
 import uuid
-from collections import deque
 from collections.abc import Callable, Iterable
-from itertools import islice
-from typing import Literal, NamedTuple
 
-import msgspec
-
-from rebalancer.sandbox.objects.objects import Clock, Object, controller_of, node_of, timestamp
+from rebalancer.cluster import times
+from rebalancer.sandbox.objects.accessors import Clock, Object, key_of
+from rebalancer.sandbox.objects.change_log import Change, ChangeKind, ChangeLog, Key, Record
+from rebalancer.sandbox.objects.pod_index import PodIndex
 from rebalancer.sandbox.objects.resources import STORED
-from rebalancer.sandbox.objects.status import StatusError, already_exists, expired, not_found, stale
-
-Key = tuple[str, str]  # namespace (empty for cluster-wide kinds), name
-ChangeKind = Literal["ADDED", "MODIFIED", "DELETED"]
-
-
-class Record:
-    """One version of one object; never changed once stored, so that its JSON is made only once."""
-
-    __slots__ = ("_encoded", "object", "version")
-
-    def __init__(self, item: Object, version: int) -> None:
-        self.object = item
-        self.version = version
-        self._encoded: bytes | None = None
-
-    @property
-    def encoded(self) -> bytes:
-        """The object as JSON, without kind and apiVersion: as an item of a list."""
-        if self._encoded is None:
-            self._encoded = msgspec.json.encode(self.object)
-        return self._encoded
-
-    def copy(self) -> Object:
-        """A deep copy that may be changed."""
-        item: Object = msgspec.json.decode(self.encoded)
-        return item
-
-
-class Change(NamedTuple):
-    """One entry of the log; ``record`` of a deletion is the last state, under the version of its deletion."""
-
-    version: int
-    resource: str
-    kind: ChangeKind
-    record: Record
-    previous: Record | None
+from rebalancer.sandbox.objects.status import already_exists, not_found, stale
 
 
 class Store:
@@ -68,11 +30,9 @@ class Store:
         self._random = random.Random(seed)  # noqa: S311 - uids must be reproducible, not secret
         self._tables: dict[str, dict[Key, Record]] = {plural: {} for plural in STORED}
         self._sorted: dict[str, list[Key] | None] = dict.fromkeys(STORED)
-        self._by_owner: dict[str, dict[Key, None]] = {}
-        self._by_node: dict[str, dict[Key, None]] = {}
-        self._log: deque[Change] = deque(maxlen=log_capacity)
+        self._pods = PodIndex()
+        self._log = ChangeLog(log_capacity)
         self._version = 1
-        self._oldest = 1  # a watch may start from this version or a later one
 
     # Reading
 
@@ -111,16 +71,13 @@ class Store:
 
     def pods_of(self, owner_uid: str) -> list[Object]:
         """The pods whose controller has that uid, oldest entry first."""
-        return self._indexed(self._by_owner, owner_uid)
+        with self.lock:
+            return [self._tables["pods"][key].object for key in self._pods.of_owner(owner_uid)]
 
     def pods_on(self, node: str) -> list[Object]:
         """The pods bound to that node, oldest entry first."""
-        return self._indexed(self._by_node, node)
-
-    def _indexed(self, index: dict[str, dict[Key, None]], value: str) -> list[Object]:
         with self.lock:
-            pods = self._tables["pods"]
-            return [pods[key].object for key in index.get(value, ())]
+            return [self._tables["pods"][key].object for key in self._pods.on_node(node)]
 
     # Writing
 
@@ -137,8 +94,7 @@ class Store:
                 self._complete(resource, item)
                 self._put(resource, item, log=False)
                 count += 1
-            self._oldest = self._version
-            self._log.clear()
+            self._log.restart(self._version)
             self._changed.notify_all()
         return count
 
@@ -146,11 +102,10 @@ class Store:
         """Store a new object under a fresh uid and creation time; 409 when the name is taken."""
         with self._changed:
             metadata = item["metadata"]
-            key = (metadata.get("namespace") or "", metadata["name"])
-            if key in self._tables[resource]:
+            if key_of(item) in self._tables[resource]:
                 raise already_exists(resource, metadata["name"], STORED[resource].group)
             metadata["uid"] = self.new_uid()
-            metadata["creationTimestamp"] = timestamp(self.clock())
+            metadata["creationTimestamp"] = times.render(self.clock())
             metadata.pop("deletionTimestamp", None)
             metadata.pop("deletionGracePeriodSeconds", None)
             if STORED[resource].has_generation:
@@ -165,7 +120,7 @@ class Store:
         """
         with self._changed:
             metadata = item["metadata"]
-            namespace, name = metadata.get("namespace") or "", metadata["name"]
+            namespace, name = key_of(item)
             group = STORED[resource].group
             record = self.record(resource, namespace, name)
             if record is None:
@@ -206,11 +161,11 @@ class Store:
                 return None
             self._sorted[resource] = None
             if resource == "pods":
-                self._unindex(record.object)
+                self._pods.discard(record.object)
             self._version += 1
             metadata = {**record.object["metadata"], "resourceVersion": str(self._version)}
             last = Record({**record.object, "metadata": metadata}, self._version)
-            self._append(Change(self._version, resource, "DELETED", last, record))
+            self._note(Change(self._version, resource, "DELETED", last, record))
             return last.object
 
     def _complete(self, resource: str, item: Object) -> None:
@@ -223,12 +178,12 @@ class Store:
         if not metadata.get("uid"):
             metadata["uid"] = self.new_uid()
         if not metadata.get("creationTimestamp"):
-            metadata["creationTimestamp"] = timestamp(self.clock())
+            metadata["creationTimestamp"] = times.render(self.clock())
         metadata.pop("managedFields", None)
 
     def _put(self, resource: str, item: Object, *, log: bool = True) -> Object:
         metadata = item["metadata"]
-        key = (metadata.get("namespace") or "", metadata["name"])
+        key = key_of(item)
         table = self._tables[resource]
         previous = table.get(key)
         self._version += 1
@@ -239,33 +194,16 @@ class Store:
             self._sorted[resource] = None
         if resource == "pods":
             if previous is not None:
-                self._unindex(previous.object)
-            self._index(item, key)
+                self._pods.discard(previous.object)
+            self._pods.add(item)
         if log:
             kind: ChangeKind = "MODIFIED" if previous else "ADDED"
-            self._append(Change(self._version, resource, kind, record, previous))
+            self._note(Change(self._version, resource, kind, record, previous))
         return item
-
-    def _index(self, pod: Object, key: Key) -> None:
-        owner = controller_of(pod)
-        if owner is not None:
-            self._by_owner.setdefault(owner["uid"], {})[key] = None
-        if node_of(pod):
-            self._by_node.setdefault(node_of(pod), {})[key] = None
-
-    def _unindex(self, pod: Object) -> None:
-        key = (pod["metadata"].get("namespace") or "", pod["metadata"]["name"])
-        owner = controller_of(pod)
-        if owner is not None:
-            self._by_owner.get(owner["uid"], {}).pop(key, None)
-        if node_of(pod):
-            self._by_node.get(node_of(pod), {}).pop(key, None)
 
     # The log
 
-    def _append(self, change: Change) -> None:
-        if self._log.maxlen is not None and len(self._log) == self._log.maxlen:
-            self._oldest = self._log[0].version
+    def _note(self, change: Change) -> None:
         self._log.append(change)
         self._changed.notify_all()
 
@@ -279,24 +217,7 @@ class Store:
                     break
                 if self._version <= after:
                     break  # woken without a change: the caller looks whether it has to stop
-            if after < self._oldest:
-                raise self.too_old(after)
-            skipped = 0
-            for change in reversed(self._log):
-                if change.version <= after:
-                    break
-                skipped += 1
-            return list(islice(self._log, len(self._log) - skipped, None))
-
-    def too_old(self, version: int) -> StatusError:
-        """The 410 for a version that the log does not reach back to."""
-        return expired(f"too old resource version: {version} ({self._oldest})")
-
-    def compact(self) -> None:
-        """Forget the log, as etcd does every few minutes: watches from earlier versions are expired."""
-        with self._changed:
-            self._log.clear()
-            self._oldest = self._version
+            return self._log.after(after)
 
     def wake(self) -> None:
         """Wake everyone who waits for changes."""

@@ -13,8 +13,8 @@ from rebalancer.cluster.snapshot import Snapshot, build_snapshot
 from rebalancer.load.load_watcher.document import WatcherMetrics
 from rebalancer.load.view import SchedulerView
 from rebalancer.profiles.types import SchedulerConfiguration
-from rebalancer.sandbox.objects.objects import Object, name_of, namespace_of
-from rebalancer.sandbox.scheduler.deciding import ClusterView, UnschedulableError
+from rebalancer.sandbox.objects.accessors import Object, name_of, namespace_of
+from rebalancer.sandbox.scheduler.deciders import ClusterView, UnschedulableError
 from rebalancer.scheduling.plugins.registry import PluginInputs, make_scheduler
 from rebalancer.scheduling.state.cluster_state import ClusterState
 

@@ -16,8 +16,8 @@ from rebalancer.execution import Journal, Outcomes, RunContext, RunLease, carry_
 from rebalancer.execution.eviction import Patience
 from rebalancer.planning.plan import Landing, Move, Plan, PodReference
 from rebalancer.policy.schema import Execution, Safety
-from rebalancer.sandbox.objects.objects import Object, node_of
-from rebalancer.sandbox.sandbox import Sandbox
+from rebalancer.sandbox import Sandbox
+from rebalancer.sandbox.objects.accessors import Object, node_of
 from tests.integration.sandbox.builders import a_node, a_pod, a_replica_set, client_of
 
 NODES = ("hot", "cool", "other")

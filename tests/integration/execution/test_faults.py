@@ -11,8 +11,7 @@ from rebalancer.execution import Result, RunLease, SchedulerLocation, Stop
 from rebalancer.execution.journal import in_flight
 from rebalancer.policy.schema import Safety
 from rebalancer.policy.units import Amount
-from rebalancer.sandbox.api.authorization import User
-from rebalancer.sandbox.faults.faults import Fault
+from rebalancer.sandbox import Fault, User
 from tests.integration.execution.cluster import NODES, Runner, a_hot_cluster, a_move_of
 from tests.integration.sandbox.builders import a_budget
 

@@ -6,7 +6,7 @@ import pytest
 
 from rebalancer.errors import ExitCode
 from rebalancer.execution import Result, Stop
-from rebalancer.sandbox.faults.misbehaviour import Misbehaviour
+from rebalancer.sandbox import Misbehaviour
 from tests.integration.execution.cluster import a_hot_cluster, a_move_of, hot_cluster, running
 from tests.integration.sandbox.builders import a_stateful_set
 

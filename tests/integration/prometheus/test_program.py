@@ -17,7 +17,7 @@ from rebalancer.cli.main import main
 from rebalancer.errors import ExitCode
 from rebalancer.load.prometheus.questions import Question
 from rebalancer.sandbox import Sandbox
-from rebalancer.sandbox.hot_cluster import (
+from rebalancer.sandbox.demo.hot_cluster import (
     CONFIGURATION_NAME,
     CONFIGURATION_NAMESPACE,
     WATCHER_NAMESPACE,

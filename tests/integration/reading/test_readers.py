@@ -22,7 +22,7 @@ from rebalancer.cluster.recordings.writer import digest
 from rebalancer.cluster.wire.protobuf_pods import MEDIA_TYPE
 from rebalancer.errors import RightsError
 from rebalancer.sandbox import Fault, Sandbox
-from rebalancer.sandbox.hot_cluster import hot_cluster
+from rebalancer.sandbox.demo.hot_cluster import hot_cluster
 from tests.integration.reading.servers import a_sandbox, answering, in_protobuf, reading
 from tests.integration.sandbox.builders import START
 

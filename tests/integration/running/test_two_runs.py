@@ -17,7 +17,7 @@ from rebalancer.cli.main import main
 from rebalancer.load.load_watcher.document import decode_watcher
 from rebalancer.profiles import load_configuration
 from rebalancer.sandbox import Sandbox
-from rebalancer.sandbox.hot_cluster import (
+from rebalancer.sandbox.demo.hot_cluster import (
     CONFIGURATION,
     POLICY,
     WATCHER_ADDRESS,

@@ -25,7 +25,7 @@ from rebalancer.planning.planner import Planner
 from rebalancer.planning.report import build_plan
 from rebalancer.profiles import load_configuration
 from rebalancer.sandbox import Misbehaviour, Sandbox
-from rebalancer.sandbox.hot_cluster import (
+from rebalancer.sandbox.demo.hot_cluster import (
     CONFIGURATION,
     POLICY,
     WATCHER_NAMESPACE,

@@ -10,8 +10,8 @@ from typing import Any
 
 from kubernetes import client
 
-from rebalancer.sandbox.objects.objects import Object
-from rebalancer.sandbox.sandbox import Sandbox
+from rebalancer.sandbox import Sandbox
+from rebalancer.sandbox.objects.accessors import Object
 
 START = 1_800_000_000.0
 

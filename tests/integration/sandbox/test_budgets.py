@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from rebalancer.sandbox.objects.objects import Object
-from rebalancer.sandbox.sandbox import Sandbox
+from rebalancer.sandbox import Sandbox
+from rebalancer.sandbox.objects.accessors import Object
 
 from .builders import (
     StillClock,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from kubernetes import client
 
-from rebalancer.sandbox.sandbox import Sandbox
+from rebalancer.sandbox import Sandbox
 
 from .builders import client_of
 

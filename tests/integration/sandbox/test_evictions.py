@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from kubernetes import client
 
-from rebalancer.sandbox.objects.objects import Object, condition_of, is_terminating
-from rebalancer.sandbox.sandbox import Sandbox
+from rebalancer.sandbox import Sandbox
+from rebalancer.sandbox.objects.accessors import Object, condition_of, is_terminating
 
 from .builders import StillClock, a_budget, a_pod, client_of, connected, eviction_of, refusal
 

@@ -8,8 +8,7 @@ from collections.abc import Callable
 import pytest
 import urllib3
 
-from rebalancer.sandbox.faults.faults import Fault, Faults
-from rebalancer.sandbox.sandbox import Sandbox
+from rebalancer.sandbox import Fault, Faults, Sandbox
 
 from .builders import a_config_map, a_pod, connected, eviction_of, refusal
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.sandbox.objects.objects import is_ready
-from rebalancer.sandbox.sandbox import Sandbox
+from rebalancer.sandbox import Sandbox
+from rebalancer.sandbox.objects.accessors import is_ready
 
 from .builders import a_budget, a_node, a_replica_set
 

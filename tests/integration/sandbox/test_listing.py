@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from kubernetes import client
 
-from rebalancer.sandbox.objects.objects import Object
-from rebalancer.sandbox.sandbox import Sandbox
+from rebalancer.sandbox import Sandbox
+from rebalancer.sandbox.objects.accessors import Object
 
 from .builders import StillClock, a_config_map, a_node, a_pod, client_of, connected, refusal
 

@@ -12,8 +12,8 @@ import yaml
 import zstandard
 
 from rebalancer.errors import InputError
-from rebalancer.sandbox.objects.objects import Object
-from rebalancer.sandbox.sandbox import Sandbox
+from rebalancer.sandbox import Sandbox
+from rebalancer.sandbox.objects.accessors import Object
 
 from .builders import a_node, a_pod, a_replica_set
 

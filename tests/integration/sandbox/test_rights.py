@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from kubernetes import client
 
-from rebalancer.sandbox.api.authorization import User, allow
-from rebalancer.sandbox.sandbox import Sandbox
+from rebalancer.sandbox import Sandbox, User, allow
 
 from .builders import a_pod, client_of, eviction_of, refusal
 

@@ -7,10 +7,8 @@ import threading
 import pytest
 from kubernetes import client
 
-from rebalancer.sandbox.faults.misbehaviour import Misbehaviour
-from rebalancer.sandbox.objects.objects import Object, condition_of, node_of
-from rebalancer.sandbox.sandbox import Sandbox
-from rebalancer.sandbox.scheduler.deciding import ClusterView, UnschedulableError
+from rebalancer.sandbox import ClusterView, Misbehaviour, Sandbox, UnschedulableError
+from rebalancer.sandbox.objects.accessors import Object, condition_of, node_of
 
 from .builders import StillClock, a_node, a_pod, a_replica_set, connected, eviction_of, names
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from rebalancer.sandbox.objects.objects import Object
-from rebalancer.sandbox.objects.quantities import cpu_nano
-from rebalancer.sandbox.sandbox import Sandbox
+from rebalancer.sandbox import Sandbox
+from rebalancer.sandbox.nodes.usage import cpu_nano
+from rebalancer.sandbox.objects.accessors import Object
 
 from .builders import (
     StillClock,

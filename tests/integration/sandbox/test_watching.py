@@ -8,8 +8,7 @@ from typing import Any
 
 from kubernetes import client, watch
 
-from rebalancer.sandbox.faults.faults import Fault
-from rebalancer.sandbox.sandbox import Sandbox
+from rebalancer.sandbox import Fault, Sandbox
 
 from .builders import a_config_map, connected
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from kubernetes import client
 
-from rebalancer.sandbox.objects.objects import Object, is_ready, is_terminating
-from rebalancer.sandbox.sandbox import Sandbox
+from rebalancer.sandbox import Sandbox
+from rebalancer.sandbox.objects.accessors import Object, is_ready, is_terminating
 
 from .builders import (
     StillClock,

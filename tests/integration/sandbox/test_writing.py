@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from kubernetes import client
 
-from rebalancer.sandbox.sandbox import Sandbox
+from rebalancer.sandbox import Sandbox
 
 from .builders import StillClock, a_budget, a_config_map, a_node, a_pod, a_replica_set, connected, refusal
 

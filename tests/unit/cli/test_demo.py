@@ -1,12 +1,11 @@
 from __future__ import annotations
 
 import sys
-from types import ModuleType
 from typing import Any
 
 import pytest
 
-import rebalancer.cli
+from rebalancer.sandbox.demo import scenario
 from tests.unit.cli.conftest import Program
 
 
@@ -18,10 +17,17 @@ def test_the_demo_plays_its_scenario_and_leaves_with_its_code(
         console.print(f"keep {keep}, {style.width} columns")
         return 3
 
-    module: Any = ModuleType("rebalancer.cli.demo_scenario")
-    module.play = play
-    monkeypatch.setitem(sys.modules, "rebalancer.cli.demo_scenario", module)
-    monkeypatch.setattr(rebalancer.cli, "demo_scenario", module, raising=False)
+    monkeypatch.setattr(scenario, "play", play)
     result = rebalancer_program("demo", *arguments)
 
     assert (result.exit_code, result.stdout) == (3, f"keep {kept}, 80 columns\n")
+
+
+def test_a_demo_whose_own_import_fails_is_not_taken_for_a_missing_one(
+    rebalancer_program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "rebalancer.sandbox.demo.scenario")
+    monkeypatch.setitem(sys.modules, "rich.console", None)
+    result = rebalancer_program("demo")
+
+    assert "not part of this installation" not in result.stderr

@@ -11,8 +11,7 @@ import pytest
 
 from rebalancer.cluster.kinds import KINDS
 from rebalancer.cluster.recordings.reader import DumpReader
-from rebalancer.sandbox.api.authorization import Rule, User
-from rebalancer.sandbox.sandbox import Sandbox
+from rebalancer.sandbox import Rule, Sandbox, User
 from tests.unit.cli.conftest import Program
 from tests.unit.cli.test_snapshot import CONFIGURATION, POLICY, WATCHER, a_node
 from tests.unit.manifests.documents import BASE, grants, rules

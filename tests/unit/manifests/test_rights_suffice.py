@@ -12,15 +12,14 @@ import pytest
 from click.testing import CliRunner, Result
 
 from rebalancer.cli.main import main
-from rebalancer.sandbox.api.authorization import Rule, User
-from rebalancer.sandbox.hot_cluster import (
+from rebalancer.sandbox import Rule, Sandbox, User
+from rebalancer.sandbox.demo.hot_cluster import (
     POLICY,
     WATCHER_NAMESPACE,
     WATCHER_PORT,
     WATCHER_SERVICE,
     hot_cluster,
 )
-from rebalancer.sandbox.sandbox import Sandbox
 from tests.unit.manifests.documents import ACTIVE, BASE, Document, grants, of_kind, pod_template, read, rules
 
 TOKEN = "cronjob"

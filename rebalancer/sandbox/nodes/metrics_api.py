@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from rebalancer.cluster import times
 from rebalancer.sandbox.nodes.usage import Usage, UsageModel
-from rebalancer.sandbox.objects.objects import Object, labels_of, name_of, namespace_of, phase_of, timestamp
+from rebalancer.sandbox.objects.accessors import Object, labels_of, name_of, namespace_of, phase_of
 from rebalancer.sandbox.objects.store import Store
 
 _WINDOW = "0s"  # the figures are those of the moment
@@ -27,7 +28,7 @@ class MetricsApi:
     def __call__(self, plural: str, namespace: str, name: str) -> Any:
         """One object (None when there is none) when named, else all of them."""
         # Times have whole seconds: rounded up, a figure is never older than what happened before it.
-        now = timestamp(math.ceil(self._store.clock() - self.age_seconds))
+        now = times.render(math.ceil(self._store.clock() - self.age_seconds))
         if plural == "nodes":
             return self._nodes(now, name)
         return self._pods(now, namespace, name)

@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from rebalancer.sandbox.api.listing import number, selection, whole
+from rebalancer.sandbox.api.list_pages import number, selection, whole
 from rebalancer.sandbox.api.requests import Request, Target
-from rebalancer.sandbox.objects.selectors import Match
+from rebalancer.sandbox.objects.change_log import Change, Record
+from rebalancer.sandbox.objects.query_selectors import Match
 from rebalancer.sandbox.objects.status import StatusError
-from rebalancer.sandbox.objects.store import Change, Record, Store
+from rebalancer.sandbox.objects.store import Store
 
 _DEFAULT_TIMEOUT_SECONDS = 1800
 _POLL_SECONDS = 0.5

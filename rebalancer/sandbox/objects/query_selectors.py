@@ -1,12 +1,16 @@
-"""Label and field selectors, as queries write them and as objects carry them."""
+"""Label and field selectors of a query, and the label selectors that objects carry."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
-from rebalancer.sandbox.objects.objects import Object
+import msgspec
+
+from rebalancer.cluster.records import LabelSelector, Requirement
+from rebalancer.cluster.selectors import Matcher, matcher
+from rebalancer.sandbox.objects.accessors import Object, labels_of
 from rebalancer.sandbox.objects.status import bad_request
 
 Match = Callable[[Object], bool]
@@ -60,33 +64,21 @@ def _split(text: str) -> list[str]:
     return [part.strip() for part in parts if part.strip()]
 
 
-def _requirement(part: str) -> tuple[str, str, frozenset[str]]:
+def _requirement(part: str) -> Requirement:
     if match := _SET.fullmatch(part):
-        return match[1], match[2], frozenset(value.strip() for value in match[3].split(","))
+        values = [value.strip() for value in match[3].split(",")]
+        return Requirement(match[1], "In" if match[2] == "in" else "NotIn", values)
     if match := _EQUALITY.fullmatch(part):
-        return match[1], "notin" if match[2] == "!=" else "in", frozenset({match[3]})
+        return Requirement(match[1], "NotIn" if match[2] == "!=" else "In", [match[3]])
     if match := _EXISTS.fullmatch(part):
-        return match[2], "absent" if match[1] else "exists", frozenset()
+        return Requirement(match[2], "DoesNotExist" if match[1] else "Exists")
     raise bad_request(f"unable to parse requirement: found {part!r}, expected: a label selector")
-
-
-def _holds(labels: Mapping[str, str], key: str, operator: str, values: frozenset[str]) -> bool:
-    if operator == "in":
-        return key in labels and labels[key] in values
-    if operator == "notin":
-        return key not in labels or labels[key] not in values
-    return (key in labels) == (operator == "exists")
 
 
 def label_query(text: str) -> Match:
     """The match of a ``labelSelector`` parameter, equality-based or set-based."""
-    requirements = [_requirement(part) for part in _split(text)]
-
-    def matches(item: Object) -> bool:
-        labels = item["metadata"].get("labels") or {}
-        return all(_holds(labels, *requirement) for requirement in requirements)
-
-    return matches
+    selects = matcher(LabelSelector(match_expressions=[_requirement(part) for part in _split(text)]))
+    return lambda item: selects(labels_of(item))
 
 
 def _field(item: Object, path: str) -> str:
@@ -119,19 +111,12 @@ def field_query(text: str, resource: str) -> Match:
     return matches
 
 
-def selector_matches(selector: Object | None, labels: Mapping[str, str]) -> bool:
-    """Whether a LabelSelector object selects these labels: none selects nothing, an empty one everything."""
-    if selector is None:
-        return False
-    if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
-        return False
-    operators = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "absent"}
-    return all(
-        _holds(
-            labels,
-            expression["key"],
-            operators[expression["operator"]],
-            frozenset(expression.get("values") or ()),
-        )
-        for expression in selector.get("matchExpressions") or ()
-    )
+def label_selector(selector: Object | None) -> Matcher:
+    """The match of an object's LabelSelector: none selects nothing, an empty one everything.
+
+    A malformed one selects nothing, as in GetPodPodDisruptionBudgets of client-go's listers.
+    """
+    try:
+        return matcher(msgspec.convert(selector, LabelSelector | None))
+    except ValueError:
+        return matcher(None)

@@ -1,4 +1,8 @@
-"""The demo: an embedded hot cluster, and the real commands run against it through its kubeconfig."""
+"""The scenes of ``rebalancer demo``: the real commands, run against an embedded hot cluster.
+
+The commands run as processes of their own, with nothing but the cluster's kubeconfig: what a user sees is
+what they print of any cluster.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +18,12 @@ from pathlib import Path
 import msgspec
 from rich.console import Console
 
-from rebalancer.cli.output import show
 from rebalancer.errors import ExitCode
 from rebalancer.load.load_watcher.document import WatcherMetrics, decode_watcher
 from rebalancer.profiles import load_configuration
 from rebalancer.reporting.tables.text import Lines, Style
 from rebalancer.sandbox import Sandbox
-from rebalancer.sandbox.hot_cluster import (
+from rebalancer.sandbox.demo.hot_cluster import (
     CONFIGURATION,
     POLICY,
     WATCHER_NAMESPACE,
@@ -34,7 +37,7 @@ _SEED = 7
 _POLICY = "policy.yaml"
 _READY_AFTER_SECONDS = 0.6
 _TERMINATES_AFTER_SECONDS = 1.0
-_LAG_SECONDS = 60.0  # what the scheduler sees moves late, as with the real load-watcher
+_LAG_SECONDS = 60.0  # load-watcher reports load late, and so does this one
 
 _SCENES: Sequence[tuple[str, Sequence[str]]] = (
     ("1. Nodes before: two are hot, two joined late and are empty", ("nodes", "--policy", _POLICY)),
@@ -47,7 +50,10 @@ _SCENES: Sequence[tuple[str, Sequence[str]]] = (
 
 
 def play(target: Console, style: Style, *, keep: bool) -> int:
-    """Show nodes before, the plan, its waves and landings, and nodes after; returns the exit code."""
+    """Run the scenes one after the other; returns the exit code of the last command that ran.
+
+    With ``keep`` the cluster stays up after the last scene until Ctrl-C.
+    """
     with tempfile.TemporaryDirectory(prefix="rebalancer-demo-") as folder, _cluster() as sandbox:
         kubeconfig = sandbox.write_kubeconfig(Path(folder) / "kubeconfig")
         policy = Path(folder) / _POLICY
@@ -63,7 +69,7 @@ def play(target: Console, style: Style, *, keep: bool) -> int:
 
 
 def _cluster() -> Sandbox:
-    """The hot cluster with a scheduler that is our model, fed by a load-watcher over the sandbox's usage."""
+    """The hot cluster; its scheduler is the scheduling model, and a load-watcher reports its usage."""
     sandbox: Sandbox | None = None
 
     def watch() -> WatcherMetrics:
@@ -89,12 +95,16 @@ def _heading(target: Console, style: Style, title: str, options: Sequence[str]) 
     lines.add((f"── {title} ".ljust(style.width, "─"), "bold cyan"))
     lines.add((f"$ rebalancer {' '.join(options)}", "dim"))
     lines.add("")
-    show(target, lines.text)
-    target.file.flush()
+    _show(target, lines)
+
+
+def _show(target: Console, lines: Lines) -> None:
+    target.print(lines.text, end="", soft_wrap=True)
+    target.file.flush()  # before the next command writes to the same terminal
 
 
 def _command(options: Sequence[str], kubeconfig: Path, folder: Path) -> int:
-    """Run one of our commands as its own process, on our own terminal."""
+    """Run one command on this terminal; returns its exit code."""
     finished = subprocess.run(  # noqa: S603 - our own interpreter and module
         [sys.executable, "-m", "rebalancer", *options],
         env={**os.environ, "KUBECONFIG": str(kubeconfig)},
@@ -105,16 +115,15 @@ def _command(options: Sequence[str], kubeconfig: Path, folder: Path) -> int:
 
 
 def _wait(target: Console, style: Style, kubeconfig: Path, policy: Path) -> None:
-    """Leave the cluster up until the user has seen enough."""
+    """Print how to reach the cluster and leave it up until Ctrl-C."""
     lines = Lines(style)
     lines.add("")
     lines.add(("The cluster stays up. In another terminal:", "bold"))
     lines.add(f"  export KUBECONFIG={kubeconfig}")
     lines.add("  kubectl get pods -n shop -o wide; kubectl top nodes")
     lines.add(f"  rebalancer plan --policy {policy}")
-    lines.add("Ctrl-C ends it.")
-    show(target, lines.text)
-    target.file.flush()
+    lines.add("Press Ctrl-C to stop it.")
+    _show(target, lines)
     try:
         threading.Event().wait()
     except KeyboardInterrupt:

@@ -11,11 +11,12 @@ from threading import Lock
 import msgspec
 
 from rebalancer.sandbox.api.requests import Request, Response, Target
+from rebalancer.sandbox.objects.change_log import Record
 from rebalancer.sandbox.objects.event_shapes import to_new
+from rebalancer.sandbox.objects.query_selectors import Match, field_query, label_query
 from rebalancer.sandbox.objects.resources import Resource
-from rebalancer.sandbox.objects.selectors import Match, field_query, label_query
 from rebalancer.sandbox.objects.status import StatusError, bad_request, expired
-from rebalancer.sandbox.objects.store import Record, Store
+from rebalancer.sandbox.objects.store import Store
 
 _EXPIRED = (
     "The provided continue parameter is too old to display a consistent list result. You can start a "
@@ -79,11 +80,6 @@ class Lister:
         self._snapshots: OrderedDict[str, _Snapshot] = OrderedDict()
         self._numbers = itertools.count(1)
         self._lock = Lock()
-
-    def expire(self) -> None:
-        """Forget all snapshots: every continue token handed out so far is answered with 410."""
-        with self._lock:
-            self._snapshots.clear()
 
     def list(self, request: Request, target: Target) -> Response:
         """The answer to a LIST, a page of it when ``limit`` says so."""

@@ -7,7 +7,8 @@ preconditions are checked when the pod is deleted, so an eviction with a stale u
 
 from __future__ import annotations
 
-from rebalancer.sandbox.objects.objects import (
+from rebalancer.cluster import times
+from rebalancer.sandbox.objects.accessors import (
     Object,
     is_finished,
     is_ready,
@@ -15,12 +16,12 @@ from rebalancer.sandbox.objects.objects import (
     labels_of,
     phase_of,
     set_condition,
+    spec_of,
     status_of,
-    timestamp,
 )
-from rebalancer.sandbox.objects.registry import Registry
-from rebalancer.sandbox.objects.selectors import selector_matches
+from rebalancer.sandbox.objects.query_selectors import label_selector
 from rebalancer.sandbox.objects.status import StatusError, bad_request, not_found, success, too_many_requests
+from rebalancer.sandbox.rules.registry import Registry
 
 _REFUSED = "Cannot evict pod as it would violate the pod's disruption budget."
 _TWO_BUDGETS = (
@@ -63,7 +64,7 @@ def budgets_of(registry: Registry, pod: Object) -> list[Object]:
     return [
         budget
         for budget in registry.store.all("poddisruptionbudgets", pod["metadata"]["namespace"])
-        if selector_matches((budget.get("spec") or {}).get("selector"), labels)
+        if label_selector(spec_of(budget).get("selector"))(labels)
     ]
 
 
@@ -113,7 +114,7 @@ def _spend(registry: Registry, budget: Object, pod_name: str, *, dry_run: bool) 
 
     def decrement(item: Object) -> None:
         item["status"]["disruptionsAllowed"] = allowed - 1
-        item["status"].setdefault("disruptedPods", {})[pod_name] = timestamp(now)
+        item["status"].setdefault("disruptedPods", {})[pod_name] = times.render(now)
         if allowed == 1:
             set_condition(item, "DisruptionAllowed", "False", now, reason="InsufficientPods", standard=True)
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from rebalancer.sandbox.objects.objects import (
+from rebalancer.cluster import quantities
+from rebalancer.sandbox.objects.accessors import (
     Object,
     is_finished,
     is_ready,
     labels_of,
     name_of,
+    requests_of,
     spec_of,
     status_of,
 )
-from rebalancer.sandbox.objects.quantities import cpu_nano, whole
-from rebalancer.sandbox.objects.store import Key, Record
+from rebalancer.sandbox.objects.change_log import Key, Record
 
 _MAX_CACHED_ARRAYS = 100_000
 
@@ -84,15 +85,16 @@ class LeastAllocated:
 
     def _share(self, view: ClusterView, node: Object, pod: Object) -> float | None:
         """The mean share of CPU and memory requested once the pod is there; None when it does not fit."""
-        allocatable = status_of(node).get("allocatable") or {}
+        allocatable = {name: str(text) for name, text in (status_of(node).get("allocatable") or {}).items()}
         cpu, memory = self._requested(pod)
         count = 1
         for other in view.pods_on(name_of(node)):
             if not is_finished(other):
                 other_cpu, other_memory = self._requested(other)
                 cpu, memory, count = cpu + other_cpu, memory + other_memory, count + 1
-        room_cpu, room_memory = cpu_nano(allocatable.get("cpu", "0")), whole(allocatable.get("memory", "0"))
-        if cpu > room_cpu or memory > room_memory or count > whole(allocatable.get("pods", "110")):
+        room_cpu = quantities.cpu_milli(allocatable.get("cpu", "0"))
+        room_memory = quantities.units(allocatable.get("memory", "0"))
+        if cpu > room_cpu or memory > room_memory or count > quantities.units(allocatable.get("pods", "110")):
             return None
         return (cpu / max(room_cpu, 1) + memory / max(room_memory, 1)) / 2
 
@@ -103,10 +105,9 @@ class LeastAllocated:
             if len(self._requests) > _MAX_CACHED_ARRAYS:
                 self._requests.clear()
             cpu = memory = 0
-            for container in spec_of(pod).get("containers") or ():
-                requests = (container.get("resources") or {}).get("requests") or {}
-                cpu += cpu_nano(requests.get("cpu", "0"))
-                memory += whole(requests.get("memory", "0"))
+            for requests in requests_of(pod):
+                cpu += quantities.cpu_milli(requests.get("cpu", "0"))
+                memory += quantities.units(requests.get("memory", "0"))
             known = self._requests[key] = (cpu, memory)
         return known
 

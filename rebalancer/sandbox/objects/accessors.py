@@ -1,31 +1,21 @@
-"""Questions every part of the sandbox asks of an API object, which is a JSON-ready dict."""
+"""Reads an API object, which is a JSON-ready dict as clients send it, and writes its conditions.
+
+The sandbox keeps whole objects, since clients may store any field; the typed records of
+``rebalancer.cluster`` know only the fields that a plan needs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterator
 from typing import Any
+
+from rebalancer.cluster import times
 
 Object = dict[str, Any]
 Clock = Callable[[], float]
 
 FINISHED_PHASES = ("Succeeded", "Failed")
 _CONDITION_FIELDS = ("status", "reason", "message", "observedGeneration")
-
-
-def timestamp(seconds: float) -> str:
-    """RFC 3339 with whole seconds, as metadata and conditions carry it; ``seconds`` since the epoch."""
-    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def micro_timestamp(seconds: float) -> str:
-    """RFC 3339 with microseconds, as leases and event times carry it."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
-def parse_timestamp(text: str) -> float:
-    """Seconds since the epoch of an RFC 3339 time."""
-    return datetime.fromisoformat(text).timestamp()
 
 
 def name_of(item: Object) -> str:
@@ -38,9 +28,9 @@ def namespace_of(item: Object) -> str:
     return str(item["metadata"].get("namespace") or "")
 
 
-def uid_of(item: Object) -> str:
-    """metadata.uid."""
-    return str(item["metadata"].get("uid") or "")
+def key_of(item: Object) -> tuple[str, str]:
+    """Namespace and name."""
+    return namespace_of(item), name_of(item)
 
 
 def labels_of(item: Object) -> dict[str, str]:
@@ -61,6 +51,13 @@ def spec_of(item: Object) -> Object:
 def status_of(item: Object) -> Object:
     """The status, never None."""
     return item.get("status") or {}
+
+
+def requests_of(pod: Object) -> Iterator[dict[str, str]]:
+    """The resource requests of each container, as quantities."""
+    for container in spec_of(pod).get("containers") or ():
+        requests = (container.get("resources") or {}).get("requests") or {}
+        yield {resource: str(quantity) for resource, quantity in requests.items()}
 
 
 def node_of(pod: Object) -> str:
@@ -141,9 +138,9 @@ def set_condition(
         if condition.get("status") == status and condition.get("lastTransitionTime"):
             wanted["lastTransitionTime"] = condition["lastTransitionTime"]
         else:
-            wanted["lastTransitionTime"] = timestamp(now)
+            wanted["lastTransitionTime"] = times.render(now)
         condition.clear()
         condition.update(wanted)
         return True
-    conditions.append({**wanted, "lastTransitionTime": timestamp(now)})
+    conditions.append({**wanted, "lastTransitionTime": times.render(now)})
     return True

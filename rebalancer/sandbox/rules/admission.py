@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rebalancer.sandbox.objects.objects import Object
-from rebalancer.sandbox.objects.quantities import quantity
+from rebalancer.cluster import quantities
+from rebalancer.sandbox.objects.accessors import Object
 from rebalancer.sandbox.objects.status import StatusError
 from rebalancer.sandbox.objects.store import Store
 
@@ -76,9 +76,9 @@ def quality_of_service(spec: Object) -> str:
         requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
         for resource in ("cpu", "memory"):
             named = named or resource in requests or resource in limits
-            same = resource in limits and quantity(str(requests.get(resource, limits[resource]))) == quantity(
-                str(limits[resource])
-            )
+            same = resource in limits and quantities.parse(
+                str(requests.get(resource, limits[resource]))
+            ) == quantities.parse(str(limits[resource]))
             guaranteed = guaranteed and same
     if guaranteed:
         return "Guaranteed"

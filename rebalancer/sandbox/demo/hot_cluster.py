@@ -7,7 +7,7 @@ looked at when a pod is placed.
 from __future__ import annotations
 
 from rebalancer.cluster import times
-from rebalancer.sandbox.objects.objects import Object
+from rebalancer.sandbox.objects.accessors import Object
 
 SCHEDULER_NAME = "trimaran"
 NAMESPACE = "shop"

@@ -9,25 +9,24 @@ import threading
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
+from rebalancer.cluster import times
 from rebalancer.sandbox.faults.misbehaviour import WORST, Misbehaviours
 from rebalancer.sandbox.nodes.kubelet import is_heartbeat
-from rebalancer.sandbox.objects.objects import (
+from rebalancer.sandbox.objects.accessors import (
     Object,
     condition_of,
     is_finished,
     is_terminating,
-    micro_timestamp,
     name_of,
     namespace_of,
     node_of,
     set_condition,
     spec_of,
-    timestamp,
 )
-from rebalancer.sandbox.objects.registry import Registry
+from rebalancer.sandbox.objects.change_log import Change, Key
 from rebalancer.sandbox.objects.status import StatusError
-from rebalancer.sandbox.objects.store import Change, Key
-from rebalancer.sandbox.scheduler.deciding import Decider, LeastAllocated, UnschedulableError
+from rebalancer.sandbox.rules.registry import Registry
+from rebalancer.sandbox.scheduler.deciders import Decider, LeastAllocated, UnschedulableError
 
 LEASE = ("kube-system", "kube-scheduler")
 _TICK_SECONDS = 0.1
@@ -51,7 +50,7 @@ class _Waiting:
 class Scheduler:
     """Binds the pods of ``names`` (None: of all scheduler names) where ``decide`` says, on one thread.
 
-    ``busiest`` orders nodes for misplacements: the load of a node in [0, 1] by name. The lease
+    ``loads`` (the load of each node in [0, 1] by name) orders nodes for misplacements. The lease
     ``kube-scheduler`` is renewed every 2 s while the thread lives.
     """
 
@@ -61,14 +60,14 @@ class Scheduler:
         misbehaviours: Misbehaviours,
         decide: Decider,
         *,
-        busiest: Callable[[], dict[str, float]],
+        loads: Callable[[], dict[str, float]],
         names: Collection[str] | None = None,
     ) -> None:
         self._registry = registry
         self._store = registry.store
         self._misbehaviours = misbehaviours
         self._decide = decide
-        self._busiest = busiest
+        self._loads = loads
         self._names = names
         self._queue: dict[Key, _Waiting] = {}
         self._numbers = 0
@@ -188,7 +187,7 @@ class Scheduler:
         self._event(pod, "Normal", "Scheduled", message)
 
     def _worst(self, pod: Object) -> str | None:
-        loads = self._busiest()
+        loads = self._loads()
         feasible = self._fits.feasible(self._store, pod)
         return max(feasible, key=lambda name: (loads.get(name, 0.0), name), default=None)
 
@@ -232,9 +231,9 @@ class Scheduler:
                 "reportingComponent": spec_of(pod).get("schedulerName", "default-scheduler"),
                 "reportingInstance": _HOLDER,
                 "action": "Binding" if kind == "Normal" else "Scheduling",
-                "firstTimestamp": timestamp(now),
-                "lastTimestamp": timestamp(now),
-                "eventTime": micro_timestamp(now),
+                "firstTimestamp": times.render(now),
+                "lastTimestamp": times.render(now),
+                "eventTime": times.render_micro(now),
                 "count": 1,
             },
         )
@@ -247,7 +246,7 @@ class Scheduler:
         spec = {
             "holderIdentity": _HOLDER,
             "leaseDurationSeconds": _LEASE_SECONDS,
-            "renewTime": micro_timestamp(now),
+            "renewTime": times.render_micro(now),
         }
 
         def renew(item: Object) -> None:

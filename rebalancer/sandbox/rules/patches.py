@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from rebalancer.sandbox.objects.objects import Object
+from rebalancer.sandbox.objects.accessors import Object
 from rebalancer.sandbox.objects.status import StatusError, bad_request
 
 # The lists that a strategic merge patch merges by key; every other list is replaced.

@@ -9,11 +9,12 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from rebalancer.sandbox.api.admission import admit_pod
-from rebalancer.sandbox.objects.objects import Object, is_finished, node_of, set_condition, spec_of, timestamp
+from rebalancer.cluster import times
+from rebalancer.sandbox.objects.accessors import Object, is_finished, node_of, set_condition, spec_of
 from rebalancer.sandbox.objects.resources import INITIAL_STATUS, STORED
 from rebalancer.sandbox.objects.status import StatusError, bad_request, conflict, invalid, not_found, success
 from rebalancer.sandbox.objects.store import Store
+from rebalancer.sandbox.rules.admission import admit_pod
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.:]*[a-z0-9])?", re.ASCII)
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # those of the real server, which avoids words
@@ -151,7 +152,7 @@ class Registry:
             previous = metadata.get("deletionGracePeriodSeconds")
             if metadata.get("deletionTimestamp") and (previous is None or grace >= previous):
                 return record.object  # a later deletion may only shorten the grace
-            metadata["deletionTimestamp"] = timestamp(self.store.clock() + grace)
+            metadata["deletionTimestamp"] = times.render(self.store.clock() + grace)
             metadata["deletionGracePeriodSeconds"] = grace
             return self.store.update(resource, item)
 

@@ -10,8 +10,9 @@ from typing import Any
 
 from rebalancer.errors import InputError
 from rebalancer.sandbox.api.authorization import User
-from rebalancer.sandbox.api.handlers import Api, Served
+from rebalancer.sandbox.api.router import Api
 from rebalancer.sandbox.api.server import ApiServer
+from rebalancer.sandbox.api.service_proxy import Served
 from rebalancer.sandbox.controllers import (
     Controller,
     DeploymentController,
@@ -20,33 +21,26 @@ from rebalancer.sandbox.controllers import (
     JobController,
     ReplicaSetController,
     StatefulSetController,
+    remove_old_events,
 )
-from rebalancer.sandbox.faults.faults import Faults
+from rebalancer.sandbox.dumps import DumpLoader, read_documents
 from rebalancer.sandbox.faults.misbehaviour import Misbehaviour, Misbehaviours
+from rebalancer.sandbox.faults.request_faults import Faults
 from rebalancer.sandbox.kubeconfig import TOKEN, write_kubeconfig
-from rebalancer.sandbox.loading import add_namespaces, flatten, read_documents
 from rebalancer.sandbox.nodes.kubelet import Kubelets
-from rebalancer.sandbox.nodes.load_watcher import LoadWatcher
-from rebalancer.sandbox.nodes.metrics import MetricsApi
+from rebalancer.sandbox.nodes.metrics_api import MetricsApi
+from rebalancer.sandbox.nodes.simulated_load_watcher import LoadWatcher
 from rebalancer.sandbox.nodes.usage import UsageModel
-from rebalancer.sandbox.objects.objects import (
+from rebalancer.sandbox.objects.accessors import (
     Clock,
     Object,
-    name_of,
-    namespace_of,
     node_of,
-    parse_timestamp,
     phase_of,
-    status_of,
 )
-from rebalancer.sandbox.objects.quantities import cpu_nano
-from rebalancer.sandbox.objects.registry import Registry
-from rebalancer.sandbox.objects.resources import INITIAL_STATUS
 from rebalancer.sandbox.objects.store import Store
-from rebalancer.sandbox.scheduler.deciding import Decider, LeastAllocated
-from rebalancer.sandbox.scheduler.scheduler import Scheduler
-
-_EVENT_SECONDS = 3600.0
+from rebalancer.sandbox.rules.registry import Registry
+from rebalancer.sandbox.scheduler.deciders import Decider, LeastAllocated
+from rebalancer.sandbox.scheduler.scheduling_loop import Scheduler
 
 
 class Sandbox:
@@ -83,6 +77,7 @@ class Sandbox:
         self.store = Store(clock=clock, seed=seed, log_capacity=log_capacity)
         self.registry = Registry(self.store, seed=seed)
         self.usage = UsageModel(self.store)
+        self._dumps = DumpLoader(self.store, self.usage)
         self.metrics = MetricsApi(self.store, self.usage)
         self.misbehaviours = Misbehaviours(self.store)
         self.kubelets = Kubelets(self.registry, ready_after=ready_after, terminates_after=terminates_after)
@@ -100,7 +95,6 @@ class Sandbox:
         self._with_scheduler = controllers and scheduler
         self._scheduler: Scheduler | None = None
         self._watchers: list[LoadWatcher] = []
-        self._watcher_document: Object | None = None
         self._replica_sets = [
             ReplicaSetController(self.registry, self.misbehaviours, plural)
             for plural in ("replicasets", "replicationcontrollers")
@@ -116,7 +110,7 @@ class Sandbox:
         routines: list[tuple[float, Callable[[float], object]]] = [
             (heartbeat_seconds, self.kubelets.heartbeat),
             (1.0, self._sample),
-            (60.0, self._forget_events),
+            (60.0, lambda now: remove_old_events(self.store, now)),
         ]
         self._driver = Driver(self.store, followers, routines) if controllers else None
         self._started = False
@@ -161,7 +155,7 @@ class Sandbox:
                 self.registry,
                 self.misbehaviours,
                 self._decide,
-                busiest=self._loads,
+                loads=self.usage.cpu_loads,
                 names=self._scheduler_names,
             )
             self._scheduler.start()
@@ -175,24 +169,11 @@ class Sandbox:
     # What is in it
 
     def load(self, objects: Iterable[Object]) -> int:
-        """Put the objects of a dump in as they are, metrics as usages; returns how many. Lists are taken
-        apart.
-        """
-        by_plural: dict[str, list[Object]] = {}
-        for plural, item in flatten(objects):
-            by_plural.setdefault(plural, []).append(item)
-        node_metrics, pod_metrics = by_plural.pop("NodeMetrics", []), by_plural.pop("PodMetrics", [])
-        for document in by_plural.pop("watcher", []):
-            self._watcher_document = document
-        for plural, status in INITIAL_STATUS.items():
-            for item in by_plural.get(plural, ()):
-                item["status"] = {**status, **(item.get("status") or {})}
-        add_namespaces(by_plural, {name_of(item) for item in self.store.all("namespaces")})
-        count = sum(self.store.load(plural, items) for plural, items in by_plural.items())
-        self.usage.load(node_metrics, pod_metrics)
+        """Store the objects of a dump, or of lists, as they are and metrics as usage; returns how many."""
+        count = self._dumps.load(objects)
         for controller in self._replica_sets:
             controller.loaded()
-        return count + len(node_metrics) + len(pod_metrics)
+        return count
 
     def load_path(self, path: Path | str) -> int:
         """Load a file or folder of what ``kubectl get -o json`` prints, plain, gzip or zstandard."""
@@ -201,13 +182,6 @@ class Sandbox:
     def _sample(self, _now: float) -> None:
         for watcher in self._watchers:
             watcher.sample()
-
-    def _forget_events(self, now: float) -> None:
-        """Remove events after their hour, as the real server does."""
-        for event in self.store.all("events"):
-            last = event.get("lastTimestamp") or event["metadata"]["creationTimestamp"]
-            if parse_timestamp(last) + _EVENT_SECONDS < now:
-                self.store.remove("events", namespace_of(event), name_of(event))
 
     # Pointing clients at it
 
@@ -219,15 +193,15 @@ class Sandbox:
         """Answer the service proxy at that path with ``answer(query)``: a JSON-ready document or a
         Response.
         """
-        self.api.served[namespace, service, str(port), path] = answer
+        self.api.proxy.serve(namespace, service, str(port), path, answer)
 
     def watcher(self, *, lag_seconds: float = 0.0, averaging_seconds: float = 0.0) -> LoadWatcher:
         """A load-watcher over this sandbox's usage, to be served; it answers as of ``lag_seconds`` ago."""
         watcher = LoadWatcher(
             self.store, self.usage, lag_seconds=lag_seconds, averaging_seconds=averaging_seconds
         )
-        if self._watcher_document is not None:
-            watcher.load(self._watcher_document)
+        if self._dumps.watcher_document is not None:
+            watcher.load(self._dumps.watcher_document)
         watcher.sample()
         self._watchers.append(watcher)
         return watcher
@@ -282,16 +256,7 @@ class Sandbox:
 
     def node_utilisation(self) -> dict[str, float]:
         """The CPU in use of each measured node, in percent of allocatable."""
-        return {name: 100.0 * load for name, load in self._loads().items()}
-
-    def _loads(self) -> dict[str, float]:
-        usages = self.usage.of_nodes()
-        loads = {}
-        for node in self.store.all("nodes"):
-            cpu = (status_of(node).get("allocatable") or {}).get("cpu")
-            if name_of(node) in usages and cpu:
-                loads[name_of(node)] = usages[name_of(node)].cpu_nano / cpu_nano(cpu)
-        return loads
+        return {name: 100.0 * load for name, load in self.usage.cpu_loads().items()}
 
     def wait_until(self, holds: Callable[[], Any], *, seconds: float = 10.0) -> bool:
         """Wait until ``holds()`` is true, looking after every change; False when it is not in time (wall

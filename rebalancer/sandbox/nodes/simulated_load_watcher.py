@@ -9,10 +9,10 @@ import threading
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from rebalancer.cluster import quantities
 from rebalancer.sandbox.api.requests import Response
-from rebalancer.sandbox.nodes.usage import UsageModel
-from rebalancer.sandbox.objects.objects import Object, name_of, status_of
-from rebalancer.sandbox.objects.quantities import cpu_nano, whole
+from rebalancer.sandbox.nodes.usage import UsageModel, cpu_nano
+from rebalancer.sandbox.objects.accessors import Object, name_of, status_of
 from rebalancer.sandbox.objects.store import Store
 
 _MAX_SAMPLES = 900
@@ -71,8 +71,8 @@ class LoadWatcher:
             if usage is None or "cpu" not in capacity or "memory" not in capacity:
                 continue
             found[name_of(node)] = (
-                100.0 * usage.cpu_nano / cpu_nano(capacity["cpu"]),
-                100.0 * usage.memory_bytes / whole(capacity["memory"]),
+                100.0 * usage.cpu_nano / cpu_nano(str(capacity["cpu"])),
+                100.0 * usage.memory_bytes / quantities.units(str(capacity["memory"])),
             )
         return found
 

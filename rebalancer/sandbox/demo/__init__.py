@@ -1,0 +1,1 @@
+"""The cluster and the scenes of ``rebalancer demo``."""

@@ -1,0 +1,118 @@
+"""What the wheels hold: rebalancer for a cluster's jobs, rebalancer-demo for the embedded cluster."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from rebalancer import __version__
+from rebalancer.sandbox.demo.hot_cluster import POLICY, hot_cluster
+from tests.unit.manifests.documents import ROOT
+
+SANDBOX = ROOT / "rebalancer" / "sandbox"
+
+
+def build(project: Path, target: Path) -> zipfile.ZipFile:
+    """The wheel of a project, built without a network."""
+    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(target)]
+    subprocess.run(command, cwd=project, check=True, capture_output=True, timeout=120)
+    (wheel,) = target.glob("*.whl")
+    return zipfile.ZipFile(wheel)
+
+
+def modules(folder: Path) -> set[str]:
+    return {path.relative_to(ROOT).as_posix() for path in folder.rglob("*.py")}
+
+
+def contents(wheel: zipfile.ZipFile) -> set[str]:
+    return {name for name in wheel.namelist() if ".dist-info/" not in name}
+
+
+@pytest.fixture(scope="module")
+def runtime(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that holds the runtime wheel, unpacked as an installation would."""
+    folder = tmp_path_factory.mktemp("runtime")
+    with build(ROOT, folder / "wheel") as wheel:
+        wheel.extractall(folder / "site-packages")
+    return folder / "site-packages"
+
+
+def rebalancer(site_packages: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the program of an unpacked wheel; its dependencies are those of this interpreter."""
+    return subprocess.run(
+        [sys.executable, "-m", "rebalancer", *arguments],
+        cwd=site_packages,  # searched before the checkout
+        env={**os.environ, "PYTHONPATH": str(site_packages), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_the_runtime_wheel_holds_all_but_the_embedded_cluster(runtime: Path) -> None:
+    held = {path.relative_to(runtime).as_posix() for path in (runtime / "rebalancer").rglob("*.py")}
+
+    assert held == modules(ROOT / "rebalancer") - modules(SANDBOX)
+
+
+def test_the_demo_wheel_holds_the_embedded_cluster_and_nothing_else(tmp_path: Path) -> None:
+    with build(SANDBOX, tmp_path) as wheel:
+        assert contents(wheel) == modules(SANDBOX)
+
+
+def test_the_extra_asks_for_the_demo_of_this_version_and_that_one_for_this_program() -> None:
+    program = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    demo = tomllib.loads((SANDBOX / "pyproject.toml").read_text())["project"]
+
+    assert program["optional-dependencies"]["demo"] == [f"{demo['name']}=={__version__}"]
+    assert demo["dependencies"] == [f"{program['name']}=={__version__}"]
+    assert demo["version"] == program["version"] == __version__
+    assert demo["requires-python"] == program["requires-python"]
+
+
+def test_the_runtime_wheel_prints_its_help(runtime: Path) -> None:
+    result = rebalancer(runtime, "--help")
+
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "demo" in result.stdout
+
+
+def test_the_runtime_wheel_plans_a_recorded_cluster(runtime: Path, tmp_path: Path) -> None:
+    dump, policy = tmp_path / "dump.json", tmp_path / "policy.yaml"
+    metrics = [
+        {
+            "apiVersion": "metrics.k8s.io/v1beta1",
+            "kind": "NodeMetrics",
+            "metadata": {"name": f"node-{number}"},
+            "timestamp": "2026-11-20T12:00:00Z",
+            "window": "15s",
+            "usage": {"cpu": "500m", "memory": "1Gi"},
+        }
+        for number in range(1, 7)
+    ]
+    items = [*hot_cluster(1_795_176_000.0), *metrics]
+    dump.write_bytes(msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": items}))
+    policy.write_text(POLICY)
+    result = rebalancer(
+        runtime, "plan", "--from", str(dump), "--policy", str(policy), "--now", "2026-11-20T12:00:10Z"
+    )
+
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "Plan:" in result.stdout
+
+
+def test_the_demo_says_in_one_line_that_the_embedded_cluster_is_not_installed(runtime: Path) -> None:
+    result = rebalancer(runtime, "demo")
+
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.splitlines() == [
+        "error: the embedded cluster is not part of this installation; install rebalancer[demo]"
+    ]
