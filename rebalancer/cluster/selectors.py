@@ -1,9 +1,11 @@
-"""Label selectors, as the API server reads them."""
+"""Label selectors as the API server reads them: the only place that decides what a selector selects."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+
+import msgspec
 
 from rebalancer.cluster.records import LabelSelector, Requirement
 
@@ -56,6 +58,11 @@ def matcher(selector: LabelSelector | None) -> Matcher:
     for requirement in requirements:
         _check(requirement)
     return partial(_matches_all, pairs, requirements)
+
+
+def matcher_of(selector: object) -> Matcher:
+    """As ``matcher``, of a selector in decoded JSON; ValueError also for one of another shape."""
+    return matcher(msgspec.convert(selector, LabelSelector | None))
 
 
 def is_empty(selector: LabelSelector | None) -> bool:

@@ -1,4 +1,4 @@
-"""RFC 3339 times as Unix seconds."""
+"""RFC 3339 times and Go durations as seconds, and back: the only place that knows their formats."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from functools import lru_cache
 EARLIEST = -62_135_596_800.0  # the first second of the year 1, in Unix seconds
 LATEST = 253_402_300_799.0  # the last second of the year 9999, in Unix seconds
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)", re.ASCII)
-
-_SECONDS, _MICROSECONDS = "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%dT%H:%M:%S.%fZ"
 
 _PART = re.compile(r"(\d{1,12}(?:\.\d{0,9})?)(h|ms|m|s|us|µs|μs|ns)")
 _DURATION = re.compile(rf"(?:{_PART.pattern}){{1,6}}", re.ASCII)
@@ -51,20 +49,24 @@ def render(unix_seconds: float) -> str:
 
     Raises ValueError outside the years 1 to 9999.
     """
-    return datetime.fromtimestamp(checked(unix_seconds), UTC).strftime(_SECONDS)
+    return _render(checked(unix_seconds), "seconds")
 
 
 def render_micro(unix_seconds: float) -> str:
-    """RFC 3339 in UTC, to the microsecond, as Kubernetes writes ``MicroTime`` (of Leases and Events).
+    """RFC 3339 in UTC with six decimals, as the API server demands of a ``MicroTime`` (of Leases and Events).
 
     Raises ValueError outside the years 1 to 9999.
     """
-    return datetime.fromtimestamp(checked(unix_seconds), UTC).strftime(_MICROSECONDS)
+    return _render(checked(unix_seconds), "microseconds")
 
 
 def render_optional(unix_seconds: float) -> str | None:
     """RFC 3339 in UTC that parses to the same moment; None for NaN."""
     if math.isnan(unix_seconds):
         return None
-    moment = datetime.fromtimestamp(min(max(unix_seconds, EARLIEST), LATEST), UTC)
-    return moment.isoformat().replace("+00:00", "Z")
+    return _render(min(max(unix_seconds, EARLIEST), LATEST), "auto")
+
+
+def _render(unix_seconds: float, precision: str) -> str:
+    moment = datetime.fromtimestamp(unix_seconds, UTC)
+    return moment.isoformat(timespec=precision).replace("+00:00", "Z")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from datetime import UTC, datetime
 
 from kubernetes import client
 
+from rebalancer.cluster import times
 from rebalancer.cluster.live.connection import RawApi
 from rebalancer.errors import RebalancerError
 from rebalancer.planning.plan import Move
@@ -49,7 +49,7 @@ class EventWriter:
                 "name": pod.name,
                 "uid": pod.uid,
             }
-        now = datetime.fromtimestamp(self._clock(), UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        now = times.render_micro(self._clock())
         body = {
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",

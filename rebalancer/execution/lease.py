@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -166,11 +165,11 @@ class RunLease:
             **_spec(item),
             "holderIdentity": holder,
             "leaseDurationSeconds": max(1, round(self._duration)) if holder else 1,
-            "renewTime": _micro_time(now),
+            "renewTime": times.render_micro(now),
         }
         if fresh:
             transitions = spec.get("leaseTransitions")
-            spec["acquireTime"] = _micro_time(now)
+            spec["acquireTime"] = times.render_micro(now)
             spec["leaseTransitions"] = (transitions if isinstance(transitions, int) else 0) + 1
         path = (_GROUP, _VERSION, self._namespace, _PLURAL)
         what = f"write {self.where}"
@@ -218,8 +217,3 @@ def _duration(spec: dict[str, Any], otherwise: float) -> float:
     if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
         return otherwise
     return min(float(value), _MAX_DURATION_SECONDS)
-
-
-def _micro_time(unix_seconds: float) -> str:
-    # The API server wants exactly six digits, which isoformat leaves out when they are zero.
-    return datetime.fromtimestamp(unix_seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalancer.cluster.records import LabelSelector, Requirement
-from rebalancer.cluster.selectors import is_empty, matcher
+from rebalancer.cluster.selectors import is_empty, matcher, matcher_of
 
 KEYS, VALUES = st.sampled_from(("app", "tier", "zone")), st.sampled_from(("", "a", "b", "c"))
 LABELS = st.dictionaries(KEYS, VALUES)
@@ -74,3 +75,28 @@ def test_only_a_selector_that_is_there_and_asks_for_nothing_is_empty() -> None:
 def test_a_selector_the_api_server_would_refuse_is_refused(requirement: Requirement, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         matcher(LabelSelector(match_expressions=[requirement]))
+
+
+@given(selectors(), LABELS)
+def test_a_selector_in_json_selects_what_its_record_selects(
+    selector: LabelSelector, labels: dict[str, str]
+) -> None:
+    assert matcher_of(msgspec.to_builtins(selector))(labels) == matcher(selector)(labels)
+    assert not matcher_of(None)(labels)
+
+
+@pytest.mark.parametrize(
+    "selector",
+    [
+        {"matchExpressions": [{"key": "app", "operator": "Near", "values": ["a"]}]},
+        {"matchExpressions": [{"key": "app"}]},
+        {"matchExpressions": [{"operator": "Exists"}]},
+        {"matchExpressions": "app"},
+        {"matchLabels": {"app": 1}},
+        [],
+        "app=a",
+    ],
+)
+def test_json_that_is_no_selector_is_a_value_error(selector: object) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - the library's own words differ
+        matcher_of(selector)

@@ -9,9 +9,25 @@ from hypothesis import strategies as st
 from rebalancer.cluster import times
 
 
-@given(st.integers(0, 253_402_300_799))
+@given(st.integers(-62_135_596_800, 253_402_300_799))
 def test_a_time_printed_parses_to_the_same_second(seconds: int) -> None:
     assert times.parse(times.render(seconds)) == seconds
+    assert times.parse(times.render_micro(seconds)) == seconds
+
+
+@given(st.floats() | st.integers())
+def test_a_number_is_a_time_or_a_value_error(seconds: float) -> None:
+    for render in (times.render, times.render_micro):
+        try:
+            text = render(seconds)
+        except ValueError:
+            assert not times.EARLIEST <= seconds <= times.LATEST
+        else:
+            assert times.parse(text) == pytest.approx(seconds, abs=1)
+
+
+def test_micro_times_have_six_decimals_even_when_they_are_zero() -> None:
+    assert times.render_micro(1795176000.0) == "2026-11-20T12:00:00.000000Z"
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from tests.builders import LONG_AGO, a_pod, owned_by
 from tests.protobuf_encoder import encode_items, encode_list
 
 DATA = Path(__file__).parent / "data"
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 
 def read_protobuf(*bodies: bytes) -> Listing:
