@@ -59,15 +59,15 @@ def low_node_utilization(planner: Planner, *, by_requests: bool) -> list[int]:
     low nodes lack to the threshold. A pod must fit on any other node.
     """
     state = planner.model.state
-    facts = state.facts
+    classes = state.classes
     measured = planner.inputs.load
     requested = state.requested[:, :2].astype(np.float64)
     usage = requested if by_requests else measured.usage[:, :2]
-    pods = np.array([facts.present(kind)[:2] for kind in planner.pods.pod_class.tolist()], np.float64)
+    pods = np.array([classes.present(kind)[:2] for kind in planner.pods.pod_class.tolist()], np.float64)
     amounts = pods if by_requests else measured.pod_usage[:, :2]
     percent = 100.0 * usage / np.maximum(measured.allocatable[:, :2], 1e-9)
     target = np.minimum(planner.hotness.hot_above[:, :2], 100.0)
-    unschedulable = facts.nodes.unschedulable
+    unschedulable = classes.nodes.unschedulable
     low = (percent < _LOW_PERCENT).all(axis=1) & ~unschedulable
     headroom = np.sum((target - percent)[low] / 100.0 * measured.allocatable[low][:, :2], axis=0)
     high = np.flatnonzero((percent > target).any(axis=1)).tolist()

@@ -40,11 +40,15 @@ from rebalancer.policy import (
     default_policy,
     load_policy,
 )
-from rebalancer.profiles import default_configuration
 from rebalancer.profiles.types import SchedulerConfiguration
-from rebalancer.scheduling.framework.versions import VERIFIED, version_warnings
-from rebalancer.scheduling.plugins.queries import plugin_queries
-from rebalancer.scheduling.resources.requests import pod_requests
+from rebalancer.scheduling import (
+    VERIFIED,
+    default_configuration,
+    plugin_queries,
+    pod_requests,
+    requested_amounts,
+    version_warnings,
+)
 from rebalancer.state import FileStore, RunState
 from rebalancer.state.run_state import decode as decode_state
 from rebalancer.state.run_state import encode as encode_state
@@ -225,11 +229,9 @@ def recorded_book(recording: Recording) -> AnswerBook:
 
 def _requests(snapshot: Snapshot) -> FloatArray:
     """(pods, 2) what each pod requests: thousandths of a core, bytes."""
-    rows = [
-        (found.get("cpu", 0), found.get("memory", 0))
-        for found in (pod_requests(pod).present for pod in snapshot.pods.classes)
-    ]
-    table = np.array(rows, np.float64).reshape(len(rows), 2)
+    resources = ("cpu", "memory")
+    rows = [requested_amounts(pod_requests(pod).present, resources) for pod in snapshot.pods.classes]
+    table = np.array(rows, np.float64).reshape(len(rows), len(resources))
     return np.asarray(table[snapshot.pods.pod_class], np.float64)
 
 

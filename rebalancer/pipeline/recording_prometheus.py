@@ -16,7 +16,7 @@ from rebalancer.load.prometheus.source import PrometheusReader
 from rebalancer.load.scheduler_view import ViewInputs, read_view, watcher_addresses
 from rebalancer.policy import LoadedPolicy, PrometheusSource, measured_resources
 from rebalancer.profiles.types import SchedulerConfiguration
-from rebalancer.scheduling.plugins.queries import plugin_queries
+from rebalancer.scheduling import plugin_queries
 
 
 def prometheus_document(

@@ -7,37 +7,10 @@ from __future__ import annotations
 
 import sys
 
-from rebalancer.profiles.catalogue import CATALOGUE
-from rebalancer.profiles.types import ExtensionPoint, Input
-from rebalancer.scheduling.framework.versions import RULES, VERIFIED
-from rebalancer.scheduling.plugins.registry import MODELLED
+from rebalancer.profiles.types import ExtensionPoint
+from rebalancer.scheduling import CATALOGUE, MODELLED, RULES, VERIFIED
 
-# Plugins whose verdicts or scores occur in the decisions of a real scheduler that the tests repeat.
-BY_DECISIONS = frozenset(
-    {
-        "DynamicResources",
-        "ImageLocality",
-        "InterPodAffinity",
-        "LoadVariationRiskBalancing",
-        "LowRiskOverCommitment",
-        "NodeAffinity",
-        "NodePorts",
-        "NodeResourcesBalancedAllocation",
-        "NodeResourcesFit",
-        "NodeUnschedulable",
-        "NodeVolumeLimits",
-        "PodTopologySpread",
-        "TaintToleration",
-        "TargetLoadPacking",
-        "VolumeBinding",
-        "VolumeRestrictions",
-        "VolumeZone",
-    }
-)
-# What else a plugin was checked against.
-_OTHERWISE = {"PodCapacityOfNode": "the log its article prints"}
 _DECIDING = (ExtensionPoint.FILTER, ExtensionPoint.SCORE)
-_ALWAYS_READ = {Input.NODES, Input.PODS}
 
 _HEAD = """\
 # What of the scheduler is modelled
@@ -117,19 +90,13 @@ _TAIL = """\
 """
 
 
-def _checked(name: str) -> str:
-    if name in BY_DECISIONS:
-        return "decisions of the scheduler"
-    return _OTHERWISE.get(name, "read from the source")
-
-
 def _plugins() -> str:
-    rows = ["| plugin | at | also reads | checked against |\n|---|---|---|---|\n"]
-    for name in sorted(MODELLED):
-        description = CATALOGUE[name]
-        points = ", ".join(point.value for point in _DECIDING if point in description.points)
-        reads = ", ".join(sorted(item.value for item in description.inputs - _ALWAYS_READ))
-        rows.append(f"| {name} | {points} | {reads} | {_checked(name)} |\n")
+    rows = ["| plugin | at | also reads | scores by | checked against |\n|---|---|---|---|---|\n"]
+    for name, plugin in sorted(MODELLED.items()):
+        points = ", ".join(point.value for point in _DECIDING if point in plugin.points)
+        reads = ", ".join(sorted(item.value for item in plugin.inputs))
+        resources = ", ".join(sorted(plugin.scored_resources))
+        rows.append(f"| {name} | {points} | {reads} | {resources} | {plugin.evidence.value} |\n")
     return "".join(rows)
 
 
@@ -152,7 +119,8 @@ def scheduling_page() -> str:
     """The page as Markdown."""
     parts = (
         _HEAD,
-        "## Plugins\n\nBeside nodes and pods, which all read.\n\n" + _plugins(),
+        "## Plugins\n\nAll read nodes and pods. A score by a resource follows how much of it is used.\n\n"
+        + _plugins(),
         f"Known, but taken to pass and score all nodes alike, which reports say: {_neutral()}.\n",
         _ON_VERSIONS + _versions(),
         _TAIL,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rebalancer.cluster.columns.nodes import FloatArray, IntArray
+from rebalancer.cluster.arrays import FloatArray, IntArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,11 +28,6 @@ class Placement:
         for values in self.scores.values():
             total += values
         return total
-
-    @property
-    def landings(self) -> IntArray:
-        """Rows of the nodes with a chance, ascending."""
-        return self.feasible[self.chance > 0]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rebalancer.cluster.columns.nodes import FloatArray, IntArray
+from rebalancer.cluster.arrays import FloatArray, IntArray
 
 _MOST = np.iinfo(np.int32).max
 

@@ -16,8 +16,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from rebalancer.cluster.columns.nodes import FloatArray, IntArray
-from rebalancer.scheduling.framework.plugin import Normalization
+from rebalancer.cluster.arrays import FloatArray, IntArray
 from rebalancer.scheduling.framework.sample_windows import share_among_best, sliding_maximum
 from rebalancer.scheduling.framework.scores import RawScores
 
@@ -123,7 +122,7 @@ class Search:
         for item in scores:
             if item.is_constant:
                 continue  # changes no comparison
-            if item.plugin.normalization is Normalization.NONE or len(chance) <= self._limit:
+            if not item.plugin.normalization.compares_nodes or len(chance) <= self._limit:
                 fixed += item.weighted_by_all
             else:
                 varying.append(item)

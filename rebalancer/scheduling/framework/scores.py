@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from rebalancer.cluster.columns.nodes import IntArray
-from rebalancer.scheduling.framework.plugin import EXCLUDED, MAX_SCORE, Plugin
+from rebalancer.cluster.arrays import IntArray
+from rebalancer.scheduling.framework.plugin import EXCLUDED, MAX_SCORE, Normalization, Plugin
 
 _MAX_TABLE_VALUES = 1 << 12  # values of a plugin
 
@@ -34,7 +34,7 @@ class RawScores:
     def weighted(self, smallest: int, largest: int, values: IntArray | None = None) -> IntArray:
         """(values,) the plugin's part of the total, of all its raw scores or of some."""
         values = self.raw if values is None else values
-        if type(self.plugin).normalize is Plugin.normalize:
+        if self.plugin.normalization is Normalization.NONE:
             return values if self.weight == 1 else self.weight * values
         table = self._table(smallest, largest)
         if table is None:
@@ -76,7 +76,7 @@ class RawScores:
     @property
     def is_out_of_range(self) -> bool:
         """Whether a score, all feasible nodes compared, is outside 0..100."""
-        if type(self.plugin).normalize is Plugin.normalize:
+        if self.plugin.normalization is Normalization.NONE:
             smallest, largest = self._extremes
             return smallest < 0 or largest > MAX_SCORE
         table = self._table(*self._extremes)

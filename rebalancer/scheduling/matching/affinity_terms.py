@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from rebalancer.cluster.columns.pods import PodClass
+from rebalancer.cluster.columns.pod_classes import PodClass
 from rebalancer.cluster.records import LabelSelector, PodAffinity, PodAffinityTerm, Requirement
 from rebalancer.scheduling.matching.label_selectors import LabelMatch, PodSelector, label_match
 
@@ -43,6 +43,11 @@ class AffinityTerm:
             and self.namespace_selector.matches(namespaces.get(namespace, _NO_LABELS))
         )
         return named and self.labels is not None and self.labels.matches(labels)
+
+    @property
+    def selects_namespaces(self) -> bool:
+        """Whether it selects namespaces by their labels, rather than by name or all of them."""
+        return self.namespace_selector is not None and not self.namespace_selector.is_empty
 
     def filed_as(self) -> PodSelector:
         """A selector that selects at least what the term does, for an index."""

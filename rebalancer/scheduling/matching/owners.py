@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from rebalancer.cluster.columns.pods import PodClass
+from rebalancer.cluster.columns.pod_classes import PodClass
 from rebalancer.cluster.kinds import (
     REPLICA_SETS,
     REPLICATION_CONTROLLERS,

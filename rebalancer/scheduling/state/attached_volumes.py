@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from rebalancer.cluster.columns.nodes import BoolArray, IntArray
+from rebalancer.cluster.arrays import BoolArray, IntArray
 from rebalancer.scheduling.state.volumes import UniqueVolume
 
 

@@ -9,16 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from rebalancer.cluster.columns.nodes import IntArray
-from rebalancer.cluster.columns.pods import PodClass
+from rebalancer.cluster.arrays import IntArray
+from rebalancer.cluster.columns.pod_classes import PodClass
 from rebalancer.scheduling.matching.affinity_terms import AffinityTerm, TermKind, terms_of
 from rebalancer.scheduling.matching.label_selectors import ClassIndex, PodSelector, SelectorIndex
+from rebalancer.scheduling.state.nodes import NodeIndex
 from rebalancer.scheduling.state.volumes import marks_of
-
-if TYPE_CHECKING:
-    from rebalancer.scheduling.state.facts import PodClasses
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +60,9 @@ class _Entry:
 class CounterRegistry:
     """What is counted, and which classes count in what; classes may be added at any time."""
 
-    def __init__(self, facts: PodClasses) -> None:
-        self._facts = facts
+    def __init__(self, classes: Sequence[PodClass]) -> None:
+        """``classes`` may grow later."""
+        self._pod_classes = classes
         self._numbers: dict[What, int] = {}
         self._terminating: list[bool] = []
         self._classes: list[list[tuple[int, int]]] = []  # by counter: (class, weight)
@@ -79,12 +77,12 @@ class CounterRegistry:
 
     def catch_up(self) -> int:
         """File the classes that were added since; returns how many distinct terms they carry in all."""
-        while len(self._entries) < len(self._facts.classes):
+        while len(self._entries) < len(self._pod_classes):
             self._file(len(self._entries))
         return self._term_count
 
     def _file(self, class_index: int) -> None:
-        pod = self._facts.classes[class_index]
+        pod = self._pod_classes[class_index]
         entries: list[_Entry] = []
         self._entries.append(entries)
         self._by_class.add(class_index, pod.namespace, pod.labels)
@@ -122,12 +120,12 @@ class CounterRegistry:
         if isinstance(what, MatchingPods):
             self._selected.add(what.selectors[0], (what, counter))
             for class_index in self._by_class.candidates(what.selectors[0]):
-                pod = self._facts.classes[class_index]
+                pod = self._pod_classes[class_index]
                 if all(selector.matches(pod.namespace, pod.labels) for selector in what.selectors):
                     self._count(class_index, counter, 1)
         elif isinstance(what, PodSum):
             self._summed.append((what, counter))
-            for class_index, pod in enumerate(self._facts.classes):
+            for class_index, pod in enumerate(self._pod_classes):
                 self._count(class_index, counter, what.amount(pod))
         else:
             for item, factor in what.items:
@@ -154,8 +152,9 @@ class CounterRegistry:
 class PodCounters:
     """The counts of one state. Arrays are shared between copies until one of them writes."""
 
-    def __init__(self, facts: PodClasses) -> None:
-        self._facts = facts
+    def __init__(self, registry: CounterRegistry, nodes: NodeIndex) -> None:
+        self._registry = registry
+        self._nodes = nodes
         # (counter, topology key) -> count by domain, one cell more that stays 0: a node without the label
         # has domain -1. The key "" counts by node.
         self._counts: dict[tuple[int, str], IntArray] = {}
@@ -164,7 +163,7 @@ class PodCounters:
 
     def copy(self) -> PodCounters:
         """An independent copy; nothing is duplicated until it changes."""
-        twin = PodCounters(self._facts)
+        twin = PodCounters(self._registry, self._nodes)
         twin._counts = self._counts.copy()
         twin._keys = self._keys.copy()
         self._own.clear()
@@ -188,14 +187,14 @@ class PodCounters:
         """Count a pod of a class in or out: in counters of live pods, of all pods, or both."""
         if not self._counts:
             return
-        for entry in self._facts.counters.entries(class_index):
+        for entry in self._registry.entries(class_index):
             if not (terminating if entry.terminating else live):
                 continue
             for key in self._keys.get(entry.counter, ()):
                 self._add(entry.counter, key, node, sign * entry.weight)
 
     def _add(self, counter: int, key: str, node: int, weight: int) -> None:
-        domain = self._facts.nodes.labels.column(key).values[node] if key else node
+        domain = self._nodes.labels.column(key).values[node] if key else node
         if domain < 0:
             return
         place = counter, key

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rebalancer.cluster.columns.nodes import BoolArray, IntArray
+from rebalancer.cluster.arrays import BoolArray, IntArray
 from rebalancer.cluster.records import PodSpec
 from rebalancer.scheduling.resources.requests import is_sidecar
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rebalancer.cluster.columns.nodes import BoolArray, IntArray
+from rebalancer.cluster.arrays import BoolArray, IntArray
 from rebalancer.cluster.records import NodeSelector, NodeSelectorTerm, Requirement
 
 _INTEGER = re.compile(r"[+-]?\d{1,19}", re.ASCII)

@@ -10,7 +10,7 @@ from itertools import zip_longest
 
 import numpy as np
 
-from rebalancer.cluster.columns.nodes import IntArray
+from rebalancer.cluster.arrays import IntArray
 
 _REGION = ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region")
 _ZONE = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone")

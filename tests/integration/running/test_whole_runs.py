@@ -22,7 +22,6 @@ from rebalancer.pipeline import running as pipeline
 from rebalancer.planning.plan import Plan
 from rebalancer.planning.planner import Planner
 from rebalancer.planning.report import build_plan
-from rebalancer.profiles import load_configuration
 from rebalancer.sandbox import Misbehaviour, Sandbox
 from rebalancer.sandbox.hot_cluster import (
     CONFIGURATION,
@@ -33,6 +32,7 @@ from rebalancer.sandbox.hot_cluster import (
     hot_cluster,
 )
 from rebalancer.sandbox.scheduler.model_decider import ModelDecider
+from rebalancer.scheduling import load_configuration
 from rebalancer.state import FileStore, PastMove, RunState
 
 LANDED = {"Landed", "LandedElsewhere"}

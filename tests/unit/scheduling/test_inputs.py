@@ -9,15 +9,20 @@ import pytest
 
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.load.view import SchedulerView
-from rebalancer.profiles.loading import load_configuration
 from rebalancer.profiles.types import Profile
-from rebalancer.scheduling.framework.cycle import Scheduler
+from rebalancer.scheduling import (
+    ClusterState,
+    ObjectsRead,
+    PluginInputs,
+    Scheduler,
+    load_configuration,
+    make_scheduler,
+    neutral_plugins,
+    unread_inputs,
+)
 from rebalancer.scheduling.framework.queue import queue_order
 from rebalancer.scheduling.plugins.articles.network_traffic import NetworkTraffic, published_query, rate_query
-from rebalancer.scheduling.plugins.node_prefer_avoid_pods import ANNOTATION
-from rebalancer.scheduling.plugins.registry import PluginInputs, make_scheduler, neutral_plugins
-from rebalancer.scheduling.plugins.unread_inputs import unread_inputs
-from rebalancer.scheduling.state.cluster_state import ClusterState
+from rebalancer.scheduling.plugins.node_properties.node_prefer_avoid_pods import ANNOTATION
 from tests.builders import a_node, a_pod, a_snapshot, owned_by
 
 V1 = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
@@ -46,7 +51,7 @@ def _scheduler(snapshot: Snapshot, text: str = V1, view: SchedulerView | None = 
 def _unread(pod: dict[str, Any], *others: dict[str, Any], **kinds: Any) -> tuple[str, ...]:
     snapshot = a_snapshot(nodes=[a_node("n")], pods=[pod, *others], **kinds)
     row = snapshot.pods.row[pod["metadata"]["namespace"], pod["metadata"]["name"]]
-    return unread_inputs(_profile(), snapshot.pods.class_of(row), snapshot)
+    return unread_inputs(_profile(), snapshot.pods.class_of(row), ObjectsRead(snapshot))
 
 
 def test_a_pod_with_default_constraints_needs_the_services_and_its_controllers_kind() -> None:
@@ -103,7 +108,8 @@ def test_the_claim_of_an_ephemeral_volume_is_never_known() -> None:
 
 @pytest.mark.parametrize("version", ["v1", "v1beta3", "v1beta2", "v1beta1"])
 def test_every_plugin_that_is_enabled_by_default_is_modelled(version: str) -> None:
-    assert neutral_plugins(_profile(V1.replace("v1\n", f"{version}\n"))) == ()
+    configuration = load_configuration(V1.replace("v1\n", f"{version}\n"), "test")
+    assert neutral_plugins(configuration, configuration.profiles[0]) == ()
 
 
 def _traffic(values: dict[str, float], *, rate: bool = False) -> tuple[Scheduler, ClusterState, int]:
@@ -132,7 +138,7 @@ def test_a_node_without_a_sample_fails_the_cycle() -> None:
     scheduler, state, pod = _traffic({"n-1": 1.0})
     placement = scheduler.place(state, pod)
     assert placement.rejected == "NetworkTraffic: no sample of node n-2"
-    assert not len(placement.landings)
+    assert not placement.chance.any()
 
 
 def test_the_published_query_covers_the_configured_minutes() -> None:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from rebalancer.cluster import quantities
-from rebalancer.cluster.columns.nodes import BoolArray, FloatArray
-from rebalancer.cluster.columns.pods import PodClass
+from rebalancer.cluster.arrays import BoolArray, FloatArray
+from rebalancer.cluster.columns.pod_classes import PodClass
 from rebalancer.cluster.records import Container
 from rebalancer.load.load_watcher.document import AVERAGE, DEVIATION, LATEST, Metric, WatcherMetrics
 

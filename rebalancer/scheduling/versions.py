@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from rebalancer.cluster.columns.pods import PodClass
+from rebalancer.cluster.columns.pod_classes import PodClass
 from rebalancer.cluster.records import Container, TopologySpreadConstraint
 
 VERIFIED = "1.35"
