@@ -47,7 +47,7 @@ class ClusterState:
         self.ports = HostPorts(len(classes.nodes))
         self.attached = AttachedVolumes(len(classes.nodes))
         self._counters = PodCounters(classes.counters, classes.nodes)
-        # Node rows in the order they changed, and results by node with how much of that they have seen.
+        # Change log of node rows, and cached results by node with the log position they are valid for.
         self._changes: list[int] = []
         self._remembered: dict[object, tuple[int, IntArray]] = {}
         self._last_changed: tuple[int, int, IntArray] = (0, 0, np.zeros(0, np.int64))
@@ -77,21 +77,21 @@ class ClusterState:
 
     def copy(self) -> ClusterState:
         """An independent state over the same nodes and classes."""
-        twin = copy.copy(self)
-        twin.node = self.node.copy()
-        twin.pod_class = self.pod_class.copy()
-        twin.terminating = self.terminating.copy()
-        twin.requested = self.requested.copy(order="F")
-        twin.scored = self.scored.copy()
-        twin.pod_count = self.pod_count.copy()
-        twin.ports = self.ports.copy()
-        twin.attached = self.attached.copy()
-        twin._counters = self._counters.copy()
-        twin._touched = self._touched.copy()
-        twin._changes = self._changes.copy()
-        twin._remembered = self._remembered.copy()
-        twin.bound_here = self.bound_here.copy()
-        return twin
+        other = copy.copy(self)
+        other.node = self.node.copy()
+        other.pod_class = self.pod_class.copy()
+        other.terminating = self.terminating.copy()
+        other.requested = self.requested.copy(order="F")
+        other.scored = self.scored.copy()
+        other.pod_count = self.pod_count.copy()
+        other.ports = self.ports.copy()
+        other.attached = self.attached.copy()
+        other._counters = self._counters.copy()
+        other._touched = self._touched.copy()
+        other._changes = self._changes.copy()
+        other._remembered = self._remembered.copy()
+        other.bound_here = self.bound_here.copy()
+        return other
 
     def add(self, class_index: int) -> int:
         """A new unbound pod of a class; returns its number."""
@@ -171,7 +171,7 @@ class ClusterState:
                     yield self.node[pod], weight
 
     def per_node(self, key: object, compute: Callable[[Rows], IntArray]) -> IntArray:
-        """(nodes,) what ``compute`` says of each node alone; asked again only for nodes that changed since.
+        """(nodes,) what ``compute`` gives for each node alone; repeated only for nodes that changed since.
 
         The caller does not change the result.
         """
@@ -191,7 +191,7 @@ class ClusterState:
         return values
 
     def _changed_since(self, seen: int) -> IntArray:
-        """Node rows that changed after so many changes, ascending; kept, for several plugins ask alike."""
+        """Node rows that changed after a position in the log, ascending; kept for the next plugin."""
         now = len(self._changes)
         if self._last_changed[:2] != (seen, now):
             rows = np.array(sorted(set(self._changes[seen:])), np.int64)

@@ -1,8 +1,19 @@
 """Counts of pods by node or topology domain that a state keeps up to date.
 
-A counter counts the pods some selectors select, or the pods that carry some affinity terms or volumes. What
-to count is shared by all states (``CounterRegistry``); the counts are each state's own
-(``PodCounters``), made when first asked for. A pod that comes or goes changes one cell of each of its counts.
+Affinity and topology spread ask, in every placement, how many matching pods each domain has. Counting the
+pods each time would cost as much as there are pods; here a pod that comes or goes changes one cell of each of
+its counts.
+
+A counter counts the pods that some selectors match, the pods that carry some affinity terms or volumes, or an
+amount of every pod. What is counted, and with which weight each pod class counts, is the same for all states
+(``CounterRegistry``). The counts are each state's own (``PodCounters``); they are made when first asked for,
+and copies of a state share the arrays until one of them writes.
+
+    web = MatchingPods((selector "app=web",), terminating=False)
+    number = registry.number(web)             # 0; classes 3 and 7 match it: weight 1 each
+    state.counter(number, "zone")             # [4, 2, 0]: zone a, zone b, a cell that stays 0
+    state.bind(pod_of_class_7, node_in_b)     # [4, 3, 0]: one cell changed
+    state.evict(pod_of_class_3_in_a)          # [3, 3, 0]: this counter leaves out terminating pods
 """
 
 from __future__ import annotations
@@ -20,7 +31,7 @@ from rebalancer.scheduling.state.volumes import marks_of
 
 @dataclass(frozen=True, slots=True)
 class MatchingPods:
-    """Pods that every one of the selectors selects; terminating ones count only if it says so."""
+    """Pods that all of the selectors match; terminating ones count only if ``terminating`` is set."""
 
     selectors: tuple[PodSelector, ...]
     terminating: bool
@@ -76,7 +87,7 @@ class CounterRegistry:
         self._term_count = 0
 
     def catch_up(self) -> int:
-        """File the classes that were added since; returns how many distinct terms they carry in all."""
+        """File the classes added since the last call; returns how many distinct terms all classes carry."""
         while len(self._entries) < len(self._pod_classes):
             self._file(len(self._entries))
         return self._term_count
@@ -109,7 +120,7 @@ class CounterRegistry:
         self._entries[class_index].append(_Entry(counter, weight, self._terminating[counter]))
 
     def number(self, what: What) -> int:
-        """The number of a counter; the same for the same question."""
+        """The id of a counter; the same for equal questions."""
         found = self._numbers.get(what)
         if found is not None:
             return found
@@ -163,11 +174,11 @@ class PodCounters:
 
     def copy(self) -> PodCounters:
         """An independent copy; nothing is duplicated until it changes."""
-        twin = PodCounters(self._registry, self._nodes)
-        twin._counts = self._counts.copy()
-        twin._keys = self._keys.copy()
+        other = PodCounters(self._registry, self._nodes)
+        other._counts = self._counts.copy()
+        other._keys = self._keys.copy()
         self._own.clear()
-        return twin
+        return other
 
     def get(self, counter: int, key: str) -> IntArray | None:
         """The counts of a counter by topology key; None when they were not made yet."""

@@ -50,9 +50,9 @@ class Column:
 
     def copy(self) -> Column:
         """An independent column."""
-        twin = Column.__new__(Column)
-        twin._first, twin._changed, twin._length = self._first, self._changed.copy(), self._length
-        return twin
+        other = Column.__new__(Column)
+        other._first, other._changed, other._length = self._first, self._changed.copy(), self._length
+        return other
 
 
 @dataclass(frozen=True, eq=False)
