@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rebalancer.cluster.columns.nodes import FloatArray
+from rebalancer.cluster.arrays import FloatArray
 from rebalancer.cluster.columns.pods import PodClass
 from rebalancer.load.report import percent_of_allocatable
 from rebalancer.planning.planner import Planner

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import coo_matrix
 
-from rebalancer.cluster.columns.nodes import FloatArray
+from rebalancer.cluster.arrays import FloatArray
 from rebalancer.planning.planner import Planner
 
 _UNCOOLED = 10_000.0  # what leaving a node hot costs, in departures

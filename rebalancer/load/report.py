@@ -10,15 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rebalancer.cluster.columns.nodes import (
-    CPU,
-    MEMORY,
-    PODS_COLUMN,
-    BoolArray,
-    FloatArray,
-    IntArray,
-    NodeTable,
-)
+from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
+from rebalancer.cluster.columns.nodes import CPU, MEMORY, PODS_COLUMN, NodeTable
 from rebalancer.cluster.columns.pods import PodTable
 from rebalancer.load.figures.node_figures import RESOURCES, NodeFigures, PodFigures
 from rebalancer.load.figures.pod_usage import (

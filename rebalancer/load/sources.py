@@ -9,8 +9,8 @@ from typing import Protocol
 import numpy as np
 
 from rebalancer.cluster import records
+from rebalancer.cluster.arrays import FloatArray
 from rebalancer.cluster.columns.metric_rows import MetricRows
-from rebalancer.cluster.columns.nodes import FloatArray
 from rebalancer.cluster.kinds import NODE_METRICS, POD_METRICS
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.errors import InputError, RebalancerError, RightsError, UnreachableError

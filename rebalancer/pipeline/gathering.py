@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rebalancer.cluster import records, times
-from rebalancer.cluster.columns.nodes import FloatArray
+from rebalancer.cluster.arrays import FloatArray
 from rebalancer.cluster.kinds import NODE_METRICS, POD_METRICS
 from rebalancer.cluster.live.connection import RawApi, connect
 from rebalancer.cluster.live.reader import LiveReader

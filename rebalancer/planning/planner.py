@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rebalancer.cluster.columns.nodes import FloatArray, IntArray
+from rebalancer.cluster.arrays import FloatArray, IntArray
 from rebalancer.errors import SafetyError
 from rebalancer.load.correction import correct
 from rebalancer.planning.eviction.protections import Protections

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from rebalancer.cluster import times
-from rebalancer.cluster.columns.nodes import FloatArray
+from rebalancer.cluster.arrays import FloatArray
 from rebalancer.load.figures.node_figures import RESOURCES
 from rebalancer.load.report import percent_of_allocatable
 from rebalancer.planning.hot_nodes.rules import Hotness

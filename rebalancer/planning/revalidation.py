@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 import numpy as np
 
-from rebalancer.cluster.columns.nodes import FloatArray, IntArray
+from rebalancer.cluster.arrays import FloatArray, IntArray
 from rebalancer.errors import SafetyError
 from rebalancer.load.correction import correct
 from rebalancer.planning.inputs import PlanningInputs

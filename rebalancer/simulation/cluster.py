@@ -8,7 +8,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from rebalancer.cluster.columns.nodes import CPU, MEMORY, FloatArray
+from rebalancer.cluster.arrays import FloatArray
+from rebalancer.cluster.columns.nodes import CPU, MEMORY
 from rebalancer.cluster.columns.pods import PHASES, PodTable
 from rebalancer.load.load_watcher import document as watcher
 from rebalancer.load.load_watcher.document import Metric, WatcherMetrics

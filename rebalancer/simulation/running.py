@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rebalancer.cluster import times
-from rebalancer.cluster.columns.nodes import FloatArray
+from rebalancer.cluster.arrays import FloatArray
 from rebalancer.errors import SafetyError
 from rebalancer.load.report import PERCENT_RESOURCES
 from rebalancer.planning.inputs import PlanningInputs

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rebalancer.cluster.columns.nodes import FloatArray
+from rebalancer.cluster.arrays import FloatArray
 
 STEP_SECONDS = 60.0
 # How long a deviation of a pod's load lasts: it is no coin tossed anew every minute.

@@ -6,7 +6,8 @@ import dataclasses
 
 import numpy as np
 
-from rebalancer.cluster.columns.nodes import FloatArray, NodeTable
+from rebalancer.cluster.arrays import FloatArray
+from rebalancer.cluster.columns.nodes import NodeTable
 from rebalancer.load.figures.metric_windows import Window, deviation
 from rebalancer.load.figures.node_figures import NodeFigures
 from rebalancer.load.report import allocatable_of, named

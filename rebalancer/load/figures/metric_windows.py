@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rebalancer.cluster.columns.nodes import FloatArray
+from rebalancer.cluster.arrays import FloatArray
 
 _SHORTEST_STEP = 15.0
 _POINTS = 30

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rebalancer.cluster import quantities, times
-from rebalancer.cluster.columns.nodes import CPU, MAX_AMOUNT, MEMORY, FloatArray, NodeTable
+from rebalancer.cluster.arrays import FloatArray
+from rebalancer.cluster.columns.nodes import CPU, MAX_AMOUNT, MEMORY, NodeTable
 from rebalancer.cluster.records import NodeMetrics
 from rebalancer.load.load_watcher import document as watcher
 

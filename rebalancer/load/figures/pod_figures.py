@@ -8,8 +8,8 @@ import msgspec
 import numpy as np
 
 from rebalancer.cluster import times
+from rebalancer.cluster.arrays import IntArray
 from rebalancer.cluster.columns.metric_rows import MetricRows
-from rebalancer.cluster.columns.nodes import IntArray
 from rebalancer.cluster.columns.pods import PodTable
 from rebalancer.load.figures.node_figures import PodFigures, exact, nothing_measured
 

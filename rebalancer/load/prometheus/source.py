@@ -8,7 +8,8 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from rebalancer.cluster.columns.nodes import BoolArray, FloatArray, IntArray, NodeTable
+from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
+from rebalancer.cluster.columns.nodes import NodeTable
 from rebalancer.cluster.columns.pods import PodTable
 from rebalancer.errors import RebalancerError
 from rebalancer.load.figures.metric_windows import PRESENT, Window

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from rebalancer.cluster.columns.nodes import BoolArray
+from rebalancer.cluster.arrays import BoolArray
 from rebalancer.cluster.columns.pods import MIRROR_ANNOTATION
 from rebalancer.cluster.kinds import PRIORITY_CLASSES
 from rebalancer.cluster.records import PriorityClass

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from rebalancer.cluster import times
-from rebalancer.cluster.columns.nodes import FloatArray
+from rebalancer.cluster.arrays import FloatArray
 from rebalancer.load.report import with_pods
 from rebalancer.planning.explanation.values import (
     PodExplanation,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rebalancer.cluster.columns.nodes import BoolArray, FloatArray, IntArray
+from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
 from rebalancer.load.report import PERCENT_RESOURCES
 from rebalancer.policy import DeviationRule, HotNodes, HotRule, ScoreRule, UtilizationRule
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from rebalancer.cluster.columns.nodes import FloatArray, IntArray
+from rebalancer.cluster.arrays import FloatArray, IntArray
 from rebalancer.profiles.types import ExtensionPoint, Profile, SchedulerConfiguration
 
 _LEAST = 0.5  # points of the mean score: less pulls nothing down

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from rebalancer.cluster.columns.nodes import BoolArray, FloatArray, IntArray
+from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
 from rebalancer.load.report import PERCENT_RESOURCES, percent_of_allocatable
 from rebalancer.planning.hot_nodes.rules import Hotness
 from rebalancer.planning.inputs import PlanningInputs

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rebalancer.cluster.columns.nodes import FloatArray, IntArray
+from rebalancer.cluster.arrays import FloatArray, IntArray
 from rebalancer.load.report import percent_of_allocatable
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.acceptability import LandingCheck

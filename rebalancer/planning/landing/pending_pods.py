@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rebalancer.cluster.columns.nodes import FloatArray
+from rebalancer.cluster.arrays import FloatArray
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.schedulers import Model
 from rebalancer.scheduling import ClusterState, requested_amounts, waiting_pods

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rebalancer.cluster.columns.nodes import FloatArray, IntArray
+from rebalancer.cluster.arrays import FloatArray, IntArray
 from rebalancer.scheduling import ClusterState
 
 MAX_SCENARIOS = 8

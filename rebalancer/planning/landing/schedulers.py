@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from rebalancer.cluster.columns.nodes import FloatArray
+from rebalancer.cluster.arrays import FloatArray
 from rebalancer.cluster.columns.pods import NO_OWNER, PodClass
 from rebalancer.cluster.records import Container, PodSpec, ResourceRequirements
 from rebalancer.planning.hot_nodes.rules import score_key

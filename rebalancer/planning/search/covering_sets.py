@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from rebalancer.cluster.columns.nodes import FloatArray, IntArray
+from rebalancer.cluster.arrays import FloatArray, IntArray
 
 MAX_SETS = 20_000  # looked at for each size
 _MORE_PODS = 2  # how many pods more than the fewest a set may have

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rebalancer.cluster.columns.nodes import FloatArray
+from rebalancer.cluster.arrays import FloatArray
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.workloads.lookup import WorkloadInfo, Workloads
 

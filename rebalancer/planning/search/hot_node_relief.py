@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rebalancer.cluster.columns.nodes import FloatArray
+from rebalancer.cluster.arrays import FloatArray
 from rebalancer.load.report import with_pods
 from rebalancer.planning.hot_nodes.rules import Hotness
 from rebalancer.planning.inputs import PlanningInputs

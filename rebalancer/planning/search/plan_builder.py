@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rebalancer.cluster.columns.nodes import FloatArray
+from rebalancer.cluster.arrays import FloatArray
 from rebalancer.planning.eviction.budgets import WaveBudgets
 from rebalancer.planning.eviction.protections import Protections
 from rebalancer.planning.inputs import PlanningInputs

@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from rebalancer.cluster.columns.nodes import IntArray
+from rebalancer.cluster.arrays import IntArray
 from rebalancer.cluster.columns.pods import Owner
 from rebalancer.cluster.kinds import BY_NAME
 from rebalancer.cluster.records import OwnerReference, PodTemplate, Workload

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalancer.cluster import quantities
-from rebalancer.cluster.columns.nodes import FloatArray
+from rebalancer.cluster.arrays import FloatArray
 from rebalancer.load.figures.node_figures import (
     node_figures_of_metrics,
     node_figures_of_requests,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from rebalancer.cluster import times
-from rebalancer.cluster.columns.nodes import FloatArray
+from rebalancer.cluster.arrays import FloatArray
 from rebalancer.cluster.kinds import BY_PLURAL, METRICS
 from rebalancer.cluster.snapshot import Snapshot, build_snapshot
 from rebalancer.load.figures.node_figures import NodeFigures, PodFigures

@@ -11,7 +11,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rebalancer.cluster.columns.nodes import FloatArray
+from rebalancer.cluster.arrays import FloatArray
 from rebalancer.load.report import percent_of_allocatable
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.scenarios import Scenario
