@@ -191,13 +191,13 @@ def _room(
 ) -> None:
     """Requests fit; what hot nodes lose makes room."""
     state = planner.model.state
-    facts = state.facts
+    classes = state.classes
     kinds = [planner.protections.replacement(row).class_index for row in problem.pods]
-    wants = np.array([facts.vector(facts.requests[kind].incoming) for kind in kinds])
-    free = facts.allocatable - state.requested
+    wants = np.array([classes.vector(classes.requests[kind].incoming) for kind in kinds])
+    free = classes.allocatable - state.requested
     for node, landings in arrivals.items():
         leaving = [pod for pod, source in enumerate(problem.source) if source == node]
-        for column, name in enumerate(facts.resources):
+        for column, name in enumerate(classes.resources):
             terms = [(at, float(wants[pod, column])) for pod, at in landings if wants[pod, column]]
             if name == "pods" or not terms:
                 continue

@@ -25,10 +25,7 @@ from rebalancer.cluster.kinds import BY_PLURAL
 from rebalancer.cluster.recordings.listing import Recording, decode_listing
 from rebalancer.cluster.snapshot import Snapshot, build_snapshot
 from rebalancer.load.view import NOTHING_SEEN
-from rebalancer.profiles.loading import load_configuration
-from rebalancer.scheduling.framework.cycle import Scheduler
-from rebalancer.scheduling.plugins.registry import PluginInputs, make_scheduler
-from rebalancer.scheduling.state.cluster_state import ClusterState
+from rebalancer.scheduling import ClusterState, PluginInputs, Scheduler, load_configuration, make_scheduler
 
 PODS_A_NODE = 30
 PODS_A_WORKLOAD = 30
@@ -147,7 +144,7 @@ def rebalance(scheduler: Scheduler, state: ClusterState, pods: deque[int]) -> bo
     class_index = state.pod_class[pod]
     state.evict(pod)
     placement = scheduler.place(state, class_index)
-    landings = placement.landings
+    landings = placement.feasible[placement.chance > 0]
     replacement = state.add(class_index)
     if len(landings):
         state.bind(replacement, int(landings[0]))

@@ -15,7 +15,7 @@ from rebalancer.load.report import build_report
 from rebalancer.load.view import NOTHING_SEEN
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.policy import RebalancePolicy
-from rebalancer.profiles import default_configuration
+from rebalancer.scheduling import default_configuration
 
 NODES, PODS, PODS_A_WORKLOAD = 20, 200, 5
 LONG_AGO = "2026-01-01T00:00:00Z"

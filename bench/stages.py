@@ -29,10 +29,7 @@ from rebalancer.pipeline.options import PipelineOptions
 from rebalancer.planning.planner import Planner
 from rebalancer.planning.report import build_plan
 from rebalancer.policy import load_policy
-from rebalancer.profiles import default_configuration
-from rebalancer.scheduling.framework.cycle import Scheduler
-from rebalancer.scheduling.plugins.registry import PluginInputs, make_scheduler
-from rebalancer.scheduling.state.cluster_state import ClusterState
+from rebalancer.scheduling import ClusterState, PluginInputs, Scheduler, default_configuration, make_scheduler
 
 STAGES = ("read", "build", "load", "place", "plan")
 PLACEMENTS = 2000

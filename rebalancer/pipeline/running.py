@@ -31,9 +31,15 @@ from rebalancer.planning.report import build_plan
 from rebalancer.planning.revalidation import check_landing, revalidate_moves
 from rebalancer.policy import LoadedPolicy, load_policy
 from rebalancer.policy.schema import Safety
-from rebalancer.scheduling.framework.versions import VERIFIED
-from rebalancer.scheduling.plugins.registry import SCHEDULER_LAG_SECONDS
-from rebalancer.state import ConfigMapStore, FileStore, RunState, StateStore, after_plan, after_reading
+from rebalancer.scheduling import SCHEDULER_LAG_SECONDS, VERIFIED
+from rebalancer.state import (
+    ConfigMapStore,
+    FileStore,
+    RunState,
+    StateStore,
+    after_plan,
+    after_reading,
+)
 
 _REPORTER = "rebalancer"
 

@@ -1,11 +1,11 @@
 """KubeSchedulerConfiguration to profiles: the plugins that run, their order, weights and arguments.
 
-Nothing here scores; ``catalogue`` says where each plugin may be enabled and what it reads.
+Nothing here scores or knows a plugin: whoever reads a configuration hands over a catalogue of plugins.
 """
 
 from rebalancer.profiles.arguments import Arguments, RawArguments
-from rebalancer.profiles.catalogue import CATALOGUE
-from rebalancer.profiles.loading import default_configuration, load_configuration, read_configuration
+from rebalancer.profiles.defaults import GROUP
+from rebalancer.profiles.loading import KIND, NEWEST_VERSION, load_configuration
 from rebalancer.profiles.types import (
     DEFAULT_SCHEDULER_NAME,
     Extender,
@@ -19,8 +19,10 @@ from rebalancer.profiles.types import (
 )
 
 __all__ = [
-    "CATALOGUE",
     "DEFAULT_SCHEDULER_NAME",
+    "GROUP",
+    "KIND",
+    "NEWEST_VERSION",
     "Arguments",
     "Extender",
     "ExtensionPoint",
@@ -31,7 +33,5 @@ __all__ = [
     "Profile",
     "RawArguments",
     "SchedulerConfiguration",
-    "default_configuration",
     "load_configuration",
-    "read_configuration",
 ]

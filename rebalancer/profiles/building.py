@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from rebalancer.documents import Document, Path, did_you_mean, validate
 from rebalancer.profiles.arguments import Arguments, RawArguments
-from rebalancer.profiles.catalogue import CATALOGUE
 from rebalancer.profiles.decoding import WrittenPluginConfig, WrittenPlugins, WrittenProfile
 from rebalancer.profiles.defaults import DEFAULTS, GROUP
 from rebalancer.profiles.merging import (
@@ -34,7 +33,8 @@ class Context:
 
     document: Document
     version: str
-    known: Mapping[str, PluginDescription]
+    known: Mapping[str, PluginDescription]  # to this version, and extra ones
+    catalogue: Mapping[str, PluginDescription]  # of every version
     assume_neutral: frozenset[str]
     warnings: list[str] = field(default_factory=list)
 
@@ -115,7 +115,7 @@ def _check_neutral(entry: Entry, path: Path, context: Context) -> None:
     name = entry.name
     if name in context.assume_neutral:
         return
-    dropped = CATALOGUE.get(name)
+    dropped = context.catalogue.get(name)
     if name == ALL:
         raise context.document.error(path, 'only disabled may list "*"', hint="name the plugins to enable")
     if dropped is not None:

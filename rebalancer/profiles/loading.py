@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import pathlib
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 
-from rebalancer.documents import Document, did_you_mean, parse, read_text, validate
+from pydantic.alias_generators import to_camel
+
+from rebalancer.documents import Document, did_you_mean, parse, validate
 from rebalancer.profiles.building import Context, build_profile
-from rebalancer.profiles.catalogue import TRIMARAN, known_to
 from rebalancer.profiles.decoding import WrittenConfiguration, WrittenExtender, without_nulls
 from rebalancer.profiles.defaults import DEFAULTS, GROUP
-from rebalancer.profiles.load_arguments import PeaksArguments, TargetLoadPackingArguments, TrimaranArguments
 from rebalancer.profiles.merging import named_plugins
 from rebalancer.profiles.types import (
     DEFAULT_SCHEDULER_NAME,
     Extender,
     ExtensionPoint,
+    Input,
     ManagedResource,
     PluginDescription,
     Profile,
@@ -27,52 +27,35 @@ KIND = "KubeSchedulerConfiguration"
 NEWEST_VERSION = "v1"
 
 
-def default_configuration(version: str = NEWEST_VERSION) -> SchedulerConfiguration:
-    """What a scheduler without a configuration file runs: one profile, ``default-scheduler``."""
-    text = f"apiVersion: {GROUP}/{version}\nkind: {KIND}\n"
-    return load_configuration(text, "defaults")
-
-
-def read_configuration(
-    path: str | pathlib.Path,
-    *,
-    extra_plugins: Iterable[PluginDescription] = (),
-    assume_neutral: Collection[str] = (),
-) -> SchedulerConfiguration:
-    """The configuration in a file; see :func:`load_configuration`."""
-    return load_configuration(
-        read_text(path), str(path), extra_plugins=extra_plugins, assume_neutral=assume_neutral
-    )
-
-
 def load_configuration(
     text: str,
     source: str,
     *,
+    catalogue: Mapping[str, PluginDescription],
     extra_plugins: Iterable[PluginDescription] = (),
     installed_plugins: Callable[[], Iterable[PluginDescription]] = tuple,
     assume_neutral: Collection[str] = (),
 ) -> SchedulerConfiguration:
     """The profiles of a configuration in YAML or JSON, merged with the defaults of its API version.
 
-    ``extra_plugins`` describes plugins this package does not know, or knows otherwise; ``installed_plugins``
-    finds more, and is asked only when the text names one that is in neither: importing them takes time.
-    ``assume_neutral`` names those that may stay unknown and score all nodes alike. Raises InputError, with
-    file:line:column and field, for whatever would keep the scheduler from starting and for enabled plugins
-    that nobody describes.
+    ``catalogue`` describes the known plugins by name. ``extra_plugins`` describes further ones and replaces
+    those of the catalogue; ``installed_plugins`` finds more and is called only when the text names one that
+    neither has, because importing them takes time. ``assume_neutral`` names plugins that may stay unknown and
+    score all nodes alike. Raises InputError, with file:line:column and field, for whatever would keep the
+    scheduler from starting and for enabled plugins that nobody describes.
     """
     document = parse(text, source)
     document = replace(document, value=without_nulls(document.value))
     version = _version(document)
     written = validate(WrittenConfiguration, document)
     extra = {plugin.name: plugin for plugin in extra_plugins}
-    known = known_to(version) | extra
+    known = _known_to(version, catalogue) | extra
     if not named_plugins(written) <= known.keys():
         extra = {plugin.name: plugin for plugin in installed_plugins()} | extra
         known |= extra
-    context = Context(document, version, known, frozenset(assume_neutral))
+    context = Context(document, version, known, catalogue, frozenset(assume_neutral))
     profiles = _profiles(written, context)
-    profiles = _share_process_globals(profiles, context)
+    profiles = _share_process_wide(profiles, context)
     _warn_of_embedded_watchers(profiles, context)
     names = {name for profile in profiles for name in profile.plugin_names}
     return SchedulerConfiguration(
@@ -86,6 +69,11 @@ def load_configuration(
         inputs=frozenset(kind for name in names if name in known for kind in known[name].inputs),
         source=source,
         text=text,
+        plugins={
+            name: extra.get(name) or catalogue[name]
+            for name in sorted(names)
+            if name in extra or name in catalogue
+        },
         extra_plugins={name: extra[name] for name in sorted(names & extra.keys())},
     )
 
@@ -132,31 +120,46 @@ def _profiles(written: WrittenConfiguration, context: Context) -> tuple[Profile,
     return tuple(profiles)
 
 
-def _share_process_globals(profiles: tuple[Profile, ...], context: Context) -> tuple[Profile, ...]:
-    """TargetLoadPacking keeps three arguments a process: the last one's hold (targetloadpacking.go:46)."""
-    name = "TargetLoadPacking"
-    found = [profile.arguments.get(name) for profile in profiles if name in profile.plugin_names]
-    own = [arguments for arguments in found if isinstance(arguments, TargetLoadPackingArguments)]
+def _known_to(version: str, catalogue: Mapping[str, PluginDescription]) -> dict[str, PluginDescription]:
+    """The plugins that configurations of an API version may enable."""
+    return {
+        name: description
+        for name, description in catalogue.items()
+        if not description.versions or version in description.versions
+    }
+
+
+def _share_process_wide(profiles: tuple[Profile, ...], context: Context) -> tuple[Profile, ...]:
+    """Arguments that a plugin keeps once a process are those of the last profile that runs it."""
+    for description in context.known.values():
+        if description.process_wide_arguments:
+            profiles = _with_shared_arguments(profiles, description, context)
+    return profiles
+
+
+def _with_shared_arguments(
+    profiles: tuple[Profile, ...], description: PluginDescription, context: Context
+) -> tuple[Profile, ...]:
+    name, fields = description.name, description.process_wide_arguments
+    own = [profile.arguments[name] for profile in profiles if name in profile.plugin_names]
     if not own:
         return profiles
-    shared = {
-        field: getattr(own[-1], field)
-        for field in ("target_utilization", "default_requests", "default_requests_multiplier")
-    }
+    shared = {field: getattr(own[-1], field) for field in fields}
     if any(getattr(arguments, field) != value for arguments in own for field, value in shared.items()):
+        *first, last = map(to_camel, fields)
         context.warnings.append(
-            f"{context.document.source}: {name} keeps targetUtilization, defaultRequests and "
-            "defaultRequestsMultiplier once a process: those of the last profile hold for all"
+            f"{context.document.source}: {name} keeps {', '.join(first)} and {last} once a process: "
+            "those of the last profile hold for all"
         )
-    return tuple(_with_target_load_packing(profile, shared) for profile in profiles)
-
-
-def _with_target_load_packing(profile: Profile, shared: dict[str, object]) -> Profile:
-    arguments = profile.arguments.get("TargetLoadPacking")
-    if not isinstance(arguments, TargetLoadPackingArguments):
-        return profile
-    changed = arguments.model_copy(update=shared)
-    return replace(profile, arguments={**profile.arguments, "TargetLoadPacking": changed})
+    return tuple(
+        replace(
+            profile,
+            arguments={**profile.arguments, name: profile.arguments[name].model_copy(update=shared)},
+        )
+        if name in profile.arguments
+        else profile
+        for profile in profiles
+    )
 
 
 def _warn_of_embedded_watchers(profiles: tuple[Profile, ...], context: Context) -> None:
@@ -164,19 +167,15 @@ def _warn_of_embedded_watchers(profiles: tuple[Profile, ...], context: Context) 
     embedded = [
         f"{profile.scheduler_name}/{name}"
         for profile in profiles
-        for name in sorted(profile.plugin_names & TRIMARAN)
-        if not _watcher_address(profile, name)
+        for name in sorted(profile.plugin_names & context.catalogue.keys())
+        if Input.WATCHER in context.catalogue[name].inputs
+        and not getattr(profile.arguments.get(name), "watcher_address", "")
     ]
     if len(embedded) > 1:
         context.warnings.append(
             f"{context.document.source}: {', '.join(embedded)} each start a load-watcher in the scheduler, "
             "which panics with more than one: set watcherAddress"
         )
-
-
-def _watcher_address(profile: Profile, name: str) -> str:
-    arguments = profile.arguments.get(name)
-    return arguments.watcher_address if isinstance(arguments, (TrimaranArguments, PeaksArguments)) else ""
 
 
 def _extender(written: WrittenExtender) -> Extender:

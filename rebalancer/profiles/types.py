@@ -70,8 +70,11 @@ class PluginDescription:
     """What is known of a plugin: where it may be enabled, its arguments, what it reads.
 
     ``versions`` are the configuration API versions that know the plugin; empty means all of them. ``make``
-    is how a plugin from outside this package is made; its two arguments are those of ``PluginFactory.make``.
-    ``every_node`` says that its ``queries`` must have a value for every Ready node to be predictable.
+    makes the model of the plugin from its arguments and a ``PluginInputs``; None for a plugin that is known
+    but not modelled. ``every_node`` says that its ``queries`` must have a value for every Ready node to be
+    predictable. ``scored_resources`` are the resources whose use its score follows. ``counts_recent_pods``:
+    it adds pods that were bound too recently for the measured load to show. ``process_wide_arguments`` are
+    the fields that the Go plugin keeps once a process, so that the last profile sets them for all.
     """
 
     name: str
@@ -82,6 +85,14 @@ class PluginDescription:
     make: Callable[[Arguments | None, Any], Any] | None = None
     queries: tuple[PluginQuery, ...] = ()
     every_node: bool = True
+    scored_resources: frozenset[str] = frozenset()
+    counts_recent_pods: bool = False
+    process_wide_arguments: tuple[str, ...] = ()
+
+    @property
+    def follows_load(self) -> bool:
+        """Whether its score follows measured load or the number of pods, rather than requests or labels."""
+        return any(item.is_load for item in self.inputs) or "pods" in self.scored_resources
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +146,8 @@ class SchedulerConfiguration:
     """A whole KubeSchedulerConfiguration, merged with the defaults of its version.
 
     ``text`` is what it was loaded from, to be recorded with a snapshot; ``inputs`` is what its plugins read;
-    ``extra_plugins`` are the enabled plugins from outside this package, by name.
+    ``plugins`` describes the enabled plugins by name, except those assumed neutral; ``extra_plugins`` are
+    those of them that come from outside this package.
     """
 
     api_version: str
@@ -148,6 +160,7 @@ class SchedulerConfiguration:
     inputs: frozenset[Input] = frozenset()
     source: str = "defaults"
     text: str = field(default="", repr=False)
+    plugins: Mapping[str, PluginDescription] = field(default_factory=dict)
     extra_plugins: Mapping[str, PluginDescription] = field(default_factory=dict)
 
     def profile(self, scheduler_name: str) -> Profile | None:

@@ -1,1 +1,67 @@
-"""What the scheduler will do: its cycle and plugins over arrays, on a working copy of the cluster."""
+"""The model of kube-scheduler: where it would place a pod, computed over arrays on a copy of the cluster.
+
+A ``Scheduler`` is made from a profile of the scheduler's configuration and places pods of a class on a
+``ClusterState``; the ``Placement`` says which nodes are feasible, how they score and where the pod may land.
+"""
+
+from rebalancer.scheduling.framework.cycle import Scheduler
+from rebalancer.scheduling.framework.inputs import SCHEDULER_LAG_SECONDS, ObjectsRead, PluginInputs
+from rebalancer.scheduling.framework.placement import Placement, Rejections
+from rebalancer.scheduling.framework.plugin import Normalization, Plugin, normalize_by_maximum
+from rebalancer.scheduling.framework.preemption import Preemption, Preemptions
+from rebalancer.scheduling.framework.queue import waiting_pods
+from rebalancer.scheduling.matching.label_selectors import PodSelector, SelectorIndex, label_match
+from rebalancer.scheduling.matching.tolerations import tolerates_any
+from rebalancer.scheduling.plugins.configuration import default_configuration, load_configuration
+from rebalancer.scheduling.plugins.external import ENTRY_POINT_GROUP, described
+from rebalancer.scheduling.plugins.prometheus_score import Definition, Direction, described_score
+from rebalancer.scheduling.plugins.queries import plugin_queries, queries_of
+from rebalancer.scheduling.plugins.registry import CATALOGUE, MODELLED, make_scheduler, neutral_plugins
+from rebalancer.scheduling.plugins.unread_inputs import unread_inputs
+from rebalancer.scheduling.resources.requests import pod_requests, requested_amounts
+from rebalancer.scheduling.state.cluster_state import UNBOUND, ClusterState
+from rebalancer.scheduling.state.volumes import claim_names, claims_by_name
+from rebalancer.scheduling.versions import RULES, VERIFIED, major_minor, version_warnings
+
+__all__ = [
+    "CATALOGUE",
+    "ENTRY_POINT_GROUP",
+    "MODELLED",
+    "RULES",
+    "SCHEDULER_LAG_SECONDS",
+    "UNBOUND",
+    "VERIFIED",
+    "ClusterState",
+    "Definition",
+    "Direction",
+    "Normalization",
+    "ObjectsRead",
+    "Placement",
+    "Plugin",
+    "PluginInputs",
+    "PodSelector",
+    "Preemption",
+    "Preemptions",
+    "Rejections",
+    "Scheduler",
+    "SelectorIndex",
+    "claim_names",
+    "claims_by_name",
+    "default_configuration",
+    "described",
+    "described_score",
+    "label_match",
+    "load_configuration",
+    "major_minor",
+    "make_scheduler",
+    "neutral_plugins",
+    "normalize_by_maximum",
+    "plugin_queries",
+    "pod_requests",
+    "queries_of",
+    "requested_amounts",
+    "tolerates_any",
+    "unread_inputs",
+    "version_warnings",
+    "waiting_pods",
+]

@@ -17,7 +17,7 @@ from rebalancer.load.load_watcher.document import Metric, WatcherMetrics
 from rebalancer.load.report import LoadReport, percent_of_allocatable
 from rebalancer.load.view import SchedulerView
 from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.scheduling.resources.requests import pod_requests
+from rebalancer.scheduling import pod_requests, requested_amounts
 from rebalancer.simulation.usage import STEP_SECONDS, LoadShape, PodLoad
 from rebalancer.state import RunState
 
@@ -191,5 +191,5 @@ def _base_usage(inputs: PlanningInputs) -> FloatArray:
     usage = inputs.load.pod_usage.copy()
     for row in np.flatnonzero(np.isnan(usage).any(axis=1) & (pods.node < 0)).tolist():
         requests = pod_requests(pods.class_of(row)).incoming
-        usage[row] = [requests.get(name, 0) for name in inputs.load.resources]
+        usage[row] = requested_amounts(requests, inputs.load.resources)
     return usage

@@ -10,8 +10,7 @@ import numpy as np
 from rebalancer.planning.plan import Move, Plan
 from rebalancer.planning.planner import Planner
 from rebalancer.planning.revalidation import check_landing
-from rebalancer.scheduling.framework.placement import Placement
-from rebalancer.scheduling.state.cluster_state import UNBOUND, ClusterState
+from rebalancer.scheduling import ClusterState, Placement, waiting_pods
 from rebalancer.state import PastMove
 
 LANDED, ELSEWHERE, UNEXPECTED, PENDING = "Landed", "LandedElsewhere", "Unexpected", "Pending"
@@ -114,14 +113,10 @@ class Landings:
     def retry_pending(self) -> Iterator[tuple[int, int]]:
         """Pods of the snapshot that were Pending and fit somewhere now, with their nodes, in queue order."""
         state, pods = self._state, self._planner.pods
-        waiting = [
-            row for row in range(len(pods)) if state.node[row] == UNBOUND and not pods.terminating[row]
-        ]
-        waiting.sort(key=lambda row: (-pods.class_of(row).priority, float(pods.created[row]), row))
-        for row in waiting:
+        for row in waiting_pods(state, pods):
             pod_class = state.pod_class[row]
             scheduler = self._planner.model.schedulers.get(pods.classes[pod_class].scheduler_name)
-            if scheduler is None or pods.classes[pod_class].spec.scheduling_gates:
+            if scheduler is None:
                 continue
             node = draw(scheduler.place(state, pod_class), self._random)
             if node != NOWHERE:

@@ -21,10 +21,14 @@ from rebalancer.cluster.records import Pod
 from rebalancer.cluster.snapshot import Snapshot, build_snapshot
 from rebalancer.load.load_watcher.document import decode_watcher
 from rebalancer.load.view import SchedulerView
-from rebalancer.profiles.loading import load_configuration
-from rebalancer.scheduling.framework.cycle import Scheduler
-from rebalancer.scheduling.plugins.registry import PluginInputs, make_scheduler
-from rebalancer.scheduling.state.cluster_state import UNBOUND, ClusterState
+from rebalancer.scheduling import (
+    UNBOUND,
+    ClusterState,
+    PluginInputs,
+    Scheduler,
+    load_configuration,
+    make_scheduler,
+)
 
 Case = Mapping[str, Any]
 _BY_PLURAL = {kind.plural: kind for kind in KINDS}

@@ -33,10 +33,8 @@ from rebalancer.pipeline.scheduler.configuration import configuration_text, load
 from rebalancer.pipeline.scheduler.version import scheduler_version
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.policy import LoadedPolicy, default_policy, load_policy
-from rebalancer.profiles import default_configuration
 from rebalancer.profiles.types import SchedulerConfiguration
-from rebalancer.scheduling.framework.versions import VERIFIED
-from rebalancer.scheduling.plugins.queries import plugin_queries
+from rebalancer.scheduling import VERIFIED, default_configuration, plugin_queries
 from rebalancer.scheduling.resources.requests import pod_requests
 from rebalancer.state import RunState
 from rebalancer.state.run_state import encode as encode_state

@@ -16,7 +16,7 @@ from rebalancer.load.prometheus.reader import PrometheusReader
 from rebalancer.load.service_addresses import runs_in_a_cluster
 from rebalancer.policy import LoadedPolicy, PrometheusSource, measured_resources
 from rebalancer.profiles.types import SchedulerConfiguration
-from rebalancer.scheduling.plugins.queries import plugin_queries
+from rebalancer.scheduling import plugin_queries
 
 if TYPE_CHECKING:
     from rebalancer.cluster.live.connection import RawApi

@@ -71,8 +71,8 @@ def load_with_plugins(
 
     ``neutral`` are plugins assumed neutral besides those of the policy.
     """
-    from rebalancer.pipeline.scheduler.extra_plugins import installed_plugins, mirrored_plugins  # noqa: PLC0415 - not without one
-    from rebalancer.profiles.loading import load_configuration  # noqa: PLC0415
+    from rebalancer.pipeline.scheduler.extra_plugins import installed_plugins, mirrored_plugins  # noqa: PLC0415
+    from rebalancer.scheduling import load_configuration  # noqa: PLC0415
 
     settings = loaded.policy.scheduler
     configuration = load_configuration(

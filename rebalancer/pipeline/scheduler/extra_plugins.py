@@ -1,19 +1,25 @@
 """Plugins that rebalancer does not bring along: those installed beside it, and those a policy mirrors.
 
-A plugin is code of the model, which takes longer to import than a policy takes to check: it is imported when
-a configuration names one that is installed, and made when a profile is built.
+Importing what is installed takes time, so it is imported only when a configuration names a plugin that is not
+known.
 """
 
 from __future__ import annotations
 
 from importlib import metadata
-from typing import Any
 
 from rebalancer.errors import InputError
 from rebalancer.policy import RebalancePolicy
 from rebalancer.policy.mirror import Mirror
-from rebalancer.profiles.arguments import Arguments, RawArguments
-from rebalancer.profiles.types import ExtensionPoint, Input, PluginDescription, PluginQuery
+from rebalancer.profiles.types import PluginDescription, PluginQuery
+from rebalancer.scheduling import (
+    ENTRY_POINT_GROUP,
+    Definition,
+    Direction,
+    Normalization,
+    described,
+    described_score,
+)
 
 
 def mirrored_plugins(policy: RebalancePolicy) -> tuple[PluginDescription, ...]:
@@ -22,38 +28,16 @@ def mirrored_plugins(policy: RebalancePolicy) -> tuple[PluginDescription, ...]:
 
 
 def _mirrored(item: Mirror) -> PluginDescription:
-    """As ``described_score``, without the model."""
     score = item.prometheus_score
-    query = PluginQuery(score.address, score.query, score.node_label)
-
-    def make(arguments: Arguments | None, inputs: Any) -> Any:
-        from rebalancer.scheduling.framework.plugin import Normalization  # noqa: PLC0415 - imports numpy
-        from rebalancer.scheduling.plugins.prometheus_score import (  # noqa: PLC0415
-            Definition,
-            Direction,
-            described_score,
-        )
-
-        definition = Definition(
+    return described_score(
+        Definition(
             plugin=item.plugin,
-            query=query,
+            query=PluginQuery(score.address, score.query, score.node_label),
             direction=Direction(score.direction),
             normalization=Normalization(score.normalization),
             scale=score.scale,
             missing_score=score.missing_score,
         )
-        described = described_score(definition)
-        assert described.make is not None
-        return described.make(arguments, inputs)
-
-    return PluginDescription(
-        name=item.plugin,
-        points=frozenset({ExtensionPoint.PRE_SCORE, ExtensionPoint.SCORE}),
-        arguments=RawArguments,
-        inputs=frozenset((Input.NODES, Input.PODS, Input.PROMETHEUS)),
-        make=make,
-        queries=(query,),
-        every_node=score.missing_score is None,
     )
 
 
@@ -62,8 +46,6 @@ def installed_plugins() -> tuple[PluginDescription, ...]:
 
     Raises InputError, naming the entry point, for one that cannot be used.
     """
-    from rebalancer.scheduling.plugins.external import ENTRY_POINT_GROUP, described  # noqa: PLC0415 - imports numpy
-
     found: dict[str, tuple[PluginDescription, str]] = {}
     for entry in sorted(metadata.entry_points(group=ENTRY_POINT_GROUP), key=lambda item: item.name):
         where = _named(entry)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.policy import LoadedPolicy
-from rebalancer.scheduling.framework.versions import major_minor
+from rebalancer.scheduling import major_minor
 
 if TYPE_CHECKING:
     from rebalancer.cluster.live.connection import RawApi

@@ -13,7 +13,7 @@ from rebalancer.cluster.columns.pods import PodTable
 from rebalancer.cluster.records import DisruptionBudget
 from rebalancer.cluster.selectors import Matcher, matcher
 from rebalancer.cluster.snapshot import Snapshot
-from rebalancer.scheduling.matching.label_selectors import PodSelector, SelectorIndex, label_match
+from rebalancer.scheduling import PodSelector, SelectorIndex, label_match
 
 ALWAYS_ALLOW = "AlwaysAllow"
 

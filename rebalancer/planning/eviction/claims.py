@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rebalancer.cluster.columns.pod_classes import PodClass
-from rebalancer.cluster.kinds import CLAIMS
 from rebalancer.cluster.records import PersistentVolumeClaim
 from rebalancer.cluster.snapshot import Snapshot
+from rebalancer.scheduling import claim_names, claims_by_name
 
 _SHARED_MODES = frozenset({"ReadWriteMany", "ReadOnlyMany"})
 
@@ -16,18 +16,12 @@ class PersistentVolumeClaims:
     """The claims of a cluster, by namespace and name."""
 
     def __init__(self, snapshot: Snapshot) -> None:
-        self._claims = {
-            (item.metadata.namespace, item.metadata.name): item
-            for item in snapshot.recording.records(CLAIMS)
-            if isinstance(item, PersistentVolumeClaim)
-        }
+        self._claims = claims_by_name(snapshot)
 
     def of(self, pod: PodClass) -> Iterator[tuple[str, PersistentVolumeClaim | None]]:
         """Name and record of each claim a pod uses; None where it was not read."""
-        for volume in pod.spec.volumes or ():
-            if volume.persistent_volume_claim:
-                name = volume.persistent_volume_claim.claim_name
-                yield name, self._claims.get((pod.namespace, name))
+        for name in claim_names(pod.spec):
+            yield name, self._claims.get((pod.namespace, name))
 
 
 def is_shared(claim: PersistentVolumeClaim) -> bool:

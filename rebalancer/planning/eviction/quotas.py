@@ -10,7 +10,7 @@ from rebalancer.cluster.columns.pod_classes import PodClass
 from rebalancer.cluster.kinds import RESOURCE_QUOTAS
 from rebalancer.cluster.records import ResourceQuota
 from rebalancer.cluster.snapshot import Snapshot
-from rebalancer.scheduling.resources.requests import pod_requests
+from rebalancer.scheduling import pod_requests
 
 _COUNTED = frozenset({"pods", "count/pods"})
 _THOUSAND = Fraction(1000)

@@ -18,12 +18,10 @@ from rebalancer.planning.explanation.values import (
     Staying,
 )
 from rebalancer.planning.landing.evaluation import Candidate, Evaluation
-from rebalancer.planning.landing.pending_pods import requested
 from rebalancer.planning.plan import Landing, Plan, PodReference
 from rebalancer.planning.planner import Planner
 from rebalancer.planning.report import build_plan
-from rebalancer.scheduling.framework.placement import Placement, Rejections
-from rebalancer.scheduling.state.cluster_state import ClusterState
+from rebalancer.scheduling import ClusterState, Placement, Rejections, requested_amounts
 
 MOVED, NODE_NOT_HOT = "Moved", "NodeNotHot"
 _DIGITS = 2
@@ -179,7 +177,8 @@ class PodExplainer:
         state = scenario.while_terminating.copy()
         if self.node < 0:
             # The planner has put it somewhere already, which is what this cycle decides.
-            own = requested(state, self.class_index, scenario.usage.shape[1])
+            requests = state.classes.requests[self.class_index].incoming
+            own = requested_amounts(requests, self.planner.inputs.load.resources)
             placed, usage = int(state.node[self.row]), scenario.usage.copy()
             if placed >= 0:
                 usage[placed] -= own

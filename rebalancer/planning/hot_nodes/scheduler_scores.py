@@ -7,9 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from rebalancer.cluster.arrays import FloatArray, IntArray
-from rebalancer.profiles.catalogue import CATALOGUE
 from rebalancer.profiles.types import ExtensionPoint, Profile, SchedulerConfiguration
-from rebalancer.scheduling.plugins.articles.pod_capacity_of_node import PodCapacityOfNode
 
 _LEAST = 0.5  # points of the mean score: less pulls nothing down
 
@@ -53,10 +51,9 @@ class NodeScores:
 
 def looking_at_load(configuration: SchedulerConfiguration, profile: Profile) -> tuple[str, ...]:
     """The score plugins of a profile that look at load or pod counts."""
-    found = []
-    for name in profile.enabled(ExtensionPoint.SCORE):
-        description = configuration.extra_plugins.get(name) or CATALOGUE.get(name)
-        measuring = description is not None and any(item.is_load for item in description.inputs)
-        if measuring or name == PodCapacityOfNode.name:
-            found.append(name)
-    return tuple(found)
+    plugins = configuration.plugins
+    return tuple(
+        name
+        for name in profile.enabled(ExtensionPoint.SCORE)
+        if name in plugins and plugins[name].follows_load
+    )

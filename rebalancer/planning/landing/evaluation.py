@@ -15,7 +15,7 @@ from rebalancer.planning.landing.no_landing import NoLanding
 from rebalancer.planning.landing.scenarios import Scenario, Scenarios
 from rebalancer.planning.landing.schedulers import Model
 from rebalancer.planning.reasons import KeptReason, Reason
-from rebalancer.scheduling.framework.placement import Placement
+from rebalancer.scheduling import Placement
 
 _NEGLIGIBLE = 1e-12  # dust of floating point, not a chance
 
@@ -190,7 +190,7 @@ class MoveEvaluator:
             if self._model.scheduler(class_index).feasible(scenario.after_termination, class_index)[
                 candidate.source
             ]:
-                pod = self._model.state.facts.classes[class_index]
+                pod = self._model.state.classes[class_index]
                 return f"a Pending pod of {pod.namespace}/{pod.owner.name or '?'} would fit where it leaves"
         return ""
 

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from rebalancer.cluster.arrays import FloatArray
-from rebalancer.load.figures.node_figures import RESOURCES
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.schedulers import Model
-from rebalancer.scheduling.state.cluster_state import UNBOUND, ClusterState
+from rebalancer.scheduling import ClusterState, requested_amounts, waiting_pods
 
 # Classes of Pending pods that fit nowhere, looked at again whenever a move would free room.
 MAX_WAITING_CLASSES = 20
@@ -26,13 +25,6 @@ class Pending:
     unplaced: int
 
 
-def _queue_order(inputs: PlanningInputs, state: ClusterState) -> list[int]:
-    pods = inputs.snapshot.pods
-    unbound = state.node.values()[: len(pods)] == UNBOUND
-    waiting: list[int] = np.flatnonzero(unbound & ~pods.terminating).tolist()
-    return sorted(waiting, key=lambda row: (-pods.class_of(row).priority, float(pods.created[row]), row))
-
-
 def place_pending(inputs: PlanningInputs, model: Model, state: ClusterState, usage: FloatArray) -> Pending:
     """Bind every feasible Pending pod in ``state`` where it most likely lands; add its request to ``usage``.
 
@@ -41,11 +33,11 @@ def place_pending(inputs: PlanningInputs, model: Model, state: ClusterState, usa
     pods = inputs.snapshot.pods
     waiting: dict[int, None] = {}
     placed = unplaced = 0
-    for row in _queue_order(inputs, state):
+    for row in waiting_pods(state, pods):
         class_index = state.pod_class[row]
         pod = pods.classes[class_index]
         scheduler = model.schedulers.get(pod.scheduler_name)
-        if scheduler is None or pod.spec.scheduling_gates:
+        if scheduler is None:
             continue
         placement = None if class_index in waiting else scheduler.place(state, class_index)
         if placement is None or not len(placement.feasible) or not placement.chance.any():
@@ -54,14 +46,8 @@ def place_pending(inputs: PlanningInputs, model: Model, state: ClusterState, usa
             continue
         target = int(placement.feasible[int(np.argmax(placement.chance))])
         state.bind(row, target)
-        usage[target] += requested(state, class_index, usage.shape[1])
+        usage[target] += requested_amounts(
+            state.classes.requests[class_index].incoming, inputs.load.resources
+        )
         placed += 1
     return Pending(tuple(waiting)[:MAX_WAITING_CLASSES], placed, unplaced)
-
-
-def requested(state: ClusterState, class_index: int, width: int) -> FloatArray:
-    """(width,) the requests of a pod of this class, in the columns of its usage."""
-    amounts = np.zeros(width)
-    requests = state.facts.requests[class_index].incoming
-    amounts[: len(RESOURCES)] = (requests.get("cpu", 0), requests.get("memory", 0))
-    return amounts

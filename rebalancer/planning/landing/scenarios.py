@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rebalancer.cluster.arrays import FloatArray, IntArray
-from rebalancer.scheduling.state.cluster_state import ClusterState
+from rebalancer.scheduling import ClusterState
 
 MAX_SCENARIOS = 8
 

@@ -16,11 +16,7 @@ from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.unpredictable import find_unpredictable
 from rebalancer.policy import ScoreRule
 from rebalancer.profiles.types import Profile, SchedulerConfiguration
-from rebalancer.scheduling.framework.cycle import Scheduler
-from rebalancer.scheduling.framework.sampling import nodes_to_find
-from rebalancer.scheduling.plugins.registry import PluginInputs, make_scheduler, neutral_plugins
-from rebalancer.scheduling.plugins.trimaran.target_load_packing import TargetLoadPacking
-from rebalancer.scheduling.state.cluster_state import ClusterState
+from rebalancer.scheduling import ClusterState, PluginInputs, Scheduler, make_scheduler, neutral_plugins
 
 
 class Model:
@@ -40,14 +36,14 @@ class Model:
         self._lagging: Mapping[str, Scheduler] = {
             profile.scheduler_name: make_scheduler(configuration, profile, lagging)
             for profile in configuration.profiles
-            if _differs(profile, plugin_inputs, lagging)
+            if _differs(configuration, profile, plugin_inputs, lagging)
         }
         self.neutral = neutral_everywhere(configuration)
         self._node_scores: dict[str, NodeScores] = {}
 
     def scheduler(self, class_index: int) -> Scheduler:
         """The scheduler of a class; KeyError when no profile has its schedulerName."""
-        return self.schedulers[self.state.facts.classes[class_index].scheduler_name]
+        return self.schedulers[self.state.classes[class_index].scheduler_name]
 
     @property
     def most_views(self) -> int:
@@ -62,12 +58,7 @@ class Model:
 
     def nodes_to_find(self, class_index: int) -> int:
         """How many feasible nodes end the scheduler's search; when more are feasible it takes a sample."""
-        configuration = self.inputs.configuration
-        profile = self.scheduler(class_index).profile
-        percentage = profile.percentage_of_nodes_to_score
-        if percentage is None:
-            percentage = configuration.percentage_of_nodes_to_score
-        return nodes_to_find(len(self.inputs.snapshot.nodes), percentage)
+        return self.scheduler(class_index).nodes_to_find(len(self.inputs.snapshot.nodes))
 
     def unpredictable(self) -> Mapping[int, str]:
         """Why pods of a class cannot be placed by the model, by class."""
@@ -119,21 +110,23 @@ class Model:
 
     def _plain_pod(self, profile: Profile) -> int:
         """A pod without constraints that requests the median of the profile's pods."""
-        facts, kinds = self.state.facts, self.inputs.snapshot.pods.pod_class
-        own = np.array([pod.scheduler_name == profile.scheduler_name for pod in facts.classes], np.bool_)
+        classes, kinds = self.state.classes, self.inputs.snapshot.pods.pod_class
+        own = np.array([pod.scheduler_name == profile.scheduler_name for pod in classes], np.bool_)
         kinds = kinds[own[kinds]] if len(kinds) else kinds
 
         def median(resource: str) -> int:
-            requested = np.array([item.incoming.get(resource, 0) for item in facts.requests], np.int64)
+            requested = np.array([item.incoming.get(resource, 0) for item in classes.requests], np.int64)
             return int(np.median(requested[kinds])) if len(kinds) else 0
 
         cpu, memory = median("cpu"), median("memory")
         resources = ResourceRequirements(requests={"cpu": f"{cpu}m", "memory": str(memory)})
         spec = PodSpec(scheduler_name=profile.scheduler_name, containers=[Container(resources=resources)])
-        return facts.add(PodClass("", {}, NO_OWNER, spec, (), False))
+        return classes.add(PodClass("", {}, NO_OWNER, spec, (), False))
 
 
-def _differs(profile: Profile, inputs: PluginInputs, lagging: PluginInputs) -> bool:
+def _differs(
+    configuration: SchedulerConfiguration, profile: Profile, inputs: PluginInputs, lagging: PluginInputs
+) -> bool:
     """Whether a profile's plugins see nodes otherwise when the scheduler's figures are older than ours."""
     for plugin in profile.weights:
         address = getattr(profile.arguments.get(plugin), "watcher_address", None)
@@ -143,16 +136,14 @@ def _differs(profile: Profile, inputs: PluginInputs, lagging: PluginInputs) -> b
         if ours.nodes != theirs.nodes:
             return True
         unseen = lagging.recently_bound(theirs.window_end)
-        if plugin == TargetLoadPacking.name and unseen != inputs.recently_bound(ours.window_end):
+        description = configuration.plugins.get(plugin)
+        counts_recent = description is not None and description.counts_recent_pods
+        if counts_recent and unseen != inputs.recently_bound(ours.window_end):
             return True
     return False
 
 
 def neutral_everywhere(configuration: SchedulerConfiguration) -> tuple[str, ...]:
     """Plugins of any profile that are not modelled and so count as neutral."""
-    names = {
-        name
-        for profile in configuration.profiles
-        for name in neutral_plugins(profile, configuration.extra_plugins)
-    }
+    names = {name for profile in configuration.profiles for name in neutral_plugins(configuration, profile)}
     return tuple(sorted(names | set(configuration.assumed_neutral)))

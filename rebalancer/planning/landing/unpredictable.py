@@ -8,7 +8,6 @@ from rebalancer.cluster.columns.pod_classes import PodClass
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.load.view import SchedulerView
 from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.profiles.catalogue import CATALOGUE
 from rebalancer.profiles.types import (
     ExtensionPoint,
     Input,
@@ -17,8 +16,7 @@ from rebalancer.profiles.types import (
     Profile,
     SchedulerConfiguration,
 )
-from rebalancer.scheduling.plugins.queries import queries_of
-from rebalancer.scheduling.plugins.unread_inputs import unread_inputs
+from rebalancer.scheduling import ObjectsRead, queries_of, unread_inputs
 
 
 def find_unpredictable(inputs: PlanningInputs) -> Mapping[int, str]:
@@ -28,12 +26,13 @@ def find_unpredictable(inputs: PlanningInputs) -> Mapping[int, str]:
         profile.scheduler_name: _profile_reason(profile, configuration, inputs.view, snapshot)
         for profile in configuration.profiles
     }
+    objects = ObjectsRead(snapshot)
     found: dict[int, str] = {}
     for index, pod in enumerate(snapshot.pods.classes):
         profile = configuration.profile(pod.scheduler_name)
         unpredictable_reason = _class_reason(pod) or by_profile.get(pod.scheduler_name, "")
         if not unpredictable_reason and profile is not None:
-            unpredictable_reason = _unread_reason(unread_inputs(profile, pod, snapshot))
+            unpredictable_reason = _unread_reason(unread_inputs(profile, pod, objects))
         if unpredictable_reason:
             found[index] = unpredictable_reason
     return found
@@ -49,7 +48,7 @@ def _profile_reason(
     if configuration.extenders:
         return f"extender {configuration.extenders[0].url_prefix} takes part in placing it"
     for name in sorted(profile.plugin_names):
-        description = configuration.extra_plugins.get(name) or CATALOGUE.get(name)
+        description = configuration.plugins.get(name)
         if description is None:
             continue
         unpredictable_reason = _watcher_reason(description, profile, view)

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.schedulers import Model
-from rebalancer.scheduling.matching.tolerations import tolerates_any
-from rebalancer.scheduling.state.cluster_state import ClusterState
+from rebalancer.scheduling import ClusterState, tolerates_any
 
 _HARD_EFFECTS = ("NoSchedule", "NoExecute")
 _OF_THE_NODE = "node.kubernetes.io/"

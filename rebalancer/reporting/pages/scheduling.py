@@ -7,37 +7,10 @@ from __future__ import annotations
 
 import sys
 
-from rebalancer.profiles.catalogue import CATALOGUE
-from rebalancer.profiles.types import ExtensionPoint, Input
-from rebalancer.scheduling.framework.versions import RULES, VERIFIED
-from rebalancer.scheduling.plugins.registry import MODELLED
+from rebalancer.profiles.types import ExtensionPoint
+from rebalancer.scheduling import CATALOGUE, MODELLED, RULES, VERIFIED
 
-# Plugins whose filters or scores occur in the scheduler decisions that the conformance suite repeats.
-BY_DECISIONS = frozenset(
-    {
-        "DynamicResources",
-        "ImageLocality",
-        "InterPodAffinity",
-        "LoadVariationRiskBalancing",
-        "LowRiskOverCommitment",
-        "NodeAffinity",
-        "NodePorts",
-        "NodeResourcesBalancedAllocation",
-        "NodeResourcesFit",
-        "NodeUnschedulable",
-        "NodeVolumeLimits",
-        "PodTopologySpread",
-        "TaintToleration",
-        "TargetLoadPacking",
-        "VolumeBinding",
-        "VolumeRestrictions",
-        "VolumeZone",
-    }
-)
-# Plugins that were checked against something else.
-_OTHER_EVIDENCE = {"PodCapacityOfNode": "the log in its article"}
 _DECIDING = (ExtensionPoint.FILTER, ExtensionPoint.SCORE)
-_ALWAYS_READ = {Input.NODES, Input.PODS}
 
 _HEAD = """\
 # What of the scheduler is modelled
@@ -117,19 +90,13 @@ The policy's `scheduler.allowUnpredictable` allows the eviction of `Unpredictabl
 """
 
 
-def _checked(name: str) -> str:
-    if name in BY_DECISIONS:
-        return "real decisions"
-    return _OTHER_EVIDENCE.get(name, "source code")
-
-
 def _plugins() -> str:
-    rows = ["| plugin | extension points | also reads | checked against |\n|---|---|---|---|\n"]
-    for name in sorted(MODELLED):
-        description = CATALOGUE[name]
-        points = ", ".join(point.value for point in _DECIDING if point in description.points)
-        reads = ", ".join(sorted(item.value for item in description.inputs - _ALWAYS_READ))
-        rows.append(f"| {name} | {points} | {reads} | {_checked(name)} |\n")
+    rows = ["| plugin | at | also reads | scores by | checked against |\n|---|---|---|---|---|\n"]
+    for name, plugin in sorted(MODELLED.items()):
+        points = ", ".join(point.value for point in _DECIDING if point in plugin.points)
+        reads = ", ".join(sorted(item.value for item in plugin.inputs))
+        resources = ", ".join(sorted(plugin.scored_resources))
+        rows.append(f"| {name} | {points} | {reads} | {resources} | {plugin.evidence.value} |\n")
     return "".join(rows)
 
 
@@ -152,9 +119,9 @@ def scheduling_page() -> str:
     """The page as Markdown."""
     parts = (
         _HEAD,
-        "## Plugins\n\nEvery plugin reads nodes and pods. Some need more:\n\n" + _plugins(),
-        "These plugins are known but not modelled: they are assumed to reject no node and to score all\n"
-        f"nodes alike, and every report names them: {_neutral()}.\n",
+        "## Plugins\n\nAll read nodes and pods. A score by a resource follows how much of it is used.\n\n"
+        + _plugins(),
+        f"Known, but taken to pass and score all nodes alike, which reports say: {_neutral()}.\n",
         _ON_VERSIONS + _versions(),
         _TAIL,
     )

@@ -20,7 +20,6 @@ from rich.console import Console
 
 from rebalancer.errors import ExitCode
 from rebalancer.load.load_watcher.document import WatcherMetrics, decode_watcher
-from rebalancer.profiles import load_configuration
 from rebalancer.reporting.tables.text import Lines, Style
 from rebalancer.sandbox import Sandbox
 from rebalancer.sandbox.demo.hot_cluster import (
@@ -32,6 +31,7 @@ from rebalancer.sandbox.demo.hot_cluster import (
     hot_cluster,
 )
 from rebalancer.sandbox.scheduler.model_decider import ModelDecider
+from rebalancer.scheduling import load_configuration
 
 _SEED = 7
 _POLICY = "policy.yaml"

@@ -15,8 +15,7 @@ from rebalancer.load.view import SchedulerView
 from rebalancer.profiles.types import SchedulerConfiguration
 from rebalancer.sandbox.objects.accessors import Object, name_of, namespace_of
 from rebalancer.sandbox.scheduler.deciders import ClusterView, UnschedulableError
-from rebalancer.scheduling.plugins.registry import PluginInputs, make_scheduler
-from rebalancer.scheduling.state.cluster_state import ClusterState
+from rebalancer.scheduling import ClusterState, PluginInputs, make_scheduler
 
 _READ = tuple(kind for kind in KINDS if kind not in METRICS and not kind.optional)
 

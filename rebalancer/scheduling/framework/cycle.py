@@ -47,16 +47,18 @@ class Scheduler:
         self._filters = self._at(ExtensionPoint.FILTER, plugins)
         self._scores = self._at(ExtensionPoint.SCORE, plugins)
         self._searches: deque[Search] = deque(maxlen=4)
-        self._may_fail = [plugin for plugin in self._scores if type(plugin).fails is not Plugin.fails]
+        self._may_fail = [plugin for plugin in self._scores if plugin.may_fail]
 
     def _at(self, point: ExtensionPoint, plugins: Mapping[str, Plugin]) -> tuple[Plugin, ...]:
         return tuple(plugins[name] for name in self.profile.enabled(point) if name in plugins)
 
     def _candidates(self, state: ClusterState, class_index: int) -> _Candidates:
-        """What all PreFilters say; what those say that no state changes is computed once a class."""
-        key = (self, "pre-filters")
-        lasting = state.facts.cached(
-            key, class_index, lambda: _pre_filtered(self._lasting_pre_filters, state, class_index)
+        """The result of all PreFilters; results that do not depend on mutable state are cached per class."""
+        lasting = state.classes.cached(
+            class_index,
+            self,
+            "PreFilters",
+            lambda: _pre_filtered(self._lasting_pre_filters, state, class_index),
         )
         if not self._changing_pre_filters:
             return lasting
@@ -71,7 +73,7 @@ class Scheduler:
     def _codes(self, plugin: Plugin, state: ClusterState, class_index: int) -> IntArray:
         if not plugin.static:
             return plugin.filter(state, class_index)
-        return state.facts.cached((self, plugin.name), class_index, lambda: plugin.filter(state, class_index))
+        return state.classes.cached(class_index, self, plugin.name, lambda: plugin.filter(state, class_index))
 
     def _static_mask(self, state: ClusterState, class_index: int) -> BoolArray:
         """(nodes,) passes every static filter; computed once a class."""
@@ -83,7 +85,11 @@ class Scheduler:
                     mask &= plugin.filter(state, class_index) == 0
             return mask
 
-        return state.facts.cached((self, "static filters"), class_index, compute)
+        return state.classes.cached(class_index, self, "static filters", compute)
+
+    def nodes_to_find(self, candidates: int) -> int:
+        """How many feasible nodes end the search; when more are feasible the scheduler compares a sample."""
+        return nodes_to_find(candidates, self._percentage)
 
     def feasible(self, state: ClusterState, class_index: int) -> BoolArray:
         """(nodes,) which nodes pass every filter."""
@@ -153,7 +159,7 @@ class Scheduler:
             raw = plugin.raw_scores(state, class_index, np.arange(len(state.nodes)))
             return None if raw is None else RawScores(plugin, self.profile.weights[plugin.name], raw)
 
-        return state.facts.cached((self, plugin.name, "raw"), class_index, compute)
+        return state.classes.cached(class_index, self, (plugin.name, "raw"), compute)
 
     def place(self, state: ClusterState, class_index: int) -> Placement:
         """Where a pod of a class would land on this state."""
@@ -162,7 +168,7 @@ class Scheduler:
         if not len(feasible):
             return Placement(_NO_NODES, {}, np.zeros(0), rejected=candidates.rejected)
         looked_at = self._order(state, candidates)
-        limit = nodes_to_find(len(looked_at), self._percentage) if self._scores else 1
+        limit = self.nodes_to_find(len(looked_at)) if self._scores else 1
         raw = self._raw_scores(state, class_index, feasible, min(limit, len(feasible)))
         scores, without_scores = WeightedScores(raw), 0 if self._scores else 1
         failing = _out_of_range(raw) or self._failure(state, feasible)
@@ -204,8 +210,8 @@ class Scheduler:
 
 
 def _is_lasting(plugin: Plugin) -> bool:
-    """Whether what its PreFilter says depends on the class alone."""
-    return plugin.static or plugin.static_pre_filter or type(plugin).pre_filter is Plugin.pre_filter
+    """Whether the result of its PreFilter depends on the class alone."""
+    return plugin.static or plugin.static_pre_filter
 
 
 def _both(left: BoolArray | None, right: BoolArray | None) -> BoolArray | None:
@@ -230,7 +236,7 @@ def _pre_filtered(plugins: Sequence[Plugin], state: ClusterState, class_index: i
 
 def _notes(raw: Sequence[RawScores]) -> Iterator[str]:
     for item in raw:
-        if type(item.plugin).note is not Plugin.note:
+        if item.plugin.has_notes:
             message = item.plugin.note(item.raw)
             if message:
                 yield f"{item.plugin.name}: {message}"

@@ -29,11 +29,6 @@ class Placement:
             total += values
         return total
 
-    @property
-    def landings(self) -> IntArray:
-        """Rows of the nodes with a chance, ascending."""
-        return self.feasible[self.chance > 0]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rejections:

@@ -1,32 +1,45 @@
-"""What a plugin is: a small class that answers for one pod class over all nodes at once.
+"""What a plugin is: one class that declares itself and answers for one pod class over all nodes at once.
 
-A filter answers with a code a node, 0 where the node passes; a score with an integer a feasible node.
-Third parties subclass ``Plugin`` the same way (entry point group ``rebalancer.plugins``).
+A plugin is declared once, in its own file. The class attributes say where it may be enabled, which arguments
+it takes, what it reads and which resources it scores; the methods compute. The catalogue, the registry and
+the table in the documentation are made from the attributes. Third parties subclass ``Plugin`` in the same way
+(entry point group ``rebalancer.plugins``).
+
+A filter answers with one code for each node, 0 where the node passes. A score answers with one integer for
+each feasible node. The cycle skips whatever a class does not declare (``may_fail``, ``has_notes``,
+``normalization``), so a class that overrides such a method without declaring it is refused when it is
+defined.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import Enum
-from typing import ClassVar
+from enum import Enum, StrEnum
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from rebalancer.cluster.arrays import BoolArray, IntArray
-from rebalancer.profiles.types import ExtensionPoint
+from rebalancer.cluster.columns.pod_classes import PodClass
+from rebalancer.cluster.kinds import Kind
+from rebalancer.profiles.arguments import Arguments as PluginArguments
+from rebalancer.profiles.types import ExtensionPoint, Input, PluginQuery
+from rebalancer.scheduling.framework.inputs import Enabled, ObjectsRead, PluginInputs
 from rebalancer.scheduling.state.cluster_state import ClusterState
+from rebalancer.scheduling.state.volumes import claim_names
 
 MAX_SCORE = 100
-# The raw score of a feasible node that takes no part in the extremes.
+# The raw score of a feasible node that is left out when the extremes are determined.
 EXCLUDED = int(np.iinfo(np.int64).min)
 
 
 @dataclass(frozen=True, slots=True)
 class PreFilter:
-    """What a plugin says before any node is looked at."""
+    """The result of a plugin's PreFilter, before any node is looked at."""
 
     skip: bool = False  # this plugin's filter is not run for this pod
-    rejected: str = ""  # no node at all, with the reason
+    rejected: str = ""  # the reason why no node at all is feasible
     restricted_to: BoolArray | None = None  # (nodes,) only these are looked at
 
 
@@ -35,28 +48,88 @@ SKIP = PreFilter(skip=True)
 
 
 class Normalization(Enum):
-    """How a plugin's raw scores depend on the other feasible nodes."""
+    """How a plugin's scores depend on the raw scores of the nodes that are compared."""
 
     NONE = "none"  # the raw score is the score
-    MAXIMUM = "maximum"  # on the largest raw score
-    RANGE = "range"  # on the smallest and the largest raw score
+    EACH = "each"  # ``normalize`` turns each raw score into a score, whatever the other nodes have
+    MAXIMUM = "maximum"  # ``normalize`` uses the largest raw score
+    RANGE = "range"  # ``normalize`` uses the smallest and the largest raw score
+
+    @property
+    def compares_nodes(self) -> bool:
+        """Whether the score of a node depends on which other nodes it is compared with."""
+        return self in (Normalization.MAXIMUM, Normalization.RANGE)
+
+
+class Evidence(StrEnum):
+    """What the model of a plugin was checked against."""
+
+    DECISIONS = "decisions of the scheduler"
+    SOURCE = "read from the source"
+    ARTICLE = "the log its article prints"
 
 
 class Plugin:
-    """The base of all plugins. Subclasses say what they implement; the cycle calls only that."""
+    """The base of all plugins: declarations first, then what the cycle calls."""
 
     name: str
-    points: ClassVar[frozenset[ExtensionPoint]]
+    points: ClassVar[frozenset[ExtensionPoint]] = frozenset()
+    Arguments: ClassVar[type[PluginArguments] | None] = None
+    inputs: ClassVar[frozenset[Input]] = frozenset()  # besides nodes and pods, which all plugins read
+    kinds_for_claims: ClassVar[tuple[Kind, ...]] = ()  # what its filter reads for a pod with volume claims
+    scored_resources: ClassVar[frozenset[str]] = frozenset()  # whose use its score follows
+    versions: ClassVar[frozenset[str]] = frozenset()  # of the configuration API; empty: all of them
+    process_wide_arguments: ClassVar[tuple[str, ...]] = ()  # fields the Go plugin keeps once a process
+    counts_recent_pods: ClassVar[bool] = False  # adds pods that the measured load does not show yet
+    evidence: ClassVar[Evidence] = Evidence.SOURCE
+
     normalization: Normalization = Normalization.NONE
-    static: ClassVar[bool] = False  # all it says depends on class and static node facts alone
-    static_pre_filter: ClassVar[bool] = False  # so does what pre_filter says
+    static: ClassVar[bool] = False  # all its results depend on the class and on static facts alone
+    static_pre_filter: ClassVar[bool] = False  # the result of ``pre_filter`` does
+    may_fail: ClassVar[bool] = False  # it implements ``fails``
+    has_notes: ClassVar[bool] = False  # it implements ``note``
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        undeclared = {
+            "fails": cls.may_fail,
+            "note": cls.has_notes,
+            "normalize": cls.normalization is not Normalization.NONE,
+        }
+        for method, declared in undeclared.items():
+            if method in vars(cls) and not declared:
+                flag = {"fails": "may_fail = True", "note": "has_notes = True"}.get(
+                    method, "its normalization"
+                )
+                raise TypeError(f"{cls.__name__} implements {method} and must declare {flag}")
+
+    @classmethod
+    def make(cls, arguments: Any, inputs: PluginInputs) -> Self:
+        """The plugin of one profile; ``arguments`` are of the type ``Arguments``."""
+        return cls()
+
+    @classmethod
+    def queries(cls, arguments: PluginArguments | None) -> tuple[PluginQuery, ...]:
+        """What the plugin asks Prometheus."""
+        return ()
+
+    @classmethod
+    def needs(cls, pod: PodClass, enabled: Enabled, objects: ObjectsRead) -> Iterable[Kind]:
+        """The kinds of objects that the verdict on a pod of this class depends on."""
+        filters = ExtensionPoint.FILTER in enabled.points
+        return cls.kinds_for_claims if filters and pod.spec.volumes and claim_names(pod.spec) else ()
+
+    @classmethod
+    def never_read(cls, pod: PodClass) -> Iterable[str]:
+        """What the verdict depends on and no snapshot ever holds, in words."""
+        return ()
 
     def pre_filter(self, state: ClusterState, class_index: int) -> PreFilter:
-        """What there is to say before looking at nodes."""
+        """What can be decided before looking at nodes."""
         return PASS
 
     def filter(self, state: ClusterState, class_index: int) -> IntArray:
-        """(nodes,) a code a node, 0 where it passes; ``reason`` puts a code into words."""
+        """(nodes,) one code for each node, 0 where it passes; ``reason`` puts a code into words."""
         return np.zeros(len(state.nodes), np.int64)
 
     def reason(self, state: ClusterState, class_index: int, code: int) -> str:
@@ -78,7 +151,7 @@ class Plugin:
     def raw_scores_of_sample(
         self, state: ClusterState, class_index: int, feasible: IntArray, found: int
     ) -> IntArray | None:
-        """As ``raw_scores``, when the scheduler compares only ``found`` of them, not known which."""
+        """As ``raw_scores``, when the scheduler compares only ``found`` of them, nobody knows which."""
         return self.raw_scores(state, class_index, feasible)
 
     def normalize(self, raw: IntArray, smallest: int, largest: int) -> IntArray:

@@ -38,7 +38,7 @@ class Preemptions:
 
     def of(self, scheduler: Scheduler, class_index: int) -> Preemption:
         """What a pod of a class that no node admits would preempt."""
-        pod = self._state.facts.classes[class_index]
+        pod = self._state.classes[class_index]
         if PLUGIN not in scheduler.profile.enabled(ExtensionPoint.POST_FILTER):
             return NONE
         if pod.spec.preemption_policy == "Never":
@@ -54,19 +54,19 @@ class Preemptions:
         """The state without the pods of lower priority; None when there are none."""
         if priority not in self._without:
             state = self._state
-            lower = np.array([pod.priority < priority for pod in state.facts.classes], np.bool_)
+            lower = np.array([pod.priority < priority for pod in state.classes], np.bool_)
             node, pod_class = state.node.values(), state.pod_class.values()
             leaving = lower[pod_class] & (node >= 0)
             terminating = state.terminating.values().astype(np.bool_)
             self._without[priority] = (
-                ClusterState(state.facts, np.where(leaving, GONE, node), pod_class, terminating)
+                ClusterState(state.classes, np.where(leaving, GONE, node), pod_class, terminating)
                 if leaving.any()
                 else None
             )
         return self._without[priority]
 
     def _lower_on(self, node: int, priority: int) -> tuple[int, ...]:
-        classes = self._state.facts.classes
+        classes = self._state.classes
         return tuple(
             pod
             for pod, where in enumerate(self._state.node)

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import numpy as np
+
 from rebalancer.cluster.columns.pod_classes import PodClass
 from rebalancer.cluster.columns.pods import PodTable
+from rebalancer.scheduling.state.cluster_state import UNBOUND, ClusterState
 
 
 def enters_queue(pod: PodClass) -> bool:
-    """SchedulingGates: a pod with any gate never enters the queue."""
+    """Whether the pod is queued at all: a pod with a scheduling gate is not."""
     return not pod.spec.scheduling_gates
 
 
@@ -22,4 +25,10 @@ def queue_order(pods: PodTable, rows: Iterable[int]) -> list[int]:
     The time a pod was queued is not recorded; its creation stands for it, then its name.
     """
     entering = [row for row in rows if enters_queue(pods.class_of(row))]
-    return sorted(entering, key=lambda row: (-pods.class_of(row).priority, pods.created[row], row))
+    return sorted(entering, key=lambda row: (-pods.class_of(row).priority, float(pods.created[row]), row))
+
+
+def waiting_pods(state: ClusterState, pods: PodTable) -> list[int]:
+    """Rows of the snapshot's pods that are unbound in a state and not terminating, in queue order."""
+    unbound = state.node.values()[: len(pods)] == UNBOUND
+    return queue_order(pods, np.flatnonzero(unbound & ~pods.terminating).tolist())

@@ -1,6 +1,25 @@
-"""Windows of consecutive nodes: the extremes of each, and how its best nodes share its chance.
+"""Windows of consecutive nodes: the extremes of each window, and how its best nodes share its chance.
 
-A search that ends at a number of feasible nodes found looks at one such window; which one is chance.
+A search that ends once it has found ``width`` feasible nodes compares one such window. Which one is random,
+so each window has a chance, and its best nodes divide that chance equally. Looking at every window costs
+nodes · width comparisons; what follows costs about nodes · log(nodes).
+
+A node wins in consecutive windows of those that hold it, at one level: its own total. So it is enough to
+know, for every run of windows between two points where some winner enters or leaves, the best total of the
+run, its chance and how many winners it holds. The share of a node is the sum, over the runs of its level
+among its windows, of the chance divided by the number of winners.
+
+Five nodes in a ring with totals 7 9 9 4 6, a width of 3 and a chance of 0.2 for each window. Written out with
+the first two places again, because windows go round, the places are 7 9 9 4 6 7 9:
+
+    windows  best  winners  chance  each
+    0, 1     9     1, 2     0.4     0.2
+    2        9     2        0.2     0.2
+    3        7     5        0.2     0.2
+    4        9     6        0.2     0.2
+
+Place 2 wins in both runs of windows 0..2 and gets 0.2 + 0.2. Places 1 and 6 are the same node: 0.2 + 0.2.
+Place 5 is node 0: 0.2.
 """
 
 from __future__ import annotations
@@ -23,7 +42,10 @@ def sliding_maximum(values: IntArray, width: int) -> IntArray:
 
 
 def _winners(totals: IntArray, best: IntArray, width: int) -> IntArray:
-    """Places that are the best, or one of the best, of at least one window."""
+    """Places that are the best, or one of the best, of at least one window.
+
+    A place wins somewhere if its total equals the lowest best total of the windows that hold it.
+    """
     lowest = int(best.min())
     if lowest == int(best.max()):
         return np.asarray((totals == lowest).nonzero()[0])
@@ -35,24 +57,24 @@ def _winners(totals: IntArray, best: IntArray, width: int) -> IntArray:
 
 
 def share_among_best(totals: IntArray, cumulated: FloatArray, width: int) -> tuple[IntArray, FloatArray]:
-    """Places with a share of the windows' chances, ascending, and their shares.
+    """Places with a share of the windows' chances, ascending, and their shares; see the module's example.
 
-    ``totals`` are of len(windows) + width − 1 places, window i being the places i..i+width−1; equal best ones
-    of a window share alike. ``cumulated`` sums the windows' chances: the i-th is that of those before i.
-    All windows between two edges, where a winner enters or leaves, are taken together as a run.
+    ``totals`` are of len(windows) + width − 1 places, and window i holds the places i..i+width−1.
+    ``cumulated`` has len(windows) + 1 values: the i-th is the chance of all windows before i.
     """
     windows = len(cumulated) - 1
     totals = totals - int(totals.min())
     if int(totals.max()) < _MOST:
-        totals = totals.astype(np.int32)  # twice as many at a time
+        totals = totals.astype(np.int32)  # half the memory to go through
     best = sliding_maximum(totals, width)
     places = _winners(totals, best, width)
+    # The first window that holds each winner, and the first after those.
     enters, leaves = np.maximum(places - width + 1, 0), np.minimum(places + 1, windows)
     begins = np.sort(np.concatenate([enters, leaves]))
     begins = begins[np.concatenate([[True], begins[1:] != begins[:-1]])]
     starts = begins[:-1]
     level = best[starts].astype(np.int64)
-    # Sorted by level, then by place or run, one search finds those of a level within a range.
+    # Keys order by level, then by place or run: a binary search counts those of a level in a range.
     many = len(totals) + 1
     of_level = totals[places].astype(np.int64) * many
     by_level = np.sort(of_level + places)

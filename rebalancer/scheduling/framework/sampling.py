@@ -1,9 +1,25 @@
 """Where a pod lands when the scheduler looks at a sample of the nodes only.
 
-From 100 nodes on the scheduler stops once it has found enough feasible nodes, starting where the last
-search ended. The start is unknown, so every start counts alike: the landing is a distribution, exact for a
-uniform start. Among equal totals each node counts alike, because the order the scheduler finds them in
-is a race between its workers.
+From 100 nodes on, the scheduler stops once it has found enough feasible nodes, and it starts where the last
+search ended. That start is unknown, so every start is taken to be equally likely, and the landing is a
+distribution: exact for a uniform start. Among equal totals each node is equally likely, because the order in
+which the scheduler finds them is a race between its workers.
+
+Every start leads to one window: the feasible nodes from there on, as many as the search stops at. A plugin
+that normalises by the extremes of the nodes compared gives a node different scores in different windows, but
+the extremes change rarely from one window to the next. So the windows are divided into stretches in which
+every plugin sees the same extremes; within a stretch the total of a node does not depend on the window, and
+``share_among_best`` divides the chances of all its windows at once.
+
+Eight nodes a..h, of which b, d, e and h are feasible, and a search that stops at two:
+
+    starts a, b        compare b and d    2/8
+    starts c, d        compare d and e    2/8
+    start  e           compares e and h   1/8
+    starts f, g, h     compare h and b    3/8
+
+Let a plugin score by the largest raw score, with 5 on b, d and e and 10 on h. The largest is 5 in the first
+two windows and 10 in the other two: two stretches.
 
 Source: kubernetes v1.34.4 pkg/scheduler/schedule_one.go:610, :697, :894.
 """
@@ -17,14 +33,13 @@ from itertools import pairwise
 import numpy as np
 
 from rebalancer.cluster.arrays import FloatArray, IntArray
-from rebalancer.scheduling.framework.plugin import Normalization
 from rebalancer.scheduling.framework.sample_windows import share_among_best, sliding_maximum
 from rebalancer.scheduling.framework.scores import RawScores
 
 _ALL_ARE_LOOKED_AT = 100
 _MAX_PLACES_AT_ONCE = 1 << 17  # places
-# Differences of sums leave dust where the chance is none; a real one is at least 1 ÷ nodes².
-_DUST = 1e-13
+# Differences of sums leave floating-point errors where the chance is 0; a real one is at least 1 ÷ nodes².
+_MAX_ROUNDING_ERROR = 1e-13
 
 
 def nodes_to_find(candidates: int, percentage: int) -> int:
@@ -55,7 +70,10 @@ def _window_extreme(values: IntArray, largest: int, count: int, width: int) -> I
 
 @dataclass(frozen=True, slots=True)
 class _Stretch:
-    """Windows one after another in which every plugin sees the same extremes."""
+    """Consecutive windows, ``first`` to before ``end``, in which every plugin sees the same extremes.
+
+    The total of a node is the same in all of them.
+    """
 
     first: int
     end: int
@@ -65,7 +83,9 @@ class _Stretch:
 def _stretches(
     scores: Sequence[RawScores], raw: Sequence[IntArray], count: int, width: int
 ) -> list[_Stretch]:
-    """All windows, in order, divided where the extremes of a plugin's raw scores change.
+    """All windows in order, divided where the smallest or the largest raw score of a plugin changes.
+
+    The smallest of a window is the negated maximum of the negated scores, so one sliding maximum serves both.
 
     ``raw`` are the scores by place, (count + width − 1,).
     """
@@ -122,8 +142,8 @@ class Search:
         varying: list[RawScores] = []
         for item in scores:
             if item.is_constant:
-                continue  # changes no comparison
-            if item.plugin.normalization is Normalization.NONE or len(chance) <= self._limit:
+                continue  # the same for every node, so it decides nothing
+            if not item.plugin.normalization.compares_nodes or len(chance) <= self._limit:
                 fixed += item.weighted_by_all
             else:
                 varying.append(item)
@@ -143,7 +163,7 @@ class Search:
                 totals = [self._totals(fixed, varying, raw, item) for item in at_once]
                 self._share(at_once, np.concatenate(totals), chance)
                 at_once, length = [], 0
-        chance[chance < _DUST] = 0.0
+        chance[chance < _MAX_ROUNDING_ERROR] = 0.0
         return chance
 
     def _totals(
@@ -158,9 +178,10 @@ class Search:
         return totals
 
     def _share(self, stretches: Sequence[_Stretch], totals: IntArray, chance: FloatArray) -> None:
-        """Add the chances of some stretches' windows to their best nodes.
+        """Add the chances of the windows of some stretches to their best nodes.
 
-        The stretches are laid end to end; a window across an end is none, and has no chance.
+        The stretches are laid end to end and handled together. Windows across a seam exist only in this
+        layout, so their chance is 0: the cumulated chance does not grow over them.
         """
         parts = []
         for item in stretches:

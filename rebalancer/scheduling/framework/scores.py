@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from rebalancer.cluster.arrays import IntArray
-from rebalancer.scheduling.framework.plugin import EXCLUDED, MAX_SCORE, Plugin
+from rebalancer.scheduling.framework.plugin import EXCLUDED, MAX_SCORE, Normalization, Plugin
 
 _MAX_TABLE_VALUES = 1 << 12  # values of a plugin
 
@@ -15,7 +15,7 @@ _MAX_TABLE_VALUES = 1 << 12  # values of a plugin
 class RawScores:
     """One plugin's raw scores over the feasible nodes, and how they become part of the total."""
 
-    __slots__ = ("_apart", "_extremes", "_lowest", "_tables", "_weighted", "plugin", "raw", "weight")
+    __slots__ = ("_extremes", "_has_excluded", "_lowest", "_tables", "_weighted", "plugin", "raw", "weight")
 
     def __init__(self, plugin: Plugin, weight: int, raw: IntArray) -> None:
         """``raw`` is by feasible node."""
@@ -26,15 +26,15 @@ class RawScores:
         self._tables: dict[tuple[int, int], IntArray] = {}
         self._lowest, largest = int(np.minimum.reduce(raw)), int(np.maximum.reduce(raw))
         smallest = self._lowest
-        self._apart = smallest == EXCLUDED
-        if self._apart:
+        self._has_excluded = smallest == EXCLUDED
+        if self._has_excluded:
             smallest = -int(self.negated(raw).max())
         self._extremes = smallest, largest
 
     def weighted(self, smallest: int, largest: int, values: IntArray | None = None) -> IntArray:
         """(values,) the plugin's part of the total, of all its raw scores or of some."""
         values = self.raw if values is None else values
-        if type(self.plugin).normalize is Plugin.normalize:
+        if self.plugin.normalization is Normalization.NONE:
             return values if self.weight == 1 else self.weight * values
         table = self._table(smallest, largest)
         if table is None:
@@ -70,13 +70,19 @@ class RawScores:
         return self._lowest == self._extremes[1]
 
     def negated(self, values: IntArray) -> IntArray:
-        """(values,) raw scores negated: the maximum is the smallest of the nodes that take part."""
-        return np.where(values == EXCLUDED, -np.iinfo(np.int64).max, -values) if self._apart else -values
+        """(values,) raw scores negated, so that their maximum is the negated smallest raw score.
+
+        Excluded nodes have the lowest integer as raw score. Negated it would overflow, and it must not become
+        the maximum either, so it is replaced by the lowest value that has a counterpart.
+        """
+        return (
+            np.where(values == EXCLUDED, -np.iinfo(np.int64).max, -values) if self._has_excluded else -values
+        )
 
     @property
     def is_out_of_range(self) -> bool:
         """Whether a score, all feasible nodes compared, is outside 0..100."""
-        if type(self.plugin).normalize is Plugin.normalize:
+        if self.plugin.normalization is Normalization.NONE:
             smallest, largest = self._extremes
             return smallest < 0 or largest > MAX_SCORE
         table = self._table(*self._extremes)
@@ -86,15 +92,19 @@ class RawScores:
         return scores is not None and int(scores.min()) >= 0 and int(scores.max()) <= MAX_SCORE * self.weight
 
     def of(self, feasible: IntArray) -> RawScores:
-        """The scores of some rows, ascending without repetition, of those that these are of."""
+        """The scores of some of the rows that these are of, given in ascending order without repetition."""
         if len(feasible) == len(self.raw):
             return self
         if self.is_constant:
-            twin = object.__new__(RawScores)
-            twin.plugin, twin.weight, twin.raw = self.plugin, self.weight, self.raw[: len(feasible)]
-            twin._lowest, twin._apart, twin._extremes = self._lowest, self._apart, self._extremes
-            twin._tables, twin._weighted = self._tables, None
-            return twin
+            subset = object.__new__(RawScores)
+            subset.plugin, subset.weight, subset.raw = self.plugin, self.weight, self.raw[: len(feasible)]
+            subset._lowest, subset._has_excluded, subset._extremes = (
+                self._lowest,
+                self._has_excluded,
+                self._extremes,
+            )
+            subset._tables, subset._weighted = self._tables, None
+            return subset
         return RawScores(self.plugin, self.weight, self.raw.take(feasible))
 
 

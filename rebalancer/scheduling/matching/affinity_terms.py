@@ -44,6 +44,11 @@ class AffinityTerm:
         )
         return named and self.labels is not None and self.labels.matches(labels)
 
+    @property
+    def selects_namespaces(self) -> bool:
+        """Whether it selects namespaces by their labels, rather than by name or all of them."""
+        return self.namespace_selector is not None and not self.namespace_selector.is_empty
+
     def filed_as(self) -> PodSelector:
         """A selector that selects at least what the term does, for an index."""
         return PodSelector(None if self.namespace_selector is not None else self.namespaces, self.labels)

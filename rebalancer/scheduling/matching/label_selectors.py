@@ -12,8 +12,6 @@ from rebalancer.cluster.selectors import matcher
 Pair = tuple[str, str]
 T = TypeVar("T", bound=Hashable)
 
-_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
-
 
 @dataclass(frozen=True, slots=True)
 class LabelMatch:

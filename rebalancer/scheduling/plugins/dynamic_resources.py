@@ -8,16 +8,37 @@ from __future__ import annotations
 import numpy as np
 
 from rebalancer.cluster.arrays import IntArray
-from rebalancer.profiles.types import ExtensionPoint
-from rebalancer.scheduling.framework.plugin import Plugin
+from rebalancer.profiles.arguments import Arguments
+from rebalancer.profiles.types import ExtensionPoint, Input
+from rebalancer.scheduling.framework.plugin import Evidence, Plugin
 from rebalancer.scheduling.state.cluster_state import ClusterState
+
+
+class DynamicResourcesArguments(Arguments):
+    """Arguments of DynamicResources."""
+
+    filter_timeout: str | None = None
+    binding_timeout: str | None = None
 
 
 class DynamicResources(Plugin):
     """Pods with resource claims never come here: they are protected."""
 
     name = "DynamicResources"
-    points = frozenset({ExtensionPoint.PRE_FILTER, ExtensionPoint.FILTER, ExtensionPoint.SCORE})
+    points = frozenset(
+        {
+            ExtensionPoint.PRE_ENQUEUE,
+            ExtensionPoint.PRE_FILTER,
+            ExtensionPoint.FILTER,
+            ExtensionPoint.POST_FILTER,
+            ExtensionPoint.SCORE,
+            ExtensionPoint.RESERVE,
+            ExtensionPoint.PRE_BIND,
+        }
+    )
+    Arguments = DynamicResourcesArguments
+    inputs = frozenset({Input.RESOURCE_CLAIMS})
+    evidence = Evidence.DECISIONS
     static = True
 
     def raw_scores(self, state: ClusterState, class_index: int, feasible: IntArray) -> IntArray:

@@ -11,8 +11,8 @@ import numpy as np
 from rebalancer.cluster.arrays import FloatArray, IntArray
 from rebalancer.profiles.arguments import Arguments, RawArguments
 from rebalancer.profiles.types import ExtensionPoint, Input, PluginDescription, PluginQuery
+from rebalancer.scheduling.framework.inputs import PluginInputs
 from rebalancer.scheduling.framework.plugin import EXCLUDED, MAX_SCORE, Normalization, Plugin
-from rebalancer.scheduling.plugins.registry import PluginInputs
 from rebalancer.scheduling.state.cluster_state import ClusterState
 
 _LARGEST = float(1 << 55)  # so that 100 times a value is an int64
@@ -59,11 +59,15 @@ class PrometheusScore(Plugin):
     """Scores trunc(value · scale): relative to range or maximum of the nodes compared, or as it is."""
 
     points = frozenset({ExtensionPoint.PRE_SCORE, ExtensionPoint.SCORE})
+    normalization = Normalization.RANGE
+    may_fail = True
 
     def __init__(self, definition: Definition, values: Mapping[str, float]) -> None:
         """``values`` by node name."""
         self.name = definition.plugin
-        self.normalization = definition.normalization
+        self.normalization = (
+            Normalization.EACH if definition.normalization is Normalization.NONE else definition.normalization
+        )
         self._higher = definition.direction is Direction.HIGHER
         self._scale = definition.scale
         self._missing = definition.missing_score
@@ -71,9 +75,9 @@ class PrometheusScore(Plugin):
 
     def _of_nodes(self, state: ClusterState) -> FloatArray:
         """(nodes,) NaN where there is no value."""
-        return state.facts.cached(
-            (self, "values"),
-            -1,
+        return state.nodes.cached(
+            self,
+            "values",
             lambda: np.array([self._values.get(name, np.nan) for name in state.nodes.names], np.float64),
         )
 
@@ -95,7 +99,7 @@ class PrometheusScore(Plugin):
         known = raw != EXCLUDED
         of_known = np.where(known, raw, 0)
         match self.normalization:
-            case Normalization.NONE:
+            case Normalization.EACH:
                 scores = np.clip(of_known, 0, MAX_SCORE)
             case Normalization.MAXIMUM:
                 positive = np.maximum(of_known, 0)

@@ -1,48 +1,34 @@
-"""Which plugins are modelled, and how each is made from its arguments and inputs."""
+"""The modelled plugins, the catalogue made from their classes, and schedulers made from profiles."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from typing import Any
 
-import numpy as np
+from pydantic import ValidationError
 
-from rebalancer.cluster.arrays import FloatArray
-from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.errors import InputError
-from rebalancer.load.view import NOTHING_SEEN, SchedulerView
-from rebalancer.profiles.arguments import (
-    Arguments,
-    InterPodAffinityArguments,
-    NodeAffinityArguments,
-    NodeResourcesBalancedAllocationArguments,
-    NodeResourcesFitArguments,
-    NodeResourcesLeastAllocatedArguments,
-    NodeResourcesMostAllocatedArguments,
-    PodTopologySpreadArguments,
-    RequestedToCapacityRatioArguments,
+from rebalancer.profiles.arguments import Arguments
+from rebalancer.profiles.types import (
+    ExtensionPoint,
+    Input,
+    PluginDescription,
+    Profile,
+    SchedulerConfiguration,
 )
-from rebalancer.profiles.load_arguments import (
-    LoadVariationRiskBalancingArguments,
-    LowRiskOverCommitmentArguments,
-    NetworkTrafficArguments,
-    PeaksArguments,
-    TargetLoadPackingArguments,
-)
-from rebalancer.profiles.types import ExtensionPoint, Profile, SchedulerConfiguration
 from rebalancer.scheduling.framework.cycle import Scheduler
+from rebalancer.scheduling.framework.inputs import PluginInputs
 from rebalancer.scheduling.framework.plugin import Plugin
-from rebalancer.scheduling.matching.affinity_terms import NamespaceLabels
-from rebalancer.scheduling.matching.owners import Owners
-from rebalancer.scheduling.plugins.articles.network_traffic import NetworkTraffic, published_query, rate_query
+from rebalancer.scheduling.plugins.articles.network_traffic import NetworkTraffic
 from rebalancer.scheduling.plugins.articles.pod_capacity_of_node import PodCapacityOfNode
 from rebalancer.scheduling.plugins.dynamic_resources import DynamicResources
-from rebalancer.scheduling.plugins.image_locality import ImageLocality
-from rebalancer.scheduling.plugins.inter_pod_affinity import InterPodAffinity
-from rebalancer.scheduling.plugins.node_affinity import NodeAffinity
-from rebalancer.scheduling.plugins.node_name import NodeName
-from rebalancer.scheduling.plugins.node_ports import NodePorts
-from rebalancer.scheduling.plugins.node_prefer_avoid_pods import NodePreferAvoidPods
+from rebalancer.scheduling.plugins.node_properties.image_locality import ImageLocality
+from rebalancer.scheduling.plugins.node_properties.node_affinity import NodeAffinity
+from rebalancer.scheduling.plugins.node_properties.node_name import NodeName
+from rebalancer.scheduling.plugins.node_properties.node_ports import NodePorts
+from rebalancer.scheduling.plugins.node_properties.node_prefer_avoid_pods import NodePreferAvoidPods
+from rebalancer.scheduling.plugins.node_properties.node_unschedulable import NodeUnschedulable
+from rebalancer.scheduling.plugins.node_properties.taint_toleration import TaintToleration
 from rebalancer.scheduling.plugins.node_resources.allocated import (
     NodeResourcesLeastAllocated,
     NodeResourcesMostAllocated,
@@ -50,9 +36,9 @@ from rebalancer.scheduling.plugins.node_resources.allocated import (
 )
 from rebalancer.scheduling.plugins.node_resources.balanced_allocation import NodeResourcesBalancedAllocation
 from rebalancer.scheduling.plugins.node_resources.fit import NodeResourcesFit
-from rebalancer.scheduling.plugins.node_unschedulable import NodeUnschedulable
-from rebalancer.scheduling.plugins.pod_topology_spread import PodTopologySpread
-from rebalancer.scheduling.plugins.taint_toleration import TaintToleration
+from rebalancer.scheduling.plugins.not_modelled import NOT_MODELLED
+from rebalancer.scheduling.plugins.topology.inter_pod_affinity import InterPodAffinity
+from rebalancer.scheduling.plugins.topology.pod_topology_spread import PodTopologySpread
 from rebalancer.scheduling.plugins.trimaran.load_variation_risk_balancing import LoadVariationRiskBalancing
 from rebalancer.scheduling.plugins.trimaran.low_risk_over_commitment import LowRiskOverCommitment
 from rebalancer.scheduling.plugins.trimaran.peaks import Peaks
@@ -63,195 +49,102 @@ from rebalancer.scheduling.plugins.volumes.in_tree_limits import AzureDiskLimits
 from rebalancer.scheduling.plugins.volumes.restrictions import VolumeRestrictions
 from rebalancer.scheduling.plugins.volumes.zone import VolumeZone
 
-# A pod bound less than this before the window's end is not in the window's figures yet
-# (scheduler-plugins v0.34.7 pkg/trimaran/targetloadpacking/targetloadpacking.go:157).
-_UNSEEN_SECONDS = 60.0
-# How much older than ours the window that the scheduler knows may be: it asks this often.
-SCHEDULER_LAG_SECONDS = 30.0
-# At the points that decide where a pod lands.
+_PLUGINS: tuple[type[Plugin], ...] = (
+    NodeUnschedulable,
+    NodeName,
+    TaintToleration,
+    NodeAffinity,
+    NodePorts,
+    NodeResourcesFit,
+    VolumeRestrictions,
+    NodeVolumeLimits,
+    VolumeBinding,
+    VolumeZone,
+    PodTopologySpread,
+    InterPodAffinity,
+    DynamicResources,
+    NodeResourcesBalancedAllocation,
+    ImageLocality,
+    EbsLimits,
+    GcePdLimits,
+    AzureDiskLimits,
+    NodePreferAvoidPods,
+    NodeResourcesLeastAllocated,
+    NodeResourcesMostAllocated,
+    RequestedToCapacityRatioScore,
+    TargetLoadPacking,
+    LoadVariationRiskBalancing,
+    LowRiskOverCommitment,
+    Peaks,
+    PodCapacityOfNode,
+    NetworkTraffic,
+)
+# The extension points that decide where a pod lands.
 _DECIDING = (ExtensionPoint.PRE_FILTER, ExtensionPoint.FILTER, ExtensionPoint.SCORE)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PluginInputs:
-    """What plugins are made from besides their arguments."""
-
-    view: SchedulerView = NOTHING_SEEN
-    bound_at: FloatArray | None = None  # (pods,) Unix seconds, NaN when unknown
-    node: Sequence[int] = ()  # by pod: its node's row
-    pod_class: Sequence[int] = ()  # by pod
-    owners: Owners = field(default_factory=Owners)
-    namespaces: NamespaceLabels = field(default_factory=dict)  # labels by name
-    unseen_seconds: float = _UNSEEN_SECONDS
-
-    @property
-    def lagging(self) -> PluginInputs:
-        """The same as of the oldest window that the scheduler may still know."""
-        return replace(self, unseen_seconds=_UNSEEN_SECONDS + SCHEDULER_LAG_SECONDS)
-
-    def recently_bound(self, window_end: float) -> tuple[tuple[int, int], ...]:
-        """(class, node) of the pods bound too late for a window's figures to show them."""
-        if self.bound_at is None:
-            return ()
-        rows = np.flatnonzero(self.bound_at > window_end - self.unseen_seconds)
-        return tuple((self.pod_class[row], self.node[row]) for row in rows.tolist() if self.node[row] >= 0)
-
-    @classmethod
-    def of(cls, snapshot: Snapshot, view: SchedulerView) -> PluginInputs:
-        """The inputs a snapshot and the scheduler's view of the load give."""
-        pods = snapshot.pods
-        return cls(
-            view,
-            pods.started,
-            pods.node.tolist(),
-            pods.pod_class.tolist(),
-            Owners.of(snapshot),
-            snapshot.namespaces or {},
-        )
-
-
-Factory = Callable[[Arguments | None, PluginInputs], Plugin]
-
-
-def _target_load_packing(arguments: Arguments | None, inputs: PluginInputs) -> Plugin:
-    given = arguments if isinstance(arguments, TargetLoadPackingArguments) else TargetLoadPackingArguments()
-    watcher = inputs.view.watchers.get(given.watcher_address)
-    recent = inputs.recently_bound(watcher.window_end) if watcher else ()
-    return TargetLoadPacking(given, watcher, recent)
-
-
-def _load_variation(arguments: Arguments | None, inputs: PluginInputs) -> Plugin:
-    given = (
-        arguments
-        if isinstance(arguments, LoadVariationRiskBalancingArguments)
-        else LoadVariationRiskBalancingArguments()
-    )
-    return LoadVariationRiskBalancing(given, inputs.view.watchers.get(given.watcher_address))
-
-
-def _low_risk(arguments: Arguments | None, inputs: PluginInputs) -> Plugin:
-    given = (
-        arguments
-        if isinstance(arguments, LowRiskOverCommitmentArguments)
-        else LowRiskOverCommitmentArguments()
-    )
-    return LowRiskOverCommitment(given, inputs.view.watchers.get(given.watcher_address))
-
-
-def _peaks(arguments: Arguments | None, inputs: PluginInputs) -> Plugin:
-    given = arguments if isinstance(arguments, PeaksArguments) else PeaksArguments()
-    return Peaks(given, inputs.view.watchers.get(given.watcher_address))
-
-
-def _network_traffic(arguments: Arguments | None, inputs: PluginInputs) -> Plugin:
-    """The article's query if that was asked, else the rate."""
-    if not isinstance(arguments, NetworkTrafficArguments):
-        return NetworkTraffic({})
-    for query in (published_query(arguments), rate_query(arguments)):
-        if (arguments.ip, query) in inputs.view.queries:
-            return NetworkTraffic(inputs.view.queries[arguments.ip, query])
-    return NetworkTraffic({})
-
-
-def _least_allocated(arguments: Arguments | None, _: PluginInputs) -> Plugin:
-    if isinstance(arguments, NodeResourcesLeastAllocatedArguments):
-        return NodeResourcesLeastAllocated(arguments)
-    return NodeResourcesLeastAllocated(NodeResourcesLeastAllocatedArguments())
-
-
-def _most_allocated(arguments: Arguments | None, _: PluginInputs) -> Plugin:
-    if isinstance(arguments, NodeResourcesMostAllocatedArguments):
-        return NodeResourcesMostAllocated(arguments)
-    return NodeResourcesMostAllocated(NodeResourcesMostAllocatedArguments())
-
-
-def _capacity_ratio(arguments: Arguments | None, _: PluginInputs) -> Plugin:
-    if isinstance(arguments, RequestedToCapacityRatioArguments):
-        return RequestedToCapacityRatioScore(arguments)
-    raise InputError("RequestedToCapacityRatio needs a shape", hint="give it in pluginConfig")
-
-
-def _node_affinity(arguments: Arguments | None, _: PluginInputs) -> Plugin:
-    return NodeAffinity(
-        arguments if isinstance(arguments, NodeAffinityArguments) else NodeAffinityArguments()
+def describe(plugin: type[Plugin]) -> PluginDescription:
+    """The description of a plugin, from what its class declares."""
+    return PluginDescription(
+        name=plugin.name,
+        points=plugin.points,
+        arguments=plugin.Arguments,
+        inputs=frozenset({Input.NODES, Input.PODS}) | plugin.inputs,
+        versions=plugin.versions,
+        make=_maker(plugin),
+        scored_resources=plugin.scored_resources,
+        counts_recent_pods=plugin.counts_recent_pods,
+        process_wide_arguments=plugin.process_wide_arguments,
     )
 
 
-def _fit(arguments: Arguments | None, _: PluginInputs) -> Plugin:
-    if isinstance(arguments, NodeResourcesFitArguments):
-        return NodeResourcesFit(arguments)
-    return NodeResourcesFit(NodeResourcesFitArguments())
+def _maker(plugin: type[Plugin]) -> Callable[[Arguments | None, Any], Plugin]:
+    """Makes the plugin; with default arguments if it was assumed neutral and has none of its type."""
+
+    def make(arguments: Arguments | None, inputs: PluginInputs) -> Plugin:
+        kind = plugin.Arguments
+        if kind is None or isinstance(arguments, kind):
+            return plugin.make(arguments, inputs)
+        try:
+            return plugin.make(kind(), inputs)
+        except ValidationError as error:
+            raise InputError(f"{plugin.name} needs arguments", hint="give them in pluginConfig") from error
+
+    return make
 
 
-def _balanced(arguments: Arguments | None, _: PluginInputs) -> Plugin:
-    if isinstance(arguments, NodeResourcesBalancedAllocationArguments):
-        return NodeResourcesBalancedAllocation(arguments)
-    return NodeResourcesBalancedAllocation(NodeResourcesBalancedAllocationArguments())
+MODELLED: Mapping[str, type[Plugin]] = {plugin.name: plugin for plugin in _PLUGINS}
+"""The modelled plugins by name."""
 
-
-def _spread(arguments: Arguments | None, inputs: PluginInputs) -> Plugin:
-    given = arguments if isinstance(arguments, PodTopologySpreadArguments) else PodTopologySpreadArguments()
-    return PodTopologySpread(given, inputs.owners)
-
-
-def _inter_pod(arguments: Arguments | None, inputs: PluginInputs) -> Plugin:
-    given = arguments if isinstance(arguments, InterPodAffinityArguments) else InterPodAffinityArguments()
-    return InterPodAffinity(given, inputs.namespaces)
-
-
-MODELLED: dict[str, Factory] = {
-    NodeUnschedulable.name: lambda _arguments, _inputs: NodeUnschedulable(),
-    NodeName.name: lambda _arguments, _inputs: NodeName(),
-    TaintToleration.name: lambda _arguments, _inputs: TaintToleration(),
-    NodeAffinity.name: _node_affinity,
-    NodePorts.name: lambda _arguments, _inputs: NodePorts(),
-    NodeResourcesFit.name: _fit,
-    NodeResourcesBalancedAllocation.name: _balanced,
-    PodTopologySpread.name: _spread,
-    InterPodAffinity.name: _inter_pod,
-    VolumeRestrictions.name: lambda _arguments, _inputs: VolumeRestrictions(),
-    NodeVolumeLimits.name: lambda _arguments, _inputs: NodeVolumeLimits(),
-    VolumeBinding.name: lambda _arguments, _inputs: VolumeBinding(),
-    VolumeZone.name: lambda _arguments, _inputs: VolumeZone(),
-    ImageLocality.name: lambda _arguments, _inputs: ImageLocality(),
-    DynamicResources.name: lambda _arguments, _inputs: DynamicResources(),
-    LoadVariationRiskBalancing.name: _load_variation,
-    LowRiskOverCommitment.name: _low_risk,
-    Peaks.name: _peaks,
-    TargetLoadPacking.name: _target_load_packing,
-    NetworkTraffic.name: _network_traffic,
-    NodePreferAvoidPods.name: lambda _arguments, _inputs: NodePreferAvoidPods(),
-    EbsLimits.name: lambda _arguments, _inputs: EbsLimits(),
-    GcePdLimits.name: lambda _arguments, _inputs: GcePdLimits(),
-    AzureDiskLimits.name: lambda _arguments, _inputs: AzureDiskLimits(),
-    NodeResourcesLeastAllocated.name: _least_allocated,
-    NodeResourcesMostAllocated.name: _most_allocated,
-    RequestedToCapacityRatioScore.name: _capacity_ratio,
-    PodCapacityOfNode.name: lambda _arguments, _inputs: PodCapacityOfNode(),
+CATALOGUE: Mapping[str, PluginDescription] = {
+    description.name: description for description in (*map(describe, _PLUGINS), *NOT_MODELLED)
 }
+"""Every known plugin by name: kube-scheduler's, those it has dropped, Trimaran's and the articles'."""
 
 
-def neutral_plugins(profile: Profile, extra: Container[str] = ()) -> tuple[str, ...]:
-    """Plugins enabled where landings are decided, and not modelled: they pass and score all nodes alike.
-
-    ``extra`` names those from outside this package, which are modelled by whoever brought them.
-    """
+def neutral_plugins(configuration: SchedulerConfiguration, profile: Profile) -> tuple[str, ...]:
+    """Plugins that take part in deciding landings without a model: they pass and score all nodes alike."""
     deciding = dict.fromkeys(name for point in _DECIDING for name in profile.enabled(point))
-    return tuple(sorted(name for name in deciding if name not in MODELLED and name not in extra))
+    return tuple(sorted(name for name in deciding if _make_of(configuration, name) is None))
 
 
 def make_scheduler(
     configuration: SchedulerConfiguration, profile: Profile, inputs: PluginInputs
 ) -> Scheduler:
-    """The model of one profile; plugins from outside this package are made as they say."""
-    factories = MODELLED | {
-        name: plugin.make for name, plugin in configuration.extra_plugins.items() if plugin.make
-    }
-    plugins = {
-        name: factories[name](profile.argument(name), inputs)
-        for name in sorted(profile.plugin_names & factories.keys())
-    }
+    """The model of one profile with its modelled plugins."""
+    plugins = {}
+    for name in sorted(profile.plugin_names):
+        make = _make_of(configuration, name)
+        if make is not None:
+            plugins[name] = make(profile.argument(name), inputs)
     percentage = profile.percentage_of_nodes_to_score
     if percentage is None:
         percentage = configuration.percentage_of_nodes_to_score
     return Scheduler(profile, plugins, percentage)
+
+
+def _make_of(
+    configuration: SchedulerConfiguration, name: str
+) -> Callable[[Arguments | None, Any], Any] | None:
+    description = configuration.plugins.get(name)
+    return description.make if description is not None else None

@@ -19,3 +19,8 @@ def round_half_away(values: FloatArray) -> IntArray:
     """Go's math.Round: halves away from zero."""
     whole = np.trunc(values)
     return np.asarray(whole + np.sign(values) * (np.abs(values - whole) >= 0.5), np.int64)
+
+
+def take(values: IntArray, rows: IntArray) -> IntArray:
+    """The values of some rows, given in ascending order without repetition; not copied when that is all."""
+    return values if len(rows) == len(values) else values.take(rows)

@@ -7,11 +7,14 @@ Source: k8s.io/component-helpers v0.34.4 resource/helpers.go:144.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+import numpy as np
+
 from rebalancer.cluster import quantities
+from rebalancer.cluster.arrays import FloatArray
 from rebalancer.cluster.columns.pod_classes import PodClass
 from rebalancer.cluster.records import Container, ContainerStatus, Labels, PodSpec, ResourceRequirements
 
@@ -196,3 +199,8 @@ def _pod_requests(pod: PodClass) -> PodRequests:
         present=_integers(present),
         present_scored={name: _integers(scored).get(name, 0) for name in DEFAULT_REQUESTS},
     )
+
+
+def requested_amounts(requests: Mapping[str, int], resources: Sequence[str]) -> FloatArray:
+    """(resources,) how much of each resource is requested; 0 for those that are not."""
+    return np.array([requests.get(name, 0) for name in resources], np.float64)

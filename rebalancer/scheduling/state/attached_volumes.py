@@ -24,10 +24,10 @@ class AttachedVolumes:
 
     def copy(self) -> AttachedVolumes:
         """An independent copy."""
-        twin = AttachedVolumes(self._nodes)
-        twin._uses = self._uses.copy()
-        twin._counts = {driver: counts.copy() for driver, counts in self._counts.items()}
-        return twin
+        other = AttachedVolumes(self._nodes)
+        other._uses = self._uses.copy()
+        other._counts = {driver: counts.copy() for driver, counts in self._counts.items()}
+        return other
 
     def count(self, volumes: Iterable[UniqueVolume], node: int, pods: int) -> None:
         """Add or take away pods' use of volumes on a node."""

@@ -13,13 +13,14 @@ import numpy as np
 
 from rebalancer.cluster.arrays import BoolArray, IntArray
 from rebalancer.cluster.snapshot import Snapshot
-from rebalancer.scheduling.framework.versions import as_seen_by
 from rebalancer.scheduling.state.attached_volumes import AttachedVolumes
 from rebalancer.scheduling.state.counters import PodCounters
-from rebalancer.scheduling.state.facts import NodeIndex, PodClasses
 from rebalancer.scheduling.state.host_ports import HostPorts
+from rebalancer.scheduling.state.nodes import NodeIndex
+from rebalancer.scheduling.state.pod_classes import PodClasses
 from rebalancer.scheduling.state.pods import Column, FirstPods
 from rebalancer.scheduling.state.volumes import Volumes
+from rebalancer.scheduling.versions import as_seen_by
 
 Rows = IntArray | slice
 
@@ -33,20 +34,20 @@ class ClusterState:
     """Which pod is where, and what that leaves on each node."""
 
     def __init__(
-        self, facts: PodClasses, node: IntArray, pod_class: IntArray, terminating: BoolArray
+        self, classes: PodClasses, node: IntArray, pod_class: IntArray, terminating: BoolArray
     ) -> None:
-        self.facts = facts
-        self.nodes: NodeIndex = facts.nodes
-        self._first = FirstPods(facts, node, pod_class, terminating)
+        self.classes = classes
+        self.nodes: NodeIndex = classes.nodes
+        self._first = FirstPods(classes, node, pod_class, terminating)
         self.node = Column(node)  # by pod: its node's row, UNBOUND or GONE
         self.pod_class = Column(pod_class)  # by pod
         self.terminating = Column(terminating.astype(np.int64))  # by pod: 0 or 1
         self._touched: dict[int, tuple[int, ...]] = {}  # by class: the pods that are not as at the start
         self.requested, self.scored, self.pod_count = self._first.sums()  # (nodes, …); scored: cpu, memory
-        self.ports = HostPorts(len(facts.nodes))
-        self.attached = AttachedVolumes(len(facts.nodes))
-        self._counters = PodCounters(facts)
-        # Node rows in the order they changed, and results by node with how much of that they have seen.
+        self.ports = HostPorts(len(classes.nodes))
+        self.attached = AttachedVolumes(len(classes.nodes))
+        self._counters = PodCounters(classes.counters, classes.nodes)
+        # Change log of node rows, and cached results by node with the log position they are valid for.
         self._changes: list[int] = []
         self._remembered: dict[object, tuple[int, IntArray]] = {}
         self._last_changed: tuple[int, int, IntArray] = (0, 0, np.zeros(0, np.int64))
@@ -56,11 +57,11 @@ class ClusterState:
 
     def _attach_all(self) -> None:
         for index, pods in self._first.by_class.items():
-            ports, volumes = self.facts.ports(index), self.facts.csi_volumes(index)
+            ports, volumes = self.classes.ports(index), self.classes.csi_volumes(index)
             for row in self._first.node[pods].tolist() if ports or volumes else ():
                 self.ports.count(ports, row, 1)
                 self.attached.count(volumes, row, 1)
-        for name, volume in self.facts.volumes.attached():
+        for name, volume in self.classes.volumes.attached():
             if name in self.nodes.table.row:
                 self.attached.attach(volume, self.nodes.table.row[name])
 
@@ -68,29 +69,29 @@ class ClusterState:
     def of(cls, snapshot: Snapshot, version: str = "") -> ClusterState:
         """The state of a snapshot as a version of the scheduler sees it; pods are numbered by their rows."""
         classes = [as_seen_by(version, pod) for pod in snapshot.pods.classes]
-        facts = PodClasses(NodeIndex(snapshot.nodes), classes, Volumes.of(snapshot))
+        indexed = PodClasses(NodeIndex(snapshot.nodes), classes, Volumes.of(snapshot))
         pods = snapshot.pods
         # A pod on a node that was not read counts nowhere, and must not look as if it were waiting.
         node = np.where(pods.node_unknown, GONE, pods.node)
-        return cls(facts, node, pods.pod_class, pods.terminating)
+        return cls(indexed, node, pods.pod_class, pods.terminating)
 
     def copy(self) -> ClusterState:
-        """An independent state over the same facts."""
-        twin = copy.copy(self)
-        twin.node = self.node.copy()
-        twin.pod_class = self.pod_class.copy()
-        twin.terminating = self.terminating.copy()
-        twin.requested = self.requested.copy(order="F")
-        twin.scored = self.scored.copy()
-        twin.pod_count = self.pod_count.copy()
-        twin.ports = self.ports.copy()
-        twin.attached = self.attached.copy()
-        twin._counters = self._counters.copy()
-        twin._touched = self._touched.copy()
-        twin._changes = self._changes.copy()
-        twin._remembered = self._remembered.copy()
-        twin.bound_here = self.bound_here.copy()
-        return twin
+        """An independent state over the same nodes and classes."""
+        other = copy.copy(self)
+        other.node = self.node.copy()
+        other.pod_class = self.pod_class.copy()
+        other.terminating = self.terminating.copy()
+        other.requested = self.requested.copy(order="F")
+        other.scored = self.scored.copy()
+        other.pod_count = self.pod_count.copy()
+        other.ports = self.ports.copy()
+        other.attached = self.attached.copy()
+        other._counters = self._counters.copy()
+        other._touched = self._touched.copy()
+        other._changes = self._changes.copy()
+        other._remembered = self._remembered.copy()
+        other.bound_here = self.bound_here.copy()
+        return other
 
     def add(self, class_index: int) -> int:
         """A new unbound pod of a class; returns its number."""
@@ -160,7 +161,7 @@ class ClusterState:
 
     def _since(self, counter: int) -> Iterator[tuple[int, int]]:
         """(node, weight) of what changed: pods that count now, with −weight those that did at the start."""
-        book, first = self.facts.counters, self._first
+        book, first = self.classes.counters, self._first
         terminating = book.counts_terminating(counter)
         for class_index, weight in book.classes(counter):
             for pod in self._touched.get(class_index, ()):
@@ -170,7 +171,7 @@ class ClusterState:
                     yield self.node[pod], weight
 
     def per_node(self, key: object, compute: Callable[[Rows], IntArray]) -> IntArray:
-        """(nodes,) what ``compute`` says of each node alone; asked again only for nodes that changed since.
+        """(nodes,) what ``compute`` gives for each node alone; repeated only for nodes that changed since.
 
         The caller does not change the result.
         """
@@ -190,7 +191,7 @@ class ClusterState:
         return values
 
     def _changed_since(self, seen: int) -> IntArray:
-        """Node rows that changed after so many changes, ascending; kept, for several plugins ask alike."""
+        """Node rows that changed after a position in the log, ascending; kept for the next plugin."""
         now = len(self._changes)
         if self._last_changed[:2] != (seen, now):
             rows = np.array(sorted(set(self._changes[seen:])), np.int64)
@@ -199,8 +200,8 @@ class ClusterState:
 
     def _count(self, class_index: int, node: int, sign: int) -> None:
         self._changes.append(node)
-        self.requested[node] += sign * self.facts.present(class_index)
-        self.scored[node] += sign * self.facts.present_scored(class_index)
+        self.requested[node] += sign * self.classes.present(class_index)
+        self.scored[node] += sign * self.classes.present_scored(class_index)
         self.pod_count[node] += sign
-        self.ports.count(self.facts.ports(class_index), node, sign)
-        self.attached.count(self.facts.csi_volumes(class_index), node, sign)
+        self.ports.count(self.classes.ports(class_index), node, sign)
+        self.attached.count(self.classes.csi_volumes(class_index), node, sign)

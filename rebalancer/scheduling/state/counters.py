@@ -1,29 +1,37 @@
 """Counts of pods by node or topology domain that a state keeps up to date.
 
-A counter counts the pods some selectors select, or the pods that carry some affinity terms or volumes. What
-to count is shared by all states (``CounterRegistry``); the counts are each state's own
-(``PodCounters``), made when first asked for. A pod that comes or goes changes one cell of each of its counts.
+Affinity and topology spread ask, in every placement, how many matching pods each domain has. Counting the
+pods each time would cost as much as there are pods; here a pod that comes or goes changes one cell of each of
+its counts.
+
+A counter counts the pods that some selectors match, the pods that carry some affinity terms or volumes, or an
+amount of every pod. What is counted, and with which weight each pod class counts, is the same for all states
+(``CounterRegistry``). The counts are each state's own (``PodCounters``); they are made when first asked for,
+and copies of a state share the arrays until one of them writes.
+
+    web = MatchingPods((selector "app=web",), terminating=False)
+    number = registry.number(web)             # 0; classes 3 and 7 match it: weight 1 each
+    state.counter(number, "zone")             # [4, 2, 0]: zone a, zone b, a cell that stays 0
+    state.bind(pod_of_class_7, node_in_b)     # [4, 3, 0]: one cell changed
+    state.evict(pod_of_class_3_in_a)          # [3, 3, 0]: this counter leaves out terminating pods
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from rebalancer.cluster.arrays import IntArray
 from rebalancer.cluster.columns.pod_classes import PodClass
 from rebalancer.scheduling.matching.affinity_terms import AffinityTerm, TermKind, terms_of
 from rebalancer.scheduling.matching.label_selectors import ClassIndex, PodSelector, SelectorIndex
+from rebalancer.scheduling.state.nodes import NodeIndex
 from rebalancer.scheduling.state.volumes import marks_of
-
-if TYPE_CHECKING:
-    from rebalancer.scheduling.state.facts import PodClasses
 
 
 @dataclass(frozen=True, slots=True)
 class MatchingPods:
-    """Pods that every one of the selectors selects; terminating ones count only if it says so."""
+    """Pods that all of the selectors match; terminating ones count only if ``terminating`` is set."""
 
     selectors: tuple[PodSelector, ...]
     terminating: bool
@@ -63,8 +71,9 @@ class _Entry:
 class CounterRegistry:
     """What is counted, and which classes count in what; classes may be added at any time."""
 
-    def __init__(self, facts: PodClasses) -> None:
-        self._facts = facts
+    def __init__(self, classes: Sequence[PodClass]) -> None:
+        """``classes`` may grow later."""
+        self._pod_classes = classes
         self._numbers: dict[What, int] = {}
         self._terminating: list[bool] = []
         self._classes: list[list[tuple[int, int]]] = []  # by counter: (class, weight)
@@ -78,13 +87,13 @@ class CounterRegistry:
         self._term_count = 0
 
     def catch_up(self) -> int:
-        """File the classes that were added since; returns how many distinct terms they carry in all."""
-        while len(self._entries) < len(self._facts.classes):
+        """File the classes added since the last call; returns how many distinct terms all classes carry."""
+        while len(self._entries) < len(self._pod_classes):
             self._file(len(self._entries))
         return self._term_count
 
     def _file(self, class_index: int) -> None:
-        pod = self._facts.classes[class_index]
+        pod = self._pod_classes[class_index]
         entries: list[_Entry] = []
         self._entries.append(entries)
         self._by_class.add(class_index, pod.namespace, pod.labels)
@@ -111,7 +120,7 @@ class CounterRegistry:
         self._entries[class_index].append(_Entry(counter, weight, self._terminating[counter]))
 
     def number(self, what: What) -> int:
-        """The number of a counter; the same for the same question."""
+        """The id of a counter; the same for equal questions."""
         found = self._numbers.get(what)
         if found is not None:
             return found
@@ -122,12 +131,12 @@ class CounterRegistry:
         if isinstance(what, MatchingPods):
             self._selected.add(what.selectors[0], (what, counter))
             for class_index in self._by_class.candidates(what.selectors[0]):
-                pod = self._facts.classes[class_index]
+                pod = self._pod_classes[class_index]
                 if all(selector.matches(pod.namespace, pod.labels) for selector in what.selectors):
                     self._count(class_index, counter, 1)
         elif isinstance(what, PodSum):
             self._summed.append((what, counter))
-            for class_index, pod in enumerate(self._facts.classes):
+            for class_index, pod in enumerate(self._pod_classes):
                 self._count(class_index, counter, what.amount(pod))
         else:
             for item, factor in what.items:
@@ -154,8 +163,9 @@ class CounterRegistry:
 class PodCounters:
     """The counts of one state. Arrays are shared between copies until one of them writes."""
 
-    def __init__(self, facts: PodClasses) -> None:
-        self._facts = facts
+    def __init__(self, registry: CounterRegistry, nodes: NodeIndex) -> None:
+        self._registry = registry
+        self._nodes = nodes
         # (counter, topology key) -> count by domain, one cell more that stays 0: a node without the label
         # has domain -1. The key "" counts by node.
         self._counts: dict[tuple[int, str], IntArray] = {}
@@ -164,11 +174,11 @@ class PodCounters:
 
     def copy(self) -> PodCounters:
         """An independent copy; nothing is duplicated until it changes."""
-        twin = PodCounters(self._facts)
-        twin._counts = self._counts.copy()
-        twin._keys = self._keys.copy()
+        other = PodCounters(self._registry, self._nodes)
+        other._counts = self._counts.copy()
+        other._keys = self._keys.copy()
         self._own.clear()
-        return twin
+        return other
 
     def get(self, counter: int, key: str) -> IntArray | None:
         """The counts of a counter by topology key; None when they were not made yet."""
@@ -188,14 +198,14 @@ class PodCounters:
         """Count a pod of a class in or out: in counters of live pods, of all pods, or both."""
         if not self._counts:
             return
-        for entry in self._facts.counters.entries(class_index):
+        for entry in self._registry.entries(class_index):
             if not (terminating if entry.terminating else live):
                 continue
             for key in self._keys.get(entry.counter, ()):
                 self._add(entry.counter, key, node, sign * entry.weight)
 
     def _add(self, counter: int, key: str, node: int, weight: int) -> None:
-        domain = self._facts.nodes.labels.column(key).values[node] if key else node
+        domain = self._nodes.labels.column(key).values[node] if key else node
         if domain < 0:
             return
         place = counter, key

@@ -39,12 +39,12 @@ class HostPorts:
 
     def copy(self) -> HostPorts:
         """An independent copy."""
-        twin = HostPorts(self._nodes)
-        twin._used = {
+        other = HostPorts(self._nodes)
+        other._used = {
             port: {address: counts.copy() for address, counts in addresses.items()}
             for port, addresses in self._used.items()
         }
-        return twin
+        return other
 
     def count(self, ports: tuple[HostPort, ...], node: int, sign: int) -> None:
         """Add or take away a pod's ports on a node."""

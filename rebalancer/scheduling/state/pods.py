@@ -6,14 +6,11 @@ from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rebalancer.cluster.arrays import BoolArray, IntArray
-
-if TYPE_CHECKING:
-    from rebalancer.scheduling.state.facts import PodClasses
+from rebalancer.scheduling.state.pod_classes import PodClasses
 
 
 class Column:
@@ -53,16 +50,16 @@ class Column:
 
     def copy(self) -> Column:
         """An independent column."""
-        twin = Column.__new__(Column)
-        twin._first, twin._changed, twin._length = self._first, self._changed.copy(), self._length
-        return twin
+        other = Column.__new__(Column)
+        other._first, other._changed, other._length = self._first, self._changed.copy(), self._length
+        return other
 
 
 @dataclass(frozen=True, eq=False)
 class FirstPods:
     """The pods a state began with. What they add up to is counted once, for all copies of the state."""
 
-    facts: PodClasses
+    classes: PodClasses
     node: IntArray  # (pods,) row of its node; negative: on none
     pod_class: IntArray  # (pods,)
     terminating: BoolArray  # (pods,)
@@ -88,7 +85,7 @@ class FirstPods:
         return found
 
     def _count(self, counter: int, key: str) -> IntArray:
-        book, nodes = self.facts.counters, self.facts.nodes
+        book, nodes = self.classes.counters, self.classes.nodes
         column = nodes.labels.column(key) if key else None
         counts = np.zeros((len(nodes) if column is None else len(column.names)) + 1, np.int64)
         for class_index, weight in book.classes(counter):
@@ -104,18 +101,21 @@ class FirstPods:
 
     def sums(self) -> tuple[IntArray, IntArray, IntArray]:
         """By node: (nodes, resources) what pods take, (nodes, 2) what scores count, (nodes,) their number."""
-        facts = self.facts
+        all_classes = self.classes
         pods = np.flatnonzero(self.node >= 0)
         pods = pods[np.argsort(self.node[pods], kind="stable")]
         nodes, starts, number = np.unique(self.node[pods], return_index=True, return_counts=True)
         classes, kind = np.unique(self.pod_class[pods], return_inverse=True)
         found = []
-        for width, amounts in ((len(facts.resources), facts.present), (2, facts.present_scored)):
+        for width, amounts in (
+            (len(all_classes.resources), all_classes.present),
+            (2, all_classes.present_scored),
+        ):
             by_class = np.array([amounts(item) for item in classes.tolist()], np.int64).reshape(-1, width)
-            total = np.zeros((len(facts.nodes), width), np.int64, order="F")
+            total = np.zeros((len(all_classes.nodes), width), np.int64, order="F")
             if len(pods):
                 total[nodes] = np.add.reduceat(by_class[kind], starts, axis=0)
             found.append(total)
-        count = np.zeros(len(facts.nodes), np.int64)
+        count = np.zeros(len(all_classes.nodes), np.int64)
         count[nodes] = number
         return found[0], found[1], count

@@ -98,9 +98,8 @@ class Volumes:
         def by_name(kind: kinds.Kind, record: type[R]) -> dict[str, R]:
             return {_metadata(item).name: item for item in _typed(snapshot, kind, record)}
 
-        claims = _typed(snapshot, kinds.CLAIMS, PersistentVolumeClaim)
         return cls(
-            {(item.metadata.namespace, item.metadata.name): item for item in claims},
+            claims_by_name(snapshot),
             by_name(kinds.PERSISTENT_VOLUMES, PersistentVolume),
             by_name(kinds.STORAGE_CLASSES, StorageClass),
             by_name(kinds.CSI_NODES, CsiNode),
@@ -134,6 +133,12 @@ class Volumes:
             unique = volume_of(volume) if volume is not None else None
             if unique is not None:
                 yield item.spec.node_name, unique
+
+
+def claims_by_name(snapshot: Snapshot) -> dict[tuple[str, str], PersistentVolumeClaim]:
+    """The persistent volume claims of a snapshot by namespace and name."""
+    claims = _typed(snapshot, kinds.CLAIMS, PersistentVolumeClaim)
+    return {(item.metadata.namespace, item.metadata.name): item for item in claims}
 
 
 def _typed(snapshot: Snapshot, kind: kinds.Kind, record: type[R]) -> Iterator[R]:

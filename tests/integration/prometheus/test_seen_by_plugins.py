@@ -18,8 +18,7 @@ from rebalancer.load.prometheus.http import LivePrometheus
 from rebalancer.load.prometheus.questions import Connection, Question
 from rebalancer.load.prometheus.wire import decode_answer
 from rebalancer.load.view import SchedulerView
-from rebalancer.profiles import load_configuration
-from rebalancer.scheduling.plugins.queries import plugin_queries
+from rebalancer.scheduling import load_configuration, plugin_queries
 from tests.integration.prometheus.clusters import NAMES, NOW, a_cluster
 from tests.integration.prometheus.servers import Prometheus, Samples, free_port, moments, running
 from tests.integration.reading.servers import a_sandbox, api_of

@@ -15,7 +15,6 @@ from click.testing import CliRunner, Result
 
 from rebalancer.cli.main import main
 from rebalancer.load.load_watcher.document import decode_watcher
-from rebalancer.profiles import load_configuration
 from rebalancer.sandbox import Sandbox
 from rebalancer.sandbox.demo.hot_cluster import (
     CONFIGURATION,
@@ -27,6 +26,7 @@ from rebalancer.sandbox.demo.hot_cluster import (
     hot_cluster,
 )
 from rebalancer.sandbox.scheduler.model_decider import ModelDecider
+from rebalancer.scheduling import load_configuration
 
 WINDOW = 900.0
 LATER = 300.0

@@ -23,7 +23,6 @@ from rebalancer.pipeline.run_memory import RunMemory
 from rebalancer.planning.plan import Plan
 from rebalancer.planning.planner import Planner
 from rebalancer.planning.report import build_plan
-from rebalancer.profiles import load_configuration
 from rebalancer.sandbox import Misbehaviour, Sandbox
 from rebalancer.sandbox.demo.hot_cluster import (
     CONFIGURATION,
@@ -34,6 +33,7 @@ from rebalancer.sandbox.demo.hot_cluster import (
     hot_cluster,
 )
 from rebalancer.sandbox.scheduler.model_decider import ModelDecider
+from rebalancer.scheduling import load_configuration
 from rebalancer.state import FileStore, PastMove, RunState
 
 LANDED = {"Landed", "LandedElsewhere"}

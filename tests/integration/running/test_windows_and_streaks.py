@@ -14,7 +14,6 @@ from click.testing import CliRunner, Result
 
 from rebalancer.cli.main import main
 from rebalancer.load.load_watcher.document import WatcherMetrics, decode_watcher
-from rebalancer.profiles import load_configuration
 from rebalancer.sandbox import Sandbox
 from rebalancer.sandbox.demo.hot_cluster import (
     CONFIGURATION,
@@ -25,6 +24,7 @@ from rebalancer.sandbox.demo.hot_cluster import (
     hot_cluster,
 )
 from rebalancer.sandbox.scheduler.model_decider import ModelDecider
+from rebalancer.scheduling import load_configuration
 from rebalancer.state import RunState, after_reading
 from rebalancer.state.run_state import decode, encode
 

@@ -16,10 +16,9 @@ from rebalancer.cli.main import main
 from rebalancer.errors import InputError
 from rebalancer.pipeline.scheduler.extra_plugins import installed_plugins, mirrored_plugins
 from rebalancer.policy import RebalancePolicy, default_policy
-from rebalancer.profiles.loading import load_configuration
 from rebalancer.profiles.types import PluginQuery
+from rebalancer.scheduling import PluginInputs, load_configuration
 from rebalancer.scheduling.plugins.prometheus_score import Definition, PrometheusScore, described_score
-from rebalancer.scheduling.plugins.registry import PluginInputs
 from tests.builders import a_node
 from tests.integration.cli.dumps import a_hot_cluster, write_dump
 
@@ -44,8 +43,8 @@ def install(folder: Path, entry_points: str, name: str = "example") -> None:
 @pytest.fixture
 def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     written = (EXAMPLE / "pyproject.toml").read_text()
-    install(tmp_path, "rack_balance = rack_balance:FACTORY")
-    assert 'rack_balance = "rack_balance:FACTORY"' in written
+    install(tmp_path, "rack_balance = rack_balance:RackBalance")
+    assert 'rack_balance = "rack_balance:RackBalance"' in written
     monkeypatch.syspath_prepend(str(EXAMPLE))
     monkeypatch.syspath_prepend(str(tmp_path))
     yield
@@ -92,7 +91,7 @@ def test_without_it_the_configuration_is_refused_with_the_ways_on(tmp_path: Path
             "its description is int, not a PluginDescription",
         ),
         (
-            "from rebalancer.profiles import CATALOGUE\nclass F:\n description = CATALOGUE['Peaks']\n"
+            "from rebalancer.scheduling import CATALOGUE\nclass F:\n description = CATALOGUE['Peaks']\n"
             " def make(self, arguments, inputs): ...\nFACTORY = F()",
             "plugin Peaks is one of those known already",
         ),
@@ -151,7 +150,7 @@ def test_two_entry_points_may_not_describe_the_same_plugin(
 ) -> None:
     other = tmp_path / "other"
     other.mkdir()
-    install(other, "again = rack_balance:FACTORY", name="other")
+    install(other, "again = rack_balance:RackBalance", name="other")
     monkeypatch.syspath_prepend(str(other))
     with pytest.raises(InputError, match="plugin RackBalance is described twice"):
         installed_plugins()

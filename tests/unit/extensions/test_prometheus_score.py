@@ -19,9 +19,7 @@ from rebalancer.pipeline.scheduler.configuration import ConfigurationText, load_
 from rebalancer.policy import LoadedPolicy, RebalancePolicy
 from rebalancer.policy.loading import parse_policy
 from rebalancer.profiles.types import SchedulerConfiguration
-from rebalancer.scheduling.plugins.queries import plugin_queries
-from rebalancer.scheduling.plugins.registry import PluginInputs, make_scheduler, neutral_plugins
-from rebalancer.scheduling.state.cluster_state import ClusterState
+from rebalancer.scheduling import ClusterState, PluginInputs, make_scheduler, neutral_plugins, plugin_queries
 from tests.builders import a_node, a_pod, a_snapshot
 from tests.unit.planning.builders import (
     PERMISSIVE,
@@ -105,7 +103,7 @@ def test_a_mirrored_plugin_is_known_and_not_neutral() -> None:
     configuration = configured()
     profile = configuration.profiles[0]
     assert profile.weights == {"QuietDisks": 2}
-    assert neutral_plugins(profile, configuration.extra_plugins) == ()
+    assert neutral_plugins(configuration, profile) == ()
     assert [(item.address, item.query) for item in plugin_queries(configuration)] == [(ADDRESS, QUERY)]
 
 

@@ -21,8 +21,8 @@ from rebalancer.planning.plan import Plan
 from rebalancer.planning.planner import Planner
 from rebalancer.planning.report import build_plan
 from rebalancer.policy import RebalancePolicy
-from rebalancer.profiles import SchedulerConfiguration, default_configuration
-from rebalancer.scheduling.resources.requests import pod_requests
+from rebalancer.profiles import SchedulerConfiguration
+from rebalancer.scheduling import default_configuration, pod_requests
 from rebalancer.state import PastMove, RunState
 from tests.builders import a_pod, a_recording, owned_by
 

@@ -11,7 +11,7 @@ from rebalancer.load.load_watcher.document import Metric, WatcherMetrics
 from rebalancer.load.view import SchedulerView
 from rebalancer.planning.plan import NodeReport, Plan
 from rebalancer.planning.planner import Planner
-from rebalancer.profiles import load_configuration
+from rebalancer.scheduling import load_configuration
 from rebalancer.state import RunState
 from tests.builders import a_node
 from tests.unit.planning.builders import (

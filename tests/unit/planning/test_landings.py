@@ -8,7 +8,7 @@ import pytest
 
 from rebalancer.load.load_watcher.document import AVERAGE, CPU, Metric, WatcherMetrics
 from rebalancer.load.view import SchedulerView
-from rebalancer.profiles import load_configuration
+from rebalancer.scheduling import load_configuration
 from rebalancer.state import RunState
 from tests.builders import a_node, a_pod
 from tests.unit.planning.builders import (

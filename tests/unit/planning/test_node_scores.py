@@ -8,7 +8,7 @@ from rebalancer.load.load_watcher.document import AVERAGE, CPU, Metric, WatcherM
 from rebalancer.load.view import SchedulerView
 from rebalancer.planning.plan import NodeReport
 from rebalancer.policy.loading import parse_policy, to_yaml
-from rebalancer.profiles import load_configuration
+from rebalancer.scheduling import load_configuration
 from tests.builders import a_node
 from tests.unit.planning.builders import NOW, a_policy, a_workload, plan_of, planning_inputs
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rebalancer.planning.planner import Planner
-from rebalancer.scheduling.state.cluster_state import UNBOUND
+from rebalancer.scheduling import UNBOUND
 from tests.builders import a_node
 from tests.unit.planning.builders import Workload, a_workload, at, planning_inputs
 

@@ -18,7 +18,7 @@ from rebalancer.planning.landing.scenarios import Scenario
 from rebalancer.planning.plan import Move, Plan, encode
 from rebalancer.planning.planner import Planner
 from rebalancer.planning.report import build_plan
-from rebalancer.scheduling.state.cluster_state import ClusterState
+from rebalancer.scheduling import ClusterState
 from tests.builders import a_budget, a_node
 from tests.unit.planning.builders import Workload, a_policy, a_workload, planned, planning_inputs
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.profiles import load_configuration
+from rebalancer.scheduling import load_configuration
 from tests.builders import a_node
 from tests.unit.planning.builders import a_policy, a_workload, because, plan_of, planned, planning_inputs
 

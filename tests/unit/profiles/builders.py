@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from rebalancer.errors import InputError
-from rebalancer.profiles import ExtensionPoint, Profile, SchedulerConfiguration, load_configuration
+from rebalancer.profiles import ExtensionPoint, Profile, SchedulerConfiguration
+from rebalancer.scheduling import load_configuration
 
 SCORE = ExtensionPoint.SCORE
 V1_WEIGHTS = {

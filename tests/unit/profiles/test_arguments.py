@@ -4,21 +4,16 @@ from typing import Any
 
 import pytest
 
-from rebalancer.profiles import (
-    default_configuration,
-)
-from rebalancer.profiles.arguments import (
-    InterPodAffinityArguments,
-    NodeResourcesFitArguments,
-    PodTopologySpreadArguments,
-    ScoringStrategyType,
-)
-from rebalancer.profiles.load_arguments import (
+from rebalancer.scheduling import default_configuration
+from rebalancer.scheduling.plugins.node_resources.fit import NodeResourcesFitArguments, ScoringStrategyType
+from rebalancer.scheduling.plugins.topology.inter_pod_affinity import InterPodAffinityArguments
+from rebalancer.scheduling.plugins.topology.spread_constraints import PodTopologySpreadArguments
+from rebalancer.scheduling.plugins.trimaran.load_variation_risk_balancing import (
     LoadVariationRiskBalancingArguments,
-    LowRiskOverCommitmentArguments,
-    PeaksArguments,
-    TargetLoadPackingArguments,
 )
+from rebalancer.scheduling.plugins.trimaran.low_risk_over_commitment import LowRiskOverCommitmentArguments
+from rebalancer.scheduling.plugins.trimaran.peaks import PeaksArguments
+from rebalancer.scheduling.plugins.trimaran.target_load_packing import TargetLoadPackingArguments
 from tests.unit.profiles.builders import configured, names, refusal, with_args
 
 

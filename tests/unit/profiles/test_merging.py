@@ -2,18 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from rebalancer.profiles import (
-    CATALOGUE,
-    ExtensionPoint,
-    Input,
-    default_configuration,
-    load_configuration,
-)
+from rebalancer.profiles import ExtensionPoint, Input
 from rebalancer.profiles.defaults import DEFAULTS
-from rebalancer.profiles.load_arguments import (
-    NetworkTrafficArguments,
-    TargetLoadPackingArguments,
-)
+from rebalancer.scheduling import CATALOGUE, default_configuration, load_configuration
+from rebalancer.scheduling.plugins.articles.network_traffic import NetworkTrafficArguments
+from rebalancer.scheduling.plugins.trimaran.target_load_packing import TargetLoadPackingArguments
 from tests.unit.profiles.builders import (
     K3S_TRIMARAN,
     NETWORK_TRAFFIC,

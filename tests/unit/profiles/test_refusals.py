@@ -5,16 +5,10 @@ from typing import Any
 import pytest
 
 from rebalancer.errors import InputError
-from rebalancer.profiles import (
-    ExtensionPoint,
-    Input,
-    PluginDescription,
-    load_configuration,
-)
-from rebalancer.profiles.arguments import (
-    NodeAffinityArguments,
-    RawArguments,
-)
+from rebalancer.profiles import ExtensionPoint, Input, PluginDescription
+from rebalancer.profiles.arguments import RawArguments
+from rebalancer.scheduling import load_configuration
+from rebalancer.scheduling.plugins.node_properties.node_affinity import NodeAffinityArguments
 from tests.unit.profiles.builders import (
     K3S_TRIMARAN,
     SCORE,

@@ -4,9 +4,9 @@ import gzip
 import json
 from pathlib import Path
 
-from rebalancer.reporting.pages.scheduling import BY_DECISIONS, scheduling_page
-from rebalancer.scheduling.framework.versions import RULES
-from rebalancer.scheduling.plugins.registry import MODELLED
+from rebalancer.reporting.pages.scheduling import scheduling_page
+from rebalancer.scheduling import MODELLED, RULES
+from rebalancer.scheduling.framework.plugin import Evidence
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "scheduling-model.md"
@@ -37,6 +37,8 @@ def test_what_is_called_checked_occurs_in_the_decisions_and_so_does_their_number
                     for node in pod["nodes"].values():
                         found.update(node.get("scores", ()))
                         found.add(node.get("filter", "").split(":")[0])
-    assert found & MODELLED.keys() == BY_DECISIONS
+    assert found & MODELLED.keys() == {
+        name for name, plugin in MODELLED.items() if plugin.evidence is Evidence.DECISIONS
+    }
     assert f"{decided:,} decisions" in scheduling_page()
     assert f"{clusters:,} generated clusters" in scheduling_page()

@@ -8,14 +8,14 @@ import pytest
 
 from rebalancer.pipeline.scheduler.version import scheduler_version, versions_running
 from rebalancer.policy import LoadedPolicy, RebalancePolicy
-from rebalancer.scheduling.framework.versions import (
+from rebalancer.scheduling import ClusterState
+from rebalancer.scheduling.versions import (
     RULES,
     VERIFIED,
     as_seen_by,
     major_minor,
     version_warnings,
 )
-from rebalancer.scheduling.state.cluster_state import ClusterState
 from tests.builders import a_node, a_pod, a_snapshot
 
 V1 = "kubescheduler.config.k8s.io/v1"
@@ -32,7 +32,7 @@ CONSTRAINT = {
 
 def requested_cpu(version: str, **pod: Any) -> int:
     snapshot = a_snapshot(nodes=[a_node("n")], pods=[a_pod("p", cpu="1", **pod)])
-    return ClusterState.of(snapshot, version).facts.requests[0].incoming["cpu"]
+    return ClusterState.of(snapshot, version).classes.requests[0].incoming["cpu"]
 
 
 @pytest.mark.parametrize(("version", "milli"), [("1.28", 1000), ("1.29", 1500), (VERIFIED, 1500), ("", 1500)])

@@ -5,7 +5,7 @@ import numpy as np
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.reporting.render import to_json
 from rebalancer.reporting.tables.simulation import simulation_table
-from rebalancer.scheduling.framework.placement import Placement
+from rebalancer.scheduling import Placement
 from rebalancer.simulation.cluster import SimulatedCluster
 from rebalancer.simulation.landing import NOWHERE, draw
 from rebalancer.simulation.report import PolicyRun, Simulation

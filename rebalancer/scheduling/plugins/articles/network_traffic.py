@@ -8,17 +8,29 @@ Source: the article's plugin (docs/plugins).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Self
 
 import numpy as np
+from pydantic import Field
 
 from rebalancer.cluster.arrays import FloatArray, IntArray
-from rebalancer.profiles.load_arguments import NetworkTrafficArguments
-from rebalancer.profiles.types import ExtensionPoint
+from rebalancer.profiles.arguments import Arguments
+from rebalancer.profiles.arguments import Arguments as PluginArguments
+from rebalancer.profiles.types import ExtensionPoint, Input, PluginQuery
+from rebalancer.scheduling.framework.inputs import PluginInputs
 from rebalancer.scheduling.framework.plugin import MAX_SCORE, Normalization, Plugin
 from rebalancer.scheduling.state.cluster_state import ClusterState
 
 _LARGEST = float(1 << 56)  # bytes; beyond it Go's integers would overflow
 _BY_NODE = "* on(instance) group_left(nodename) (node_uname_info)"
+
+
+class NetworkTrafficArguments(Arguments):
+    """Arguments of NetworkTraffic: Prometheus (``ip``), a network interface, minutes."""
+
+    ip: str = Field(min_length=1)
+    device_name: str = Field(min_length=1)
+    time_range_minutes: int = Field(ge=1, validation_alias="timeRange")
 
 
 def published_query(arguments: NetworkTrafficArguments) -> str:
@@ -42,7 +54,28 @@ class NetworkTraffic(Plugin):
 
     name = "NetworkTraffic"
     points = frozenset({ExtensionPoint.SCORE})
+    Arguments = NetworkTrafficArguments
+    inputs = frozenset({Input.PROMETHEUS})
+    scored_resources = frozenset({"networkReceive"})
+    may_fail = True
+    has_notes = True
     normalization = Normalization.MAXIMUM
+
+    @classmethod
+    def make(cls, arguments: NetworkTrafficArguments, inputs: PluginInputs) -> Self:
+        """With the answer to the article's query if that was asked, else with the rate."""
+        answers = (
+            inputs.view.queries.get((arguments.ip, query))
+            for query in (published_query(arguments), rate_query(arguments))
+        )
+        return cls(next((answer for answer in answers if answer is not None), {}))
+
+    @classmethod
+    def queries(cls, arguments: PluginArguments | None) -> tuple[PluginQuery, ...]:
+        """The article's query."""
+        if not isinstance(arguments, NetworkTrafficArguments):
+            return ()
+        return (PluginQuery(arguments.ip, published_query(arguments)),)
 
     def __init__(self, traffic: Mapping[str, float]) -> None:
         """``traffic`` is the query's value by node name."""
@@ -50,9 +83,9 @@ class NetworkTraffic(Plugin):
 
     def _of_nodes(self, state: ClusterState) -> FloatArray:
         """(nodes,) NaN where there is no sample."""
-        return state.facts.cached(
-            (self, "traffic"),
-            -1,
+        return state.nodes.cached(
+            self,
+            "traffic",
             lambda: np.array([self._traffic.get(name, np.nan) for name in state.nodes.names], np.float64),
         )
 

@@ -10,7 +10,7 @@ import numpy as np
 from rebalancer.cluster.arrays import IntArray
 from rebalancer.cluster.columns.nodes import PODS_COLUMN
 from rebalancer.profiles.types import ExtensionPoint
-from rebalancer.scheduling.framework.plugin import MAX_SCORE, Plugin
+from rebalancer.scheduling.framework.plugin import MAX_SCORE, Evidence, Plugin
 from rebalancer.scheduling.state.cluster_state import ClusterState
 
 
@@ -19,9 +19,11 @@ class PodCapacityOfNode(Plugin):
 
     name = "PodCapacityOfNode"
     points = frozenset({ExtensionPoint.SCORE})
+    scored_resources = frozenset({"pods"})
+    evidence = Evidence.ARTICLE
 
     def raw_scores(self, state: ClusterState, class_index: int, feasible: IntArray) -> IntArray:
         """The free share of the node's pods, floored; 0 for a node without room or capacity."""
-        allocatable = state.facts.allocatable[feasible, PODS_COLUMN]
+        allocatable = state.classes.allocatable[feasible, PODS_COLUMN]
         free = np.maximum(allocatable - state.pod_count[feasible], 0)
         return np.where(allocatable > 0, MAX_SCORE * free // np.maximum(allocatable, 1), 0)

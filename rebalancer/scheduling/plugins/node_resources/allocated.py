@@ -5,17 +5,38 @@ Source: kubernetes v1.22 pkg/scheduler/apis/config/v1beta1
 
 from __future__ import annotations
 
-from rebalancer.profiles.arguments import (
+from rebalancer.profiles.arguments import Arguments
+from rebalancer.profiles.types import ExtensionPoint
+from rebalancer.scheduling.framework.plugin import Evidence
+from rebalancer.scheduling.plugins.node_resources.fit import (
+    NodeResourcesFit,
     NodeResourcesFitArguments,
-    NodeResourcesLeastAllocatedArguments,
-    NodeResourcesMostAllocatedArguments,
-    RequestedToCapacityRatio,
-    RequestedToCapacityRatioArguments,
     ScoringStrategy,
     ScoringStrategyType,
 )
-from rebalancer.profiles.types import ExtensionPoint
-from rebalancer.scheduling.plugins.node_resources.fit import NodeResourcesFit
+from rebalancer.scheduling.plugins.node_resources.weights import (
+    CPU_AND_MEMORY,
+    RequestedToCapacityRatio,
+    Resources,
+)
+
+
+class NodeResourcesLeastAllocatedArguments(Arguments):
+    """Arguments of NodeResourcesLeastAllocated, a score of its own in v1beta1."""
+
+    resources: Resources = CPU_AND_MEMORY
+
+
+class NodeResourcesMostAllocatedArguments(Arguments):
+    """Arguments of NodeResourcesMostAllocated, a score of its own in v1beta1."""
+
+    resources: Resources = CPU_AND_MEMORY
+
+
+class RequestedToCapacityRatioArguments(RequestedToCapacityRatio):
+    """Arguments of RequestedToCapacityRatio, a score of its own in v1beta1."""
+
+    resources: Resources = CPU_AND_MEMORY
 
 
 class NodeResourcesLeastAllocated(NodeResourcesFit):
@@ -23,6 +44,9 @@ class NodeResourcesLeastAllocated(NodeResourcesFit):
 
     name = "NodeResourcesLeastAllocated"
     points = frozenset({ExtensionPoint.SCORE})
+    Arguments = NodeResourcesLeastAllocatedArguments
+    versions = frozenset({"v1beta1"})
+    evidence = Evidence.SOURCE
 
     def __init__(self, arguments: NodeResourcesLeastAllocatedArguments) -> None:
         strategy = ScoringStrategy(type=ScoringStrategyType.LEAST_ALLOCATED, resources=arguments.resources)
@@ -34,6 +58,9 @@ class NodeResourcesMostAllocated(NodeResourcesFit):
 
     name = "NodeResourcesMostAllocated"
     points = frozenset({ExtensionPoint.SCORE})
+    Arguments = NodeResourcesMostAllocatedArguments
+    versions = frozenset({"v1beta1"})
+    evidence = Evidence.SOURCE
 
     def __init__(self, arguments: NodeResourcesMostAllocatedArguments) -> None:
         strategy = ScoringStrategy(type=ScoringStrategyType.MOST_ALLOCATED, resources=arguments.resources)
@@ -45,6 +72,9 @@ class RequestedToCapacityRatioScore(NodeResourcesFit):
 
     name = "RequestedToCapacityRatio"
     points = frozenset({ExtensionPoint.SCORE})
+    Arguments = RequestedToCapacityRatioArguments
+    versions = frozenset({"v1beta1"})
+    evidence = Evidence.SOURCE
 
     def __init__(self, arguments: RequestedToCapacityRatioArguments) -> None:
         strategy = ScoringStrategy(

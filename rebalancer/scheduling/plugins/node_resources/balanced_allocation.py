@@ -6,15 +6,37 @@ Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/noderesources/balance
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Self
 
 import numpy as np
+from pydantic import model_validator
 
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
-from rebalancer.profiles.arguments import NodeResourcesBalancedAllocationArguments
+from rebalancer.profiles.arguments import Arguments
 from rebalancer.profiles.types import ExtensionPoint
-from rebalancer.scheduling.framework.plugin import MAX_SCORE, Plugin
-from rebalancer.scheduling.resources.scored_amounts import plain_amounts, take
+from rebalancer.scheduling.framework.inputs import PluginInputs
+from rebalancer.scheduling.framework.plugin import MAX_SCORE, Evidence, Plugin
+from rebalancer.scheduling.plugins.node_resources.scored_amounts import plain_amounts
+from rebalancer.scheduling.plugins.node_resources.weights import CPU_AND_MEMORY, Resources
+from rebalancer.scheduling.resources.arithmetic import take
 from rebalancer.scheduling.state.cluster_state import ClusterState, Rows
+
+
+class NodeResourcesBalancedAllocationArguments(Arguments):
+    """Arguments of NodeResourcesBalancedAllocation."""
+
+    resources: Resources = CPU_AND_MEMORY
+
+    @model_validator(mode="after")
+    def _plain_resources(self) -> Self:
+        names = [resource.name for resource in self.resources]
+        repeated = next((name for name in names if names.count(name) > 1), None)
+        if repeated is not None:
+            raise ValueError(f"resources lists {repeated} twice")
+        weighted = next((resource for resource in self.resources if resource.weight != 1), None)
+        if weighted is not None:
+            raise ValueError(f"the weight of {weighted.name} must be 1, not {weighted.weight}")
+        return self
 
 
 class NodeResourcesBalancedAllocation(Plugin):
@@ -22,13 +44,20 @@ class NodeResourcesBalancedAllocation(Plugin):
 
     name = "NodeResourcesBalancedAllocation"
     points = frozenset({ExtensionPoint.PRE_SCORE, ExtensionPoint.SCORE})
+    Arguments = NodeResourcesBalancedAllocationArguments
+    evidence = Evidence.DECISIONS
+
+    @classmethod
+    def make(cls, arguments: NodeResourcesBalancedAllocationArguments, inputs: PluginInputs) -> Self:
+        """With its arguments."""
+        return cls(arguments)
 
     def __init__(self, arguments: NodeResourcesBalancedAllocationArguments) -> None:
         self._resources = tuple(resource.name for resource in arguments.resources)
 
     def raw_scores(self, state: ClusterState, class_index: int, feasible: IntArray) -> IntArray | None:
         """Skipped for a pod that requests none of the resources; not normalised."""
-        requests = state.facts.requests[class_index].incoming
+        requests = state.classes.requests[class_index].incoming
         own = tuple(requests.get(name, 0) for name in self._resources)
         if not any(own):
             return None

@@ -6,22 +6,94 @@ Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/noderesources/fit.go:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import StrEnum
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from pydantic import Field, model_validator
 
 from rebalancer.cluster.arrays import IntArray
 from rebalancer.cluster.columns.nodes import CPU, EPHEMERAL_STORAGE, MEMORY, PODS_COLUMN
-from rebalancer.profiles.arguments import NodeResourcesFitArguments, ScoringStrategyType
+from rebalancer.profiles.arguments import Arguments
+from rebalancer.profiles.arguments import Arguments as PluginArguments
 from rebalancer.profiles.types import ExtensionPoint
-from rebalancer.scheduling.framework.plugin import MAX_SCORE, Plugin
-from rebalancer.scheduling.resources.arithmetic import divide_toward_zero, round_half_away
-from rebalancer.scheduling.resources.scored_amounts import scored_amounts, take
+from rebalancer.scheduling.framework.inputs import PluginInputs
+from rebalancer.scheduling.framework.plugin import MAX_SCORE, Evidence, Plugin
+from rebalancer.scheduling.plugins.node_resources.scored_amounts import scored_amounts
+from rebalancer.scheduling.plugins.node_resources.weights import (
+    CPU_AND_MEMORY,
+    RequestedToCapacityRatio,
+    Resources,
+    ResourceWeight,
+    ShapePoint,
+)
+from rebalancer.scheduling.resources.arithmetic import divide_toward_zero, round_half_away, take
 from rebalancer.scheduling.state.cluster_state import ClusterState, Rows
 
 _TOO_MANY_PODS = 1
 _NATIVE = (CPU, MEMORY, EPHEMERAL_STORAGE)
 _MAX_CODED = 60  # bits of a code; the resources beyond share the last one
 _POINTS_A_SCORE = 10  # shapes are written in 0..10, scores run to 100
+
+
+class ScoringStrategyType(StrEnum):
+    """How NodeResourcesFit turns requested and allocatable into a score."""
+
+    LEAST_ALLOCATED = "LeastAllocated"
+    MOST_ALLOCATED = "MostAllocated"
+    REQUESTED_TO_CAPACITY_RATIO = "RequestedToCapacityRatio"
+
+
+class ScoringStrategy(Arguments):
+    """Which resources NodeResourcesFit scores, and how."""
+
+    type: ScoringStrategyType
+    resources: Resources = CPU_AND_MEMORY
+    requested_to_capacity_ratio: RequestedToCapacityRatio | None = None
+
+    @model_validator(mode="after")
+    def _shape_where_needed(self) -> Self:
+        if (
+            self.type is ScoringStrategyType.REQUESTED_TO_CAPACITY_RATIO
+            and not self.requested_to_capacity_ratio
+        ):
+            raise ValueError("type RequestedToCapacityRatio needs requestedToCapacityRatio.shape")
+        return self
+
+
+def _least_allocated() -> ScoringStrategy:
+    return ScoringStrategy(type=ScoringStrategyType.LEAST_ALLOCATED)
+
+
+class NodeResourcesFitArguments(Arguments):
+    """Arguments of NodeResourcesFit."""
+
+    ignored_resources: tuple[str, ...] = ()
+    ignored_resource_groups: tuple[str, ...] = ()
+    scoring_strategy: ScoringStrategy = Field(default_factory=_least_allocated)
+
+    @model_validator(mode="after")
+    def _groups_have_no_slash(self) -> Self:
+        bad = next((group for group in self.ignored_resource_groups if "/" in group), None)
+        if bad is not None:
+            raise ValueError(f"ignoredResourceGroups: {bad} must be a group, without a slash")
+        return self
+
+    @property
+    def strategy(self) -> ScoringStrategyType:
+        """The kind of scoring."""
+        return self.scoring_strategy.type
+
+    @property
+    def resources(self) -> tuple[ResourceWeight, ...]:
+        """The resources that are scored."""
+        return self.scoring_strategy.resources
+
+    @property
+    def shape(self) -> tuple[ShapePoint, ...]:
+        """The points of RequestedToCapacityRatio; empty for the other strategies."""
+        ratio = self.scoring_strategy.requested_to_capacity_ratio
+        return ratio.shape if ratio else ()
 
 
 class NodeResourcesFit(Plugin):
@@ -31,6 +103,14 @@ class NodeResourcesFit(Plugin):
     points = frozenset(
         {ExtensionPoint.PRE_FILTER, ExtensionPoint.FILTER, ExtensionPoint.PRE_SCORE, ExtensionPoint.SCORE}
     )
+    Arguments: ClassVar[type[PluginArguments] | None] = NodeResourcesFitArguments
+    static_pre_filter = True
+    evidence = Evidence.DECISIONS
+
+    @classmethod
+    def make(cls, arguments: Any, inputs: PluginInputs) -> Self:
+        """``arguments`` are of the type ``Arguments``; a subclass has its own."""
+        return cls(arguments)
 
     def __init__(self, arguments: NodeResourcesFitArguments) -> None:
         self._arguments = arguments
@@ -49,14 +129,14 @@ class NodeResourcesFit(Plugin):
         """The (column, amount) pairs that must fit: natives first, then scalars by name."""
 
         def compute() -> tuple[tuple[int, int], ...]:
-            facts = state.facts
-            row = facts.vector(facts.requests[class_index].incoming)
+            classes = state.classes
+            row = classes.vector(classes.requests[class_index].incoming)
             scalars = [column for column in range(PODS_COLUMN + 1, len(row)) if row[column] > 0]
             wanted = [column for column in _NATIVE if row[column] > 0]
-            wanted += [column for column in scalars if not self._is_ignored(facts.resources[column])]
+            wanted += [column for column in scalars if not self._is_ignored(classes.resources[column])]
             return tuple((column, int(row[column])) for column in wanted)
 
-        return state.facts.cached((self, "requested"), class_index, compute)
+        return state.classes.cached(class_index, self, "requested", compute)
 
     def filter(self, state: ClusterState, class_index: int) -> IntArray:
         """Bit 0: too many pods; bit k: not enough of the k-th resource requested."""
@@ -64,7 +144,7 @@ class NodeResourcesFit(Plugin):
         return state.per_node(("fit", requested), lambda rows: self._codes(state, requested, rows))
 
     def _codes(self, state: ClusterState, requested: Sequence[tuple[int, int]], rows: Rows) -> IntArray:
-        allocatable = state.facts.allocatable
+        allocatable = state.classes.allocatable
         codes = (state.pod_count[rows] + 1 > allocatable[rows, PODS_COLUMN]).astype(np.int64)
         for bit, (column, amount) in enumerate(requested, start=1):
             short = amount > allocatable[rows, column] - state.requested[rows, column]
@@ -76,12 +156,12 @@ class NodeResourcesFit(Plugin):
         reasons = ["Too many pods"] if code & _TOO_MANY_PODS else []
         for bit, (column, _) in enumerate(self._requested(state, class_index), start=1):
             if code >> min(bit, _MAX_CODED) & 1:
-                reasons.append(f"Insufficient {state.facts.resources[column]}")
+                reasons.append(f"Insufficient {state.classes.resources[column]}")
         return ", ".join(reasons)
 
     def raw_scores(self, state: ClusterState, class_index: int, feasible: IntArray) -> IntArray:
         """Σ score·weight ÷ Σ weight over the configured resources; not normalised."""
-        own = state.facts.requests[class_index].incoming_scored
+        own = state.classes.requests[class_index].incoming_scored
         key = (self, *(own.get(resource.name, 0) for resource in self._arguments.resources))
         return take(state.per_node(key, lambda rows: self._scores(state, class_index, rows)), feasible)
 

@@ -52,13 +52,6 @@ def regularized_incomplete_beta(x: float, alpha: float, beta: float) -> float:
     return 1.0 - front * _continued_fraction(1.0 - x, beta, alpha) / beta
 
 
-def moments(alpha: float, beta: float) -> tuple[float, float, float]:
-    """The first three moments."""
-    first = alpha / (alpha + beta)
-    second = first * (alpha + 1) / (alpha + beta + 1)
-    return first, second, second * (alpha + 2) / (alpha + beta + 2)
-
-
 def largest_variance(mean: float) -> float:
     """The variance that no distribution on 0..1 with this mean exceeds; 0 for a mean outside."""
     return mean * (1 - mean) if 0 < mean < 1 else 0.0

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Annotated, Self
 
 import numpy as np
 
@@ -14,12 +15,20 @@ from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
 from rebalancer.cluster.columns.nodes import CPU as CPU_COLUMN
 from rebalancer.cluster.columns.nodes import MEMORY as MEMORY_COLUMN
 from rebalancer.load.load_watcher.document import CPU, MEMORY, WatcherMetrics
-from rebalancer.profiles.load_arguments import LoadVariationRiskBalancingArguments
-from rebalancer.profiles.types import ExtensionPoint
-from rebalancer.scheduling.framework.plugin import MAX_SCORE, Plugin
+from rebalancer.profiles.types import ExtensionPoint, Input
+from rebalancer.scheduling.framework.inputs import PluginInputs
+from rebalancer.scheduling.framework.plugin import MAX_SCORE, Evidence, Plugin
+from rebalancer.scheduling.plugins.trimaran.arguments import TrimaranArguments, not_negative_or
 from rebalancer.scheduling.plugins.trimaran.node_figures import figures, in_mebibytes, requested
 from rebalancer.scheduling.resources.arithmetic import round_half_away
 from rebalancer.scheduling.state.cluster_state import ClusterState
+
+
+class LoadVariationRiskBalancingArguments(TrimaranArguments):
+    """Arguments of LoadVariationRiskBalancing."""
+
+    safe_variance_margin: Annotated[float, not_negative_or(1.0)] = 1.0
+    safe_variance_sensitivity: Annotated[float, not_negative_or(1.0)] = 1.0
 
 
 def spread_risk(share: float, margin: float, sensitivity: float) -> float:
@@ -73,6 +82,15 @@ class LoadVariationRiskBalancing(Plugin):
 
     name = "LoadVariationRiskBalancing"
     points = frozenset({ExtensionPoint.SCORE})
+    Arguments = LoadVariationRiskBalancingArguments
+    inputs = frozenset({Input.WATCHER})
+    scored_resources = frozenset({"cpu", "memory"})
+    evidence = Evidence.DECISIONS
+
+    @classmethod
+    def make(cls, arguments: LoadVariationRiskBalancingArguments, inputs: PluginInputs) -> Self:
+        """With load-watcher's figures."""
+        return cls(arguments, inputs.view.watchers.get(arguments.watcher_address))
 
     def __init__(
         self, arguments: LoadVariationRiskBalancingArguments, watcher: WatcherMetrics | None
@@ -83,7 +101,7 @@ class LoadVariationRiskBalancing(Plugin):
     def _risk(self, state: ClusterState, kind: str) -> Risk:
         seen = figures(self._watcher, state.nodes.names, kind)
         column = CPU_COLUMN if kind == CPU else MEMORY_COLUMN
-        allocatable = state.facts.allocatable[:, column].astype(np.float64)
+        allocatable = state.classes.allocatable[:, column].astype(np.float64)
         allocatable = in_mebibytes(allocatable) if kind == MEMORY else allocatable
         return risk_of(
             seen.valid,
@@ -95,15 +113,14 @@ class LoadVariationRiskBalancing(Plugin):
         )
 
     def _risks(self, state: ClusterState) -> tuple[Risk, Risk]:
-        return state.facts.cached(
-            (self, "risks"), -1, lambda: (self._risk(state, CPU), self._risk(state, MEMORY))
-        )
+        return state.nodes.cached(self, "risks", lambda: (self._risk(state, CPU), self._risk(state, MEMORY)))
 
     def _requests(self, state: ClusterState, class_index: int) -> tuple[float, float]:
-        pod = state.facts.classes[class_index]
-        return state.facts.cached(
-            (self, "requests"),
+        pod = state.classes[class_index]
+        return state.classes.cached(
             class_index,
+            self,
+            "requests",
             lambda: (
                 float(requested(pod, "cpu")),
                 float(in_mebibytes(float(requested(pod, "memory")))),

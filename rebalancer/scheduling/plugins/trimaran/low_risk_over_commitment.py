@@ -8,17 +8,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated, Any, Self
 
 import numpy as np
+from pydantic import BeforeValidator, Field
 
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
 from rebalancer.cluster.columns.nodes import CPU as CPU_COLUMN
 from rebalancer.cluster.columns.nodes import MEMORY as MEMORY_COLUMN
 from rebalancer.cluster.columns.pod_classes import PodClass
 from rebalancer.load.load_watcher.document import CPU, MEMORY, WatcherMetrics
-from rebalancer.profiles.load_arguments import LowRiskOverCommitmentArguments
-from rebalancer.profiles.types import ExtensionPoint
-from rebalancer.scheduling.framework.plugin import MAX_SCORE, Plugin
+from rebalancer.profiles.types import ExtensionPoint, Input
+from rebalancer.scheduling.framework.inputs import PluginInputs
+from rebalancer.scheduling.framework.plugin import MAX_SCORE, Evidence, Plugin
+from rebalancer.scheduling.plugins.trimaran.arguments import TrimaranArguments, positive_or
 from rebalancer.scheduling.plugins.trimaran.beta_distribution import at_most, largest_variance, match_moments
 from rebalancer.scheduling.plugins.trimaran.node_figures import (
     figures,
@@ -32,6 +35,26 @@ from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.scheduling.state.counters import PodSum
 
 _MAX_VARIANCE = 0.99  # of what a beta distribution with that mean can have
+
+
+def _risk_weights(value: object) -> object:
+    """Weights for cpu and memory; missing ones and those outside [0, 1] become 0.5."""
+    if not isinstance(value, Mapping):
+        return value
+    weights: dict[str, Any] = {"cpu": 0.5, "memory": 0.5, **value}
+    return {
+        name: 0.5 if isinstance(weight, (int, float)) and not 0 <= weight <= 1 else weight
+        for name, weight in weights.items()
+    }
+
+
+class LowRiskOverCommitmentArguments(TrimaranArguments):
+    """Arguments of LowRiskOverCommitment."""
+
+    smoothing_window_size: Annotated[int, positive_or(5)] = 5
+    risk_limit_weights: Annotated[Mapping[str, float], BeforeValidator(_risk_weights)] = Field(
+        default={"cpu": 0.5, "memory": 0.5}
+    )
 
 
 def cpu_requested(pod: PodClass) -> int:
@@ -129,17 +152,26 @@ class LowRiskOverCommitment(Plugin):
 
     name = "LowRiskOverCommitment"
     points = frozenset({ExtensionPoint.PRE_SCORE, ExtensionPoint.SCORE})
+    Arguments = LowRiskOverCommitmentArguments
+    inputs = frozenset({Input.WATCHER})
+    scored_resources = frozenset({"cpu", "memory"})
+    evidence = Evidence.DECISIONS
     _amounts: Mapping[str, tuple[PodSum, PodSum]] = {
         CPU: (PodSum(cpu_requested), PodSum(cpu_limited)),
         MEMORY: (PodSum(memory_requested), PodSum(memory_limited)),
     }
+
+    @classmethod
+    def make(cls, arguments: LowRiskOverCommitmentArguments, inputs: PluginInputs) -> Self:
+        """With load-watcher's figures."""
+        return cls(arguments, inputs.view.watchers.get(arguments.watcher_address))
 
     def __init__(self, arguments: LowRiskOverCommitmentArguments, watcher: WatcherMetrics | None) -> None:
         self._arguments = arguments
         self._watcher = watcher
 
     def _capacity(self, state: ClusterState, kind: str) -> IntArray:
-        return state.facts.allocatable[:, CPU_COLUMN if kind == CPU else MEMORY_COLUMN]
+        return state.classes.allocatable[:, CPU_COLUMN if kind == CPU else MEMORY_COLUMN]
 
     def _load_risk(self, state: ClusterState, kind: str) -> _LoadRisk:
         def compute() -> _LoadRisk:
@@ -151,13 +183,13 @@ class LowRiskOverCommitment(Plugin):
             rows = zip(seen.average.tolist(), seen.deviation.tolist(), amounts.tolist(), strict=True)
             return _LoadRisk(seen.valid, [Measured.of(*row, window) for row in rows], capacity)
 
-        return state.facts.cached((self, kind), -1, compute)
+        return state.nodes.cached(self, kind, compute)
 
     def risks(self, state: ClusterState, class_index: int, kind: str) -> FloatArray:
         """(nodes,) the risk of one resource with the pod on each node."""
         request, limit = self._amounts[kind]
-        pod = state.facts.classes[class_index]
-        capacity, book = self._capacity(state, kind), state.facts.counters
+        pod = state.classes[class_index]
+        capacity, book = self._capacity(state, kind), state.classes.counters
         requested_there = state.counter(book.number(request))[:-1]
         limited_there = state.counter(book.number(limit))[:-1]
         load = self._load_risk(state, kind).of(np.minimum(requested_there, capacity), limited_there)
@@ -171,10 +203,10 @@ class LowRiskOverCommitment(Plugin):
 
     def raw_scores(self, state: ClusterState, class_index: int, feasible: IntArray) -> IntArray:
         """0 for a node without figures; not normalised."""
-        pod = state.facts.classes[class_index]
+        pod = state.classes[class_index]
         if not any(amount.amount(pod) for amounts in self._amounts.values() for amount in amounts):
             return np.zeros(len(feasible), np.int64)
         risk = np.maximum(self.risks(state, class_index, CPU), self.risks(state, class_index, MEMORY))
         scores = round_half_away((1 - risk) * float(MAX_SCORE))
-        known = state.facts.cached((self, "listed"), -1, lambda: listed(self._watcher, state.nodes.names))
+        known = state.nodes.cached(self, "listed", lambda: listed(self._watcher, state.nodes.names))
         return np.where(known, scores, 0)[feasible]

@@ -5,9 +5,12 @@ Source: scheduler-plugins v0.34.7 pkg/trimaran/peaks/peaks.go:104.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
+from typing import Self
 
 import numpy as np
+from pydantic import Field
 
 from rebalancer.cluster import quantities
 from rebalancer.cluster.arrays import FloatArray, IntArray
@@ -15,11 +18,28 @@ from rebalancer.cluster.columns.nodes import CPU
 from rebalancer.cluster.records import Container, PodSpec
 from rebalancer.load.load_watcher.document import AVERAGE, LATEST, Metric, WatcherMetrics
 from rebalancer.load.load_watcher.document import CPU as CPU_TYPE
-from rebalancer.profiles.load_arguments import PeaksArguments, PowerModel
-from rebalancer.profiles.types import ExtensionPoint
+from rebalancer.profiles.arguments import Arguments
+from rebalancer.profiles.types import ExtensionPoint, Input
+from rebalancer.scheduling.framework.inputs import PluginInputs
 from rebalancer.scheduling.framework.plugin import MAX_SCORE, Normalization, Plugin
 from rebalancer.scheduling.plugins.trimaran.target_load_packing import predicted_utilization
 from rebalancer.scheduling.state.cluster_state import ClusterState
+
+
+class PowerModel(Arguments):
+    """Power of a node: k0 + k1·e^(k2·utilisation)."""
+
+    k0: float = 0.0
+    k1: float = 0.0
+    k2: float = 0.0
+
+
+class PeaksArguments(Arguments):
+    """Arguments of Peaks, whose keys begin with capitals because of malformed tags in its Go source."""
+
+    watcher_address: str = Field(default="", validation_alias="WatcherAddress")
+    node_power_model: Mapping[str, PowerModel] = Field(default={}, validation_alias="NodePowerModel")
+
 
 _NO_POWER = PowerModel()
 _LARGEST = float(1 << 62)  # beyond it Go's integers would overflow
@@ -51,7 +71,15 @@ class Peaks(Plugin):
 
     name = "Peaks"
     points = frozenset({ExtensionPoint.SCORE})
+    Arguments = PeaksArguments
+    inputs = frozenset({Input.WATCHER})
+    scored_resources = frozenset({"cpu"})
     normalization = Normalization.RANGE
+
+    @classmethod
+    def make(cls, arguments: PeaksArguments, inputs: PluginInputs) -> Self:
+        """With load-watcher's figures."""
+        return cls(arguments, inputs.view.watchers.get(arguments.watcher_address))
 
     def __init__(self, arguments: PeaksArguments, watcher: WatcherMetrics | None) -> None:
         self._arguments = arguments
@@ -70,15 +98,15 @@ class Peaks(Plugin):
                 np.array([model.k2 for model in models], np.float64),
             )
 
-        return state.facts.cached((self, "nodes"), -1, compute)
+        return state.nodes.cached(self, "nodes", compute)
 
     def raw_scores(self, state: ClusterState, class_index: int, feasible: IntArray) -> IntArray:
         """trunc(K1·(e^(K2·predicted) − e^(K2·used))·1e15); 0 without figures and above 100 %."""
         used, k1, k2 = (column[feasible] for column in self._nodes(state))
         known = ~np.isnan(used)
         used = np.where(known, used, 0.0)
-        spec = state.facts.classes[class_index].spec
-        own = state.facts.cached((self, "cpu"), class_index, lambda: cpu_request_milli(spec))
+        spec = state.classes[class_index].spec
+        own = state.classes.cached(class_index, self, "cpu", lambda: cpu_request_milli(spec))
         capacity = state.nodes.table.capacity[feasible, CPU]
         predicted = predicted_utilization(used, capacity, own, np.zeros_like(capacity))
         counted = known & (predicted <= MAX_SCORE)

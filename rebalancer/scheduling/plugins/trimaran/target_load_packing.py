@@ -5,22 +5,73 @@ Source: scheduler-plugins v0.34.7 pkg/trimaran/targetloadpacking/targetloadpacki
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from typing import Annotated, Self
 
 import numpy as np
+from pydantic import BeforeValidator, Field, ValidationInfo
 
 from rebalancer.cluster import quantities
 from rebalancer.cluster.arrays import FloatArray, IntArray
 from rebalancer.cluster.columns.nodes import CPU
+from rebalancer.cluster.quantities import cpu_milli
 from rebalancer.cluster.records import PodSpec
 from rebalancer.load.load_watcher.document import AVERAGE, LATEST, Metric, WatcherMetrics
 from rebalancer.load.load_watcher.document import CPU as CPU_TYPE
-from rebalancer.profiles.load_arguments import TargetLoadPackingArguments
-from rebalancer.profiles.types import ExtensionPoint
-from rebalancer.scheduling.framework.plugin import Plugin
+from rebalancer.profiles.types import ExtensionPoint, Input
+from rebalancer.scheduling.framework.inputs import PluginInputs
+from rebalancer.scheduling.framework.plugin import Evidence, Plugin
+from rebalancer.scheduling.plugins.trimaran.arguments import TrimaranArguments, positive_or
 from rebalancer.scheduling.resources.arithmetic import round_half_away
 from rebalancer.scheduling.state.cluster_state import ClusterState
+
+
+def _quantities(value: object) -> object:
+    """Quantities may be bare numbers; all are kept as text, checked."""
+    if not isinstance(value, Mapping):
+        return value
+    texts = {
+        name: str(quantity)
+        if isinstance(quantity, (int, float)) and not isinstance(quantity, bool)
+        else quantity
+        for name, quantity in value.items()
+    }
+    for text in texts.values():
+        if isinstance(text, str):
+            cpu_milli(text)
+    return texts
+
+
+def _number_text(value: object, info: ValidationInfo) -> object:
+    """A Go string that holds a float; a bare float only from Python."""
+    if not isinstance(value, str):
+        if info.mode == "json":
+            raise ValueError(f'must be text; write "{value}"')
+        return value
+    try:
+        number = float(value)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise ValueError(f"{value[:40]!r} is not a number")
+    return number
+
+
+class TargetLoadPackingArguments(TrimaranArguments):
+    """Arguments of TargetLoadPacking."""
+
+    target_utilization: Annotated[int, positive_or(40)] = 40
+    default_requests: Annotated[Mapping[str, str], BeforeValidator(_quantities)] = Field(
+        default={"cpu": "1000m"}
+    )
+    default_requests_multiplier: Annotated[float, BeforeValidator(_number_text)] = 1.5
+
+    @property
+    def default_requests_cpu_milli(self) -> int:
+        """CPU a container without request and limit is taken to use; 0 when the map has no cpu."""
+        return cpu_milli(self.default_requests["cpu"]) if "cpu" in self.default_requests else 0
 
 
 def packing_score(predicted: FloatArray, target: float) -> IntArray:
@@ -55,6 +106,22 @@ class TargetLoadPacking(Plugin):
 
     name = "TargetLoadPacking"
     points = frozenset({ExtensionPoint.SCORE})
+    Arguments = TargetLoadPackingArguments
+    inputs = frozenset({Input.WATCHER})
+    scored_resources = frozenset({"cpu"})
+    counts_recent_pods = True
+    process_wide_arguments = (
+        "target_utilization",
+        "default_requests",
+        "default_requests_multiplier",
+    )  # targetloadpacking.go:46
+    evidence = Evidence.DECISIONS
+
+    @classmethod
+    def make(cls, arguments: TargetLoadPackingArguments, inputs: PluginInputs) -> Self:
+        """With load-watcher's figures and the pods that they do not show yet."""
+        watcher = inputs.view.watchers.get(arguments.watcher_address)
+        return cls(arguments, watcher, inputs.recently_bound(watcher.window_end) if watcher else ())
 
     def __init__(
         self,
@@ -87,8 +154,8 @@ class TargetLoadPacking(Plugin):
         return total + quantities.milli_of(Fraction(overhead))
 
     def _predicted(self, state: ClusterState, class_index: int) -> int:
-        spec = state.facts.classes[class_index].spec
-        return state.facts.cached((self, "cpu"), class_index, lambda: self.predicted_cpu_milli(spec))
+        spec = state.classes[class_index].spec
+        return state.classes.cached(class_index, self, "cpu", lambda: self.predicted_cpu_milli(spec))
 
     def _known(self, state: ClusterState) -> tuple[np.ndarray[tuple[int], np.dtype[np.bool_]], FloatArray]:
         """Per node: whether load-watcher lists figures for it, and its CPU in percent."""
@@ -98,7 +165,7 @@ class TargetLoadPacking(Plugin):
             used = np.array([utilization_of(nodes.get(name, ())) for name in state.nodes.names], np.float64)
             return ~np.isnan(used), np.nan_to_num(used, nan=0.0)
 
-        return state.facts.cached((self, "nodes"), -1, compute)
+        return state.nodes.cached(self, "nodes", compute)
 
     def _missing(self, state: ClusterState) -> IntArray:
         """What pods bound after the window's end will add; the metrics do not show them yet."""

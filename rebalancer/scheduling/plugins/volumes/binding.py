@@ -5,33 +5,50 @@ Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/volumebinding/volume_
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
 import numpy as np
+from pydantic import Field
 
 from rebalancer.cluster.arrays import BoolArray, IntArray
+from rebalancer.cluster.columns.pod_classes import PodClass
+from rebalancer.cluster.kinds import (
+    CLAIMS,
+    CSI_CAPACITIES,
+    CSI_DRIVERS,
+    PERSISTENT_VOLUMES,
+    STORAGE_CLASSES,
+    Kind,
+)
 from rebalancer.cluster.records import (
-    CsiStorageCapacity,
     LabelSelector,
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
 )
-from rebalancer.profiles.types import ExtensionPoint
-from rebalancer.scheduling.framework.plugin import PASS, SKIP, Plugin, PreFilter
+from rebalancer.profiles.arguments import Arguments
+from rebalancer.profiles.types import ExtensionPoint, Input
+from rebalancer.scheduling.framework.inputs import Enabled, ObjectsRead
+from rebalancer.scheduling.framework.plugin import PASS, SKIP, Evidence, Plugin, PreFilter
 from rebalancer.scheduling.matching.label_selectors import label_match
+from rebalancer.scheduling.plugins.node_resources.weights import ShapePoint
+from rebalancer.scheduling.plugins.volumes.claim_matching import (
+    SortedClaims,
+    is_large_enough,
+    is_reserved_for,
+    offers,
+    sort_claims,
+    suits,
+)
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.scheduling.state.volumes import (
     NO_PROVISIONER,
-    ON_FIRST_CONSUMER,
     SELECTED_NODE_ANNOTATION,
     Volumes,
     claim_names,
     claim_size,
     class_name,
-    is_bound,
     storage,
 )
 
@@ -44,71 +61,11 @@ _REASONS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Claims:
-    """The claims of a class: why they reject it, those bound, those to bind when it is placed."""
+class VolumeBindingArguments(Arguments):
+    """Arguments of VolumeBinding; it scores only behind an alpha gate, so ``shape`` has no effect."""
 
-    rejected: str = ""
-    bound: tuple[PersistentVolumeClaim, ...] = ()
-    to_bind: tuple[PersistentVolumeClaim, ...] = ()
-
-
-def _sort_claims(volumes: Volumes, namespace: str, names: Sequence[str]) -> _Claims:
-    bound, to_bind, immediate = [], [], False
-    for name in names:
-        claim = volumes.claims.get((namespace, name))
-        if claim is None:
-            return _Claims(f'persistentvolumeclaim "{name}" not found')
-        if claim.status.phase == "Lost":
-            gone = claim.spec.volume_name
-            return _Claims(f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{gone}"')
-        if claim.metadata.deletion_timestamp is not None:
-            return _Claims(f'persistentvolumeclaim "{name}" is being deleted')
-        storage_class = volumes.classes.get(class_name(claim))
-        delayed = storage_class is not None and storage_class.volume_binding_mode == ON_FIRST_CONSUMER
-        if is_bound(claim):
-            bound.append(claim)
-        elif delayed and not claim.spec.volume_name:
-            to_bind.append(claim)
-        else:
-            immediate = True
-    if immediate:
-        return _Claims("pod has unbound immediate PersistentVolumeClaims")
-    return _Claims("", tuple(bound), tuple(to_bind))
-
-
-def _is_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """Whether a volume is reserved for a claim."""
-    reference = volume.spec.claim_ref
-    return (
-        reference is not None
-        and (reference.namespace, reference.name) == (claim.metadata.namespace, claim.metadata.name)
-        and reference.uid in ("", claim.metadata.uid)
-    )
-
-
-def _suits(volume: PersistentVolume, claim: PersistentVolumeClaim, size: Fraction) -> bool:
-    """Whether a free volume suits a claim, wherever it is."""
-    selector = claim.spec.selector
-    match = label_match(selector)
-    return (
-        volume.spec.claim_ref is None
-        and volume.status.phase == "Available"
-        and (selector is None or (match is not None and match.matches(volume.metadata.labels or {})))
-        and set(claim.spec.access_modes or ()) <= set(volume.spec.access_modes or ())
-        and _large_enough(volume, claim, size)
-    )
-
-
-def _large_enough(volume: PersistentVolume, claim: PersistentVolumeClaim, size: Fraction) -> bool:
-    capacity = storage(volume.spec.capacity)
-    modes = (volume.spec.volume_mode or "Filesystem", claim.spec.volume_mode or "Filesystem")
-    return (
-        capacity is not None
-        and capacity >= size
-        and modes[0] == modes[1]
-        and volume.metadata.deletion_timestamp is None
-    )
+    bind_timeout_seconds: int = Field(default=600, ge=0)
+    shape: tuple[ShapePoint, ...] | None = None
 
 
 class VolumeBinding(Plugin):
@@ -120,17 +77,46 @@ class VolumeBinding(Plugin):
 
     name = "VolumeBinding"
     points = frozenset(
-        {ExtensionPoint.PRE_FILTER, ExtensionPoint.FILTER, ExtensionPoint.PRE_SCORE, ExtensionPoint.SCORE}
+        {
+            ExtensionPoint.PRE_FILTER,
+            ExtensionPoint.FILTER,
+            ExtensionPoint.RESERVE,
+            ExtensionPoint.PRE_BIND,
+            ExtensionPoint.PRE_SCORE,
+            ExtensionPoint.SCORE,
+        }
     )
+    Arguments = VolumeBindingArguments
+    inputs = frozenset(
+        {
+            Input.PERSISTENT_VOLUME_CLAIMS,
+            Input.PERSISTENT_VOLUMES,
+            Input.STORAGE_CLASSES,
+            Input.CSI_NODES,
+            Input.CSI_DRIVERS,
+            Input.CSI_STORAGE_CAPACITIES,
+        }
+    )
+    kinds_for_claims = (CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES)
+    evidence = Evidence.DECISIONS
     static = True
 
-    def _claims(self, state: ClusterState, class_index: int) -> _Claims:
-        pod = state.facts.classes[class_index]
+    @classmethod
+    def needs(cls, pod: PodClass, enabled: Enabled, objects: ObjectsRead) -> Iterable[Kind]:
+        """Drivers and capacities too, unless all claims are bound."""
+        kinds = super().needs(pod, enabled, objects)
+        bound = all((pod.namespace, name) in objects.bound_claims for name in claim_names(pod.spec))
+        return kinds if bound or not kinds else (*kinds, CSI_DRIVERS, CSI_CAPACITIES)
 
-        def compute() -> _Claims:
-            return _sort_claims(state.facts.volumes, pod.namespace, claim_names(pod.spec))
+    def _claims(self, state: ClusterState, class_index: int) -> SortedClaims:
+        pod = state.classes[class_index]
 
-        return state.facts.cached((self, "claims"), class_index, compute) if pod.spec.volumes else _Claims()
+        def compute() -> SortedClaims:
+            return sort_claims(state.classes.volumes, pod.namespace, claim_names(pod.spec))
+
+        return (
+            state.classes.cached(class_index, self, "claims", compute) if pod.spec.volumes else SortedClaims()
+        )
 
     def pre_filter(self, state: ClusterState, class_index: int) -> PreFilter:
         """A claim that is missing, lost, going, or should be bound already rejects the pod."""
@@ -157,7 +143,7 @@ class VolumeBinding(Plugin):
     def _bound(self, state: ClusterState, claims: Sequence[PersistentVolumeClaim]) -> IntArray:
         codes = np.zeros(len(state.nodes), np.int64)
         for claim in claims:  # the first claim that fails on a node says why
-            volume = state.facts.volumes.volumes.get(claim.spec.volume_name)
+            volume = state.classes.volumes.volumes.get(claim.spec.volume_name)
             if volume is None:
                 codes[codes == 0] = _NO_VOLUME
             else:
@@ -192,7 +178,7 @@ class VolumeBinding(Plugin):
         for claim in claims:
             size = claim_size(claim)
             unmatched = np.ones(len(state.nodes), np.bool_)
-            for volume in self._candidates(state.facts.volumes, claim, size):
+            for volume in self._candidates(state.classes.volumes, claim, size):
                 used = taken.setdefault(volume.metadata.name, np.zeros(len(state.nodes), np.bool_))
                 here = unmatched & self._reachable(state, volume) & ~used
                 used |= here
@@ -207,15 +193,17 @@ class VolumeBinding(Plugin):
         if size is None:
             return ()
         same_class = [item for item in volumes.volumes.values() if class_name(item) == class_name(claim)]
-        reserved = [item for item in same_class if _is_for(item, claim) and _large_enough(item, claim, size)]
+        reserved = [
+            item for item in same_class if is_reserved_for(item, claim) and is_large_enough(item, claim, size)
+        ]
         if reserved:
             return reserved[:1]
-        free = [item for item in same_class if _suits(item, claim, size)]
+        free = [item for item in same_class if suits(item, claim, size)]
         return sorted(free, key=lambda item: (storage(item.spec.capacity) or 0, item.metadata.name))
 
     def _provision(self, state: ClusterState, claim: PersistentVolumeClaim) -> IntArray:
         """(nodes,) 0 where a volume can be made for the claim."""
-        storage_class = state.facts.volumes.classes.get(class_name(claim))
+        storage_class = state.classes.volumes.classes.get(class_name(claim))
         if storage_class is None or storage_class.provisioner in ("", NO_PROVISIONER):
             return np.full(len(state.nodes), _NONE_FREE, np.int64)
         allowed = self._allowed(state, storage_class)
@@ -244,14 +232,14 @@ class VolumeBinding(Plugin):
     ) -> BoolArray:
         """(nodes,) a driver that publishes its capacity has some for the claim there."""
         everywhere = np.ones(len(state.nodes), np.bool_)
-        driver = state.facts.volumes.drivers.get(storage_class.provisioner)
+        driver = state.classes.volumes.drivers.get(storage_class.provisioner)
         requests = claim.spec.resources.requests if claim.spec.resources else None
         if driver is None or not driver.spec.storage_capacity or "storage" not in (requests or {}):
             return everywhere
         room = ~everywhere
         size = claim_size(claim)
-        for capacity in state.facts.volumes.capacities if size is not None else ():
-            if capacity.storage_class_name == storage_class.metadata.name and _offers(capacity, size or 0):
+        for capacity in state.classes.volumes.capacities if size is not None else ():
+            if capacity.storage_class_name == storage_class.metadata.name and offers(capacity, size or 0):
                 room |= self._selected(state, capacity.node_topology)
         return room
 
@@ -267,10 +255,3 @@ class VolumeBinding(Plugin):
     def reason(self, state: ClusterState, class_index: int, code: int) -> str:
         """The scheduler's words, every reason that holds."""
         return ", ".join(words for bit, words in _REASONS.items() if code & bit)
-
-
-def _offers(capacity: CsiStorageCapacity, size: Fraction | int) -> bool:
-    """Whether a published capacity suffices; the largest volume counts if it is stated."""
-    limit = capacity.capacity if capacity.maximum_volume_size is None else capacity.maximum_volume_size
-    offered = storage({"storage": limit}) if limit is not None else None
-    return offered is not None and offered >= size

@@ -10,8 +10,15 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from rebalancer.cluster.arrays import IntArray
-from rebalancer.profiles.types import ExtensionPoint
-from rebalancer.scheduling.framework.plugin import PASS, SKIP, Plugin, PreFilter
+from rebalancer.cluster.kinds import (
+    CLAIMS,
+    CSI_NODES,
+    PERSISTENT_VOLUMES,
+    STORAGE_CLASSES,
+    VOLUME_ATTACHMENTS,
+)
+from rebalancer.profiles.types import ExtensionPoint, Input
+from rebalancer.scheduling.framework.plugin import PASS, SKIP, Evidence, Plugin, PreFilter
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.scheduling.state.volumes import UniqueVolume, claim_names
 
@@ -23,11 +30,23 @@ class NodeVolumeLimits(Plugin):
 
     name = "NodeVolumeLimits"
     points = frozenset({ExtensionPoint.PRE_FILTER, ExtensionPoint.FILTER})
+    inputs = frozenset(
+        {
+            Input.PERSISTENT_VOLUME_CLAIMS,
+            Input.PERSISTENT_VOLUMES,
+            Input.STORAGE_CLASSES,
+            Input.CSI_NODES,
+            Input.VOLUME_ATTACHMENTS,
+            Input.CSI_DRIVERS,
+        }
+    )
+    kinds_for_claims = (CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES, CSI_NODES, VOLUME_ATTACHMENTS)
+    evidence = Evidence.DECISIONS
     static_pre_filter = True
 
     def _wanted(self, state: ClusterState, class_index: int) -> Mapping[str, Sequence[UniqueVolume]]:
         by_driver: dict[str, list[UniqueVolume]] = {}
-        for volume in state.facts.csi_volumes(class_index):
+        for volume in state.classes.csi_volumes(class_index):
             by_driver.setdefault(volume.driver, []).append(volume)
         return by_driver
 
@@ -37,18 +56,18 @@ class NodeVolumeLimits(Plugin):
         def compute() -> Mapping[str, IntArray]:
             limits: dict[str, IntArray] = {}
             for row, name in enumerate(state.nodes.names):
-                csi_node = state.facts.volumes.csi_nodes.get(name)
+                csi_node = state.classes.volumes.csi_nodes.get(name)
                 for driver in (csi_node.spec.drivers if csi_node else None) or ():
                     if driver.allocatable is not None and driver.allocatable.count is not None:
                         of_driver = limits.setdefault(driver.name, np.full(len(state.nodes), _NO_LIMIT))
                         of_driver[row] = driver.allocatable.count
             return limits
 
-        return state.facts.cached((self, "limits"), -1, compute)
+        return state.nodes.cached(self, "limits", compute)
 
     def pre_filter(self, state: ClusterState, class_index: int) -> PreFilter:
         """Nothing to filter for a pod without claims."""
-        return PASS if claim_names(state.facts.classes[class_index].spec) else SKIP
+        return PASS if claim_names(state.classes[class_index].spec) else SKIP
 
     def filter(self, state: ClusterState, class_index: int) -> IntArray:
         """1 where |in use| + |new ones not in use there| > limit, for a driver with new ones."""

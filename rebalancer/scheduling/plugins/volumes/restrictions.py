@@ -10,8 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from rebalancer.cluster.arrays import IntArray
-from rebalancer.profiles.types import ExtensionPoint
-from rebalancer.scheduling.framework.plugin import PASS, SKIP, Plugin, PreFilter
+from rebalancer.cluster.kinds import CLAIMS
+from rebalancer.profiles.types import ExtensionPoint, Input
+from rebalancer.scheduling.framework.plugin import PASS, SKIP, Evidence, Plugin, PreFilter
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.scheduling.state.counters import PodsWithTerm
 from rebalancer.scheduling.state.volumes import ONE_POD, claim_names, marks_of
@@ -37,14 +38,17 @@ class VolumeRestrictions(Plugin):
 
     name = "VolumeRestrictions"
     points = frozenset({ExtensionPoint.PRE_FILTER, ExtensionPoint.FILTER})
+    inputs = frozenset({Input.PERSISTENT_VOLUME_CLAIMS})
+    kinds_for_claims = (CLAIMS,)
+    evidence = Evidence.DECISIONS
 
     def _conflicts(self, state: ClusterState, class_index: int) -> _Conflicts:
-        if not state.facts.classes[class_index].spec.volumes:
+        if not state.classes[class_index].spec.volumes:
             return _Conflicts()
-        return state.facts.cached((self, "conflicts"), class_index, lambda: self._find(state, class_index))
+        return state.classes.cached(class_index, self, "conflicts", lambda: self._find(state, class_index))
 
     def _find(self, state: ClusterState, class_index: int) -> _Conflicts:
-        pod, volumes = state.facts.classes[class_index], state.facts.volumes
+        pod, volumes = state.classes[class_index], state.classes.volumes
         alone = []
         for name in claim_names(pod.spec):
             claim = volumes.claims.get((pod.namespace, name))
@@ -59,7 +63,7 @@ class VolumeRestrictions(Plugin):
                     disks.add(((disk, False), 1))
                     if not read_only:
                         disks.add(((disk, True), 1))
-        book = state.facts.counters
+        book = state.classes.counters
         return _Conflicts(
             claims=book.number(PodsWithTerm(frozenset(alone))) if alone else -1,
             disks=book.number(PodsWithTerm(frozenset(disks))) if disks else -1,

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from rebalancer.cluster.arrays import BoolArray, IntArray
+from rebalancer.cluster.kinds import CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES
 from rebalancer.cluster.records import PersistentVolume
-from rebalancer.profiles.types import ExtensionPoint
-from rebalancer.scheduling.framework.plugin import PASS, SKIP, Plugin, PreFilter
+from rebalancer.profiles.types import ExtensionPoint, Input
+from rebalancer.scheduling.framework.plugin import PASS, SKIP, Evidence, Plugin, PreFilter
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.scheduling.state.volumes import ON_FIRST_CONSUMER, claim_names, class_name
 
@@ -49,15 +50,18 @@ class VolumeZone(Plugin):
 
     name = "VolumeZone"
     points = frozenset({ExtensionPoint.PRE_FILTER, ExtensionPoint.FILTER})
+    inputs = frozenset({Input.PERSISTENT_VOLUME_CLAIMS, Input.PERSISTENT_VOLUMES, Input.STORAGE_CLASSES})
+    kinds_for_claims = (CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES)
+    evidence = Evidence.DECISIONS
     static = True
 
     def _required(self, state: ClusterState, class_index: int) -> _Zones:
-        if not state.facts.classes[class_index].spec.volumes:
+        if not state.classes[class_index].spec.volumes:
             return _Zones()
-        return state.facts.cached((self, "zones"), class_index, lambda: self._find(state, class_index))
+        return state.classes.cached(class_index, self, "zones", lambda: self._find(state, class_index))
 
     def _find(self, state: ClusterState, class_index: int) -> _Zones:
-        pod, volumes = state.facts.classes[class_index], state.facts.volumes
+        pod, volumes = state.classes[class_index], state.classes.volumes
         required: list[tuple[str, frozenset[str]]] = []
         for name in claim_names(pod.spec):
             claim = volumes.claims.get((pod.namespace, name))

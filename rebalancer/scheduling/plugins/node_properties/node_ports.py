@@ -9,7 +9,7 @@ import numpy as np
 
 from rebalancer.cluster.arrays import IntArray
 from rebalancer.profiles.types import ExtensionPoint
-from rebalancer.scheduling.framework.plugin import PASS, SKIP, Plugin, PreFilter
+from rebalancer.scheduling.framework.plugin import PASS, SKIP, Evidence, Plugin, PreFilter
 from rebalancer.scheduling.state.cluster_state import ClusterState
 
 
@@ -18,15 +18,16 @@ class NodePorts(Plugin):
 
     name = "NodePorts"
     points = frozenset({ExtensionPoint.PRE_FILTER, ExtensionPoint.FILTER})
+    evidence = Evidence.DECISIONS
     static_pre_filter = True
 
     def pre_filter(self, state: ClusterState, class_index: int) -> PreFilter:
         """Nothing to filter for a pod without host ports."""
-        return PASS if state.facts.ports(class_index) else SKIP
+        return PASS if state.classes.ports(class_index) else SKIP
 
     def filter(self, state: ClusterState, class_index: int) -> IntArray:
         """1 where a wanted port is taken."""
-        return np.asarray(state.ports.conflicts(state.facts.ports(class_index)), np.int64)
+        return np.asarray(state.ports.conflicts(state.classes.ports(class_index)), np.int64)
 
     def reason(self, state: ClusterState, class_index: int, code: int) -> str:
         """The scheduler's words."""

@@ -17,11 +17,11 @@ def scored_amounts(
 
     A scalar the pod does not request is not counted (noderesources/resource_allocation.go).
     """
-    column = state.facts.column.get(resource)
-    own = state.facts.requests[class_index].incoming_scored.get(resource, 0)
+    column = state.classes.column.get(resource)
+    own = state.classes.requests[class_index].incoming_scored.get(resource, 0)
     if column is None or (is_scalar(resource) and own == 0):
         return None
-    allocatable = state.facts.allocatable[rows, column]
+    allocatable = state.classes.allocatable[rows, column]
     if resource in _WITH_DEFAULTS:
         return state.scored[rows, _WITH_DEFAULTS[resource]] + own, allocatable
     return state.requested[rows, column] + own, allocatable
@@ -31,13 +31,8 @@ def plain_amounts(
     state: ClusterState, class_index: int, rows: Rows, resource: str
 ) -> tuple[IntArray, IntArray] | None:
     """As ``scored_amounts`` without defaults, pod-level requests honoured."""
-    column = state.facts.column.get(resource)
-    own = state.facts.requests[class_index].incoming.get(resource, 0)
+    column = state.classes.column.get(resource)
+    own = state.classes.requests[class_index].incoming.get(resource, 0)
     if column is None or (is_scalar(resource) and own == 0):
         return None
-    return state.requested[rows, column] + own, state.facts.allocatable[rows, column]
-
-
-def take(values: IntArray, rows: IntArray) -> IntArray:
-    """The values of some rows, given in ascending order without repetition; not copied when that is all."""
-    return values if len(rows) == len(values) else values.take(rows)
+    return state.requested[rows, column] + own, state.classes.allocatable[rows, column]

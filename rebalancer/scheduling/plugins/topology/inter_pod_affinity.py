@@ -5,18 +5,24 @@ Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/interpodaffinity/filt
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
+from pydantic import Field
 
 from rebalancer.cluster.arrays import FloatArray, IntArray
-from rebalancer.profiles.arguments import InterPodAffinityArguments
-from rebalancer.profiles.types import ExtensionPoint
+from rebalancer.cluster.columns.pod_classes import PodClass
+from rebalancer.cluster.kinds import NAMESPACES, Kind
+from rebalancer.profiles.arguments import Arguments
+from rebalancer.profiles.types import ExtensionPoint, Input
+from rebalancer.scheduling.framework.inputs import Enabled, ObjectsRead, PluginInputs
 from rebalancer.scheduling.framework.plugin import (
     MAX_SCORE,
     PASS,
     SKIP,
+    Evidence,
     Normalization,
     Plugin,
     PreFilter,
@@ -31,6 +37,13 @@ _REASONS = {
     _NEAR_UNWANTED: "node(s) didn't match pod anti-affinity rules",
     _UNWANTED_HERE: "node(s) didn't satisfy existing pods anti-affinity rules",
 }
+
+
+class InterPodAffinityArguments(Arguments):
+    """Arguments of InterPodAffinity."""
+
+    hard_pod_affinity_weight: int = Field(default=1, ge=0, le=100)
+    ignore_preferred_terms_of_existing_pods: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +81,26 @@ class InterPodAffinity(Plugin):
     points = frozenset(
         {ExtensionPoint.PRE_FILTER, ExtensionPoint.FILTER, ExtensionPoint.PRE_SCORE, ExtensionPoint.SCORE}
     )
+    Arguments = InterPodAffinityArguments
+    inputs = frozenset({Input.NAMESPACES})
+    evidence = Evidence.DECISIONS
     normalization = Normalization.RANGE
+
+    @classmethod
+    def make(cls, arguments: InterPodAffinityArguments, inputs: PluginInputs) -> Self:
+        """With its arguments."""
+        return cls(arguments, inputs.namespaces)
+
+    @classmethod
+    def needs(cls, pod: PodClass, enabled: Enabled, objects: ObjectsRead) -> Iterable[Kind]:
+        """Namespaces, if a term of the pod or one of another pod that may match it selects them by labels."""
+        if objects.has(NAMESPACES):
+            return ()
+        if any(term.selects_namespaces for term, _ in terms_of(pod)):
+            return (NAMESPACES,)
+        others = objects.namespace_selecting_terms
+        matched = any(term.labels is not None and term.labels.matches(pod.labels) for term in others)
+        return (NAMESPACES,) if matched else ()
 
     def __init__(self, arguments: InterPodAffinityArguments, namespaces: NamespaceLabels) -> None:
         """``namespaces`` are the labels by name of the namespaces there are."""
@@ -77,20 +109,20 @@ class InterPodAffinity(Plugin):
 
     def _matching(self, state: ClusterState, class_index: int, kind: TermKind) -> list[AffinityTerm]:
         """The terms any class carries that match a pod of this one."""
-        pod = state.facts.classes[class_index]
-        candidates = state.facts.counters.terms[kind].candidates(pod.namespace, pod.labels)
+        pod = state.classes[class_index]
+        candidates = state.classes.counters.terms[kind].candidates(pod.namespace, pod.labels)
         return [term for term in candidates if term.selects(pod.namespace, pod.labels, self._namespaces)]
 
     def _required(self, state: ClusterState, class_index: int) -> _Required:
-        known = state.facts.counters.catch_up()
+        known = state.classes.counters.catch_up()
         if not known:
             return _NOTHING_REQUIRED
         # Classes that are added later may bring terms that match this one.
-        key = (self, "required", known)
-        return state.facts.cached(key, class_index, lambda: self._find_required(state, class_index))
+        key = ("required", known)
+        return state.classes.cached(class_index, self, key, lambda: self._find_required(state, class_index))
 
     def _find_required(self, state: ClusterState, class_index: int) -> _Required:
-        pod, book = state.facts.classes[class_index], state.facts.counters
+        pod, book = state.classes[class_index], state.classes.counters
         own = [term for term, _ in terms_of(pod)]
         wanted = [term for term in own if term.kind is TermKind.AFFINITY]
         selectors = tuple(term.selector(self._namespaces) for term in wanted)
@@ -147,17 +179,17 @@ class InterPodAffinity(Plugin):
         return _REASONS[code]
 
     def _scored(self, state: ClusterState, class_index: int) -> Sequence[_Count]:
-        known = state.facts.counters.catch_up()
+        known = state.classes.counters.catch_up()
         if not known:
             return ()
-        key = (self, "scored", known)
-        return state.facts.cached(key, class_index, lambda: self._find_scored(state, class_index))
+        key = ("scored", known)
+        return state.classes.cached(class_index, self, key, lambda: self._find_scored(state, class_index))
 
     def _find_scored(self, state: ClusterState, class_index: int) -> Sequence[_Count]:
         """What counts for the score: the pod's preferences, and the wishes of pods that are there."""
-        book = state.facts.counters
+        book = state.classes.counters
         found: list[_Count] = []
-        for term, weight in terms_of(state.facts.classes[class_index]):
+        for term, weight in terms_of(state.classes[class_index]):
             if term.kind in (TermKind.PREFERRED, TermKind.PREFERRED_ANTI):
                 selected = book.number(MatchingPods((term.selector(self._namespaces),), terminating=True))
                 sign = 1 if term.kind is TermKind.PREFERRED else -1

@@ -6,9 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rebalancer.load.view import NOTHING_SEEN
-from rebalancer.profiles.loading import load_configuration
-from rebalancer.scheduling.plugins.registry import PluginInputs, make_scheduler
-from rebalancer.scheduling.state.cluster_state import ClusterState
+from rebalancer.scheduling import ClusterState, PluginInputs, load_configuration, make_scheduler
 from tests.builders import a_node, a_pod, a_snapshot
 
 V1 = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
 
 from rebalancer.cluster.columns.pod_classes import PodClass
 from rebalancer.cluster.records import TopologySpreadConstraint
-from rebalancer.profiles.arguments import PodTopologySpreadArguments
+from rebalancer.profiles.arguments import Arguments
 from rebalancer.scheduling.matching.label_selectors import LabelMatch, label_match
 from rebalancer.scheduling.matching.owners import Owners
 
@@ -18,6 +21,39 @@ HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
 HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
 _HONOR = "Honor"
+
+
+class DefaultConstraint(Arguments):
+    """A topology spread constraint for pods that state none; its selector is derived from their owners."""
+
+    max_skew: int = Field(ge=1)
+    topology_key: str = Field(min_length=1)
+    when_unsatisfiable: Literal["DoNotSchedule", "ScheduleAnyway"]
+    min_domains: int | None = Field(default=None, ge=1)
+    node_affinity_policy: Literal["Honor", "Ignore"] | None = None
+    node_taints_policy: Literal["Honor", "Ignore"] | None = None
+    match_label_keys: tuple[str, ...] = ()
+    label_selector: None = Field(default=None, description="Must be absent: it is derived.")
+
+
+class PodTopologySpreadArguments(Arguments):
+    """Arguments of PodTopologySpread."""
+
+    defaulting_type: Literal["System", "List"] = "System"
+    default_constraints: tuple[DefaultConstraint, ...] = ()
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.defaulting_type == "System" and self.default_constraints:
+            raise ValueError("defaultConstraints need defaultingType: List")
+        seen = [
+            (constraint.topology_key, constraint.when_unsatisfiable)
+            for constraint in self.default_constraints
+        ]
+        repeated = next((pair for pair in seen if seen.count(pair) > 1), None)
+        if repeated is not None:
+            raise ValueError(f"defaultConstraints lists {' '.join(repeated)} twice")
+        return self
 
 
 @dataclass(frozen=True, slots=True)

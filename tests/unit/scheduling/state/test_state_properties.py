@@ -11,10 +11,7 @@ from hypothesis import strategies as st
 
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.load.view import NOTHING_SEEN
-from rebalancer.profiles.loading import load_configuration
-from rebalancer.scheduling.framework.cycle import Scheduler
-from rebalancer.scheduling.framework.placement import Placement
-from rebalancer.scheduling.plugins.registry import PluginInputs, make_scheduler
+from rebalancer.scheduling import Placement, PluginInputs, Scheduler, load_configuration, make_scheduler
 from rebalancer.scheduling.state.cluster_state import GONE, UNBOUND, ClusterState
 from tests.builders import a_node, a_pod, a_replica_set, a_snapshot, owned_by
 
@@ -130,7 +127,7 @@ def _contents(placement: Placement) -> tuple[Any, ...]:
 
 
 def _decisions(scheduler: Scheduler, state: ClusterState) -> list[tuple[Any, ...]]:
-    classes = range(len(state.facts.classes))
+    classes = range(len(state.classes))
     return [
         (_contents(scheduler.place(state, index)), dict(scheduler.rejections(state, index).reasons))
         for index in classes
@@ -192,7 +189,7 @@ def _by_spec(scheduler: Scheduler, state: ClusterState) -> dict[tuple[Any, ...],
     decisions = _decisions(scheduler, state)
     return {
         (pod.namespace, tuple(sorted(pod.labels.items())), pod.owner, repr(pod.spec)): decision
-        for pod, decision in zip(state.facts.classes, decisions, strict=True)
+        for pod, decision in zip(state.classes, decisions, strict=True)
     }
 
 

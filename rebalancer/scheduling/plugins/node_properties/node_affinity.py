@@ -5,16 +5,22 @@ Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/nodeaffinity/node_aff
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, Self
+
 import msgspec
 import numpy as np
+from pydantic import model_validator
 
 from rebalancer.cluster.arrays import BoolArray, IntArray
 from rebalancer.cluster.records import NodeAffinity as NodeAffinityRecord
 from rebalancer.cluster.records import NodeSelector, PodSpec, PreferredSchedulingTerm
-from rebalancer.profiles.arguments import NodeAffinityArguments
+from rebalancer.profiles.arguments import Arguments
 from rebalancer.profiles.types import ExtensionPoint
+from rebalancer.scheduling.framework.inputs import PluginInputs
 from rebalancer.scheduling.framework.plugin import (
     PASS,
+    Evidence,
     Normalization,
     Plugin,
     PreFilter,
@@ -55,6 +61,21 @@ def _named_nodes(selector: NodeSelector) -> frozenset[str] | None:
     return frozenset(union) if selector.node_selector_terms else None
 
 
+class NodeAffinityArguments(Arguments):
+    """Arguments of NodeAffinity; ``added_affinity`` is a plain ``nodeAffinity`` object."""
+
+    added_affinity: Mapping[str, Any] | None = None
+
+    @model_validator(mode="after")
+    def _known_keys(self) -> Self:
+        kinds = ("required", "preferred")
+        known = {f"{kind}DuringSchedulingIgnoredDuringExecution" for kind in kinds}
+        unknown = next((key for key in self.added_affinity or {} if key not in known), None)
+        if unknown is not None:
+            raise ValueError(f"addedAffinity: unknown field {unknown}; it has {' and '.join(sorted(known))}")
+        return self
+
+
 class NodeAffinity(Plugin):
     """Nodes must match what the pod and the profile require; matching preferences add their weights."""
 
@@ -62,8 +83,15 @@ class NodeAffinity(Plugin):
     points = frozenset(
         {ExtensionPoint.PRE_FILTER, ExtensionPoint.FILTER, ExtensionPoint.PRE_SCORE, ExtensionPoint.SCORE}
     )
+    Arguments = NodeAffinityArguments
+    evidence = Evidence.DECISIONS
     normalization = Normalization.MAXIMUM
     static = True
+
+    @classmethod
+    def make(cls, arguments: NodeAffinityArguments, inputs: PluginInputs) -> Self:
+        """With its arguments."""
+        return cls(arguments)
 
     def __init__(self, arguments: NodeAffinityArguments) -> None:
         added = arguments.added_affinity
@@ -71,7 +99,7 @@ class NodeAffinity(Plugin):
 
     def pre_filter(self, state: ClusterState, class_index: int) -> PreFilter:
         """A required affinity of which every term names nodes limits the search to them."""
-        affinity = _affinity(state.facts.classes[class_index].spec)
+        affinity = _affinity(state.classes[class_index].spec)
         named = _named_nodes(affinity.required) if affinity and affinity.required else None
         if named is None:
             return PASS
@@ -82,7 +110,7 @@ class NodeAffinity(Plugin):
     def filter(self, state: ClusterState, class_index: int) -> IntArray:
         """1 where the profile's, 2 where the pod's requirements are not met."""
         codes = np.zeros(len(state.nodes), np.int64)
-        codes[~required_by_pod(state, state.facts.classes[class_index].spec)] = _POD
+        codes[~required_by_pod(state, state.classes[class_index].spec)] = _POD
         if self._added.required:
             codes[~state.nodes.labels.selector(self._added.required)] = _ENFORCED
         return codes
@@ -95,7 +123,7 @@ class NodeAffinity(Plugin):
 
     def raw_scores(self, state: ClusterState, class_index: int, feasible: IntArray) -> IntArray | None:
         """The sum of the weights of the matching preferences; skipped when there are none at all."""
-        affinity = _affinity(state.facts.classes[class_index].spec)
+        affinity = _affinity(state.classes[class_index].spec)
         own: list[PreferredSchedulingTerm] = (affinity.preferred if affinity else None) or []
         if not own and not self._added.preferred:
             return None

@@ -22,7 +22,7 @@ class NodeName(Plugin):
 
     def filter(self, state: ClusterState, class_index: int) -> IntArray:
         """1 on every node but the one named."""
-        wanted = state.facts.classes[class_index].spec.node_name
+        wanted = state.classes[class_index].spec.node_name
         if not wanted:
             return np.zeros(len(state.nodes), np.int64)
         return np.array([name != wanted for name in state.nodes.names], np.int64)

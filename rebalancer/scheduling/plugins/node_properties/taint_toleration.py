@@ -10,7 +10,7 @@ import numpy as np
 from rebalancer.cluster.arrays import BoolArray, IntArray
 from rebalancer.cluster.records import PodSpec
 from rebalancer.profiles.types import ExtensionPoint
-from rebalancer.scheduling.framework.plugin import Normalization, Plugin, normalize_by_maximum
+from rebalancer.scheduling.framework.plugin import Evidence, Normalization, Plugin, normalize_by_maximum
 from rebalancer.scheduling.matching.tolerations import tolerates_any
 from rebalancer.scheduling.state.cluster_state import ClusterState
 
@@ -34,12 +34,13 @@ class TaintToleration(Plugin):
 
     name = "TaintToleration"
     points = frozenset({ExtensionPoint.FILTER, ExtensionPoint.PRE_SCORE, ExtensionPoint.SCORE})
+    evidence = Evidence.DECISIONS
     normalization = Normalization.MAXIMUM
     static = True
 
     def filter(self, state: ClusterState, class_index: int) -> IntArray:
         """1 where a hard taint is not tolerated."""
-        return untolerated_hard_taints(state, state.facts.classes[class_index].spec).astype(np.int64)
+        return untolerated_hard_taints(state, state.classes[class_index].spec).astype(np.int64)
 
     def reason(self, state: ClusterState, class_index: int, code: int) -> str:
         """The scheduler's words."""
@@ -48,9 +49,7 @@ class TaintToleration(Plugin):
     def raw_scores(self, state: ClusterState, class_index: int, feasible: IntArray) -> IntArray:
         """How many PreferNoSchedule taints the tolerations for that effect do not cover."""
         tolerations = [
-            item
-            for item in state.facts.classes[class_index].spec.tolerations or ()
-            if item.effect in ("", _SOFT)
+            item for item in state.classes[class_index].spec.tolerations or () if item.effect in ("", _SOFT)
         ]
         nodes = state.nodes
         untolerated = np.array(

@@ -11,7 +11,7 @@ from rebalancer.cluster.arrays import FloatArray, IntArray
 from rebalancer.scheduling.framework.plugin import EXCLUDED, Normalization, Plugin, normalize_by_maximum
 from rebalancer.scheduling.framework.sampling import Search, nodes_to_find
 from rebalancer.scheduling.framework.scores import RawScores
-from rebalancer.scheduling.plugins.pod_topology_spread import PodTopologySpread
+from rebalancer.scheduling.plugins.topology.pod_topology_spread import PodTopologySpread
 
 
 class Plain(Plugin):

@@ -9,7 +9,7 @@ import numpy as np
 
 from rebalancer.cluster.arrays import IntArray
 from rebalancer.profiles.types import ExtensionPoint
-from rebalancer.scheduling.framework.plugin import MAX_SCORE, Plugin
+from rebalancer.scheduling.framework.plugin import MAX_SCORE, Evidence, Plugin
 from rebalancer.scheduling.state.cluster_state import ClusterState
 
 _MEBIBYTE = 1 << 20
@@ -27,11 +27,12 @@ class ImageLocality(Plugin):
 
     name = "ImageLocality"
     points = frozenset({ExtensionPoint.SCORE})
+    evidence = Evidence.DECISIONS
     static = True
 
     def raw_scores(self, state: ClusterState, class_index: int, feasible: IntArray) -> IntArray:
         """100·(sum clamped to lowest..highest − lowest) ÷ (highest − lowest)."""
-        spec = state.facts.classes[class_index].spec
+        spec = state.classes[class_index].spec
         containers = [*(spec.init_containers or ()), *(spec.containers or ())]
         sums = np.zeros(len(state.nodes), np.int64)
         for container in containers:

@@ -6,36 +6,41 @@ Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/podtopologyspread/fil
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
-from rebalancer.profiles.arguments import PodTopologySpreadArguments
-from rebalancer.profiles.types import ExtensionPoint
+from rebalancer.cluster.columns.pod_classes import PodClass
+from rebalancer.cluster.kinds import SERVICES, Kind
+from rebalancer.profiles.types import ExtensionPoint, Input
+from rebalancer.scheduling.framework.inputs import Enabled, ObjectsRead, PluginInputs
 from rebalancer.scheduling.framework.plugin import (
     EXCLUDED,
     MAX_SCORE,
     PASS,
     SKIP,
+    Evidence,
     Normalization,
     Plugin,
     PreFilter,
 )
 from rebalancer.scheduling.matching.label_selectors import PodSelector
-from rebalancer.scheduling.matching.owners import Owners
-from rebalancer.scheduling.matching.spread_constraints import (
+from rebalancer.scheduling.matching.owners import OWNER_KINDS, Owners
+from rebalancer.scheduling.plugins.node_properties.node_affinity import required_by_pod
+from rebalancer.scheduling.plugins.node_properties.taint_toleration import untolerated_hard_taints
+from rebalancer.scheduling.plugins.topology.spread_constraints import (
     HARD,
     HOSTNAME,
     SOFT,
     Constraint,
     ConstraintSource,
+    PodTopologySpreadArguments,
 )
-from rebalancer.scheduling.plugins.node_affinity import required_by_pod
-from rebalancer.scheduling.plugins.taint_toleration import untolerated_hard_taints
-from rebalancer.scheduling.resources.scored_amounts import take
+from rebalancer.scheduling.resources.arithmetic import take
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.scheduling.state.counters import MatchingPods
 
@@ -109,8 +114,33 @@ class PodTopologySpread(Plugin):
     points = frozenset(
         {ExtensionPoint.PRE_FILTER, ExtensionPoint.FILTER, ExtensionPoint.PRE_SCORE, ExtensionPoint.SCORE}
     )
+    Arguments = PodTopologySpreadArguments
+    inputs = frozenset(
+        {Input.SERVICES, Input.REPLICA_SETS, Input.STATEFUL_SETS, Input.REPLICATION_CONTROLLERS}
+    )
+    evidence = Evidence.DECISIONS
     normalization = Normalization.RANGE
     static_pre_filter = True
+
+    @classmethod
+    def make(cls, arguments: PodTopologySpreadArguments, inputs: PluginInputs) -> Self:
+        """With its arguments."""
+        return cls(arguments, inputs.owners)
+
+    @classmethod
+    def needs(cls, pod: PodClass, enabled: Enabled, objects: ObjectsRead) -> Iterable[Kind]:
+        """What the selector of default constraints is derived from: Services and the pod's controller."""
+        arguments = enabled.arguments
+        if pod.spec.topology_spread_constraints:
+            return ()
+        if not isinstance(arguments, PodTopologySpreadArguments) or arguments.defaulting_type == "System":
+            has_defaults = ExtensionPoint.SCORE in enabled.points  # the scheduler's own are all soft
+        else:
+            has_defaults = bool(arguments.default_constraints)
+        if not has_defaults:
+            return ()
+        controller = OWNER_KINDS.get((pod.owner.api_version, pod.owner.kind))
+        return (SERVICES,) if controller is None else (SERVICES, controller)
 
     def __init__(self, arguments: PodTopologySpreadArguments, owners: Owners) -> None:
         self._source = ConstraintSource(arguments, owners)
@@ -125,7 +155,7 @@ class PodTopologySpread(Plugin):
     def _counter(
         self, state: ClusterState, class_index: int, constraint: Constraint, missing: BoolArray | None
     ) -> _Counter:
-        pod = state.facts.classes[class_index]
+        pod = state.classes[class_index]
         column = state.nodes.labels.column(constraint.topology_key)
         counted = column.values >= 0
         with_key = int(np.count_nonzero(counted))
@@ -139,7 +169,7 @@ class PodTopologySpread(Plugin):
         selector, counter = constraint.selector, -1
         if selector is not None and not selector.is_empty:  # {} selects the pod itself, but counts nothing
             selected = PodSelector(frozenset({pod.namespace}), selector)
-            counter = state.facts.counters.number(MatchingPods((selected,), terminating=False))
+            counter = state.classes.counters.number(MatchingPods((selected,), terminating=False))
         return _Counter(
             constraint,
             column.values,
@@ -152,22 +182,22 @@ class PodTopologySpread(Plugin):
 
     def _hard(self, state: ClusterState, class_index: int) -> Sequence[_Counter]:
         def compute() -> Sequence[_Counter]:
-            constraints = self._source.constraints(state.facts.classes[class_index], HARD)
+            constraints = self._source.constraints(state.classes[class_index], HARD)
             missing = self._missing(state, constraints)
             return [self._counter(state, class_index, item, missing) for item in constraints]
 
-        return state.facts.cached((self, HARD), class_index, compute)
+        return state.classes.cached(class_index, self, HARD, compute)
 
     def _soft(self, state: ClusterState, class_index: int) -> _Soft:
         def compute() -> _Soft:
-            pod = state.facts.classes[class_index]
+            pod = state.classes[class_index]
             constraints = self._source.constraints(pod, SOFT)
             require_all = bool(pod.spec.topology_spread_constraints) or not self._source.system_defaults
             missing = self._missing(state, constraints) if require_all else None
             counters = [self._counter(state, class_index, item, missing) for item in constraints]
             return _Soft(counters, missing if missing is not None and missing.any() else None)
 
-        return state.facts.cached((self, SOFT), class_index, compute)
+        return state.classes.cached(class_index, self, SOFT, compute)
 
     def pre_filter(self, state: ClusterState, class_index: int) -> PreFilter:
         """Nothing to filter without a hard constraint."""

@@ -10,7 +10,7 @@ import numpy as np
 from rebalancer.cluster.arrays import IntArray
 from rebalancer.cluster.records import Taint
 from rebalancer.profiles.types import ExtensionPoint
-from rebalancer.scheduling.framework.plugin import Plugin
+from rebalancer.scheduling.framework.plugin import Evidence, Plugin
 from rebalancer.scheduling.matching.tolerations import tolerates_any
 from rebalancer.scheduling.state.cluster_state import ClusterState
 
@@ -22,11 +22,12 @@ class NodeUnschedulable(Plugin):
 
     name = "NodeUnschedulable"
     points = frozenset({ExtensionPoint.FILTER})
+    evidence = Evidence.DECISIONS
     static = True
 
     def filter(self, state: ClusterState, class_index: int) -> IntArray:
         """1 where the node is cordoned and the pod does not tolerate it."""
-        spec = state.facts.classes[class_index].spec
+        spec = state.classes[class_index].spec
         if tolerates_any(spec.tolerations, CORDON):
             return np.zeros(len(state.nodes), np.int64)
         return state.nodes.unschedulable.astype(np.int64)

@@ -1,0 +1,119 @@
+"""The classes of pods: what never changes about them while the model places pods.
+
+Pods that the scheduler cannot tell apart share a class. One ``PodClasses`` is shared by all copies of a
+``ClusterState``, so whatever depends on a class and on the nodes alone is computed once for each class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from rebalancer.cluster.arrays import IntArray
+from rebalancer.cluster.columns.nodes import BASE_RESOURCES
+from rebalancer.cluster.columns.pod_classes import PodClass
+from rebalancer.scheduling.resources.requests import PodRequests, is_scalar, pod_requests
+from rebalancer.scheduling.state.counters import CounterRegistry
+from rebalancer.scheduling.state.host_ports import HostPort, wanted_ports
+from rebalancer.scheduling.state.nodes import NodeIndex
+from rebalancer.scheduling.state.volumes import UniqueVolume, Volumes
+
+T = TypeVar("T")
+
+
+class PodClasses:
+    """The pod classes by index, with their requests as vectors over the resource columns.
+
+    Classes are numbered as in the snapshot; ``add`` appends those of replacements.
+    """
+
+    def __init__(self, nodes: NodeIndex, classes: Sequence[PodClass], volumes: Volumes) -> None:
+        self.nodes = nodes
+        self.volumes = volumes
+        self._classes: list[PodClass] = list(classes)
+        self.requests: list[PodRequests] = [pod_requests(pod) for pod in classes]
+        requested = {name for item in self.requests for name in (*item.incoming, *item.present)}
+        on_nodes = [name for name in nodes.table.resources if name in BASE_RESOURCES or is_scalar(name)]
+        self.resources: tuple[str, ...] = (*on_nodes, *sorted(requested - set(on_nodes)))
+        self.column: Mapping[str, int] = {name: column for column, name in enumerate(self.resources)}
+        self.allocatable: IntArray = np.zeros((len(nodes), len(self.resources)), np.int64, order="F")
+        kept = [column for column, name in enumerate(nodes.table.resources) if name in self.column]
+        self.allocatable[:, : len(kept)] = nodes.table.allocatable[:, kept]
+        self.counters = CounterRegistry(self._classes)
+        self._cached: dict[tuple[int, object, Hashable], Any] = {}
+
+    def __getitem__(self, class_index: int) -> PodClass:
+        return self._classes[class_index]
+
+    def __len__(self) -> int:
+        return len(self._classes)
+
+    def __iter__(self) -> Iterator[PodClass]:
+        return iter(self._classes)
+
+    def add(self, pod: PodClass) -> int:
+        """The index of a new class; ValueError if it requests a resource that no node and no pod names."""
+        requests = pod_requests(pod)
+        unknown = {name for name in (*requests.incoming, *requests.present) if name not in self.column}
+        if unknown:
+            raise ValueError(f"requests {', '.join(sorted(unknown))}, which no node offers")
+        self._classes.append(pod)
+        self.requests.append(requests)
+        return len(self._classes) - 1
+
+    def vector(self, amounts: Mapping[str, int]) -> IntArray:
+        """Amounts as a row over the resource columns."""
+        row = np.zeros(len(self.resources), np.int64)
+        for name, value in amounts.items():
+            row[self.column[name]] = value
+        return row
+
+    def present(self, class_index: int) -> IntArray:
+        """(resources,) what a pod of the class takes of its node; computed once a class."""
+        return self.cached(class_index, PodClasses, "present", lambda: self._present(class_index))
+
+    def _present(self, class_index: int) -> IntArray:
+        row = self.vector(self.requests[class_index].present)
+        row[BASE_RESOURCES.index("pods")] = 0  # pods are counted, not requested
+        return row
+
+    def present_scored(self, class_index: int) -> IntArray:
+        """(2,) cpu and memory a pod of the class counts for in scores, with defaults."""
+        scored = self.requests[class_index].present_scored
+        return self.cached(
+            class_index,
+            PodClasses,
+            "present_scored",
+            lambda: np.array([scored["cpu"], scored["memory"]], np.int64),
+        )
+
+    def ports(self, class_index: int) -> tuple[HostPort, ...]:
+        """The host ports a pod of the class wants."""
+        return self.cached(
+            class_index, PodClasses, "ports", lambda: wanted_ports(self._classes[class_index].spec)
+        )
+
+    def csi_volumes(self, class_index: int) -> tuple[UniqueVolume, ...]:
+        """The CSI volumes of a pod of the class."""
+        pod = self._classes[class_index]
+        if not pod.spec.volumes:
+            return ()
+        return self.cached(
+            class_index,
+            PodClasses,
+            "csi volumes",
+            lambda: self.volumes.unique_volumes(pod.namespace, pod.spec),
+        )
+
+    def cached(self, class_index: int, owner: object, what: Hashable, compute: Callable[[], T]) -> T:
+        """A result of ``owner`` named ``what`` that depends on the class and on static facts alone.
+
+        Computed once for each class. What depends on no class is cached by ``NodeIndex``.
+        """
+        key = (class_index, owner, what)
+        if key not in self._cached:
+            self._cached[key] = compute()
+        result: T = self._cached[key]
+        return result
