@@ -1,0 +1,86 @@
+"""The layout: small folders, no import cycles, unmistakable names, and a page that names every package."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import grimp
+import pytest
+
+ROOT = Path(__file__).parents[3]
+PROGRAM = ROOT / "rebalancer"
+MAX_MODULES = 12  # of one folder, besides its __init__
+# A name that is a thing of the field (nodes, pods, plan) may occur once per folder, which says what view of
+# it the module holds: tables/plan.py prints what planning/plan.py defines. A name that only says what is
+# done, or how things are kept, means nothing without its folder; two such modules are easily mistaken.
+DOING = re.compile(r"(^|_)[a-z]+ing$")
+GENERIC = frozenset({"base", "common", "helpers", "misc", "options", "progress", "registry"}) | frozenset(
+    {"requests", "types", "utils", "windows"}
+)
+
+
+def modules() -> list[Path]:
+    return [path for path in PROGRAM.rglob("*.py") if path.name != "__init__.py"]
+
+
+def packages() -> set[str]:
+    return {str(path.parent.relative_to(ROOT)) for path in PROGRAM.rglob("__init__.py")}
+
+
+def test_no_folder_holds_more_than_a_dozen_modules() -> None:
+    by_folder: defaultdict[str, list[str]] = defaultdict(list)
+    for module in modules():
+        by_folder[str(module.parent.relative_to(ROOT))].append(module.stem)
+
+    wide = {folder: sorted(names) for folder, names in by_folder.items() if len(names) > MAX_MODULES}
+    assert not wide, wide
+
+
+def test_no_modules_import_each_other_in_a_cycle_even_for_type_checking() -> None:
+    graph = grimp.build_graph("rebalancer", exclude_type_checking_imports=False, cache_dir=None)
+    imports = {module: graph.find_modules_directly_imported_by(module) for module in sorted(graph.modules)}
+
+    try:
+        TopologicalSorter(imports).prepare()
+    except CycleError as error:
+        pytest.fail(" imports ".join(reversed(error.args[1])))
+
+
+def test_a_name_that_says_only_what_is_done_belongs_to_one_module() -> None:
+    by_name: defaultdict[str, list[str]] = defaultdict(list)
+    for module in modules():
+        if DOING.search(module.stem) or module.stem in GENERIC:
+            by_name[module.stem].append(str(module.relative_to(ROOT)))
+
+    mistaken = {name: sorted(paths) for name, paths in by_name.items() if len(paths) > 1}
+    assert not mistaken, mistaken
+
+
+def test_every_package_has_a_front_door_that_says_what_lives_there() -> None:
+    doors = [PROGRAM.parent / package / "__init__.py" for package in packages()]
+
+    assert [str(door) for door in doors if not door.read_text().startswith('"""')] == []
+
+
+def folders_with_a_row() -> set[str]:
+    """The folders that docs/architecture.md has a row for."""
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    return {folder.rstrip("/") for folder in re.findall(r"^\| `([a-z0-9_/]+/)` \|", page, re.MULTILINE)}
+
+
+def test_the_architecture_page_names_every_package_and_no_other() -> None:
+    rows = {folder for folder in folders_with_a_row() if folder.split("/")[0] == "rebalancer"}
+
+    assert rows == packages(), sorted(rows ^ packages())
+
+
+def test_the_architecture_page_names_every_other_folder_and_no_other() -> None:
+    ignored = set((ROOT / ".gitignore").read_text().replace("/", "").split())
+    folders = {path.name for path in ROOT.iterdir() if path.is_dir() and not path.name.startswith(".")}
+
+    rows = {folder for folder in folders_with_a_row() if folder.split("/")[0] != "rebalancer"}
+
+    assert rows == folders - ignored - {"rebalancer"}
