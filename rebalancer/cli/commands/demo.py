@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import click
 
-from rebalancer.cli.options import all_option
+from rebalancer.cli.shared_options import all_option
 
 
 @click.command()
 @click.option(
-    "--keep", is_flag=True, help="Keep the embedded cluster up afterwards, and say how to reach it."
+    "--keep", is_flag=True, help="Keep the embedded cluster running afterwards, and show how to reach it."
 )
 @all_option
 def demo(keep: bool, everything: bool) -> int:
