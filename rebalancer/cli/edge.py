@@ -1,4 +1,4 @@
-"""The edge of the process: whatever happens inside becomes one line on stderr and an exit code."""
+"""The edge of the process: every failure becomes one line on stderr and an exit code."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 class OutputClosedError(Exception):
-    """Whoever read our output has closed it; click would make a failure of a BrokenPipeError."""
+    """The reader of our output has closed it; click would turn a BrokenPipeError into a failure."""
 
 
 def guarded(call: Callable[[], object], session: Session) -> int:
-    """Run a program to its end and say what it leaves with; nothing it raises gets past here.
+    """Run a program to its end and return its exit code; no exception gets past here.
 
-    An exit code that ``call`` returns counts, else the session's.
+    That is what ``call`` returns, if it is a number, else the exit code of the session.
     """
     set_up_logs(session)
     _print_anything()
@@ -37,17 +37,17 @@ def guarded(call: Callable[[], object], session: Session) -> int:
             result = call()
             sys.stdout.flush()
         except (BrokenPipeError, OutputClosedError):
-            # Whoever read our output has seen enough; what was done is done.
+            # The reader of our output has seen enough; what was done is done.
             _close_stdout()
             return session.exit_code
         except RebalancerError as error:
-            return _tell(session, str(error), error.exit_code, error)
+            return _fail(session, str(error), error.exit_code, error)
         except click.Abort as abort:
             if isinstance(abort.__cause__, EOFError):
-                return _tell(session, "input ended early", ExitCode.BAD_INPUT, abort)
-            return _tell(session, "interrupted", ExitCode.INTERRUPTED, None)
+                return _fail(session, "input ended early", ExitCode.BAD_INPUT, abort)
+            return _fail(session, "interrupted", ExitCode.INTERRUPTED, None)
         except KeyboardInterrupt:
-            return _tell(session, "interrupted", ExitCode.INTERRUPTED, None)
+            return _fail(session, "interrupted", ExitCode.INTERRUPTED, None)
         except click.exceptions.NoArgsIsHelpError as error:
             with contextlib.suppress(OSError):
                 error.show()
@@ -55,15 +55,15 @@ def guarded(call: Callable[[], object], session: Session) -> int:
         except click.UsageError as error:
             command = error.ctx.command_path if error.ctx else "rebalancer"
             message = f"{error.format_message().rstrip('.')} (see: {command} --help)"
-            return _tell(session, " ".join(message.split()), ExitCode.BAD_INPUT, error)
+            return _fail(session, " ".join(message.split()), ExitCode.BAD_INPUT, error)
         except click.ClickException as error:
-            return _tell(session, error.format_message(), ExitCode.BAD_INPUT, error)
+            return _fail(session, error.format_message(), ExitCode.BAD_INPUT, error)
         except OSError as error:
             if error.errno not in _FULL:
                 return _defect(session, error)
             _close_stdout()
             code = session.exit_code or int(ExitCode.BAD_INPUT)
-            return _tell(session, f"cannot write the result: {error.strerror}", code, error)
+            return _fail(session, f"cannot write the result: {error.strerror}", code, error)
         except Exception as error:  # noqa: BLE001 - the edge of the process
             return _defect(session, error)
     return result if isinstance(result, int) else session.exit_code
@@ -72,11 +72,11 @@ def guarded(call: Callable[[], object], session: Session) -> int:
 def _defect(session: Session, error: Exception) -> int:
     message = f"{type(error).__name__}: {' '.join(str(error).split())}"
     hint = "please report" if session.verbose else "please report; details with -v"
-    return _tell(session, f"{message} ({hint})", ExitCode.INTERNAL, error)
+    return _fail(session, f"{message} ({hint})", ExitCode.INTERNAL, error)
 
 
-def _tell(session: Session, message: str, code: int, error: BaseException | None) -> int:
-    """One line; the traceback only where details were asked for."""
+def _fail(session: Session, message: str, code: int, error: BaseException | None) -> int:
+    """Log one line, with the traceback only if details were requested."""
     LOGGER.log(
         _INTERNAL if code == ExitCode.INTERNAL else logging.ERROR,
         "%s",
@@ -92,7 +92,7 @@ logging.addLevelName(_INTERNAL, "INTERNAL ERROR")
 
 
 def _print_anything() -> None:
-    """Write what a stream's encoding lacks as escapes instead of failing."""
+    """Write characters that a stream cannot encode as escapes instead of failing."""
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
@@ -100,14 +100,14 @@ def _print_anything() -> None:
 
 
 def _close_stdout() -> None:
-    """Let the interpreter flush into nothing when it ends."""
+    """Redirect stdout to nothing, so that the interpreter can flush it when it exits."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextlib.contextmanager
 def _terminated_as_interrupted() -> Iterator[None]:
-    """SIGTERM, with which Kubernetes ends a pod, unwinds as Ctrl-C does, so that leases are released."""
+    """SIGTERM, which Kubernetes sends to stop a pod, unwinds as Ctrl-C does, so that leases are released."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

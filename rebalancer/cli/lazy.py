@@ -1,4 +1,4 @@
-"""A group whose commands are imported when they are asked for."""
+"""A group whose commands are imported when they are used, so that ``--help`` stays fast."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command named; of a name that is none, those it resembles."""
+        """The command of that name; an unknown name is an error with similar ones."""
         try:
             return super().resolve_command(ctx, args)
         except click.exceptions.NoSuchCommand as error:

@@ -44,10 +44,10 @@ class JsonFormatter(logging.Formatter):
 
 
 class _QuietHandler(logging.StreamHandler[TextIO]):
-    """Writes to stderr as it is now; a closed or full one is nobody's error."""
+    """Writes to the current stderr; ignores that it is closed or full."""
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's name
-        """Say nothing."""
+        """Ignore the failure."""
 
 
 def set_up_logs(session: Session) -> None:

@@ -38,7 +38,7 @@ class Program(LazyGroup):
         sys.exit(code)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; a closed output goes to the edge, not to click."""
+        """Run the command; a closed output is handled by the edge, not by click."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError as error:
@@ -57,15 +57,15 @@ class Program(LazyGroup):
     default="text",
     show_default=True,
     envvar="REBALANCER_LOG_FORMAT",
-    help="How logs look on stderr.",
+    help="Format of the logs on stderr.",
 )
-@click.option("-v", "--verbose", is_flag=True, help="More logs, and details of errors.")
+@click.option("-v", "--verbose", is_flag=True, help="Show more logs, and details of errors.")
 @click.version_option(__version__, prog_name="rebalancer")
 @click.pass_obj
 def main(session: Session, log_format: str, verbose: bool) -> None:
     """Evict pods from hot Kubernetes nodes, only when the scheduler will place them somewhere better.
 
-    `rebalancer demo` shows it without a cluster; `rebalancer plan` only reads.
+    Try `rebalancer demo` without a cluster of your own; `rebalancer plan` only reads.
     """
     session.log_format, session.verbose = log_format, verbose
     set_up_logs(session)

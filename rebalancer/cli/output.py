@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
     from rebalancer.reporting.tables.text import Style
 
-_WIDEST = 120  # columns: longer lines are hard to read
+_MAX_WIDTH = 120  # columns: longer lines are hard to read
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A console for hostile text: no markup, no emoji, no highlighting."""
+    """A console for untrusted text: no markup, no emoji, no highlighting."""
     from rebalancer.reporting.console import ReportConsole  # noqa: PLC0415 - imports rich
 
     return ReportConsole(sys.stderr if stderr else sys.stdout)
@@ -31,7 +31,7 @@ def style(target: Console, *, everything: bool = False) -> Style:
     from rebalancer.reporting.tables.text import ASCII, UNICODE, Style  # noqa: PLC0415 - not for JSON
 
     glyphs = ASCII if target.options.ascii_only else UNICODE
-    return Style(width=min(target.width, _WIDEST), everything=everything, glyphs=glyphs)
+    return Style(width=min(target.width, _MAX_WIDTH), everything=everything, glyphs=glyphs)
 
 
 def emit(
@@ -47,13 +47,13 @@ def emit(
 
 
 def show(target: Console, text: Text) -> None:
-    """Write a table as it is: its lines are made already."""
+    """Write a table whose lines are already laid out."""
     target.print(text, end="", soft_wrap=True)
 
 
 @contextlib.contextmanager
 def progress() -> Iterator[Callable[[str], None]]:
-    """Tell what is being read: a spinner on a terminal, else a log line that -v shows."""
+    """Report what is being read: a spinner on a terminal, else a log line that -v shows."""
     from rich.text import Text  # noqa: PLC0415 - not for --help
 
     from rebalancer.reporting.words import words  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""Files that others read while we write them: whole, or not at all."""
+"""Writes files that others read at the same time: they see the old content or the new one."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from rebalancer.cli.logs import LOGGER
 
 
 def write_textfile(path: Path, content: bytes) -> None:
-    """Replace a metrics file in one step; that it cannot be written is a warning: the run is what counts."""
+    """Replace a metrics file in one step; a failure is only a warning, because the run matters more."""
     try:
         descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         try:
             with os.fdopen(descriptor, "wb") as stream:
                 stream.write(content)
-            Path(name).chmod(0o644)  # the collector runs as somebody else
+            Path(name).chmod(0o644)  # the collector runs as another user
             Path(name).replace(path)
         except BaseException:
             with contextlib.suppress(OSError):

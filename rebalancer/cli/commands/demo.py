@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import click
 
-from rebalancer.cli.options import all_option
+from rebalancer.cli.shared_options import all_option
 from rebalancer.errors import InputError
 
 
 @click.command()
-@click.option("--keep", is_flag=True, help="Keep the embedded cluster running and print how to reach it.")
+@click.option(
+    "--keep", is_flag=True, help="Keep the embedded cluster running afterwards, and show how to reach it."
+)
 @all_option
 def demo(keep: bool, everything: bool) -> int:
     """Watch an embedded hot cluster cool down."""

@@ -1,4 +1,4 @@
-"""``rebalancer nodes``: node by node, load, score, hot or not and why."""
+"""``rebalancer nodes``: the load and score of each node, and whether and why it is hot."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import click
 
 from rebalancer import pipeline
 from rebalancer.cli.logs import LOGGER
-from rebalancer.cli.options import Duration, all_option, output_option, pipeline_options
 from rebalancer.cli.output import emit, progress
+from rebalancer.cli.shared_options import Duration, all_option, output_option, pipeline_options
 from rebalancer.errors import InputError, RebalancerError
 from rebalancer.pipeline import PipelineOptions
 from rebalancer.pipeline.signals import stop_on_signal
@@ -23,9 +23,13 @@ if TYPE_CHECKING:
 
 @click.command()
 @pipeline_options
-@click.option("-w", "--watch", is_flag=True, help="Show the nodes again and again, until interrupted.")
+@click.option("-w", "--watch", is_flag=True, help="Show the nodes repeatedly until interrupted.")
 @click.option(
-    "--every", type=Duration(), default=15.0, show_default="15s", help="How long --watch waits in between."
+    "--every",
+    type=Duration(),
+    default="15s",
+    show_default=True,
+    help="How long --watch waits between two readings.",
 )
 @output_option
 @all_option
@@ -47,7 +51,7 @@ def nodes(
             try:
                 listing = _listing(options)
             except RebalancerError as error:
-                LOGGER.warning("%s", error)  # the next look may succeed
+                LOGGER.warning("%s", error)  # the next reading may succeed
                 continue
             if output_format is Format.TABLE:
                 _begin_again()

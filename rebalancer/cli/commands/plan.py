@@ -7,8 +7,8 @@ import dataclasses
 import click
 
 from rebalancer import pipeline
-from rebalancer.cli.options import all_option, output_option, pipeline_options
 from rebalancer.cli.output import emit, progress
+from rebalancer.cli.shared_options import all_option, output_option, pipeline_options
 from rebalancer.pipeline import PipelineOptions
 from rebalancer.reporting.render import Format
 

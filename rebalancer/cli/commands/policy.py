@@ -11,7 +11,7 @@ import click
 
 from rebalancer import pipeline
 from rebalancer.cli.logs import LOGGER
-from rebalancer.cli.options import FILE, output_option
+from rebalancer.cli.shared_options import FILE, output_option
 from rebalancer.errors import ExitCode, InputError
 from rebalancer.reporting.render import Format, to_json, to_yaml
 
@@ -34,7 +34,7 @@ def init(path: Path | None) -> None:
         with path.open("x", encoding="utf-8") as stream:
             stream.write(STARTER)
     except FileExistsError as error:
-        raise InputError("exists already", where=str(path), hint="name a new file") from error
+        raise InputError("already exists", where=str(path), hint="choose another file name") from error
     except OSError as error:
         raise InputError(f"cannot write: {error.strerror or error}", where=str(path)) from error
 
@@ -84,7 +84,7 @@ def _checked(path: Path) -> dict[str, Any]:
 def show_policy(path: Path | None, output_format: Format) -> None:
     """Show a policy with every default filled in.
 
-    Without FILE the defaults themselves.
+    Without FILE, show the defaults.
     """
     from rebalancer.policy import default_policy, load_policy, to_yaml  # noqa: PLC0415 - imports pydantic
 
@@ -98,7 +98,7 @@ def show_policy(path: Path | None, output_format: Format) -> None:
 @policy.command("schema")
 @output_option
 def show_schema(output_format: Format) -> None:
-    """Print the JSON schema of a policy, for editors and admission."""
+    """Print the JSON schema of a policy, for editors and validation."""
     from rebalancer.policy import schema  # noqa: PLC0415 - imports pydantic
 
     if output_format is Format.TABLE:

@@ -13,9 +13,16 @@ import click
 
 from rebalancer import pipeline
 from rebalancer.cli.logs import LOGGER
-from rebalancer.cli.options import FILE, Duration, ObjectName, all_option, output_option, pipeline_options
 from rebalancer.cli.output import console, emit, show, style
 from rebalancer.cli.session import Session
+from rebalancer.cli.shared_options import (
+    FILE,
+    Duration,
+    ObjectName,
+    all_option,
+    output_option,
+    pipeline_options,
+)
 from rebalancer.cli.textfile import write_textfile
 from rebalancer.errors import ExitCode, InputError, RebalancerError
 from rebalancer.pipeline import PipelineOptions, RunOptions
@@ -28,16 +35,18 @@ if TYPE_CHECKING:
 
 @click.command()
 @pipeline_options
-@click.option("--dry-run", is_flag=True, help="Ask the API server about each eviction, carry none out.")
 @click.option(
-    "--journal", type=FILE, metavar="FILE", help="Where evictions are recorded before they are made."
+    "--dry-run", is_flag=True, help="Ask the API server whether it would allow each eviction; evict nothing."
+)
+@click.option(
+    "--journal", type=FILE, metavar="FILE", help="File in which each eviction is recorded before it is made."
 )
 @click.option(
     "--max-duration",
     "max_duration_seconds",
     type=Duration(),
     metavar="DURATION",
-    help="Start no wave after this.",
+    help="Start no new wave after this time.",
 )
 @click.option(
     "--lease",
@@ -45,16 +54,19 @@ if TYPE_CHECKING:
     default="rebalancer/rebalancer",
     show_default=True,
     metavar="NS/NAME",
-    help="The lease that keeps two runs apart.",
+    help="The Lease that keeps two runs from acting at the same time.",
 )
 @click.option(
     "--state-config-map",
     type=ObjectName(),
     metavar="NS/NAME",
-    help="The ConfigMap that holds the state of runs.",
+    help="The ConfigMap that holds the state of earlier runs.",
 )
 @click.option(
-    "--metrics-textfile", type=FILE, metavar="FILE", help="Where Prometheus metrics of the run are written."
+    "--metrics-textfile",
+    type=FILE,
+    metavar="FILE",
+    help="File to which Prometheus metrics of the run are written.",
 )
 @output_option
 @all_option

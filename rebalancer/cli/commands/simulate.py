@@ -8,7 +8,8 @@ from pathlib import Path
 import click
 
 from rebalancer import pipeline
-from rebalancer.cli.options import (
+from rebalancer.cli.output import emit, progress, progress_bar
+from rebalancer.cli.shared_options import (
     FILE,
     PATH,
     Duration,
@@ -18,7 +19,6 @@ from rebalancer.cli.options import (
     output_option,
     scheduler_config_option,
 )
-from rebalancer.cli.output import emit, progress, progress_bar
 from rebalancer.pipeline import PipelineOptions
 from rebalancer.reporting.render import Format
 
@@ -55,13 +55,13 @@ class Share(click.ParamType[float]):
     type=FILE,
     metavar="FILE",
     multiple=True,
-    help="A policy; give several to see them side by side.",
+    help="A policy; may be repeated to compare several.",
 )
 @now_option
 @scheduler_config_option
 @neutral_option
 @click.option(
-    "--cycles", type=click.IntRange(1, 10_000), default=10, show_default=True, help="How many runs."
+    "--cycles", type=click.IntRange(1, 10_000), default=10, show_default=True, help="Number of runs."
 )
 @click.option(
     "--interval",
@@ -77,7 +77,7 @@ class Share(click.ParamType[float]):
     default="0%",
     show_default=True,
     metavar="PERCENT",
-    help="How much each pod's load wavers: its standard deviation.",
+    help="Standard deviation of each pod's load, in percent of the load.",
 )
 @click.option(
     "--daily",
@@ -85,20 +85,20 @@ class Share(click.ParamType[float]):
     default="0%",
     show_default=True,
     metavar="PERCENT",
-    help="Height of a daily curve that starts at the recorded load.",
+    help="Amplitude of a daily curve that starts at the recorded load.",
 )
 @click.option(
     "--lag",
     type=Duration(),
     metavar="DURATION",
-    help="Metrics are averages over this long; without it they show the moment.",
+    help="Window over which metrics are averaged; without it they show the current load.",
 )
 @click.option(
     "--seed",
     type=click.IntRange(0, 2**63 - 1),
     default=0,
     show_default=True,
-    help="Of landings and noise: the same seed, the same simulation.",
+    help="Seed for landings and noise; the same seed gives the same simulation.",
 )
 @output_option
 @all_option
@@ -117,10 +117,10 @@ def simulate(
     output_format: Format,
     everything: bool,
 ) -> None:
-    """Run many rebalancing cycles on a recorded cluster. Touches nothing.
+    """Run many rebalancing cycles on a recorded cluster. Changes nothing.
 
-    Each cycle plans as a run would, lands every replacement where the scheduler's model draws it, and lets
-    the load change before the next one.
+    Each cycle plans as a run would and places every replacement on a node drawn from the predicted ones;
+    then the load changes.
     """
     from rebalancer.reporting.tables.simulation import simulation_table  # noqa: PLC0415
     from rebalancer.simulation.running import SimulationSettings  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""``rebalancer snapshot``: record a cluster for offline use, and say what a recording holds."""
+"""``rebalancer snapshot``: record a cluster for offline use, and describe a recording."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import click
 
 from rebalancer import pipeline
 from rebalancer.cli.logs import LOGGER
-from rebalancer.cli.options import (
+from rebalancer.cli.output import emit, progress
+from rebalancer.cli.shared_options import (
     FILE,
     PATH,
     all_option,
@@ -20,7 +21,6 @@ from rebalancer.cli.options import (
     scheduler_config_option,
     source_option,
 )
-from rebalancer.cli.output import emit, progress
 from rebalancer.pipeline import RecordingOptions
 from rebalancer.reporting.render import Format
 
@@ -37,9 +37,15 @@ def snapshot() -> None:
 @context_option
 @policy_option
 @scheduler_config_option
-@click.option("--watcher", type=FILE, metavar="FILE", help="What load-watcher answers, to record it.")
 @click.option(
-    "--state", "state_path", type=FILE, metavar="FILE", help="The state of earlier runs, to record it."
+    "--watcher", type=FILE, metavar="FILE", help="A file with load-watcher's response, to be recorded."
+)
+@click.option(
+    "--state",
+    "state_path",
+    type=FILE,
+    metavar="FILE",
+    help="A file with the state of earlier runs, to be recorded.",
 )
 @output_option
 @all_option
@@ -57,10 +63,10 @@ def save_snapshot(
 ) -> None:
     """Record a cluster into the new folder PATH. Only reads.
 
-    Nodes, pods, workloads, budgets, volumes and metrics; no secrets, no environment variables. The
-    scheduler's configuration, load-watcher's answer and Prometheus' are recorded from where the policy says
-    they are.
-    With --from a dump that kubectl printed is recorded instead of a live cluster.
+    Records nodes, pods, workloads, budgets, volumes and metrics, but no Secrets and no environment
+    variables. The scheduler's configuration and the responses of load-watcher and Prometheus are read from
+    where the policy names them. With --from, a dump that kubectl printed is recorded instead of a live
+    cluster.
     """
     from rebalancer.reporting.tables.snapshot import snapshot_table  # noqa: PLC0415 - imports rich
 
@@ -78,7 +84,7 @@ def save_snapshot(
 @output_option
 @all_option
 def snapshot_info(path: Path, output_format: Format, everything: bool) -> None:
-    """Say what a recorded cluster holds, and what it lacks."""
+    """Show what a recorded cluster contains and what is missing."""
     from rebalancer.reporting.tables.snapshot import snapshot_table  # noqa: PLC0415 - imports rich
 
     with progress() as report:

@@ -32,7 +32,7 @@ def test_the_starter_policy_never_overwrites_a_file(rebalancer_program: Program,
     assert rebalancer_program("policy", "init", str(path)).exit_code == 0
     again = rebalancer_program("policy", "init", str(path))
     assert again.exit_code == 2
-    assert "exists already" in again.stderr
+    assert "already exists" in again.stderr
 
 
 def test_a_valid_policy_is_called_valid(rebalancer_program: Program, policy_file: Path) -> None:

@@ -1,4 +1,4 @@
-"""The options that commands share, and the values they become."""
+"""The options that several commands share, and the values they are converted to."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Duration(click.ParamType[float]):
     name = "duration"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Seconds, more than none."""
+        """Seconds, more than 0."""
         from rebalancer.policy.units import parse_duration  # noqa: PLC0415 - imports pydantic
 
         if isinstance(value, float):
@@ -81,7 +81,7 @@ FILE = click.Path(dir_okay=False, path_type=Path)
 PATH = click.Path(path_type=Path)
 
 policy_option = click.option(
-    "--policy", "policy_path", type=FILE, metavar="FILE", help="The policy; without it every default holds."
+    "--policy", "policy_path", type=FILE, metavar="FILE", help="The policy; without it, all defaults apply."
 )
 source_option = click.option(
     "--from",
@@ -98,23 +98,26 @@ now_option = click.option(
     "--now",
     type=Moment(),
     metavar="TIME",
-    help="The clock, RFC 3339 or Unix seconds; offline the newest metric's.",
+    help="The time to plan for, RFC 3339 or Unix seconds; with --from by default that of the newest metric.",
 )
 state_option = click.option(
     "--state",
     "state_path",
     type=FILE,
     metavar="FILE",
-    help="What earlier runs knew: hot streaks, recent moves.",
+    help="The state of earlier runs: how long nodes have been hot, and recent moves.",
 )
 scheduler_config_option = click.option(
-    "--scheduler-config", type=FILE, metavar="FILE", help="A KubeSchedulerConfiguration to use instead."
+    "--scheduler-config",
+    type=FILE,
+    metavar="FILE",
+    help="A KubeSchedulerConfiguration to use instead of the policy's.",
 )
 neutral_option = click.option(
     "--assume-neutral",
     multiple=True,
     metavar="NAME",
-    help="A plugin we do not know, taken to score all nodes alike; may be repeated.",
+    help="An unknown plugin, assumed to score all nodes the same; may be repeated.",
 )
 output_option = click.option(
     "-o",
@@ -124,7 +127,7 @@ output_option = click.option(
     default=str(Format.TABLE),
     show_default=True,
     callback=lambda _context, _parameter, value: Format(value),
-    help="What stdout gets.",
+    help="Output format.",
 )
 all_option = click.option(
     "--all", "everything", is_flag=True, help="Show every row of a table instead of a summary."
@@ -168,7 +171,7 @@ def pipeline_options(command: Command) -> Command:
 
 
 def check_source(source: Path | None, kubeconfig: Path | None, context: str | None) -> None:
-    """Refuse a recorded and a live cluster at once: one of them would be ignored."""
+    """Refuse a recorded and a live cluster together: one of them would be ignored."""
     given = [
         name for name, value in (("--kubeconfig", kubeconfig), ("--context", context)) if value is not None
     ]
