@@ -1,6 +1,6 @@
-"""What changed between Kubernetes minors, with the range of each rule; the model speaks of 1.35 otherwise.
+"""The rules that differ between Kubernetes minors, each with its range; all others are those of 1.35.
 
-Fields that a version does not know yet are left out of its pods, as its API server would have dropped them.
+Fields that a version does not know yet are dropped from its pods, as its API server would have done.
 Sources: kubernetes v1.34.4 pkg/scheduler/apis/config/v1/default_plugins.go:30, schedule_one.go:697 and
 the feature gates of the releases.
 """
@@ -174,7 +174,7 @@ def as_seen_by(version: str, pod: PodClass) -> PodClass:
 
 
 def version_warnings(version: str, api_version: str) -> tuple[str, ...]:
-    """What a report says of a scheduler's version and of its configuration's API version."""
+    """Warnings about a scheduler's version and its configuration's API version."""
     minor = _minor(version)
     if minor is None:
         return (f"the scheduler's version is not known; the rules of {VERIFIED} are used",)

@@ -19,7 +19,7 @@ class Placement:
     chance: FloatArray  # (feasible,) of being chosen
     total_without_scores: int = 0  # 1 when the profile has no score plugin
     rejected: str = ""  # "Plugin: message" when no node was looked at, or the cycle fails
-    notes: tuple[str, ...] = ()  # "Plugin: message", what a reader of the scores should know
+    notes: tuple[str, ...] = ()  # "Plugin: message", remarks on how to read the scores
 
     @property
     def totals(self) -> IntArray:

@@ -1,6 +1,6 @@
-"""What a pod that no node admits would do: preempt pods of lower priority, or wait.
+"""What happens to a pod that no node admits: it preempts pods of lower priority, or waits.
 
-Which of the nodes it would choose, and which of the pods there it would spare, is not modelled.
+Which of the possible nodes the scheduler would choose, and which pods there it would spare, is not modelled.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NONE = Preemption(np.zeros(0, np.int64))
 
 
 class Preemptions:
-    """Answers for the classes of one state; what is the same for all of a priority is kept."""
+    """Possible preemptions on one state; what depends only on the priority is computed once."""
 
     def __init__(self, state: ClusterState) -> None:
         """``state`` is not changed."""
@@ -37,7 +37,7 @@ class Preemptions:
         self._without: dict[int, ClusterState | None] = {}
 
     def of(self, scheduler: Scheduler, class_index: int) -> Preemption:
-        """What a pod of a class that no node admits would preempt."""
+        """The preemption possible for a pod of a class that no node admits."""
         pod = self._state.classes[class_index]
         if PLUGIN not in scheduler.profile.enabled(ExtensionPoint.POST_FILTER):
             return NONE

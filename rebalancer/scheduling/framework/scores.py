@@ -109,7 +109,7 @@ class RawScores:
 
 
 class WeightedScores(Mapping[str, IntArray]):
-    """(feasible,) weighted scores by plugin, all feasible nodes compared; computed when asked for."""
+    """(feasible,) weighted scores by plugin, all feasible nodes compared; computed on first use."""
 
     def __init__(self, raw: Sequence[RawScores]) -> None:
         self._raw = {item.plugin.name: item for item in raw}

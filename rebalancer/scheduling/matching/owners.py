@@ -46,13 +46,11 @@ class Owners:
     controllers: Mapping[tuple[str, str, str], Any] = field(
         default_factory=dict
     )  # kind, namespace, name -> its selector as it was read
-    _matches: dict[tuple[str, str, str], LabelMatch | None] = field(
-        default_factory=dict
-    )  # of those asked for
+    _matches: dict[tuple[str, str, str], LabelMatch | None] = field(default_factory=dict)  # computed so far
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> Owners:
-        """Those of a snapshot; of a kind that was not read there are none (``unread_inputs`` says so)."""
+        """Those of a snapshot; none of a kind that was not read, which ``unread_inputs`` reports."""
         controllers = {}
         for kind in OWNER_KINDS.values():
             for item in snapshot.recording.records(kind):

@@ -22,7 +22,7 @@ class DynamicResourcesArguments(Arguments):
 
 
 class DynamicResources(Plugin):
-    """Pods with resource claims never come here: they are protected."""
+    """Exact for pods without resource claims; the landings of others are reported as unpredictable."""
 
     name = "DynamicResources"
     points = frozenset(

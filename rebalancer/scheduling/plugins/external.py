@@ -29,7 +29,7 @@ class PluginFactory(Protocol):
     def description(self) -> PluginDescription:
         """Where the plugin may be enabled and what it reads.
 
-        Without a type of ``arguments`` it is given what its pluginConfig says, unchecked.
+        Without a type of ``arguments`` the plugin gets those of its pluginConfig, unchecked.
         """
 
     def make(self, arguments: Mapping[str, Any], inputs: PluginInputs) -> Plugin:

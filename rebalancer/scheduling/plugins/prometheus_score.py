@@ -82,7 +82,7 @@ class PrometheusScore(Plugin):
         )
 
     def fails(self, state: ClusterState, feasible: IntArray) -> str:
-        """Nothing can be said when a node without a value is compared and nobody says what it scores."""
+        """A compared node without a value fails the cycle, unless ``missing_score`` is given."""
         if self._missing is not None:
             return ""
         missing = np.flatnonzero(np.isnan(self._of_nodes(state)[feasible]))

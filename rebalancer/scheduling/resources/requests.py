@@ -151,13 +151,13 @@ def _present_defaults(spec: PodSpec, plain: Mapping[str, Fraction]) -> Mapping[s
     return {name: value for name, value in DEFAULT_REQUESTS.items() if name not in plain}
 
 
-# What classes ask for repeats: what was summed up for one stands for all, until there are too many.
+# Many classes request the same, so the sums of one serve all; the cache is emptied when it is full.
 _known: dict[object, PodRequests] = {}
 _MAX_CACHED = 10_000
 
 
 def _asked(containers: list[Container] | None) -> tuple[object, ...]:
-    """All that counts of containers on no node."""
+    """What determines the requests of containers that run on no node."""
     return tuple(
         (item.restart_policy, tuple(item.resources.requests.items()))
         if item.resources and item.resources.requests
@@ -167,7 +167,7 @@ def _asked(containers: list[Container] | None) -> tuple[object, ...]:
 
 
 def pod_requests(pod: PodClass) -> PodRequests:
-    """All four counts of a class of pods; classes that ask for the same share them."""
+    """All four counts of a class of pods; classes with the same requests share them."""
     spec = pod.spec
     if pod.statuses:
         return _pod_requests(pod)

@@ -1,7 +1,7 @@
-"""ClusterState: the model's working copy, and the only mutable value of the pipeline.
+"""The cluster as the model changes it: the only mutable value of the pipeline.
 
-``bind`` puts a pod on a node, ``evict`` marks it terminating (it still counts there), ``remove`` takes it
-away. Each changes the few cells it touches; nothing is rebuilt.
+``bind`` puts a pod on a node, ``evict`` marks it terminating (it still counts on its node), and ``remove``
+takes it away. Each changes only the cells it touches; nothing is rebuilt.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class ClusterState:
     def counter(self, number: int, key: str = "") -> IntArray:
         """Counts by domain of a topology key, by node without one; one cell more, 0, for nodes without it.
 
-        ``number`` is a counter id. Kept up to date from the first time it is asked for; read it only.
+        ``number`` is a counter id. Kept up to date from its first use on; the caller does not change it.
         """
         found = self._counters.get(number, key)
         if found is None:

@@ -33,7 +33,7 @@ class LabelColumn:
 
 
 class NodeLabels:
-    """The labels of all nodes, a column a key, made when first asked for."""
+    """The labels of all nodes, one column for each key, made on its first use."""
 
     def __init__(self, labels: Sequence[Mapping[str, str]], node_names: Sequence[str]) -> None:
         self._labels = labels

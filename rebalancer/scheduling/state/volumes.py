@@ -2,7 +2,7 @@
 
 Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/volumebinding and its neighbours. In-tree
 volumes that are migrated to CSI drivers are not counted as theirs, and the claims of generic ephemeral
-volumes, named after their pods, are not resolved (``unread_inputs`` says so).
+volumes, named after their pods, are not resolved, which ``unread_inputs`` reports.
 """
 
 from __future__ import annotations

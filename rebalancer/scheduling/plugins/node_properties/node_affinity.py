@@ -98,7 +98,7 @@ class NodeAffinity(Plugin):
         self._added = msgspec.convert(added, NodeAffinityRecord) if added else NodeAffinityRecord()
 
     def pre_filter(self, state: ClusterState, class_index: int) -> PreFilter:
-        """A required affinity of which every term names nodes limits the search to them."""
+        """If every term of the required affinity names nodes, the search is limited to those."""
         affinity = _affinity(state.classes[class_index].spec)
         named = _named_nodes(affinity.required) if affinity and affinity.required else None
         if named is None:

@@ -1,4 +1,4 @@
-"""NodePreferAvoidPods, until v1beta2: nodes may ask to be spared some pods.
+"""NodePreferAvoidPods, until v1beta2: a node's annotation may name controllers whose pods it avoids.
 
 Source: kubernetes v1.22 pkg/scheduler/framework/plugins/nodepreferavoidpods.
 """
@@ -31,7 +31,7 @@ class _Annotation(Record, frozen=True):
 
 
 def _avoided(node: Node) -> frozenset[tuple[str, str]]:
-    """(kind, uid) of the controllers whose pods a node would rather not have."""
+    """(kind, uid) of the controllers whose pods a node avoids."""
     try:
         text = (node.metadata.annotations or {}).get(ANNOTATION, "{}")
         found = msgspec.json.decode(text, type=_Annotation).prefer_avoid_pods or ()

@@ -1,4 +1,4 @@
-"""InterPodAffinity: near and far from other pods, as both sides wish.
+"""InterPodAffinity: pods that want to be near other pods or away from them.
 
 Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/interpodaffinity/filtering.go:412, scoring.go:240.
 """
@@ -72,7 +72,7 @@ _NOTHING_REQUIRED = _Required((), False, (), ())
 
 
 class InterPodAffinity(Plugin):
-    """Required terms reject, in both directions; preferred ones add and take away.
+    """Required terms reject nodes, those of the pod and those of pods already there; preferred terms score.
 
     Scores depend on the feasible nodes through their extremes alone, so they are exact in samples too.
     """

@@ -1,4 +1,4 @@
-"""PodTopologySpread: even numbers of alike pods in every domain.
+"""PodTopologySpread: similar numbers of matching pods in every topology domain.
 
 Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/podtopologyspread/filtering.go:311, scoring.go:196.
 """

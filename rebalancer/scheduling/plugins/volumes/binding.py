@@ -211,7 +211,7 @@ class VolumeBinding(Plugin):
         return np.where(allowed, np.where(room, 0, _NO_SPACE), _NONE_FREE)
 
     def _allowed(self, state: ClusterState, storage_class: StorageClass) -> BoolArray:
-        """(nodes,) within the class's allowedTopologies: any term, of which all expressions."""
+        """(nodes,) within the class's allowedTopologies: all expressions of any term hold."""
         terms = storage_class.allowed_topologies
         if not terms:
             return np.ones(len(state.nodes), np.bool_)
