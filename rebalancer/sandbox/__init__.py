@@ -1,6 +1,7 @@
 """The embedded cluster: an API server over real HTTP, controllers, simulated kubelets and a scheduler.
 
-All of it are threads of one process. ``Sandbox`` is the whole; the rest is what it can be told.
+All of them are threads of one process. ``Sandbox`` is the whole cluster; the other names set up its users,
+its scheduler and its faults. It is a distribution of its own, which the runtime wheel and image leave out.
 """
 
 from rebalancer.sandbox.api.authorization import Rule, User, allow

@@ -190,9 +190,7 @@ class Sandbox:
         return write_kubeconfig(Path(path), self.url, token)
 
     def serve(self, namespace: str, service: str, port: int | str, path: str, answer: Served) -> None:
-        """Answer the service proxy at that path with ``answer(query)``: a JSON-ready document or a
-        Response.
-        """
+        """Answer that path of a service with ``answer(query)``: a JSON-ready document or a Response."""
         self.api.proxy.serve(namespace, service, str(port), path, answer)
 
     def watcher(self, *, lag_seconds: float = 0.0, averaging_seconds: float = 0.0) -> LoadWatcher:
@@ -259,9 +257,7 @@ class Sandbox:
         return {name: 100.0 * load for name, load in self.usage.cpu_loads().items()}
 
     def wait_until(self, holds: Callable[[], Any], *, seconds: float = 10.0) -> bool:
-        """Wait until ``holds()`` is true, looking after every change; False when it is not in time (wall
-        clock).
-        """
+        """Wait until ``holds()``, asked after every change; False after ``seconds`` of wall time."""
         deadline = time.monotonic() + seconds
         while not holds():
             if time.monotonic() >= deadline:

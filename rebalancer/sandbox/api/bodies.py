@@ -21,7 +21,7 @@ def shown(resource: Resource, item: Object) -> Object:
 
 
 def check_kind(item: Object, resource: Resource) -> None:
-    """Refuse an object that says it is of another kind; one that says nothing is taken for the right one."""
+    """Refuse an object whose kind or apiVersion is another's; one without them is accepted."""
     kind, version = item.pop("kind", None), item.pop("apiVersion", None)
     if kind not in {None, "", resource.kind} or version not in {None, "", resource.api_version}:
         raise bad_request(

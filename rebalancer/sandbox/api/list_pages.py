@@ -69,8 +69,9 @@ class _Snapshot:
 
 
 class Lister:
-    """Answers LISTs; keeps the snapshots that continue tokens name, for ``keep_seconds`` and at most
-    ``most``.
+    """Answers LISTs and keeps the snapshots that continue tokens name.
+
+    A snapshot is kept for ``keep_seconds``, and at most ``most`` are kept.
     """
 
     def __init__(self, store: Store, *, keep_seconds: float = 300.0, most: int = 32) -> None:
@@ -82,7 +83,7 @@ class Lister:
         self._lock = Lock()
 
     def list(self, request: Request, target: Target) -> Response:
-        """The answer to a LIST, a page of it when ``limit`` says so."""
+        """The answer to a LIST: a page of it where the query has a ``limit``, else all of it."""
         limit = number(request, "limit")
         token = request.query.get("continue", "")
         if token:

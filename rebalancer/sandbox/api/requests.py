@@ -89,8 +89,9 @@ class Response:
 
 @dataclass(frozen=True)
 class Target:
-    """What a path names: a resource, perhaps one object of it and a subresource (with the rest of the
-    path).
+    """What a path names: a resource, perhaps one object of it, and perhaps a subresource of that.
+
+    ``rest`` is the path below the subresource, which only the service proxy has.
     """
 
     resource: Resource

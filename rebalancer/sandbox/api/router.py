@@ -51,7 +51,7 @@ class Api:
         self._computed = computed
 
     def answer(self, request: Request, goes_on: Callable[[], bool] = lambda: True) -> Response:
-        """The answer to a request; refusals are answers too. A watch streams while ``goes_on`` says yes."""
+        """The answer to a request; refusals are answers too. A watch streams while ``goes_on()``."""
         try:
             if request.path in {"/healthz", "/readyz", "/livez"}:
                 return Response(200, b"ok", "text/plain; charset=utf-8")

@@ -28,9 +28,7 @@ class _DropConnection(Exception):  # noqa: N818 - a signal to the handler, not a
 
 
 class ApiServer:
-    """Serves an ``Api`` on a free port of 127.0.0.1, from ``start`` to ``stop``; ``stop`` leaves no thread
-    behind.
-    """
+    """Serves an ``Api`` on a port of 127.0.0.1 from ``start`` to ``stop``, which ends every thread."""
 
     def __init__(self, api: Api, faults: Faults | None = None, *, port: int = 0) -> None:
         self.api = api

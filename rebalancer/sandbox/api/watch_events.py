@@ -26,7 +26,7 @@ def watch(
     goes_on: Callable[[], bool],
     bookmark_seconds: float,
 ) -> Iterator[bytes]:
-    """Events as lines of JSON; ends at ``timeoutSeconds``, with an ERROR, or when ``goes_on`` says no.
+    """Events as lines of JSON; ends after ``timeoutSeconds``, with an ERROR, or once ``goes_on()`` is false.
 
     Without a resourceVersion, or with 0, it begins with an ADDED for every object there is.
     """

@@ -21,9 +21,7 @@ _REVISION = "deployment.kubernetes.io/revision"
 
 
 class DeploymentController:
-    """Counts the replicas of a Deployment; it rolls nothing out, since dumps bring their ReplicaSets
-    along.
-    """
+    """Counts the replicas of a Deployment; it rolls nothing out, since a dump contains its ReplicaSets."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry

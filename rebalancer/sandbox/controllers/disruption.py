@@ -44,8 +44,10 @@ class DisruptionController:
         self._store = registry.store
 
     def affected(self, change: Change) -> Iterable[Key]:
-        """The budgets that select a changed pod (before or after), a changed budget, those of a scaled
-        workload.
+        """The budgets that a change concerns.
+
+        Those that select a changed pod before or after the change, a changed budget itself, and all of the
+        namespace when a workload is scaled.
         """
         item = change.record.object
         if change.resource == "poddisruptionbudgets":
@@ -121,9 +123,7 @@ class DisruptionController:
     def _disrupted(
         self, budget: Object, pods: list[Object], now: float
     ) -> tuple[dict[str, str], float | None]:
-        """The evictions the API server promised and no deletion confirmed yet; seconds until the next is
-        forgotten.
-        """
+        """The evictions that no deletion has confirmed yet, and the seconds until the next is forgotten."""
         promised = status_of(budget).get("disruptedPods") or {}
         kept, again = {}, None
         for pod in pods:
@@ -175,7 +175,7 @@ class DisruptionController:
         return reference["uid"], spec_of(owner).get("replicas", 1)
 
     def _fail(self, key: Key, message: str, now: float) -> None:
-        """Allow nothing, as the real controller does when it cannot tell."""
+        """Allow no disruption, as the real controller does when it cannot compute the status."""
 
         def write(item: Object) -> None:
             status = item.setdefault("status", {})

@@ -126,6 +126,6 @@ class Driver:
             _LOG.debug("%s will look at %s again", type(controller).__name__, key, exc_info=True)
             return _RETRY_SECONDS
         except Exception:  # noqa: BLE001
-            # the edge of the thread: one object the controller cannot digest must not stop the others
+            # the edge of the thread: a controller that fails on one object must go on with the others
             _LOG.exception("%s failed on %s", type(controller).__name__, key)
             return None

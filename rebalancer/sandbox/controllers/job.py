@@ -27,8 +27,7 @@ _RETRY_SECONDS = 1.0
 
 
 class JobController:
-    """Creates the pods a Job lacks; a terminating one no longer counts, as with the default replacement
-    policy.
+    """Creates the pods a Job lacks; by the default replacement policy a terminating pod no longer counts.
 
     Jobs of a dump without a template are counted only, and pods end only when somebody writes that they did.
     """

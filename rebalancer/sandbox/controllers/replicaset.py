@@ -1,6 +1,4 @@
-"""ReplicaSets and ReplicationControllers: as many active pods as asked for, replaced as soon as one
-terminates.
-"""
+"""ReplicaSets and ReplicationControllers: a terminating pod is replaced at once, while it still runs."""
 
 from __future__ import annotations
 
@@ -30,8 +28,7 @@ _RETRY_SECONDS = 1.0
 
 
 class ReplicaSetController:
-    """Creates replacements from the template and deletes surplus pods; a surplus that a dump shows is left
-    alone.
+    """Creates replacements from the template and deletes surplus pods, except a surplus that a dump brought.
 
     A terminating pod no longer counts, so its replacement is created while it still runs.
     """
@@ -44,7 +41,7 @@ class ReplicaSetController:
         self._dumped_surplus: dict[str, int] = {}  # uid -> pods too many when it was loaded
 
     def loaded(self) -> None:
-        """Take the present surplus of every ReplicaSet for given."""
+        """Accept the present surplus of every ReplicaSet: it came with a dump."""
         for item in self._store.all(self._plural):
             uid = item["metadata"]["uid"]
             surplus = len(self._active(uid)) - spec_of(item).get("replicas", 1)

@@ -1,7 +1,6 @@
 """A small hot cluster for the demo: the stack of a k3s cluster with Trimaran and load-watcher.
 
-Two nodes joined late and are empty, two old ones are hot: what happens to every cluster that is only ever
-looked at when a pod is placed.
+Two nodes joined late and are empty, two old ones are hot: a scheduler places a pod once and never moves it.
 """
 
 from __future__ import annotations

@@ -35,9 +35,7 @@ class Misbehaviour:
 
 
 class Misbehaviours:
-    """The misbehaviours in force: those added here, and those that annotations of pods and their owners
-    ask for.
-    """
+    """The misbehaviours in force: those added here, and those that annotations of pods and owners ask for."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

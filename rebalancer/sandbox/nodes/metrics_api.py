@@ -16,8 +16,7 @@ _WINDOW = "0s"  # the figures are those of the moment
 class MetricsApi:
     """NodeMetrics and PodMetrics as metrics-server would answer them now.
 
-    ``age_seconds`` makes the figures look older than they are, as when metrics-server no longer gets new
-    ones.
+    ``age_seconds`` makes the figures look older than they are, as when metrics-server gets no new ones.
     """
 
     def __init__(self, store: Store, usage: UsageModel) -> None:

@@ -1,5 +1,7 @@
-"""load-watcher's document (port 2020, GET /watcher), from the usage of the sandbox, with its lag and
-averaging.
+"""A simulated load-watcher: its document (port 2020, GET /watcher) made from the usage of the sandbox.
+
+The real one reports the load of some time ago, averaged over a window, so its readers react late;
+``lag_seconds`` and ``averaging_seconds`` simulate that.
 """
 
 from __future__ import annotations
@@ -26,10 +28,9 @@ class _Sample(NamedTuple):
 
 
 class LoadWatcher:
-    """What load-watcher knows: the node utilisation of ``lag_seconds`` ago, averaged over
-    ``averaging_seconds``.
+    """Answers with the node utilisation of ``lag_seconds`` ago, averaged over ``averaging_seconds``.
 
-    With neither it is the utilisation of now. ``sample`` must be called as time passes for either to work.
+    With both zero it is the present utilisation; otherwise ``sample`` has to be called as time passes.
     """
 
     def __init__(
@@ -86,7 +87,7 @@ class LoadWatcher:
             known = [sample for sample in self._samples if sample.time <= end] or self._samples[:1]
         if not known:
             return [self._utilisation()], now
-        # the newest sample before the window says how it began
+        # the newest sample before the window holds at its beginning
         first = max(
             (at for at, sample in enumerate(known) if sample.time <= end - self.averaging_seconds), default=0
         )
@@ -107,7 +108,7 @@ class LoadWatcher:
                 "tags": {},
                 "metadata": {"dataCenter": ""},
             }
-        # The window says how long the figures really look back, though load-watcher always calls it 15m.
+        # start and end are the true window, although load-watcher always calls its duration 15m
         start = int(end - self.averaging_seconds)
         return {
             "timestamp": int(end),

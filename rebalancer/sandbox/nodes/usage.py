@@ -23,7 +23,7 @@ from rebalancer.sandbox.objects.store import Store
 
 CPU_ANNOTATION = "sandbox.rebalancer/cpu"
 MEMORY_ANNOTATION = "sandbox.rebalancer/memory"
-_REQUEST_SHARE = 0.5  # of its requests, what a pod uses of which nothing is known
+_REQUEST_SHARE = 0.5  # of its requests, used by a pod whose usage is unknown
 
 
 class Usage(NamedTuple):
@@ -52,8 +52,9 @@ class UsageModel:
         self._unmeasured_nodes: set[str] = set()
 
     def load(self, node_metrics: Iterable[Object], pod_metrics: Iterable[Object]) -> None:
-        """Take dumped metrics over: after the pods are in the store, since the rest of a node is its
-        system.
+        """Learn from dumped metrics what pods, their siblings and each node's system use.
+
+        The pods have to be in the store: what a node uses beyond them is its system.
         """
         for item in pod_metrics:
             containers = item.get("containers") or ()

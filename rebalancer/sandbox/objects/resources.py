@@ -57,7 +57,7 @@ class Resource:
 
     @property
     def verbs(self) -> tuple[str, ...]:
-        """What discovery says a client may try."""
+        """The verbs that discovery lists."""
         return _READABLE if self.computed else _WRITABLE
 
     @property

@@ -1,5 +1,4 @@
-"""The eviction subresource: what a disruption budget lets go, and what the real server answers when it does
-not.
+"""The eviction subresource: evicts a pod if its budget allows, else refuses as the real server does.
 
 Source: pkg/registry/core/pod/storage/eviction.go of v1.35, in its order: the budget is spent first and the
 preconditions are checked when the pod is deleted, so an eviction with a stale uid may cost a disruption.

@@ -1,6 +1,4 @@
-"""What the API server does to objects: create, replace, patch, delete, bind, scale, with the rules of each
-kind.
-"""
+"""What the API server does to objects: create, replace, delete, bind and scale, by the rules of each kind."""
 
 from __future__ import annotations
 
@@ -57,7 +55,7 @@ class Registry:
                 item["status"] = dict(INITIAL_STATUS.get(resource, {}))
             if dry_run:
                 if self.store.record(resource, metadata.get("namespace") or "", name):
-                    return self.store.create(resource, item)  # which says that the name is taken
+                    return self.store.create(resource, item)  # raises the 409 of a name that is taken
                 return {**item, "metadata": {**metadata, "uid": self.store.new_uid()}}
             return self.store.create(resource, item)
 

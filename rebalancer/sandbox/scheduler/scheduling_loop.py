@@ -1,6 +1,4 @@
-"""The sandbox's scheduler: takes unbound pods in queue order, asks a decider, binds, and says so in
-events.
-"""
+"""The sandbox's scheduler: takes pods in queue order, asks a decider, binds them and writes events."""
 
 from __future__ import annotations
 
@@ -48,7 +46,7 @@ class _Waiting:
 
 
 class Scheduler:
-    """Binds the pods of ``names`` (None: of all scheduler names) where ``decide`` says, on one thread.
+    """Binds the pods of ``names`` (None: of all scheduler names) to the nodes of ``decide``, on a thread.
 
     ``loads`` (the load of each node in [0, 1] by name) orders nodes for misplacements. The lease
     ``kube-scheduler`` is renewed every 2 s while the thread lives.
