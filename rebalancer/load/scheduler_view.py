@@ -12,7 +12,7 @@ import numpy as np
 
 from rebalancer.cluster import records
 from rebalancer.cluster.kinds import NODE_METRICS
-from rebalancer.cluster.live.connection import RawApi
+from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.recordings.listing import Recording
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.errors import InputError, RebalancerError

@@ -13,7 +13,8 @@ import numpy as np
 from rebalancer.cluster import records, times
 from rebalancer.cluster.columns.nodes import FloatArray
 from rebalancer.cluster.kinds import NODE_METRICS, POD_METRICS
-from rebalancer.cluster.live.connection import RawApi, connect
+from rebalancer.cluster.live import RawApi
+from rebalancer.cluster.live import open_api as open_live_api
 from rebalancer.cluster.live.reader import LiveReader
 from rebalancer.cluster.recordings.listing import Recording
 from rebalancer.cluster.recordings.reader import DumpReader
@@ -85,7 +86,7 @@ def open_api(options: PipelineOptions) -> RawApi | None:
     """The connection to a live cluster; None when a recorded one is read."""
     if options.source is not None:
         return None
-    return RawApi(connect(options.kubeconfig, options.context), time.sleep)
+    return open_live_api(options.kubeconfig, options.context)
 
 
 def gather(

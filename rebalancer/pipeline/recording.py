@@ -14,7 +14,7 @@ import msgspec
 
 from rebalancer.cluster import records, times
 from rebalancer.cluster.kinds import BY_PLURAL, KINDS, METRICS, REQUIRED
-from rebalancer.cluster.live.connection import RawApi
+from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.reader import LiveReader
 from rebalancer.cluster.recordings import writer as saving
 from rebalancer.cluster.recordings.listing import Recording

@@ -11,17 +11,21 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from rebalancer.cluster.live.connection import RawApi
+from rebalancer.cluster.live import RawApi
 from rebalancer.errors import SafetyError
-from rebalancer.execution.context import RunContext
-from rebalancer.execution.events import EventWriter
-from rebalancer.execution.health import SchedulerLocation
-from rebalancer.execution.journal import Journal
-from rebalancer.execution.lease import RunLease
-from rebalancer.execution.outcomes import Outcome, Outcomes
-from rebalancer.execution.progress import Observer
-from rebalancer.execution.remembering import after_outcomes, past_moves
-from rebalancer.execution.run import carry_out
+from rebalancer.execution import (
+    EventWriter,
+    Journal,
+    Observer,
+    Outcome,
+    Outcomes,
+    RunContext,
+    RunLease,
+    SchedulerLocation,
+    after_outcomes,
+    carry_out,
+    past_moves,
+)
 from rebalancer.pipeline.gathering import Gathered, gather, load_policy_of, open_api, remembered
 from rebalancer.pipeline.options import PipelineOptions, RunOptions
 from rebalancer.pipeline.signals import stop_on_signal
@@ -110,6 +114,7 @@ def run(
     with ExitStack() as stack:
         stop = stack.enter_context(stop_on_signal())
         run_id = uuid.uuid4().hex
+        api = api.pausing(stop.wait)
         context = RunContext(
             run=run_id,
             api=api,
@@ -118,7 +123,7 @@ def run(
             execution=loaded.policy.execution,
             safety=_safety(options, loaded),
             validate=_validator(options, gathered, api, memory),
-            judge=lambda move, node: check_landing(planner, move, node, memory.moved),
+            check_landing=lambda move, node: check_landing(planner, move, node, memory.moved),
             journal=stack.enter_context(_journal(run_options, run_id)),
             lease=None if run_options.dry_run else _lease(run_options, api, run_id),
             schedulers=(SchedulerLocation(name="kube-scheduler"),),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rebalancer.cluster.live.connection import RawApi
+from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.policy import LoadedPolicy
 from rebalancer.scheduling.framework.versions import major_minor

@@ -61,7 +61,7 @@ def save_snapshot(
     they are.
     With --from a dump that kubectl printed is recorded instead of a live cluster.
     """
-    from rebalancer.cluster.live.connection import RawApi, connect  # noqa: PLC0415
+    from rebalancer.cluster.live import open_api  # noqa: PLC0415 - heavy
     from rebalancer.pipeline import recording  # noqa: PLC0415 - heavy
     from rebalancer.policy import default_policy, load_policy  # noqa: PLC0415
     from rebalancer.reporting.tables.snapshot import snapshot_table  # noqa: PLC0415
@@ -70,7 +70,7 @@ def save_snapshot(
     loaded = load_policy(policy_path) if policy_path is not None else default_policy()
     files = recording.DocumentFiles(scheduler_config, watcher, state_path)
     documents = recording.documents_from_files(files)
-    api = None if source is not None else RawApi(connect(kubeconfig, context), time.sleep)
+    api = None if source is not None else open_api(kubeconfig, context)
     documents |= recording.policy_documents(loaded, files, api, LOGGER.warning)
     with progress() as tell:
         if api is not None:

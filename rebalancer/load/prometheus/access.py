@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from rebalancer.cluster.live.connection import RawApi
+from rebalancer.cluster.live import RawApi
 from rebalancer.load.prometheus.answers import AnswerBook
 from rebalancer.load.prometheus.http import Ask, Connection, LivePrometheus
 from rebalancer.policy.prometheus import Prometheus

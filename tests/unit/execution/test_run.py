@@ -11,8 +11,8 @@ import pytest
 
 from rebalancer.errors import ExitCode, InputError, InternalError, UnreachableError
 from rebalancer.execution import Outcome, Outcomes, Result, Stop
-from rebalancer.execution.lease import LeaseLostError
 from rebalancer.execution.outcomes import RESULT_CODES, STOP_CODES, decode, encode, exit_code
+from rebalancer.execution.safeguards.lease import LeaseLostError
 from rebalancer.execution.waves import MAX_SECONDS_TO_PLACE
 from rebalancer.planning.plan import Move
 from rebalancer.policy.schema import Safety
@@ -269,7 +269,7 @@ def test_a_defect_of_ours_is_not_hidden() -> None:
     run = Run("web-1")
     run.cluster.lands_on = "elsewhere"
     with pytest.raises(InternalError):
-        run(a_move(), judge=judge)
+        run(a_move(), check_landing=judge)
 
 
 def test_a_plan_that_names_a_pod_twice_or_without_a_uid_is_refused_before_anything_happens() -> None:

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
 import numpy as np
-from rebalancer.simulation.cluster import SimulatedCluster
 
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.reporting.render import to_json
 from rebalancer.reporting.tables.simulation import simulation_table
 from rebalancer.scheduling.framework.placement import Placement
+from rebalancer.simulation.cluster import SimulatedCluster
 from rebalancer.simulation.landing import NOWHERE, draw
 from rebalancer.simulation.report import PolicyRun, Simulation
 from rebalancer.simulation.running import SimulationSettings, simulate

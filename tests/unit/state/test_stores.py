@@ -24,7 +24,7 @@ def test_a_file_keeps_a_state(tmp_path: Path) -> None:
     store.save(STATE)
     assert store.load() == STATE
     store.save(after_plan(STATE, ["hot"], NOW))
-    assert [path.name for path in (tmp_path / "var").iterdir()] == ["state.json"]
+    assert {path.name for path in (tmp_path / "var").iterdir()} == {"state.json", ".state.json.lock"}
 
 
 def test_a_crash_while_writing_leaves_the_old_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,7 +41,7 @@ def test_a_crash_while_writing_leaves_the_old_state(tmp_path: Path, monkeypatch:
     with pytest.raises(Crash):
         store.save(RunState())
     assert store.load() == STATE
-    assert [path.name for path in tmp_path.iterdir()] == ["state.json"]
+    assert {path.name for path in tmp_path.iterdir()} == {"state.json", ".state.json.lock"}
 
 
 def test_a_file_that_cannot_be_read_or_written_is_an_input_error(tmp_path: Path) -> None:
