@@ -2,7 +2,7 @@
 
 A request is repeated only while all of these hold: its client says that another attempt may help, attempts
 are left, the next one would begin before the deadline, and nobody asked the program to stop. Every repetition
-is one log line.
+is one log line, at level INFO when the wait is a long one.
 
 The server's ``Retry-After`` decides how long to wait, within a bound. Without one the wait doubles from
 attempt to attempt and up to half of it is added at random, so that many clients turned away at once do not
@@ -31,6 +31,7 @@ from rebalancer.errors import StopRequestedError
 
 LOGGER = logging.getLogger(__name__)
 RETRIED_STATUSES = frozenset({429, 500, 502, 503, 504})
+_LONG_WAIT_SECONDS = 2.0  # nobody waits longer without being shown why; shorter waits are for -v
 _JITTER = 0.5  # at most this part of a wait is added to it
 
 _Result = TypeVar("_Result")
@@ -159,8 +160,14 @@ class _Attempts:
 
     def _log(self, state: RetryCallState) -> None:
         attempts = f"attempt {state.attempt_number} of {self._policy.attempts}"
-        LOGGER.info(
-            "%s: %s; trying again in %.1f s (%s)", self._what, self.reason, state.upcoming_sleep, attempts
+        level = logging.INFO if state.upcoming_sleep >= _LONG_WAIT_SECONDS else logging.DEBUG
+        LOGGER.log(
+            level,
+            "%s: %s; trying again in %.1f s (%s)",
+            self._what,
+            self.reason,
+            state.upcoming_sleep,
+            attempts,
         )
 
     def _pause(self, seconds: float) -> None:

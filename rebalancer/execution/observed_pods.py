@@ -17,7 +17,7 @@ _MAX_PAGES = 2000
 
 
 class ObservedCondition(records.Record, frozen=True):
-    """status.conditions[] with its message, which says why a pod is not scheduled."""
+    """status.conditions[] with the message, which for PodScheduled is why no node was found."""
 
     type: str = ""
     status: str = ""

@@ -29,7 +29,7 @@ class StateStore(Protocol):
 
 
 class FileStore:
-    """Keeps the state in a file that is replaced as a whole: a reader sees the old one or the new one."""
+    """Keeps the state in a file that is replaced as a whole and locked while it is written."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -164,12 +164,13 @@ def test_a_keyboard_interrupt_is_never_tried_again(clock: Clock) -> None:
 def test_each_retry_is_one_log_line_that_says_what_why_and_how_long(
     clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with caplog.at_level(logging.INFO, logger="rebalancer"):
+    with caplog.at_level(logging.DEBUG, logger="rebalancer"):
         retries(clock, first_wait_seconds=1.5).call("list pods", Request(clock, PASSING, PASSING), passing)
     assert caplog.messages == [
         "list pods: reset; trying again in 1.5 s (attempt 1 of 4)",
         "list pods: reset; trying again in 3.0 s (attempt 2 of 4)",
     ]
+    assert [record.levelno for record in caplog.records] == [logging.DEBUG, logging.INFO]
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,7 @@ class Evictor:
         return Again(attempt.because, attempt.retry_after)
 
     def post(self, pod: PodReference) -> float | None:
-        """Send one eviction; returns the server's time if it says. Raises StatusError or NoAnswerError."""
+        """Send one eviction; returns the server's time if known. Raises StatusError or NoAnswerError."""
         body = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",

@@ -11,7 +11,7 @@ Brake = Callable[[Safety, ClusterHealth], str | None]
 
 
 def paused(safety: Safety, _health: ClusterHealth) -> str | None:
-    """The policy says pause."""
+    """The policy pauses all runs."""
     return "the policy is paused (safety.pause)" if safety.pause else None
 
 

@@ -60,7 +60,7 @@ def test_a_refusal_is_unreachable(code: int) -> None:
 
 
 def test_nobody_there_is_one_line_and_one_log_line_for_each_retry(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.INFO), pytest.raises(UnreachableError) as caught:
+    with caplog.at_level(logging.DEBUG, logger="rebalancer"), pytest.raises(UnreachableError) as caught:
         fetch_watcher(None, "http://127.0.0.1:1", inside=False)
 
     assert str(caught.value).endswith("Connection refused")

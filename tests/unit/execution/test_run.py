@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from rebalancer.errors import ExitCode, InputError, InternalError, UnreachableError
+from rebalancer.errors import ExitCode, InputError, InternalError, StopRequestedError, UnreachableError
 from rebalancer.execution import Outcome, Outcomes, Result, Stop
 from rebalancer.execution.outcomes import RESULT_CODES, STOP_CODES, decode, encode, exit_code
 from rebalancer.execution.safeguards.lease import LeaseLostError
@@ -233,6 +233,16 @@ def test_nothing_is_evicted_that_the_next_run_could_not_be_told_of() -> None:
     assert not run.cluster.evicted
     assert results(outcomes) == [Result.SKIPPED, Result.SKIPPED]
     assert outcomes.stop is Stop.UNREACHABLE
+
+
+def test_a_stop_heard_while_a_request_is_retried_is_an_interruption() -> None:
+    def checkpoint(_outcomes: Sequence[Outcome]) -> None:
+        raise StopRequestedError("write configmap: asked to stop")
+
+    run = Run("web-1")
+    outcomes = run(a_move(), checkpoint=checkpoint)
+    assert not run.cluster.evicted
+    assert (outcomes.stop, outcomes.exit_code) == (Stop.INTERRUPTED, ExitCode.INTERRUPTED)
 
 
 def test_the_next_run_is_told_of_an_eviction_before_it_is_asked_for() -> None:
