@@ -23,7 +23,7 @@ from urllib.parse import urlencode
 
 import click
 
-from rebalancer.cluster.live.connection import RawApi, connect
+from rebalancer.cluster.live import RawApi, open_api
 from rebalancer.cluster.live.reader import LiveReader
 
 
@@ -44,7 +44,7 @@ class Cost:
 
 
 def an_api(kubeconfig: Path) -> RawApi:
-    return RawApi(connect(kubeconfig), time.sleep)
+    return open_api(kubeconfig)
 
 
 def read(api: RawApi) -> int:
@@ -55,7 +55,7 @@ def read(api: RawApi) -> int:
 def requests_of(api: RawApi) -> list[Request]:
     """The requests that the reader makes."""
     found: list[Request] = []
-    pool = api.api.rest_client.pool_manager
+    pool = api.client.api.rest_client.pool_manager
     request: Callable[..., Any] = pool.request
 
     def recorded(method: str, url: str, **options: Any) -> Any:
@@ -77,7 +77,7 @@ def with_query(url: str, fields: object) -> str:
 
 def curl_config(requests: Sequence[Request], api: RawApi) -> str:
     """The requests as a file for curl -K."""
-    settings = api.api.configuration
+    settings = api.client.api.configuration
     files = (("cacert", settings.ssl_ca_cert), ("cert", settings.cert_file), ("key", settings.key_file))
     common = [f"{name} = {quoted(value)}" for name, value in files if value]
     common += [] if settings.verify_ssl else ["insecure"]

@@ -6,6 +6,7 @@ RebalancerError
 ├── UnreachableError      no answer from an API server or a load source
 ├── SafetyError           a brake or a bound of the policy forbids going on
 ├── LeaseHeldError        another run holds the lease
+├── StopRequestedError    the program was asked to stop while it waited to repeat a request
 └── InternalError         a defect of this program, reported in one line
 
 A message says what is wrong; ``where`` says where (``file:line:column``, an object, an address) and
@@ -90,6 +91,12 @@ class LeaseHeldError(RebalancerError):
     """Another run holds the lease."""
 
     exit_code = ExitCode.LEASE_HELD
+
+
+class StopRequestedError(RebalancerError):
+    """The program was asked to stop while it waited to repeat a request."""
+
+    exit_code = ExitCode.INTERRUPTED
 
 
 class InternalError(RebalancerError):

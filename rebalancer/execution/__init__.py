@@ -1,14 +1,17 @@
-"""Carries out a plan: evicts in waves, waits, checks every landing, brakes, journals. It decides nothing."""
+"""Carries out a plan: evicts in waves, verifies every landing, stops for safety, keeps a journal.
+
+What to move was decided by the planner; ``carry_out(plan, context)`` is the only way in.
+"""
 
 from rebalancer.execution.context import RunContext
-from rebalancer.execution.events import EventWriter
-from rebalancer.execution.health import SchedulerLocation
+from rebalancer.execution.eviction.events import EventWriter
 from rebalancer.execution.journal import Journal, read_journal
-from rebalancer.execution.lease import RunLease
 from rebalancer.execution.outcomes import Outcome, Outcomes, Result, Stop
+from rebalancer.execution.past_moves import after_outcomes, past_moves
 from rebalancer.execution.progress import Observer, Silent
-from rebalancer.execution.remembering import after_outcomes
 from rebalancer.execution.run import carry_out
+from rebalancer.execution.safeguards.health import SchedulerLocation
+from rebalancer.execution.safeguards.lease import RunLease
 
 __all__ = [
     "EventWriter",
@@ -24,5 +27,6 @@ __all__ = [
     "Stop",
     "after_outcomes",
     "carry_out",
+    "past_moves",
     "read_journal",
 ]

@@ -1,42 +1,43 @@
-"""What a run is given, and the ledger it keeps: outcomes in memory, in the journal and in the state."""
+"""What a run is given, and the ledger that records its outcomes in memory, the journal and the state."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from rebalancer.cluster.live.connection import RawApi
+from rebalancer.cluster.live import RawApi
 from rebalancer.errors import (
     InputError,
     InternalError,
     RebalancerError,
     RightsError,
     SafetyError,
+    StopRequestedError,
 )
-from rebalancer.execution.events import EventWriter
-from rebalancer.execution.eviction import Patience
-from rebalancer.execution.health import SchedulerLocation
+from rebalancer.execution.eviction.events import EventWriter
+from rebalancer.execution.eviction.verdicts import Patience
 from rebalancer.execution.journal import Journal, JournalError
-from rebalancer.execution.lease import LeaseLostError, RunLease
 from rebalancer.execution.outcomes import Outcome, Stop
 from rebalancer.execution.progress import Observer, Silent
-from rebalancer.execution.verification import Judge
+from rebalancer.execution.safeguards.health import SchedulerLocation
+from rebalancer.execution.safeguards.lease import LeaseLostError, RunLease
+from rebalancer.execution.verification.landings import LandingCheck
 from rebalancer.planning.plan import Move
 from rebalancer.policy.schema import Execution, Safety
 
 Validate = Callable[[Sequence[Move]], Mapping[str, str | Move]]
-"""Reads the cluster again; pod uid -> why the move no longer holds, or the move with the landings it has now.
+"""Reads the cluster again; pod uid -> why the move no longer holds, or the move with its present landings.
 
-Moves it does not name hold as they are.
+Moves that are absent from the answer hold unchanged.
 """
 
 Checkpoint = Callable[[Sequence[Outcome]], None]
-"""Keeps what is known so far for the next run; what it raises stops the run before the next eviction."""
+"""Saves what is known so far for the next run; an error it raises stops the run before the next eviction."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunContext:
-    """Everything a run needs from outside; ``sleep`` may be the wait of what ``stop_requested`` asks."""
+    """Everything a run needs from outside; ``sleep`` may end early once ``stop_requested`` returns True."""
 
     run: str  # the run's identity: in the journal, the lease and the events
     api: RawApi
@@ -45,7 +46,7 @@ class RunContext:
     execution: Execution
     safety: Callable[[], Safety]  # read again before each wave
     validate: Validate
-    judge: Judge
+    check_landing: LandingCheck
     journal: Journal
     lease: RunLease | None  # None where nothing but this run can act, as in a dry run
     schedulers: tuple[SchedulerLocation, ...] = ()
@@ -66,13 +67,14 @@ class Halt:
     because: str
 
 
-# The first row whose error it is says what kind of stop follows; whatever else fails is the API's doing.
+# The first row that matches the error decides the kind of stop.
 _STOPS: tuple[tuple[type[RebalancerError], Stop], ...] = (
     (LeaseLostError, Stop.LEASE_LOST),
     (JournalError, Stop.JOURNAL),
     (SafetyError, Stop.BRAKE),
     (RightsError, Stop.RIGHTS),
     (InputError, Stop.SETTINGS),
+    (StopRequestedError, Stop.INTERRUPTED),
     (RebalancerError, Stop.UNREACHABLE),
 )
 
@@ -107,7 +109,7 @@ class Ledger:
             self.record("stopped", kind=halt.stop.value, because=halt.because)
 
     def provisional(self, outcome: Outcome) -> None:
-        """What must be known of a move if this run is killed now."""
+        """Record what the next run must know about a move if this run is killed now."""
         self._known[outcome.move.pod.uid] = outcome
         self._checkpoint()
 
@@ -125,7 +127,7 @@ class Ledger:
         self._context.observer.outcome_known(outcome)
 
     def save(self) -> None:
-        """Keep what is known for the next run."""
+        """Save what is known for the next run."""
         self._checkpoint()
 
     def record(self, event: str, move: Move | None = None, **fields: object) -> bool:

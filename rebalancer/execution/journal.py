@@ -1,7 +1,12 @@
-"""The journal: one decision a line of JSON, durable before and after each eviction.
+"""The journal: each decision is one line of JSON, on disk before and after each eviction.
 
-A run that was killed at any point is understood from it: an ``evicting`` line without a line on the same
-pod after it is the one eviction whose outcome is not known.
+It shows how far a killed run got. An ``evicting`` line is written before the request and another line about
+the same pod after the answer, so an ``evicting`` line without a successor is an eviction
+whose outcome is unknown:
+
+    {"event": "evicting", "uid": "web-1", …}
+    {"event": "evicted", "uid": "web-1", …}
+    {"event": "evicting", "uid": "web-2", …}      killed here: was web-2 evicted?
 """
 
 from __future__ import annotations
@@ -27,13 +32,13 @@ _MAX_FILE_BYTES = 256 << 20
 
 
 class JournalError(SafetyError):
-    """A decision could not be recorded: nothing is evicted without a record."""
+    """A decision could not be recorded; without a record nothing is evicted."""
 
 
 class Journal:
     """Writes decisions to a stream; to a file also durably, line by line.
 
-    A stream that is not ``owned``, such as stderr, stays open: errors are told there after the journal ended.
+    A stream that is not ``owned``, such as stderr, stays open: errors are printed there afterwards.
     """
 
     def __init__(
@@ -54,7 +59,7 @@ class Journal:
 
     @classmethod
     def to_file(cls, path: Path, run: str, clock: Callable[[], float]) -> Self:
-        """A journal that is appended to a file. Raises InputError when it cannot be opened."""
+        """A journal that appends to a file. Raises InputError when it cannot be opened."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             stream = path.open("a+b")
@@ -103,7 +108,7 @@ class Journal:
 
 
 def read_journal(path: Path) -> tuple[Mapping[str, Any], ...]:
-    """The lines of a journal; the last line of a run, cut short by a crash, is left out.
+    """The lines of a journal, without last lines of runs that a crash cut short.
 
     Raises InputError, with file and line, for any other line that is not a JSON object.
     """
@@ -133,7 +138,7 @@ def read_journal(path: Path) -> tuple[Mapping[str, Any], ...]:
 
 
 def in_flight(lines: tuple[Mapping[str, Any], ...]) -> tuple[Mapping[str, Any], ...]:
-    """The ``evicting`` lines after which the journal says no more of the pod: how they ended is not known."""
+    """The ``evicting`` lines that no other line about the same pod follows: their outcome is unknown."""
     last: dict[Any, Mapping[str, Any]] = {}
     for line in lines:
         if line.get("uid"):

@@ -1,39 +1,39 @@
-"""Who watches a run: the callbacks a command draws its progress from."""
+"""The callbacks by which a command follows a run."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Protocol
 
-from rebalancer.execution.eviction import EvictionAnswer
+from rebalancer.execution.eviction.verdicts import EvictionAnswer
 from rebalancer.execution.outcomes import Outcome, Outcomes
 from rebalancer.planning.plan import Move
 
 
 class Observer(Protocol):
-    """Is told what happens, as it happens; what it raises ends the run."""
+    """Follows a run as it happens; an exception it raises ends the run."""
 
     def wave_started(self, wave: int, moves: Sequence[Move]) -> None:
-        """The moves of a wave that were found still to hold are about to be evicted."""
+        """The pods of a wave whose moves still hold are about to be evicted."""
 
     def eviction_answered(self, move: Move, answer: EvictionAnswer) -> None:
         """The API server answered an eviction."""
 
     def waiting(self, wave: int, settled: int, evicted: int) -> None:
-        """A wave was looked at: so many of its evicted pods are settled."""
+        """The pods of a wave were read: so many of those evicted are settled."""
 
     def outcome_known(self, outcome: Outcome) -> None:
-        """How a move ended is known; told once for each move, skipped ones too."""
+        """The outcome of a move is known; called once for each move, skipped ones too."""
 
     def warned(self, message: str) -> None:
-        """Something could not be told that should be known, and is not fatal."""
+        """Something that should be known could not be determined; the run goes on."""
 
     def finished(self, outcomes: Outcomes) -> None:
         """The run is over and its lease released."""
 
 
 class Silent:
-    """Watches and does nothing; a base for observers that care for some calls only."""
+    """Does nothing; a base for observers that need only some of the calls."""
 
     def wave_started(self, wave: int, moves: Sequence[Move]) -> None:
         """See Observer."""

@@ -1,15 +1,15 @@
-"""Carries out a plan: wave after wave while nothing speaks against it; every stop has its reason."""
+"""Carries out a plan wave by wave, until it is done or there is a reason to stop."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from rebalancer.errors import InputError, LeaseHeldError, RebalancerError
-from rebalancer.execution.brakes import pulled, unknowns
 from rebalancer.execution.context import Halt, Ledger, RunContext, halt_for
-from rebalancer.execution.health import read_health
 from rebalancer.execution.journal import RUN_STARTED
 from rebalancer.execution.outcomes import Outcome, Outcomes, Result, Stop, exit_code
+from rebalancer.execution.safeguards.brakes import engaged_brake, unknowns
+from rebalancer.execution.safeguards.health import read_health
 from rebalancer.execution.waves import WaveRunner
 from rebalancer.planning.plan import Move, Plan
 
@@ -35,7 +35,7 @@ def carry_out(plan: Plan, context: RunContext) -> Outcomes:
         _acquire(context)
         try:
             _stopping_at_errors(plan, context, ledger, started)
-            ledger.save()  # what a wave's end could not, or what was withdrawn after it
+            ledger.save()  # outcomes of moves that no wave reached, or that the end of a wave failed to save
         finally:
             if context.lease is not None:
                 context.lease.release()
@@ -89,7 +89,7 @@ def _waves(plan: Plan, context: RunContext, ledger: Ledger, started: float) -> N
 
 
 def _brake(context: RunContext, ledger: Ledger, started: float) -> Halt | None:
-    """Read the cluster's health and look at every brake."""
+    """Read the cluster's health and check every brake."""
     if context.lease is not None:
         context.lease.renew()
     safety = context.safety()
@@ -97,7 +97,7 @@ def _brake(context: RunContext, ledger: Ledger, started: float) -> Halt | None:
     for unknown in unknowns(health):
         ledger.record("not-known", because=unknown)
         context.observer.warned(unknown)
-    reason = pulled(safety, health)
+    reason = engaged_brake(safety, health)
     return Halt(Stop.BRAKE, reason) if reason else None
 
 

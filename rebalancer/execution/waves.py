@@ -1,4 +1,4 @@
-"""One wave: its moves evicted one by one, then waited for and checked against the plan."""
+"""One wave: pods are evicted one by one, then their landings are verified against the plan."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Sequence
 
 from rebalancer.errors import InternalError, RebalancerError
 from rebalancer.execution.context import Halt, Ledger, RunContext, halt_for
-from rebalancer.execution.eviction import EvictionAnswer, Evictor, Verdict
-from rebalancer.execution.lease import LeaseLostError
-from rebalancer.execution.observing import PodReader
+from rebalancer.execution.eviction.evictor import Evictor
+from rebalancer.execution.eviction.verdicts import EvictionAnswer, Verdict
+from rebalancer.execution.observed_pods import PodReader
 from rebalancer.execution.outcomes import STOPPING, Outcome, Result, Stop
-from rebalancer.execution.replacements import Evicted, match
-from rebalancer.execution.verification import Landing, Watch, await_landings, uids
+from rebalancer.execution.verification.landings import Landing, Waiting, await_landings, uids
+from rebalancer.execution.verification.replacements import Evicted, match
 from rebalancer.planning.plan import Move
 
-# Replacements are planned to be placed in the order of the evictions, and so the next one waits for this one:
-# where the scheduler takes longer than this, it has not waited enough, and the landing will tell.
+# The plan assumes that replacements are scheduled in the order of the evictions, so each eviction waits for
+# the replacement of the one before, at most so long. Verification finds landings that went wrong by that.
 MAX_SECONDS_TO_PLACE = 3.0
 _FIRST_LOOK_SECONDS = 0.05
 
@@ -27,7 +27,7 @@ _RESULTS = {
 
 
 class WaveRunner:
-    """Carries out waves of one run; what stops it is found in the ledger."""
+    """Carries out the waves of one run; when something stops it, the ledger holds the reason."""
 
     def __init__(self, context: RunContext, ledger: Ledger, started: float) -> None:
         self._context = context
@@ -35,18 +35,18 @@ class WaveRunner:
         self._deadline = (
             None if context.max_duration_seconds is None else started + context.max_duration_seconds
         )
-        self._pods = PodReader(context.api)
+        api = context.api.pausing(context.sleep)
+        self._pods = PodReader(api)
         self._evictor = Evictor(
-            context.api,
+            api,
             context.clock,
-            context.sleep,
             patience=context.patience,
             interrupted=self._give_up,
             dry_run=context.dry_run,
         )
 
     def over(self) -> Halt | None:
-        """Why nothing more may begin: asked to stop, or out of time."""
+        """Why no further eviction may begin: asked to stop, or out of time."""
         if self._context.stop_requested():
             return Halt(Stop.INTERRUPTED, "asked to stop by a signal")
         if self._deadline is not None and self._context.clock() >= self._deadline:
@@ -55,7 +55,7 @@ class WaveRunner:
         return None
 
     def run(self, wave: int, moves: Sequence[Move]) -> None:
-        """Evict these moves and wait for their ends. Raises when the pods cannot be read beforehand."""
+        """Evict these pods and verify the landings. Raises when the pods cannot be read beforehand."""
         before = uids(self._pods.pods({move.pod.namespace for move in moves}))
         self._ledger.record("wave-started", wave=wave, moves=len(moves))
         self._context.observer.wave_started(wave, moves)
@@ -76,7 +76,7 @@ class WaveRunner:
         self._ledger.record("wave-finished", wave=wave)
 
     def _await_placement(self, evicted: Sequence[Evicted], before: frozenset[str]) -> None:
-        """Wait until the pod evicted last has its replacement on a node, but never long."""
+        """Wait up to 3 s for the last evicted pod's replacement to be bound."""
         pod = evicted[-1].move.pod
         deadline = self._context.clock() + MAX_SECONDS_TO_PLACE
         pause = _FIRST_LOOK_SECONDS
@@ -87,7 +87,7 @@ class WaveRunner:
             except InternalError:
                 raise
             except RebalancerError:
-                return  # whether it can be seen is for the end of the wave to say
+                return  # verification reads again at the end of the wave
             if replacement is not None and replacement.spec.node_name:
                 return
             pause *= 1.6
@@ -97,16 +97,16 @@ class WaveRunner:
             return None
         try:
             self._context.lease.renew()
-        except LeaseLostError as error:
+        except RebalancerError as error:
             return halt_for(error)
         return None
 
     def _evict(self, move: Move, evicted: list[Evicted]) -> None:
-        """Evict one pod, remembered before and journaled before and after.
+        """Evict one pod: saved to the state before, journaled before and after.
 
-        It joins ``evicted`` if its end is to be waited for.
+        The move joins ``evicted`` when its replacement has to be waited for.
         """
-        if not (self._context.dry_run or self._remembered(move)):
+        if not (self._context.dry_run or self._saved_before(move)):
             return
         if not self._ledger.record("evicting", move, dryRun=self._context.dry_run or None):
             self._ledger.settle(_outcome(move, Result.SKIPPED, "the journal cannot be written"))
@@ -127,19 +127,19 @@ class WaveRunner:
         else:
             self._not_evicted(move, answer)
 
-    def _remembered(self, move: Move) -> bool:
-        """Tell the next run of an eviction before it is asked for: this one may not live to see it."""
+    def _saved_before(self, move: Move) -> bool:
+        """Save an eviction to the state before it is requested: this run may be killed before it ends."""
         because = "evicted, or about to be, when this was written; how it ended is not known"
         now = self._context.clock()
         self._ledger.provisional(_outcome(move, Result.UNKNOWN, because, evicted_at=now))
         if self._ledger.halt is None:
             return True
-        because = f"the next run could not be told of it: {self._ledger.halt.because}"
+        because = f"it could not be saved for the next run: {self._ledger.halt.because}"
         self._ledger.settle(_outcome(move, Result.SKIPPED, because))
         return False
 
     def _not_evicted(self, move: Move, answer: EvictionAnswer) -> None:
-        # A pod that was perhaps evicted counts as evicted for whoever reckons with its load.
+        # For the load of the nodes, a pod that may have been evicted counts as evicted.
         perhaps = answer.at if answer.verdict is Verdict.UNKNOWN else None
         self._ledger.settle(_outcome(move, _RESULTS[answer.verdict], answer.because, evicted_at=perhaps))
         if answer.rights_missing:
@@ -149,29 +149,29 @@ class WaveRunner:
             self._ledger.stop(Halt(Stop.OUTCOME, because))
 
     def _verify(self, wave: int, evicted: Sequence[Evicted], before: frozenset[str]) -> None:
-        def each_time(landings: Sequence[Landing]) -> None:
+        def after_each_read(landings: Sequence[Landing]) -> None:
             self._context.observer.waiting(wave, sum(landing.settled for landing in landings), len(landings))
             self._keep_lease()
 
-        watch = Watch(
+        waiting = Waiting(
             read=self._pods.pods,
-            judge=self._context.judge,
+            check=self._context.check_landing,
             clock=self._context.clock,
             sleep=self._context.sleep,
             timeout_seconds=self._context.execution.wave_timeout,
             interrupted=self._context.stop_requested,
-            each_time=each_time,
+            after_each_read=after_each_read,
         )
-        outcomes = await_landings(evicted, before, watch)
+        outcomes = await_landings(evicted, before, waiting)
         for outcome in outcomes:
             self._ledger.settle(outcome)
         halts = [self._halt_after(outcome) for outcome in outcomes if outcome.result in self._stopping()]
         if halts:
-            # What went wrong in the cluster says more than that the run was asked to stop.
+            # A failure in the cluster is a better reason than the request to stop.
             self._ledger.stop(min(halts, key=lambda halt: halt.stop is Stop.INTERRUPTED))
 
     def _keep_lease(self) -> None:
-        """Keep the lease while something takes long; once lost, nothing more is evicted."""
+        """Renew the lease during long waits; once it is lost, nothing more is evicted."""
         lease = self._context.lease
         if lease is None or not lease.held or self._ledger.halt is not None:
             return
@@ -181,7 +181,7 @@ class WaveRunner:
             self._ledger.stop(halt_for(error))
 
     def _give_up(self) -> bool:
-        """Whether an eviction that was not answered well is not to be tried again."""
+        """Whether a failed eviction must not be tried again."""
         self._keep_lease()
         return self._context.stop_requested() or self._ledger.halt is not None
 

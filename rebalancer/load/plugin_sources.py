@@ -29,7 +29,7 @@ from rebalancer.profiles.arguments import MetricProvider
 from rebalancer.profiles.types import PluginQuery, SchedulerConfiguration
 
 if TYPE_CHECKING:
-    from rebalancer.cluster.live.connection import RawApi
+    from rebalancer.cluster.live import RawApi
 
 WATCHER = "watcher.json"  # load-watcher's answer, beside a recorded cluster
 _WINDOW_SECONDS = 900.0

@@ -9,8 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from rebalancer.execution.outcomes import Outcome
-from rebalancer.execution.remembering import after_outcomes, past_moves
+from rebalancer.execution import Outcome, after_outcomes, past_moves
 from rebalancer.policy.schema import Planning
 from rebalancer.state import PastMove, RunState, StateStore
 

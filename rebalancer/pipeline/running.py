@@ -10,16 +10,18 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 
-from rebalancer.cluster.live.connection import RawApi
+from rebalancer.cluster.live import RawApi
 from rebalancer.errors import SafetyError
-from rebalancer.execution.context import RunContext
-from rebalancer.execution.events import EventWriter
-from rebalancer.execution.health import SchedulerLocation
-from rebalancer.execution.journal import Journal
-from rebalancer.execution.lease import RunLease
-from rebalancer.execution.outcomes import Outcomes
-from rebalancer.execution.progress import Observer
-from rebalancer.execution.run import carry_out
+from rebalancer.execution import (
+    EventWriter,
+    Journal,
+    Observer,
+    Outcomes,
+    RunContext,
+    RunLease,
+    SchedulerLocation,
+    carry_out,
+)
 from rebalancer.pipeline.gathering import Gathered, gather, open_api, policy_of
 from rebalancer.pipeline.options import PipelineOptions, RunOptions
 from rebalancer.pipeline.planning import planned
@@ -69,6 +71,7 @@ def run(
     with ExitStack() as stack:
         stop = stack.enter_context(stop_on_signal())
         run_id = uuid.uuid4().hex
+        api = api.pausing(stop.wait)
         context = RunContext(
             run=run_id,
             api=api,
@@ -77,7 +80,7 @@ def run(
             execution=loaded.policy.execution,
             safety=_safety(options, loaded),
             validate=_validator(options, loaded, gathered.inputs, api, memory),
-            judge=lambda move, node: check_landing(planner, move, node, memory.moved),
+            check_landing=lambda move, node: check_landing(planner, move, node, memory.moved),
             journal=stack.enter_context(_journal(run_options, run_id)),
             lease=None if run_options.dry_run else _lease(run_options, api, run_id),
             schedulers=(SchedulerLocation(name="kube-scheduler"),),

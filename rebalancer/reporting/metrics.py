@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from prometheus_client import CollectorRegistry, Gauge, generate_latest
+from prometheus_client import CollectorRegistry, Gauge
 
 from rebalancer.cluster import times
 from rebalancer.execution.outcomes import Outcomes, Result
@@ -76,8 +76,10 @@ METRICS: tuple[Metric, ...] = (
 )
 
 
-def textfile(plan: Plan | None, outcomes: Outcomes | None, *, exit_code: int, now: float) -> bytes:
-    """All metrics of a run; those of a plan or outcomes that never came to be are absent, not zero."""
+def run_metrics(
+    plan: Plan | None, outcomes: Outcomes | None, *, exit_code: int, now: float
+) -> CollectorRegistry:
+    """All metrics of a run; without a plan or outcomes their metrics are absent, not zero."""
     samples: dict[Metric, Samples] = {EXIT_CODE: _one(exit_code), RUN_TIME: _one(now)}
     samples |= _plan_samples(plan) if plan else {}
     samples |= _outcome_samples(outcomes) if outcomes else {}
@@ -87,7 +89,7 @@ def textfile(plan: Plan | None, outcomes: Outcomes | None, *, exit_code: int, no
             gauge = Gauge(metric.name, metric.meaning, metric.labels, registry=registry)
             for labels, value in sorted(samples[metric].items()):
                 (gauge.labels(*labels) if labels else gauge).set(value)
-    return generate_latest(registry)
+    return registry
 
 
 def _one(value: float) -> Samples:

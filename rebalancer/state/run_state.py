@@ -106,7 +106,7 @@ def in_cooldown(
 ) -> PastMove | None:
     """The latest move that is too recent to move a pod of this workload or controller again.
 
-    ``workload`` is ``namespace/Kind/name``. A move said to lie in the future counts as just made:
+    ``workload`` is ``namespace/Kind/name``. A move dated in the future counts as just made:
     the clocks of two runs may differ.
     """
     for move in reversed(state.moves if state else ()):

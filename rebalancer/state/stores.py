@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import tempfile
 from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
-from kubernetes import client
 
-from rebalancer.cluster.live.connection import NotServedError, RawApi
-from rebalancer.errors import InputError, SafetyError, UnreachableError
+from rebalancer import files
+from rebalancer.cluster.live import RawApi
+from rebalancer.cluster.live.answers import RequestRejectedError
+from rebalancer.cluster.live.updates import MAX_ATTEMPTS, NotWrittenError, update, write_version
+from rebalancer.errors import InputError, SafetyError
 from rebalancer.state.run_state import MAX_BYTES, RunState, bounded, decode, encode, merged
 
 KEY = "state.json"
-_ATTEMPTS = 4
-_PAUSE_SECONDS = 0.5
+_LOCK_SECONDS = 30.0
 
 
 class StateStore(Protocol):
@@ -31,7 +29,7 @@ class StateStore(Protocol):
 
 
 class FileStore:
-    """Keeps the state in a file that is replaced as a whole: a reader sees the old one or the new one."""
+    """Keeps the state in a file that is replaced as a whole and locked while it is written."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -50,37 +48,26 @@ class FileStore:
         return decode(content, str(self._path))
 
     def save(self, state: RunState) -> RunState:
-        """Write a new file beside the old one, make it durable, and put it in its place."""
+        """Replace the file. Raises InputError, or SafetyError when another process keeps it locked."""
+        from filelock import FileLock, Timeout  # noqa: PLC0415 - a plan never writes a state
+
         kept = bounded(state)
+        lock = self._path.with_name(f".{self._path.name}.lock")
         try:
-            self._replace(encode(kept))
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with FileLock(lock, timeout=_LOCK_SECONDS):
+                files.replace(self._path, encode(kept))
+        except Timeout as error:
+            raise SafetyError(
+                f"the state is locked by another process for more than {_LOCK_SECONDS:.0f} s",
+                where=str(self._path),
+                hint=f"it holds {lock}",
+            ) from error
         except OSError as error:
             raise InputError(
                 f"cannot write the state: {error.strerror or error}", where=str(self._path)
             ) from error
         return kept
-
-    def _replace(self, content: bytes) -> None:
-        folder = self._path.parent
-        folder.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(prefix=f".{self._path.name}.", dir=folder)
-        temporary = Path(name)
-        try:
-            with os.fdopen(descriptor, "wb") as stream:
-                stream.write(content)
-                stream.flush()
-                os.fsync(stream.fileno())
-            temporary.replace(self._path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                temporary.unlink()
-            raise
-        with contextlib.suppress(OSError):  # some file systems cannot make a folder durable
-            folder_descriptor = os.open(folder, os.O_RDONLY)
-            try:
-                os.fsync(folder_descriptor)
-            finally:
-                os.close(folder_descriptor)
 
 
 class ConfigMapStore:
@@ -94,7 +81,7 @@ class ConfigMapStore:
         self._api = api
         self._namespace = namespace
         self._name = name
-        self._core = client.CoreV1Api(api.api)
+        self._core = api.client.core
         self._loaded_version = ""
 
     @property
@@ -113,44 +100,41 @@ class ConfigMapStore:
         Raises SafetyError when others keep writing it, RightsError and UnreachableError as they come.
         """
         kept = bounded(state)
-        for attempt in range(1, _ATTEMPTS + 1):
+
+        def attempt() -> RunState:
+            nonlocal kept
             item = self._read()
             if item is not None and _version(item) != self._loaded_version:
                 theirs = self._state(item)
                 kept = merged(kept, theirs) if theirs is not None else kept
-            try:
-                written = self._write(item, kept)
-            except NotServedError as error:
-                # 409: another writer was faster; 404: it was deleted since it was read.
-                if error.status == 422:
-                    raise InputError(
-                        f"the API server refuses the state: {error.message}",
-                        where=self._where,
-                        hint="is the ConfigMap immutable?",
-                    ) from error
-                if error.status not in (404, 409):
-                    raise
-                continue
-            except UnreachableError:
-                # Perhaps it was written: reading again tells, and writing again does no harm.
-                if attempt == _ATTEMPTS:
-                    raise
-                self._api.sleep(_PAUSE_SECONDS)
-                continue
-            self._loaded_version = _version(written)
+            self._loaded_version = _version(self._write(item, kept))
             return kept
-        raise SafetyError(
-            f"others changed the state {_ATTEMPTS} times while it was written",
-            where=self._where,
-            hint="is a second rebalancer at work on this cluster without a lease?",
-        )
+
+        try:
+            return update(self._api, f"write {self._where}", attempt)
+        except NotWrittenError as error:
+            if error.unanswered is not None:
+                raise error.unanswered from error
+            raise SafetyError(
+                f"others changed the state {MAX_ATTEMPTS} times while it was written",
+                where=self._where,
+                hint="is a second rebalancer at work on this cluster without a lease?",
+            ) from error
+        except RequestRejectedError as error:
+            if error.status != 422:
+                raise
+            raise InputError(
+                f"the API server refuses the state: {error.message}",
+                where=self._where,
+                hint="is the ConfigMap immutable?",
+            ) from error
 
     def _read(self) -> dict[str, Any] | None:
         try:
             body = self._api.get(
                 f"read {self._where}", self._core.read_namespaced_config_map, self._name, self._namespace
             )
-        except NotServedError as error:
+        except RequestRejectedError as error:
             if error.status == 404:
                 return None
             raise
@@ -170,12 +154,13 @@ class ConfigMapStore:
         what = f"write {self._where}"
         if item is None:
             body = _new(self._namespace, self._name, text)
-            content = self._api.write(what, self._core.create_namespaced_config_map, self._namespace, body)
-            return _object(content, self._where)
+            call = self._core.create_namespaced_config_map
+            return _object(write_version(self._api, what, call, self._namespace, body), self._where)
         data = item.get("data")
         body = {**item, "data": {**(data if isinstance(data, dict) else {}), KEY: text}}
         call = self._core.replace_namespaced_config_map
-        return _object(self._api.write(what, call, self._name, self._namespace, body), self._where)
+        answer = write_version(self._api, what, call, self._name, self._namespace, body)
+        return _object(answer, self._where)
 
 
 def _new(namespace: str, name: str, text: str) -> dict[str, Any]:

@@ -454,7 +454,7 @@ def _whether_the_scheduler_lives_is_unknown(cluster: Cluster, right: Right) -> N
     with_right = cluster.run("--dry-run")
     without = cluster.run("--dry-run", without=right)
 
-    told = "scheduler kube-scheduler: cannot be told: "
+    told = "scheduler kube-scheduler: unknown: "
     assert (with_right.exit_code, without.exit_code) == (0, 0)
     assert [line for line in without.journal if str(line.get("because", "")).startswith(told)]
     assert not [line for line in with_right.journal if str(line.get("because", "")).startswith(told)]

@@ -23,7 +23,6 @@ from rebalancer.cli.shared_options import (
     output_option,
     pipeline_options,
 )
-from rebalancer.cli.textfile import write_textfile
 from rebalancer.errors import ExitCode, InputError, RebalancerError
 from rebalancer.pipeline import PipelineOptions, RunOptions
 from rebalancer.reporting.render import Format
@@ -136,7 +135,15 @@ def _show_plan(plan: Plan, *, output_format: Format, everything: bool) -> None:
 
 
 def _write_metrics(path: Path | None, plan: Plan | None, outcomes: Outcomes | None, exit_code: int) -> None:
-    from rebalancer.reporting.metrics import textfile  # noqa: PLC0415
+    """Replace the metrics file; when that fails the run still counts, so it is only a warning."""
+    if path is None:
+        return
+    from prometheus_client import write_to_textfile  # noqa: PLC0415
 
-    if path is not None:
-        write_textfile(path, textfile(plan, outcomes, exit_code=exit_code, now=time.time()))
+    from rebalancer.cli.logs import LOGGER  # noqa: PLC0415
+    from rebalancer.reporting.metrics import run_metrics  # noqa: PLC0415
+
+    try:
+        write_to_textfile(str(path), run_metrics(plan, outcomes, exit_code=exit_code, now=time.time()))
+    except OSError as error:
+        LOGGER.warning("cannot write metrics to %s: %s", path, error.strerror or error)

@@ -1,1 +1,24 @@
-"""The live API server: connection, paging and reading ahead."""
+"""A live API server: ``open_api`` connects, ``RawApi`` sends single requests.
+
+``reader`` reads a whole cluster, ``lists`` holds the one LIST loop.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rebalancer.cluster.live.raw_api import RawApi
+
+__all__ = ["RawApi", "open_api"]
+
+
+def open_api(kubeconfig: Path | None = None, context: str | None = None) -> RawApi:
+    """The API server that the kubeconfig, else the pod's service account, names.
+
+    Raises InputError when there are no usable credentials. The official client, slow to import, is imported
+    here: recorded clusters are planned without it.
+    """
+    from rebalancer.cluster.live.client import KubernetesClient  # noqa: PLC0415
+    from rebalancer.cluster.live.credentials import connect  # noqa: PLC0415
+
+    return RawApi(KubernetesClient(connect(kubeconfig, context)))

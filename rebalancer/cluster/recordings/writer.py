@@ -6,13 +6,13 @@ Only the fields we decode are written: no environment variables, no arguments, n
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
 import zstandard
 
+from rebalancer import files
 from rebalancer.cluster.columns.pod_metrics import PackedPodMetrics
 from rebalancer.cluster.kinds import BY_PLURAL
 from rebalancer.cluster.malformed import Malformed
@@ -94,27 +94,18 @@ def save(recording: Recording, folder: Path, now: float) -> None:
                 folder / f"{BY_PLURAL[plural].plural}.json.zst", list_pieces(recording.listings[plural])
             )
         for name, content in recording.documents.items():
-            _write(folder / name, content)
+            files.replace(folder / name, content)
         about = {"source": recording.source, "savedAt": now, "unread": dict(recording.unread)}
-        _write(folder / "recording.json", _encoder.encode(about))
+        files.replace(folder / "recording.json", _encoder.encode(about))
     except OSError as error:
         raise InputError(f"cannot write: {error.strerror or error}", where=str(folder)) from error
 
 
 def _write_packed(path: Path, pieces: Iterable[bytes]) -> None:
     """Pack a file piece by piece, whole or not at all."""
-    partial = path.with_name(f".{path.name}.partial")
     with (
-        partial.open("wb") as raw,
-        zstandard.ZstdCompressor(level=_LEVEL).stream_writer(raw) as packed,
+        files.replacing(path) as raw,
+        zstandard.ZstdCompressor(level=_LEVEL).stream_writer(raw, closefd=False) as packed,
     ):
         for piece in pieces:
             packed.write(piece)
-    os.replace(partial, path)  # noqa: PTH105 (atomic, over an existing file too)
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Write whole or not at all."""
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_bytes(content)
-    os.replace(partial, path)  # noqa: PTH105 (atomic, over an existing file too)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import time
+from dataclasses import replace
 
-import urllib3
-from urllib3.exceptions import HTTPError
-
-from rebalancer.cluster.live.connection import RawApi, retrying, short_reason
+from rebalancer.cluster.live import RawApi
+from rebalancer.cluster.live.answers import NoAnswerError, StatusError, read_again, short_reason
 from rebalancer.errors import InputError, UnreachableError
 from rebalancer.load.load_watcher.document import decode_watcher
 from rebalancer.load.service_addresses import service_of
+from rebalancer.retries import Retries
 
-_TIMEOUT = urllib3.Timeout(connect=5.0, read=30.0)
+_READ_SECONDS = 30.0
 _MAX_ANSWER_BYTES = 64 << 20
 _ATTEMPTS = 3
-_REDIRECTS = 2
+_MAX_REDIRECTS = 2
 
 
 def fetch_watcher(api: RawApi | None, address: str, *, inside: bool) -> bytes:
@@ -27,7 +26,7 @@ def fetch_watcher(api: RawApi | None, address: str, *, inside: bool) -> bytes:
     if service is not None and not inside and api is not None:
         content = api.service_proxy(service.namespace, service.service, f"{service.path}/watcher".lstrip("/"))
     else:
-        content = _get(f"{address.rstrip('/')}/watcher")
+        content = _get(f"{address.rstrip('/')}/watcher", api.retries if api is not None else Retries())
     try:
         decode_watcher(content)
     except (ValueError, RecursionError) as error:
@@ -35,24 +34,25 @@ def fetch_watcher(api: RawApi | None, address: str, *, inside: bool) -> bytes:
     return content
 
 
-def _get(url: str) -> bytes:
-    # No retries in the transport: it would log each of them.
+def _get(url: str, retries: Retries) -> bytes:
+    import urllib3  # noqa: PLC0415 - slow to import
+
+    from rebalancer.load.http_get import get  # noqa: PLC0415 - imports urllib3
+
+    def once() -> bytes:
+        answer = get(
+            pool, url, read_seconds=_READ_SECONDS, max_bytes=_MAX_ANSWER_BYTES, redirects=_MAX_REDIRECTS
+        )
+        if answer.status != 200:
+            raise StatusError(answer.status, "", b"", answer.headers)
+        return answer.body
+
     try:
-        with urllib3.PoolManager(retries=urllib3.Retry(total=_REDIRECTS, connect=0, read=0)) as pool:
-            content: bytes = retrying(time.sleep, _ATTEMPTS)(_once, pool, url)
-            return content
-    except (HTTPError, OSError, ValueError) as error:
+        with urllib3.PoolManager() as pool:
+            return replace(retries, attempts=_ATTEMPTS).call(f"get {url}", once, read_again)
+    except StatusError as error:
+        raise UnreachableError(f"HTTP {error.status}", where=url) from error
+    except NoAnswerError as error:
+        raise UnreachableError(f"no answer: {error}", where=url) from error
+    except ValueError as error:
         raise UnreachableError(f"no answer: {short_reason(error)}", where=url) from error
-
-
-def _once(pool: urllib3.PoolManager, url: str) -> bytes:
-    response = pool.request("GET", url, timeout=_TIMEOUT, preload_content=False)
-    try:
-        content: bytes = response.read(_MAX_ANSWER_BYTES + 1, decode_content=True)
-    finally:
-        response.release_conn()
-    if response.status != 200:
-        raise UnreachableError(f"HTTP {response.status}", where=url)
-    if len(content) > _MAX_ANSWER_BYTES:
-        raise UnreachableError(f"the answer is larger than {_MAX_ANSWER_BYTES >> 20} MiB", where=url)
-    return content

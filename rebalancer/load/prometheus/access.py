@@ -11,7 +11,7 @@ from rebalancer.load.prometheus.questions import Ask, Connection
 from rebalancer.policy.prometheus import Prometheus
 
 if TYPE_CHECKING:
-    from rebalancer.cluster.live.connection import RawApi
+    from rebalancer.cluster.live import RawApi
 
 
 @dataclass(slots=True)

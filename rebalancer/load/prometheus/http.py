@@ -6,31 +6,33 @@ were given for and nowhere else: redirects are not followed, and the service pro
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from pathlib import Path
+from dataclasses import replace
 from urllib.parse import quote, urlencode
 
-import urllib3
-from urllib3.exceptions import HTTPError, NewConnectionError
-from urllib3.exceptions import TimeoutError as TransportTimeoutError
-
-from rebalancer.cluster.live.connection import RawApi, retry_after_seconds, short_reason
+from rebalancer.cluster.live import RawApi
+from rebalancer.cluster.live.answers import NoAnswerError, short_reason
 from rebalancer.errors import InputError, UnreachableError
 from rebalancer.load.prometheus.questions import Connection, Question
 from rebalancer.load.prometheus.wire import refusal
 from rebalancer.load.service_addresses import service_of
+from rebalancer.retries import RETRIED_STATUSES, Again, Retries, retry_after_seconds
 
-CONNECT_SECONDS = 5.0
 _ATTEMPTS = 3
+_FIRST_WAIT_SECONDS = 0.4
 _MAX_WAIT_SECONDS = 5.0
-_MAX_ANSWER_BYTES = 128 << 20
-_MAX_SECRET_BYTES = 64 << 10
-_PASSING = frozenset({429, 500, 502, 503, 504})
 
 
 class RefusedError(InputError):
     """Prometheus answered that the query itself is wrong (400, 422)."""
+
+
+class _FailedAttemptError(Exception):
+    """One request that brought no result; ``passing`` when another attempt may help."""
+
+    def __init__(self, message: str, *, passing: bool = False, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.passing = passing
+        self.retry_after = retry_after
 
 
 class LivePrometheus:
@@ -43,134 +45,78 @@ class LivePrometheus:
         now: float,
         *,
         inside: bool,
-        sleep: Callable[[float], None] = time.sleep,
+        retries: Retries | None = None,
     ) -> None:
         """``inside`` says that cluster addresses resolve here."""
+        from rebalancer.load.prometheus import transport  # noqa: PLC0415 - imports urllib3
+
         self._connection = connection
         self._now = now
-        self._sleep = sleep
+        self._retries = replace(
+            retries or (api.retries if api is not None else Retries()),
+            attempts=_ATTEMPTS,
+            first_wait_seconds=_FIRST_WAIT_SECONDS,
+            max_retry_after_seconds=_MAX_WAIT_SECONDS,
+        )
         self._failed: UnreachableError | None = None
         service = service_of(connection.address)
         if service is not None and not inside and api is not None and not connection.has_login:
             proxied = f"api/v1/namespaces/{quote(service.namespace)}/services/{quote(service.service)}/proxy"
             self._base = f"{api.host.rstrip('/')}/{proxied}/{service.path}".rstrip("/")
-            self._send = _through(api)
+            self._send = transport.through_service_proxy(api)
         else:
             self._base = connection.address.rstrip("/")
-            self._send = _direct(connection)
+            self._send = transport.directly(connection)
 
     def __call__(self, question: Question) -> bytes:
         """The body of a successful answer."""
         if self._failed is not None:
             raise self._failed
-        url = f"{self._base}/{question.path()}?{urlencode(question.parameters(self._now))}"
         try:
-            return self._answer(url, question)
+            return self._answer(question)
         except UnreachableError as error:
             self._failed = error
             raise
 
-    def _answer(self, url: str, question: Question) -> bytes:
+    def _answer(self, question: Question) -> bytes:
         where = f"{self._base}/{question.path()}"
-        timeout = urllib3.Timeout(connect=CONNECT_SECONDS, read=self._connection.timeout_seconds)
-        said, attempt = "", 0
-        for attempt in range(1, _ATTEMPTS + 1):
-            wait = 0.2 * 2**attempt
-            try:
-                status, content, asked = self._send(url, timeout)
-            except NewConnectionError as error:  # urllib3 counts a refused connection among the timeouts
-                said = f"no answer: {short_reason(error)}"
-            except TransportTimeoutError as error:
-                said = f"no answer within {self._connection.timeout_seconds:g} s: {short_reason(error)}"
-                break  # a server that is slow is not asked to do the same again
-            except (HTTPError, OSError, ValueError) as error:
-                said = f"no answer: {short_reason(error)}"
-            else:
-                if status == 200:
-                    return content
-                said = " ".join(part for part in (f"HTTP {status}", refusal(content)) if part)
-                if status in (400, 422):
-                    raise RefusedError(f"the query is refused: {said}: {_short(question.query)}", where=where)
-                if status not in _PASSING:
-                    break
-                wait = asked if asked is not None else wait
-            if attempt < _ATTEMPTS:
-                self._sleep(min(wait, _MAX_WAIT_SECONDS))
-        hint = "are the credentials right?" if said.startswith(("HTTP 401", "HTTP 403")) else ""
-        times = f"{attempt} attempt{'s' if attempt > 1 else ''}"
-        raise UnreachableError(f"{said} ({times})", where=where, hint=hint)
+        attempts = 0
+
+        def attempt() -> bytes:
+            nonlocal attempts
+            attempts += 1
+            return self._ask_once(question, where)
+
+        try:
+            return self._retries.call(f"query {where}", attempt, _again)
+        except _FailedAttemptError as error:
+            hint = "are the credentials right?" if str(error).startswith(("HTTP 401", "HTTP 403")) else ""
+            times = f"{attempts} attempt{'s' if attempts > 1 else ''}"
+            raise UnreachableError(f"{error} ({times})", where=where, hint=hint) from error
+
+    def _ask_once(self, question: Question, where: str) -> bytes:
+        seconds = self._connection.timeout_seconds
+        try:
+            answer = self._send(f"{where}?{urlencode(question.parameters(self._now))}", seconds)
+        except NoAnswerError as error:
+            # A server that is slow is not asked to do the same again.
+            within = f" within {seconds:g} s" if error.slow else ""
+            raise _FailedAttemptError(f"no answer{within}: {error}", passing=not error.slow) from error
+        except ValueError as error:
+            raise _FailedAttemptError(f"no answer: {short_reason(error)}") from error
+        if answer.status == 200:
+            return answer.body
+        message = " ".join(part for part in (f"HTTP {answer.status}", refusal(answer.body)) if part)
+        if answer.status in (400, 422):
+            raise RefusedError(f"the query is refused: {message}: {_short(question.query)}", where=where)
+        passing = answer.status in RETRIED_STATUSES
+        raise _FailedAttemptError(message, passing=passing, retry_after=retry_after_seconds(answer.headers))
 
 
-Send = Callable[[str, urllib3.Timeout], tuple[int, bytes, float | None]]
-"""GETs a URL: status, body, Retry-After in seconds."""
-
-
-def _read(response: urllib3.BaseHTTPResponse) -> tuple[int, bytes, float | None]:
-    try:
-        content: bytes = response.read(_MAX_ANSWER_BYTES + 1, decode_content=True)
-    finally:
-        response.release_conn()
-    if len(content) > _MAX_ANSWER_BYTES:
-        raise ValueError(f"the answer is larger than {_MAX_ANSWER_BYTES >> 20} MiB")
-    return int(response.status), content, retry_after_seconds(response)
-
-
-def _through(api: RawApi) -> Send:
-    """GETs with the credentials for the API server."""
-
-    def send(url: str, timeout: urllib3.Timeout) -> tuple[int, bytes, float | None]:
-        path = url.removeprefix(api.host.rstrip("/"))
-        _, full, headers, _, _ = api.api.param_serialize("GET", path, auth_settings=["BearerToken"])
-        pool = api.api.rest_client.pool_manager
-        return _read(
-            pool.request("GET", full, headers=headers, timeout=timeout, preload_content=False, retries=False)
-        )
-
-    return send
-
-
-def _direct(connection: Connection) -> Send:
-    """GETs with the credentials given for the address."""
-    headers = {"Accept-Encoding": "gzip", "User-Agent": "rebalancer"}
-    if connection.bearer_token_file:
-        headers["Authorization"] = f"Bearer {read_secret(connection.bearer_token_file)}"
-    elif connection.token:
-        headers["Authorization"] = f"Bearer {connection.token}"
-    elif connection.username:
-        password = read_secret(connection.password_file or "")
-        headers |= urllib3.make_headers(basic_auth=f"{connection.username}:{password}")
-    insecure = connection.insecure_skip_verify
-    if connection.ca_file and not Path(connection.ca_file).is_file():
-        raise InputError("no such file of certificates", where=connection.ca_file)
-    options = {"cert_reqs": "CERT_NONE"} if insecure else {"ca_certs": connection.ca_file}
-    if insecure:  # the policy says so; urllib3 would repeat it at every request
-        urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
-
-    def send(url: str, timeout: urllib3.Timeout) -> tuple[int, bytes, float | None]:
-        with urllib3.PoolManager(**options) as pool:
-            return _read(
-                pool.request(
-                    "GET", url, headers=headers, timeout=timeout, preload_content=False, retries=False
-                )
-            )
-
-    return send
-
-
-def read_secret(path: str) -> str:
-    """The token or password in a file; InputError, without its text, when there is none to be used."""
-    try:
-        with Path(path).open("rb") as file:
-            content = file.read(_MAX_SECRET_BYTES + 1)
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", where=path) from error
-    try:
-        text = content.decode().strip()
-    except UnicodeDecodeError as error:
-        raise InputError("is not text", where=path) from error
-    if not text or len(content) > _MAX_SECRET_BYTES or not text.isprintable():
-        raise InputError("does not hold a token or password on one line", where=path)
-    return text
+def _again(error: Exception) -> Again | None:
+    if isinstance(error, _FailedAttemptError) and error.passing:
+        return Again(str(error), error.retry_after)
+    return None
 
 
 def _short(query: str) -> str:

@@ -40,7 +40,7 @@ from rebalancer.state import RunState
 from rebalancer.state.run_state import encode as encode_state
 
 if TYPE_CHECKING:
-    from rebalancer.cluster.live.connection import RawApi
+    from rebalancer.cluster.live import RawApi
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ What reads a live cluster is imported where it is needed, because a recorded one
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -16,16 +15,16 @@ from rebalancer.errors import InputError
 from rebalancer.pipeline.options import PipelineOptions
 
 if TYPE_CHECKING:
-    from rebalancer.cluster.live.connection import RawApi
+    from rebalancer.cluster.live import RawApi
 
 
 def open_api(options: PipelineOptions) -> RawApi | None:
     """The connection to a live cluster; None when a recorded one is read."""
     if options.source is not None:
         return None
-    from rebalancer.cluster.live.connection import RawApi, connect  # noqa: PLC0415 - imports kubernetes
+    from rebalancer.cluster.live import open_api as connect  # noqa: PLC0415 - not for a recorded cluster
 
-    return RawApi(connect(options.kubeconfig, options.context), time.sleep)
+    return connect(options.kubeconfig, options.context)
 
 
 def read_snapshot(options: PipelineOptions, api: RawApi | None, clock: Callable[[], float]) -> Snapshot:

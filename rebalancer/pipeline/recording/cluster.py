@@ -15,7 +15,7 @@ from rebalancer.pipeline.recording.prometheus import prometheus_document
 from rebalancer.policy import LoadedPolicy
 
 if TYPE_CHECKING:
-    from rebalancer.cluster.live.connection import RawApi
+    from rebalancer.cluster.live import RawApi
 
 
 def record_live(

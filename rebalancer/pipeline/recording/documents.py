@@ -21,7 +21,7 @@ from rebalancer.profiles.types import SchedulerConfiguration
 from rebalancer.state.run_state import decode as decode_state
 
 if TYPE_CHECKING:
-    from rebalancer.cluster.live.connection import RawApi
+    from rebalancer.cluster.live import RawApi
 
 CONFIGURATION, WATCHER, STATE = "scheduler-config.yaml", "watcher.json", "state.json"
 _MAX_DOCUMENT_BYTES = 64 << 20

@@ -19,7 +19,7 @@ from rebalancer.profiles.types import SchedulerConfiguration
 from rebalancer.scheduling import plugin_queries
 
 if TYPE_CHECKING:
-    from rebalancer.cluster.live.connection import RawApi
+    from rebalancer.cluster.live import RawApi
 
 
 def prometheus_document(

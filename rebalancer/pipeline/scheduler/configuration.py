@@ -12,7 +12,7 @@ from rebalancer.errors import InputError
 from rebalancer.policy import LoadedPolicy
 
 if TYPE_CHECKING:
-    from rebalancer.cluster.live.connection import RawApi
+    from rebalancer.cluster.live import RawApi
     from rebalancer.profiles.types import SchedulerConfiguration
 
 

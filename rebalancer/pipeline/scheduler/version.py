@@ -9,7 +9,7 @@ from rebalancer.policy import LoadedPolicy
 from rebalancer.scheduling import major_minor
 
 if TYPE_CHECKING:
-    from rebalancer.cluster.live.connection import RawApi
+    from rebalancer.cluster.live import RawApi
 
 _IMAGE = "kube-scheduler"
 

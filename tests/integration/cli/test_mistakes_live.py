@@ -18,7 +18,7 @@ FAST = pytest.mark.usefixtures("without_waiting")
 
 @pytest.fixture
 def without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rebalancer.pipeline.gathering.reading.time.sleep", lambda _seconds: None)
+    monkeypatch.setattr("rebalancer.retries.time.sleep", lambda _seconds: None)
 
 
 def test_no_kubeconfig_at_all_says_what_to_give(

@@ -11,11 +11,13 @@ from typing import Any
 
 import msgspec
 
-from rebalancer.cluster.live.connection import RawApi
+from rebalancer.cluster.live import RawApi
+from rebalancer.cluster.live.client import KubernetesClient
 from rebalancer.execution import Journal, Outcomes, RunContext, RunLease, carry_out
-from rebalancer.execution.eviction import Patience
+from rebalancer.execution.eviction.verdicts import Patience
 from rebalancer.planning.plan import Landing, Move, Plan, PodReference
 from rebalancer.policy.schema import Execution, Safety
+from rebalancer.retries import Retries
 from rebalancer.sandbox import Sandbox
 from rebalancer.sandbox.objects.accessors import Object, node_of
 from tests.integration.sandbox.builders import a_node, a_pod, a_replica_set, client_of
@@ -105,7 +107,7 @@ class Runner:
             "execution": Execution(wave_timeout=timeout, on_unexpected_landing=unexpected),  # type: ignore[arg-type]
             "safety": Safety,
             "validate": lambda _moves: {},
-            "judge": lambda _move, node: f"{node} is hot" if node == "hot" else None,
+            "check_landing": lambda _move, node: f"{node} is hot" if node == "hot" else None,
             "journal": Journal(self.journal, "run-1", self.time.clock),
             "lease": self.lease(),
             "patience": Patience(attempts=3, seconds=5),
@@ -124,7 +126,7 @@ class Runner:
 def running(sandbox: Sandbox) -> Iterator[Runner]:
     with sandbox, client_of(sandbox) as api:
         runner = Runner(sandbox, None)  # type: ignore[arg-type]
-        runner.api = RawApi(api, runner.time.sleep)
+        runner.api = RawApi(KubernetesClient(api), Retries(pause=runner.time.sleep))
         yield runner
 
 

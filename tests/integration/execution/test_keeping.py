@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rebalancer.execution import EventWriter, Result, SchedulerLocation, after_outcomes
-from rebalancer.execution.health import read_health
+from rebalancer.execution.safeguards.health import read_health
 from rebalancer.state import ConfigMapStore, after_plan
 from tests.integration.execution.cluster import a_hot_cluster, a_move_of
 

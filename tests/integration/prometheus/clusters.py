@@ -12,6 +12,7 @@ from rebalancer.load.prometheus.questions import Connection
 from rebalancer.load.prometheus.reader import PrometheusReader
 from rebalancer.policy import Prometheus as Settings
 from rebalancer.policy import Signal
+from rebalancer.retries import Retries
 from tests.builders import a_node, a_pod, a_snapshot
 from tests.integration.prometheus.servers import Samples
 
@@ -63,7 +64,7 @@ def a_reader(
     connection = Connection(
         found.address, bearer_token_file=found.bearer_token_file, timeout_seconds=found.timeout
     )
-    ask = LivePrometheus(connection, None, now, inside=True, sleep=lambda _: None)
+    ask = LivePrometheus(connection, None, now, inside=True, retries=Retries(pause=lambda _: None))
     when = time.time() if asked_at is None else asked_at
     return PrometheusReader(
         settings=found,

@@ -15,15 +15,19 @@ from pathlib import Path
 import pytest
 
 from rebalancer.errors import InputError, RebalancerError
-from rebalancer.load.prometheus.http import LivePrometheus, read_secret
+from rebalancer.load.prometheus.http import LivePrometheus
 from rebalancer.load.prometheus.questions import Connection, Question
+from rebalancer.load.prometheus.transport import read_secret
+from rebalancer.retries import Retries
 from tests.integration.prometheus.servers import answering
 
 EMPTY = json.dumps({"status": "success", "data": {"resultType": "vector", "result": []}}).encode()
 
 
 def ask(connection: Connection) -> bytes:
-    return LivePrometheus(connection, None, 0.0, inside=True, sleep=lambda _: None)(Question("up"))
+    return LivePrometheus(connection, None, 0.0, inside=True, retries=Retries(pause=lambda _: None))(
+        Question("up")
+    )
 
 
 def the_headers(connection_of: dict[str, object]) -> Mapping[str, str]:

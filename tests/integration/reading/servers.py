@@ -14,11 +14,13 @@ import urllib3
 from kubernetes import client
 
 from rebalancer.cluster.kinds import PODS
-from rebalancer.cluster.live.connection import RawApi
+from rebalancer.cluster.live import RawApi
+from rebalancer.cluster.live.client import KubernetesClient
 from rebalancer.cluster.live.reader import LiveReader
 from rebalancer.cluster.records import Pod
 from rebalancer.cluster.wire.json_items import decode_page
 from rebalancer.cluster.wire.protobuf_pods import MEDIA_TYPE
+from rebalancer.retries import Retries
 from rebalancer.sandbox import Sandbox
 from tests.builders import a_node, a_pod
 from tests.integration.sandbox.builders import START, StillClock
@@ -66,7 +68,7 @@ def api_of(url: str, token: str = "") -> Iterator[RawApi]:
     with client.ApiClient(settings) as api:
         api.set_default_header("Accept-Encoding", "gzip")
         try:
-            yield RawApi(api, lambda _seconds: None)
+            yield RawApi(KubernetesClient(api), Retries(pause=lambda _seconds: None))
         finally:
             api.rest_client.pool_manager.clear()
 

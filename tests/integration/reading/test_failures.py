@@ -7,9 +7,10 @@ import socket
 import pytest
 
 from rebalancer.cluster.kinds import DISRUPTION_BUDGETS, NODE_METRICS, NODES, POD_METRICS, PODS
-from rebalancer.cluster.live import connection
+from rebalancer.cluster.live import RawApi, client, raw_api
 from rebalancer.cluster.snapshot import build_snapshot
 from rebalancer.errors import ExitCode, RebalancerError, RightsError, UnreachableError
+from rebalancer.retries import Retries
 from rebalancer.sandbox import Fault, User, allow
 from tests.integration.reading.servers import a_sandbox, answering, api_of, reading
 
@@ -100,9 +101,9 @@ def test_advice_to_wait_is_taken_and_bounded() -> None:
     with a_sandbox() as sandbox, api_of(sandbox.url) as api:
         sandbox.faults.add(Fault("status", path="/nodes", code=429, retry_after=7, times=1))
         sandbox.faults.add(Fault("status", path="/nodes", code=429, retry_after=9999, skip=1))
-        connection.RawApi(api.api, waits.append).list_page(NODES)
+        RawApi(api.client, Retries(pause=waits.append)).list_page(NODES)
 
-    assert waits == [7.0, connection.MAX_WAIT_SECONDS]
+    assert waits == [7.0, Retries().max_retry_after_seconds]
 
 
 def test_a_server_that_is_not_there_is_one_line() -> None:
@@ -119,7 +120,7 @@ def test_a_server_that_is_not_there_is_one_line() -> None:
 
 
 def test_a_server_that_does_not_answer_in_time_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "READ_SECONDS", 0.05)
+    monkeypatch.setattr(client, "READ_SECONDS", 0.05)
     with a_sandbox() as sandbox, reading(sandbox.url) as reader:
         sandbox.faults.add(Fault("latency", path="/nodes", seconds=30, times=0))
         with pytest.raises(UnreachableError, match="list nodes: ReadTimeoutError: Read timed out"):
@@ -188,7 +189,7 @@ def test_an_error_page_of_a_proxy_is_cut_to_a_line() -> None:
 
 
 def test_an_answer_larger_than_any_cluster_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "_MAX_ANSWER_BYTES", 1000)
+    monkeypatch.setattr(raw_api, "_MAX_ANSWER_BYTES", 1000)
     with (
         a_sandbox() as sandbox,
         reading(sandbox.url) as reader,

@@ -19,7 +19,7 @@ ADDRESS = "http://load-watcher.monitoring:2020"
 
 @pytest.fixture(autouse=True)
 def without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rebalancer.load.load_watcher.client.time.sleep", lambda _seconds: None)
+    monkeypatch.setattr("rebalancer.retries.time.sleep", lambda _seconds: None)
 
 
 def test_from_outside_a_service_is_asked_through_the_api_server() -> None:
@@ -59,12 +59,25 @@ def test_a_refusal_is_unreachable(code: int) -> None:
         fetch_watcher(None, url, inside=False)
 
 
-def test_nobody_there_is_one_line_and_nothing_in_the_logs(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.INFO), pytest.raises(UnreachableError) as caught:
+def test_nobody_there_is_one_line_and_one_log_line_for_each_retry(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG, logger="rebalancer"), pytest.raises(UnreachableError) as caught:
         fetch_watcher(None, "http://127.0.0.1:1", inside=False)
 
     assert str(caught.value).endswith("Connection refused")
-    assert caplog.messages == []
+    assert [record.name for record in caplog.records] == ["rebalancer.retries"] * 2
+    assert "get http://127.0.0.1:1/watcher: NewConnectionError" in caplog.messages[0]
+
+
+def test_a_watcher_that_is_overloaded_is_asked_again() -> None:
+    paths: list[str] = []
+
+    def answer(path: str) -> tuple[int, bytes]:
+        paths.append(path)
+        return (503, b"") if len(paths) < 3 else (200, json.dumps(DOCUMENT).encode())
+
+    with answering(answer) as url:
+        assert decode_watcher(fetch_watcher(None, url, inside=False)).nodes["n0"][0].value == 5
+    assert len(paths) == 3
 
 
 @pytest.mark.parametrize("address", ["http://127.0.0.1:99999", "http://[::1", "http://a b"])

@@ -77,7 +77,7 @@ def test_large_answers_travel_packed() -> None:
     with a_sandbox(objects=[]) as sandbox:
         sandbox.load({"apiVersion": "v1", "kind": "Node", "metadata": {"name": f"n{n}"}} for n in range(3000))
         with reading(sandbox.url, page_size=5000) as reader:
-            api = reader._api.api
+            api = reader._api.client.api
             request = api.rest_client.pool_manager.request
 
             def noted(method: str, url: str, **options: object) -> object:
@@ -114,7 +114,7 @@ def test_a_list_that_never_ends_is_given_up() -> None:
 
     with (
         answering(ever_on) as url,
-        reading(url, most_pages=20) as reader,
+        reading(url, max_pages=20) as reader,
         pytest.raises(UnreachableError, match="list nodes: does not end after 20 pages"),
     ):
         reader.read([NODES])

@@ -27,7 +27,7 @@ NETWORK_AND_TABLES = (
         "prometheus_client",
     ),
     *(
-        "rebalancer.cluster.live.connection",
+        "rebalancer.cluster.live.client",
         "rebalancer.execution",
         "rebalancer.simulation",
         "rebalancer.sandbox",

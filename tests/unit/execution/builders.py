@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rebalancer.cluster import records, times
-from rebalancer.execution.observing import ObservedCondition, ObservedPod, ObservedSpec, ObservedStatus
+from rebalancer.execution.observed_pods import ObservedCondition, ObservedPod, ObservedSpec, ObservedStatus
 from rebalancer.planning.plan import Landing, Move, Plan, PodReference
 
 NOW = 1_700_000_000.0

@@ -13,7 +13,9 @@ import urllib3
 from kubernetes import client
 from kubernetes.client.rest import RESTResponse
 
-from rebalancer.cluster.live.connection import RawApi
+from rebalancer.cluster.live import RawApi
+from rebalancer.cluster.live.client import KubernetesClient
+from rebalancer.retries import Retries
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,9 @@ def fake_api(handler: Handler, time: FakeTime | None = None) -> tuple[RawApi, Tr
     api = client.ApiClient(client.Configuration(host="http://fake"))
     transport = Transport(handler)
     api.rest_client = transport
-    return RawApi(api, (time or FakeTime()).sleep), transport
+    time = time or FakeTime()
+    retries = Retries(pause=time.sleep, clock=time.clock, random=lambda: 0.0)
+    return RawApi(KubernetesClient(api), retries), transport
 
 
 class Script:

@@ -74,7 +74,7 @@ def carried_out(cluster: Moody, time: FakeTime, waves: list[int]) -> Outcomes:
         "execution": Execution(),
         "safety": Safety,
         "validate": lambda _moves: {},
-        "judge": lambda _move, node: "it is hot" if node == "hot" else None,
+        "check_landing": lambda _move, node: "it is hot" if node == "hot" else None,
         "journal": Journal(cluster.journal, "run-1", time.clock),
         "lease": None,
     }

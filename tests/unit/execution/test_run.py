@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from rebalancer.errors import ExitCode, InputError, InternalError, UnreachableError
+from rebalancer.errors import ExitCode, InputError, InternalError, StopRequestedError, UnreachableError
 from rebalancer.execution import Outcome, Outcomes, Result, Stop
-from rebalancer.execution.lease import LeaseLostError
 from rebalancer.execution.outcomes import RESULT_CODES, STOP_CODES, decode, encode, exit_code
+from rebalancer.execution.safeguards.lease import LeaseLostError
 from rebalancer.execution.waves import MAX_SECONDS_TO_PLACE
 from rebalancer.planning.plan import Move
 from rebalancer.policy.schema import Safety
@@ -235,6 +235,16 @@ def test_nothing_is_evicted_that_the_next_run_could_not_be_told_of() -> None:
     assert outcomes.stop is Stop.UNREACHABLE
 
 
+def test_a_stop_heard_while_a_request_is_retried_is_an_interruption() -> None:
+    def checkpoint(_outcomes: Sequence[Outcome]) -> None:
+        raise StopRequestedError("write configmap: asked to stop")
+
+    run = Run("web-1")
+    outcomes = run(a_move(), checkpoint=checkpoint)
+    assert not run.cluster.evicted
+    assert (outcomes.stop, outcomes.exit_code) == (Stop.INTERRUPTED, ExitCode.INTERRUPTED)
+
+
 def test_the_next_run_is_told_of_an_eviction_before_it_is_asked_for() -> None:
     run = Run("web-1")
     evicted_by_then: list[int] = []
@@ -269,7 +279,7 @@ def test_a_defect_of_ours_is_not_hidden() -> None:
     run = Run("web-1")
     run.cluster.lands_on = "elsewhere"
     with pytest.raises(InternalError):
-        run(a_move(), judge=judge)
+        run(a_move(), check_landing=judge)
 
 
 def test_a_plan_that_names_a_pod_twice_or_without_a_uid_is_refused_before_anything_happens() -> None:

@@ -100,7 +100,7 @@ class Run:
             "execution": Execution(),
             "safety": Safety,
             "validate": lambda _moves: {},
-            "judge": lambda _move, node: "it is hot" if node == "hot" else None,
+            "check_landing": lambda _move, node: "it is hot" if node == "hot" else None,
             "journal": Journal(self.stream, "run-1", self.time.clock),
             "lease": None,
             "checkpoint": self.checkpoints.append,

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from filelock import FileLock
 from urllib3.exceptions import ProtocolError
 
 from rebalancer.errors import InputError, RebalancerError, RightsError, SafetyError, UnreachableError
-from rebalancer.state import ConfigMapStore, FileStore, RunState, after_moves, after_plan
+from rebalancer.state import ConfigMapStore, FileStore, RunState, after_moves, after_plan, stores
 from rebalancer.state.run_state import MAX_BYTES, encode
 from tests.unit.execution.fake_api import Answer, Request, fake_api, refusal
 from tests.unit.state.test_run_state import NOW, a_past_move
@@ -24,7 +25,7 @@ def test_a_file_keeps_a_state(tmp_path: Path) -> None:
     store.save(STATE)
     assert store.load() == STATE
     store.save(after_plan(STATE, ["hot"], NOW))
-    assert [path.name for path in (tmp_path / "var").iterdir()] == ["state.json"]
+    assert {path.name for path in (tmp_path / "var").iterdir()} == {"state.json", ".state.json.lock"}
 
 
 def test_a_crash_while_writing_leaves_the_old_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,7 +42,7 @@ def test_a_crash_while_writing_leaves_the_old_state(tmp_path: Path, monkeypatch:
     with pytest.raises(Crash):
         store.save(RunState())
     assert store.load() == STATE
-    assert [path.name for path in tmp_path.iterdir()] == ["state.json"]
+    assert {path.name for path in tmp_path.iterdir()} == {"state.json", ".state.json.lock"}
 
 
 def test_a_file_that_cannot_be_read_or_written_is_an_input_error(tmp_path: Path) -> None:
@@ -50,6 +51,18 @@ def test_a_file_that_cannot_be_read_or_written_is_an_input_error(tmp_path: Path)
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="cannot write the state"):
         FileStore(tmp_path / "file" / "state.json").save(STATE)
+
+
+def test_a_file_that_another_process_is_writing_is_waited_for_and_then_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stores, "_LOCK_SECONDS", 0.05)
+    path = tmp_path / "state.json"
+    with FileLock(tmp_path / ".state.json.lock"), pytest.raises(SafetyError, match="locked by another"):
+        FileStore(path).save(STATE)
+    assert not path.exists()
+    FileStore(path).save(STATE)
+    assert FileStore(path).load() == STATE
 
 
 def test_a_huge_file_is_not_read_to_its_end(tmp_path: Path) -> None:

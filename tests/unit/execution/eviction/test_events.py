@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rebalancer.execution.events import EventWriter
+from rebalancer.execution.eviction.events import EventWriter
 from tests.unit.execution.builders import NOW, a_move
 from tests.unit.execution.fake_api import Answer, fake_api, refusal
 
@@ -28,5 +28,6 @@ def test_a_pod_of_an_unknown_kind_of_controller_bears_its_event_itself() -> None
 
 @pytest.mark.parametrize("fault", [refusal(403, "no"), refusal(409, "again"), ConnectionResetError(104, "x")])
 def test_an_event_that_cannot_be_written_never_matters(fault: Answer | Exception) -> None:
-    api, _ = fake_api(lambda _request: fault)
+    api, transport = fake_api(lambda _request: fault)
     EventWriter(api, "run-1", lambda: NOW).evicted(a_move())
+    assert [request.method for request in transport.requests] == ["POST"]

@@ -1,4 +1,4 @@
-"""The state of a cluster as the brakes look at it: nodes, Pending pods, and whether the scheduler lives."""
+"""The health of a cluster, as far as the brakes need it: its nodes, its Pending pods, its schedulers."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-from kubernetes import client
 
 from rebalancer.cluster import records, times
 from rebalancer.cluster.kinds import Kind
-from rebalancer.cluster.live.connection import RawApi
+from rebalancer.cluster.live import RawApi
+from rebalancer.cluster.live.lists import read_list
 from rebalancer.errors import RebalancerError, UnreachableError
-from rebalancer.execution.observing import OBSERVED_PODS, ObservedCondition, ObservedPod, list_all
+from rebalancer.execution.observed_pods import OBSERVED_PODS, ObservedCondition, ObservedPod
 
 LEASE_SECONDS = 60.0
 
@@ -31,7 +31,7 @@ class SchedulerLocation:
 
 @dataclass(frozen=True, slots=True)
 class SchedulerHealth:
-    """Whether a scheduler is alive: yes, no, or not known, and how that was found."""
+    """Whether a scheduler is alive, None being unknown, and how that was determined."""
 
     name: str
     alive: bool | None
@@ -40,7 +40,7 @@ class SchedulerHealth:
 
 @dataclass(frozen=True, slots=True)
 class ClusterHealth:
-    """What the brakes look at."""
+    """The figures that the brakes compare with the policy."""
 
     node_count: int = 0
     not_ready_nodes: tuple[str, ...] = ()
@@ -68,13 +68,13 @@ _object = msgspec.json.Decoder(dict[str, Any])
 def read_health(
     api: RawApi, now: float, run_started: float, schedulers: Iterable[SchedulerLocation] = ()
 ) -> ClusterHealth:
-    """Read what the brakes look at. Raises RightsError or UnreachableError when nodes or pods cannot be read.
+    """Read the health of the cluster. Raises RightsError or UnreachableError if nodes or pods cannot be read.
 
     A node that cannot be decoded counts as not ready, a pod as Pending: unknown is not favourable.
     """
-    core = client.CoreV1Api(api.api)
-    nodes = list_all(api, _NODES, "list nodes", core.list_node)
-    pods = list_all(
+    core = api.client.core
+    nodes = read_list(api, _NODES, "list nodes", core.list_node)
+    pods = read_list(
         api,
         OBSERVED_PODS,
         "list unscheduled pods",
@@ -96,9 +96,9 @@ def read_health(
 
 
 def _waits(pod: ObservedPod, run_started: float) -> bool:
-    """Whether a pod waits for a node: it is older than the run, or the scheduler found none for it.
+    """Whether a pod waits for a node: the scheduler found none for it, or it is older than the run.
 
-    One held back by its own scheduling gates does not wait.
+    A pod with scheduling gates does not wait.
     """
     scheduled = pod.condition("PodScheduled")
     reason = scheduled.reason if scheduled is not None else ""
@@ -116,12 +116,12 @@ def scheduler_health(api: RawApi, location: SchedulerLocation, now: float) -> Sc
             return by_lease
         return _by_pods(api, location)
     except RebalancerError as error:
-        return SchedulerHealth(location.name, None, f"cannot be told: {error}")
+        return SchedulerHealth(location.name, None, f"unknown: {error}")
 
 
 def _by_lease(api: RawApi, location: SchedulerLocation, now: float) -> SchedulerHealth | None:
     where = f"lease {location.lease_namespace}/{location.lease_name}"
-    read = client.CustomObjectsApi(api.api).list_namespaced_custom_object
+    read = api.client.custom_objects.list_namespaced_custom_object
     # Read as a list of one, so that one right (list) serves and an absent lease is no error.
     body = api.get(
         f"read {where}",
@@ -148,11 +148,11 @@ def _by_pods(api: RawApi, location: SchedulerLocation) -> SchedulerHealth:
     if not location.pod_namespace or not location.pod_selector:
         return SchedulerHealth(location.name, None, "it has no lease, and where its pods run is not known")
     where = f"{location.pod_selector} in {location.pod_namespace}"
-    pods = list_all(
+    pods = read_list(
         api,
         OBSERVED_PODS,
         f"list pods {where}",
-        client.CoreV1Api(api.api).list_namespaced_pod,
+        api.client.core.list_namespaced_pod,
         location.pod_namespace,
         label_selector=location.pod_selector,
     )

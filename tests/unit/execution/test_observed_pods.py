@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rebalancer.errors import UnreachableError
-from rebalancer.execution.observing import PodReader
+from rebalancer.execution.observed_pods import PodReader
 from tests.unit.execution.builders import a_pod_document
 from tests.unit.execution.fake_api import Answer, Request, Script, fake_api, refusal
 
@@ -42,7 +42,14 @@ def test_a_list_that_keeps_expiring_is_an_error() -> None:
 
 
 def test_pages_without_end_are_an_error() -> None:
-    with pytest.raises(UnreachableError, match="more than 2000 pages"):
+    count = iter(range(10_000))
+    api, _ = fake_api(lambda _request: a_page(token=f"more-{next(count)}"))
+    with pytest.raises(UnreachableError, match="does not end after 2000 pages"):
+        PodReader(api).pods(["shop"])
+
+
+def test_a_page_that_leads_back_to_itself_is_an_error() -> None:
+    with pytest.raises(UnreachableError, match="the same page is offered again"):
         names(a_page(token="more"))
 
 

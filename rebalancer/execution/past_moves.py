@@ -1,4 +1,4 @@
-"""What the next run must know of this one: outcomes as past moves of the state."""
+"""What the next run must know about this one: the outcomes of its moves, as the state keeps them."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from rebalancer.state import PastMove, RunState, after_moves
 
 
 def past_moves(outcomes: Iterable[Outcome]) -> tuple[PastMove, ...]:
-    """The moves whose pods were evicted, or perhaps were; the others left no trace in the cluster."""
+    """The moves whose pods were, or may have been, evicted; the others changed nothing in the cluster."""
     return tuple(_past_move(outcome) for outcome in outcomes if outcome.evicted_at is not None)
 
 
 def after_outcomes(
     state: RunState | None, outcomes: Iterable[Outcome], now: float, horizon_seconds: float
 ) -> RunState:
-    """The state once these outcomes are known; moves older than the horizon are forgotten.
+    """The state with these outcomes; moves older than the horizon are dropped.
 
-    So is what was written of a pod before its eviction was asked for, once it is known that it stayed.
+    The provisional entry written before an eviction is dropped too once it is known that the pod stayed.
     """
-    told = tuple(outcomes)
-    untouched = {outcome.move.pod.uid for outcome in told if outcome.evicted_at is None}
+    known = tuple(outcomes)
+    untouched = {outcome.move.pod.uid for outcome in known if outcome.evicted_at is None}
     if state is not None and untouched:
         kept = tuple(move for move in state.moves if not _withdrawn(move, untouched))
         state = msgspec.structs.replace(state, moves=kept)
-    return after_moves(state, past_moves(told), now, horizon_seconds)
+    return after_moves(state, past_moves(known), now, horizon_seconds)
 
 
 def _withdrawn(move: PastMove, untouched: Collection[str]) -> bool:

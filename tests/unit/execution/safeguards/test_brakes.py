@@ -8,8 +8,13 @@ import pytest
 
 from rebalancer.cluster import times
 from rebalancer.errors import RebalancerError
-from rebalancer.execution.brakes import pulled, unknowns
-from rebalancer.execution.health import ClusterHealth, SchedulerHealth, SchedulerLocation, read_health
+from rebalancer.execution.safeguards.brakes import engaged_brake, unknowns
+from rebalancer.execution.safeguards.health import (
+    ClusterHealth,
+    SchedulerHealth,
+    SchedulerLocation,
+    read_health,
+)
 from rebalancer.policy.schema import Safety
 from rebalancer.policy.units import Amount
 from tests.unit.execution.builders import NOW
@@ -56,10 +61,11 @@ def health(
             "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases": lease,
         }
         found = bodies[request.path]
+        kind = {"nodes": "NodeList", "pods": "PodList", "leases": "LeaseList"}[request.path.rsplit("/")[-1]]
         return (
             found
             if isinstance(found, Answer)
-            else Answer(200, {"kind": "List", "metadata": {}, "items": list(found)})
+            else Answer(200, {"kind": kind, "metadata": {}, "items": list(found)})
         )
 
     api, _ = fake_api(handler)
@@ -72,19 +78,21 @@ def a_lease(age: float) -> dict[str, Any]:
 
 def test_a_healthy_cluster_pulls_no_brake() -> None:
     found = health(nodes=[a_node("a")], lease=[a_lease(2)], schedulers=(LOCATION,))
-    assert pulled(Safety(), found) is None
+    assert engaged_brake(Safety(), found) is None
     assert not unknowns(found)
 
 
 def test_pause_is_a_brake() -> None:
-    assert pulled(Safety(pause=True), ClusterHealth()) == "the policy is paused (safety.pause)"
+    assert engaged_brake(Safety(pause=True), ClusterHealth()) == "the policy is paused (safety.pause)"
 
 
 def test_nodes_that_are_not_ready_are_counted_against_the_share_of_all() -> None:
     safety = Safety(max_not_ready_nodes=Amount(50, percent=True))
     nodes = [a_node("a"), a_node("b", "False"), a_node("c", "Unknown"), {"metadata": {"name": "d"}}]
-    assert pulled(safety, health(nodes=nodes)) == "3 nodes are not ready (b, c, d), 50% of 4 nodes may be"
-    assert pulled(safety, health(nodes=[a_node("a"), a_node("b", "False")])) is None
+    assert (
+        engaged_brake(safety, health(nodes=nodes)) == "3 nodes are not ready (b, c, d), 50% of 4 nodes may be"
+    )
+    assert engaged_brake(safety, health(nodes=[a_node("a"), a_node("b", "False")])) is None
 
 
 def test_a_node_that_cannot_be_read_is_not_ready() -> None:
@@ -99,8 +107,8 @@ def test_pods_that_wait_since_before_the_run_are_counted() -> None:
     leaving = a_waiting_pod("leaving", deletionTimestamp=times.render(NOW))
     found = health(pods=[*pods, younger, gated, leaving])
     assert found.pending_pods == ("shop/old-0", "shop/old-1", "shop/old-2")
-    assert pulled(Safety(max_pending_pods=3), found) is None
-    reason = pulled(Safety(max_pending_pods=2), found)
+    assert engaged_brake(Safety(max_pending_pods=3), found) is None
+    reason = engaged_brake(Safety(max_pending_pods=2), found)
     assert reason == "3 pods are Pending (shop/old-0, shop/old-1, shop/old-2), 2 may be"
 
 
@@ -117,7 +125,7 @@ def test_a_scheduler_is_alive_while_it_renews_its_lease(age: float, alive: bool)
 
 
 def test_a_scheduler_whose_lease_lapsed_is_a_brake() -> None:
-    reason = pulled(Safety(), health(lease=[a_lease(300)], schedulers=(LOCATION,)))
+    reason = engaged_brake(Safety(), health(lease=[a_lease(300)], schedulers=(LOCATION,)))
     assert reason == (
         "the scheduler trimaran is not alive: lease kube-system/kube-scheduler was renewed 300 s ago"
     )
@@ -146,7 +154,7 @@ def test_without_a_lease_a_ready_pod_shows_that_the_scheduler_lives() -> None:
 def test_a_scheduler_of_which_nothing_can_be_told_is_reported_and_no_brake(lease: Any) -> None:
     found = health(lease=lease, schedulers=(LOCATION,))
     assert found.schedulers[0].alive is None
-    assert pulled(Safety(), found) is None
+    assert engaged_brake(Safety(), found) is None
     assert len(unknowns(found)) == 1
 
 

@@ -1,27 +1,23 @@
-"""What execution sees of pods: their identity, node and readiness, and nothing else."""
+"""Pods as execution reads them: identity, node and readiness, without the rest of their specification."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 import msgspec
-from kubernetes import client
 
 from rebalancer.cluster import records, times
 from rebalancer.cluster.kinds import Kind
-from rebalancer.cluster.live.connection import NotServedError, RawApi
-from rebalancer.cluster.recordings.listing import Listing, decode_listing
-from rebalancer.cluster.wire.json_items import decode_page
+from rebalancer.cluster.live import RawApi
+from rebalancer.cluster.live.answers import RequestRejectedError
+from rebalancer.cluster.live.lists import read_list
 from rebalancer.errors import UnreachableError
 
-PAGE_SIZE = 500
 _MAX_PAGES = 2000
-_RESTARTS = 3
 
 
 class ObservedCondition(records.Record, frozen=True):
-    """status.conditions[] with its message, which says why a pod is not scheduled."""
+    """status.conditions[] with the message, which for PodScheduled is why no node was found."""
 
     type: str = ""
     status: str = ""
@@ -37,7 +33,7 @@ class ObservedSpec(records.Record, frozen=True):
 
 
 class ObservedStatus(records.Record, frozen=True):
-    """status of a pod: how it fares."""
+    """status of a pod: its phase and conditions."""
 
     phase: str = ""
     reason: str | None = None
@@ -59,28 +55,28 @@ class ObservedPod(records.Record, frozen=True):
 
     @property
     def controller_uid(self) -> str:
-        """The uid of the controller that made it; empty when none did."""
+        """The uid of the controller that owns it; empty when none does."""
         owners = self.metadata.owner_references or ()
         return next((owner.uid for owner in owners if owner.controller), "")
 
     @property
     def created_at(self) -> float:
-        """Unix seconds, whole; NaN when it does not say."""
+        """Unix seconds, whole; NaN when not stated."""
         return _time(self.metadata.creation_timestamp)
 
     @property
     def terminating(self) -> bool:
-        """Whether somebody asked for its deletion."""
+        """Whether its deletion was requested."""
         return self.metadata.deletion_timestamp is not None
 
     @property
     def failed(self) -> bool:
-        """Whether it ended for good, and badly."""
+        """Whether it ended for good, without success."""
         return self.status.phase == "Failed"
 
     @property
     def ready_at(self) -> float | None:
-        """Since when it is ready, or when it was done with its work; None while neither."""
+        """Since when it is ready or, where it ran to completion, when it ended; None while neither."""
         if self.status.phase == "Succeeded":
             return _true_since(self, "Ready", always=True)
         return _true_since(self, "Ready")
@@ -119,7 +115,7 @@ class PodReader:
 
     def __init__(self, api: RawApi) -> None:
         self._api = api
-        self._core = client.CoreV1Api(api.api)
+        self._core = api.client.core
 
     def pod(self, namespace: str, name: str) -> ObservedPod | None:
         """One pod; None when there is none of that name. Raises UnreachableError or RightsError."""
@@ -127,7 +123,7 @@ class PodReader:
         try:
             body = self._api.get(what, self._core.read_namespaced_pod, name, namespace)
             return _pod.decode(body)
-        except NotServedError as error:
+        except RequestRejectedError as error:
             if error.status == 404:
                 return None
             raise
@@ -140,45 +136,13 @@ class PodReader:
         """All pods of these namespaces that could be read. Raises UnreachableError or RightsError."""
         found: list[ObservedPod] = []
         for namespace in sorted(set(namespaces)):
-            listing = list_all(
+            listing = read_list(
                 self._api,
                 OBSERVED_PODS,
                 f"list pods of {namespace}",
                 self._core.list_namespaced_pod,
                 namespace,
+                max_pages=_MAX_PAGES,
             )
             found.extend(pod for pod in listing.records if isinstance(pod, ObservedPod))
         return tuple(found)
-
-
-def list_all(api: RawApi, kind: Kind, what: str, call: Any, *arguments: str, **options: Any) -> Listing:
-    """A LIST made of all its pages; begun again, a few times, when it expires between two of them."""
-    for attempt in range(_RESTARTS):
-        try:
-            return _list_once(api, kind, what, call, arguments, options)
-        except NotServedError as error:
-            if error.status != 410 or attempt == _RESTARTS - 1:
-                raise
-    raise AssertionError("unreachable")
-
-
-def _list_once(
-    api: RawApi, kind: Kind, what: str, call: Any, arguments: tuple[str, ...], options: Mapping[str, Any]
-) -> Listing:
-    items: list[msgspec.Raw] = []
-    token: dict[str, str] = {}
-    for _ in range(_MAX_PAGES):
-        body = api.get(what, call, *arguments, limit=PAGE_SIZE, **options, **token)
-        try:
-            page = decode_page(body)
-        except (msgspec.DecodeError, ValueError, RecursionError) as error:
-            raise UnreachableError(
-                f"{what}: the answer is no list: {str(error)[:200]}", where=api.host
-            ) from error
-        if not page.is_list:
-            raise UnreachableError(f"{what}: the answer is no list but {page.kind[:60]!a}", where=api.host)
-        items.extend(page.items)
-        if not page.continue_token:
-            return decode_listing(kind, items)
-        token = {"_continue": page.continue_token}
-    raise UnreachableError(f"{what}: more than {_MAX_PAGES} pages", where=api.host)

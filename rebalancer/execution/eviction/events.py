@@ -1,14 +1,12 @@
-"""A Kubernetes Event on what owns an evicted pod, so that ``kubectl describe`` tells why it went."""
+"""A Kubernetes Event on the controller of an evicted pod: ``kubectl describe`` shows why it was evicted."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
 
-from kubernetes import client
-
 from rebalancer.cluster import times
-from rebalancer.cluster.live.connection import RawApi
+from rebalancer.cluster.live import RawApi
 from rebalancer.errors import RebalancerError
 from rebalancer.planning.plan import Move
 
@@ -22,16 +20,16 @@ _API_VERSIONS = {
 
 
 class EventWriter:
-    """Writes events; that one cannot be written never matters to a run."""
+    """Writes events; a run goes on when one cannot be written."""
 
     def __init__(self, api: RawApi, reporter: str, clock: Callable[[], float]) -> None:
         self._api = api
-        self._calls = client.CustomObjectsApi(api.api)
+        self._calls = api.client.custom_objects
         self._reporter = reporter[:128]
         self._clock = clock
 
     def evicted(self, move: Move) -> None:
-        """Say on the controller, else on the pod, that the pod was evicted, and why."""
+        """Record on the controller, else on the pod, that the pod was evicted, and why."""
         pod = move.pod
         if pod.controller_uid and pod.controller_kind in _API_VERSIONS:
             regarding = {

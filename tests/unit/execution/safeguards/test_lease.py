@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from urllib3.exceptions import ProtocolError
 
-from rebalancer.cluster.live.connection import RawApi
+from rebalancer.cluster.live import RawApi
 from rebalancer.errors import LeaseHeldError, RebalancerError, UnreachableError
-from rebalancer.execution.lease import LeaseLostError, RunLease
+from rebalancer.execution.safeguards.lease import LeaseLostError, RunLease
 from tests.unit.execution.builders import NOW
 from tests.unit.execution.fake_api import Answer, FakeTime, Request, fake_api, refusal
 
@@ -83,7 +83,9 @@ def test_a_released_lease_is_free_at_once(api: RawApi, time: FakeTime) -> None:
     lease = lease_of(api, time)
     lease.acquire()
     lease.release()
-    lease_of(api, time, "two").acquire()
+    other = lease_of(api, time, "two")
+    other.acquire()
+    assert (lease.held, other.held) == (False, True)
 
 
 def test_a_release_does_not_touch_the_lease_of_another(
@@ -164,6 +166,10 @@ def test_a_failing_release_is_no_error(api: RawApi, time: FakeTime, server: Leas
     lease.acquire()
     server.faults = [ProtocolError("reset")]
     lease.release()
+    assert not lease.held
+    assert server.item is not None
+    assert server.item["spec"]["holderIdentity"] == "one"  # until it expires
+    assert server.faults == []
 
 
 @pytest.mark.parametrize(
@@ -183,6 +189,8 @@ def test_an_odd_lease_that_nobody_can_hold_is_taken(
 ) -> None:
     server.item = {"metadata": {"resourceVersion": "0"}, "spec": spec}
     lease_of(api, time).acquire()
+    assert server.item["spec"]["holderIdentity"] == "one"
+    assert server.item["spec"]["renewTime"] == "2023-11-14T22:13:20.000000Z"
 
 
 def test_a_lease_renewed_in_the_far_future_is_held_and_does_not_break_us(

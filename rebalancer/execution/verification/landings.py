@@ -1,4 +1,12 @@
-"""After a wave: waits until every evicted pod is gone and replaced, and compares with what was planned."""
+"""After a wave: wait until every evicted pod is gone and replaced, then compare the landings with the plan.
+
+A move is settled when waiting longer cannot change its outcome:
+
+    replacement ready on a planned node, old pod gone     Landed, settled
+    replacement bound to a node that fails the check      Unexpected, settled
+    replacement bound, not ready yet                      NotReady unless that changes before the timeout
+    no replacement yet                                    NotReplaced unless that changes before the timeout
+"""
 
 from __future__ import annotations
 
@@ -6,13 +14,13 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from rebalancer.errors import InternalError, RebalancerError
-from rebalancer.execution.observing import ObservedPod
+from rebalancer.execution.observed_pods import ObservedPod
 from rebalancer.execution.outcomes import Outcome, Result
-from rebalancer.execution.replacements import Evicted, match
+from rebalancer.execution.verification.replacements import Evicted, match
 from rebalancer.planning.plan import Move
 
-Judge = Callable[[Move, str], str | None]
-"""Why the node a replacement landed on is not acceptable; None when it is."""
+LandingCheck = Callable[[Move, str], str | None]
+"""Why the node on which a replacement landed is not acceptable; None when it is."""
 
 FIRST_PAUSE_SECONDS = 0.5
 MAX_PAUSE_SECONDS = 5.0
@@ -20,66 +28,68 @@ MAX_PAUSE_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Landing:
-    """How a move stands at one moment; ``settled`` when waiting longer would change nothing."""
+    """The outcome of a move as it stands; ``settled`` when waiting longer would not change it."""
 
     outcome: Outcome
     settled: bool
 
 
 @dataclass(frozen=True, kw_only=True)
-class Watch:
-    """What waiting for a wave needs from outside."""
+class Waiting:
+    """How to wait for a wave: what to read, how often and how long, and when to stop."""
 
     read: Callable[[Collection[str]], Sequence[ObservedPod]]  # all pods of these namespaces
-    judge: Judge
+    check: LandingCheck
     clock: Callable[[], float]
     sleep: Callable[[float], object]
     timeout_seconds: float
     interrupted: Callable[[], bool] = lambda: False
-    each_time: Callable[[Sequence[Landing]], None] = lambda _: None  # called after every reading
+    after_each_read: Callable[[Sequence[Landing]], None] = lambda _: None
 
 
-def await_landings(evicted: Sequence[Evicted], before: Collection[str], watch: Watch) -> tuple[Outcome, ...]:
+def await_landings(
+    evicted: Sequence[Evicted], before: Collection[str], waiting: Waiting
+) -> tuple[Outcome, ...]:
     """Wait until all moves of a wave are settled, or the timeout; one outcome for each, in order.
 
-    Faults of reading are borne until the timeout; what could not be seen by then is Unknown.
+    Read errors are tolerated until the timeout; moves still unseen are reported Unknown.
     """
     if not evicted:
         return ()
-    judge = _Remembered(watch.judge)
-    deadline = watch.clock() + watch.timeout_seconds
+    check = _CachedCheck(waiting.check)
+    deadline = waiting.clock() + waiting.timeout_seconds
     pause = FIRST_PAUSE_SECONDS
     namespaces = sorted({item.move.pod.namespace for item in evicted})
     while True:
-        landings, trouble = _look(evicted, before, namespaces, watch, judge)
-        watch.each_time(landings)
+        landings, trouble = _read(evicted, before, namespaces, waiting, check)
+        waiting.after_each_read(landings)
         if not trouble and all(landing.settled for landing in landings):
             return tuple(landing.outcome for landing in landings)
-        if watch.interrupted():
+        if waiting.interrupted():
             return tuple(_unseen(landing, trouble or "the run was interrupted") for landing in landings)
-        left = deadline - watch.clock()
+        left = deadline - waiting.clock()
         if left <= 0:
             if trouble:
                 return tuple(_unseen(landing, trouble) for landing in landings)
             return tuple(landing.outcome for landing in landings)
-        watch.sleep(min(pause, left))
+        waiting.sleep(min(pause, left))
         pause = min(pause * 1.6, MAX_PAUSE_SECONDS)
 
 
 def appraise(
-    evicted: Sequence[Evicted], before: Collection[str], now: Sequence[ObservedPod], judge: Judge
+    evicted: Sequence[Evicted], before: Collection[str], now: Sequence[ObservedPod], check: LandingCheck
 ) -> tuple[Landing, ...]:
-    """How each move stands, given the pods of its namespace now."""
+    """The outcome of each move as it stands, given the pods of its namespace now."""
     replacement = match(evicted, before, now)
     present = {pod.metadata.uid: pod for pod in now}
     return tuple(
-        _appraise(item, replacement.get(item.move.pod.uid), present.get(item.move.pod.uid), judge)
+        _appraise(item, replacement.get(item.move.pod.uid), present.get(item.move.pod.uid), check)
         for item in evicted
     )
 
 
 def _appraise(
-    item: Evicted, replacement: ObservedPod | None, old: ObservedPod | None, judge: Judge
+    item: Evicted, replacement: ObservedPod | None, old: ObservedPod | None, check: LandingCheck
 ) -> Landing:
     if replacement is None:
         because = "its controller has made no replacement"
@@ -87,13 +97,13 @@ def _appraise(
             because += "; the evicted pod is still terminating"
         return _landing(item, Result.NOT_REPLACED, because)
     if replacement.failed:
-        said = replacement.status.reason or replacement.status.message or "no reason is given"
-        return _landing(item, Result.NOT_READY, f"the replacement failed: {said[:200]}", replacement)
+        why = replacement.status.reason or replacement.status.message or "no reason is given"
+        return _landing(item, Result.NOT_READY, f"the replacement failed: {why[:200]}", replacement)
     node = replacement.spec.node_name
     if not node:
         return _landing(item, Result.PENDING, _why_pending(replacement), replacement)
     planned = any(landing.node == node for landing in item.move.landings)
-    objection = None if planned else judge(item.move, node)
+    objection = None if planned else check(item.move, node)
     if objection is not None:
         return _landing(item, Result.UNEXPECTED, objection, replacement, settled=True)
     if replacement.ready_at is None:
@@ -128,22 +138,26 @@ def _landing(
 
 
 def _not_before(evicted_at: float, moment: float | None) -> float | None:
-    """The API keeps whole seconds: what follows an eviction may seem to come before it."""
+    """The API keeps whole seconds, so that what follows an eviction may carry an earlier time."""
     return None if moment is None else max(evicted_at, moment)
 
 
 def _why_pending(pod: ObservedPod) -> str:
     scheduled = pod.condition("PodScheduled")
-    said = (scheduled.message or scheduled.reason) if scheduled else None
-    return f"not bound: {said[:300]}" if said else "not bound, and the scheduler has not said why"
+    message = (scheduled.message or scheduled.reason) if scheduled else None
+    return f"not bound: {message[:300]}" if message else "not bound, and the scheduler gave no reason"
 
 
-def _look(
-    evicted: Sequence[Evicted], before: Collection[str], namespaces: Sequence[str], watch: Watch, judge: Judge
+def _read(
+    evicted: Sequence[Evicted],
+    before: Collection[str],
+    namespaces: Sequence[str],
+    waiting: Waiting,
+    check: LandingCheck,
 ) -> tuple[tuple[Landing, ...], str]:
-    """How the moves stand, and why that could not be seen if it could not."""
+    """The moves as they stand, and why they could not be read if they could not."""
     try:
-        return appraise(evicted, before, watch.read(namespaces), judge), ""
+        return appraise(evicted, before, waiting.read(namespaces), check), ""
     except InternalError:
         raise
     except RebalancerError as error:
@@ -152,7 +166,7 @@ def _look(
 
 
 def _unseen(landing: Landing, why: str) -> Outcome:
-    """The outcome of a move whose end was not waited for."""
+    """The outcome of a move that was not waited for to the end."""
     if landing.settled or landing.outcome.result is Result.UNKNOWN:
         return landing.outcome
     return Outcome(
@@ -167,17 +181,17 @@ def _unseen(landing: Landing, why: str) -> Outcome:
     )
 
 
-class _Remembered:
-    """A judge that is asked once for each move and node, however often the wave is looked at."""
+class _CachedCheck:
+    """Checks each move and node once, however often the wave is read."""
 
-    def __init__(self, judge: Judge) -> None:
-        self._judge = judge
+    def __init__(self, check: LandingCheck) -> None:
+        self._check = check
         self._verdicts: dict[tuple[str, str], str | None] = {}
 
     def __call__(self, move: Move, node: str) -> str | None:
         key = (move.pod.uid, node)
         if key not in self._verdicts:
-            self._verdicts[key] = self._judge(move, node)
+            self._verdicts[key] = self._check(move, node)
         return self._verdicts[key]
 
 

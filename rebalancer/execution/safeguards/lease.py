@@ -1,4 +1,4 @@
-"""The lease that keeps two runs from acting at once: held, renewed before each eviction, released."""
+"""The lease that keeps two runs from acting at once: taken, renewed before each eviction, released."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
-from kubernetes import client
 
 from rebalancer.cluster import times
-from rebalancer.cluster.live.connection import NotServedError, RawApi
-from rebalancer.errors import LeaseHeldError, RebalancerError, SafetyError, UnreachableError
+from rebalancer.cluster.live import RawApi
+from rebalancer.cluster.live.answers import RequestRejectedError
+from rebalancer.cluster.live.updates import MAX_ATTEMPTS, NotWrittenError, update, write_version
+from rebalancer.errors import LeaseHeldError, RebalancerError, SafetyError, StopRequestedError
 
 DURATION_SECONDS = 60.0
 _MAX_DURATION_SECONDS = 3600.0
-_PAUSE_SECONDS = 0.5
-_ATTEMPTS = 4
 _GROUP, _VERSION, _PLURAL = "coordination.k8s.io", "v1", "leases"
 
 
@@ -27,8 +26,8 @@ class LeaseLostError(SafetyError):
 class RunLease:
     """A coordination.k8s.io Lease held by one run.
 
-    ``identity`` names the run; a lease of the same identity is ours. Expiry is judged by our clock
-    against the renew time the holder wrote: clocks are taken to differ by less than the duration.
+    ``identity`` names the run; a lease with this identity is ours. Another one has expired when its renew
+    time and duration lie in the past by our clock: clocks are assumed to differ by less than the duration.
     """
 
     def __init__(
@@ -42,7 +41,7 @@ class RunLease:
         duration_seconds: float = DURATION_SECONDS,
     ) -> None:
         self._api = api
-        self._calls = client.CustomObjectsApi(api.api)
+        self._calls = api.client.custom_objects
         self._namespace = namespace
         self._name = name
         self._identity = identity
@@ -50,7 +49,6 @@ class RunLease:
         self._duration = duration_seconds
         self._renewed_at = float("-inf")
         self._held = False
-        self._unanswered: UnreachableError | None = None  # of the last write
 
     @property
     def where(self) -> str:
@@ -59,7 +57,7 @@ class RunLease:
 
     @property
     def held(self) -> bool:
-        """Whether this run took the lease and has not let it go."""
+        """Whether this run took the lease and has neither lost nor released it."""
         return self._held
 
     def acquire(self) -> None:
@@ -67,35 +65,44 @@ class RunLease:
 
         Raises LeaseHeldError naming the holder, RightsError or UnreachableError.
         """
-        for _ in range(_ATTEMPTS):
+
+        def attempt() -> None:
             item = self._read()
             if item is not None:
                 self._refuse_if_held(item)
-            if self._written(item, self._identity, fresh=True):
-                self._held = True
-                return
-        if self._unanswered is not None:
-            raise self._unanswered
-        raise LeaseHeldError(f"could not be taken in {_ATTEMPTS} attempts", where=self.where)
+            self._write(item, self._identity, fresh=True)
+
+        try:
+            update(self._api, f"take {self.where}", attempt, deadline_seconds=self._duration)
+        except NotWrittenError as error:
+            if error.unanswered is not None:
+                raise error.unanswered from error
+            raise LeaseHeldError(
+                f"could not be taken in {MAX_ATTEMPTS} attempts", where=self.where
+            ) from error
+        self._held = True
 
     def renew(self) -> None:
-        """Say that this run is still at work. Raises LeaseLostError: no renewal, no eviction."""
+        """Show that this run is still at work. Raises LeaseLostError: no renewal, no eviction."""
+
+        def attempt() -> None:
+            item = self._read()
+            holder = _text(_spec(item), "holderIdentity")
+            if not self._held or item is None or holder != self._identity:
+                self._held = False
+                now = f"it is held by {holder!a}" if holder else "it was removed"
+                raise LeaseLostError(f"the lease was lost: {now}", where=self.where)
+            self._write(item, self._identity)
+
         try:
-            for _ in range(_ATTEMPTS):
-                item = self._read()
-                holder = _text(_spec(item), "holderIdentity")
-                if not self._held or item is None or holder != self._identity:
-                    self._held = False
-                    now_with = f"it is held by {holder!a}" if holder else "it was removed"
-                    raise LeaseLostError(f"the lease was lost: {now_with}", where=self.where)
-                if self._written(item, self._identity):
-                    return
-        except LeaseLostError:
+            update(self._api, f"renew {self.where}", attempt, deadline_seconds=self._duration)
+        except (LeaseLostError, StopRequestedError):
             raise
+        except NotWrittenError as error:
+            why = f"in {MAX_ATTEMPTS} attempts ({error})"
+            raise LeaseLostError(f"the lease could not be renewed {why}", where=self.where) from error
         except RebalancerError as error:
             raise LeaseLostError(f"the lease could not be renewed: {error}", where=self.where) from error
-        why = f" ({self._unanswered})" if self._unanswered is not None else ""
-        raise LeaseLostError(f"the lease could not be renewed in {_ATTEMPTS} attempts{why}", where=self.where)
 
     def renew_if_due(self) -> None:
         """Renew when a third of the duration has passed; for loops that wait. Raises LeaseLostError."""
@@ -103,11 +110,11 @@ class RunLease:
             self.renew()
 
     def release(self) -> None:
-        """Let the lease go if it is ours; a failure only makes the next run wait until it expires."""
+        """Give the lease up if it is ours; after a failure the next run waits until it expires."""
         if not self._held:
             return
         self._held = False
-        with contextlib.suppress(RebalancerError):
+        with contextlib.suppress(RebalancerError, NotWrittenError):
             item = self._read()
             if item is not None and _text(_spec(item), "holderIdentity") == self._identity:
                 self._write(item, "")
@@ -137,7 +144,7 @@ class RunLease:
                 self._name,
             )
             return msgspec.json.decode(body, type=dict[str, Any])
-        except NotServedError as error:
+        except RequestRejectedError as error:
             if error.status == 404:
                 return None
             raise
@@ -146,20 +153,8 @@ class RunLease:
                 f"the answer is no lease: {str(error)[:200]}", where=self.where, hint="kubectl delete it"
             ) from error
 
-    def _written(self, item: dict[str, Any] | None, holder: str, *, fresh: bool = False) -> bool:
-        """As ``_write``; False, after a short wait, when the answer was lost too: reading again tells."""
-        self._unanswered = None
-        try:
-            return self._write(item, holder, fresh=fresh)
-        except NotServedError:
-            raise
-        except UnreachableError as error:
-            self._unanswered = error
-            self._api.sleep(_PAUSE_SECONDS)
-            return False
-
-    def _write(self, item: dict[str, Any] | None, holder: str, *, fresh: bool = False) -> bool:
-        """Create or replace the lease as it was read; False when somebody was faster."""
+    def _write(self, item: dict[str, Any] | None, holder: str, *, fresh: bool = False) -> None:
+        """Create or replace the lease as it was read. Raises NotWrittenError."""
         now = self._clock()
         spec = {
             **_spec(item),
@@ -173,25 +168,18 @@ class RunLease:
             spec["leaseTransitions"] = (transitions if isinstance(transitions, int) else 0) + 1
         path = (_GROUP, _VERSION, self._namespace, _PLURAL)
         what = f"write {self.where}"
-        try:
-            if item is None:
-                metadata = {"namespace": self._namespace, "name": self._name}
-                body = {
-                    "apiVersion": f"{_GROUP}/{_VERSION}",
-                    "kind": "Lease",
-                    "metadata": metadata,
-                    "spec": spec,
-                }
-                self._api.write(what, self._calls.create_namespaced_custom_object, *path, body)
-            else:
-                call = self._calls.replace_namespaced_custom_object
-                self._api.write(what, call, *path, self._name, {**item, "spec": spec})
-        except NotServedError as error:
-            if error.status in (404, 409):
-                return False
-            raise
+        if item is None:
+            body = {
+                "apiVersion": f"{_GROUP}/{_VERSION}",
+                "kind": "Lease",
+                "metadata": {"namespace": self._namespace, "name": self._name},
+                "spec": spec,
+            }
+            write_version(self._api, what, self._calls.create_namespaced_custom_object, *path, body)
+        else:
+            call = self._calls.replace_namespaced_custom_object
+            write_version(self._api, what, call, *path, self._name, {**item, "spec": spec})
         self._renewed_at = now
-        return True
 
 
 def _spec(item: dict[str, Any] | None) -> dict[str, Any]:
@@ -205,7 +193,7 @@ def _text(spec: dict[str, Any], field: str) -> str:
 
 
 def _renew_time(spec: dict[str, Any]) -> float:
-    """When the holder last renewed; long ago when it does not say in a way that can be read."""
+    """When the holder last renewed it, Unix seconds; 0 when that cannot be read."""
     try:
         return times.parse(_text(spec, "renewTime"))
     except (ValueError, OverflowError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,12 @@ import yaml
 from kubernetes import client
 
 from rebalancer.cluster.kinds import KINDS, NODES
-from rebalancer.cluster.live.connection import Answer, RawApi, connect
+from rebalancer.cluster.live import RawApi, open_api
+from rebalancer.cluster.live.answers import Answer
+from rebalancer.cluster.live.client import KubernetesClient
+from rebalancer.cluster.live.credentials import connect
 from rebalancer.errors import ExitCode, InputError, RebalancerError, RightsError
+from rebalancer.retries import Retries
 
 EXEC_VERSION = "client.authentication.k8s.io/v1"
 
@@ -102,7 +107,7 @@ def test_certificates_that_are_none_are_one_line(tmp_path: Path, caplog: pytest.
         **{"client-certificate-data": "bm9uZQ==", "client-key-data": "bm9uZQ=="},
     )
     with pytest.raises(RebalancerError) as caught:
-        RawApi(connect(path), lambda _seconds: None).list_page(NODES)
+        replace(open_api(path), retries=Retries(pause=lambda _seconds: None)).list_page(NODES)
     assert caught.value.exit_code == ExitCode.UNREACHABLE
     assert str(caught.value).startswith("https://127.0.0.1:1: list nodes: ")
 
@@ -139,7 +144,7 @@ def test_a_login_that_cannot_be_renewed_is_a_refusal_of_who_we_are(
     answer = credential({"token": "t", "expirationTimestamp": "2020-01-01T00:00:00Z"})
     script = f"test -e {tmp_path}/used && exit 3; touch {tmp_path}/used; echo '{answer}'"
     path = a_kubeconfig(tmp_path / "config", **a_login(tmp_path / "login", script))
-    api = RawApi(connect(path), lambda _seconds: None)
+    api = open_api(path)
 
     with caplog.at_level(logging.DEBUG), pytest.raises(RightsError) as caught:
         api.list_page(NODES)
@@ -165,7 +170,7 @@ def test_the_client_can_list_every_kind_we_read() -> None:
             assert callable(call)
             return Answer(b"")
 
-    api = Silent(client.ApiClient(client.Configuration()), lambda _seconds: None)
+    api = Silent(KubernetesClient(client.ApiClient(client.Configuration())))
     for kind in KINDS:
         api.list_page(kind)
     assert len(asked) == len(KINDS)

@@ -1,7 +1,10 @@
 """Which pods replaced the evicted ones.
 
-Replicas of one controller are alike, so they are matched as a multiset: who replaced whom is settled in
-favour of the plan where it can be, since any other pairing tells the same story of the cluster.
+The API does not record which replica replaced which. Replicas of one controller are interchangeable, so
+of all pairings that the creation times allow, one with the most planned landings is taken:
+
+    evicted: web-1 (planned: a), web-2 (planned: b)      new: web-x on b, web-y on a
+    pairing: web-1 -> web-y, web-2 -> web-x              both landed as planned
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from rebalancer.execution.observing import ObservedPod
+from rebalancer.execution.observed_pods import ObservedPod
 from rebalancer.planning.plan import Move
 
 
@@ -52,7 +55,7 @@ def match(
 
 
 def _pair(items: Sequence[Evicted], candidates: Iterable[ObservedPod]) -> dict[str, ObservedPod]:
-    """Pair evictions with pods made after them: as many pairs as can be, of these as many as planned."""
+    """Pair evictions with pods made after them: as many as possible, and of these as many as planned."""
     chosen = _choose(items, candidates)
     taken_by = _planned(items, chosen)
     left = iter(sorted(set(range(len(items))) - set(taken_by.values())))
@@ -63,10 +66,10 @@ def _pair(items: Sequence[Evicted], candidates: Iterable[ObservedPod]) -> dict[s
 
 
 def _choose(items: Sequence[Evicted], candidates: Iterable[ObservedPod]) -> list[ObservedPod]:
-    """The pods that stand for the evictions: each eviction, latest first, takes the earliest made after it.
+    """The replacements: each eviction, latest first, takes the earliest pod made after it.
 
-    What suits a later eviction suits every earlier one, so this loses no pair. A pod that failed was
-    replaced in its turn, so it counts only when nothing better came.
+    A pod made after a later eviction was made after every earlier one too, so no pair is lost. A pod that
+    failed was itself replaced, so it is taken only when there is no other.
     """
     left = sorted(
         candidates,
@@ -90,16 +93,16 @@ def _planned(items: Sequence[Evicted], pods: Sequence[ObservedPod]) -> dict[int,
     listed = [{landing.node for landing in item.move.landings} for item in items]
     item_of: dict[int, int] = {}
 
-    def seat(item: int, tried: set[int]) -> bool:
+    def assign(item: int, tried: set[int]) -> bool:
         for pod, candidate in enumerate(pods):
             if candidate.spec.node_name not in listed[item] or pod in tried:
                 continue
             tried.add(pod)
-            if pod not in item_of or seat(item_of[pod], tried):
+            if pod not in item_of or assign(item_of[pod], tried):
                 item_of[pod] = item
                 return True
         return False
 
     for item in range(len(items)):
-        seat(item, set())
+        assign(item, set())
     return item_of

@@ -1,17 +1,17 @@
-"""The brakes, looked at before each wave: each says in a sentence why the run must stop, or nothing."""
+"""The brakes, checked before each wave: each returns the reason why the run must stop, or None."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from rebalancer.execution.health import ClusterHealth
+from rebalancer.execution.safeguards.health import ClusterHealth
 from rebalancer.policy.schema import Safety
 
 Brake = Callable[[Safety, ClusterHealth], str | None]
 
 
 def paused(safety: Safety, _health: ClusterHealth) -> str | None:
-    """The policy says pause."""
+    """The policy pauses all runs."""
     return "the policy is paused (safety.pause)" if safety.pause else None
 
 
@@ -33,7 +33,7 @@ def too_many_pending_pods(safety: Safety, health: ClusterHealth) -> str | None:
 
 
 def scheduler_not_alive(_safety: Safety, health: ClusterHealth) -> str | None:
-    """A scheduler is known to be down; one of which that cannot be told is no brake."""
+    """A scheduler is known to be down; one whose state is unknown does not stop the run."""
     dead = [scheduler for scheduler in health.schedulers if scheduler.alive is False]
     return f"the scheduler {dead[0].name} is not alive: {dead[0].because}" if dead else None
 
@@ -41,13 +41,13 @@ def scheduler_not_alive(_safety: Safety, health: ClusterHealth) -> str | None:
 BRAKES: tuple[Brake, ...] = (paused, too_many_not_ready_nodes, too_many_pending_pods, scheduler_not_alive)
 
 
-def pulled(safety: Safety, health: ClusterHealth) -> str | None:
-    """The reason of the first brake that is on; None when the run may go on."""
+def engaged_brake(safety: Safety, health: ClusterHealth) -> str | None:
+    """Why the first engaged brake stops the run, or None."""
     return next((reason for brake in BRAKES if (reason := brake(safety, health))), None)
 
 
 def unknowns(health: ClusterHealth) -> tuple[str, ...]:
-    """What the brakes could not tell: reported, not fatal."""
+    """What the brakes could not determine: reported, not fatal."""
     return tuple(
         f"scheduler {scheduler.name}: {scheduler.because}"
         for scheduler in health.schedulers

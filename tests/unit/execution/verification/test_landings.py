@@ -7,10 +7,10 @@ from collections.abc import Collection, Sequence
 import pytest
 
 from rebalancer.errors import UnreachableError
-from rebalancer.execution.observing import ObservedPod
+from rebalancer.execution.observed_pods import ObservedPod
 from rebalancer.execution.outcomes import Outcome, Result
-from rebalancer.execution.replacements import Evicted
-from rebalancer.execution.verification import Watch, appraise, await_landings
+from rebalancer.execution.verification.landings import Waiting, appraise, await_landings
+from rebalancer.execution.verification.replacements import Evicted
 from rebalancer.planning.plan import Move
 from tests.unit.execution.builders import NOW, a_move, an_observed_pod
 from tests.unit.execution.fake_api import FakeTime
@@ -91,9 +91,9 @@ READY = [an_observed_pod("web-9", node="cool", ready=True)]
 
 def watched(film: Film, *, timeout: float = 60, interrupt_at: float = 1e9) -> tuple[Outcome, FakeTime]:
     time = FakeTime(NOW)
-    watch = Watch(
+    watch = Waiting(
         read=film,
-        judge=only_hot,
+        check=only_hot,
         clock=time.clock,
         sleep=time.sleep,
         timeout_seconds=timeout,
@@ -149,9 +149,9 @@ def test_a_judge_is_asked_once_for_a_node() -> None:
         asked.append(node)
         return None
 
-    watch = Watch(
+    watch = Waiting(
         read=Film([an_observed_pod("web-9", node="other")]),
-        judge=judge,
+        check=judge,
         clock=time.clock,
         sleep=time.sleep,
         timeout_seconds=30,
@@ -162,6 +162,6 @@ def test_a_judge_is_asked_once_for_a_node() -> None:
 
 def test_nothing_evicted_is_nothing_to_wait_for() -> None:
     time = FakeTime(NOW)
-    watch = Watch(read=Film([]), judge=only_hot, clock=time.clock, sleep=time.sleep, timeout_seconds=30)
+    watch = Waiting(read=Film([]), check=only_hot, clock=time.clock, sleep=time.sleep, timeout_seconds=30)
     assert await_landings([], set(), watch) == ()
     assert not time.slept

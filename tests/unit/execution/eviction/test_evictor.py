@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from urllib3.exceptions import ProtocolError, ReadTimeoutError
 
-from rebalancer.execution.eviction import EvictionAnswer, Evictor, Patience, Verdict, server_time
+from rebalancer.execution.eviction.evictor import Evictor
+from rebalancer.execution.eviction.verdicts import EvictionAnswer, Patience, Verdict
+from rebalancer.retries import http_date
 from tests.unit.execution.builders import NOW, a_move, a_pod_document
 from tests.unit.execution.fake_api import Answer, FakeTime, Request, Script, Transport, fake_api, refusal
 
@@ -37,7 +39,6 @@ def evicted(
     evictor = Evictor(
         api,
         time.clock,
-        time.sleep,
         patience=Patience(attempts=4, seconds=20),
         interrupted=lambda: interrupted,
         dry_run=dry_run,
@@ -227,4 +228,4 @@ def test_the_servers_clock_counts_when_ours_is_ahead() -> None:
 
 @pytest.mark.parametrize("date", ["", "yesterday", "Tue, 99 Nov 99999 22:13:00 GMT", None])
 def test_a_date_that_is_none_is_ignored(date: str | None) -> None:
-    assert server_time(date) is None
+    assert http_date(date) is None

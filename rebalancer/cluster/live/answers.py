@@ -1,0 +1,114 @@
+"""What an API server answers, and which of our errors follows from an answer that is a failure.
+
+Every failure of the transport becomes one of these here, so that no caller sees a traceback of the client.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rebalancer.errors import RightsError, UnreachableError
+from rebalancer.retries import RETRIED_STATUSES, Again, retry_after_seconds
+
+_GRANT = "grant it as in k8s/base, for a run as in k8s/overlays/active"
+_TOO_MANY_REQUESTS = 429
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The body of an answer, its content type, and when the server sent it."""
+
+    body: bytes
+    content_type: str = ""
+    date: str | None = None
+
+
+class StatusError(Exception):
+    """An answer with an error status; its body should be a Status object, and may be anything."""
+
+    def __init__(self, status: int, reason: str, body: Any, headers: Mapping[str, str] | None) -> None:
+        super().__init__(f"HTTP {status} {reason}".strip())
+        self.status = status
+        self.retry_after = retry_after_seconds(headers)
+        self._document: Any = None
+        with contextlib.suppress(ValueError, TypeError, RecursionError):
+            self._document = json.loads(body or "")
+
+    @property
+    def message(self) -> str:
+        """The message of the Status object, else the status line."""
+        message = self._document.get("message") if isinstance(self._document, dict) else None
+        return message[:500] if isinstance(message, str) and message else str(self)
+
+    def causes(self, reason: str) -> list[str]:
+        """The messages of the causes in the Status object that have this reason, ten at most."""
+        with contextlib.suppress(ValueError, TypeError, LookupError, AttributeError):
+            causes = self._document["details"]["causes"][:10]
+            return [str(cause["message"]) for cause in causes if cause["reason"] == reason]
+        return []
+
+
+class NoAnswerError(Exception):
+    """No answer came, or only part of one; ``kind`` is the transport's name for what happened.
+
+    ``slow`` says that the server accepted the connection and did not answer in time.
+    """
+
+    def __init__(self, error: BaseException, *, slow: bool = False) -> None:
+        super().__init__(short_reason(error))
+        self.slow = slow
+        self.kind = type(getattr(error, "reason", None) or error).__name__
+
+
+class RequestRejectedError(UnreachableError):
+    """The API server answers, but rejects this request: 404, 409, 410, 422 and other client errors."""
+
+    def __init__(self, message: str, *, where: str = "", hint: str = "", status: int = 404) -> None:
+        super().__init__(message, where=where, hint=hint)
+        self.status = status
+
+
+@contextlib.contextmanager
+def translated(what: str, host: str) -> Iterator[None]:
+    """Turn failures into RightsError, RequestRejectedError or UnreachableError that name ``what``."""
+    try:
+        yield
+    except StatusError as error:
+        line = f"{what}: {error.message}"
+        if error.status == 401:
+            raise RightsError(line, where=host, hint="the credentials are not accepted") from error
+        if error.status == 403:
+            raise RightsError(line, where=host, hint=_GRANT) from error
+        if error.status and error.status < 500:
+            raise RequestRejectedError(line, where=host, status=error.status) from error
+        raise UnreachableError(line, where=host) from error
+    except NoAnswerError as error:
+        hint = "is the API server up, and does the kubeconfig name it?"
+        raise UnreachableError(f"{what}: {error}", where=host, hint=hint) from error
+
+
+def short_reason(error: BaseException) -> str:
+    """What the transport says went wrong, without the addresses of its own objects."""
+    reason = getattr(error, "reason", None) or error
+    words = reason.args[0] if getattr(reason, "args", ()) and isinstance(reason.args[0], str) else str(reason)
+    message = re.sub(r"^.*?(?:\)|>): ", "", words)
+    return f"{type(reason).__name__}: {message[:200]}"
+
+
+def read_again(error: Exception) -> Again | None:
+    """Whether a read is worth repeating: after overload, a server's fault, or a broken connection."""
+    if isinstance(error, StatusError) and error.status in RETRIED_STATUSES:
+        return Again(error.message, error.retry_after)
+    return Again(str(error)) if isinstance(error, NoAnswerError) else None
+
+
+def write_again(error: Exception) -> Again | None:
+    """Whether a write may be repeated blindly: only one that flow control turned away was surely not done."""
+    if isinstance(error, StatusError) and error.status == _TOO_MANY_REQUESTS:
+        return Again(error.message, error.retry_after)
+    return None

@@ -1,0 +1,66 @@
+"""The official Kubernetes client, for credentials, addresses and transport; answers stay bytes.
+
+Only this module and ``credentials`` know the official client. Importing it takes half a second of processor
+time on a slow machine, so ``open_api`` imports it when a cluster is contacted, and nothing else does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+from kubernetes import client
+from kubernetes.client.exceptions import ApiException
+from urllib3.exceptions import HTTPError
+
+from rebalancer.cluster.live.answers import Answer, NoAnswerError, StatusError
+
+CONNECT_SECONDS = 5.0
+READ_SECONDS = 60.0
+
+
+class KubernetesClient:
+    """One connection: the methods generated from the API, and ``send``, which calls one of them."""
+
+    def __init__(self, api: client.ApiClient) -> None:
+        self.api = api
+        self.core = client.CoreV1Api(api)
+        self.custom_objects = client.CustomObjectsApi(api)
+        self.version = client.VersionApi(api)
+
+    @property
+    def host(self) -> str:
+        """The API server's address."""
+        return str(self.api.configuration.host)
+
+    def send(
+        self,
+        call: Callable[..., Any],
+        *arguments: Any,
+        max_bytes: int,
+        read_seconds: float | None = None,
+        body_needed: bool = True,
+        **options: Any,
+    ) -> Answer:
+        """The answer to one request, at most one byte more than ``max_bytes`` of it.
+
+        Raises StatusError or NoAnswerError. Where the status line is all the answer that counts, nothing is
+        raised when the body does not arrive.
+        """
+        timeout = (CONNECT_SECONDS, READ_SECONDS if read_seconds is None else read_seconds)
+        try:
+            response = call(*arguments, _preload_content=False, _request_timeout=timeout, **options)
+            body = b""
+            try:
+                with contextlib.nullcontext() if body_needed else contextlib.suppress(HTTPError, OSError):
+                    body = response.read(max_bytes + 1, decode_content=True)
+                if len(body) > max_bytes:
+                    response.close()
+            finally:
+                response.release_conn()
+        except ApiException as error:
+            raise StatusError(error.status or 0, error.reason or "", error.body, error.headers) from error
+        except (HTTPError, OSError) as error:
+            raise NoAnswerError(error) from error
+        return Answer(body, response.headers.get("Content-Type") or "", response.headers.get("Date"))

@@ -1,0 +1,120 @@
+"""Requests to an API server: raw bytes back, errors translated to ours, passing failures of reads retried."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from rebalancer.cluster.kinds import Kind
+from rebalancer.cluster.live.answers import (
+    Answer,
+    RequestRejectedError,
+    read_again,
+    translated,
+    write_again,
+)
+from rebalancer.errors import UnreachableError
+from rebalancer.retries import Again, Pause, Retries
+
+if TYPE_CHECKING:
+    from rebalancer.cluster.live.client import KubernetesClient
+
+_MAX_ANSWER_BYTES = 512 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class RawApi:
+    """An API server as other packages see it; ``client`` has the calls, ``retries`` bounds the waiting."""
+
+    client: KubernetesClient
+    retries: Retries = field(default_factory=Retries)
+
+    @property
+    def host(self) -> str:
+        """The API server's address."""
+        return self.client.host
+
+    def pausing(self, pause: Pause) -> RawApi:
+        """The same API, whose retries wait by ``pause``: with ``Event.wait`` a request to stop ends them."""
+        return replace(self, retries=replace(self.retries, pause=pause))
+
+    def get(self, what: str, call: Callable[..., Any], *arguments: Any, **options: Any) -> bytes:
+        """The body of one GET made by a method of the generated client."""
+        return self.ask(what, call, *arguments, **options).body
+
+    def ask(self, what: str, call: Callable[..., Any], *arguments: Any, **options: Any) -> Answer:
+        """The answer to one GET made by a method of the generated client."""
+        return self._request(what, read_again, call, arguments, options)
+
+    def write(self, what: str, call: Callable[..., Any], *arguments: Any, **options: Any) -> bytes:
+        """The body of the answer to one write.
+
+        Sent again only where flow control turned it away: whether any other may be, the caller knows.
+        """
+        return self._request(what, write_again, call, arguments, options).body
+
+    def _request(
+        self,
+        what: str,
+        again: Callable[[Exception], Again | None],
+        call: Callable[..., Any],
+        arguments: tuple[Any, ...],
+        options: dict[str, Any],
+    ) -> Answer:
+        def once() -> Answer:
+            return self.client.send(call, *arguments, max_bytes=_MAX_ANSWER_BYTES, **options)
+
+        with translated(what, self.host):
+            answer = self.retries.call(what, once, again)
+        if len(answer.body) > _MAX_ANSWER_BYTES:
+            raise UnreachableError(
+                f"{what}: the answer is larger than {_MAX_ANSWER_BYTES >> 20} MiB", where=self.host
+            )
+        return answer
+
+    def list_page(self, kind: Kind, **options: Any) -> Answer:
+        """One page of a LIST over all namespaces."""
+        resource = kind.resource or kind.plural
+        if kind.group:
+            call = self.client.custom_objects.list_cluster_custom_object
+            what = f"list {resource}.{kind.group}"
+            return self.ask(what, call, kind.group, kind.version, resource, **options)
+        # The generated client names its methods after kinds: list_node, list_pod_for_all_namespaces.
+        name = f"list_{re.sub('(?<!^)(?=[A-Z])', '_', kind.name).lower()}"
+        core = self.client.core
+        everywhere = getattr(core, f"{name}_for_all_namespaces", None)
+        return self.ask(f"list {resource}", everywhere or getattr(core, name), **options)
+
+    def server_version(self) -> str:
+        """The API server's version, e.g. ``1.35``; empty when it does not say."""
+        body = self.get("read the version", self.client.version.get_code)
+        try:
+            answer = json.loads(body)
+            return f"{int(answer['major'])}.{int(str(answer['minor']).rstrip('+'))}"
+        except (ValueError, LookupError, TypeError, RecursionError):
+            return ""
+
+    def service_proxy(self, namespace: str, service: str, path: str) -> bytes:
+        """GET a path of a service through the API server; ``service`` is ``[scheme:]name:port``."""
+        call = self.client.core.connect_get_namespaced_service_proxy_with_path
+        return self.get(f"get {path} of service {namespace}/{service}", call, service, namespace, path)
+
+    def config_map(self, namespace: str, name: str) -> dict[str, str] | None:
+        """The data of a ConfigMap; None when there is none."""
+        call = self.client.core.read_namespaced_config_map
+        try:
+            body = self.get(f"read configmap {namespace}/{name}", call, name, namespace)
+        except RequestRejectedError as error:
+            if error.status == 404:
+                return None
+            raise
+        try:
+            data = json.loads(body).get("data") or {}
+            return {str(key): str(value) for key, value in data.items()}
+        except (ValueError, AttributeError, RecursionError) as error:
+            raise UnreachableError(
+                f"read configmap {namespace}/{name}: the answer is no ConfigMap", where=self.host
+            ) from error

@@ -1,0 +1,59 @@
+"""Read, change, write: how an object that others write too is changed without overwriting what they wrote.
+
+A write names the version that was read, and the API server refuses one that comes too late. Then, and when
+the answer to a write is lost, the object is read again and the change made to what is there now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from rebalancer.cluster.live.answers import RequestRejectedError
+from rebalancer.cluster.live.raw_api import RawApi
+from rebalancer.errors import UnreachableError
+from rebalancer.retries import Again
+
+MAX_ATTEMPTS = 4
+_FIRST_WAIT_SECONDS = 0.5
+_CONFLICTS = frozenset({404, 409})  # it was deleted, or changed, since it was read
+
+_Result = TypeVar("_Result")
+
+
+class NotWrittenError(Exception):
+    """Somebody else was faster, or, where ``unanswered`` is set, the answer was lost."""
+
+    def __init__(self, unanswered: UnreachableError | None = None) -> None:
+        super().__init__(str(unanswered) if unanswered is not None else "it was changed meanwhile")
+        self.unanswered = unanswered
+
+
+def write_version(api: RawApi, what: str, call: Callable[..., Any], *arguments: Any) -> bytes:
+    """One write of an object that was read before. Raises NotWrittenError where reading it again may help."""
+    try:
+        return api.write(what, call, *arguments)
+    except RequestRejectedError as error:
+        if error.status in _CONFLICTS:
+            raise NotWrittenError from error
+        raise
+    except UnreachableError as error:
+        raise NotWrittenError(error) from error
+
+
+def update(
+    api: RawApi, what: str, attempt: Callable[[], _Result], *, deadline_seconds: float | None = None
+) -> _Result:
+    """Repeat ``attempt``, which reads and calls ``write_version``, until it succeeds.
+
+    Raises NotWrittenError after the last attempt, StopRequestedError, and whatever else ``attempt`` raises.
+    """
+    retries = replace(api.retries, attempts=MAX_ATTEMPTS, first_wait_seconds=_FIRST_WAIT_SECONDS)
+    if deadline_seconds is not None:
+        retries = replace(retries, deadline_seconds=deadline_seconds)
+    return retries.call(what, attempt, _again)
+
+
+def _again(error: Exception) -> Again | None:
+    return Again(str(error)) if isinstance(error, NotWrittenError) else None

@@ -1,0 +1,1 @@
+"""Evicting one pod: the request, its verdict, and the Event that records it."""

@@ -1,0 +1,35 @@
+"""What an eviction came to: the words that the answers of the API server are reduced to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Verdict(StrEnum):
+    """What an eviction came to."""
+
+    EVICTED = "Evicted"
+    SKIPPED = "Skipped"  # the pod is gone or replaced by another: this run evicted nothing
+    REFUSED = "Refused"  # by a budget, a missing right or the API's rules: nothing happened
+    UNKNOWN = "Unknown"  # the answer was lost and the pod cannot be read
+
+
+@dataclass(frozen=True, slots=True)
+class EvictionAnswer:
+    """The verdict on one eviction, with its reason; times in Unix seconds."""
+
+    verdict: Verdict
+    because: str
+    at: float  # by our clock, when the verdict was known
+    not_before: float  # no replacement is older: the earlier of our clock and the server's at the request
+    attempts: int = 1
+    rights_missing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long one eviction is tried: no attempt after so many, and none begins after so many seconds."""
+
+    attempts: int = 5
+    seconds: float = 45.0  # room for a second attempt after one that got no answer for 30 s

@@ -1,0 +1,56 @@
+"""Requests to the API server are retried only where that is safe, and not once a stop was asked for."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from urllib3.exceptions import ProtocolError
+
+from rebalancer.cluster.kinds import NODES
+from rebalancer.cluster.live.answers import RequestRejectedError
+from rebalancer.errors import StopRequestedError, UnreachableError
+from tests.unit.execution.fake_api import Answer, FakeTime, Script, fake_api, refusal
+
+RESET = ProtocolError("Connection aborted.", ConnectionResetError(104, "reset"))
+
+
+def test_a_read_is_repeated_after_overload_and_after_a_broken_connection() -> None:
+    time = FakeTime()
+    answers = Script(refusal(503, "busy"), RESET, refusal(429, "slow down", retry_after=7), Answer(200, {}))
+    api, transport = fake_api(answers, time)
+    assert api.list_page(NODES).body == b"{}"
+    assert len(transport.requests) == 4
+    assert time.slept == [0.2, 0.4, 7.0]
+
+
+@pytest.mark.parametrize("fault", [refusal(503, "busy"), RESET])
+def test_a_write_whose_fate_is_unknown_is_not_repeated(fault: Answer | Exception) -> None:
+    api, transport = fake_api(Script(fault))
+    with pytest.raises(UnreachableError):
+        api.write("write", api.client.core.create_namespaced_config_map, "shop", {})
+    assert len(transport.requests) == 1
+
+
+def test_a_write_that_flow_control_turned_away_is_repeated() -> None:
+    api, transport = fake_api(Script(refusal(429, "slow down", retry_after=3), Answer(201, {})))
+    api.write("write", api.client.core.create_namespaced_config_map, "shop", {})
+    assert len(transport.requests) == 2
+
+
+@pytest.mark.parametrize("status", [404, 409, 410, 422])
+def test_a_request_that_is_rejected_is_told_from_a_server_that_is_down(status: int) -> None:
+    api, transport = fake_api(Script(refusal(status, "no")))
+    with pytest.raises(RequestRejectedError, match="list nodes: no") as caught:
+        api.list_page(NODES)
+    assert caught.value.status == status
+    assert len(transport.requests) == 1
+
+
+def test_a_stop_is_heard_at_once_while_a_read_waits_to_be_repeated() -> None:
+    stop = threading.Event()
+    stop.set()
+    api, transport = fake_api(Script(refusal(429, "slow down", retry_after=20)))
+    with pytest.raises(StopRequestedError, match="list nodes: asked to stop; slow down"):
+        api.pausing(stop.wait).list_page(NODES)
+    assert len(transport.requests) == 1
