@@ -135,7 +135,7 @@ ASKED = f"address: '{ADDRESS}', query: up"
         (
             f"[{{plugin: A, prometheusScore: {{{ASKED}}}}}, "
             f"{{plugin: B, prometheusScore: {{{ASKED}, nodeLabel: host}}}}]",
-            "B reads the same query as another, by another nodeLabel",
+            "B has the same query as another plugin, but a different nodeLabel",
         ),
     ],
 )
