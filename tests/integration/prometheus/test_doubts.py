@@ -135,7 +135,7 @@ def test_ten_thousand_series_of_no_node_are_one_warning(server: Prometheus) -> N
     [
         ("rate(", "HTTP 400"),
         ("half * on(job) group_left() doubled", "HTTP 422"),
-        ('"text"', "answers with a 'string'"),
+        ('"text"', "the result is a 'string'"),
     ],
 )
 def test_a_query_that_is_wrong_costs_its_resource_alone(server: Prometheus, query: str, said: str) -> None:
