@@ -82,7 +82,7 @@ STORAGE = (
     VOLUME_ATTACHMENTS,
 )
 METRICS = (NODE_METRICS, POD_METRICS)
-# What every plan needs; without nodes and pods there is nothing to say at all.
+# Every plan needs these: without nodes and pods there is nothing to plan.
 REQUIRED = (NODES, PODS)
 KINDS = (
     *REQUIRED,

@@ -1,4 +1,4 @@
-"""Objects that could not be read: named as well as they let themselves be named."""
+"""Objects that could not be read, identified as far as possible: the nodes they run on are known."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def check_names(namespace: str, name: str) -> None:
 
 
 def describe(kind: Kind, item: Encoded, position: int, reason: str) -> Malformed:
-    """Name a malformed object as well as it lets itself be named."""
+    """Identify a malformed object as far as possible."""
     loose = _as_far_as_it_goes(item, _Loose)
     metadata = _as_far_as_it_goes(loose.metadata, _LooseMetadata)
     spec = _as_far_as_it_goes(loose.spec, _LooseSpec)

@@ -12,7 +12,7 @@ from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
 from rebalancer.cluster.columns.pod_classes import PodClass
 
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
-# Of a pod's annotations only those that bear on eviction are kept.
+# Of a pod's annotations only those that affect eviction are kept.
 HONOURED_ANNOTATIONS = frozenset(
     {
         MIRROR_ANNOTATION,
@@ -56,7 +56,7 @@ class ListedPods:
         return len(self.names)
 
     def digest_parts(self) -> Iterator[bytes]:
-        """Everything that tells these pods from others, whatever they were read from."""
+        """Everything in which these pods may differ from others, independent of how they were read."""
         for texts in (self.names, self.namespaces, self.uids, self.node_names):
             yield _encoder.encode(texts)
         for column in (self.node, self.pod_class, self.phase, self.created, self.started, self.ready):

@@ -27,8 +27,8 @@ class NodeTable:
     allocatable: IntArray  # (nodes, resources): thousandths of a core, bytes, counts
     capacity: IntArray  # (nodes, resources)
     ready: BoolArray  # (nodes,)
-    ready_since: FloatArray  # (nodes,) Unix seconds, NaN when the node does not say
-    incomplete: BoolArray  # (nodes,) holds a pod that could not be read: its room is unknown
+    ready_since: FloatArray  # (nodes,) Unix seconds, NaN when unknown
+    incomplete: BoolArray  # (nodes,) runs a pod that could not be read: its free resources are unknown
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -95,7 +95,7 @@ def build_nodes(listed: Sequence[records.Node]) -> tuple[NodeTable, tuple[Malfor
 
 
 def with_doubtful(nodes: NodeTable, names: Iterable[str]) -> NodeTable:
-    """The same nodes, those named marked as holding a pod that could not be read."""
+    """The same nodes, those named marked as running a pod that could not be read."""
     doubted = frozenset(names)
     return dataclasses.replace(
         nodes, incomplete=np.array([name in doubted for name in nodes.names], dtype=np.bool_)

@@ -29,7 +29,7 @@ _MAX_VERSION_LENGTH = 18  # digits that fit an int64
 
 
 class PodFields(msgspec.Struct, gc=False):
-    """What we use of a pod besides what its class says."""
+    """The fields of a pod that are not its class's."""
 
     name: str = ""
     namespace: str = ""
@@ -47,7 +47,7 @@ class PodFields(msgspec.Struct, gc=False):
 
 
 class PodCollector:
-    """Collects pods as they come: each name once, of a pod listed twice the newest, no finished ones."""
+    """Collects pods in the order they are read: of a pod listed twice the newest, finished ones left out."""
 
     def __init__(self) -> None:
         self._classes = ClassIndex()
@@ -69,7 +69,7 @@ class PodCollector:
         self._finished: dict[tuple[str, str], tuple[int, str]] = {}  # version, node
 
     def add(self, pod: records.Record) -> None:
-        """Keep what we use of a pod; ValueError when it cannot be believed."""
+        """Keep what we use of a pod; ValueError when a quantity or time in it is malformed."""
         assert isinstance(pod, records.Pod)
         metadata, spec, status = pod.metadata, pod.spec, pod.status
         version = version_number(metadata.resource_version)
@@ -98,7 +98,7 @@ class PodCollector:
         )
 
     def class_of(self, pod: records.Pod) -> int:
-        """The class of a pod; ValueError when it cannot be believed."""
+        """The class of a pod; ValueError when a quantity or time in it is malformed."""
         return self._classes.number_of(pod, read_conditions(pod.status.conditions)[1])
 
     def forget(self, namespace: str, name: str, version: int, node_name: str) -> None:
@@ -167,11 +167,11 @@ class PodCollector:
     def _listed_twice(
         self, kind: Kind, keys: list[tuple[str, str]], order: list[int], node_names: list[str]
     ) -> tuple[set[int], list[Malformed]]:
-        """The rows that an equal or newer version stands for, and what is told of those that differ."""
+        """The rows that an equal or newer version replaces, and a report of each that differs."""
         older: set[int] = set()
         malformed: list[Malformed] = []
 
-        def tell(key: tuple[str, str], node_name: str) -> None:
+        def report(key: tuple[str, str], node_name: str) -> None:
             node_name = node_name if admitted(node_name) else ""
             malformed.append(Malformed(kind.name, *key, node_name, LISTED_TWICE))
 
@@ -184,7 +184,7 @@ class PodCollector:
             newest[keys[left]] = high
             older.add(low)
             if self._rank(low)[1] != self._rank(high)[1]:
-                tell(keys[low], node_names[self._node[low]])
+                report(keys[low], node_names[self._node[low]])
         if self._finished:
             for row in order:
                 finished = self._finished.get(keys[row]) if row not in older else None
@@ -192,9 +192,9 @@ class PodCollector:
                     continue
                 if finished[0] > self._version[row]:
                     older.add(row)
-                    tell(keys[row], node_names[self._node[row]])
+                    report(keys[row], node_names[self._node[row]])
                 else:
-                    tell(keys[row], finished[1])
+                    report(keys[row], finished[1])
         return older, malformed
 
     def _rank(self, row: int) -> tuple[int, str]:

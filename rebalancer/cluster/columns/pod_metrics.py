@@ -1,4 +1,4 @@
-"""Usage of pods as it is read: packed, because there is as much of it as there are pods."""
+"""Usage of pods as the Metrics API reports it, packed: there is as much of it as there are pods."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class PackedPodMetrics(Sequence[records.PodMetrics]):
         return len(self.packed)
 
     def digest_parts(self) -> Iterator[bytes]:
-        """Everything that tells this usage from another, whatever it was read from."""
+        """Everything in which this usage may differ from another, independent of how it was read."""
         yield _encoder.encode([found[:-1] for found in self.packed])
         yield b"\n".join(found[-1] for found in self.packed)
 
@@ -50,7 +50,7 @@ def _unpacked(packed: Packed) -> records.PodMetrics:
 
 
 class PodMetricsCollector:
-    """Collects usage of pods as it comes: each name once, of a pod listed twice one of both."""
+    """Collects usage of pods in the order it is read; of a pod listed twice one entry is kept."""
 
     def __init__(self) -> None:
         self._packed: list[Packed] = []

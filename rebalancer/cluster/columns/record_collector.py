@@ -1,4 +1,4 @@
-"""Records as they are read, less what is of no use: each name once, of an object listed twice the newest."""
+"""Records of a kind as they are read, less unused annotations; of an object listed twice the newest."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _metadata(record: records.Record) -> records.Metadata:
 
 @lru_cache(maxsize=4096)
 def _kept(annotation: str) -> bool:
-    """Whether an annotation may bear on scheduling or eviction.
+    """Whether an annotation may affect scheduling or eviction.
 
     The others are forgotten: some are long, and some hold secrets (kubectl's last-applied-configuration
     repeats every environment variable).

@@ -35,7 +35,7 @@ class Listing:
     records: Sequence[records.Record]  # none of pods, which are columns
     malformed: tuple[Malformed, ...] = ()
     resource_version: str = ""
-    read_at: float = float("nan")  # Unix seconds; NaN in a dump that does not say
+    read_at: float = float("nan")  # Unix seconds; NaN in a dump without that time
     pods: ListedPods | None = None
 
     def __len__(self) -> int:
@@ -82,7 +82,7 @@ class Rows(Protocol):
         """Keep what is used of a record; ValueError when it cannot be believed."""
 
     def seal(self, kind: Kind, /) -> tuple[Sequence[records.Record], ListedPods | None, list[Malformed]]:
-        """What was kept, sorted, each name once; and what is told of objects listed twice."""
+        """What was kept, sorted, each name once; and the older versions of objects listed twice."""
 
 
 @lru_cache(maxsize=64)

@@ -228,7 +228,7 @@ def _take_page(path: Path, page: Page, collected: _Collected) -> None:
         _sort_mixed(path, page.items, collected)
         stem = _plain_name(path).removesuffix(".json")
         if not page.items and stem in BY_PLURAL:
-            collected.builder(BY_PLURAL[stem])  # an empty list says its kind by its file's name
+            collected.builder(BY_PLURAL[stem])  # the kind of an empty list is its file's name
         return
     kind = _kind_of(path, page, collected)
     if kind is not None:

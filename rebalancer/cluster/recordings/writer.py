@@ -64,13 +64,13 @@ def digest(recording: Recording) -> str:
     for plural in sorted(recording.listings):
         listing = recording.listings[plural]
         if listing.kind.optional and not len(listing) and not listing.malformed:
-            continue  # a live cluster that lacks it says so; a dump of it does not
+            continue  # empty in a live cluster without it, absent in its dump
         total.update(plural.encode())
         for part in _parts(listing):
             total.update(part)
         for malformed in sorted(map(str, listing.malformed)):
             total.update(malformed.encode())
-    for name in sorted(set(recording.documents) - {"recording.json"}):  # says who recorded, not what
+    for name in sorted(set(recording.documents) - {"recording.json"}):  # who recorded, not what
         total.update(name.encode() + b"\0" + recording.documents[name])
     return f"sha256:{total.hexdigest()}"
 

@@ -1,4 +1,4 @@
-"""Claims, volumes and what drivers say of them."""
+"""Volume claims, volumes, storage classes, and what CSI drivers report about nodes and capacity."""
 
 from __future__ import annotations
 

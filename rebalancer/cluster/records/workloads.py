@@ -1,4 +1,4 @@
-"""The controllers of pods, their budgets, and what else bears on how many there are."""
+"""Controllers of pods, disruption budgets, and what else limits or changes how many pods there are."""
 
 from __future__ import annotations
 

@@ -567,16 +567,14 @@ class PodStatus(_message.Message):
     def __init__(self, phase: _Optional[str] = ..., conditions: _Optional[_Iterable[_Union[Condition, _Mapping]]] = ..., start_time: _Optional[_Union[Time, _Mapping]] = ..., container_statuses: _Optional[_Iterable[_Union[ContainerStatus, _Mapping]]] = ..., init_container_statuses: _Optional[_Iterable[_Union[ContainerStatus, _Mapping]]] = ..., nominated_node_name: _Optional[str] = ...) -> None: ...
 
 class Condition(_message.Message):
-    __slots__ = ("type", "status", "last_transition_time", "reason")
+    __slots__ = ("type", "status", "reason")
     TYPE_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
-    LAST_TRANSITION_TIME_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     type: str
     status: str
-    last_transition_time: Time
     reason: str
-    def __init__(self, type: _Optional[str] = ..., status: _Optional[str] = ..., last_transition_time: _Optional[_Union[Time, _Mapping]] = ..., reason: _Optional[str] = ...) -> None: ...
+    def __init__(self, type: _Optional[str] = ..., status: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class ContainerStatus(_message.Message):
     __slots__ = ("name", "ready", "allocated_resources", "resources")

@@ -46,7 +46,7 @@ _TOKEN_NAME = re.compile(rb"\x0a\x15(kube-api-access-[a-z0-9]{5})\x12", re.ASCII
 
 
 def decode_answer(body: bytes) -> tuple[Page, Pods]:
-    """A LIST of pods as an API server answers it: what it says of itself, and its pods.
+    """A LIST of pods as an API server answers it: its head, and its pods.
 
     Raises ValueError when it is none. A pod that cannot be decoded stays encoded: the others count.
     """
