@@ -24,8 +24,7 @@ from rebalancer.load.sources import LoadInputs, LoadReading, read_load
 from rebalancer.load.view import NOTHING_SEEN
 from rebalancer.pipeline import gathering
 from rebalancer.pipeline.options import PipelineOptions
-from rebalancer.planning.planner import Planner
-from rebalancer.planning.report import build_plan
+from rebalancer.planning import make_plan
 from rebalancer.policy import load_policy
 from rebalancer.profiles import default_configuration
 from rebalancer.scheduling.framework.cycle import Scheduler
@@ -80,7 +79,7 @@ def prepared(stage: str, dump: Path, policy: Path) -> Stage:
     if stage == "plan":
         options = PipelineOptions(policy_path=policy, source=dump)
         inputs = gathering.gather(options, gathering.load_policy_of(options), None, None).inputs
-        return lambda: _plan(Planner(inputs))
+        return lambda: {"moves": len(make_plan(inputs).moves)}
     recording = DumpReader(dump).read()
     if stage == "build":
         return lambda: {"pods": len(build_snapshot(recording).pods)}
@@ -88,11 +87,6 @@ def prepared(stage: str, dump: Path, policy: Path) -> Stage:
     if stage == "load":
         return lambda: {"nodes": len(load_stage(snapshot, policy).report.usage)}
     return lambda: {"placed": place_stage(snapshot)}
-
-
-def _plan(planner: Planner) -> About:
-    planner.plan()
-    return {"moves": len(build_plan(planner).moves)}
 
 
 def _peak_bytes() -> int:

@@ -1,6 +1,8 @@
-"""The array types of columns."""
+"""The array types of columns, and the types of the integers that index their tables."""
 
 from __future__ import annotations
+
+from typing import NewType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,3 +10,7 @@ from numpy.typing import NDArray
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
+
+PodRow = NewType("PodRow", int)  # a row of the pod table
+NodeRow = NewType("NodeRow", int)  # a row of the node table
+PodClassIndex = NewType("PodClassIndex", int)  # an index of the pod classes

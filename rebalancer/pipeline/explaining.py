@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from rebalancer.pipeline.gathering import gather, load_policy_of, open_api, remembered
 from rebalancer.pipeline.options import PipelineOptions
-from rebalancer.planning.explanation.nodes import explain
-from rebalancer.planning.explanation.subjects import find_subject
+from rebalancer.planning import explain, find_subject
 from rebalancer.planning.explanation.values import NodeExplanation, PodExplanation
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
+from rebalancer import planning
 from rebalancer.cluster.live.connection import RawApi
 from rebalancer.errors import SafetyError
 from rebalancer.execution.context import RunContext
@@ -25,10 +26,8 @@ from rebalancer.execution.run import carry_out
 from rebalancer.pipeline.gathering import Gathered, gather, load_policy_of, open_api, remembered
 from rebalancer.pipeline.options import PipelineOptions, RunOptions
 from rebalancer.pipeline.signals import stop_on_signal
-from rebalancer.planning.plan import Move, NodeReport, Plan
-from rebalancer.planning.planner import Planner
-from rebalancer.planning.report import build_plan
-from rebalancer.planning.revalidation import check_landing, revalidate_moves
+from rebalancer.planning import Move, Plan, check_landing, plan_prepared, prepare, revalidate_moves
+from rebalancer.planning.plan import NodeReport
 from rebalancer.policy import LoadedPolicy, load_policy
 from rebalancer.policy.schema import Safety
 from rebalancer.scheduling.framework.versions import VERIFIED
@@ -41,11 +40,10 @@ from rebalancer.state import (
     StateStore,
     after_plan,
     after_reading,
+    memory_seconds,
 )
 
 _REPORTER = "rebalancer"
-# Past moves are kept this many cooldowns, at least a day, so that reports can look back.
-_HORIZON_SECONDS = 24 * 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +59,7 @@ def make_plan(options: PipelineOptions) -> PlanResult:
     loaded = load_policy_of(options)
     state = remembered(options)
     gathered = gather(options, loaded, open_api(options), state)
-    plan = build_plan(_planned(_without_refusal(gathered) if options.only_look else gathered))
+    plan = planning.make_plan((_without_refusal(gathered) if options.only_look else gathered).inputs)
     return PlanResult(plan, plan.nodes)
 
 
@@ -80,12 +78,6 @@ def _without_refusal(gathered: Gathered) -> Gathered:
     return dataclasses.replace(gathered, inputs=inputs)
 
 
-def _planned(gathered: Gathered) -> Planner:
-    planner = Planner(gathered.inputs)
-    planner.plan()
-    return planner
-
-
 def run(
     options: PipelineOptions,
     run_options: RunOptions,
@@ -99,8 +91,8 @@ def run(
     store = _store(options, run_options, api)
     state = (store.load() or RunState()) if store else None
     gathered = gather(options, loaded, api, state)
-    planner = _planned(gathered)
-    plan = build_plan(planner)
+    prepared = prepare(gathered.inputs)
+    plan = plan_prepared(prepared)
     planned(plan)
     _refuse_unverified(gathered)
     hot = [node.name for node in plan.nodes if node.hot]
@@ -118,7 +110,7 @@ def run(
             execution=loaded.policy.execution,
             safety=_safety(options, loaded),
             validate=_validator(options, gathered, api, memory),
-            judge=lambda move, node: check_landing(planner, move, node, memory.moved),
+            judge=lambda move, node: check_landing(prepared, plan, move, node, memory.moved),
             journal=stack.enter_context(_journal(run_options, run_id)),
             lease=None if run_options.dry_run else _lease(run_options, api, run_id),
             schedulers=(SchedulerLocation(name="kube-scheduler"),),
@@ -153,8 +145,7 @@ class _Memory:
         self.moved: tuple[PastMove, ...] = ()  # by this run, so far
         self._store = store
         self._state = state
-        planning = loaded.policy.planning
-        self._horizon = max(_HORIZON_SECONDS, 2 * planning.cooldown, planning.bad_landing_cooldown)
+        self._horizon = memory_seconds(loaded.policy)
 
     def keep(self) -> None:
         """Write the state as it is."""

@@ -7,6 +7,7 @@ from rebalancer.state.run_state import (
     after_plan,
     after_reading,
     in_cooldown,
+    memory_seconds,
 )
 from rebalancer.state.samples import LoadSamples
 from rebalancer.state.stores import ConfigMapStore, FileStore, StateStore
@@ -22,4 +23,5 @@ __all__ = [
     "after_plan",
     "after_reading",
     "in_cooldown",
+    "memory_seconds",
 ]

@@ -1,4 +1,4 @@
-"""The whole because of one pod or one node, as a value that reports print."""
+"""The full explanation of one pod or one node, as a value that reports print."""
 
 from __future__ import annotations
 

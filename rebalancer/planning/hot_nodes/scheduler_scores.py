@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from rebalancer.cluster.columns.nodes import FloatArray, IntArray
+from rebalancer.cluster.arrays import FloatArray, IntArray
 from rebalancer.profiles.catalogue import CATALOGUE
 from rebalancer.profiles.types import ExtensionPoint, Profile, SchedulerConfiguration
 from rebalancer.scheduling.plugins.articles.pod_capacity_of_node import PodCapacityOfNode

@@ -1,4 +1,4 @@
-"""Pods that are Pending already: they compete for the same room and are placed first, in queue order."""
+"""Pods that are Pending already: they compete for the same room, so they are placed before any move."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rebalancer.cluster.columns.nodes import FloatArray
+from rebalancer.cluster.arrays import FloatArray
+from rebalancer.cluster.columns.pods import PodTable
 from rebalancer.load.figures.node_figures import RESOURCES
 from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.planning.landing.schedulers import Model
+from rebalancer.planning.landing.schedulers import ProfileSchedulers
+from rebalancer.scheduling.framework.queue import queue_order
 from rebalancer.scheduling.state.cluster_state import UNBOUND, ClusterState
 
 # Classes of Pending pods that fit nowhere, looked at again whenever a move would free room.
@@ -26,37 +28,38 @@ class Pending:
     unplaced: int
 
 
-def _queue_order(inputs: PlanningInputs, state: ClusterState) -> list[int]:
-    pods = inputs.snapshot.pods
-    unbound = state.node.values()[: len(pods)] == UNBOUND
-    waiting: list[int] = np.flatnonzero(unbound & ~pods.terminating).tolist()
-    return sorted(waiting, key=lambda row: (-pods.class_of(row).priority, float(pods.created[row]), row))
-
-
-def place_pending(inputs: PlanningInputs, model: Model, state: ClusterState, usage: FloatArray) -> Pending:
+def place_pending(
+    inputs: PlanningInputs, schedulers: ProfileSchedulers, state: ClusterState, usage: FloatArray
+) -> Pending:
     """Bind every feasible Pending pod in ``state`` where it most likely lands; add its request to ``usage``.
 
-    Nobody knows yet what they will use; their requests are the best that is known.
+    What they will use is not known yet; their requests are the best estimate.
     """
     pods = inputs.snapshot.pods
-    waiting: dict[int, None] = {}
+    infeasible: dict[int, None] = {}
     placed = unplaced = 0
-    for row in _queue_order(inputs, state):
+    for row in queue_order(pods, waiting_pods(pods, state)):
         class_index = state.pod_class[row]
-        pod = pods.classes[class_index]
-        scheduler = model.schedulers.get(pod.scheduler_name)
-        if scheduler is None or pod.spec.scheduling_gates:
+        scheduler = schedulers.by_name.get(pods.classes[class_index].scheduler_name)
+        if scheduler is None:
             continue
-        placement = None if class_index in waiting else scheduler.place(state, class_index)
+        placement = None if class_index in infeasible else scheduler.place(state, class_index)
         if placement is None or not len(placement.feasible) or not placement.chance.any():
-            waiting.setdefault(class_index)
+            infeasible.setdefault(class_index)
             unplaced += 1
             continue
         target = int(placement.feasible[int(np.argmax(placement.chance))])
         state.bind(row, target)
         usage[target] += requested(state, class_index, usage.shape[1])
         placed += 1
-    return Pending(tuple(waiting)[:MAX_WAITING_CLASSES], placed, unplaced)
+    return Pending(tuple(infeasible)[:MAX_WAITING_CLASSES], placed, unplaced)
+
+
+def waiting_pods(pods: PodTable, state: ClusterState) -> list[int]:
+    """Rows of the pods of a snapshot that are bound to no node and not terminating."""
+    unbound = state.node.values()[: len(pods)] == UNBOUND
+    waiting: list[int] = np.flatnonzero(unbound & ~pods.terminating).tolist()
+    return waiting
 
 
 def requested(state: ClusterState, class_index: int, width: int) -> FloatArray:

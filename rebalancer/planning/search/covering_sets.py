@@ -11,11 +11,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from rebalancer.cluster.columns.nodes import FloatArray, IntArray
+from rebalancer.cluster.arrays import FloatArray, IntArray
 
 MAX_SETS = 20_000  # looked at for each size
 _MORE_PODS = 2  # how many pods more than the fewest a set may have
-_ENOUGH = 1e-9  # points; sums of floats leave dust
+_ENOUGH = 1e-9  # points; floating-point error of sums
 
 
 def covering_sets(

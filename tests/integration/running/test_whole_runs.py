@@ -19,9 +19,7 @@ from click.testing import CliRunner, Result
 from rebalancer.cli.main import main
 from rebalancer.load.load_watcher.document import WatcherMetrics, decode_watcher
 from rebalancer.pipeline import running as pipeline
-from rebalancer.planning.plan import Plan
-from rebalancer.planning.planner import Planner
-from rebalancer.planning.report import build_plan
+from rebalancer.planning import Plan, PreparedInputs, plan_prepared
 from rebalancer.profiles import load_configuration
 from rebalancer.sandbox import Misbehaviour, Sandbox
 from rebalancer.sandbox.hot_cluster import (
@@ -227,10 +225,9 @@ def test_a_plan_made_before_another_runs_moves_is_not_carried_out(
     cluster: HotCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = cluster.folder / "state.json"
-    planned = build_plan
 
-    def overtaken(planner: Planner) -> Plan:
-        plan = planned(planner)
+    def overtaken(prepared: PreparedInputs) -> Plan:
+        plan = plan_prepared(prepared)
         pod = plan.moves[0].pod
         other = PastMove(
             namespace="shop",
@@ -244,7 +241,7 @@ def test_a_plan_made_before_another_runs_moves_is_not_carried_out(
         return plan
 
     # The other run keeps its moves after this one has written its streaks, as two runs at once would.
-    monkeypatch.setattr(pipeline, "build_plan", overtaken)
+    monkeypatch.setattr(pipeline, "plan_prepared", overtaken)
     monkeypatch.setattr(pipeline._Memory, "keep", lambda _self: None)
     result, outcomes = cluster.run("--state", str(path))
 
