@@ -28,7 +28,7 @@ from tests.unit.planning.builders import (
     plan_of,
     planning_inputs,
 )
-from tests.unit.planning.test_landings import PACKED
+from tests.unit.planning.landing.test_landings import PACKED
 
 NODES = [a_node("hot"), a_node("cool", cpu=40), a_node("warm", cpu=8), a_node("small")]
 UNKNOWN = float("nan")
