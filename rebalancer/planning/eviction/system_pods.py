@@ -1,4 +1,4 @@
-"""The workloads that plans rely on: schedulers and load sources. Evicting them would blind or stop us."""
+"""The workloads that plans rely on, schedulers and load sources: without them a run could not go on."""
 
 from __future__ import annotations
 

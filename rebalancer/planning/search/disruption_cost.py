@@ -24,15 +24,15 @@ class Disruption:
         self._weights = inputs.policy.planning.weights
 
     def costs(self, rows: Sequence[PodRow]) -> FloatArray:
-        """(rows,) the weighted sum of what speaks against moving each pod, every part from 0 to 1."""
-        weights, workload = self._weights, [self._workloads.of(row) for row in rows]
+        """(rows,) the weighted sum of the costs of restarting each pod, every one of them from 0 to 1."""
+        weights, workloads = self._weights, [self._workloads.of(row) for row in rows]
         priorities = np.array([self._pods.class_of(row).priority for row in rows], np.float64)
         deletion = np.array([self._deletion_cost(row) for row in rows], np.float64)
         ages = self._inputs.now - self._pods.created[list(rows)]
         age = np.clip(np.nan_to_num(ages, nan=_OLD_SECONDS) / _OLD_SECONDS, 0.0, 1.0)
-        few = np.array([1.0 / max(item.desired or 1, 1) for item in workload])
-        degraded = np.array([_unready_share(item) for item in workload])
-        unready = ~self._pods.ready[list(rows)]  # restarting it costs nobody anything
+        few = np.array([1.0 / max(item.desired or 1, 1) for item in workloads])
+        degraded = np.array([_unready_share(item) for item in workloads])
+        unready = ~self._pods.ready[list(rows)]  # restarting an unready pod takes nothing away
         return np.asarray(
             weights.priority * _spread(priorities)
             + weights.pod_deletion_cost * _spread(deletion)

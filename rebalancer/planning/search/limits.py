@@ -28,7 +28,7 @@ class UsedLimits:
         )
 
     def refusal_on(self, node: NodeRow) -> KeptReason | None:
-        """The limit that allows no further eviction from a node, whichever the pod."""
+        """The limit that allows no further eviction of any pod from a node."""
         limits = self.limits
         if self.total >= limits.per_run:
             return KeptReason(Reason.LIMIT, f"perRun {limits.per_run} is reached")
@@ -49,7 +49,7 @@ class UsedLimits:
         return None
 
     def count(self, node: NodeRow, namespace: str, workload: WorkloadInfo) -> None:
-        """One eviction more."""
+        """Count one eviction."""
         self.total += 1
         self.by_node[node] += 1
         self.by_namespace[namespace] += 1

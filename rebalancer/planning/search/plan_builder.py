@@ -1,4 +1,19 @@
-"""A plan being made: its moves so far, the scenarios they lead to, and what is left of waves and limits."""
+"""A plan being made: its moves so far, the scenarios they lead to, and what is left of waves and limits.
+
+Moves are carried out in waves. The pods of a wave are evicted together, and the next wave begins once all of
+their replacements run. So a move belongs in the next wave when it cannot be made beside those of this one:
+
+* the wave has ``execution.waveSize`` moves, or its disruption budget is spent until replacements are ready;
+* it has moved a pod of the same controller, and which of the two replacements is placed first is not known;
+* its landing is only acceptable once the pods that this wave evicts are gone;
+* its last move is of a StatefulSet, whose replacement comes when the old pod is gone: that closes the wave.
+
+For example, with waveSize 3 and a budget of web that allows 1:
+
+    wave 1   web-1, api-1          web-2 waits: same controller, and the budget of web is spent wave 2
+    web-2, db-0           db-0 is of a StatefulSet and closes the wave, although it has two moves only wave 3
+    api-2
+"""
 
 from __future__ import annotations
 
@@ -17,10 +32,10 @@ from rebalancer.planning.search.limits import UsedLimits
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AcceptedMove:
-    """A move that holds."""
+    """A move whose landings are acceptable, not yet added."""
 
     evaluation: Evaluation
-    later: bool  # in the next wave
+    later: bool  # to be made in the next wave
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,7 +64,7 @@ class Savepoint:
 
 
 class PlanBuilder:
-    """Tries moves and adds them; goes back where a set of them does not hold together."""
+    """Tries moves and adds them; goes back when a set of them cannot be made together."""
 
     def __init__(
         self,
@@ -118,7 +133,7 @@ class PlanBuilder:
         return rows
 
     def has_ended(self, node: NodeRow) -> bool:
-        """Whether no pod may leave a node any more, whichever it is."""
+        """Whether a limit or the end of the search keeps every pod on a node."""
         return bool(self._used.refusal_on(node) or self._search_ended())
 
     def _search_ended(self) -> KeptReason | None:
@@ -137,7 +152,7 @@ class PlanBuilder:
         )
 
     def find(self, candidate: Candidate, *, may_wait: bool = True) -> AcceptedMove | KeptReason:
-        """A move that holds in this wave or, where it may wait, in the next one; else why the pod stays."""
+        """A move acceptable in this wave or, if it may wait, in the next one; else why the pod stays."""
         limit = self._limit(candidate)
         if limit:
             return limit
@@ -149,7 +164,7 @@ class PlanBuilder:
         later = may_wait and self._in_wave > 0 and waits
         evaluation = self.evaluator.evaluate(candidate, self._next_scenarios() if later else self.scenarios)
         if may_wait and not later and evaluation.only_while_terminating and self._in_wave:
-            # What this wave evicts is still in the way; it will be gone when the next one starts.
+            # Pods that this wave evicts are still in the way; they will be gone when the next wave starts.
             later = True
             evaluation = self.evaluator.evaluate(candidate, self._next_scenarios())
         holds = self._confidence * (1.0 - evaluation.unacceptable)
@@ -173,8 +188,8 @@ class PlanBuilder:
     def _has_sibling(self, candidate: Candidate) -> bool:
         """Whether this wave moves a pod of the same controller already.
 
-        Nobody knows which of the two is evicted before the other's replacement is placed, and how their
-        controller's pods are spread decides where that goes.
+        Which of the two is gone when the other's replacement is placed is not known, and where that goes
+        depends on how the pods of their controller are spread.
         """
         return self._controller(candidate) in self._controllers
 
@@ -185,7 +200,7 @@ class PlanBuilder:
         return self._later
 
     def next_wave(self) -> None:
-        """Begin a wave, unless this one is empty still."""
+        """Begin a new wave, unless this one is still empty."""
         if not self._in_wave:
             return
         self.scenarios, self._later = self._next_scenarios(), None
@@ -195,7 +210,7 @@ class PlanBuilder:
         self._wave_budgets = WaveBudgets()
 
     def add(self, found: AcceptedMove, violation: str = "") -> None:
-        """Carry the move out in every scenario, each with a landing of its own."""
+        """Make the move in every scenario, each of which draws its own landing."""
         if found.later:
             self.next_wave()
         self._later = None

@@ -1,7 +1,8 @@
 """What every strategy of the search is: a step that takes a plan so far and returns it with moves added.
 
-Strategies are peers. The planner asks them one after the other, each continues where the one before it ended,
-and none knows of the others: limits, waves and scenarios are all in the plan builder that is handed on.
+Strategies are peers. The planner calls them one after the other; each continues where the one before it
+ended, and none knows of the others: limits, waves and scenarios are all in the plan builder that is handed
+on.
 
 To add one: write a class with ``extend`` in a file of its own, and name it in ``planner.strategies``.
 """

@@ -162,7 +162,7 @@ def _containers(containers: list[Container] | None) -> list[object]:
 
 
 def _volumes(volumes: list[Volume] | None) -> list[Volume]:
-    """Volumes of which the scheduler knows the source; admission adds others for service accounts."""
+    """Volumes whose source the scheduler reads; admission adds others, for service accounts."""
     return [item for item in volumes or () if item != Volume(name=item.name)]
 
 
@@ -172,7 +172,7 @@ def _alike(pod: PodClass, other: PodClass) -> bool:
 
 
 def _lacks(template: PodTemplate, pod: PodClass) -> bool:
-    """Whether a pod lacks something its template asks for: admission adds, it takes nothing away."""
+    """Whether a pod lacks something of its template; admission only adds, so then the template changed."""
     wanted, actual = template.spec, pod.spec
     found = {item.name: item for item in (*(actual.containers or ()), *(actual.init_containers or ()))}
     for item in (*(wanted.containers or ()), *(wanted.init_containers or ())):
