@@ -13,8 +13,9 @@ import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import coo_matrix
 
-from rebalancer.cluster.arrays import FloatArray
-from rebalancer.planning.planner import Planner
+from rebalancer.cluster.arrays import FloatArray, PodRow
+from rebalancer.planning import PreparedInputs
+from rebalancer.planning.eviction import why_protected
 
 _UNCOOLED = 10_000.0  # what leaving a node hot costs, in departures
 _SECONDS = 20.0
@@ -39,24 +40,24 @@ class Problem:
     relief: FloatArray  # (pods, nodes, 3) points of each node's allocatable that the pod is
 
 
-def problem_of(planner: Planner) -> Problem:
-    """What a planner that has not planned yet starts from."""
-    hot = np.flatnonzero(planner.hotness.hot).tolist()
+def problem_of(prepared: PreparedInputs) -> Problem:
+    """What a plan starts from."""
+    hot = np.flatnonzero(prepared.hotness.hot).tolist()
     pods: list[int] = []
     source: list[int] = []
     for node in hot:
-        for row in planner.pods.by_node.get(node, np.zeros(0, np.int64)).tolist():
-            if planner.protections.judge(row) is None:
+        for row in prepared.pods.by_node.get(node, np.zeros(0, np.int64)).tolist():
+            if why_protected(prepared.eviction, PodRow(row)) is None:
                 pods.append(row)
                 source.append(node)
-    usage = np.column_stack([planner.inputs.load.pod_usage[pods][:, :2], np.ones(len(pods))])
-    allocatable = np.maximum(planner.inputs.load.allocatable[:, :3], 1e-9)
+    usage = np.column_stack([prepared.inputs.load.pod_usage[pods][:, :2], np.ones(len(pods))])
+    allocatable = np.maximum(prepared.inputs.load.allocatable[:, :3], 1e-9)
     return Problem(hot, pods, source, 100.0 * usage[:, None, :] / allocatable[None, :, :])
 
 
-def departures_alone(planner: Planner, problem: Problem) -> Optimum:
+def departures_alone(prepared: PreparedInputs, problem: Problem) -> Optimum:
     """Node by node: the fewest of its pods whose leaving brings it to its coolTo."""
-    percent, cool_to = planner.inputs.load.percent, planner.hotness.cool_to
+    percent, cool_to = prepared.inputs.load.percent, prepared.hotness.cool_to
     departures = uncooled = 0
     for node in problem.hot:
         mine = [at for at, source in enumerate(problem.source) if source == node]
@@ -93,10 +94,10 @@ class _Rows:
         return LinearConstraint(matrix, ub=np.array(self.upper))
 
 
-def departures_and_landings(planner: Planner, problem: Problem) -> Optimum:
+def departures_and_landings(prepared: PreparedInputs, problem: Problem) -> Optimum:
     """The fewest departures over all landings that filters admit and that would be acceptable."""
-    pairs = _admitted(planner, problem)
-    pods, nodes = len(problem.pods), len(planner.inputs.snapshot.nodes)
+    pairs = _admitted(prepared, problem)
+    pods, nodes = len(problem.pods), len(prepared.inputs.snapshot.nodes)
     # Columns: does a pod leave, does it land on a node, does a hot node stay above its coolTo, or even hot.
     landing = {pair: pods + at for at, pair in enumerate(pairs)}
     first = pods + len(pairs)
@@ -113,8 +114,8 @@ def departures_and_landings(planner: Planner, problem: Problem) -> Optimum:
         rows.add([(pod, -1.0), *((column, 1.0) for column in options)], 0.0)
     for above, hot in stuck.values():
         rows.add([(hot, 1.0), (above, -1.0)], 0.0)
-    _levels(planner, problem, rows, arrivals, stuck)
-    _room(planner, problem, rows, arrivals)
+    _levels(prepared, problem, rows, arrivals, stuck)
+    _room(prepared, problem, rows, arrivals)
     cost = np.concatenate([np.ones(pods), np.zeros(len(pairs)), np.full(2 * len(stuck), _UNCOOLED)])
     solved = milp(
         cost,
@@ -129,43 +130,43 @@ def departures_and_landings(planner: Planner, problem: Problem) -> Optimum:
     return Optimum(int(chosen[:pods].sum()), int(chosen[first::2].sum()), solved.status == 0)
 
 
-def _admitted(planner: Planner, problem: Problem) -> list[tuple[int, int]]:
+def _admitted(prepared: PreparedInputs, problem: Problem) -> list[tuple[int, int]]:
     """(pod, node) whose filters pass on an otherwise empty node, and whose gain would be enough."""
-    state = planner.model.state.copy()
-    for row in range(len(planner.pods)):
+    state = prepared.schedulers.state.copy()
+    for row in range(len(prepared.pods)):
         if state.node[row] >= 0:
             state.remove(row)
-    percent, acceptance = planner.inputs.load.percent, planner.acceptance
+    percent, check = prepared.inputs.load.percent, prepared.landing_check
     found: list[tuple[int, int]] = []
     feasible: dict[int, list[int]] = {}
     for at, row in enumerate(problem.pods):
         source = problem.source[at]
-        kind = planner.protections.replacement(row).class_index
+        kind = prepared.eviction.replacement(PodRow(row)).class_index
         if kind not in feasible:
-            mask = planner.model.scheduler(kind).feasible(state, kind)
+            mask = prepared.schedulers.scheduler(kind).feasible(state, kind)
             feasible[kind] = np.flatnonzero(mask).tolist()
         for node in feasible[kind]:
-            if node == source or node in acceptance.uncounted:
+            if node == source or node in check.excluded:
                 continue
             # A hot node's own pods may leave first; nobody's own load is below nothing.
-            base = np.zeros_like(percent[node]) if planner.hotness.hot[node] else percent[node]
+            base = np.zeros_like(percent[node]) if prepared.hotness.hot[node] else percent[node]
             after = base + problem.relief[at, node]
-            gains = acceptance.gains(source, percent[source], after[None, :])
-            if (gains >= planner.policy.planning.min_gain).all():
+            gains = check.gains(source, percent[source], after[None, :])
+            if (gains >= prepared.policy.planning.min_gain).all():
                 found.append((at, node))
     return found
 
 
 def _levels(
-    planner: Planner,
+    prepared: PreparedInputs,
     problem: Problem,
     rows: _Rows,
     arrivals: dict[int, list[tuple[int, int]]],
     stuck: dict[int, tuple[int, int]],
 ) -> None:
     """No node ends above what it may be at: its coolTo if it was hot, else its threshold."""
-    percent = planner.inputs.load.percent
-    most = planner.hotness.most(np.arange(len(percent)))
+    percent = prepared.inputs.load.percent
+    most = prepared.hotness.most(np.arange(len(percent)))
     departing: dict[int, list[int]] = {node: [] for node in problem.hot}
     for pod, node in enumerate(problem.source):
         departing[node].append(pod)
@@ -178,7 +179,7 @@ def _levels(
             terms += [(pod, -float(problem.relief[pod, node, column])) for pod in departing.get(node, ())]
             if node in stuck and upper < 0:
                 # Above coolTo up to the threshold at one price, as hot as it is at twice that.
-                threshold = min(float(planner.hotness.hot_above[node, column]), float(percent[node, column]))
+                threshold = min(float(prepared.hotness.hot_above[node, column]), float(percent[node, column]))
                 terms.append((stuck[node][0], float(most[node, column]) - threshold))
                 terms.append((stuck[node][1], threshold - float(percent[node, column])))
             elif not terms:
@@ -187,12 +188,12 @@ def _levels(
 
 
 def _room(
-    planner: Planner, problem: Problem, rows: _Rows, arrivals: dict[int, list[tuple[int, int]]]
+    prepared: PreparedInputs, problem: Problem, rows: _Rows, arrivals: dict[int, list[tuple[int, int]]]
 ) -> None:
     """Requests fit; what hot nodes lose makes room."""
-    state = planner.model.state
+    state = prepared.schedulers.state
     classes = state.classes
-    kinds = [planner.protections.replacement(row).class_index for row in problem.pods]
+    kinds = [prepared.eviction.replacement(PodRow(row)).class_index for row in problem.pods]
     wants = np.array([classes.vector(classes.requests[kind].incoming) for kind in kinds])
     free = classes.allocatable - state.requested
     for node, landings in arrivals.items():

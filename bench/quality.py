@@ -19,11 +19,10 @@ from bench.optimum import Optimum, departures_alone, departures_and_landings, pr
 from bench.random_clusters import random_inputs
 from rebalancer.pipeline.gathering import gather, policy_of
 from rebalancer.pipeline.options import PipelineOptions
-from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.planning.plan import Plan
-from rebalancer.planning.planner import Planner
+from rebalancer.planning import Plan, PlanningInputs, PreparedInputs, prepare
+from rebalancer.planning.planner import search
 from rebalancer.planning.report import build_plan
-from rebalancer.simulation.landing import NOWHERE, Landings
+from rebalancer.simulation.execution import NOWHERE, SimulatedExecution
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +41,15 @@ class Compared:
     seconds: float
 
 
-def carry_out(planner: Planner, plan: Plan, random: np.random.Generator) -> Result:
+def carry_out(prepared: PreparedInputs, plan: Plan, random: np.random.Generator) -> Result:
     """The plan landed as the model draws it."""
-    landings = Landings(planner, random)
-    load = planner.inputs.load
+    execution = SimulatedExecution(prepared, random)
+    load = prepared.inputs.load
     usage = load.usage[:, :2].copy()
     count = load.pod_count.copy()
     pending = back = evictions = 0
-    for item in landings.carry_out(plan):
-        source = planner.inputs.snapshot.nodes.row[item.move.from_node]
+    for item in execution.carry_out(plan):
+        source = prepared.inputs.snapshot.nodes.row[item.move.from_node]
         evictions += 1
         usage[source] -= load.pod_usage[item.row][:2]
         count[source] -= 1
@@ -62,28 +61,27 @@ def carry_out(planner: Planner, plan: Plan, random: np.random.Generator) -> Resu
         back += item.node == source
     amounts = np.column_stack([usage, count])
     percent = 100.0 * amounts / np.maximum(load.allocatable[:, :3], 1e-9)
-    return result(planner, percent, evictions, pending, back)
+    return result(prepared, percent, evictions, pending, back)
 
 
 def compare(name: str, inputs: PlanningInputs) -> Compared:
     """One cluster."""
     began = time.perf_counter()
-    planner = Planner(inputs)
-    problem = problem_of(planner)
-    planner.plan()
-    plan = build_plan(planner)
+    prepared = prepare(inputs)
+    problem = problem_of(prepared)
+    found = search(prepared)
+    plan = build_plan(prepared, found)
     seconds = time.perf_counter() - began
-    fresh = Planner(inputs)
     return Compared(
         name=name,
         hot=plan.hot_count,
         before=float(np.nanmax(inputs.load.percent[:, 0])),
         planned=len(plan.moves),
-        carried_out=carry_out(planner, plan, np.random.default_rng(0)),
+        carried_out=carry_out(prepared, plan, np.random.default_rng(0)),
         uncooled=len(plan.unsolved),
-        optimum=departures_and_landings(fresh, problem),
-        alone=departures_alone(fresh, problem),
-        placements=planner.evaluator.placements,
+        optimum=departures_and_landings(prepared, problem),
+        alone=departures_alone(prepared, problem),
+        placements=found.placements,
         seconds=seconds,
     )
 
@@ -96,7 +94,7 @@ def random_clusters(count: int, first_seed: int) -> list[Compared]:
     while len(found) < count:
         inputs = random_inputs(seed)
         seed += 1
-        if not Planner(inputs).hotness.hot.any():
+        if not prepare(inputs).hotness.hot.any():
             continue  # nothing to plan, nothing to compare
         item = compare(inputs.snapshot.source, inputs)
         found.append(item)
@@ -142,33 +140,31 @@ def recorded_cluster(path: Path, policy: Path | None, scheduler: Path | None, se
     """Part (b)."""
     options = PipelineOptions(policy_path=policy, source=path, scheduler_config=scheduler)
     inputs = gather(options, policy_of(options), None, None).inputs
-    planner = Planner(inputs)
-    fresh = Planner(inputs)
     began = time.perf_counter()
-    planner = Planner(inputs)
-    planner.plan()
-    plan = build_plan(planner)
+    prepared = prepare(inputs)
+    found = search(prepared)
+    plan = build_plan(prepared, found)
     seconds = time.perf_counter() - began
-    alone = departures_alone(fresh, problem_of(fresh))
-    before = result(fresh, inputs.load.percent, 0, 0, 0)
+    alone = departures_alone(prepared, problem_of(prepared))
+    before = result(prepared, inputs.load.percent, 0, 0, 0)
     print(f"\n{path}: {plan.node_count} nodes, {plan.hot_count} hot; planned in {seconds:.2f} s, ", end="")
-    print(f"{planner.evaluator.placements} placements, {max((m.wave for m in plan.moves), default=0)} waves")
+    print(f"{found.placements} placements, {max((m.wave for m in plan.moves), default=0)} waves")
     print(f"bound: {alone.departures} departures cool {plan.hot_count - alone.uncooled} of them at best\n")
     print("                             evictions   hot  newly  Pending  back    peak  deviation")
     rows = [
         ("before", before),
-        ("this plan", carry_out(planner, plan, np.random.default_rng(seed))),
+        ("this plan", carry_out(prepared, plan, np.random.default_rng(seed))),
         (
             "random eviction",
-            landed(fresh, at_random(fresh, np.random.default_rng(seed)), np.random.default_rng(seed)),
+            landed(prepared, at_random(prepared, np.random.default_rng(seed)), np.random.default_rng(seed)),
         ),
     ]
     for name, by_requests in (
         ("LowNodeUtilization, requests", True),
         ("LowNodeUtilization, measured", False),
     ):
-        chosen = low_node_utilization(fresh, by_requests=by_requests)
-        rows.append((name, landed(fresh, chosen, np.random.default_rng(seed))))
+        chosen = low_node_utilization(prepared, by_requests=by_requests)
+        rows.append((name, landed(prepared, chosen, np.random.default_rng(seed))))
     for name, item in rows:
         print(
             f"{name:28s} {item.evictions:9d} {item.hot:5d} {item.newly_hot:6d} {item.pending:8d} "

@@ -13,7 +13,7 @@ from rebalancer.cluster.snapshot import Snapshot, build_snapshot
 from rebalancer.load.figures.node_figures import NodeFigures, PodFigures
 from rebalancer.load.report import build_report
 from rebalancer.load.view import NOTHING_SEEN
-from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning import PlanningInputs
 from rebalancer.policy import RebalancePolicy
 from rebalancer.scheduling import default_configuration
 

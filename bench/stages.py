@@ -26,8 +26,7 @@ from rebalancer.pipeline.gathering import gather, policy_of
 from rebalancer.pipeline.gathering.inputs import requested_amounts
 from rebalancer.pipeline.gathering.recorded import recorded_answers, recorded_moment
 from rebalancer.pipeline.options import PipelineOptions
-from rebalancer.planning.planner import Planner
-from rebalancer.planning.report import build_plan
+from rebalancer.planning import make_plan
 from rebalancer.policy import load_policy
 from rebalancer.scheduling import ClusterState, PluginInputs, Scheduler, default_configuration, make_scheduler
 
@@ -79,7 +78,7 @@ def prepared(stage: str, dump: Path, policy: Path) -> Stage:
     if stage == "plan":
         options = PipelineOptions(policy_path=policy, source=dump)
         inputs = gather(options, policy_of(options), None, None).inputs
-        return lambda: _plan(Planner(inputs))
+        return lambda: {"moves": len(make_plan(inputs).moves)}
     recording = DumpReader(dump).read()
     if stage == "build":
         return lambda: {"pods": len(build_snapshot(recording).pods)}
@@ -87,11 +86,6 @@ def prepared(stage: str, dump: Path, policy: Path) -> Stage:
     if stage == "load":
         return lambda: {"nodes": len(load_stage(snapshot, policy).report.usage)}
     return lambda: {"placed": place_stage(snapshot)}
-
-
-def _plan(planner: Planner) -> About:
-    planner.plan()
-    return {"moves": len(build_plan(planner).moves)}
 
 
 def _peak_bytes() -> int:

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 
+from rebalancer import planning
 from rebalancer.pipeline.gathering import gather, known_state, open_api, policy_of
 from rebalancer.pipeline.options import PipelineOptions
-from rebalancer.planning.explanation.nodes import explain
-from rebalancer.planning.explanation.subjects import find_subject
+from rebalancer.planning import Plan, PlanningInputs, explain, find_subject
 from rebalancer.planning.explanation.values import NodeExplanation, PodExplanation
-from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.planning.plan import Plan
-from rebalancer.planning.planner import Planner
-from rebalancer.planning.report import build_plan
 
 
 def make_plan(options: PipelineOptions) -> Plan:
@@ -21,20 +17,13 @@ def make_plan(options: PipelineOptions) -> Plan:
     Raises SafetyError when the load of too few nodes is known, unless ``only_look`` is set.
     """
     inputs = _inputs(options)
-    return build_plan(planned(_without_refusal(inputs) if options.only_look else inputs))
+    return planning.make_plan(_without_refusal(inputs) if options.only_look else inputs)
 
 
 def explain_subject(options: PipelineOptions, subject: str) -> PodExplanation | NodeExplanation:
     """The explanation of what ``subject`` names; InputError with the nearest names when there is none."""
     inputs = _inputs(options)
     return explain(inputs, find_subject(inputs.snapshot, subject))
-
-
-def planned(inputs: PlanningInputs) -> Planner:
-    """A planner that has decided: its plan can be built, and landings checked against it."""
-    planner = Planner(inputs)
-    planner.plan()
-    return planner
 
 
 def _inputs(options: PipelineOptions) -> PlanningInputs:

@@ -10,7 +10,6 @@ import time
 from collections.abc import Sequence
 
 from rebalancer.execution import Outcome, after_outcomes, past_moves
-from rebalancer.policy.schema import Planning
 from rebalancer.state import PastMove, RunState, StateStore
 
 
@@ -18,14 +17,14 @@ class RunMemory:
     """Keeps the state of a run in its store; nothing where there is none."""
 
     def __init__(
-        self, store: StateStore | None, before: RunState | None, state: RunState | None, planning: Planning
+        self, store: StateStore | None, before: RunState | None, state: RunState | None, keeps_seconds: float
     ) -> None:
         """``before`` is what earlier runs left, ``state`` the same with what this run knows already."""
         self.before = before
         self.moved: tuple[PastMove, ...] = ()  # by this run, so far
         self._store = store
         self._state = state
-        self._keeps_seconds = planning.keeps_moves_seconds
+        self._keeps_seconds = keeps_seconds
 
     def keep(self) -> None:
         """Write the state as it is."""

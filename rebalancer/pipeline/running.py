@@ -24,13 +24,17 @@ from rebalancer.execution import (
 )
 from rebalancer.pipeline.gathering import Gathered, gather, open_api, policy_of
 from rebalancer.pipeline.options import PipelineOptions, RunOptions
-from rebalancer.pipeline.planning import planned
 from rebalancer.pipeline.run_memory import RunMemory
 from rebalancer.pipeline.signals import stop_on_signal
-from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.planning.plan import Move, Plan
-from rebalancer.planning.report import build_plan
-from rebalancer.planning.revalidation import check_landing, revalidate_moves
+from rebalancer.planning import (
+    Move,
+    Plan,
+    PlanningInputs,
+    check_landing,
+    plan_prepared,
+    prepare,
+    revalidate_moves,
+)
 from rebalancer.policy import LoadedPolicy, load_policy
 from rebalancer.policy.schema import Safety
 from rebalancer.scheduling import SCHEDULER_LAG_SECONDS, VERIFIED
@@ -41,6 +45,7 @@ from rebalancer.state import (
     StateStore,
     after_plan,
     after_reading,
+    memory_seconds,
 )
 
 _REPORTER = "rebalancer"
@@ -59,14 +64,14 @@ def run(
     store = _store(options, run_options, api)
     state = (store.load() or RunState()) if store else None
     gathered = gather(options, loaded, api, state)
-    planner = planned(gathered.inputs)
-    plan = build_plan(planner)
+    prepared = prepare(gathered.inputs)
+    plan = plan_prepared(prepared)
     show_plan(plan)
     _refuse_unverified(gathered.inputs)
     hot = [node.name for node in plan.nodes if node.hot]
     kept = None if run_options.dry_run else store  # a dry run leaves no trace
     next_state = _next_state(gathered, state, hot) if kept else None
-    memory = RunMemory(kept, state, next_state, loaded.policy.planning)
+    memory = RunMemory(kept, state, next_state, memory_seconds(loaded.policy))
     memory.keep()
     with ExitStack() as stack:
         stop = stack.enter_context(stop_on_signal())
@@ -80,7 +85,7 @@ def run(
             execution=loaded.policy.execution,
             safety=_safety(options, loaded),
             validate=_validator(options, loaded, gathered.inputs, api, memory),
-            check_landing=lambda move, node: check_landing(planner, move, node, memory.moved),
+            check_landing=lambda move, node: check_landing(prepared, plan, move, node, memory.moved),
             journal=stack.enter_context(_journal(run_options, run_id)),
             lease=None if run_options.dry_run else _lease(run_options, api, run_id),
             schedulers=(SchedulerLocation(name="kube-scheduler"),),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rebalancer.pipeline.gathering import gather, policy_of
 from rebalancer.pipeline.options import PipelineOptions
-from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning import PlanningInputs
 from rebalancer.simulation.running import simulate
 
 __all__ = ["inputs_by_policy", "simulate"]

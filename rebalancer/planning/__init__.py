@@ -1,1 +1,27 @@
-"""Decides which pods to move: hot nodes, protections, disruption budgets, the planner, and its plan."""
+"""Decides which pods to evict: a plan is a function of its inputs, and a value.
+
+The names below are what other packages need; ``planner`` shows how a plan is made.
+"""
+
+from rebalancer.planning.explanation.nodes import explain
+from rebalancer.planning.explanation.subjects import Subject, find_subject
+from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.plan import Move, Plan
+from rebalancer.planning.planner import make_plan, plan_prepared
+from rebalancer.planning.prepared import PreparedInputs, prepare
+from rebalancer.planning.revalidation import check_landing, revalidate_moves
+
+__all__ = [
+    "Move",
+    "Plan",
+    "PlanningInputs",
+    "PreparedInputs",
+    "Subject",
+    "check_landing",
+    "explain",
+    "find_subject",
+    "make_plan",
+    "plan_prepared",
+    "prepare",
+    "revalidate_moves",
+]

@@ -39,7 +39,7 @@ class NodeAfter(Value, frozen=True):
 
 
 class Figure(Value, frozen=True):
-    """Where a load comes from, how old it is, and what of which window it is."""
+    """Where a load comes from, how old it is, and over which window it is taken."""
 
     source: str
     age_seconds: float

@@ -1,4 +1,4 @@
-"""Puts what the planner decided into words and values: the Plan, and the report of every node."""
+"""Puts what the search decided into words and values: the Plan, and the report of every node."""
 
 from __future__ import annotations
 
@@ -8,66 +8,47 @@ from collections.abc import Mapping
 import numpy as np
 
 from rebalancer.cluster import times
-from rebalancer.cluster.arrays import FloatArray
+from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
 from rebalancer.load.figures.node_figures import RESOURCES
 from rebalancer.load.report import percent_of_allocatable
-from rebalancer.planning.hot_nodes.rules import Hotness
-from rebalancer.planning.hot_nodes.scheduler_scores import NodeScores
 from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.planning.landing.evaluation import LandingDistribution
-from rebalancer.planning.plan import Figure, Kept, Landing, Move, NodeAfter, NodeReport, Plan, PodReference
-from rebalancer.planning.planner import Planner
+from rebalancer.planning.landing.distribution import LandingDistribution
+from rebalancer.planning.plan import Figure, Kept, Landing, Move, NodeAfter, NodeReport, Plan
+from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import KeptReason
+from rebalancer.planning.rounding import CHANCE_DIGITS, PERCENT_DIGITS, by_resource
 from rebalancer.planning.search.plan_builder import PlannedMove
-
-_PERCENT_DIGITS = 2
-_CHANCE_DIGITS = 6
-_DEFAULT_GRACE_SECONDS = 30
+from rebalancer.planning.search.strategy import SearchResult
+from rebalancer.planning.workloads.lookup import grace_period_seconds
 
 
-def build_plan(planner: Planner) -> Plan:
-    """The plan of a planner that has planned."""
-    inputs = planner.inputs
-    hot = planner.hotness.hot
-    after = _after(planner)
-    kept = [_kept(planner, row, protection) for row, protection in planner.kept.items()]
+def build_plan(prepared: PreparedInputs, found: SearchResult) -> Plan:
+    """The plan of what the search decided."""
+    inputs, hot = prepared.inputs, prepared.hotness.hot
+    kept = [_kept(prepared, row, reason) for row, reason in found.kept.items()]
     return Plan(
         source=inputs.snapshot.source,
         policy=inputs.policy.metadata.name,
         inputs=inputs.digest,
         now=times.render(inputs.now),
-        moves=tuple(_move(planner, move) for move in planner.moves),
-        nodes=node_reports(
-            inputs, planner.hotness, planner.model.node_scores(), after, planner.landing_check.settling
-        ),
+        moves=tuple(_move(prepared, move) for move in found.moves),
+        nodes=_node_reports(prepared, _after(prepared, found)),
         kept=tuple(sorted(kept, key=lambda item: (item.node, item.pod.namespace, item.pod.name))),
-        unsolved=_unsolved(planner),
-        warnings=(*inputs.warnings, *_warnings(planner)),
-        neutral_plugins=planner.model.neutral,
+        unsolved=_unsolved(prepared, found),
+        warnings=(*inputs.warnings, *_warnings(prepared)),
+        neutral_plugins=prepared.schedulers.neutral,
         node_count=len(hot),
         hot_count=int(np.count_nonzero(hot)),
         known_count=int(np.count_nonzero(inputs.load.known)),
     )
 
 
-def _percent_map(resources: tuple[str, ...], percent: FloatArray) -> dict[str, float]:
-    """Percent by resource; what is unknown is absent."""
-    return {
-        resource: round(float(value), _PERCENT_DIGITS)
-        for resource, value in zip(resources, percent, strict=True)
-        if not np.isnan(value)
-    }
-
-
-def node_reports(
-    inputs: PlanningInputs,
-    hotness: Hotness,
-    scores: NodeScores | None,
-    after: Mapping[int, tuple[FloatArray, bool]],
-    settling: Mapping[int, str],
+def _node_reports(
+    prepared: PreparedInputs, after: Mapping[int, tuple[FloatArray, bool]]
 ) -> tuple[NodeReport, ...]:
-    """All nodes, in order of name; ``after`` holds those the plan changes, ``settling`` why some settle."""
-    percent = inputs.load.percent
+    """All nodes, in order of name; ``after`` holds those that the plan concerns."""
+    inputs, hotness = prepared.inputs, prepared.hotness
+    scores, settling = prepared.schedulers.node_scores(), prepared.landing_check.settling
     reports = []
     for row, name in enumerate(inputs.snapshot.nodes.names):
         because = hotness.because.get(row, ())
@@ -79,13 +60,13 @@ def node_reports(
         reports.append(
             NodeReport(
                 name=name,
-                load=_percent_map(hotness.names, percent[row]),
+                load=by_resource(hotness.names, inputs.load.percent[row]),
                 hot=bool(hotness.hot[row]),
-                score=None if scores is None else round(float(scores.mean[row]), _PERCENT_DIGITS),
+                score=None if scores is None else round(float(scores.mean[row]), PERCENT_DIGITS),
                 scores={} if scores is None else scores.of(row),
                 pulled_down_by="" if scores is None else scores.pulled_down_by(row),
                 because=because,
-                after=NodeAfter(load=_percent_map(hotness.names, changed[0]), hot=changed[1])
+                after=NodeAfter(load=by_resource(hotness.names, changed[0]), hot=changed[1])
                 if changed
                 else None,
                 figures=_figures(inputs, row),
@@ -117,156 +98,136 @@ def _figures(inputs: PlanningInputs, row: int) -> dict[str, Figure]:
             age_seconds=round(inputs.now - float(load.measured_at[row, column]), 1),
             window_seconds=float(load.window_seconds[row, column]),
             statistic=load.statistics[source] if source < len(load.statistics) else "mean",
-            deviation=round(100 * spread / whole, _PERCENT_DIGITS) if spread >= 0 and whole > 0 else None,
+            deviation=round(100 * spread / whole, PERCENT_DIGITS) if spread >= 0 and whole > 0 else None,
         )
     return found
 
 
-def _after(planner: Planner) -> dict[int, tuple[FloatArray, bool]]:
+def _after(prepared: PreparedInputs, found: SearchResult) -> dict[int, tuple[FloatArray, bool]]:
     """Percent expected after the plan and whether that is hot, of the nodes the plan concerns."""
-    rows = {move.evaluation.candidate.source for move in planner.moves}
-    for move in planner.moves:
+    rows: set[int] = {move.evaluation.candidate.source for move in found.moves}
+    for move in found.moves:
         rows.update(move.evaluation.landings().rows.tolist())
-    rows.update(np.flatnonzero(planner.hotness.hot).tolist())
+    rows.update(np.flatnonzero(prepared.hotness.hot).tolist())
     every = np.array(sorted(rows), np.int64)
     if not len(every):
         return {}
-    scenarios = planner.scenarios.all
-    allocatable = planner.inputs.load.allocatable[every]
+    allocatable = prepared.inputs.load.allocatable[every]
     percents = [
         percent_of_allocatable(
             scenario.usage[every], scenario.after_termination.pod_count[every], allocatable
         )
-        for scenario in scenarios
+        for scenario in found.scenarios.all
     ]
     mean = np.mean(percents, axis=0)
-    hot = planner.hotness.hot_at(every, mean)
+    hot = prepared.hotness.hot_at(every, mean)
     return {int(row): (mean[position], bool(hot[position])) for position, row in enumerate(every)}
 
 
-def _reference(planner: Planner, row: int) -> PodReference:
-    pods = planner.pods
-    facts = planner.protections.workload(row)
-    owner = facts.owner
-    return PodReference(
-        namespace=pods.namespaces[row],
-        name=pods.names[row],
-        uid=pods.uids[row],
-        workload=facts.name if owner.kind else "",
-        controller_kind=owner.kind,
-        controller_name=owner.name,
-        controller_uid=owner.uid,
-    )
-
-
-def possible_landings(planner: Planner, landings: LandingDistribution) -> tuple[Landing, ...]:
+def possible_landings(prepared: PreparedInputs, landings: LandingDistribution) -> tuple[Landing, ...]:
     """Where a replacement may land, the likeliest node first."""
-    names = planner.inputs.snapshot.nodes.names
+    names = prepared.inputs.snapshot.nodes.names
     pairs = sorted(
-        zip(landings.rows.tolist(), landings.chance.tolist(), strict=True),
+        (pair for pair in zip(landings.rows.tolist(), landings.chance.tolist(), strict=True) if pair[1]),
         key=lambda pair: (-pair[1], names[pair[0]]),
     )
-    return tuple(Landing(node=names[row], probability=round(chance, _CHANCE_DIGITS)) for row, chance in pairs)
+    return tuple(Landing(node=names[row], probability=round(chance, CHANCE_DIGITS)) for row, chance in pairs)
 
 
-def _move(planner: Planner, move: PlannedMove) -> Move:
+def _move(prepared: PreparedInputs, move: PlannedMove) -> Move:
     candidate = move.evaluation.candidate
-    names = planner.inputs.snapshot.nodes.names
-    spec = planner.pods.class_of(candidate.row).spec
-    grace = spec.termination_grace_period_seconds
-    gain = {
-        resource: round(float(value), _PERCENT_DIGITS)
-        for resource, value in zip(planner.hotness.names, move.evaluation.gain, strict=True)
-        if np.isfinite(value)
-    }
+    names = prepared.inputs.snapshot.nodes.names
+    gain = by_resource(prepared.hotness.names, move.evaluation.gain)
     return Move(
-        pod=_reference(planner, candidate.row),
+        pod=prepared.pod_reference(candidate.row),
         from_node=names[candidate.source],
-        landings=possible_landings(planner, move.evaluation.landings()),
+        landings=possible_landings(prepared, move.evaluation.landings()),
         gain=gain,
         wave=move.wave,
-        because=_because(planner, move, gain),
-        load={name: round(used, 3) for name, used in planner.inputs.load.pod_load(candidate.row).items()},
-        load_methods=planner.inputs.load.pod_load_methods(candidate.row),
-        grace_period_seconds=float(_DEFAULT_GRACE_SECONDS if grace is None else grace),
+        because=_because(prepared, move, gain),
+        load={name: round(used, 3) for name, used in prepared.inputs.load.pod_load(candidate.row).items()},
+        load_methods=prepared.inputs.load.pod_load_methods(candidate.row),
+        grace_period_seconds=float(grace_period_seconds(prepared.pods.class_of(candidate.row))),
     )
 
 
-def _because(planner: Planner, move: PlannedMove, gain: Mapping[str, float]) -> str:
+def _because(prepared: PreparedInputs, move: PlannedMove, gain: Mapping[str, float]) -> str:
     """Why this pod moves, in one sentence."""
     candidate = move.evaluation.candidate
-    node = planner.inputs.snapshot.nodes.names[candidate.source]
-    hot = planner.hotness.resources[candidate.source]
-    cool_to = planner.hotness.cool_to[candidate.source]
+    node = prepared.inputs.snapshot.nodes.names[candidate.source]
+    hot = prepared.hotness.resources[candidate.source]
+    cool_to = prepared.hotness.cool_to[candidate.source]
     levels = ", ".join(
         f"{move.before[column]:.1f} % {resource} (cool at {cool_to[column]:.1f} %)"
-        for column, resource in enumerate(planner.hotness.names)
+        for column, resource in enumerate(prepared.hotness.names)
         if hot[column]
     )
     gained = ", ".join(f"{points:.1f} points of {resource}" for resource, points in gain.items())
     landings = move.evaluation.landings()
-    likeliest = planner.inputs.snapshot.nodes.names[int(landings.rows[int(np.argmax(landings.chance))])]
+    likeliest = prepared.inputs.snapshot.nodes.names[landings.likeliest()]
     where = (
         likeliest if len(landings.rows) == 1 else f"one of {len(landings.rows)} nodes, likeliest {likeliest}"
     )
-    if move.misplaced:
-        return f"{node} would not admit it any more ({move.misplaced}); it will be placed on {where}"
+    if move.violation:
+        return f"{node} would not admit it any more ({move.violation}); it will be placed on {where}"
     return f"{node} is at {levels}; its replacement will be placed on {where}, a gain of at least {gained}"
 
 
-def _kept(planner: Planner, row: int, protection: KeptReason) -> Kept:
-    node = int(planner.pods.node[row])
+def _kept(prepared: PreparedInputs, row: PodRow, reason: KeptReason) -> Kept:
+    node = int(prepared.pods.node[row])
     return Kept(
-        pod=_reference(planner, row),
-        node=planner.inputs.snapshot.nodes.names[node],
-        reason=str(protection.reason),
-        because=protection.because,
+        pod=prepared.pod_reference(row),
+        node=prepared.inputs.snapshot.nodes.names[node],
+        reason=str(reason.reason),
+        because=reason.because,
     )
 
 
-def _unsolved(planner: Planner) -> dict[str, str]:
-    """Hot nodes that stay above their coolTo, with what keeps each of their pods."""
-    found: dict[str, str] = {}
-    names = planner.inputs.snapshot.nodes.names
+def _unsolved(prepared: PreparedInputs, found: SearchResult) -> dict[str, str]:
+    """Hot nodes that stay above their coolTo, with the reasons of the pods that stay on each."""
+    unsolved: dict[str, str] = {}
+    names = prepared.inputs.snapshot.nodes.names
     kept_on: dict[int, Counter[str]] = {}
-    for row, protection in planner.kept.items():
-        kept_on.setdefault(int(planner.pods.node[row]), Counter())[str(protection.reason)] += 1
-    for node in np.flatnonzero(planner.hotness.hot).tolist():
-        percent = planner.expected_percent(node)
-        if planner.hotness.is_cool(node, percent):
+    for row, reason in found.kept.items():
+        kept_on.setdefault(int(prepared.pods.node[row]), Counter())[str(reason.reason)] += 1
+    for node in map(NodeRow, np.flatnonzero(prepared.hotness.hot).tolist()):
+        percent = found.scenarios.expected_percent(node, prepared.inputs.load.allocatable)
+        if prepared.hotness.is_cool(node, percent):
             continue
         counts = kept_on.get(node, Counter())
-        reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(counts.items(), key=_most_first))
+        reasons = ", ".join(f"{count} {code}" for code, count in sorted(counts.items(), key=_most_first))
         above = ", ".join(
             f"{percent[column]:.1f} % {resource}"
-            for column, resource in enumerate(planner.hotness.names)
-            if percent[column] > planner.hotness.cool_to[node, column]
+            for column, resource in enumerate(prepared.hotness.names)
+            if percent[column] > prepared.hotness.cool_to[node, column]
         )
-        found[names[node]] = f"stays at {above}; its pods: {reasons or 'none left'}"
-    return found
+        unsolved[names[node]] = f"stays at {above}; its pods: {reasons or 'none left'}"
+    return unsolved
 
 
 def _most_first(item: tuple[str, int]) -> tuple[int, str]:
     return -item[1], item[0]
 
 
-def _warnings(planner: Planner) -> tuple[str, ...]:
-    inputs = planner.inputs
+def _warnings(prepared: PreparedInputs) -> tuple[str, ...]:
+    inputs = prepared.inputs
     found: list[str] = []
-    if planner.model.neutral:
+    if prepared.schedulers.neutral:
         found.append(
-            "not modelled, taken to pass and score all nodes alike: " + ", ".join(planner.model.neutral)
+            "not modelled, taken to pass and score all nodes alike: " + ", ".join(prepared.schedulers.neutral)
         )
     if inputs.state is None and inputs.policy.hot_nodes.for_runs > 1:
         found.append(
             f"no state of earlier runs: hotNodes.forRuns {inputs.policy.hot_nodes.for_runs} is taken as met"
         )
-    if planner.model.has_idle_score_rule():
+    if prepared.schedulers.has_idle_score_rule():
         found.append("hotNodes: a score rule names no plugins, and no profile has one that looks at load")
-    if planner.pending.unplaced:
-        found.append(f"{planner.pending.unplaced} Pending pods fit nowhere and will retry when room is freed")
-    if planner.pods.nominated:
-        found.append(f"{len(planner.pods.nominated)} Pending pods are nominated to a node by preemption")
+    if prepared.pending.unplaced:
+        found.append(
+            f"{prepared.pending.unplaced} Pending pods fit nowhere and will retry when room is freed"
+        )
+    if prepared.pods.nominated:
+        found.append(f"{len(prepared.pods.nominated)} Pending pods are nominated to a node by preemption")
     unknown = int(np.count_nonzero(~inputs.load.known))
     if unknown:
         found.append(f"{unknown} nodes have no fresh load figure: neither hot nor a landing to count on")

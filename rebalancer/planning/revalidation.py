@@ -1,64 +1,78 @@
-"""Judges what became of a plan: landings it did not list, and moves whose time has passed."""
+"""Looks again at a plan while it is carried out: landings it did not list, and moves not made yet.
+
+Time passes between a plan and its last wave. Pods land where the plan did not expect them, and the cluster
+changes by itself. ``check_landing`` decides whether an unexpected landing is good all the same, by the
+figures of the plan; ``revalidate_moves`` tries the remaining moves on the cluster as it is now, each after
+those before it.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 import numpy as np
 
-from rebalancer.cluster.arrays import FloatArray, IntArray
+from rebalancer.cluster.arrays import FloatArray, IntArray, NodeRow, PodRow
 from rebalancer.errors import SafetyError
 from rebalancer.load.correction import correct
+from rebalancer.planning.eviction import why_protected
 from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.planning.plan import Move
-from rebalancer.planning.planner import Planner
+from rebalancer.planning.plan import Move, Plan
+from rebalancer.planning.prepared import PreparedInputs, prepare
+from rebalancer.planning.reasons import KeptReason, Reason
 from rebalancer.planning.report import possible_landings
+from rebalancer.planning.search.constraint_violations import ConstraintViolations
+from rebalancer.planning.search.plan_builder import PlanBuilder
+from rebalancer.planning.search.strategy import PartialPlan, SearchResult
 from rebalancer.state import PastMove
 
 
-def check_landing(planner: Planner, move: Move, node: str, made: Sequence[PastMove] = ()) -> str | None:
+def check_landing(
+    prepared: PreparedInputs, plan: Plan, move: Move, node: str, made: Sequence[PastMove] = ()
+) -> str | None:
     """Why a landing that the plan did not list is not acceptable; None when it is.
 
-    ``made`` are the moves made so far, this one's included or not. Those of its wave whose landing is not
-    known yet are counted where they most likely go.
+    ``made`` are the moves made so far, with or without this one. Moves of the same wave whose landing is not
+    known yet are counted on the node where they most likely go.
     """
-    inputs = planner.inputs
+    inputs = prepared.inputs
     row, source = inputs.snapshot.nodes.row.get(node), inputs.snapshot.nodes.row.get(move.from_node)
     if row is None:
         return f"{node} was not there when the plan was made"
     if source is None:
         return f"{move.from_node} was not there when the plan was made"
-    usage = np.array([move.load.get(resource, np.nan) for resource in inputs.load.resources])
-    there, count = _now(planner, move, made)
-    rows = np.array([row])
-    after = planner.landing_check.percent_after(rows, there, count, usage)
-    before = inputs.load.percent[source]
-    return planner.landing_check.why_not(source, row, before, after[0]) or None
+    usage, count = _now(prepared, plan, move, made)
+    check, before = prepared.landing_check, inputs.load.percent[source]
+    after = check.percent_after(np.array([row]), usage, count, _load(inputs, move))
+    return check.why_not(NodeRow(source), NodeRow(row), before, after[0]) or None
 
 
-def _now(planner: Planner, move: Move, made: Sequence[PastMove]) -> tuple[FloatArray, IntArray]:
+def _load(inputs: PlanningInputs, move: Move) -> FloatArray:
+    """(measured resources,) what the pod of a move uses."""
+    return np.array([move.load.get(resource, np.nan) for resource in inputs.load.resources])
+
+
+def _now(
+    prepared: PreparedInputs, plan: Plan, move: Move, made: Sequence[PastMove]
+) -> tuple[FloatArray, IntArray]:
     """(nodes, resources) usage and (nodes,) pods without the moved pod, once the others have landed."""
-    usage, count = planner.before.usage.copy(), planner.before.pod_count.copy()
-    landed = {past.uid: past for past in made if past.to_node}
-    row_of = planner.inputs.snapshot.nodes.row
-    for planned in planner.moves:
-        candidate = planned.evaluation.candidate
-        uid = planner.pods.uids[candidate.row]
-        past = landed.get(uid)
-        target: int | None = None
-        if past is not None:
-            target = row_of.get(past.to_node)
+    usage, count = prepared.usage.copy(), prepared.state.pod_count.copy()
+    landed = {past.uid: past.to_node for past in made if past.to_node}
+    row_of = prepared.inputs.snapshot.nodes.row
+    for planned in plan.moves:
+        if planned.pod.uid in landed:
+            target = row_of.get(landed[planned.pod.uid])
         elif planned.wave == move.wave:
-            landings = planned.evaluation.landings()
-            target = int(landings.rows[int(np.argmax(landings.chance))])
+            target = row_of[planned.landings[0].node]
         else:
             continue
-        usage[candidate.source] -= candidate.usage
-        count[candidate.source] -= 1
-        if uid != move.pod.uid and target is not None:
-            usage[target] += candidate.usage
+        source, used = row_of[planned.from_node], _load(prepared.inputs, planned)
+        usage[source] -= used
+        count[source] -= 1
+        if planned.pod.uid != move.pod.uid and target is not None:
+            usage[target] += used
             count[target] += 1
     return usage, count
 
@@ -66,16 +80,17 @@ def _now(planner: Planner, move: Move, made: Sequence[PastMove]) -> tuple[FloatA
 def revalidate_moves(
     inputs: PlanningInputs, moves: Sequence[Move], made: Sequence[PastMove] = ()
 ) -> Mapping[str, str | Move]:
-    """How the moves that are not made yet stand on the cluster as it is now, by the uid of their pod.
+    """What has become of the moves not made yet, by the uid of their pod.
 
-    A move that holds comes with the landings that the moves before it have left; of one that no longer
-    holds it is said why. ``made`` are the moves this run has made so far: figures may not show them yet.
+    A move that still holds is returned with the landings it has now, after the moves before it; for one that
+    no longer holds the reason is returned. ``made`` are the moves this run has made so far: figures may not
+    show them yet.
     """
     corrected = correct(inputs.load, inputs.snapshot.nodes, made)
     inputs = dataclasses.replace(inputs, load=corrected.load)
     pods = inputs.snapshot.pods
     found: dict[str, str | Move] = {}
-    rows: dict[int, Move] = {}
+    rows: dict[PodRow, Move] = {}
     for move in moves:
         row = pods.row.get((move.pod.namespace, move.pod.name))
         if row is None or pods.uids[row] != move.pod.uid:
@@ -85,21 +100,51 @@ def revalidate_moves(
         elif (settling := corrected.settling.get(int(pods.node[row]))) is not None:
             found[move.pod.uid] = settling
         else:
-            rows[row] = move
+            rows[PodRow(row)] = move
     try:
-        planner = Planner(inputs)
+        prepared = prepare(inputs)
     except SafetyError as error:
         return {move.pod.uid: str(error) for move in moves}
-    waves: dict[int, list[int]] = {}
-    for row, move in rows.items():
-        waves.setdefault(move.wave, []).append(row)
-    planner.try_moves(waves.values())
-    for row, kept in planner.kept.items():
-        if row in rows:
-            found[pods.uids[row]] = f"{kept.reason}: {kept.because}"
-    for planned in planner.moves:
-        evaluation = planned.evaluation
-        move = rows[evaluation.candidate.row]
-        landings = possible_landings(planner, evaluation.landings())
+    waves: dict[int, list[PodRow]] = {}
+    for pod, move in rows.items():
+        waves.setdefault(move.wave, []).append(pod)
+    tried = _try_again(prepared, waves.values())
+    for pod, kept in tried.kept.items():
+        found[pods.uids[pod]] = f"{kept.reason}: {kept.because}"
+    for planned in tried.moves:
+        move = rows[planned.evaluation.candidate.row]
+        landings = possible_landings(prepared, planned.evaluation.landings())
         found[move.pod.uid] = msgspec.structs.replace(move, landings=landings)
     return found
+
+
+def _try_again(prepared: PreparedInputs, waves: Iterable[Sequence[PodRow]]) -> SearchResult:
+    """Try only these pods, in these waves."""
+    builder = PlanBuilder(prepared.inputs, prepared.eviction, prepared.evaluator(), prepared.scenarios())
+    violations = ConstraintViolations(prepared) if prepared.policy.strategies.misplaced else None
+    kept: dict[PodRow, KeptReason] = {}
+    for rows in waves:
+        builder.next_wave()
+        for row in rows:
+            candidate = prepared.candidate(row)
+            state = builder.scenarios.all[0].after_termination
+            violation = violations.violation(row, state) if violations else ""
+            found = (
+                _not_needed(prepared, builder, candidate.source, violation)
+                or prepared.settling(candidate.source)
+                or why_protected(prepared.eviction, row)
+                or builder.find(candidate, may_wait=False)
+            )
+            if isinstance(found, KeptReason):
+                kept[row] = found
+            else:
+                builder.add(found, violation)
+    return SearchResult.of(PartialPlan(builder, kept))
+
+
+def _not_needed(
+    prepared: PreparedInputs, builder: PlanBuilder, node: NodeRow, violation: str
+) -> KeptReason | None:
+    if violation or not prepared.hotness.is_cool(node, builder.expected_percent(node)):
+        return None
+    return KeptReason(Reason.NOT_NEEDED, "its node has cooled without moving it")

@@ -188,11 +188,6 @@ class Planning(PolicyModel):
         default=Weights(), description="Which of several equally small sets of pods is moved."
     )
 
-    @property
-    def keeps_moves_seconds(self) -> float:
-        """How long past moves are kept: two cooldowns, at least a day, so that reports can look back."""
-        return max(_DAY_SECONDS, 2 * self.cooldown, self.bad_landing_cooldown)
-
 
 class Strategies(PolicyModel):
     """What else is moved, besides pods of hot nodes."""

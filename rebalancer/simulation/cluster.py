@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from rebalancer.cluster.arrays import FloatArray
+from rebalancer.cluster.arrays import FloatArray, IntArray
 from rebalancer.cluster.columns.listed_pods import PHASES
 from rebalancer.cluster.columns.nodes import CPU, MEMORY
 from rebalancer.cluster.columns.pods import PodTable
@@ -16,8 +16,8 @@ from rebalancer.load.load_watcher import document as watcher
 from rebalancer.load.load_watcher.document import Metric, WatcherMetrics
 from rebalancer.load.report import LoadReport, percent_of_allocatable
 from rebalancer.load.view import SchedulerView
-from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.scheduling import pod_requests, requested_amounts
+from rebalancer.planning import PlanningInputs
+from rebalancer.scheduling.resources.requests import pod_requests, requested_amounts
 from rebalancer.simulation.usage import STEP_SECONDS, LoadShape, PodLoad
 from rebalancer.state import RunState
 
@@ -101,7 +101,7 @@ class SimulatedCluster:
         usage = self._sum(self._load.now()) + self._overhead
         return percent_of_allocatable(usage, self._pod_count(), self._inputs.load.allocatable)
 
-    def _pod_count(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    def _pod_count(self) -> IntArray:
         nodes = len(self._inputs.snapshot.nodes)
         return np.bincount(self.node[self.node >= 0], minlength=nodes).astype(np.int64)
 
@@ -155,8 +155,8 @@ class SimulatedCluster:
         """What load-watcher answers now of the nodes it knew, in percent of capacity."""
         nodes = self._inputs.snapshot.nodes
         capacity = np.maximum(nodes.capacity[:, [CPU, MEMORY]].astype(np.float64), 1.0)
-        told = np.stack(self._node_samples)[:, :, [0, 1]]  # cpu and memory
-        samples = 100.0 * np.maximum(told, 0.0) / capacity
+        measured = np.stack(self._node_samples)[:, :, [0, 1]]  # cpu and memory
+        samples = 100.0 * np.maximum(measured, 0.0) / capacity
         figures = {
             watcher.AVERAGE: samples.mean(axis=0),
             watcher.LATEST: samples[-1],

@@ -12,15 +12,18 @@ from rebalancer.cluster import times
 from rebalancer.cluster.arrays import FloatArray
 from rebalancer.errors import SafetyError
 from rebalancer.load.report import PERCENT_RESOURCES
-from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.planning.plan import Plan
-from rebalancer.planning.planner import Planner
-from rebalancer.planning.report import build_plan
+from rebalancer.planning import Plan, PlanningInputs, plan_prepared, prepare
 from rebalancer.simulation.cluster import SimulatedCluster
-from rebalancer.simulation.landing import NOWHERE, PENDING, UNEXPECTED, Landed, Landings
+from rebalancer.simulation.execution import (
+    NOWHERE,
+    PENDING,
+    UNEXPECTED,
+    SimulatedExecution,
+    SimulatedOutcome,
+)
 from rebalancer.simulation.report import Cycle, LoadSpread, PolicyRun, SimulatedMove, Simulation
 from rebalancer.simulation.usage import LoadShape
-from rebalancer.state import RunState, after_moves, after_plan
+from rebalancer.state import RunState, after_moves, after_plan, memory_seconds
 
 _DIGITS = 2
 _MEASURED = PERCENT_RESOURCES[:2]
@@ -38,38 +41,38 @@ class SimulationSettings:
 
 def simulate(
     named: Sequence[tuple[str, PlanningInputs]],
-    course: SimulationSettings,
+    settings: SimulationSettings,
     progress: Callable[[str], None] = lambda _message: None,
 ) -> Simulation:
-    """Every policy on the same cluster, with the same seed; ``progress`` is told after each cycle."""
-    runs = tuple(_run(name, inputs, course, progress) for name, inputs in named)
+    """Every policy on the same cluster, with the same seed; ``progress`` is called after each cycle."""
+    runs = tuple(_run(name, inputs, settings, progress) for name, inputs in named)
     first = named[0][1]
     together = hashlib.sha256(repr([inputs.digest for _, inputs in named]).encode()).hexdigest()
     return Simulation(
         source=first.snapshot.source,
         inputs=f"sha256:{together}",
         now=times.render(first.now),
-        seed=course.seed,
-        interval_seconds=course.interval_seconds,
-        noise=course.shape.noise,
-        daily=course.shape.daily,
-        lag_seconds=course.shape.lag_seconds,
+        seed=settings.seed,
+        interval_seconds=settings.interval_seconds,
+        noise=settings.shape.noise,
+        daily=settings.shape.daily,
+        lag_seconds=settings.shape.lag_seconds,
         runs=runs,
     )
 
 
 def _run(
-    name: str, inputs: PlanningInputs, course: SimulationSettings, progress: Callable[[str], None]
+    name: str, inputs: PlanningInputs, settings: SimulationSettings, progress: Callable[[str], None]
 ) -> PolicyRun:
-    cluster = SimulatedCluster(inputs, course.shape, np.random.default_rng((course.seed, 0)))
-    random = np.random.default_rng((course.seed, 1))
+    cluster = SimulatedCluster(inputs, settings.shape, np.random.default_rng((settings.seed, 0)))
+    random = np.random.default_rng((settings.seed, 1))
     state = inputs.state or RunState()
     cycles: list[Cycle] = []
     hot_above: FloatArray | None = None
-    for number in range(1, course.cycles + 1):
+    for number in range(1, settings.cycles + 1):
         cycle, state, hot_above = _cycle(number, cluster, state, random, hot_above)
         cycles.append(cycle)
-        cluster.advance(course.interval_seconds)
+        cluster.advance(settings.interval_seconds)
         progress(name)
     moves = [move for cycle in cycles for move in cycle.moves]
     return PolicyRun(
@@ -93,36 +96,36 @@ def _cycle(
     """One run of the rebalancer, and what it leaves behind."""
     inputs = cluster.inputs(state)
     try:
-        planner = Planner(inputs)
+        prepared = prepare(inputs)
     except SafetyError as error:
         spread = _spread(cluster, hot_above)
-        return _told(number, spread, (), cluster, str(error)), state, hot_above
-    hot_above = planner.hotness.hot_above
+        return _cycle_value(number, spread, (), cluster, str(error)), state, hot_above
+    hot_above = prepared.hotness.hot_above
     spread = _spread(cluster, hot_above)
-    planner.plan()
-    plan = build_plan(planner)
-    landings = Landings(planner, random)
-    landed = list(landings.carry_out(plan))
-    pending = list(landings.retry_pending())
-    for item in landed:
+    plan = plan_prepared(prepared)
+    execution = SimulatedExecution(prepared, random)
+    outcomes = list(execution.carry_out(plan))
+    pending = list(execution.retry_pending())
+    for item in outcomes:
         cluster.place(item.row, item.node, item.pod_class)
     for row, node in pending:
         cluster.bind(row, node)
-    again = _workloads_cooling_down(state, planner)
+    again = _workloads_cooling_down(state, inputs)
     names = inputs.snapshot.nodes.names
     moves = tuple(
-        _move(item, names, f"{item.move.pod.namespace}/{item.move.pod.workload}" in again) for item in landed
+        _move(item, names, f"{item.move.pod.namespace}/{item.move.pod.workload}" in again)
+        for item in outcomes
     )
-    keeps = inputs.policy.planning.keeps_moves_seconds
-    after = after_moves(_remembered(state, plan, cluster.now), landings.made, cluster.now, keeps)
-    return _told(number, spread, moves, cluster, landings.stopped), after, hot_above
+    remembered = _remembered(state, plan, cluster.now)
+    after = after_moves(remembered, execution.made, cluster.now, memory_seconds(inputs.policy))
+    return _cycle_value(number, spread, moves, cluster, execution.stopped), after, hot_above
 
 
 def _remembered(state: RunState, plan: Plan, now: float) -> RunState:
     return after_plan(state, [node.name for node in plan.nodes if node.hot], now)
 
 
-def _told(
+def _cycle_value(
     number: int, spread: LoadSpread, moves: tuple[SimulatedMove, ...], cluster: SimulatedCluster, stopped: str
 ) -> Cycle:
     return Cycle(
@@ -152,15 +155,15 @@ def _spread(cluster: SimulatedCluster, hot_above: FloatArray | None) -> LoadSpre
     )
 
 
-def _workloads_cooling_down(state: RunState, planner: Planner) -> frozenset[str]:
+def _workloads_cooling_down(state: RunState, inputs: PlanningInputs) -> frozenset[str]:
     """``namespace/Kind/name`` of the workloads moved less than their cooldown ago."""
-    cooldown, now = planner.policy.planning.cooldown, planner.inputs.now
+    cooldown, now = inputs.policy.planning.cooldown, inputs.now
     return frozenset(
         f"{move.namespace}/{move.workload}" for move in state.moves if now - move.evicted_at < cooldown
     )
 
 
-def _move(item: Landed, names: Sequence[str], again: bool) -> SimulatedMove:
+def _move(item: SimulatedOutcome, names: Sequence[str], again: bool) -> SimulatedMove:
     return SimulatedMove(
         pod=item.move.pod.full_name,
         workload=item.move.pod.workload,

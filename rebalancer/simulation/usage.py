@@ -10,7 +10,7 @@ import numpy as np
 from rebalancer.cluster.arrays import FloatArray
 
 STEP_SECONDS = 60.0
-# How long a deviation of a pod's load lasts: it is no coin tossed anew every minute.
+# How long a deviation of a pod's load lasts: load is correlated from minute to minute.
 _CORRELATION_SECONDS = 600.0
 _DAY_SECONDS = 86_400.0
 

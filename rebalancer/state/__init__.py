@@ -15,6 +15,7 @@ from rebalancer.state.run_state import (
     after_plan,
     after_reading,
     in_cooldown,
+    memory_seconds,
 )
 from rebalancer.state.samples import LoadSamples
 
@@ -32,6 +33,7 @@ __all__ = [
     "after_plan",
     "after_reading",
     "in_cooldown",
+    "memory_seconds",
 ]
 
 

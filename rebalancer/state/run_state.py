@@ -11,6 +11,7 @@ from typing import Annotated
 import msgspec
 
 from rebalancer.errors import InputError
+from rebalancer.policy import RebalancePolicy
 from rebalancer.state import samples as load_samples
 from rebalancer.state.samples import LoadSamples
 
@@ -20,6 +21,7 @@ MAX_MOVES = 500
 MAX_HOT_NODES = 5000
 MAX_STREAK = 1_000_000
 MAX_BYTES = 512 << 10
+_MIN_MEMORY_SECONDS = 24 * 3600.0
 _OVERHEAD_BYTES = 1024  # the envelope around the moves and the streaks
 
 _Name = Annotated[str, msgspec.Meta(max_length=512)]
@@ -79,6 +81,12 @@ def after_reading(
         load_samples.with_sample(before.samples, now, percent, window_seconds) if percent else LoadSamples()
     )
     return bounded(msgspec.structs.replace(before, samples=samples))
+
+
+def memory_seconds(policy: RebalancePolicy) -> float:
+    """How long past moves are remembered: two cooldowns, at least a day, so that reports can look back."""
+    planning = policy.planning
+    return max(_MIN_MEMORY_SECONDS, 2 * planning.cooldown, planning.bad_landing_cooldown)
 
 
 def after_moves(

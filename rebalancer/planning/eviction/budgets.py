@@ -1,7 +1,7 @@
 """Disruption budgets: which pods each one matches, and what a wave may spend.
 
-``status.disruptionsAllowed`` is what may be spent; it is 0 when the status is missing or older than the
-spec. The API's own answer stays final.
+``status.disruptionsAllowed`` is what a wave may spend; a status that is missing or older than the spec allows
+nothing. The eviction API decides again when the time comes.
 """
 
 from __future__ import annotations
@@ -129,9 +129,9 @@ class WaveBudgets:
 
     def copy(self) -> WaveBudgets:
         """An independent count."""
-        twin = WaveBudgets()
-        twin._spent = self._spent.copy()
-        return twin
+        other = WaveBudgets()
+        other._spent = self._spent.copy()
+        return other
 
     def exhausted(self, spending: Spending) -> Budget | None:
         """The budget that allows no further disruption in this wave."""

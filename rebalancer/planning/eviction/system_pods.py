@@ -1,9 +1,10 @@
-"""The workloads that plans rely on: schedulers and load sources. Evicting them would blind or stop us."""
+"""The workloads that plans rely on, schedulers and load sources: without them a run could not go on."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
+from rebalancer.cluster.arrays import PodRow
 from rebalancer.cluster.kinds import SERVICES
 from rebalancer.cluster.records import Service
 from rebalancer.cluster.snapshot import Snapshot
@@ -49,5 +50,5 @@ def system_workloads(
     wanted = frozenset(matching)
     for row, class_index in enumerate(snapshot.pods.pod_class.tolist()):
         if class_index in wanted:
-            found.add(workloads.of(row).key)
+            found.add(workloads.of(PodRow(row)).key)
     return frozenset(found)

@@ -1,4 +1,4 @@
-"""Explains one pod or node: the same model, protections and plan as a run, told in full."""
+"""Explains one node, or hands on to the explanation of a pod: the same rules, model and plan as a run."""
 
 from __future__ import annotations
 
@@ -6,46 +6,45 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from rebalancer.planning.explanation.pods import MOVED, PodExplainer, by_resource, reference, share_of
+from rebalancer.cluster.arrays import NodeRow, PodRow
+from rebalancer.planning.eviction import why_protected
+from rebalancer.planning.explanation.pods import MOVED, PodExplainer, share_of
 from rebalancer.planning.explanation.subjects import Subject
 from rebalancer.planning.explanation.values import NodeExplanation, PodExplanation, PodOnNode
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Kept, Move
-from rebalancer.planning.planner import Planner
-from rebalancer.planning.report import build_plan
+from rebalancer.planning.planner import plan_prepared
+from rebalancer.planning.prepared import PreparedInputs, prepare
+from rebalancer.planning.rounding import by_resource
 
 EVICTABLE = "Evictable"
 
 
 def explain(inputs: PlanningInputs, subject: Subject) -> PodExplanation | NodeExplanation:
-    """Everything there is to say about a pod or a node; SafetyError when too little is known to plan."""
-    planner = Planner(inputs)
+    """The full explanation of a pod or a node; SafetyError when too little is known to plan."""
+    prepared = prepare(inputs)
     if subject.kind == "node":
-        return _explain_node(planner, subject.row)
-    return PodExplainer(planner, subject.row).explanation()
+        return _explain_node(prepared, NodeRow(subject.row))
+    return PodExplainer(prepared, PodRow(subject.row)).explanation()
 
 
-def _explain_node(planner: Planner, row: int) -> NodeExplanation:
-    inputs = planner.inputs
-    hot = bool(planner.hotness.hot[row])
-    protections = {
-        pod: None if hot else planner.protections.judge(pod)
-        for pod in planner.pods.by_node.get(row, np.zeros(0, np.int64)).tolist()
-    }
-    planner.plan()
-    plan = build_plan(planner)
+def _explain_node(prepared: PreparedInputs, row: NodeRow) -> NodeExplanation:
+    inputs = prepared.inputs
+    hot = bool(prepared.hotness.hot[row])
+    plan = plan_prepared(prepared)
     report = next(item for item in plan.nodes if item.name == inputs.snapshot.nodes.names[row])
     moves = {move.pod.uid: move for move in plan.moves}
     kept = {item.pod.uid: item for item in plan.kept}
     pods = []
-    for pod, protection in protections.items():
-        uid = planner.pods.uids[pod]
-        if protection is not None:
-            verdict, because = str(protection.reason), protection.because
+    for pod in prepared.pods_on(row):
+        uid = prepared.pods.uids[pod]
+        refusal = None if hot else why_protected(prepared.eviction, pod)
+        if refusal is not None:
+            verdict, because = str(refusal.reason), refusal.because
         else:
             verdict, because = _verdict_here(moves.get(uid), kept.get(uid))
-        share = by_resource(planner.hotness.names, share_of(planner, pod, row))
-        pods.append(PodOnNode(pod=reference(planner, pod), share=share, verdict=verdict, because=because))
+        share = by_resource(prepared.hotness.names, share_of(prepared, pod, row))
+        pods.append(PodOnNode(pod=prepared.pod_reference(pod), share=share, verdict=verdict, because=because))
     pods.sort(key=lambda item: (-_largest(item.share), item.pod.full_name))
     return NodeExplanation(
         source=plan.source,
@@ -57,9 +56,9 @@ def _explain_node(planner: Planner, row: int) -> NodeExplanation:
         after=report.after.load if report.after else report.load,
         hot=report.hot,
         because=report.because,
-        levels=_levels(planner, row),
+        levels=_levels(prepared, row),
         score=report.score,
-        uncounted=planner.landing_check.excluded.get(row, ""),
+        uncounted=prepared.landing_check.excluded.get(row, ""),
         unsolved=plan.unsolved.get(report.name, ""),
         pods=tuple(pods),
     )
@@ -77,8 +76,8 @@ def _verdict_here(move: Move | None, kept: Kept | None) -> tuple[str, str]:
     return EVICTABLE, "no protection holds it, and its node is not hot"
 
 
-def _levels(planner: Planner, row: int) -> dict[str, str]:
-    hotness = planner.hotness
+def _levels(prepared: PreparedInputs, row: NodeRow) -> dict[str, str]:
+    hotness = prepared.hotness
     return {
         resource: f"hot above {hotness.hot_above[row, column]:.1f} %, "
         f"cool at {hotness.cool_to[row, column]:.1f} %"

@@ -1,4 +1,4 @@
-"""The whole because of one pod or one node, as a value that reports print."""
+"""The full explanation of one pod or one node, as a value that reports print."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from rebalancer.planning.plan import API_VERSION, Landing, PodReference, Value
 
 
 class ScoredNode(Value, frozen=True):
-    """A feasible node as the scheduler sees it for this pod, and as we judge a landing on it."""
+    """A feasible node: how the scheduler scores it, and whether a landing there would be acceptable."""
 
     node: str
     total: int

@@ -1,1 +1,1 @@
-"""Which nodes are hot, by which rule, and how far each must cool."""
+"""Which nodes are hot, by which rule of the policy, and how far each must cool."""

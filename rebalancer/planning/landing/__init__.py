@@ -1,1 +1,1 @@
-"""Where a replacement may land, with which probability, and whether each landing is acceptable."""
+"""Where a replacement may land, with which chance, and whether that is acceptable."""

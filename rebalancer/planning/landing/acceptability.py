@@ -1,4 +1,20 @@
-"""Whether a landing is acceptable (promise 2): elsewhere, known, healthy, staying, cool after, better."""
+"""The landing check: whether the node that a replacement may land on is acceptable.
+
+An eviction is only worth it if every node the scheduler may choose is better than the node that is left. A
+landing is acceptable when its node
+
+1. is another node than the one that is left,
+2. may be counted on: Ready for a while, not being removed, with fresh figures that do not settle,
+3. is not made hot; a node that was hot itself is filled up to its coolTo at most,
+4. ends at least ``planning.minGain`` points below the node left, in every resource that node must cool in.
+
+For example, with cpu hot above 80 % and minGain 5, a pod that is 20 points leaves node a at 92 %:
+
+    b  at 30 % becomes 50 %   acceptable, a gain of 42 points
+    c  at 65 % becomes 85 %   not acceptable: it would be hot
+    d  at 60 % becomes 80 %   acceptable: not above 80 %, and 12 points below 92 %
+    e  has no fresh figure    not acceptable: unknown is not favourable
+"""
 
 from __future__ import annotations
 
@@ -6,9 +22,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
+from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray, NodeRow
 from rebalancer.load.report import PERCENT_RESOURCES, percent_of_allocatable
-from rebalancer.planning.hot_nodes.rules import Hotness
+from rebalancer.planning.hot_nodes.levels import Hotness
 from rebalancer.planning.inputs import PlanningInputs
 
 # A node that became ready this recently may not stay so.
@@ -19,7 +35,7 @@ LEAVING_TAINTS = frozenset(
 
 
 def excluded_destinations(inputs: PlanningInputs, settling: Mapping[int, str]) -> dict[int, str]:
-    """Nodes no landing may count on, with the reason."""
+    """Nodes that no landing may count on, with the reason, by row."""
     nodes = inputs.snapshot.nodes
     found: dict[int, str] = {}
     known = inputs.load.known.tolist()
@@ -50,14 +66,14 @@ def _unfit(inputs: PlanningInputs, row: int, *, known: bool) -> str:
 
 
 class LandingCheck:
-    """Judges landings of one plan."""
+    """Checks the landings of one plan."""
 
     def __init__(self, inputs: PlanningInputs, hotness: Hotness, settling: Mapping[int, str]) -> None:
         """``settling`` nodes, by row with the reason, have figures that still show earlier moves."""
         self.settling = settling
         self.excluded = excluded_destinations(inputs, settling)
-        self._counted: BoolArray = np.ones(len(inputs.snapshot.nodes), np.bool_)
-        self._counted[list(self.excluded)] = False
+        self._usable: BoolArray = np.ones(len(inputs.snapshot.nodes), np.bool_)
+        self._usable[list(self.excluded)] = False
         self._hotness = hotness
         self._allocatable = inputs.load.allocatable
         self._min_gain = inputs.policy.planning.min_gain
@@ -70,32 +86,32 @@ class LandingCheck:
         """(rows, resources) percent of allocatable with one more pod on each of the rows."""
         return percent_of_allocatable(usage[rows] + pod_usage, pod_count[rows] + 1, self._allocatable[rows])
 
-    def gains(self, source: int, before: FloatArray, after: FloatArray) -> FloatArray:
+    def gains(self, source: NodeRow, before: FloatArray, after: FloatArray) -> FloatArray:
         """(rows, resources) points: the node left before, less the landing after; inf where it need not cool.
 
-        What it must cool of is what it is hot in and not cool yet; once there is nothing of that, all else
-        that is above its coolTo.
+        A node must cool in each resource that it is hot in and that is above its coolTo; once there is none
+        of these, in every other resource that is above its coolTo.
         """
         above = before > self._hotness.cool_to[source]
         hot = above & self._hotness.resources[source]
         return np.where(hot if hot.any() else above, before - after, np.inf)
 
-    def acceptable(self, source: int, rows: IntArray, before: FloatArray, after: FloatArray) -> BoolArray:
+    def acceptable(self, source: NodeRow, rows: IntArray, before: FloatArray, after: FloatArray) -> BoolArray:
         """(rows,) whether each landing is acceptable; ``before`` is (resources,) percent of the node left."""
         gains = self.gains(source, before, after)
         better = np.all(gains >= self._min_gain, axis=1)
         cool = np.all(self._cool_enough(after, self._hotness.most(rows)), axis=1)
-        return np.asarray(self._counted[rows] & (rows != source) & cool & better, np.bool_)
+        return np.asarray(self._usable[rows] & (rows != source) & cool & better, np.bool_)
 
     @staticmethod
     def _cool_enough(after: FloatArray, most: FloatArray) -> BoolArray:
-        """Whether percentages are low enough: what cannot be said is not, but of a resource no rule names."""
+        """Whether percentages are low enough; unknown ones fail, except of resources no rule mentions."""
         cool = np.asarray(after <= most, np.bool_)
         others = slice(len(PERCENT_RESOURCES), None)
         cool[..., others] |= np.isinf(most[..., others])
         return cool
 
-    def why_not(self, source: int, row: int, before: FloatArray, after: FloatArray) -> str:
+    def why_not(self, source: NodeRow, row: NodeRow, before: FloatArray, after: FloatArray) -> str:
         """The first reason that a landing on a node is not acceptable; empty when it is."""
         name = self._names[row]
         if row == source:

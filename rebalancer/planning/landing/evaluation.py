@@ -7,48 +7,40 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rebalancer.cluster.arrays import FloatArray, IntArray
-from rebalancer.load.report import percent_of_allocatable
+from rebalancer.cluster.arrays import FloatArray, IntArray, NodeRow, PodClassIndex, PodRow
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.acceptability import LandingCheck
+from rebalancer.planning.landing.distribution import LandingDistribution
 from rebalancer.planning.landing.no_landing import NoLanding
 from rebalancer.planning.landing.scenarios import Scenario, Scenarios
-from rebalancer.planning.landing.schedulers import Model
+from rebalancer.planning.landing.schedulers import ProfileSchedulers
 from rebalancer.planning.reasons import KeptReason, Reason
 from rebalancer.scheduling import Placement
 
-_NEGLIGIBLE = 1e-12  # dust of floating point, not a chance
+_NEGLIGIBLE = 1e-12  # a chance below this is floating-point error
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidate:
     """A pod that may be evicted."""
 
-    row: int  # in the pod table
-    source: int  # row of its node
-    replacement: int  # class of what comes back
+    row: PodRow
+    source: NodeRow  # of the node it leaves
+    replacement: PodClassIndex  # of the pod that comes back
     usage: FloatArray  # (measured resources,) thousandths of a core, bytes, …
-    replaced_late: bool  # its replacement is made only after it is gone (StatefulSet)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LandingDistribution:
-    """Where a replacement lands in one scenario: rows with a chance, the mean of both states."""
-
-    rows: IntArray
-    chance: FloatArray
+    replaced_late: bool  # its replacement is created only after it is gone (StatefulSet)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evaluation:
-    """What an evaluation found."""
+    """What the evaluation of a move found."""
 
     candidate: Candidate
-    by_scenario: tuple[LandingDistribution, ...]
+    by_scenario: tuple[LandingDistribution, ...]  # each the mean over both of its states
     unacceptable: float  # chance of an unacceptable landing
     gain: FloatArray  # (resources,) least over the acceptable landings; inf where the node is not hot
-    refused: KeptReason | None  # why the pod should stay, before the plan's confidence is asked
-    sampled: bool  # the scheduler may look at a part of the feasible nodes only: landings are a probability
+    refused: KeptReason | None  # why the pod should stay, the plan's confidence aside
+    sampled: bool  # the scheduler may look at a sample of the feasible nodes only
     only_while_terminating: bool  # unacceptable only while this wave's pods are still terminating
 
     def landings(self) -> LandingDistribution:
@@ -62,7 +54,7 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Load:
-    """What is expected on the nodes when a landing is judged."""
+    """What is expected on the nodes when a landing is checked."""
 
     usage: FloatArray  # (nodes, measured resources)
     pod_count: IntArray  # (nodes,)
@@ -79,42 +71,33 @@ class _Score:
 
 
 class MoveEvaluator:
-    """Tries moves in the scenarios as they are, leaving them as they were."""
+    """Evaluates moves against scenarios, and leaves the scenarios as they were."""
 
     def __init__(
-        self, inputs: PlanningInputs, model: Model, landing_check: LandingCheck, waiting: Sequence[int]
+        self,
+        inputs: PlanningInputs,
+        schedulers: ProfileSchedulers,
+        landing_check: LandingCheck,
+        waiting: Sequence[int],
     ) -> None:
         """``waiting`` are the classes of Pending pods that fit nowhere: they retry when room is freed."""
         self._inputs = inputs
-        self._model = model
+        self._schedulers = schedulers
         self._landing_check = landing_check
         self._waiting = waiting
-        self.no_landing = NoLanding(model)
+        self.no_landing = NoLanding(schedulers)
         self._names = inputs.snapshot.nodes.names
         self.placements = 0
 
-    def percent_of(self, scenario: Scenario, row: int) -> FloatArray:
-        """(resources,) percent of allocatable expected on a node."""
-        return np.asarray(self._percents_of((scenario,), row)[0], np.float64)
-
-    def percents_of(self, scenarios: Scenarios, row: int) -> FloatArray:
-        """(scenarios, resources) percent of allocatable expected on a node in each scenario."""
-        return self._percents_of(scenarios.all, row)
-
-    def _percents_of(self, scenarios: Sequence[Scenario], row: int) -> FloatArray:
-        usage = np.array([scenario.usage[row] for scenario in scenarios])
-        count = np.array([scenario.after_termination.pod_count[row] for scenario in scenarios])
-        return percent_of_allocatable(usage, count, self._inputs.load.allocatable[row])
-
-    def make(self, candidate: Candidate, scenarios: Scenarios) -> Evaluation:
-        """Try a move in every scenario."""
+    def evaluate(self, candidate: Candidate, scenarios: Scenarios) -> Evaluation:
+        """Where the replacement may land in every scenario, and whether each landing is acceptable."""
         landings: list[LandingDistribution] = []
         masses: list[float] = []
         only_while_terminating = True
         sampled = False
         gain = np.full(len(self._inputs.load.percent_resources), np.inf)
         refused: KeptReason | None = None
-        percents = self.percents_of(scenarios, candidate.source)
+        percents = scenarios.percents(candidate.source, self._inputs.load.allocatable)
         for scenario, before in zip(scenarios.all, percents, strict=True):
             placements, taken = self._place(candidate, scenario)
             if taken:
@@ -149,18 +132,18 @@ class MoveEvaluator:
     def cost(self, scenarios: Scenarios) -> int:
         """The most placements that one evaluation computes."""
         states = 4 if scenarios.all[0].is_terminating else 2
-        return len(scenarios.all) * (states * self._model.most_views + len(self._waiting))
+        return len(scenarios.all) * (states * self._schedulers.max_views + len(self._waiting))
 
     def _sampled(self, candidate: Candidate, placement: Placement) -> bool:
-        return len(placement.feasible) > self._model.nodes_to_find(candidate.replacement)
+        return len(placement.feasible) > self._schedulers.nodes_to_find(candidate.replacement)
 
     def _place(self, candidate: Candidate, scenario: Scenario) -> tuple[tuple[Placement, ...], str]:
         """The replacement's placements, the last one once all evicted pods are gone; who would take its room.
 
-        Each evicted pod goes at a pace of its own: this one may linger where those before it are gone, and
-        the other way round.
+        Evicted pods terminate at different speeds: this one may still be terminating when earlier ones are
+        gone, and the other way round, so all four combinations count.
         """
-        schedulers = self._model.views(candidate.replacement)
+        views = self._schedulers.views(candidate.replacement)
         row, source = candidate.row, candidate.source
         placements: list[Placement] = []
         states = (
@@ -172,12 +155,12 @@ class MoveEvaluator:
             if not candidate.replaced_late:
                 state.evict(row)
                 try:
-                    placements += [item.place(state, candidate.replacement) for item in schedulers]
+                    placements += [item.place(state, candidate.replacement) for item in views]
                 finally:
                     state.restore(row, source)
             state.remove(row)
             try:
-                placements += [item.place(state, candidate.replacement) for item in schedulers]
+                placements += [item.place(state, candidate.replacement) for item in views]
                 taken = self._room_taken(candidate, scenario) if state is scenario.after_termination else ""
             finally:
                 state.restore(row, source)
@@ -187,15 +170,15 @@ class MoveEvaluator:
     def _room_taken(self, candidate: Candidate, scenario: Scenario) -> str:
         for class_index in self._waiting:
             self.placements += 1
-            if self._model.scheduler(class_index).feasible(scenario.after_termination, class_index)[
+            if self._schedulers.scheduler(class_index).feasible(scenario.after_termination, class_index)[
                 candidate.source
             ]:
-                pod = self._model.state.classes[class_index]
+                pod = self._schedulers.state.classes[class_index]
                 return f"a Pending pod of {pod.namespace}/{pod.owner.name or '?'} would fit where it leaves"
         return ""
 
     def _score(self, candidate: Candidate, load: _Load, before: FloatArray, placement: Placement) -> _Score:
-        """How much chance a placement gives to unacceptable landings, and the likeliest of them in words."""
+        """The chance of an unacceptable landing, with the likeliest of those in words."""
         if placement.rejected or not len(placement.feasible):
             why = placement.rejected or self.no_landing.why(candidate.replacement)
             return _Score(1.0, np.full_like(before, np.inf), why, Reason.NO_LANDING)
@@ -210,7 +193,9 @@ class MoveEvaluator:
         if not good.all():
             bad = np.flatnonzero(~good)
             likeliest = int(bad[np.argmax(chance[bad])])
-            why = landing_check.why_not(candidate.source, int(rows[likeliest]), before, after[likeliest])
+            why = landing_check.why_not(
+                candidate.source, NodeRow(int(rows[likeliest])), before, after[likeliest]
+            )
             score.why = f"may land ({chance[~good].sum():.0%}) where it must not: {why}"
         return score
 

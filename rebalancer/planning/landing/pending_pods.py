@@ -1,4 +1,4 @@
-"""Pods that are Pending already: they compete for the same room and are placed first, in queue order."""
+"""Pods that are Pending already: they compete for the same room, so they are placed before any move."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from rebalancer.cluster.arrays import FloatArray
 from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.planning.landing.schedulers import Model
+from rebalancer.planning.landing.schedulers import ProfileSchedulers
 from rebalancer.scheduling import ClusterState, requested_amounts, waiting_pods
 
 # Classes of Pending pods that fit nowhere, looked at again whenever a move would free room.
@@ -25,23 +25,24 @@ class Pending:
     unplaced: int
 
 
-def place_pending(inputs: PlanningInputs, model: Model, state: ClusterState, usage: FloatArray) -> Pending:
+def place_pending(
+    inputs: PlanningInputs, schedulers: ProfileSchedulers, state: ClusterState, usage: FloatArray
+) -> Pending:
     """Bind every feasible Pending pod in ``state`` where it most likely lands; add its request to ``usage``.
 
-    Nobody knows yet what they will use; their requests are the best that is known.
+    What they will use is not known yet; their requests are the best estimate.
     """
     pods = inputs.snapshot.pods
-    waiting: dict[int, None] = {}
+    infeasible: dict[int, None] = {}
     placed = unplaced = 0
     for row in waiting_pods(state, pods):
         class_index = state.pod_class[row]
-        pod = pods.classes[class_index]
-        scheduler = model.schedulers.get(pod.scheduler_name)
+        scheduler = schedulers.by_name.get(pods.classes[class_index].scheduler_name)
         if scheduler is None:
             continue
-        placement = None if class_index in waiting else scheduler.place(state, class_index)
+        placement = None if class_index in infeasible else scheduler.place(state, class_index)
         if placement is None or not len(placement.feasible) or not placement.chance.any():
-            waiting.setdefault(class_index)
+            infeasible.setdefault(class_index)
             unplaced += 1
             continue
         target = int(placement.feasible[int(np.argmax(placement.chance))])
@@ -50,4 +51,4 @@ def place_pending(inputs: PlanningInputs, model: Model, state: ClusterState, usa
             state.classes.requests[class_index].incoming, inputs.load.resources
         )
         placed += 1
-    return Pending(tuple(waiting)[:MAX_WAITING_CLASSES], placed, unplaced)
+    return Pending(tuple(infeasible)[:MAX_WAITING_CLASSES], placed, unplaced)

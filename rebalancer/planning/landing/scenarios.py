@@ -1,9 +1,21 @@
-"""Possible scenarios: the cluster as it may be after the moves planned so far.
+"""Scenarios: the cluster as it may be after the moves planned so far.
 
-Where a landing is certain there is one scenario. Where it is not, a bounded number of scenarios is drawn by a
-seed, each with its own landings, and a further move must hold in all of them. Each scenario is kept twice:
-with the pods evicted in the current wave still terminating, and with them gone; how long they take is a
-race, so a landing must be acceptable in both.
+Where the next replacement lands depends on where the earlier ones landed, and on whether their predecessors
+are still terminating. Neither is known when the plan is made, so a further move must hold in every scenario
+kept here.
+
+While every landing is certain there is one scenario. The first uncertain landing splits it into
+MAX_SCENARIOS, and from then on each draws its own landings, from a generator seeded by the inputs. Each
+scenario holds two states, because termination takes its time: one in which the pods evicted in this wave
+still terminate, and one in which they are gone. A landing must be acceptable in both. When the wave is over
+only the second state is left.
+
+    start            one scenario: a 90 %, b 20 %, c 20 %
+    move web-1 of a  it may land on b or c, half and half: 8 scenarios; it is on b in some, on c in the others
+    move web-2 of a  evaluated 8 times; b is at 35 % where web-1 went there, and the node it leaves at 80 %
+    while web-1 is   both are also tried with web-1 still on a: its requests are still taken there,
+    terminating      so the scheduler sees a as full as before
+    next wave        8 scenarios, web-1 and web-2 gone from a in each
 """
 
 from __future__ import annotations
@@ -13,8 +25,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rebalancer.cluster.arrays import FloatArray, IntArray
-from rebalancer.scheduling import ClusterState
+from rebalancer.cluster.arrays import FloatArray, NodeRow
+from rebalancer.load.report import percent_of_allocatable
+from rebalancer.planning.landing.distribution import LandingDistribution
+from rebalancer.scheduling.state.cluster_state import ClusterState
 
 MAX_SCENARIOS = 8
 
@@ -25,11 +39,10 @@ class Scenario:
 
     while_terminating: ClusterState  # pods evicted in this wave still terminate
     after_termination: ClusterState  # they are gone
-    usage: FloatArray  # (nodes, measured resources) expected after termination; NaN unknown
-    terminating_usage: (
-        FloatArray  # (nodes, measured resources) what pods evicted in this wave still use where they were
-    )
-    is_terminating: bool = False  # any was evicted in this wave: the two states differ
+    # Both are (nodes, measured resources).
+    usage: FloatArray  # expected after termination; NaN unknown
+    terminating_usage: FloatArray  # what the pods evicted in this wave still use where they were
+    is_terminating: bool = False  # a pod was evicted in this wave, so the two states differ
 
     def copy(self) -> Scenario:
         """An independent scenario."""
@@ -42,8 +55,8 @@ class Scenario:
             self.is_terminating,
         )
 
-    def later(self) -> Scenario:
-        """This scenario when the wave is over: its evicted pods are gone for sure."""
+    def next_wave(self) -> Scenario:
+        """This scenario when the wave is over and its evicted pods are gone."""
         return Scenario(
             self.after_termination.copy(),
             self.after_termination,
@@ -53,7 +66,7 @@ class Scenario:
 
 
 class Scenarios:
-    """All possible scenarios; they start as one and part where a landing is uncertain."""
+    """All scenarios of a plan; they start as one and split where a landing is uncertain."""
 
     def __init__(self, state: ClusterState, usage: FloatArray, random: np.random.Generator) -> None:
         self._random = random
@@ -61,24 +74,35 @@ class Scenarios:
 
     def copy(self) -> Scenarios:
         """Independent scenarios that will draw the same landings."""
-        twin = copy.copy(self)
-        twin._random = copy.deepcopy(self._random)
-        twin.all = [scenario.copy() for scenario in self.all]
-        return twin
+        other = copy.copy(self)
+        other._random = copy.deepcopy(self._random)
+        other.all = [scenario.copy() for scenario in self.all]
+        return other
 
-    def later(self) -> Scenarios:
+    def next_wave(self) -> Scenarios:
         """The scenarios of the next wave; they share state with these, so only one may be used further."""
-        twin = copy.copy(self)
-        twin.all = [scenario.later() for scenario in self.all]
-        return twin
+        other = copy.copy(self)
+        other.all = [scenario.next_wave() for scenario in self.all]
+        return other
 
-    def part(self) -> None:
-        """Part into as many scenarios as are kept."""
+    def percents(self, node: NodeRow, allocatable: FloatArray) -> FloatArray:
+        """(scenarios, resources) percent of a node's allocatable expected in each scenario.
+
+        ``allocatable`` is (nodes, resources).
+        """
+        usage = np.array([scenario.usage[node] for scenario in self.all])
+        count = np.array([scenario.after_termination.pod_count[node] for scenario in self.all])
+        return percent_of_allocatable(usage, count, allocatable[node])
+
+    def expected_percent(self, node: NodeRow, allocatable: FloatArray) -> FloatArray:
+        """(resources,) percent of a node's allocatable, the mean over the scenarios."""
+        return np.asarray(np.mean(self.percents(node, allocatable), axis=0), np.float64)
+
+    def split(self) -> None:
+        """Split one scenario into as many as are kept."""
         if len(self.all) == 1:
             self.all += [self.all[0].copy() for _ in range(MAX_SCENARIOS - 1)]
 
-    def draw(self, rows: IntArray, chance: FloatArray) -> int:
-        """One of the rows by its chance."""
-        edges = np.cumsum(chance)
-        position = int(np.searchsorted(edges, self._random.random() * edges[-1], side="right"))
-        return int(rows[min(position, len(rows) - 1)])
+    def draw(self, landings: LandingDistribution) -> NodeRow:
+        """One landing, by its chance."""
+        return landings.draw(self._random)

@@ -1,4 +1,4 @@
-"""The scheduling model as the planner uses it: one scheduler a profile, and which classes it cannot place."""
+"""One scheduler for each profile of the cluster's configuration, as the planner uses them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from rebalancer.cluster.arrays import FloatArray
 from rebalancer.cluster.columns.pod_classes import NO_OWNER, PodClass
-from rebalancer.cluster.records import Container, PodSpec, ResourceRequirements
+from rebalancer.cluster.records import Container, PersistentVolumeClaim, PodSpec, ResourceRequirements
 from rebalancer.planning.hot_nodes.rules import score_key
 from rebalancer.planning.hot_nodes.scheduler_scores import NodeScores, looking_at_load
 from rebalancer.planning.inputs import PlanningInputs
@@ -19,7 +19,7 @@ from rebalancer.profiles.types import Profile, SchedulerConfiguration
 from rebalancer.scheduling import ClusterState, PluginInputs, Scheduler, make_scheduler, neutral_plugins
 
 
-class Model:
+class ProfileSchedulers:
     """Places pods of any class by the profile that its schedulerName picks."""
 
     def __init__(self, inputs: PlanningInputs) -> None:
@@ -27,7 +27,7 @@ class Model:
         self.state = ClusterState.of(inputs.snapshot, inputs.scheduler_version)
         plugin_inputs = PluginInputs.of(inputs.snapshot, inputs.view)
         configuration = inputs.configuration
-        self.schedulers: Mapping[str, Scheduler] = {
+        self.by_name: Mapping[str, Scheduler] = {
             profile.scheduler_name: make_scheduler(configuration, profile, plugin_inputs)
             for profile in configuration.profiles
         }
@@ -43,15 +43,20 @@ class Model:
 
     def scheduler(self, class_index: int) -> Scheduler:
         """The scheduler of a class; KeyError when no profile has its schedulerName."""
-        return self.schedulers[self.state.classes[class_index].scheduler_name]
+        return self.by_name[self.state.classes[class_index].scheduler_name]
 
     @property
-    def most_views(self) -> int:
-        """In how many ways a scheduler may see the pods bound last."""
+    def claims(self) -> Mapping[tuple[str, str], PersistentVolumeClaim]:
+        """The PersistentVolumeClaims of the cluster, by namespace and name."""
+        return self.state.classes.volumes.claims
+
+    @property
+    def max_views(self) -> int:
+        """In how many ways a scheduler may see the load of the nodes."""
         return 2 if self._lagging else 1
 
     def views(self, class_index: int) -> tuple[Scheduler, ...]:
-        """The scheduler of a class with the figures we know and, if it may know older ones, with those."""
+        """The scheduler of a class by the figures we have and, where its own may be older, by those too."""
         scheduler = self.scheduler(class_index)
         lagging = self._lagging.get(scheduler.profile.scheduler_name)
         return (scheduler,) if lagging is None else (scheduler, lagging)
@@ -104,7 +109,7 @@ class Model:
         name = profile.scheduler_name
         if name not in self._node_scores:
             plain = self._plain_pod(profile)
-            found = self.schedulers[name].scores_everywhere(self.state, plain)
+            found = self.by_name[name].scores_everywhere(self.state, plain)
             self._node_scores[name] = NodeScores(found, profile.weights)
         return self._node_scores[name]
 

@@ -70,10 +70,10 @@ def _query_reason(
     query: PluginQuery, description: PluginDescription, view: SchedulerView, snapshot: Snapshot
 ) -> str:
     """Why the values of a query are not known, or not those of every node that could be compared."""
-    asked = [values for (address, _), values in view.queries.items() if address == query.address]
-    if not asked:
+    answers = [values for (address, _), values in view.queries.items() if address == query.address]
+    if not answers:
         return view.missing.get(query.address, "its query was not asked")
-    values = view.queries.get((query.address, query.query), asked[0])
+    values = view.queries.get((query.address, query.query), answers[0])
     if not values:
         return f"Prometheus {query.address} knows no node by {query.node_label}"
     if not description.every_node:

@@ -1,1 +1,1 @@
-"""Which pods to move: the search for moves that relieve hot nodes, within the limits."""
+"""What to move: strategies that add moves to one plan builder, within limits and waves."""

@@ -1,14 +1,19 @@
-"""Pods that the scheduler's own filters would no longer admit to the node they run on.
+"""The strategy that moves pods which the scheduler's filters would no longer admit to the node they run on.
 
-Labels, taints, affinity, spread and ports; not room, which a pod that runs has already, and neither cordons
-nor taints of ``node.kubernetes.io/``: this is no hidden drain.
+Only labels, taints, affinity, topology spread and host ports count. Room does not, because a running pod has
+it already; neither do cordons and taints of ``node.kubernetes.io/``, because this strategy must not drain
+nodes.
 """
 
 from __future__ import annotations
 
-from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.planning.landing.schedulers import Model
-from rebalancer.scheduling import ClusterState, tolerates_any
+from rebalancer.cluster.arrays import NodeRow, PodRow
+from rebalancer.planning.eviction import why_protected
+from rebalancer.planning.prepared import PreparedInputs
+from rebalancer.planning.reasons import KeptReason
+from rebalancer.planning.search.strategy import PartialPlan
+from rebalancer.scheduling.matching.tolerations import tolerates_any
+from rebalancer.scheduling.state.cluster_state import ClusterState
 
 _HARD_EFFECTS = ("NoSchedule", "NoExecute")
 _OF_THE_NODE = "node.kubernetes.io/"
@@ -16,22 +21,22 @@ _STATIC = frozenset({"NodeAffinity", "NodeName"})
 
 
 class ConstraintViolations:
-    """Looks at pods one by one; what depends on class and nodes alone is computed once."""
+    """Finds violations pod by pod; what depends on class and nodes alone is computed once."""
 
-    def __init__(self, inputs: PlanningInputs, model: Model) -> None:
-        self._pods = inputs.snapshot.pods
-        self._nodes = inputs.snapshot.nodes
-        self._model = model
+    def __init__(self, prepared: PreparedInputs) -> None:
+        self._pods = prepared.pods
+        self._nodes = prepared.inputs.snapshot.nodes
+        self._schedulers = prepared.schedulers
         self.looked_at = 0  # pods for which filters were computed anew
 
-    def because(self, row: int, state: ClusterState) -> str:
-        """Which filter would reject a pod's own node, were the pod not there; empty when none does.
+    def violation(self, row: PodRow, state: ClusterState) -> str:
+        """The filter that would reject the pod's own node if the pod were not there; empty when none would.
 
-        ``state`` is left as it was. Raises nothing: of a pod that no profile places there is nothing to say.
+        ``state`` is left as it was. Returns "" for pods whose schedulerName has no profile.
         """
         node = int(self._pods.node[row])
         pod = self._pods.class_of(row)
-        scheduler = self._model.schedulers.get(pod.scheduler_name)
+        scheduler = self._schedulers.by_name.get(pod.scheduler_name)
         if node < 0 or scheduler is None:
             return ""
         taint = self._untolerated(row, node)
@@ -49,7 +54,7 @@ class ConstraintViolations:
         finally:
             state.restore(row, node)
 
-    def _untolerated(self, row: int, node: int) -> str:
+    def _untolerated(self, row: PodRow, node: int) -> str:
         tolerations = self._pods.class_of(row).spec.tolerations
         for taint in self._nodes.records[node].spec.taints or ():
             if taint.effect not in _HARD_EFFECTS or taint.key.startswith(_OF_THE_NODE):
@@ -58,8 +63,8 @@ class ConstraintViolations:
                 return f"TaintToleration: it does not tolerate taint {taint.key}"
         return ""
 
-    def _dynamic(self, row: int) -> frozenset[str]:
-        """The filters that depend on other pods and may have something to say of this one."""
+    def _dynamic(self, row: PodRow) -> frozenset[str]:
+        """The filters that depend on other pods and may reject this one."""
         spec = self._pods.class_of(row).spec
         names: set[str] = set()
         affinity = spec.affinity
@@ -70,3 +75,31 @@ class ConstraintViolations:
         if any(port.host_port for item in spec.containers or () for port in item.ports or ()):
             names.add("NodePorts")
         return frozenset(names)
+
+
+class ConstraintViolationRemoval:
+    """Moves pods whose node would no longer admit them, in order of node and name."""
+
+    def __init__(self, prepared: PreparedInputs) -> None:
+        self._prepared = prepared
+
+    def extend(self, so_far: PartialPlan) -> PartialPlan:
+        """Add a move for each violation that has an acceptable landing."""
+        prepared, builder, kept = self._prepared, so_far.builder.copy(), dict(so_far.kept)
+        violations = ConstraintViolations(prepared)
+        moved = {move.evaluation.candidate.row for move in builder.moves}
+        for node in sorted(map(NodeRow, prepared.pods.by_node)):
+            for row in prepared.pods_on(node) if node >= 0 else ():
+                if row in moved or violations.looked_at >= prepared.policy.planning.max_placements:
+                    continue
+                violation = violations.violation(row, builder.scenarios.all[0].after_termination)
+                if not violation:
+                    continue
+                refusal = prepared.settling(node) or why_protected(prepared.eviction, row)
+                found = refusal or builder.find(prepared.candidate(row))
+                if isinstance(found, KeptReason):
+                    kept[row] = KeptReason(found.reason, f"{found.because} (misplaced: {violation})")
+                else:
+                    builder.add(found, violation)
+                    kept.pop(row, None)
+        return PartialPlan(builder, kept)

@@ -1,7 +1,7 @@
-"""Which pods of a hot node to move: few, together close to what is too much, cheap to restart.
+"""Which pods of a hot node to move: sets of few pods that just suffice and are cheap to restart.
 
-Every set yielded is enough, and none of its pods could be left out. The fewest pods come first, of as many
-the cheapest, of equal ones those first by name: a function of its inputs, bounded by counts.
+Every set yielded cools the node, and would not without any one of its pods. Sets with fewer pods come first,
+then cheaper ones, then those first by name. The number of sets considered is bounded.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from rebalancer.cluster.arrays import FloatArray, IntArray
 
 MAX_SETS = 20_000  # looked at for each size
 _MORE_PODS = 2  # how many pods more than the fewest a set may have
-_ENOUGH = 1e-9  # points; sums of floats leave dust
+_ENOUGH = 1e-9  # points; floating-point error of sums
 
 
 def covering_sets(

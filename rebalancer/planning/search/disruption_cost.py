@@ -1,4 +1,4 @@
-"""How much it disrupts to restart a pod, as the policy weighs it: a number that only compares."""
+"""What it costs to restart a pod, weighed by the policy: a number that is only good for comparing pods."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rebalancer.cluster.arrays import FloatArray
+from rebalancer.cluster.arrays import FloatArray, PodRow
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.workloads.lookup import WorkloadInfo, Workloads
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
-_OLD_SECONDS = 7 * 86_400.0  # what has run this long is as after_termination as it gets
+_OLD_SECONDS = 7 * 86_400.0  # age at which the cost of age reaches its maximum
 
 
 class Disruption:
@@ -23,26 +23,26 @@ class Disruption:
         self._workloads = workloads
         self._weights = inputs.policy.planning.weights
 
-    def costs(self, rows: Sequence[int]) -> FloatArray:
-        """(rows,) the weighted sum of what speaks against moving each pod, every part from 0 to 1."""
-        weights, facts = self._weights, [self._workloads.of(row) for row in rows]
+    def costs(self, rows: Sequence[PodRow]) -> FloatArray:
+        """(rows,) the weighted sum of the costs of restarting each pod, every one of them from 0 to 1."""
+        weights, workloads = self._weights, [self._workloads.of(row) for row in rows]
         priorities = np.array([self._pods.class_of(row).priority for row in rows], np.float64)
         deletion = np.array([self._deletion_cost(row) for row in rows], np.float64)
         ages = self._inputs.now - self._pods.created[list(rows)]
-        after_termination = np.clip(np.nan_to_num(ages, nan=_OLD_SECONDS) / _OLD_SECONDS, 0.0, 1.0)
-        few = np.array([1.0 / max(item.desired or 1, 1) for item in facts])
-        degraded = np.array([_unready_share(item) for item in facts])
-        unready = ~self._pods.ready[list(rows)]  # restarting it costs nobody anything
+        age = np.clip(np.nan_to_num(ages, nan=_OLD_SECONDS) / _OLD_SECONDS, 0.0, 1.0)
+        few = np.array([1.0 / max(item.desired or 1, 1) for item in workloads])
+        degraded = np.array([_unready_share(item) for item in workloads])
+        unready = ~self._pods.ready[list(rows)]  # restarting an unready pod takes nothing away
         return np.asarray(
             weights.priority * _spread(priorities)
             + weights.pod_deletion_cost * _spread(deletion)
-            + weights.age * after_termination
+            + weights.age * age
             + weights.replicas * few
             + weights.readiness * np.where(unready, 0.0, degraded),
             np.float64,
         )
 
-    def _deletion_cost(self, row: int) -> int:
+    def _deletion_cost(self, row: PodRow) -> int:
         """The annotation's number; 0 where there is none or it is no number, as the ReplicaSet controller."""
         try:
             return int(self._pods.annotations[row].get(DELETION_COST, "0"))
@@ -57,8 +57,8 @@ def _spread(values: FloatArray) -> FloatArray:
     return np.asarray((values - values.min()) / (values.max() - values.min()), np.float64)
 
 
-def _unready_share(facts: WorkloadInfo) -> float:
+def _unready_share(workload: WorkloadInfo) -> float:
     """Which share of the wanted replicas is not ready; 0 where that is not known."""
-    if facts.record is None or not facts.desired or facts.owner.kind == "Job":
+    if workload.record is None or not workload.desired or workload.owner.kind == "Job":
         return 0.0
-    return min(max(1.0 - facts.record.status.ready_replicas / facts.desired, 0.0), 1.0)
+    return min(max(1.0 - workload.record.status.ready_replicas / workload.desired, 0.0), 1.0)

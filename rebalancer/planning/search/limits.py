@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from rebalancer.cluster.arrays import NodeRow
 from rebalancer.planning.reasons import KeptReason, Reason
 from rebalancer.planning.workloads.lookup import WorkloadInfo
 from rebalancer.policy import Limits
@@ -16,7 +17,7 @@ class UsedLimits:
 
     limits: Limits
     total: int = 0
-    by_node: Counter[int] = field(default_factory=Counter)
+    by_node: Counter[NodeRow] = field(default_factory=Counter)
     by_namespace: Counter[str] = field(default_factory=Counter)
     by_workload: Counter[str] = field(default_factory=Counter)
 
@@ -26,8 +27,8 @@ class UsedLimits:
             self.limits, self.total, self.by_node.copy(), self.by_namespace.copy(), self.by_workload.copy()
         )
 
-    def refusal_on(self, node: int) -> KeptReason | None:
-        """The limit that allows no further eviction from a node, whichever the pod."""
+    def refusal_on(self, node: NodeRow) -> KeptReason | None:
+        """The limit that allows no further eviction of any pod from a node."""
         limits = self.limits
         if self.total >= limits.per_run:
             return KeptReason(Reason.LIMIT, f"perRun {limits.per_run} is reached")
@@ -47,8 +48,8 @@ class UsedLimits:
             )
         return None
 
-    def count(self, node: int, namespace: str, workload: WorkloadInfo) -> None:
-        """One eviction more."""
+    def count(self, node: NodeRow, namespace: str, workload: WorkloadInfo) -> None:
+        """Count one eviction."""
         self.total += 1
         self.by_node[node] += 1
         self.by_namespace[namespace] += 1

@@ -1,14 +1,28 @@
-"""A plan being made: its moves so far, the scenarios they lead to, and what is left of waves and limits."""
+"""A plan being made: its moves so far, the scenarios they lead to, and what is left of waves and limits.
+
+Moves are carried out in waves. The pods of a wave are evicted together, and the next wave begins once all of
+their replacements run. So a move belongs in the next wave when it cannot be made beside those of this one:
+
+* the wave has ``execution.waveSize`` moves, or its disruption budget is spent until replacements are ready;
+* it has moved a pod of the same controller, and which of the two replacements is placed first is not known;
+* its landing is only acceptable once the pods that this wave evicts are gone;
+* its last move is of a StatefulSet, whose replacement comes when the old pod is gone: that closes the wave.
+
+For example, with waveSize 3 and a budget of web that allows 1:
+
+    wave 1   web-1, api-1          web-2 waits: same controller, and the budget of web is spent wave 2
+    web-2, db-0           db-0 is of a StatefulSet and closes the wave, although it has two moves only wave 3
+    api-2
+"""
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 
-import numpy as np
-
-from rebalancer.cluster.arrays import FloatArray
+from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
 from rebalancer.planning.eviction.budgets import WaveBudgets
-from rebalancer.planning.eviction.protections import Protections
+from rebalancer.planning.eviction.context import EvictionContext
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.evaluation import Candidate, Evaluation, MoveEvaluator
 from rebalancer.planning.landing.scenarios import Scenarios
@@ -18,10 +32,10 @@ from rebalancer.planning.search.limits import UsedLimits
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AcceptedMove:
-    """A move that holds."""
+    """A move whose landings are acceptable, not yet added."""
 
     evaluation: Evaluation
-    later: bool  # in the next wave
+    later: bool  # to be made in the next wave
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,7 +45,7 @@ class PlannedMove:
     evaluation: Evaluation
     wave: int  # counted from 1
     before: FloatArray  # (resources,) percent of the node left, when the move was planned
-    misplaced: str = ""  # why its node would not admit it any more, where that is why it moves
+    violation: str = ""  # why its node would no longer admit it, when that is the reason to move it
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,17 +64,22 @@ class Savepoint:
 
 
 class PlanBuilder:
-    """Tries moves and adds them; goes back where a set of them does not hold together."""
+    """Tries moves and adds them; goes back when a set of them cannot be made together."""
 
     def __init__(
-        self, inputs: PlanningInputs, protections: Protections, evaluator: MoveEvaluator, scenarios: Scenarios
+        self,
+        inputs: PlanningInputs,
+        eviction: EvictionContext,
+        evaluator: MoveEvaluator,
+        scenarios: Scenarios,
     ) -> None:
         self.scenarios = scenarios
         self.evaluator = evaluator
         self.moves: list[PlannedMove] = []
         self._policy = inputs.policy
+        self._allocatable = inputs.load.allocatable
         self._pods = inputs.snapshot.pods
-        self._protections = protections
+        self._eviction = eviction
         self._confidence = 1.0
         self._wave = 1
         self._in_wave = 0
@@ -70,11 +89,18 @@ class PlanBuilder:
         self._used = UsedLimits(inputs.policy.limits)
         self._later: Scenarios | None = None
 
-    def expected_percent(self, node: int) -> FloatArray:
+    def expected_percent(self, node: NodeRow) -> FloatArray:
         """(resources,) percent of allocatable expected on a node after the moves so far (mean)."""
-        return np.asarray(np.mean(self.evaluator.percents_of(self.scenarios, node), axis=0), np.float64)
+        return self.scenarios.expected_percent(node, self._allocatable)
 
-    def checkpoint(self) -> Savepoint:
+    def copy(self) -> PlanBuilder:
+        """An independent builder with the same moves, which will draw the same landings."""
+        other = copy.copy(self)
+        other.moves = list(self.moves)
+        other.go_back(self.savepoint())
+        return other
+
+    def savepoint(self) -> Savepoint:
         """All that adding moves changes."""
         return Savepoint(
             self.scenarios.copy(),
@@ -88,26 +114,26 @@ class PlanBuilder:
             len(self.moves),
         )
 
-    def go_back(self, checkpoint: Savepoint) -> list[int]:
+    def go_back(self, savepoint: Savepoint) -> list[PodRow]:
         """Take back the moves added since; returns the rows of their pods."""
-        rows = [move.evaluation.candidate.row for move in self.moves[checkpoint.moves :]]
-        del self.moves[checkpoint.moves :]
+        rows = [move.evaluation.candidate.row for move in self.moves[savepoint.moves :]]
+        del self.moves[savepoint.moves :]
         self.scenarios, self._used, self._wave_budgets = (
-            checkpoint.scenarios,
-            checkpoint.used,
-            checkpoint.budgets,
+            savepoint.scenarios,
+            savepoint.used,
+            savepoint.budgets,
         )
         self._confidence, self._wave, self._in_wave = (
-            checkpoint.confidence,
-            checkpoint.wave,
-            checkpoint.in_wave,
+            savepoint.confidence,
+            savepoint.wave,
+            savepoint.in_wave,
         )
-        self._controllers, self._closed = checkpoint.controllers, checkpoint.closed
+        self._controllers, self._closed = savepoint.controllers, savepoint.closed
         self._later = None
         return rows
 
-    def has_ended(self, node: int) -> bool:
-        """Whether no pod may leave a node any more, whichever it is."""
+    def has_ended(self, node: NodeRow) -> bool:
+        """Whether a limit or the end of the search keeps every pod on a node."""
         return bool(self._used.refusal_on(node) or self._search_ended())
 
     def _search_ended(self) -> KeptReason | None:
@@ -118,7 +144,7 @@ class PlanBuilder:
         return None
 
     def _limit(self, candidate: Candidate) -> KeptReason | None:
-        namespace, workload = self._pods.namespaces[candidate.row], self._protections.workload(candidate.row)
+        namespace, workload = self._pods.namespaces[candidate.row], self._eviction.workload(candidate.row)
         return (
             self._used.refusal_on(candidate.source)
             or self._used.refusal(namespace, workload)
@@ -126,21 +152,21 @@ class PlanBuilder:
         )
 
     def find(self, candidate: Candidate, *, may_wait: bool = True) -> AcceptedMove | KeptReason:
-        """A move that holds in this wave or, where it may wait, in the next one; else why the pod stays."""
+        """A move acceptable in this wave or, if it may wait, in the next one; else why the pod stays."""
         limit = self._limit(candidate)
         if limit:
             return limit
-        exhausted = self._wave_budgets.exhausted(self._protections.budgets.spending(candidate.row))
+        exhausted = self._wave_budgets.exhausted(self._eviction.budgets.spending(candidate.row))
         if exhausted and not may_wait:
             return KeptReason(Reason.BUDGET, f"budget {exhausted.name} {exhausted.because}, spent by others")
         full = self._closed or self._wave_is_full()
         waits = exhausted is not None or full or self._has_sibling(candidate)
         later = may_wait and self._in_wave > 0 and waits
-        evaluation = self.evaluator.make(candidate, self._next_scenarios() if later else self.scenarios)
+        evaluation = self.evaluator.evaluate(candidate, self._next_scenarios() if later else self.scenarios)
         if may_wait and not later and evaluation.only_while_terminating and self._in_wave:
-            # What this wave evicts is still in the way; it will be gone when the next one starts.
+            # Pods that this wave evicts are still in the way; they will be gone when the next wave starts.
             later = True
-            evaluation = self.evaluator.make(candidate, self._next_scenarios())
+            evaluation = self.evaluator.evaluate(candidate, self._next_scenarios())
         holds = self._confidence * (1.0 - evaluation.unacceptable)
         wanted = self._policy.planning.confidence
         if evaluation.refused and not (evaluation.sampled and holds >= wanted):
@@ -162,19 +188,19 @@ class PlanBuilder:
     def _has_sibling(self, candidate: Candidate) -> bool:
         """Whether this wave moves a pod of the same controller already.
 
-        Nobody knows which of the two is evicted before the other's replacement is placed, and how their
-        controller's pods are spread decides where that goes.
+        Which of the two is gone when the other's replacement is placed is not known, and where that goes
+        depends on how the pods of their controller are spread.
         """
         return self._controller(candidate) in self._controllers
 
     def _next_scenarios(self) -> Scenarios:
         """The scenarios once this wave is over."""
         if self._later is None:
-            self._later = self.scenarios.later()
+            self._later = self.scenarios.next_wave()
         return self._later
 
     def next_wave(self) -> None:
-        """Begin a wave, unless this one is empty still."""
+        """Begin a new wave, unless this one is still empty."""
         if not self._in_wave:
             return
         self.scenarios, self._later = self._next_scenarios(), None
@@ -183,8 +209,8 @@ class PlanBuilder:
         self._controllers, self._closed = frozenset(), False
         self._wave_budgets = WaveBudgets()
 
-    def add(self, found: AcceptedMove, misplaced: str = "") -> None:
-        """Carry the move out in every scenario, each with a landing of its own."""
+    def add(self, found: AcceptedMove, violation: str = "") -> None:
+        """Make the move in every scenario, each of which draws its own landing."""
         if found.later:
             self.next_wave()
         self._later = None
@@ -193,10 +219,10 @@ class PlanBuilder:
         before = self.expected_percent(candidate.source)
         by_scenario = list(evaluation.by_scenario)
         if len(self.scenarios.all) == 1 and len(by_scenario[0].rows) > 1:
-            self.scenarios.part()
+            self.scenarios.split()
             by_scenario *= len(self.scenarios.all)
         for scenario, landings in zip(self.scenarios.all, by_scenario, strict=True):
-            target = self.scenarios.draw(landings.rows, landings.chance)
+            target = self.scenarios.draw(landings)
             for state in (scenario.while_terminating, scenario.after_termination):
                 if state is scenario.after_termination:
                     state.remove(candidate.row)
@@ -207,13 +233,14 @@ class PlanBuilder:
             scenario.terminating_usage[candidate.source] += candidate.usage
             scenario.is_terminating = True
             scenario.usage[target] += candidate.usage
-        self._wave_budgets.spend(self._protections.budgets.spending(candidate.row))
+        self._wave_budgets.spend(self._eviction.budgets.spending(candidate.row))
         self._confidence *= 1.0 - evaluation.unacceptable
         self._in_wave += 1
         self._controllers |= {self._controller(candidate)}
-        # It is placed after all others of its wave, whenever that is: the plan has it last, and alone.
+        # A StatefulSet replacement is created only after the old pod is gone, so it is planned last in its
+        # wave and closes it.
         self._closed = candidate.replaced_late
         self._used.count(
-            candidate.source, self._pods.namespaces[candidate.row], self._protections.workload(candidate.row)
+            candidate.source, self._pods.namespaces[candidate.row], self._eviction.workload(candidate.row)
         )
-        self.moves.append(PlannedMove(evaluation, self._wave, before, misplaced))
+        self.moves.append(PlannedMove(evaluation, self._wave, before, violation))

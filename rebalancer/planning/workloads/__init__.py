@@ -1,1 +1,1 @@
-"""The controllers that own pods, their autoscalers, and the pod that replaces an evicted one."""
+"""Who recreates a pod: its controllers, their autoscalers, and what the replacement will be."""

@@ -9,8 +9,8 @@ from functools import cached_property
 
 import numpy as np
 
-from rebalancer.cluster.arrays import IntArray
-from rebalancer.cluster.columns.pod_classes import Owner
+from rebalancer.cluster.arrays import IntArray, PodRow
+from rebalancer.cluster.columns.pod_classes import Owner, PodClass
 from rebalancer.cluster.kinds import BY_NAME
 from rebalancer.cluster.records import OwnerReference, PodTemplate, Workload
 from rebalancer.cluster.snapshot import Snapshot
@@ -18,7 +18,20 @@ from rebalancer.cluster.snapshot import Snapshot
 # Controllers that recreate a pod that was evicted.
 RECREATING = frozenset({"ReplicaSet", "StatefulSet", "ReplicationController", "Job", "DaemonSet"})
 
+REVISION_LABEL = "controller-revision-hash"  # which revision of its StatefulSet a pod is of
+DEFAULT_GRACE_SECONDS = 30
 _MAX_OWNER_CHAIN = 4  # of controllers above a pod
+
+
+def replaced_after_termination(owner: Owner) -> bool:
+    """Whether the replacement is created only once the pod is gone: a StatefulSet reuses its name."""
+    return owner.kind == "StatefulSet"
+
+
+def grace_period_seconds(pod: PodClass) -> int:
+    """How long a pod of a class may take to terminate, in seconds."""
+    grace = pod.spec.termination_grace_period_seconds
+    return DEFAULT_GRACE_SECONDS if grace is None else grace
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,18 +51,18 @@ class Workloads:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
-        self._facts: dict[int, WorkloadInfo] = {}
+        self._found: dict[int, WorkloadInfo] = {}
         self._chains: dict[int, list[tuple[str, Workload]]] = {}
-        self._siblings: dict[str, list[int]] = {}
+        self._siblings: dict[str, list[PodRow]] = {}
 
-    def of(self, row: int) -> WorkloadInfo:
+    def of(self, row: PodRow) -> WorkloadInfo:
         """The workload of a pod."""
-        kind = int(self._snapshot.pods.pod_class[row])
-        facts = self._facts.get(kind)
-        if facts is None:
-            pod_class = self._snapshot.pods.classes[kind]
-            facts = self._facts[kind] = self._find(pod_class.namespace, pod_class.owner)
-        return facts
+        index = int(self._snapshot.pods.pod_class[row])
+        found = self._found.get(index)
+        if found is None:
+            pod_class = self._snapshot.pods.classes[index]
+            found = self._found[index] = self._find(pod_class.namespace, pod_class.owner)
+        return found
 
     def was_read(self, owner: Owner) -> bool:
         """Whether controllers of the owner's kind were read at all."""
@@ -74,12 +87,12 @@ class Workloads:
                 return f"{reference.kind}/{reference.name}"
         return f"{owner.kind}/{owner.name}"
 
-    def chain(self, row: int) -> list[tuple[str, Workload]]:
+    def chain(self, row: PodRow) -> list[tuple[str, Workload]]:
         """Kind and record of a pod's controllers that were read, its own first."""
-        kind = int(self._snapshot.pods.pod_class[row])
-        if kind not in self._chains:
-            self._chains[kind] = self._chain(self._snapshot.pods.classes[kind].owner)
-        return self._chains[kind]
+        index = int(self._snapshot.pods.pod_class[row])
+        if index not in self._chains:
+            self._chains[index] = self._chain(self._snapshot.pods.classes[index].owner)
+        return self._chains[index]
 
     def _chain(self, owner: Owner) -> list[tuple[str, Workload]]:
         found = self._snapshot.workloads.get(owner.uid)
@@ -90,7 +103,7 @@ class Workloads:
             found = self._snapshot.workloads.get(above.uid) if above else None
         return controllers
 
-    def unread_above(self, row: int) -> OwnerReference | None:
+    def unread_above(self, row: PodRow) -> OwnerReference | None:
         """A controller above a pod's own whose kind was not read; None when all there are were."""
         chain = self.chain(row)
         if not chain:
@@ -99,19 +112,18 @@ class Workloads:
         kind = BY_NAME.get(above.kind) if above else None
         return above if kind is not None and not self._snapshot.has(kind) else None
 
-    def newest_sibling(self, row: int) -> int | None:
+    def newest_sibling(self, row: PodRow) -> PodRow | None:
         """The newest other ready pod of the same controller that is not terminating; None without one."""
         uid = self._snapshot.pods.class_of(row).owner.uid
         if uid not in self._siblings:
             self._siblings[uid] = self._usable_of(uid) if uid else []
         return next((sibling for sibling in self._siblings[uid] if sibling != row), None)
 
-    def _usable_of(self, uid: str) -> list[int]:
+    def _usable_of(self, uid: str) -> list[PodRow]:
         pods = self._snapshot.pods
-        rows = np.concatenate([self._usable[kind] for kind in self._classes[uid]])
+        rows = np.concatenate([self._usable[index] for index in self._classes[uid]])
         newest_first = np.lexsort((rows, -np.nan_to_num(pods.created[rows], nan=0.0)))
-        found: list[int] = rows[newest_first].tolist()
-        return found
+        return [PodRow(row) for row in rows[newest_first].tolist()]
 
     @cached_property
     def _classes(self) -> Mapping[str, list[int]]:

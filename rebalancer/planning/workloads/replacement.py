@@ -2,7 +2,7 @@
 
 It is made from the owner's template plus admission, not copied from the evicted pod. Where pod and template
 agree, the pod's own class stands for it. Where they differ, the newest ready sibling shows what admission
-makes of the template; where even that leaves unpredictable_reason, the replacement is unpredictable.
+makes of the template; where even that leaves a difference, the replacement is unpredictable.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from rebalancer.cluster.arrays import PodClassIndex, PodRow
 from rebalancer.cluster.columns.pod_classes import PodClass
 from rebalancer.cluster.columns.pods import PodTable
 from rebalancer.cluster.records import Container, Metadata, PodTemplate, Toleration, Volume
-from rebalancer.planning.workloads.lookup import WorkloadInfo, Workloads
+from rebalancer.planning.workloads.lookup import REVISION_LABEL, WorkloadInfo, Workloads
 
 # Added to every pod by admission.
 _ADDED_TOLERATIONS = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
-_REVISION_LABEL = "controller-revision-hash"
 _ADDED_LABELS = frozenset(
     {
         "pod-template-hash",
-        _REVISION_LABEL,
+        REVISION_LABEL,
         "statefulset.kubernetes.io/pod-name",
         "apps.kubernetes.io/pod-index",
         "batch.kubernetes.io/job-completion-index",
@@ -37,7 +37,7 @@ _ADDED_LABELS = frozenset(
 class Replacement:
     """The class of the replacement, as an index of the pod table; or why it cannot be known."""
 
-    class_index: int
+    class_index: PodClassIndex
     unpredictable_reason: str = ""
 
 
@@ -47,31 +47,35 @@ class Replacements:
     def __init__(self, pods: PodTable, workloads: Workloads) -> None:
         self._pods = pods
         self._workloads = workloads
-        self._found: dict[tuple[int, int | None], Replacement] = {}
+        self._found: dict[tuple[PodClassIndex, PodClassIndex | None], Replacement] = {}
 
-    def of(self, row: int) -> Replacement:
+    def of(self, row: PodRow) -> Replacement:
         """The class of the pod that would replace a pod."""
-        own, sibling = int(self._pods.pod_class[row]), self._workloads.newest_sibling(row)
-        newest = None if sibling is None else int(self._pods.pod_class[sibling])
+        own, sibling = PodClassIndex(int(self._pods.pod_class[row])), self._workloads.newest_sibling(row)
+        newest = None if sibling is None else PodClassIndex(int(self._pods.pod_class[sibling]))
         if (own, newest) not in self._found:
-            facts = self._workloads.of(row)
-            self._found[own, newest] = _find(own, newest, self._pods, self._workloads, facts)
+            workload = self._workloads.of(row)
+            self._found[own, newest] = _find(own, newest, self._pods, self._workloads, workload)
         return self._found[own, newest]
 
 
 def _find(
-    own: int, newest: int | None, pods: PodTable, workloads: Workloads, facts: WorkloadInfo
+    own: PodClassIndex,
+    newest: PodClassIndex | None,
+    pods: PodTable,
+    workloads: Workloads,
+    workload: WorkloadInfo,
 ) -> Replacement:
     """The class of what replaces a pod of a class whose newest sibling is of another, or the same."""
-    template = facts.template
+    template = workload.template
     if template is None:
-        if facts.record is None and not workloads.was_read(facts.owner):
-            return Replacement(own, f"{facts.owner.kind}s were not read, so its template is unknown")
+        if workload.record is None and not workloads.was_read(workload.owner):
+            return Replacement(own, f"{workload.owner.kind}s were not read, so its template is unknown")
         if newest is None or newest == own:
             return Replacement(own)
         return Replacement(own, "its controller's template is unknown and its newest sibling differs from it")
-    if _outdated(facts, pods.classes[own]):
-        if newest is not None and not _outdated(facts, pods.classes[newest]):
+    if _outdated(workload, pods.classes[own]):
+        if newest is not None and not _outdated(workload, pods.classes[newest]):
             return Replacement(newest)
         return Replacement(own, "it is of an older revision, and no ready sibling is of the current one")
     differing = differences(template, pods.classes[own])
@@ -86,10 +90,10 @@ def _find(
     return Replacement(own, f"it differs from its template in {', '.join(differing)}, and so do its siblings")
 
 
-def _outdated(facts: WorkloadInfo, pod: PodClass) -> bool:
+def _outdated(workload: WorkloadInfo, pod: PodClass) -> bool:
     """Whether a StatefulSet's pod is of another revision than the one it is being updated to."""
-    update = facts.record.status.update_revision if facts.record else ""
-    revision = pod.labels.get(_REVISION_LABEL, "")
+    update = workload.record.status.update_revision if workload.record else ""
+    revision = pod.labels.get(REVISION_LABEL, "")
     return bool(update and revision) and update != revision
 
 
@@ -159,7 +163,7 @@ def _containers(containers: list[Container] | None) -> list[object]:
 
 
 def _volumes(volumes: list[Volume] | None) -> list[Volume]:
-    """Volumes of which the scheduler knows the source; admission adds others for service accounts."""
+    """Volumes whose source the scheduler reads; admission adds others, for service accounts."""
     return [item for item in volumes or () if item != Volume(name=item.name)]
 
 
@@ -169,12 +173,12 @@ def _alike(pod: PodClass, other: PodClass) -> bool:
 
 
 def _lacks(template: PodTemplate, pod: PodClass) -> bool:
-    """Whether a pod lacks something its template asks for: admission adds, it takes nothing away."""
+    """Whether a pod lacks something of its template; admission only adds, so then the template changed."""
     wanted, actual = template.spec, pod.spec
     found = {item.name: item for item in (*(actual.containers or ()), *(actual.init_containers or ()))}
     for item in (*(wanted.containers or ()), *(wanted.init_containers or ())):
-        twin = found.get(item.name)
-        if twin is None or _lacks_items(_defaulted(item), _defaulted(twin)):
+        same = found.get(item.name)
+        if same is None or _lacks_items(_defaulted(item), _defaulted(same)):
             return True
     return (
         _lacks_items(_labels(template.metadata.labels), pod.labels)

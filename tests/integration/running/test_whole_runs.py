@@ -20,9 +20,7 @@ from rebalancer.cli.main import main
 from rebalancer.load.load_watcher.document import WatcherMetrics, decode_watcher
 from rebalancer.pipeline import running as pipeline
 from rebalancer.pipeline.run_memory import RunMemory
-from rebalancer.planning.plan import Plan
-from rebalancer.planning.planner import Planner
-from rebalancer.planning.report import build_plan
+from rebalancer.planning import Plan, PreparedInputs, plan_prepared
 from rebalancer.sandbox import Misbehaviour, Sandbox
 from rebalancer.sandbox.demo.hot_cluster import (
     CONFIGURATION,
@@ -228,10 +226,9 @@ def test_a_plan_made_before_another_runs_moves_is_not_carried_out(
     cluster: HotCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = cluster.folder / "state.json"
-    planned = build_plan
 
-    def overtaken(planner: Planner) -> Plan:
-        plan = planned(planner)
+    def overtaken(prepared: PreparedInputs) -> Plan:
+        plan = plan_prepared(prepared)
         pod = plan.moves[0].pod
         other = PastMove(
             namespace="shop",
@@ -245,7 +242,7 @@ def test_a_plan_made_before_another_runs_moves_is_not_carried_out(
         return plan
 
     # The other run keeps its moves after this one has written its streaks, as two runs at once would.
-    monkeypatch.setattr(pipeline, "build_plan", overtaken)
+    monkeypatch.setattr(pipeline, "plan_prepared", overtaken)
     monkeypatch.setattr(RunMemory, "keep", lambda _self: None)
     result, outcomes = cluster.run("--state", str(path))
 

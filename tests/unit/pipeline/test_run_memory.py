@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 import pytest
 
 from rebalancer.pipeline.run_memory import RunMemory
+from rebalancer.policy import RebalancePolicy
 from rebalancer.policy.schema import Planning
-from rebalancer.state import PastMove, RunState
+from rebalancer.state import PastMove, RunState, memory_seconds
 from tests.unit.reporting.builders import an_outcome
 
 
@@ -37,7 +38,7 @@ def a_past_move(uid: str) -> PastMove:
 
 
 def test_a_run_without_a_store_keeps_nothing_and_is_never_overtaken() -> None:
-    memory = RunMemory(None, None, None, Planning())
+    memory = RunMemory(None, None, None, 86_400.0)
     memory.keep()
     memory.checkpoint([an_outcome()])
 
@@ -47,7 +48,7 @@ def test_a_run_without_a_store_keeps_nothing_and_is_never_overtaken() -> None:
 
 def test_a_checkpoint_writes_the_moves_so_far() -> None:
     store = AStore()
-    memory = RunMemory(store, RunState(), RunState(), Planning(cooldown=1e10))
+    memory = RunMemory(store, RunState(), RunState(), 1e10)
     memory.keep()
     memory.checkpoint([an_outcome()])
 
@@ -57,7 +58,7 @@ def test_a_checkpoint_writes_the_moves_so_far() -> None:
 def test_a_run_is_overtaken_by_moves_that_it_did_not_know_when_it_planned() -> None:
     before = RunState(moves=(a_past_move("old"),))
     store = AStore([before])
-    memory = RunMemory(store, before, before, Planning())
+    memory = RunMemory(store, before, before, 86_400.0)
     known = memory.overtaken()
     store.saved.append(RunState(moves=(a_past_move("old"), a_past_move("new"))))
 
@@ -72,5 +73,6 @@ def test_moves_are_kept_for_two_cooldowns_and_at_least_a_day(
     cooldown: float, bad_landing_cooldown: float, seconds: float
 ) -> None:
     planning = Planning(cooldown=cooldown, bad_landing_cooldown=bad_landing_cooldown)
+    policy = RebalancePolicy(planning=planning)
 
-    assert planning.keeps_moves_seconds == seconds
+    assert memory_seconds(policy) == seconds

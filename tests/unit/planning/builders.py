@@ -16,10 +16,9 @@ from rebalancer.cluster.snapshot import Snapshot, build_snapshot
 from rebalancer.load.figures.node_figures import NodeFigures, PodFigures
 from rebalancer.load.report import build_report
 from rebalancer.load.view import NOTHING_SEEN, SchedulerView
-from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.planning.plan import Plan
-from rebalancer.planning.planner import Planner
-from rebalancer.planning.report import build_plan
+from rebalancer.planning import Plan, PlanningInputs, make_plan, prepare
+from rebalancer.planning.planner import search
+from rebalancer.planning.search.strategy import SearchResult
 from rebalancer.policy import RebalancePolicy
 from rebalancer.profiles import SchedulerConfiguration
 from rebalancer.scheduling import default_configuration, pod_requests
@@ -195,16 +194,14 @@ def _requested(snapshot: Snapshot) -> FloatArray:
     return np.array([[row.get("cpu", 0), row.get("memory", 0)] for row in rows], np.float64).reshape(-1, 2)
 
 
-def planned(inputs: PlanningInputs) -> Planner:
-    """A planner that has planned."""
-    planner = Planner(inputs)
-    planner.plan()
-    return planner
+def searched(inputs: PlanningInputs) -> SearchResult:
+    """What the search over the inputs decided."""
+    return search(prepare(inputs))
 
 
 def plan_of(inputs: PlanningInputs) -> Plan:
     """The plan of the inputs."""
-    return build_plan(planned(inputs))
+    return make_plan(inputs)
 
 
 def moved(plan: Plan) -> dict[str, str]:

@@ -13,14 +13,15 @@ from hypothesis import strategies as st
 
 from rebalancer.cluster.arrays import FloatArray
 from rebalancer.load.report import percent_of_allocatable
-from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning import PlanningInputs, PreparedInputs, make_plan, prepare
 from rebalancer.planning.landing.scenarios import Scenario
 from rebalancer.planning.plan import Move, Plan, encode
-from rebalancer.planning.planner import Planner
+from rebalancer.planning.planner import search
 from rebalancer.planning.report import build_plan
-from rebalancer.scheduling import ClusterState
+from rebalancer.planning.search.strategy import SearchResult
+from rebalancer.scheduling.state.cluster_state import ClusterState
 from tests.builders import a_budget, a_node
-from tests.unit.planning.builders import Workload, a_policy, a_workload, planned, planning_inputs
+from tests.unit.planning.builders import Workload, a_policy, a_workload, planning_inputs
 
 KINDS = ["ReplicaSet", "ReplicaSet", "ReplicaSet", "StatefulSet", "DaemonSet", "Job"]
 
@@ -113,9 +114,9 @@ def clusters(draw: st.DrawFn) -> Cluster:
     return found
 
 
-def percent(planner: Planner, scenario: Scenario) -> FloatArray:
+def percent(prepared: PreparedInputs, scenario: Scenario) -> FloatArray:
     return percent_of_allocatable(
-        scenario.usage, scenario.after_termination.pod_count, planner.inputs.load.allocatable
+        scenario.usage, scenario.after_termination.pod_count, prepared.inputs.load.allocatable
     )
 
 
@@ -179,16 +180,16 @@ def check_landings(cluster: Cluster, plan: Plan) -> None:
         assert all(gain >= cluster.policy["planning"]["minGain"] for gain in move.gain.values())
 
 
-def check_worlds(cluster: Cluster, planner: Planner) -> None:
+def check_scenarios(cluster: Cluster, prepared: PreparedInputs, found: SearchResult) -> None:
     """Against the same cluster when nothing is moved: it differs from the figures by Pending pods alone."""
-    idle = planned(cluster.inputs(perRun=0))
-    [still] = idle.scenarios.all
+    idle = prepare(cluster.inputs(perRun=0))
+    [still] = search(idle).scenarios.all
     before = percent(idle, still)
-    hotness = planner.hotness
-    known = planner.inputs.load.known
+    hotness = prepared.hotness
+    known = prepared.inputs.load.known
     most = hotness.most(np.arange(len(before)))
-    for scenario in planner.scenarios.all:
-        after = percent(planner, scenario)
+    for scenario in found.scenarios.all:
+        after = percent(prepared, scenario)
         rises = known & (after[:, 0] > before[:, 0] + 1e-9)
         assert (after[rises] <= most[rises] + 1e-9).all()
         if known.any():
@@ -200,26 +201,27 @@ def check_worlds(cluster: Cluster, planner: Planner) -> None:
 @settings(max_examples=150, deadline=None)
 @given(clusters())
 def test_nothing_is_ever_exceeded_and_nothing_cool_becomes_hot(cluster: Cluster) -> None:
-    planner = planned(cluster.inputs())
-    plan = build_plan(planner)
+    prepared = prepare(cluster.inputs())
+    found = search(prepared)
+    plan = build_plan(prepared, found)
     check_limits(cluster, plan)
     check_waves(cluster, plan)
     check_pods(cluster, plan)
     check_landings(cluster, plan)
-    check_worlds(cluster, planner)
+    check_scenarios(cluster, prepared, found)
 
 
 @settings(max_examples=25, deadline=None)
 @given(clusters())
 def test_the_same_cluster_gives_the_same_plan(cluster: Cluster) -> None:
-    assert encode(build_plan(planned(cluster.inputs()))) == encode(build_plan(planned(cluster.inputs())))
+    assert encode(make_plan(cluster.inputs())) == encode(make_plan(cluster.inputs()))
 
 
 @settings(max_examples=40, deadline=None)
 @given(clusters(), st.randoms(use_true_random=False))
 def test_a_plan_does_not_depend_on_the_order_of_its_objects(cluster: Cluster, order: random.Random) -> None:
     def encoded() -> bytes:
-        return encode(build_plan(planned(cluster.inputs())))
+        return encode(make_plan(cluster.inputs()))
 
     before = encoded()
     shuffled: list[list[Any]] = [cluster.nodes, cluster.workloads, cluster.budgets]
@@ -228,11 +230,10 @@ def test_a_plan_does_not_depend_on_the_order_of_its_objects(cluster: Cluster, or
     assert encoded() == before
 
 
-def fingerprint(state: ClusterState, planner: Planner) -> list[Any]:
-    model = planner.model
+def fingerprint(state: ClusterState, prepared: PreparedInputs) -> list[Any]:
     placements = [
-        model.scheduler(index).place(state, index)
-        for index in range(len(planner.inputs.snapshot.pods.classes))
+        prepared.schedulers.scheduler(index).place(state, index)
+        for index in range(len(prepared.pods.classes))
     ]
     return [
         state.requested.tolist(),
@@ -244,9 +245,9 @@ def fingerprint(state: ClusterState, planner: Planner) -> list[Any]:
 @settings(max_examples=40, deadline=None)
 @given(clusters(), st.data())
 def test_an_eviction_undone_leaves_the_state_as_it_was(cluster: Cluster, data: st.DataObject) -> None:
-    planner = Planner(cluster.inputs())
-    state = planner.model.state.copy()
-    before = fingerprint(state, planner)
+    prepared = prepare(cluster.inputs())
+    state = prepared.schedulers.state.copy()
+    before = fingerprint(state, prepared)
     bound = [pod for pod, node in enumerate(state.node) if node >= 0]
     for pod in data.draw(st.lists(st.sampled_from(bound), max_size=3, unique=True)) if bound else []:
         source = state.node[pod]
@@ -255,4 +256,4 @@ def test_an_eviction_undone_leaves_the_state_as_it_was(cluster: Cluster, data: s
         state.bind(twin, data.draw(st.integers(0, len(cluster.nodes) - 1)))
         state.remove(twin)
         state.restore(pod, source)
-    assert fingerprint(state, planner) == before
+    assert fingerprint(state, prepared) == before

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rebalancer.planning.eviction.protections import ALWAYS, BY_POLICY
+from rebalancer.planning.eviction.rules import ALWAYS, BY_POLICY
 from rebalancer.planning.reasons import Reason, groups
 from rebalancer.reporting.pages.protections import protections_page
 

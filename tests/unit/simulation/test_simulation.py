@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.cluster.arrays import NodeRow
+from rebalancer.planning import PlanningInputs
 from rebalancer.reporting.render import to_json
 from rebalancer.reporting.tables.simulation import simulation_table
-from rebalancer.scheduling import Placement
+from rebalancer.scheduling.framework.placement import Placement
 from rebalancer.simulation.cluster import SimulatedCluster
-from rebalancer.simulation.landing import NOWHERE, draw
+from rebalancer.simulation.execution import NOWHERE, draw
 from rebalancer.simulation.report import PolicyRun, Simulation
 from rebalancer.simulation.running import SimulationSettings, simulate
 from rebalancer.simulation.usage import LoadShape, PodLoad
@@ -123,7 +124,7 @@ def test_landings_are_drawn_by_their_chances() -> None:
     drawn = [draw(placement, random) for _ in range(4000)]
 
     assert set(drawn) == {3, 7}
-    assert abs(drawn.count(7) / 4000 - 0.75) < 0.03
+    assert abs(drawn.count(NodeRow(7)) / 4000 - 0.75) < 0.03
     nothing = Placement(np.zeros(0, np.int64), {}, np.zeros(0))
     assert draw(nothing, random) == NOWHERE
 

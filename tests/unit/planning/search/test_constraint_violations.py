@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from rebalancer.planning.plan import Plan
-from rebalancer.planning.report import build_plan
 from rebalancer.planning.revalidation import revalidate_moves
 from tests.builders import a_node
-from tests.unit.planning.builders import a_policy, a_workload, kept, moved, plan_of, planned, planning_inputs
+from tests.unit.planning.builders import a_policy, a_workload, kept, moved, plan_of, planning_inputs
 
 SSD = {"nodeSelector": {"disk": "ssd"}}
 EXCLUDED = {
@@ -120,5 +119,5 @@ def test_a_misplaced_move_still_holds_before_its_wave_although_its_node_is_cool(
     inputs = planning_inputs(
         [a_node("a"), a_node("b", labels={"disk": "ssd"})], [a_workload("web", ["a"], spec=SSD)], policy=ON
     )
-    moves = build_plan(planned(inputs)).moves
+    moves = plan_of(inputs).moves
     assert list(revalidate_moves(inputs, moves).values()) == list(moves)

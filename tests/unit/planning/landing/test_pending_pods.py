@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from rebalancer.planning.planner import Planner
-from rebalancer.scheduling import UNBOUND
+from rebalancer.planning import prepare
+from rebalancer.scheduling.state.cluster_state import UNBOUND
 from tests.builders import a_node
 from tests.unit.planning.builders import Workload, a_workload, at, planning_inputs
 
@@ -19,11 +19,11 @@ def waiting(name: str, cpu: str = "5", **spec: Any) -> Workload:
 
 def placed(*workloads: Workload, **inputs: Any) -> dict[str, str]:
     """Where the Pending pods are put, by workload; one that fits nowhere is absent."""
-    planner = Planner(planning_inputs([a_node("cool", cpu=8)], workloads, **inputs))
-    state = planner.scenarios.all[0].after_termination
+    prepared = prepare(planning_inputs([a_node("cool", cpu=8)], workloads, **inputs))
+    state = prepared.state
     return {
         name.rsplit("-", 1)[0]: state.nodes.names[state.node[row]]
-        for row, name in enumerate(planner.pods.names)
+        for row, name in enumerate(prepared.pods.names)
         if state.node[row] != UNBOUND
     }
 
@@ -60,10 +60,10 @@ def test_a_terminating_pod_does_not_take_part() -> None:
 
 
 def test_a_pending_pod_counts_by_its_request() -> None:
-    planner = Planner(planning_inputs([a_node("cool", cpu=8)], [waiting("web", cpu="2")]))
-    assert planner.scenarios.all[0].usage[0, 0] == 2000
+    prepared = prepare(planning_inputs([a_node("cool", cpu=8)], [waiting("web", cpu="2")]))
+    assert prepared.usage[0, 0] == 2000
 
 
-def test_what_fits_nowhere_is_counted_and_told() -> None:
-    planner = Planner(planning_inputs([a_node("cool", cpu=8)], [waiting("web", cpu="9"), waiting("api")]))
-    assert (planner.pending.placed, planner.pending.unplaced, len(planner.pending.waiting)) == (1, 1, 1)
+def test_what_fits_nowhere_is_counted() -> None:
+    prepared = prepare(planning_inputs([a_node("cool", cpu=8)], [waiting("web", cpu="9"), waiting("api")]))
+    assert (prepared.pending.placed, prepared.pending.unplaced, len(prepared.pending.waiting)) == (1, 1, 1)

@@ -9,7 +9,7 @@ import pytest
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.scheduling import load_configuration
 from tests.builders import a_node
-from tests.unit.planning.builders import a_policy, a_workload, because, plan_of, planned, planning_inputs
+from tests.unit.planning.builders import a_policy, a_workload, because, plan_of, planning_inputs, searched
 
 UNKNOWN = float("nan")
 BAD = 5
@@ -83,14 +83,14 @@ def test_every_acceptable_landing_gives_the_least_gain() -> None:
 
 
 def test_worlds_part_with_the_first_uncertain_landing_and_each_holds_its_own() -> None:
-    planner = planned(a_cluster(249, 0))
-    places = {tuple(scenario.usage[:, 0].nonzero()[0].tolist()) for scenario in planner.scenarios.all}
-    assert len(planner.scenarios.all) == 8
+    found = searched(a_cluster(249, 0))
+    places = {tuple(scenario.usage[:, 0].nonzero()[0].tolist()) for scenario in found.scenarios.all}
+    assert len(found.scenarios.all) == 8
     assert len(places) > 1
 
 
 def test_another_seed_draws_other_worlds_and_moves_as_many() -> None:
-    planners = [planned(a_cluster(249, 0, seed=seed)) for seed in range(2)]
-    first, second = ([scenario.usage.tolist() for scenario in planner.scenarios.all] for planner in planners)
+    both = [searched(a_cluster(249, 0, seed=seed)) for seed in range(2)]
+    first, second = ([scenario.usage.tolist() for scenario in found.scenarios.all] for found in both)
     assert first != second
-    assert [len(planner.moves) for planner in planners] == [4, 4]
+    assert [len(found.moves) for found in both] == [4, 4]

@@ -9,8 +9,8 @@ from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.errors import SafetyError
 from rebalancer.load.load_watcher.document import Metric, WatcherMetrics
 from rebalancer.load.view import SchedulerView
+from rebalancer.planning import make_plan
 from rebalancer.planning.plan import NodeReport, Plan
-from rebalancer.planning.planner import Planner
 from rebalancer.scheduling import load_configuration
 from rebalancer.state import RunState
 from tests.builders import a_node
@@ -203,7 +203,7 @@ def test_a_figure_for_cpu_alone_does_not_make_a_node_known() -> None:
 def test_too_few_known_nodes_refuse_to_plan() -> None:
     policy = a_policy(load={"minCoverage": "80%"})
     with pytest.raises(SafetyError, match="only 1 of 2 nodes have a fresh load figure"):
-        Planner(planning_inputs([a_node("a"), a_node("b")], policy=policy, load={"a": UNKNOWN}))
+        make_plan(planning_inputs([a_node("a"), a_node("b")], policy=policy, load={"a": UNKNOWN}))
 
 
 FOR_TWO_RUNS = a_policy(hotNodes={"forRuns": 2})

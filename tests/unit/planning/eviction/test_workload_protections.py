@@ -10,7 +10,7 @@ import pytest
 from rebalancer.planning.reasons import Reason
 from rebalancer.state import RunState
 from tests.unit.planning.builders import NOW, Workload, a_past_move, a_policy, at, because, kept, moved
-from tests.unit.planning.test_protections import (
+from tests.unit.planning.eviction.test_protections import (
     CLAIM,
     DISK,
     EVERY,

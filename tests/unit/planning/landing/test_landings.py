@@ -8,6 +8,8 @@ import pytest
 
 from rebalancer.load.load_watcher.document import AVERAGE, CPU, Metric, WatcherMetrics
 from rebalancer.load.view import SchedulerView
+from rebalancer.planning import prepare
+from rebalancer.planning.planner import search
 from rebalancer.scheduling import load_configuration
 from rebalancer.state import RunState
 from tests.builders import a_node, a_pod
@@ -21,7 +23,6 @@ from tests.unit.planning.builders import (
     kept,
     moved,
     plan_of,
-    planned,
     planning_inputs,
 )
 
@@ -489,10 +490,11 @@ def test_a_node_that_cannot_cool_loses_nothing() -> None:
 
 def test_placements_are_left_out_of_the_state_they_were_tried_on() -> None:
     inputs = planning_inputs([a_node("hot"), a_node("cool")], [hot_pod()])
-    planner = planned(inputs)
-    scenario = planner.scenarios.all[0]
-    assert planner.moves == []
+    prepared = prepare(inputs)
+    found = search(prepared)
+    scenario, before = found.scenarios.all[0], prepared.schedulers.state
+    assert found.moves == ()
     for state in (scenario.while_terminating, scenario.after_termination):
-        assert (state.requested == planner.model.state.requested).all()
-        assert list(state.node) == list(planner.model.state.node)
-        assert list(state.terminating) == list(planner.model.state.terminating)
+        assert (state.requested == before.requested).all()
+        assert list(state.node) == list(before.node)
+        assert list(state.terminating) == list(before.terminating)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rebalancer.cluster.arrays import PodRow
 from rebalancer.planning.search.covering_sets import covering_sets
 from rebalancer.planning.search.disruption_cost import Disruption
 from rebalancer.planning.workloads.lookup import Workloads
@@ -88,7 +89,7 @@ def costs(weight: str, *workloads: Any) -> list[float]:
     nothing = dict.fromkeys(("fit", "priority", "podDeletionCost", "age", "replicas", "readiness"), 0)
     policy = a_policy(planning={"weights": {**nothing, weight: 1}})
     inputs = planning_inputs([a_node("hot")], list(workloads), policy=policy)
-    rows = list(range(len(inputs.snapshot.pods)))
+    rows = [PodRow(row) for row in range(len(inputs.snapshot.pods))]
     found = Disruption(inputs, Workloads(inputs.snapshot)).costs(rows)
     return [round(float(cost), 3) for cost in found]
 

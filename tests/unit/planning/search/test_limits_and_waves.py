@@ -15,8 +15,8 @@ from tests.unit.planning.builders import (
     kept,
     moved,
     plan_of,
-    planned,
     planning_inputs,
+    searched,
 )
 
 
@@ -130,8 +130,8 @@ def test_pods_without_the_budget_join_the_wave() -> None:
 def test_the_search_ends_within_max_placements(most: int) -> None:
     nodes = [a_node("a", cpu=10), a_node("b", cpu=10), a_node("cool", cpu=100)]
     policy = a_policy(planning={"maxPlacements": most})
-    planner = planned(planning_inputs(nodes, [a_workload("web", ["a"] * 9 + ["b"] * 9)], policy=policy))
-    assert planner.evaluator.placements <= most
+    found = searched(planning_inputs(nodes, [a_workload("web", ["a"] * 9 + ["b"] * 9)], policy=policy))
+    assert found.placements <= most
 
 
 def test_what_the_search_did_not_reach_says_so() -> None:

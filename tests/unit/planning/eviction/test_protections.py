@@ -23,7 +23,7 @@ from tests.unit.planning.builders import (
     plan_of,
     planning_inputs,
 )
-from tests.unit.planning.test_sampled_clusters import alike
+from tests.unit.planning.landing.test_sampled_clusters import alike
 
 EVICT = "descheduler.alpha.kubernetes.io/evict"
 ON_HOT: dict[str, Any] = {"nodeSelector": {"kubernetes.io/hostname": "hot"}}

@@ -9,10 +9,16 @@ import msgspec
 
 from rebalancer.load.load_watcher.document import AVERAGE, CPU, Metric, WatcherMetrics
 from rebalancer.load.view import SchedulerView
-from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.planning.plan import Move
-from rebalancer.planning.report import build_plan
-from rebalancer.planning.revalidation import check_landing, revalidate_moves
+from rebalancer.planning import (
+    Move,
+    Plan,
+    PlanningInputs,
+    PreparedInputs,
+    check_landing,
+    plan_prepared,
+    prepare,
+    revalidate_moves,
+)
 from tests.builders import a_budget, a_node
 from tests.unit.planning.builders import (
     NOW,
@@ -20,10 +26,9 @@ from tests.unit.planning.builders import (
     a_policy,
     a_workload,
     plan_of,
-    planned,
     planning_inputs,
 )
-from tests.unit.planning.test_landings import PACKED
+from tests.unit.planning.landing.test_landings import PACKED
 
 NODES = [a_node("hot"), a_node("cool", cpu=40), a_node("warm", cpu=8), a_node("small")]
 UNKNOWN = float("nan")
@@ -35,10 +40,10 @@ def a_cluster(**changes: Any) -> PlanningInputs:
 
 
 def judged(node: str, **changes: Any) -> str | None:
-    planner = planned(
-        a_cluster(load={"warm": 20, "dark": UNKNOWN}, nodes=[*NODES, a_node("dark")], **changes)
-    )
-    return check_landing(planner, build_plan(planner).moves[0], node)
+    inputs = a_cluster(load={"warm": 20, "dark": UNKNOWN}, nodes=[*NODES, a_node("dark")], **changes)
+    prepared = prepare(inputs)
+    plan = plan_prepared(prepared)
+    return check_landing(prepared, plan, plan.moves[0], node)
 
 
 def test_a_landing_elsewhere_that_is_good_as_well_is_acceptable() -> None:
@@ -193,9 +198,9 @@ def test_a_move_that_no_longer_holds_leaves_the_others_as_they_are() -> None:
     assert failing(inputs, moves) == {"web-1": "the pod is gone"}
 
 
-def two_moves_to_one_node() -> Any:
+def two_moves_to_one_node() -> tuple[PreparedInputs, Plan]:
     """Two hot nodes, each sends a pod to cool: there both leave no room for a third."""
-    return planned(
+    prepared = prepare(
         planning_inputs(
             [a_node("h1"), a_node("h2"), a_node("cool", cpu=8), a_node("other", cpu=8, labels={"x": "y"})],
             [a_workload("one", ["h1"], cpu="3500m"), a_workload("two", ["h2"], cpu="3400m")],
@@ -203,19 +208,20 @@ def two_moves_to_one_node() -> Any:
             policy=a_policy(execution={"firstWave": 1, "waveSize": 1}),
         )
     )
+    return prepared, plan_prepared(prepared)
 
 
 def test_moves_that_are_not_made_yet_do_not_count_against_a_landing() -> None:
-    planner = two_moves_to_one_node()
-    first, second = build_plan(planner).moves
+    prepared, plan = two_moves_to_one_node()
+    first, second = plan.moves
     assert (first.wave, second.wave) == (1, 2)
     where_the_second_goes = second.landings[0].node
-    assert check_landing(planner, first, where_the_second_goes) is None
+    assert check_landing(prepared, plan, first, where_the_second_goes) is None
 
 
 def test_moves_that_are_made_count_where_they_have_landed() -> None:
-    planner = two_moves_to_one_node()
-    first, second = build_plan(planner).moves
+    prepared, plan = two_moves_to_one_node()
+    first, second = plan.moves
     target = second.landings[0].node
     made = a_past_move(uid=first.pod.uid, from_node=first.from_node, to_node=target, load=first.load)
-    assert "would be at" in (check_landing(planner, second, target, [made]) or "")
+    assert "would be at" in (check_landing(prepared, plan, second, target, [made]) or "")

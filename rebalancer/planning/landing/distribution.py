@@ -1,0 +1,32 @@
+"""Where a replacement may land: nodes, each with the chance that the scheduler picks it.
+
+The scheduler's own choice is not certain. It breaks ties at random, and in large clusters it looks at a
+sample of the feasible nodes only. So a landing is a distribution: it is checked as a whole before a pod is
+evicted, and drawn from where one outcome is needed, in scenarios and in simulations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rebalancer.cluster.arrays import FloatArray, IntArray, NodeRow
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LandingDistribution:
+    """The nodes a replacement may land on and the chance of each."""
+
+    rows: IntArray  # of nodes
+    chance: FloatArray
+
+    def likeliest(self) -> NodeRow:
+        """The node with the highest chance; of several, the first."""
+        return NodeRow(int(self.rows[int(np.argmax(self.chance))]))
+
+    def draw(self, random: np.random.Generator) -> NodeRow:
+        """One node, each with its chance."""
+        edges = np.cumsum(self.chance)
+        position = int(np.searchsorted(edges, random.random() * edges[-1], side="right"))
+        return NodeRow(int(self.rows[min(position, len(self.rows) - 1)]))

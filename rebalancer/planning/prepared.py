@@ -1,0 +1,133 @@
+"""What is known before the search begins, computed once and never changed by it.
+
+A plan needs more than its inputs: figures that take earlier moves into account, one scheduler for each
+profile, what the rules of eviction look up, which nodes are hot, and where the Pending pods will go first.
+All of that is one immutable value, so the search, explanations, revalidation and simulations start from the
+same place, and none of them can see what another one did.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+import numpy as np
+
+from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
+from rebalancer.cluster.columns.pods import PodTable
+from rebalancer.errors import SafetyError
+from rebalancer.load.correction import correct
+from rebalancer.planning.eviction import EvictionContext
+from rebalancer.planning.hot_nodes.levels import Hotness
+from rebalancer.planning.hot_nodes.rules import find_hot_nodes
+from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.landing.acceptability import LandingCheck
+from rebalancer.planning.landing.evaluation import Candidate, MoveEvaluator
+from rebalancer.planning.landing.pending_pods import Pending, place_pending
+from rebalancer.planning.landing.scenarios import Scenarios
+from rebalancer.planning.landing.schedulers import ProfileSchedulers
+from rebalancer.planning.plan import PodReference
+from rebalancer.planning.reasons import KeptReason, Reason
+from rebalancer.planning.workloads.lookup import replaced_after_termination
+from rebalancer.policy import RebalancePolicy
+from rebalancer.scheduling.state.cluster_state import ClusterState
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PreparedInputs:
+    """The inputs of a plan, and what follows from them before any pod is moved."""
+
+    inputs: PlanningInputs  # with figures corrected for the moves of earlier runs
+    schedulers: ProfileSchedulers
+    eviction: EvictionContext
+    hotness: Hotness
+    landing_check: LandingCheck
+    state: ClusterState  # Pending pods placed; copy it before changing it
+    usage: FloatArray  # (nodes, measured resources) expected, Pending pods placed
+    pending: Pending
+
+    @property
+    def pods(self) -> PodTable:
+        """The pods of the snapshot."""
+        return self.inputs.snapshot.pods
+
+    @property
+    def policy(self) -> RebalancePolicy:
+        """The policy of the plan."""
+        return self.inputs.policy
+
+    def pods_on(self, node: NodeRow) -> list[PodRow]:
+        """The pods that run on a node."""
+        rows = self.pods.by_node.get(node)
+        return [] if rows is None else [PodRow(row) for row in rows.tolist()]
+
+    def scenarios(self) -> Scenarios:
+        """The one scenario before any move, with the generator that will draw landings."""
+        return Scenarios(self.state.copy(), self.usage.copy(), np.random.default_rng(self.inputs.seed))
+
+    def evaluator(self) -> MoveEvaluator:
+        """An evaluator that has placed nothing yet."""
+        return MoveEvaluator(self.inputs, self.schedulers, self.landing_check, self.pending.waiting)
+
+    def candidate(self, row: PodRow) -> Candidate:
+        """A pod as the evaluator needs it."""
+        return Candidate(
+            row=row,
+            source=NodeRow(int(self.pods.node[row])),
+            replacement=self.eviction.replacement(row).class_index,
+            usage=self.inputs.load.pod_usage[row],
+            replaced_late=replaced_after_termination(self.pods.class_of(row).owner),
+        )
+
+    def settling(self, node: NodeRow) -> KeptReason | None:
+        """Why nothing may leave a node whose figures still show an earlier move; None when they do not."""
+        settling = self.landing_check.settling.get(node)
+        return KeptReason(Reason.SETTLING, settling) if settling else None
+
+    def pod_reference(self, row: PodRow) -> PodReference:
+        """A pod and its controller, as plans and explanations name them."""
+        pods, workload = self.pods, self.eviction.workload(row)
+        owner = workload.owner
+        return PodReference(
+            namespace=pods.namespaces[row],
+            name=pods.names[row],
+            uid=pods.uids[row],
+            workload=workload.name if owner.kind else "",
+            controller_kind=owner.kind,
+            controller_name=owner.name,
+            controller_uid=owner.uid,
+        )
+
+
+def prepare(inputs: PlanningInputs) -> PreparedInputs:
+    """Compute what precedes the search; SafetyError when too few nodes have a fresh figure to act on."""
+    _check_coverage(inputs)
+    corrected = correct(inputs.load, inputs.snapshot.nodes, inputs.state.moves if inputs.state else ())
+    inputs = dataclasses.replace(inputs, load=corrected.load)
+    schedulers = ProfileSchedulers(inputs)
+    hotness = find_hot_nodes(inputs, schedulers.rule_scores())
+    state, usage = schedulers.state.copy(), inputs.load.usage.copy()
+    pending = place_pending(inputs, schedulers, state, usage)
+    return PreparedInputs(
+        inputs=inputs,
+        schedulers=schedulers,
+        eviction=EvictionContext.of(inputs, schedulers.unpredictable(), schedulers.claims),
+        hotness=hotness,
+        landing_check=LandingCheck(inputs, hotness, corrected.settling),
+        state=state,
+        usage=usage,
+        pending=pending,
+    )
+
+
+def _check_coverage(inputs: PlanningInputs) -> None:
+    load, least = inputs.load, inputs.policy.load.min_coverage
+    if load.coverage < least:
+        known = int(np.count_nonzero(load.known))
+        sources = ", ".join(load.sources) or "no source"
+        raise SafetyError(
+            f"only {known} of {len(load.known)} nodes have a fresh load figure ({load.coverage:.0%}), "
+            f"load.minCoverage is {least:.0%}",
+            where=sources,
+            hint="see which nodes are unknown with: rebalancer nodes",
+        )
