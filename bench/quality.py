@@ -18,7 +18,7 @@ from bench.baselines import Result, at_random, landed, low_node_utilization, res
 from bench.optimum import Optimum, departures_alone, departures_and_landings, problem_of
 from bench.random_clusters import random_inputs
 from rebalancer.pipeline.gathering import gather, policy_of
-from rebalancer.pipeline.options import PipelineOptions
+from rebalancer.pipeline.run_settings import PipelineOptions
 from rebalancer.planning import Plan, PlanningInputs, PreparedInputs, prepare
 from rebalancer.planning.planner import search
 from rebalancer.planning.report import build_plan

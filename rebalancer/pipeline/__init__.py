@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from rebalancer.pipeline.options import PipelineOptions, RecordingOptions, RunOptions
+from rebalancer.pipeline.run_settings import PipelineOptions, RecordingOptions, RunOptions
 
 if TYPE_CHECKING:
     from rebalancer.pipeline.planning import explain_subject, make_plan

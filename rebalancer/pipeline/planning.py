@@ -6,7 +6,7 @@ import dataclasses
 
 from rebalancer import planning
 from rebalancer.pipeline.gathering import gather, known_state, open_api, policy_of
-from rebalancer.pipeline.options import PipelineOptions
+from rebalancer.pipeline.run_settings import PipelineOptions
 from rebalancer.planning import Plan, PlanningInputs, explain, find_subject
 from rebalancer.planning.explanation.values import NodeExplanation, PodExplanation
 

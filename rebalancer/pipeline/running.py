@@ -23,8 +23,8 @@ from rebalancer.execution import (
     carry_out,
 )
 from rebalancer.pipeline.gathering import Gathered, gather, open_api, policy_of
-from rebalancer.pipeline.options import PipelineOptions, RunOptions
 from rebalancer.pipeline.run_memory import RunMemory
+from rebalancer.pipeline.run_settings import PipelineOptions, RunOptions
 from rebalancer.pipeline.signals import stop_on_signal
 from rebalancer.planning import (
     Move,

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rebalancer.pipeline.gathering import gather, policy_of
-from rebalancer.pipeline.options import PipelineOptions
+from rebalancer.pipeline.run_settings import PipelineOptions
 from rebalancer.planning import PlanningInputs
-from rebalancer.simulation.running import simulate
+from rebalancer.simulation.cycles import simulate
 
 __all__ = ["inputs_by_policy", "simulate"]
 

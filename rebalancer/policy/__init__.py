@@ -14,7 +14,19 @@ from rebalancer.policy.hotness import (
     ScoreThreshold,
     UtilizationRule,
 )
-from rebalancer.policy.loading import (
+from rebalancer.policy.load_sources.prometheus import BasicAuth, Prometheus, PrometheusSource, Signal
+from rebalancer.policy.load_sources.sources import (
+    LoadSource,
+    LoadWatcher,
+    LoadWatcherSource,
+    MetricsServer,
+    MetricsServerSource,
+    Recorded,
+    RecordedSource,
+    Requests,
+    RequestsSource,
+)
+from rebalancer.policy.policy_file import (
     LoadedPolicy,
     default_policy,
     load_policy,
@@ -22,7 +34,6 @@ from rebalancer.policy.loading import (
     schema,
     to_yaml,
 )
-from rebalancer.policy.prometheus import BasicAuth, Prometheus, PrometheusSource, Signal
 from rebalancer.policy.resources import measured_resources, named_resources, required_resources
 from rebalancer.policy.schema import (
     API_VERSION,
@@ -40,17 +51,6 @@ from rebalancer.policy.schema import (
     Weights,
 )
 from rebalancer.policy.selection import Selector
-from rebalancer.policy.sources import (
-    LoadSource,
-    LoadWatcher,
-    LoadWatcherSource,
-    MetricsServer,
-    MetricsServerSource,
-    Recorded,
-    RecordedSource,
-    Requests,
-    RequestsSource,
-)
 from rebalancer.policy.template import STARTER
 from rebalancer.policy.time_windows import Window
 from rebalancer.policy.units import Amount, format_duration, parse_duration

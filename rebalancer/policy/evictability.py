@@ -7,7 +7,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from rebalancer.policy.base import PolicyModel, Unique
+from rebalancer.policy.model import PolicyModel, Unique
 from rebalancer.policy.selection import Selector
 from rebalancer.policy.time_windows import Window
 from rebalancer.policy.units import Duration

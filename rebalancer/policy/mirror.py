@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from rebalancer.policy.base import PolicyModel
-from rebalancer.policy.prometheus import MAX_QUERY_LENGTH
+from rebalancer.policy.load_sources.prometheus import MAX_QUERY_LENGTH
+from rebalancer.policy.model import PolicyModel
 
 
 class PrometheusScore(PolicyModel):

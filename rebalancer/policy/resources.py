@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rebalancer.documents import Document, did_you_mean
 from rebalancer.policy.hotness import DeviationRule, HotRule, UtilizationRule
-from rebalancer.policy.prometheus import BUILT_IN_RESOURCES, PrometheusSource
+from rebalancer.policy.load_sources.prometheus import BUILT_IN_RESOURCES, PrometheusSource
 from rebalancer.policy.schema import RebalancePolicy
 
 EVERYWHERE = ("cpu", "memory")  # what every source measures

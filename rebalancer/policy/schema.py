@@ -10,12 +10,12 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from rebalancer.policy.base import PolicyModel, Unique, json_text
 from rebalancer.policy.evictability import Evictable
 from rebalancer.policy.hotness import HotNodes
+from rebalancer.policy.load_sources.prometheus import Signal, SignalName, check_signals
+from rebalancer.policy.load_sources.sources import LoadSource, MetricsServer, MetricsServerSource
 from rebalancer.policy.mirror import Mirror, check_mirrors
-from rebalancer.policy.prometheus import Signal, SignalName, check_signals
-from rebalancer.policy.sources import LoadSource, MetricsServer, MetricsServerSource
+from rebalancer.policy.model import PolicyModel, Unique, json_text
 from rebalancer.policy.units import Amount, AmountField, Duration, Percentage
 
 API_VERSION = "rebalancer/v1alpha1"

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from rebalancer.cluster.records import LabelSelector, Requirement
 from rebalancer.cluster.selectors import matcher
-from rebalancer.policy.base import PolicyModel
+from rebalancer.policy.model import PolicyModel
 
 Operator = Literal["In", "NotIn", "Exists", "DoesNotExist"]
 

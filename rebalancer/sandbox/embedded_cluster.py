@@ -38,7 +38,7 @@ from rebalancer.sandbox.objects.accessors import (
     phase_of,
 )
 from rebalancer.sandbox.objects.store import Store
-from rebalancer.sandbox.rules.registry import Registry
+from rebalancer.sandbox.rules.defaults import Registry
 from rebalancer.sandbox.scheduler.deciders import Decider, LeastAllocated
 from rebalancer.sandbox.scheduler.scheduling_loop import Scheduler
 

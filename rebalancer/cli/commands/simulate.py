@@ -123,7 +123,7 @@ def simulate(
     then the load changes.
     """
     from rebalancer.reporting.tables.simulation import simulation_table  # noqa: PLC0415
-    from rebalancer.simulation.running import SimulationSettings  # noqa: PLC0415
+    from rebalancer.simulation.cycles import SimulationSettings  # noqa: PLC0415
     from rebalancer.simulation.usage import LoadShape  # noqa: PLC0415
 
     options = PipelineOptions(

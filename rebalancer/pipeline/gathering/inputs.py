@@ -19,8 +19,8 @@ from rebalancer.load.plugin_sources import PluginSources, read_view
 from rebalancer.load.prometheus.access import PrometheusAccess, live_access, recorded_access
 from rebalancer.load.service_addresses import runs_in_a_cluster
 from rebalancer.load.sources import LoadInputs, read_load
+from rebalancer.pipeline.gathering.cluster_snapshot import read_snapshot
 from rebalancer.pipeline.gathering.load_services import policy_watchers, relied_on_workloads
-from rebalancer.pipeline.gathering.reading import read_snapshot
 from rebalancer.pipeline.gathering.recorded import (
     recorded_answers,
     recorded_configuration,
@@ -28,7 +28,7 @@ from rebalancer.pipeline.gathering.recorded import (
     recorded_state,
 )
 from rebalancer.pipeline.gathering.warnings import input_warnings
-from rebalancer.pipeline.options import PipelineOptions
+from rebalancer.pipeline.run_settings import PipelineOptions
 from rebalancer.pipeline.scheduler.configuration import configuration_text, load_with_plugins
 from rebalancer.pipeline.scheduler.version import scheduler_version
 from rebalancer.planning.inputs import PlanningInputs

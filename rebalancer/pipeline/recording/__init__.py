@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 from rebalancer.cluster.recordings.writer import save
 from rebalancer.pipeline.gathering import open_api, policy_of
-from rebalancer.pipeline.options import PipelineOptions, RecordingOptions
 from rebalancer.pipeline.recording.cluster import convert, record_live
 from rebalancer.pipeline.recording.description import describe_recording
 from rebalancer.pipeline.recording.documents import documents_from_files, policy_documents
+from rebalancer.pipeline.run_settings import PipelineOptions, RecordingOptions
 from rebalancer.reporting.tables.snapshot import SnapshotInfo
 
 __all__ = ["describe_recording", "record_cluster"]

@@ -10,7 +10,7 @@ from rebalancer.cluster.recordings.reader import read_bytes
 from rebalancer.errors import InputError, RebalancerError
 from rebalancer.load.load_watcher.document import decode_watcher
 from rebalancer.load.service_addresses import runs_in_a_cluster
-from rebalancer.pipeline.options import RecordingOptions
+from rebalancer.pipeline.run_settings import RecordingOptions
 from rebalancer.pipeline.scheduler.configuration import (
     ConfigurationText,
     configuration_text,

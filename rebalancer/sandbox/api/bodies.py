@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rebalancer.sandbox.api.authorization import User
-from rebalancer.sandbox.api.requests import Request
+from rebalancer.sandbox.api.http_request import Request
 from rebalancer.sandbox.objects.accessors import Object
 from rebalancer.sandbox.objects.event_shapes import to_new
 from rebalancer.sandbox.objects.resources import Resource

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from rebalancer.sandbox.api.http_request import Request, Response, Target
 from rebalancer.sandbox.api.list_pages import selection
-from rebalancer.sandbox.api.requests import Request, Response, Target
 from rebalancer.sandbox.objects.status import method_not_allowed, not_found
 
 Computed = Callable[[str, str, str], Any]  # plural, namespace, name -> object, list of objects or None

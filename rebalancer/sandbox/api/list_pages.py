@@ -10,7 +10,7 @@ from threading import Lock
 
 import msgspec
 
-from rebalancer.sandbox.api.requests import Request, Response, Target
+from rebalancer.sandbox.api.http_request import Request, Response, Target
 from rebalancer.sandbox.objects.change_log import Record
 from rebalancer.sandbox.objects.event_shapes import to_new
 from rebalancer.sandbox.objects.query_selectors import Match, field_query, label_query

@@ -8,13 +8,13 @@ from rebalancer.sandbox.api import discovery
 from rebalancer.sandbox.api.authorization import User, forbidden, who
 from rebalancer.sandbox.api.bodies import access_review
 from rebalancer.sandbox.api.computed import Computed, computed_answer
-from rebalancer.sandbox.api.requests import Request, Response, Target, target_of
+from rebalancer.sandbox.api.http_request import Request, Response, Target, target_of
 from rebalancer.sandbox.api.service_proxy import ServiceProxy
 from rebalancer.sandbox.api.subresources import Subresources
 from rebalancer.sandbox.api.verbs import Verbs
 from rebalancer.sandbox.objects.accessors import Object
 from rebalancer.sandbox.objects.status import StatusError, no_such_path
-from rebalancer.sandbox.rules.registry import Registry
+from rebalancer.sandbox.rules.defaults import Registry
 
 _VERBS = {
     "GET": "get",

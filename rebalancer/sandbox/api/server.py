@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from rebalancer.sandbox.api.requests import Request, Response
+from rebalancer.sandbox.api.http_request import Request, Response
 from rebalancer.sandbox.api.router import Api
 from rebalancer.sandbox.faults.request_faults import Fault, Faults
 from rebalancer.sandbox.objects.status import StatusError, expired

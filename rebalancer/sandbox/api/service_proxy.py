@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from rebalancer.sandbox.api.requests import Request, Response, Target
+from rebalancer.sandbox.api.http_request import Request, Response, Target
 from rebalancer.sandbox.objects.status import StatusError, not_found
 
 Served = Callable[[Mapping[str, str]], Any]

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from rebalancer.sandbox.api.bodies import patcher
-from rebalancer.sandbox.api.requests import Request, Response, Target
+from rebalancer.sandbox.api.http_request import Request, Response, Target
 from rebalancer.sandbox.api.verbs import Verbs
 from rebalancer.sandbox.objects.accessors import Object
 from rebalancer.sandbox.objects.status import method_not_allowed, no_such_path
+from rebalancer.sandbox.rules.defaults import Registry
 from rebalancer.sandbox.rules.eviction import evict
-from rebalancer.sandbox.rules.registry import Registry
 
 
 class Subresources:

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from rebalancer.sandbox.api.bodies import check_kind, delete_options, patcher, shown
+from rebalancer.sandbox.api.http_request import Request, Response, Target
 from rebalancer.sandbox.api.list_pages import Lister, selection, whole
-from rebalancer.sandbox.api.requests import Request, Response, Target
 from rebalancer.sandbox.api.watch_events import watch
 from rebalancer.sandbox.objects.accessors import Object
 from rebalancer.sandbox.objects.change_log import Record
 from rebalancer.sandbox.objects.event_shapes import to_core, to_new
 from rebalancer.sandbox.objects.status import invalid, method_not_allowed, not_found, success
-from rebalancer.sandbox.rules.registry import Registry
+from rebalancer.sandbox.rules.defaults import Registry
 
 # Kinds whose PUT must name the version it replaces; for the others a PUT without one replaces the newest.
 _NEVER_UNCONDITIONAL = frozenset({"leases", "poddisruptionbudgets"})

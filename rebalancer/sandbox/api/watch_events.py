@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
+from rebalancer.sandbox.api.http_request import Request, Target
 from rebalancer.sandbox.api.list_pages import number, selection, whole
-from rebalancer.sandbox.api.requests import Request, Target
 from rebalancer.sandbox.objects.change_log import Change, Record
 from rebalancer.sandbox.objects.query_selectors import Match
 from rebalancer.sandbox.objects.status import StatusError

@@ -15,7 +15,7 @@ from rebalancer.sandbox.objects.accessors import (
     status_of,
 )
 from rebalancer.sandbox.objects.change_log import Change, Key
-from rebalancer.sandbox.rules.registry import Registry
+from rebalancer.sandbox.rules.defaults import Registry
 
 _REVISION = "deployment.kubernetes.io/revision"
 

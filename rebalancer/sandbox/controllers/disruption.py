@@ -22,7 +22,7 @@ from rebalancer.sandbox.objects.accessors import (
 )
 from rebalancer.sandbox.objects.change_log import Change, Key
 from rebalancer.sandbox.objects.query_selectors import label_selector
-from rebalancer.sandbox.rules.registry import Registry
+from rebalancer.sandbox.rules.defaults import Registry
 
 _FORGET_DISRUPTION_SECONDS = 120.0
 _SCALED = {

@@ -22,7 +22,7 @@ from rebalancer.sandbox.objects.accessors import (
     spec_of,
 )
 from rebalancer.sandbox.objects.change_log import Change, Key
-from rebalancer.sandbox.rules.registry import Registry
+from rebalancer.sandbox.rules.defaults import Registry
 
 _RETRY_SECONDS = 1.0
 

@@ -19,7 +19,7 @@ from rebalancer.sandbox.objects.accessors import (
     status_of,
 )
 from rebalancer.sandbox.objects.change_log import Change, Key
-from rebalancer.sandbox.rules.registry import Registry
+from rebalancer.sandbox.rules.defaults import Registry
 
 READY_AFTER = "sandbox.rebalancer/ready-after"
 TERMINATES_AFTER = "sandbox.rebalancer/terminates-after"

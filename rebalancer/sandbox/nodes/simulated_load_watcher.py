@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from rebalancer.cluster import quantities
-from rebalancer.sandbox.api.requests import Response
+from rebalancer.sandbox.api.http_request import Response
 from rebalancer.sandbox.nodes.usage import UsageModel, cpu_nano
 from rebalancer.sandbox.objects.accessors import Object, name_of, status_of
 from rebalancer.sandbox.objects.store import Store

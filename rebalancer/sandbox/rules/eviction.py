@@ -20,7 +20,7 @@ from rebalancer.sandbox.objects.accessors import (
 )
 from rebalancer.sandbox.objects.query_selectors import label_selector
 from rebalancer.sandbox.objects.status import StatusError, bad_request, not_found, success, too_many_requests
-from rebalancer.sandbox.rules.registry import Registry
+from rebalancer.sandbox.rules.defaults import Registry
 
 _REFUSED = "Cannot evict pod as it would violate the pod's disruption budget."
 _TWO_BUDGETS = (

@@ -23,7 +23,7 @@ from rebalancer.sandbox.objects.accessors import (
 )
 from rebalancer.sandbox.objects.change_log import Change, Key
 from rebalancer.sandbox.objects.status import StatusError
-from rebalancer.sandbox.rules.registry import Registry
+from rebalancer.sandbox.rules.defaults import Registry
 from rebalancer.sandbox.scheduler.deciders import Decider, LeastAllocated, UnschedulableError
 
 LEASE = ("kube-system", "kube-scheduler")

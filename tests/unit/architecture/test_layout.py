@@ -13,6 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[3]
 PROGRAM = ROOT / "rebalancer"
 MAX_MODULES = 12  # of one folder, besides its __init__
+MAX_LINES = 300  # of one module: it is one idea
 # A name that is a thing of the field (nodes, pods, plan) may occur once per folder, which says what view of
 # it the module holds: tables/plan.py prints what planning/plan.py defines. A name that only says what is
 # done, or how things are kept, means nothing without its folder; two such modules are easily mistaken.
@@ -37,6 +38,15 @@ def test_no_folder_holds_more_than_a_dozen_modules() -> None:
 
     wide = {folder: sorted(names) for folder, names in by_folder.items() if len(names) > MAX_MODULES}
     assert not wide, wide
+
+
+def test_no_module_is_longer_than_one_idea_needs() -> None:
+    lengths = {str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for path in modules()}
+    generated = {name for name in lengths if name.endswith("_pb2.py")}
+
+    assert {
+        name: lines for name, lines in lengths.items() if lines > MAX_LINES and name not in generated
+    } == {}
 
 
 def test_no_modules_import_each_other_in_a_cycle_even_for_type_checking() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rebalancer.pipeline.options import PipelineOptions
+from rebalancer.pipeline.run_settings import PipelineOptions
 from rebalancer.planning.plan import decode, encode
 from tests.unit.cli.conftest import FakePipeline, Program
 

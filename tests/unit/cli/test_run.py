@@ -7,7 +7,7 @@ import pytest
 
 from rebalancer.errors import LeaseHeldError
 from rebalancer.execution.outcomes import Result
-from rebalancer.pipeline.options import RunOptions
+from rebalancer.pipeline.run_settings import RunOptions
 from tests.unit.cli.conftest import FakePipeline, Program
 from tests.unit.reporting.builders import an_outcome, some_outcomes
 

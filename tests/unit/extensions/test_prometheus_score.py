@@ -17,7 +17,7 @@ from rebalancer.load.prometheus.answers import AnswerBook
 from rebalancer.load.view import SchedulerView
 from rebalancer.pipeline.scheduler.configuration import ConfigurationText, load_with_plugins
 from rebalancer.policy import LoadedPolicy, RebalancePolicy
-from rebalancer.policy.loading import parse_policy
+from rebalancer.policy.policy_file import parse_policy
 from rebalancer.profiles.types import SchedulerConfiguration
 from rebalancer.scheduling import ClusterState, PluginInputs, make_scheduler, neutral_plugins, plugin_queries
 from tests.builders import a_node, a_pod, a_snapshot

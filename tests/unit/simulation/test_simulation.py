@@ -8,9 +8,9 @@ from rebalancer.reporting.render import to_json
 from rebalancer.reporting.tables.simulation import simulation_table
 from rebalancer.scheduling.framework.placement import Placement
 from rebalancer.simulation.cluster import SimulatedCluster
+from rebalancer.simulation.cycles import SimulationSettings, simulate
 from rebalancer.simulation.execution import NOWHERE, draw
 from rebalancer.simulation.report import PolicyRun, Simulation
-from rebalancer.simulation.running import SimulationSettings, simulate
 from rebalancer.simulation.usage import LoadShape, PodLoad
 from rebalancer.state import RunState
 from tests.builders import a_node, a_pod, owned_by

@@ -7,7 +7,7 @@ import pytest
 from rebalancer.load.load_watcher.document import AVERAGE, CPU, Metric, WatcherMetrics
 from rebalancer.load.view import SchedulerView
 from rebalancer.planning.plan import NodeReport
-from rebalancer.policy.loading import parse_policy, to_yaml
+from rebalancer.policy.policy_file import parse_policy, to_yaml
 from rebalancer.scheduling import load_configuration
 from tests.builders import a_node
 from tests.unit.planning.builders import NOW, a_policy, a_workload, plan_of, planning_inputs

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from rebalancer.policy.base import PolicyModel
+from rebalancer.policy.model import PolicyModel
 from rebalancer.policy.units import Duration
 
 MAX_QUERY_LENGTH = 4000

@@ -12,7 +12,7 @@ from rebalancer.cluster.recordings.listing import Recording
 from rebalancer.cluster.recordings.reader import DumpReader
 from rebalancer.cluster.snapshot import Snapshot, build_snapshot
 from rebalancer.errors import InputError
-from rebalancer.pipeline.options import PipelineOptions
+from rebalancer.pipeline.run_settings import PipelineOptions
 
 if TYPE_CHECKING:
     from rebalancer.cluster.live import RawApi

@@ -7,8 +7,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, Discriminator, Field, Tag
 
-from rebalancer.policy.base import PolicyModel
-from rebalancer.policy.prometheus import PrometheusSource
+from rebalancer.policy.load_sources.prometheus import PrometheusSource
+from rebalancer.policy.model import PolicyModel
 
 
 class LoadWatcher(PolicyModel):
