@@ -3,13 +3,16 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 )
@@ -51,8 +54,31 @@ func newClient(asked *request, pods []v1.Pod) (*fake.Clientset, error) {
 		if err := json.Unmarshal(encode(map[string]any{"items": raw}), list); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
+		if err := meta.EachListItem(list, identify); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
 		serve(plural, list)
 	}
-	serve("pods", &v1.PodList{Items: pods})
+	serve("pods", &v1.PodList{Items: slices.DeleteFunc(pods, finished)})
 	return client, nil
+}
+
+// identify gives an object what every stored object has, where the case leaves it out.
+func identify(item runtime.Object) error {
+	object, err := meta.Accessor(item)
+	if err != nil {
+		return err
+	}
+	if object.GetUID() == "" {
+		object.SetUID(types.UID(object.GetNamespace() + "/" + object.GetName()))
+	}
+	if object.GetResourceVersion() == "" {
+		object.SetResourceVersion("1")
+	}
+	return nil
+}
+
+// finished is what the field selector of the scheduler's pod informer leaves out; a fake client set knows none.
+func finished(pod v1.Pod) bool {
+	return pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
 }

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // request is one line of standard input: a case of the conformance vectors, and what is asked about it.
@@ -56,8 +55,8 @@ func decodePods(raw []json.RawMessage) ([]v1.Pod, error) {
 		if pods[i].Namespace == "" {
 			pods[i].Namespace = v1.NamespaceDefault
 		}
-		if pods[i].UID == "" {
-			pods[i].UID = types.UID(pods[i].Namespace + "/" + pods[i].Name)
+		if err := identify(&pods[i]); err != nil {
+			return nil, err
 		}
 	}
 	return pods, nil
