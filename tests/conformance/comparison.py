@@ -1,7 +1,8 @@
 """What differs between two decisions about a case, and where.
 
-Scores of 0 count as absent: a plugin that is skipped for a pod adds nothing, and minors differ only in whether
-they list it. The reasons of one rejection count as a set: the scheduler lists extended resources in random order.
+Scores of 0 count as absent: a plugin that is skipped for a pod adds nothing, and minors differ only in
+whether they list it. The reasons of one rejection count as a set: the scheduler lists extended resources in
+random order.
 """
 
 from __future__ import annotations

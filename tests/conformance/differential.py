@@ -1,7 +1,7 @@
 """Compares the model with the real scheduler of a minor on random clusters that nobody has chosen.
 
-``python -m tests.conformance.differential --minor 1.35 --cases 100 --seed 7`` decides that many cases of every
-family twice, prints how many decisions are equal, and keeps a minimal case of every kind of difference.
+``python -m tests.conformance.differential --minor 1.35 --cases 100 --seed 7`` decides that many cases of
+every family twice, prints how many decisions are equal, and keeps a minimal case of every kind of difference.
 With ``--against 1.34`` two real schedulers are compared: what a rule must say by minor.
 """
 
@@ -179,7 +179,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--cases", type=int, default=100, help="cases a family (default: %(default)s)")
     parser.add_argument("--seed", type=int, help="another one each time unless given")
     parser.add_argument("--family", default="all", choices=["all", *FAMILIES])
-    parser.add_argument("--against", metavar="MINOR", help="the real scheduler of this minor instead of the model")
+    parser.add_argument(
+        "--against", metavar="MINOR", help="the real scheduler of this minor instead of the model"
+    )
     parser.add_argument("--keep", metavar="FOLDER", help="write a minimal case of every kind of difference")
     parser.add_argument("--table", action="store_true", help="write the rates to docs/conformance.md")
     return parser

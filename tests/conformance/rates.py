@@ -1,4 +1,4 @@
-"""The table of docs/conformance.md: how many decisions agree, by minor and family; written by the comparison itself."""
+"""The table of docs/conformance.md: how many decisions agree, by minor and family."""
 
 from __future__ import annotations
 

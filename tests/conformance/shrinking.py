@@ -1,7 +1,8 @@
 """Shrinks a case while it still shows what it was kept for: whole objects go first, then fields, then values.
 
-Delta debugging on the JSON of the case. A step that makes the case invalid simply does not show the difference any
-more, so nothing needs to be known about the objects but the fields without which they mean something else.
+Delta debugging on the JSON of the case. A step that makes the case invalid simply does not show the
+difference any more, so nothing needs to be known about the objects but the fields without which they mean
+something else.
 """
 
 from __future__ import annotations
@@ -15,11 +16,41 @@ Case = dict[str, Any]
 Path = tuple[str | int, ...]
 
 MAX_TRIALS = 1500
-# Without these an object is another one, or none: a term without a topology key, a requirement without an operator.
+# Without these an object is another one, or none: a term needs a topology key, a requirement an operator.
 _KEPT = frozenset(
-    "id family config objects pending metadata name namespace spec status containers key operator topologyKey "
-    "whenUnsatisfiable maxSkew weight schedulerName apiVersion kind profiles uid phase allocatable capacity "
-    "nodeName provisioner volumeBindingMode driver selector".split()
+    {
+        "id",
+        "family",
+        "config",
+        "objects",
+        "pending",
+        "metadata",
+        "name",
+        "namespace",
+        "spec",
+        "status",
+        "containers",
+        "key",
+        "operator",
+        "values",
+        "topologyKey",
+        "whenUnsatisfiable",
+        "maxSkew",
+        "weight",
+        "schedulerName",
+        "apiVersion",
+        "kind",
+        "profiles",
+        "uid",
+        "phase",
+        "allocatable",
+        "capacity",
+        "nodeName",
+        "provisioner",
+        "volumeBindingMode",
+        "driver",
+        "selector",
+    }
 )
 
 

@@ -1,4 +1,7 @@
-"""Whole cases: a cluster, a configuration, pods to schedule. The same seed, family and number make the same case."""
+"""Whole cases: a cluster, a configuration, pods to schedule.
+
+The same seed, family and number make the same case.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +67,7 @@ def make_case(seed: int, family: str, number: int) -> Object:
 
 
 def _namespaces(draws: Draws) -> list[Object]:
-    labels = ({}, {"team": "x"}, {"team": "y"})
+    labels: tuple[Object, ...] = ({}, {"team": "x"}, {"team": "y"})
     return [{"metadata": {"name": name, "labels": draws.one(labels)}} for name in NAMESPACES]
 
 

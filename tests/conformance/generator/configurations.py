@@ -1,11 +1,11 @@
-"""Scheduler configurations: plugins switched off, weighted anew, and with every argument that changes a number."""
+"""Scheduler configurations: plugins off or weighted anew, and every argument that changes a number."""
 
 from __future__ import annotations
 
 import json
 
 from tests.conformance.generator import constraints
-from tests.conformance.generator.draws import GPU, ZONE, Draws, Object
+from tests.conformance.generator.draws import GPU, ZONE, Draws, Object, without_empty
 
 SCORES = (
     "TaintToleration",
@@ -70,11 +70,8 @@ def _trimaran_arguments(draws: Draws, plugin: str) -> Object:
     }
 
 
-def configuration(draws: Draws, emphasis: frozenset[str]) -> str:
-    """A v1 configuration with one profile, as JSON."""
-    profile: Object = {"schedulerName": "default-scheduler"}
+def _plugin_arguments(draws: Draws, emphasis: frozenset[str]) -> dict[str, Object]:
     arguments: dict[str, Object] = {}
-    score: Object = {}
     changed = "config" in emphasis
     if draws.chance(0.6 if changed else 0.1):
         arguments["NodeResourcesFit"] = _fit(draws)
@@ -88,25 +85,41 @@ def configuration(draws: Draws, emphasis: frozenset[str]) -> str:
     if draws.chance(0.3 if changed or "spread" in emphasis else 0.05):
         arguments["PodTopologySpread"] = _default_constraints(draws)
     if draws.chance(0.25 if changed or "nodeaffinity" in emphasis else 0.02):
-        arguments["NodeAffinity"] = {"addedAffinity": constraints.node_affinity(draws)}
-    if draws.chance(0.4 if changed else 0.05):
-        score["disabled"] = [{"name": name} for name in draws.some(SCORES, 3, 1)]
-        if draws.chance(0.15):
-            score["disabled"] = [{"name": "*"}]
-    if draws.chance(0.5 if changed else 0.05):
-        enabled = draws.some(SCORES, 2, 1)
-        score["enabled"] = [{"name": name, "weight": draws.number(1, 7)} for name in enabled]
-        taken = {item["name"] for item in score.get("disabled", [])}
-        if not taken & {"*"}:
-            score["disabled"] = [{"name": name} for name in sorted(taken | set(enabled))]
+        arguments["NodeAffinity"] = {"addedAffinity": constraints.node_affinity(draws, valid=True)}
+    return arguments
+
+
+def _score_plugins(draws: Draws, emphasis: frozenset[str]) -> Object:
+    changed = "config" in emphasis
+    disabled = draws.some(SCORES, 3, 1) if draws.chance(0.4 if changed else 0.05) else []
+    if disabled and draws.chance(0.15):
+        disabled = ["*"]
+    enabled = draws.some(SCORES, 2, 1) if draws.chance(0.5 if changed else 0.05) else []
+    if disabled != ["*"]:
+        disabled = sorted({*disabled, *enabled})
+    return without_empty(
+        {
+            "disabled": [{"name": name} for name in disabled],
+            "enabled": [{"name": name, "weight": draws.number(1, 7)} for name in enabled],
+        }
+    )
+
+
+def configuration(draws: Draws, emphasis: frozenset[str]) -> str:
+    """A v1 configuration with one profile, as JSON."""
+    arguments = _plugin_arguments(draws, emphasis)
+    score = _score_plugins(draws, emphasis)
     if "trimaran" in emphasis:
         plugin = draws.one(TRIMARAN)
         arguments[plugin] = _trimaran_arguments(draws, plugin)
         score.setdefault("enabled", []).append({"name": plugin, "weight": draws.number(1, 5)})
-    if score:
-        profile["plugins"] = {"score": score}
-    if arguments:
-        profile["pluginConfig"] = [{"name": name, "args": given} for name, given in arguments.items()]
+    profile = without_empty(
+        {
+            "schedulerName": "default-scheduler",
+            "plugins": {"score": score} if score else None,
+            "pluginConfig": [{"name": name, "args": given} for name, given in arguments.items()],
+        }
+    )
     return json.dumps(
         {
             "apiVersion": "kubescheduler.config.k8s.io/v1",

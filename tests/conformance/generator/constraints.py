@@ -33,10 +33,11 @@ def tolerations(draws: Draws) -> list[Object]:
     ]
 
 
-def _node_requirement(draws: Draws) -> Object:
+def _node_requirement(draws: Draws, valid: bool) -> Object:
     key = draws.one(("disk", ZONE, "gen", HOSTNAME, "missing"), 3, 3, 3)
     if key == "gen" and draws.chance(0.7):
-        value = draws.one(("3", "8", "9223372036854775807", "x", "-4"), 4, 4, 1, 1, 0.2)
+        numbers = ("3", "8", "9223372036854775807")
+        value = draws.one(numbers if valid else (*numbers, "x", "-4"), 4, 4, 1, 0.1, 0.1)
         return {"key": key, "operator": draws.one(("Gt", "Lt")), "values": [value]}
     operator = draws.one(("In", "NotIn", "Exists", "DoesNotExist"), 4, 2)
     if operator in ("Exists", "DoesNotExist"):
@@ -49,25 +50,25 @@ def _node_requirement(draws: Draws) -> Object:
     }
 
 
-def _node_term(draws: Draws) -> Object:
-    term: Object = {"matchExpressions": [_node_requirement(draws) for _ in range(draws.few(2) + 1)]}
+def _node_term(draws: Draws, valid: bool) -> Object:
+    term: Object = {"matchExpressions": [_node_requirement(draws, valid) for _ in range(draws.few(2) + 1)]}
     if draws.chance(0.2):
         field = {"key": "metadata.name", "operator": draws.one(("In", "NotIn"), 2)}
         term["matchFields"] = [field | {"values": [f"node-{draws.number(0, 6):02}"]}]
         if draws.chance(0.5):
             del term["matchExpressions"]
-    return {} if draws.chance(0.04) else term
+    return {} if not valid and draws.chance(0.04) else term
 
 
-def node_affinity(draws: Draws) -> Object:
-    """Required and preferred terms, empty ones among them."""
+def node_affinity(draws: Draws, *, valid: bool = False) -> Object:
+    """Required and preferred terms; unless ``valid``, also empty terms and values that cannot be compared."""
     affinity: Object = {}
     if draws.chance(0.5):
-        terms = [_node_term(draws) for _ in range(draws.number(1, 2))]
+        terms = [_node_term(draws, valid) for _ in range(draws.number(1, 2))]
         affinity["requiredDuringSchedulingIgnoredDuringExecution"] = {"nodeSelectorTerms": terms}
     if draws.chance(0.7):
         affinity["preferredDuringSchedulingIgnoredDuringExecution"] = [
-            {"weight": draws.one((1, 100, draws.number(1, 100))), "preference": _node_term(draws)}
+            {"weight": draws.one((1, 100, draws.number(1, 100))), "preference": _node_term(draws, valid)}
             for _ in range(draws.number(1, 3))
         ]
     return affinity

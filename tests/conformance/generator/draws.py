@@ -37,7 +37,7 @@ class Draws:
 
     def one(self, choices: Sequence[T], *weights: float) -> T:
         """One of the choices; the first weights are given, the others are 1."""
-        padded = [*weights, *[1.0] * (len(choices) - len(weights))]
+        padded = [*weights, *[1.0] * (len(choices) - len(weights))][: len(choices)]
         return self.random.choices(choices, padded)[0]
 
     def some(self, choices: Sequence[T], most: int, least: int = 0) -> list[T]:
@@ -51,4 +51,4 @@ class Draws:
 
 def without_empty(item: Object) -> Object:
     """The object without fields that are None, {} or [] (0 and "" stay)."""
-    return {key: value for key, value in item.items() if value is not None and value != {} and value != []}
+    return {key: value for key, value in item.items() if value not in (None, {}, [])}

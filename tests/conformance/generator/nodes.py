@@ -1,4 +1,4 @@
-"""Nodes: labels that are missing or old, taints of every effect, odd and zero capacities, images of several sizes."""
+"""Nodes: missing and old labels, taints of every effect, odd and zero capacities, images of several sizes."""
 
 from __future__ import annotations
 

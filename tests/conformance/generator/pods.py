@@ -1,4 +1,4 @@
-"""Pods: containers with odd requests, sidecars, overhead, resizes, host ports, images; running or to be scheduled."""
+"""Pods: containers with odd requests, sidecars, overhead, resizes, host ports, images."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _ports(draws: Draws) -> list[Object]:
                 "containerPort": 80 + index,
                 "hostPort": draws.one((8080, 8081, 0), 4, 2),
                 "protocol": draws.one(("TCP", "UDP", "SCTP"), 5),
-                "hostIP": draws.one((None, "0.0.0.0", "10.0.0.1", "10.0.0.2"), 4),  # noqa: S104 - a corner
+                "hostIP": draws.one((None, "0.0.0.0", "10.0.0.1", "10.0.0.2"), 4),
             }
         )
         for index in range(draws.number(1, 2))

@@ -98,8 +98,7 @@ def claims_and_volumes(draws: Draws) -> tuple[list[Object], list[Object]]:
         if bound:
             volumes.append(_volume(draws, f"volume-{index}", name, True, storage_class))
             volumes[-1]["spec"]["claimRef"]["uid"] = f"uid-{name}"
-    for index in range(draws.few(4)):
-        volumes.append(_volume(draws, f"free-{index}", "", False, "waiting"))
+    volumes += [_volume(draws, f"free-{index}", "", False, "waiting") for index in range(draws.few(4))]
     return claims, volumes
 
 

@@ -1,7 +1,7 @@
 """Builds the oracle of a minor on demand; ``python -m tests.conformance.oracle.build 1.34`` prints its path.
 
-The program is kept in a folder named by its sources and that minor's versions, so it is built once. The first build of
-a minor compiles its scheduler and client: some minutes on two cores.
+The program is kept in a folder named by its sources and that minor's versions, so it is built once. The first
+build of a minor compiles its scheduler and client: some minutes on two cores.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ MINORS = tuple(
 )
 _OLDEST = 31
 
-# Trimaran's last release is for 1.34. From 1.35 on the scheduler's interfaces that it names are in another package;
-# nothing else of it has to change.
+# Trimaran's last release is for 1.34. From 1.35 on the scheduler's interfaces that it names are in another
+# package; nothing else of it has to change.
 _TRIMARAN = "sigs.k8s.io/scheduler-plugins"
 _TRIMARAN_FITS_UNTIL = 34
 _MOVED = "Handle|Plugin|ScorePlugin|ScoreExtensions|NodeScoreList|MaxNodeScore|MinNodeScore"
@@ -67,7 +67,7 @@ def _build(minor: str, target: Path) -> None:
 
 
 def _with_moved_trimaran(go: str, minor: str, folder: Path, environment: dict[str, str]) -> Path:
-    """The minor's go.mod with a copy of Trimaran that names the scheduler's interfaces where this minor has them."""
+    """The minor's go.mod with a copy of Trimaran that finds the scheduler's interfaces in this minor."""
     module, sums = _module_files(minor)
     found = subprocess.run(
         [go, "mod", "download", "-json", f"-modfile={module}", _TRIMARAN],

@@ -28,6 +28,9 @@ class Oracle:
     ) -> None:
         self._process.kill()
         self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
 
     def answer(self, case: Case) -> dict[str, Any]:
         """The answer to one case. Raises EOFError when the program has ended."""
