@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 WORKERS ?= auto
 E2E_WORKERS ?= 2
 
-.PHONY: demo test e2e e2e-assets bench quality check format protobuf lock clean
+.PHONY: demo test e2e e2e-assets oracle conformance bench quality check format protobuf lock clean
 
 demo: $(STAMP)
 	@$(BIN)/rebalancer demo
@@ -21,6 +21,17 @@ e2e: e2e-assets
 
 e2e-assets: $(STAMP)
 	@$(BIN)/python -m tests.e2e.assets
+
+# The real scheduler of a minor as a program that decides cases, built once (Go >= 1.26); all minors without MINOR.
+oracle: $(STAMP)
+	@$(BIN)/python -m tests.conformance.oracle.build $(MINOR)
+
+# The model against that scheduler: recorded decisions first, then CASES random clusters of every family.
+# make conformance MINOR=1.34 CASES=1000 SEED=7 ARGS="--keep FOLDER --table"
+conformance: $(STAMP)
+	REBALANCER_ORACLE=$(or $(MINOR),1.35) $(BIN)/python -m pytest -q tests/conformance/oracle
+	$(BIN)/python -m tests.conformance.differential --minor $(or $(MINOR),1.35) --cases $(or $(CASES),100) \
+		$(if $(SEED),--seed $(SEED)) $(ARGS)
 
 # How fast every stage is by the size of the cluster; make bench ARGS="--sizes 100/3000 --compare OLD.json".
 bench: $(STAMP)

@@ -1,0 +1,56 @@
+"""Random cases are reproducible, can all be decided, and contain what the model has rules for."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import pytest
+
+from tests.conformance.decide import decide
+from tests.conformance.generator.cases import FAMILIES, make_case
+
+CASES = 25
+
+# Words that must occur in the cases of a family, or the family does not compare what it is named for.
+EXPECTED = {
+    "resources": ("overhead", "restartPolicy", "ephemeral-storage", "nvidia.com/gpu"),
+    "resize": ("allocatedResources", "Infeasible", "initContainerStatuses"),
+    "taints": ("PreferNoSchedule", "NoExecute", "unschedulable", "Exists"),
+    "nodeaffinity": ("addedAffinity", "matchFields", "Gt", "nodeSelector"),
+    "ports": ("hostIP", "SCTP"),
+    "interpod": ("namespaceSelector", "podAntiAffinity", "hardPodAffinityWeight"),
+    "spread": ("minDomains", "nodeTaintsPolicy", "matchLabelKeys", "defaultConstraints"),
+    "images": ("sizeBytes", "sha256", "reference"),
+    "config": ("RequestedToCapacityRatio", "MostAllocated", "disabled"),
+    "nominated": ("nominatedNodeName",),
+    "volumes": ("ReadWriteOncePod", "gcePersistentDisk", "allowedTopologies", "missing"),
+    "trimaran": ("TargetLoadPacking", "LowRiskOverCommitment", "STD"),
+    "mixed": ("topologySpreadConstraints", "podAffinity", "taints"),
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_cases_of_a_family_are_decided_and_contain_its_features(family: str) -> None:
+    text = ""
+    for number in range(CASES):
+        case = make_case(7, family, number)
+        assert json.dumps(case) == json.dumps(make_case(7, family, number))
+        decision = decide(case)
+        assert len(decision["pods"]) == len(case["pending"])
+        text += json.dumps(case)
+    assert [word for word in EXPECTED[family] if word not in text] == []
+
+
+def test_cases_are_neither_all_feasible_nor_all_rejected() -> None:
+    chosen = Counter(
+        "chosen" in pod
+        for family in FAMILIES
+        for number in range(3)
+        for pod in decide(make_case(11, family, number))["pods"]
+    )
+    assert chosen[True] > chosen[False] > 0
+
+
+def test_another_seed_makes_another_case() -> None:
+    assert make_case(1, "mixed", 0) != make_case(2, "mixed", 0)

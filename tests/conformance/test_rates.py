@@ -1,0 +1,32 @@
+"""The table of agreement is written by the comparison: one minor's column at a time, the others stay."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.conformance.rates import BEGIN, END, PAGE, parse_table, write_table
+
+
+def _page(folder: Path) -> Path:
+    page = folder / "page.md"
+    page.write_text(f"before\n{BEGIN}\n{END}\nafter\n")
+    return page
+
+
+def test_a_minor_replaces_its_own_column_only(tmp_path: Path) -> None:
+    page = _page(tmp_path)
+    write_table("1.35", {"taints": (10, 9)}, 1, 5, page)
+    write_table("1.4", {"taints": (10, 10), "ports": (3, 3)}, 2, 5, page)
+    write_table("1.35", {"taints": (20, 20)}, 3, 10, page)
+    text = page.read_text()
+    table = parse_table(text)
+    assert list(table) == ["1.4", "1.35"]
+    assert table["1.35"] == {"taints": "20/20", "all": "20/20", "seed, cases a family": "3, 10"}
+    assert table["1.4"]["ports"] == "3/3"
+    assert text.startswith("before\n")
+    assert text.endswith("after\n")
+
+
+def test_the_page_in_the_repository_has_a_place_for_it() -> None:
+    text = PAGE.read_text()
+    assert text.count(BEGIN) == text.count(END) == 1
