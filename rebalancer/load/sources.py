@@ -63,6 +63,7 @@ class LoadInputs:
     samples: LoadSamples | None  # of earlier runs; None when there is no state
     now: float
     live: bool  # the cluster is a live one, not a recorded one
+    scored: tuple[str, ...] = ()  # resources that the plugins of score rules score
 
     @property
     def window(self) -> MetricWindow:
@@ -115,8 +116,8 @@ def read_load(inputs: LoadInputs) -> LoadReading:
         inputs.requests,
         now=inputs.now,
         max_age_seconds=inputs.policy.load.max_age,
-        resources=measured_resources(inputs.policy),
-        required=required_resources(inputs.policy),
+        resources=measured_resources(inputs.policy, inputs.scored),
+        required=required_resources(inputs.policy, inputs.scored),
         failures=[f"load source not used: {failure}" for failure in failures],
     )
     return LoadReading(report, present)
@@ -147,7 +148,7 @@ def _reader(source: LoadSource, inputs: LoadInputs) -> Reader:
             inputs.snapshot.pods,
             inputs.now,
             inputs.window,
-            measured_resources(inputs.policy),
+            measured_resources(inputs.policy, inputs.scored),
             inputs.policy.load.signals,
             inputs.prometheus.book.time,
         )

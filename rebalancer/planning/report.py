@@ -220,8 +220,7 @@ def _warnings(prepared: PreparedInputs) -> tuple[str, ...]:
         found.append(
             f"no state of earlier runs: hotNodes.forRuns {inputs.policy.hot_nodes.for_runs} is taken as met"
         )
-    if prepared.schedulers.has_idle_score_rule():
-        found.append("hotNodes: a score rule names no plugins, and no profile has one that looks at load")
+    found += prepared.schedulers.score_rule_warnings()
     if prepared.pending.unplaced:
         found.append(
             f"{prepared.pending.unplaced} Pending pods fit nowhere and will retry when room is freed"

@@ -9,7 +9,6 @@ from rebalancer.policy.hotness import (
     HotNodes,
     HotRule,
     Pool,
-    ResourceName,
     ScoreRule,
     ScoreThreshold,
     UtilizationRule,
@@ -26,6 +25,7 @@ from rebalancer.policy.load_sources.sources import (
     Requests,
     RequestsSource,
 )
+from rebalancer.policy.model import ResourceName
 from rebalancer.policy.policy_file import (
     LoadedPolicy,
     default_policy,
@@ -34,7 +34,12 @@ from rebalancer.policy.policy_file import (
     schema,
     to_yaml,
 )
-from rebalancer.policy.resources import measured_resources, named_resources, required_resources
+from rebalancer.policy.resources import (
+    measured_resources,
+    named_resources,
+    required_resources,
+    scorable_resources,
+)
 from rebalancer.policy.schema import (
     API_VERSION,
     KIND,
@@ -107,5 +112,6 @@ __all__ = [
     "parse_policy",
     "required_resources",
     "schema",
+    "scorable_resources",
     "to_yaml",
 ]

@@ -8,11 +8,9 @@ from typing import Annotated, Self
 from pydantic import Field, Tag, model_validator
 
 from rebalancer.policy.load_sources.sources import one_key_of
-from rebalancer.policy.model import Percent, PercentOrZero, PolicyModel, Unique
+from rebalancer.policy.model import Percent, PercentOrZero, PolicyModel, ResourceName, Unique
 from rebalancer.policy.selection import Selector
 
-ResourceName = Annotated[str, Field(pattern=r"^[a-z][a-zA-Z0-9]{0,62}$")]
-"""cpu, memory, pods, networkReceive, networkTransmit, or a signal of the policy."""
 COOLING_POINTS = 10
 """The default of coolTo is this many percentage points below its threshold."""
 

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from rebalancer.policy.load_sources.prometheus import MAX_QUERY_LENGTH
-from rebalancer.policy.model import PolicyModel
+from rebalancer.policy.model import PolicyModel, ResourceName
 
 
 class PrometheusScore(PolicyModel):
@@ -42,6 +42,11 @@ class PrometheusScore(PolicyModel):
         gt=0,
         le=1e9,
         description="Factor for the value, before it is truncated to an integer score.",
+    )
+    resource: ResourceName | None = Field(
+        default=None,
+        description="The resource that the value follows: cpu, memory, pods, networkReceive, networkTransmit "
+        "or a signal. A score rule of hotNodes cools it, and needs it to be measured.",
     )
     missing_score: int | None = Field(
         default=None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from rebalancer.documents import Document, did_you_mean
 from rebalancer.policy.hotness import DeviationRule, HotRule, UtilizationRule
@@ -18,22 +18,36 @@ def named_resources(policy: RebalancePolicy) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for _, name in _mentions(policy)))
 
 
-def measured_resources(policy: RebalancePolicy) -> tuple[str, ...]:
-    """What is to be measured: cpu and memory, then what rules name and the policy's own signals."""
-    others = dict.fromkeys((*named_resources(policy), *policy.load.signals))
+def measured_resources(policy: RebalancePolicy, scored: Iterable[str] = ()) -> tuple[str, ...]:
+    """What is to be measured: cpu and memory, what the policy names or its plugins score, and all signals."""
+    others = dict.fromkeys(
+        (*named_resources(policy), *scored, *policy.planning.max_after, *policy.load.signals)
+    )
     return (*EVERYWHERE, *(name for name in others if name not in (*EVERYWHERE, _COUNTED)))
 
 
-def required_resources(policy: RebalancePolicy) -> tuple[str, ...]:
-    """Without a fresh figure of these a node is unknown: cpu, memory and what rules name."""
-    return tuple(dict.fromkeys((*EVERYWHERE, *(n for n in named_resources(policy) if n != _COUNTED))))
+def required_resources(policy: RebalancePolicy, scored: Iterable[str] = ()) -> tuple[str, ...]:
+    """Without a fresh figure of these a node is unknown: cpu, memory, and what rules name or score."""
+    found = dict.fromkeys((*EVERYWHERE, *named_resources(policy), *scored))
+    return tuple(name for name in found if name != _COUNTED)
+
+
+def scorable_resources(policy: RebalancePolicy) -> tuple[str, ...]:
+    """Whatever the policy's sources can measure, named by a rule or not, and the number of pods."""
+    if not _reads_prometheus(policy):
+        return (*EVERYWHERE, _COUNTED)
+    return (*BUILT_IN_RESOURCES, *policy.load.signals)
+
+
+def _reads_prometheus(policy: RebalancePolicy) -> bool:
+    return any(isinstance(source, PrometheusSource) for source in policy.load.sources)
 
 
 def check_resources(policy: RebalancePolicy, document: Document) -> None:
     """InputError when a rule names a resource that nothing measures."""
     known = (*BUILT_IN_RESOURCES, *policy.load.signals)
-    reads_prometheus = any(isinstance(source, PrometheusSource) for source in policy.load.sources)
-    for path, name in _mentions(policy):
+    reads_prometheus = _reads_prometheus(policy)
+    for path, name in (*_mentions(policy), *_mentions_elsewhere(policy)):
         if name not in known:
             message = f"{name} is unknown; known: {', '.join(known)}"
             hint = did_you_mean(name, list(known)) or "define it under load.signals"
@@ -44,6 +58,15 @@ def check_resources(policy: RebalancePolicy, document: Document) -> None:
     if policy.load.signals and not reads_prometheus:
         message = "signals are read from Prometheus, but load.sources has no prometheus source"
         raise document.error(("load", "signals"), message, hint="add a prometheus source")
+
+
+def _mentions_elsewhere(policy: RebalancePolicy) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Resources that are named outside the rules, and where."""
+    yield from ((("planning", "maxAfter", name), name) for name in policy.planning.max_after)
+    for index, item in enumerate(policy.scheduler.mirror):
+        if item.prometheus_score.resource:
+            path = ("scheduler", "mirror", index, "prometheusScore", "resource")
+            yield path, item.prometheus_score.resource
 
 
 def _mentions(policy: RebalancePolicy) -> Iterator[tuple[tuple[str | int, ...], str]]:

@@ -15,7 +15,7 @@ from rebalancer.policy.hotness import HotNodes
 from rebalancer.policy.load_sources.prometheus import Signal, SignalName, check_signals
 from rebalancer.policy.load_sources.sources import LoadSource, MetricsServer, MetricsServerSource
 from rebalancer.policy.mirror import Mirror, check_mirrors
-from rebalancer.policy.model import PolicyModel, Unique, json_text
+from rebalancer.policy.model import Percent, PolicyModel, ResourceName, Unique, json_text
 from rebalancer.policy.units import Amount, AmountField, Duration, Percentage
 
 API_VERSION = "rebalancer/v1alpha1"
@@ -158,6 +158,10 @@ class Weights(PolicyModel):
     )
 
 
+DEFAULT_MAX_AFTER: Mapping[ResourceName, float] = {"cpu": 95.0, "memory": 90.0}
+"""Percent of allocatable; memory has less room, because a node without memory kills pods."""
+
+
 class Planning(PolicyModel):
     """When an eviction is worthwhile, and how far the planner searches."""
 
@@ -181,12 +185,23 @@ class Planning(PolicyModel):
         description="How long a workload is left alone after one of its pods landed badly or was not "
         "replaced.",
     )
+    max_after: Mapping[ResourceName, Percent] = Field(
+        default=DEFAULT_MAX_AFTER,
+        description="No pod is moved to a node that it would fill above these percentages of allocatable, "
+        "whatever the rules of hotNodes name. Resources that are not named keep their defaults: cpu 95, "
+        "memory 90.",
+    )
     max_placements: int = Field(
         default=20000, ge=1, description="Maximum number of placements the planner computes in one run."
     )
     weights: Weights = Field(
         default=Weights(), description="Which of several equally small sets of pods is moved."
     )
+
+    @model_validator(mode="after")
+    def _with_default_max_after(self) -> Self:
+        object.__setattr__(self, "max_after", {**DEFAULT_MAX_AFTER, **self.max_after})
+        return self
 
 
 class Strategies(PolicyModel):

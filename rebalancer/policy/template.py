@@ -77,6 +77,7 @@ planning:
   confidence: 0.95              # minimum probability that every pod of the plan lands well
   cooldown: 1h                  # after a move, leave the pod's workload alone for this long
   badLandingCooldown: 24h       # and for this long after a bad landing
+  maxAfter: {cpu: 95, memory: 90}   # never fill a node above these percentages of allocatable
   maxPlacements: 20000          # how many placements the planner may compute
   # Among equally small sets of pods the least disruptive one moves; how much each aspect counts:
   weights: {fit: 1, priority: 1, podDeletionCost: 1, age: 0.1, replicas: 0.5, readiness: 0.5}

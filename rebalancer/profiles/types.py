@@ -167,6 +167,11 @@ class SchedulerConfiguration:
         """The profile of a schedulerName; None when this configuration has none."""
         return next((profile for profile in self.profiles if profile.scheduler_name == scheduler_name), None)
 
+    def load_plugins(self, profile: Profile) -> tuple[str, ...]:
+        """The score plugins of a profile that follow load or the number of pods."""
+        enabled = profile.enabled(ExtensionPoint.SCORE)
+        return tuple(name for name in enabled if name in self.plugins and self.plugins[name].follows_load)
+
     @property
     def scheduler_names(self) -> tuple[str, ...]:
         """The schedulerNames of all profiles."""

@@ -30,6 +30,7 @@ from rebalancer.pipeline.gathering.recorded import (
 from rebalancer.pipeline.gathering.warnings import input_warnings
 from rebalancer.pipeline.run_settings import PipelineOptions
 from rebalancer.pipeline.scheduler.configuration import configuration_text, load_with_plugins
+from rebalancer.pipeline.scheduler.score_rules import scored_resources
 from rebalancer.pipeline.scheduler.version import scheduler_version
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.policy import LoadedPolicy, default_policy, load_policy
@@ -110,6 +111,7 @@ def gather(
             samples=state.samples if state else None,
             now=now,
             live=api is not None,
+            scored=scored_resources(policy, configuration),
         )
     )
     version = scheduler_version(loaded, snapshot, api)

@@ -14,6 +14,7 @@ from rebalancer.load.prometheus.access import PrometheusAccess, connection_of, l
 from rebalancer.load.prometheus.answers import DOCUMENT
 from rebalancer.load.prometheus.reader import PrometheusReader
 from rebalancer.load.service_addresses import runs_in_a_cluster
+from rebalancer.pipeline.scheduler.score_rules import scored_resources
 from rebalancer.policy import LoadedPolicy, PrometheusSource, measured_resources
 from rebalancer.profiles.types import SchedulerConfiguration
 from rebalancer.scheduling import plugin_queries
@@ -34,7 +35,8 @@ def prometheus_document(
     now, inside = clock(), runs_in_a_cluster()
     access = live_access(api, now, now, inside=inside)
     snapshot = build_snapshot(recording)
-    for warning in _read_sources(snapshot, loaded, access, now):
+    scored = scored_resources(loaded.policy, configuration) if configuration is not None else ()
+    for warning in _read_sources(snapshot, loaded, scored, access, now):
         warn(warning)
     if configuration is not None and _asks_prometheus(configuration):
         queries = plugin_queries(configuration)
@@ -50,7 +52,7 @@ def _asks_prometheus(configuration: SchedulerConfiguration) -> bool:
 
 
 def _read_sources(
-    snapshot: Snapshot, loaded: LoadedPolicy, access: PrometheusAccess, now: float
+    snapshot: Snapshot, loaded: LoadedPolicy, scored: tuple[str, ...], access: PrometheusAccess, now: float
 ) -> list[str]:
     """Ask what the policy's sources ask; a warning for each question without an answer."""
     settings = loaded.policy.load
@@ -66,7 +68,7 @@ def _read_sources(
                 pods=snapshot.pods,
                 now=now,
                 window=MetricWindow(settings.window, settings.statistic),
-                resources=measured_resources(loaded.policy),
+                resources=measured_resources(loaded.policy, scored),
                 signals=settings.signals,
                 asked_at=now,
             )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from rebalancer.documents import read_text
 from rebalancer.errors import InputError
+from rebalancer.pipeline.scheduler.score_rules import check_score_rules
 from rebalancer.policy import LoadedPolicy
 
 if TYPE_CHECKING:
@@ -86,4 +87,5 @@ def load_with_plugins(
     if idle:
         warning = f"{loaded.source}: scheduler.mirror: no profile enables {', '.join(idle)}"
         configuration = replace(configuration, warnings=(*configuration.warnings, warning))
+    check_score_rules(loaded, configuration)
     return configuration

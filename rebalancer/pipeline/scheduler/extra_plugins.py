@@ -37,6 +37,7 @@ def _mirrored(item: Mirror) -> PluginDescription:
             normalization=Normalization(score.normalization),
             scale=score.scale,
             missing_score=score.missing_score,
+            resource=score.resource or "",
         )
     )
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from rebalancer.cluster.arrays import BoolArray, FloatArray
 from rebalancer.planning.hot_nodes.levels import Hotness, LevelBuilder
+from rebalancer.planning.hot_nodes.scheduler_scores import RuleScore
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.policy import DeviationRule, HotNodes, HotRule, ScoreRule, UtilizationRule
 
@@ -40,10 +41,10 @@ def groups_of(rules: HotNodes, labels: Sequence[Mapping[str, str]]) -> list[Grou
     return [*found, Group(left, rules.any)]
 
 
-def find_hot_nodes(inputs: PlanningInputs, scores: Mapping[str, FloatArray]) -> Hotness:
+def find_hot_nodes(inputs: PlanningInputs, scores: Mapping[str, RuleScore]) -> Hotness:
     """Apply the policy's rules, each group's to its nodes.
 
-    ``scores`` are (nodes,) 0..100 by the key of score rules. Only nodes with fresh figures may be hot; the
+    ``scores`` are by the key of score rules. Only nodes with fresh figures may be hot; the
     means are those of Ready, schedulable nodes among them.
     """
     nodes, percent, known = inputs.snapshot.nodes, inputs.load.percent, inputs.load.known
@@ -68,7 +69,7 @@ def find_hot_nodes(inputs: PlanningInputs, scores: Mapping[str, FloatArray]) -> 
 
 
 def _apply(
-    levels: LevelBuilder, rules: tuple[HotRule, ...], mean: FloatArray, scores: Mapping[str, FloatArray]
+    levels: LevelBuilder, rules: tuple[HotRule, ...], mean: FloatArray, scores: Mapping[str, RuleScore]
 ) -> None:
     everywhere = np.ones(len(levels.percent))
     for rule in rules:
@@ -112,27 +113,30 @@ def score_key(rule: ScoreRule) -> str:
 
 
 def _apply_score(
-    levels: LevelBuilder, rule: ScoreRule, mean: FloatArray, scores: Mapping[str, FloatArray]
+    levels: LevelBuilder, rule: ScoreRule, mean: FloatArray, scores: Mapping[str, RuleScore]
 ) -> None:
-    """Hot where the scheduler scores low and a load is above the mean; cool at the mean of that load.
+    """Hot where the scheduler scores low and the load that it scores is above the mean; cool at that mean.
 
-    A node that is scored low and has no load above the mean would be hot above the mean of any.
+    A node that is scored low and has no such load above the mean would be hot above the mean of any. A node
+    whose score is unknown is neither.
     """
-    score = scores.get(score_key(rule))
-    if score is None:
+    found = scores.get(score_key(rule))
+    if found is None:
         return
+    scored = np.array([name in found.resources for name in levels.names], np.bool_)
+    mean = np.where(scored, mean, np.inf)
     excess = np.nan_to_num(levels.percent - mean, nan=-1.0)
-    low = levels.eligible & (score < rule.score.below)
+    with np.errstate(invalid="ignore"):
+        low = levels.eligible & (found.score < rule.score.below)
     above = low & (excess.max(axis=1) > 0)
     levels.hot_above[low & ~above] = np.fmin(levels.hot_above[low & ~above], mean)
-    plugins = ", ".join(rule.score.plugins or ()) or "the plugins that look at load"
     for row in np.flatnonzero(above).tolist():
         column = int(np.argmax(excess[row]))
         levels.resources[row, column] = True
         levels.hot_above[row, column] = min(levels.hot_above[row, column], mean[column])
         levels.cool_to[row, column] = min(levels.cool_to[row, column], mean[column])
         levels.because.setdefault(row, []).append(
-            f"score {score[row]:.0f} of 100 by {plugins}, hot below {rule.score.below:g}, "
-            f"with {levels.names[column]} {levels.percent[row, column]:.1f} % above the mean of "
-            f"{mean[column]:.1f} %"
+            f"score {found.score[row]:.0f} of 100 by {', '.join(found.plugins)}, hot below "
+            f"{rule.score.below:g}, with {levels.names[column]} {levels.percent[row, column]:.1f} % above "
+            f"the mean of {mean[column]:.1f} %"
         )

@@ -1,23 +1,43 @@
-"""How the scheduler rates nodes for a plain pod, plugin by plugin."""
+"""How the scheduler rates nodes for a plain pod, plugin by plugin, and what score rules make of it.
+
+A plugin gives every node some score, one without figures too: TargetLoadPacking gives it 0. A rule that took
+that for load would find an idle cluster hot wherever load-watcher names its nodes by address. So the score
+that a rule sees of such a node is unknown, and an unknown score makes no node hot.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from rebalancer.cluster.arrays import FloatArray, IntArray
-from rebalancer.profiles.types import ExtensionPoint, Profile, SchedulerConfiguration
+from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
 
 _LEAST = 0.5  # points of the mean score: less pulls nothing down
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RuleScore:
+    """What a score rule goes by."""
+
+    plugins: tuple[str, ...]  # those of the rule that are enabled
+    score: FloatArray  # (nodes,) their weighted mean, 0..100; NaN where one of them lacks a figure
+    resources: frozenset[str]  # that they score: a node is hot in these only, and cools in these only
 
 
 class NodeScores:
     """The scores of a profile's plugins over all nodes, and their weighted mean."""
 
-    def __init__(self, by_plugin: Mapping[str, IntArray], weights: Mapping[str, int]) -> None:
-        """``by_plugin`` are (nodes,) scores in 0..100."""
+    def __init__(
+        self,
+        by_plugin: Mapping[str, IntArray],
+        weights: Mapping[str, int],
+        has_figures: Mapping[str, BoolArray],
+    ) -> None:
+        """``by_plugin`` are (nodes,) scores in 0..100; plugins absent from ``has_figures`` need none."""
         self.by_plugin = by_plugin
+        self.has_figures = has_figures
         self.weights = weights
         self.mean: FloatArray = self._mean(tuple(by_plugin))
         total = sum(weights[name] for name in by_plugin) or 1
@@ -33,10 +53,13 @@ class NodeScores:
         weighted = sum(self.weights[name] * self.by_plugin[name].astype(np.float64) for name in plugins)
         return np.asarray(weighted / total, np.float64)
 
-    def mean_of(self, plugins: Sequence[str]) -> FloatArray | None:
-        """(nodes,) the weighted mean of some plugins; None when the profile has none of them."""
-        named = [name for name in plugins if name in self.by_plugin]
-        return self._mean(named) if named else None
+    def known_mean_of(self, plugins: Sequence[str]) -> FloatArray:
+        """(nodes,) the weighted mean of some plugins; NaN where one of them lacks a figure."""
+        mean = self._mean(plugins)
+        for name in plugins:
+            if name in self.has_figures and len(mean):
+                mean = np.where(self.has_figures[name], mean, np.nan)
+        return mean
 
     def of(self, row: int) -> dict[str, int]:
         """A node's score by plugin."""
@@ -47,13 +70,3 @@ class NodeScores:
         taken = [float(points[row]) for points in self._taken]
         worst = int(np.argmax(taken)) if taken else 0
         return list(self.by_plugin)[worst] if taken and taken[worst] >= _LEAST else ""
-
-
-def looking_at_load(configuration: SchedulerConfiguration, profile: Profile) -> tuple[str, ...]:
-    """The score plugins of a profile that look at load or pod counts."""
-    plugins = configuration.plugins
-    return tuple(
-        name
-        for name in profile.enabled(ExtensionPoint.SCORE)
-        if name in plugins and plugins[name].follows_load
-    )

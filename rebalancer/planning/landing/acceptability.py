@@ -5,7 +5,8 @@ landing is acceptable when its node
 
 1. is another node than the one that is left,
 2. may be counted on: Ready for a while, not being removed, with fresh figures that do not settle,
-3. is not made hot; a node that was hot itself is filled up to its coolTo at most,
+3. is not made hot; a node that was hot itself is filled up to its coolTo at most; and no node is filled above
+   ``planning.maxAfter``, whatever the rules name,
 4. ends at least ``planning.minGain`` points below the node left, in every resource that node must cool in.
 
 For example, with cpu hot above 80 % and minGain 5, a pod that is 20 points leaves node a at 92 %:
@@ -79,6 +80,9 @@ class LandingCheck:
         self._min_gain = inputs.policy.planning.min_gain
         self._names = inputs.snapshot.nodes.names
         self._resources = inputs.load.percent_resources
+        most = inputs.policy.planning.max_after
+        # (resources,) percent of allocatable up to which a landing may fill any node
+        self._max_after = np.array([most.get(name, np.inf) for name in self._resources], np.float64)
 
     def percent_after(
         self, rows: IntArray, usage: FloatArray, pod_count: IntArray, pod_usage: FloatArray
@@ -100,8 +104,12 @@ class LandingCheck:
         """(rows,) whether each landing is acceptable; ``before`` is (resources,) percent of the node left."""
         gains = self.gains(source, before, after)
         better = np.all(gains >= self._min_gain, axis=1)
-        cool = np.all(self._cool_enough(after, self._hotness.most(rows)), axis=1)
+        cool = np.all(self._cool_enough(after, self._most(rows)), axis=1)
         return np.asarray(self._usable[rows] & (rows != source) & cool & better, np.bool_)
+
+    def _most(self, rows: IntArray) -> FloatArray:
+        """(rows, resources) up to which a landing may fill each node."""
+        return np.minimum(self._hotness.most(rows), self._max_after)
 
     @staticmethod
     def _cool_enough(after: FloatArray, most: FloatArray) -> BoolArray:
@@ -118,12 +126,15 @@ class LandingCheck:
             return f"{name} is the node it leaves"
         if row in self.excluded:
             return f"{name} {self.excluded[row]}"
-        most = self._hotness.most(np.array([row]))[0]
+        by_rule = self._hotness.most(np.array([row]))[0]
+        most = self._most(np.array([row]))[0]
         cool = self._cool_enough(after, most)
         for column, resource in enumerate(self._resources):
             if not cool[column]:
                 limit = "is hot and cool at" if self._hotness.hot[row] else "hot above"
-                return f"{name} would be at {after[column]:.1f} % {resource}, {limit} {most[column]:.1f} %"
+                limit = "planning.maxAfter" if most[column] < by_rule[column] else limit
+                level = "an unknown level of" if np.isnan(after[column]) else f"{after[column]:.1f} %"
+                return f"{name} would be at {level} {resource}, {limit} {most[column]:.1f} %"
         gains = self.gains(source, before, after)
         for column, resource in enumerate(self._resources):
             if not gains[column] >= self._min_gain:

@@ -7,16 +7,18 @@ from dataclasses import replace
 
 import numpy as np
 
-from rebalancer.cluster.arrays import FloatArray
 from rebalancer.cluster.columns.pod_classes import NO_OWNER, PodClass
 from rebalancer.cluster.records import Container, PersistentVolumeClaim, PodSpec, ResourceRequirements
+from rebalancer.load.report import named
 from rebalancer.planning.hot_nodes.rules import score_key
-from rebalancer.planning.hot_nodes.scheduler_scores import NodeScores, looking_at_load
+from rebalancer.planning.hot_nodes.scheduler_scores import NodeScores, RuleScore
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.unpredictable import find_unpredictable
 from rebalancer.policy import ScoreRule
 from rebalancer.profiles.types import Profile, SchedulerConfiguration
 from rebalancer.scheduling import ClusterState, PluginInputs, Scheduler, make_scheduler, neutral_plugins
+
+_NOT_HOT = "its score makes no node hot there"
 
 
 class ProfileSchedulers:
@@ -69,29 +71,47 @@ class ProfileSchedulers:
         """Why pods of a class cannot be placed by the model, by class."""
         return find_unpredictable(self.inputs)
 
-    def rule_scores(self) -> Mapping[str, FloatArray]:
-        """(nodes,) 0..100 by score rule of the policy: the weighted mean of its plugins for a plain pod.
+    def rule_scores(self) -> Mapping[str, RuleScore]:
+        """By score rule of the policy: the weighted mean of its plugins for a plain pod, and what they score.
 
         A rule that names no plugins means those that look at load or pod counts.
         """
-        found: dict[str, FloatArray] = {}
+        found: dict[str, RuleScore] = {}
+        described = self.inputs.configuration.plugins
         for rule in self.inputs.policy.hot_nodes.every_rule:
             if isinstance(rule, ScoreRule):
                 for profile in self._acting():
-                    plugins = rule.score.plugins or looking_at_load(self.inputs.configuration, profile)
-                    scores = self._scores_of(profile).mean_of(plugins)
-                    if scores is not None:
-                        found.setdefault(score_key(rule), scores)
+                    plugins = rule.score.plugins or self.inputs.configuration.load_plugins(profile)
+                    scores = self._scores_of(profile)
+                    enabled = tuple(name for name in plugins if name in scores.by_plugin)
+                    if enabled:
+                        scored = frozenset[str]().union(
+                            *(described[name].scored_resources for name in enabled)
+                        )
+                        found.setdefault(
+                            score_key(rule), RuleScore(enabled, scores.known_mean_of(enabled), scored)
+                        )
         return found
 
-    def has_idle_score_rule(self) -> bool:
-        """Whether a score rule names no plugins and there is none that it could mean."""
-        unnamed = any(
-            isinstance(rule, ScoreRule) and not rule.score.plugins
-            for rule in self.inputs.policy.hot_nodes.every_rule
-        )
-        configuration = self.inputs.configuration
-        return unnamed and not any(looking_at_load(configuration, item) for item in self._acting())
+    def score_rule_warnings(self) -> tuple[str, ...]:
+        """Score rules that apply to nothing, and the nodes whose score they do not know."""
+        found: dict[str, None] = {}
+        known, names = self.inputs.load.known, self.inputs.snapshot.nodes.names
+        rule_scores = self.rule_scores()
+        for rule in self.inputs.policy.hot_nodes.every_rule:
+            if not isinstance(rule, ScoreRule):
+                continue
+            score = rule_scores.get(score_key(rule))
+            if score is None:
+                which = f"names {', '.join(rule.score.plugins)}" if rule.score.plugins else "names no plugins"
+                lack = "enables it" if rule.score.plugins else "has one that looks at load"
+                found[f"hotNodes: a score rule {which}, and no profile {lack}"] = None
+                continue
+            dark = np.flatnonzero(np.isnan(score.score) & known).tolist()
+            if dark:
+                which = named([names[row] for row in dark])
+                found[f"hotNodes: {', '.join(score.plugins)} has no figure of {which}: {_NOT_HOT}"] = None
+        return tuple(found)
 
     def node_scores(self) -> NodeScores | None:
         """All score plugins of the first profile that acts, for a plain pod."""
@@ -109,8 +129,12 @@ class ProfileSchedulers:
         name = profile.scheduler_name
         if name not in self._node_scores:
             plain = self._plain_pod(profile)
-            found = self.by_name[name].scores_everywhere(self.state, plain)
-            self._node_scores[name] = NodeScores(found, profile.weights)
+            scheduler = self.by_name[name]
+            self._node_scores[name] = NodeScores(
+                scheduler.scores_everywhere(self.state, plain),
+                profile.weights,
+                scheduler.has_figures(self.state, plain),
+            )
         return self._node_scores[name]
 
     def _plain_pod(self, profile: Profile) -> int:

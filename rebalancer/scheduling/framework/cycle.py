@@ -196,6 +196,11 @@ class Scheduler:
         raw = self._raw_scores(state, class_index, everything, len(everything))
         return {item.plugin.name: item.plugin.normalize(item.raw, *item.extremes()) for item in raw}
 
+    def has_figures(self, state: ClusterState, class_index: int) -> dict[str, BoolArray]:
+        """(nodes,) has the figures that a plugin's score follows, by plugin; absent where it needs none."""
+        found = {plugin.name: plugin.has_figures(state, class_index) for plugin in self._scores}
+        return {name: known for name, known in found.items() if known is not None}
+
     def _failure(self, state: ClusterState, feasible: IntArray) -> str:
         for plugin in self._may_fail:
             message = plugin.fails(state, feasible)

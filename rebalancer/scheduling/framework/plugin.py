@@ -148,6 +148,13 @@ class Plugin:
         """(feasible,) raw scores of the rows in ``feasible``; None skips the plugin for this pod."""
         return None
 
+    def has_figures(self, state: ClusterState, class_index: int) -> BoolArray | None:
+        """(nodes,) has the figures that the score of a pod follows; None when it needs none.
+
+        A plugin gives a node without figures some score all the same; that score says nothing of its load.
+        """
+        return None
+
     def raw_scores_of_sample(
         self, state: ClusterState, class_index: int, feasible: IntArray, found: int
     ) -> IntArray | None:

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from rebalancer.cluster.arrays import FloatArray, IntArray
+from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
 from rebalancer.profiles.arguments import Arguments, RawArguments
 from rebalancer.profiles.types import ExtensionPoint, Input, PluginDescription, PluginQuery
 from rebalancer.scheduling.framework.inputs import PluginInputs
@@ -35,6 +35,7 @@ class Definition:
     normalization: Normalization = Normalization.RANGE
     scale: float = 1.0
     missing_score: int | None = None  # of a node without a value; None: unknown
+    resource: str = ""  # whose use the value follows
 
 
 def described_score(definition: Definition) -> PluginDescription:
@@ -52,6 +53,7 @@ def described_score(definition: Definition) -> PluginDescription:
         make=make,
         queries=(definition.query,),
         every_node=definition.missing_score is None,
+        scored_resources=frozenset(filter(None, (definition.resource,))),
     )
 
 
@@ -87,6 +89,10 @@ class PrometheusScore(Plugin):
             return ""
         missing = np.flatnonzero(np.isnan(self._of_nodes(state)[feasible]))
         return f"no value of node {state.nodes.names[feasible[missing[0]]]}" if len(missing) else ""
+
+    def has_figures(self, state: ClusterState, class_index: int) -> BoolArray:
+        """(nodes,) there is a value of it."""
+        return ~np.isnan(self._of_nodes(state))
 
     def raw_scores(self, state: ClusterState, class_index: int, feasible: IntArray) -> IntArray:
         """trunc(value · scale); nodes without a value take no part in the extremes."""

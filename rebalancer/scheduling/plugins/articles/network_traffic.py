@@ -13,7 +13,7 @@ from typing import Self
 import numpy as np
 from pydantic import Field
 
-from rebalancer.cluster.arrays import FloatArray, IntArray
+from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
 from rebalancer.profiles.arguments import Arguments
 from rebalancer.profiles.arguments import Arguments as PluginArguments
 from rebalancer.profiles.types import ExtensionPoint, Input, PluginQuery
@@ -93,6 +93,10 @@ class NetworkTraffic(Plugin):
         """A feasible node without exactly one sample fails the pod's cycle."""
         missing = np.flatnonzero(np.isnan(self._of_nodes(state)[feasible]))
         return f"no sample of node {state.nodes.names[feasible[missing[0]]]}" if len(missing) else ""
+
+    def has_figures(self, state: ClusterState, class_index: int) -> BoolArray:
+        """(nodes,) there is one sample of it."""
+        return ~np.isnan(self._of_nodes(state))
 
     def raw_scores(self, state: ClusterState, class_index: int, feasible: IntArray) -> IntArray:
         """The traffic, without its fraction."""

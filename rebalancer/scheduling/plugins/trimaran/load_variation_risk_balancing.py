@@ -127,6 +127,10 @@ class LoadVariationRiskBalancing(Plugin):
             ),
         )
 
+    def has_figures(self, state: ClusterState, class_index: int) -> BoolArray:
+        """(nodes,) load-watcher lists its CPU and its memory."""
+        return np.asarray(np.all([risk.valid for risk in self._risks(state)], axis=0), np.bool_)
+
     def raw_scores(self, state: ClusterState, class_index: int, feasible: IntArray) -> IntArray:
         """The lower score of the resources that have figures, rounded; 0 without any; not normalised."""
         lowest = np.full(len(feasible), np.inf)

@@ -201,10 +201,20 @@ class LowRiskOverCommitment(Plugin):
             load,
         )
 
+    def has_figures(self, state: ClusterState, class_index: int) -> BoolArray:
+        """(nodes,) load-watcher lists its CPU and memory; none when the pod requests and limits nothing."""
+        if not self._has_amounts(state, class_index):
+            return np.zeros(len(state.nodes), np.bool_)
+        cpu, memory = (figures(self._watcher, state.nodes.names, kind).valid for kind in (CPU, MEMORY))
+        return np.asarray(cpu & memory, np.bool_)
+
+    def _has_amounts(self, state: ClusterState, class_index: int) -> bool:
+        pod = state.classes[class_index]
+        return any(amount.amount(pod) for amounts in self._amounts.values() for amount in amounts)
+
     def raw_scores(self, state: ClusterState, class_index: int, feasible: IntArray) -> IntArray:
         """0 for a node without figures; not normalised."""
-        pod = state.classes[class_index]
-        if not any(amount.amount(pod) for amounts in self._amounts.values() for amount in amounts):
+        if not self._has_amounts(state, class_index):
             return np.zeros(len(feasible), np.int64)
         risk = np.maximum(self.risks(state, class_index, CPU), self.risks(state, class_index, MEMORY))
         scores = round_half_away((1 - risk) * float(MAX_SCORE))

@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import Field
 
 from rebalancer.cluster import quantities
-from rebalancer.cluster.arrays import FloatArray, IntArray
+from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
 from rebalancer.cluster.columns.nodes import CPU
 from rebalancer.cluster.records import Container, PodSpec
 from rebalancer.load.load_watcher.document import AVERAGE, LATEST, Metric, WatcherMetrics
@@ -99,6 +99,10 @@ class Peaks(Plugin):
             )
 
         return state.nodes.cached(self, "nodes", compute)
+
+    def has_figures(self, state: ClusterState, class_index: int) -> BoolArray:
+        """(nodes,) load-watcher lists its CPU."""
+        return ~np.isnan(self._nodes(state)[0])
 
     def raw_scores(self, state: ClusterState, class_index: int, feasible: IntArray) -> IntArray:
         """trunc(K1·(e^(K2·predicted) − e^(K2·used))·1e15); 0 without figures and above 100 %."""

@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import BeforeValidator, Field, ValidationInfo
 
 from rebalancer.cluster import quantities
-from rebalancer.cluster.arrays import FloatArray, IntArray
+from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
 from rebalancer.cluster.columns.nodes import CPU
 from rebalancer.cluster.quantities import cpu_milli
 from rebalancer.cluster.records import PodSpec
@@ -173,6 +173,10 @@ class TargetLoadPacking(Plugin):
         for class_index, node in (*self._recently_bound, *state.bound_here.values()):
             missing[node] += self._predicted(state, class_index)
         return missing
+
+    def has_figures(self, state: ClusterState, class_index: int) -> BoolArray:
+        """(nodes,) load-watcher lists its CPU."""
+        return self._known(state)[0]
 
     def raw_scores(self, state: ClusterState, class_index: int, feasible: IntArray) -> IntArray:
         """0 for a node without figures; not normalised."""

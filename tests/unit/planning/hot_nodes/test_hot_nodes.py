@@ -3,13 +3,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pytest
 
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.errors import SafetyError
 from rebalancer.load.load_watcher.document import Metric, WatcherMetrics
 from rebalancer.load.view import SchedulerView
-from rebalancer.planning import make_plan
+from rebalancer.planning import make_plan, prepare
 from rebalancer.planning.plan import NodeReport, Plan
 from rebalancer.scheduling import load_configuration
 from rebalancer.state import RunState
@@ -187,6 +188,56 @@ def test_no_pod_is_sent_where_it_would_make_a_low_scored_node_hot() -> None:
     plan = plan_of(inputs)
     assert moved(plan) == {}
     assert set(kept(plan).values()) == {"NoBetterLanding"}
+
+
+def test_a_node_is_hot_in_what_the_plugin_scores_not_in_what_stands_out_most() -> None:
+    inputs = planning_inputs(
+        [a_node("busy"), a_node("free")],
+        policy=a_policy(hotNodes=rules(SCORE_RULE)),
+        load={"busy": (90, 95), "free": (60, 5)},
+        configuration=TRIMARAN,
+        view=scored({"busy": 90, "free": 60}),
+    )
+    found = prepare(inputs).hotness
+    assert dict(zip(found.names, found.resources[0].tolist(), strict=True)) == {
+        "cpu": True,
+        "memory": False,
+        "pods": False,
+    }
+    assert found.cool_to[0].tolist() == [75.0, np.inf, np.inf]
+
+
+def test_a_node_that_only_another_load_than_the_scored_one_fills_is_not_hot() -> None:
+    inputs = planning_inputs(
+        [a_node("busy"), a_node("free")],
+        policy=a_policy(hotNodes=rules(SCORE_RULE)),
+        load={"busy": (30, 95), "free": (60, 5)},
+        configuration=TRIMARAN,
+        view=scored({"busy": 90, "free": 10}),
+    )
+    assert hot(plan_of(inputs)) == set()
+
+
+def test_a_node_that_the_plugin_has_no_figure_of_is_unknown_to_the_rule_and_named() -> None:
+    inputs = planning_inputs(
+        [a_node("a"), a_node("b")],
+        policy=a_policy(hotNodes=rules(SCORE_RULE)),
+        load={"a": 30, "b": 10},
+        configuration=TRIMARAN,
+        view=scored({"10.0.0.1:9100": 30, "b": 10}),
+    )
+    plan = plan_of(inputs)
+    assert (hot(plan), report(plan, "a").scores["TargetLoadPacking"]) == (set(), 0)
+    assert (
+        "hotNodes: TargetLoadPacking has no figure of node a: its score makes no node hot there"
+        in plan.warnings
+    )
+
+
+def test_a_score_rule_of_a_plugin_that_no_profile_enables_says_so() -> None:
+    policy = a_policy(hotNodes=rules(SCORE_RULE))
+    plan = plan_of(planning_inputs([a_node("a")], policy=policy, load={"a": 90}))
+    assert "hotNodes: a score rule names TargetLoadPacking, and no profile enables it" in plan.warnings
 
 
 def test_an_unknown_node_is_not_hot_and_says_why() -> None:

@@ -62,7 +62,9 @@ def test_a_score_rule_without_plugins_takes_those_that_look_at_load_or_pod_count
     (sentence,) = reports()["busy"].because
     scores = reports()["busy"].scores
     mean = (5 * scores["TargetLoadPacking"] + scores["PodCapacityOfNode"]) / 6
-    assert sentence.startswith(f"score {mean:.0f} of 100 by the plugins that look at load, hot below 50")
+    assert sentence.startswith(
+        f"score {mean:.0f} of 100 by TargetLoadPacking, PodCapacityOfNode, hot below 50"
+    )
 
 
 def test_a_score_rule_without_such_plugins_makes_no_node_hot() -> None:
