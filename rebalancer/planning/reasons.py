@@ -28,6 +28,10 @@ class Reason(StrEnum):
         "several disruption budgets select it, so the API server refuses to evict it",
     )
     NODE_NOT_READY = "NodeNotReady", "its node is not Ready, so nobody would confirm that the pod has stopped"
+    NODE_LEAVING = (
+        "NodeLeaving",
+        "its node is about to be removed, by an autoscaler for instance, which evicts the pod itself",
+    )
     SYSTEM_COMPONENT = (
         "SystemComponent",
         "it runs rebalancer itself, or the scheduler or a load source that rebalancer relies on",
