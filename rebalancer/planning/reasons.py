@@ -62,7 +62,10 @@ class Reason(StrEnum):
     SETTLING = "Settling", "the figures of its node still include load that an earlier run moved"
     # It could be evicted, but not now.
     WINDOW = "Window", "the policy's maintenance windows are closed"
-    OLDER_REVISION = "OlderRevision", "its StatefulSet has a newer revision, so the replacement would differ"
+    OLDER_REVISION = (
+        "OlderRevision",
+        "its StatefulSet would recreate it as another revision, so the replacement would differ",
+    )
     AUTOSCALING = "Autoscaling", "an autoscaler is scaling its workload, or did so recently"
     VERTICAL_AUTOSCALING = (
         "VerticalAutoscaling",
