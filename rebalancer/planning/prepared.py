@@ -28,7 +28,7 @@ from rebalancer.planning.landing.scenarios import Scenarios
 from rebalancer.planning.landing.schedulers import ProfileSchedulers
 from rebalancer.planning.plan import PodReference
 from rebalancer.planning.reasons import KeptReason, Reason
-from rebalancer.planning.workloads.lookup import replaced_after_termination
+from rebalancer.planning.workloads.stateful_sets import replaced_after_termination
 from rebalancer.policy import RebalancePolicy
 from rebalancer.scheduling.state.cluster_state import ClusterState
 

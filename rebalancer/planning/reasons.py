@@ -28,6 +28,10 @@ class Reason(StrEnum):
         "several disruption budgets select it, so the API server refuses to evict it",
     )
     NODE_NOT_READY = "NodeNotReady", "its node is not Ready, so nobody would confirm that the pod has stopped"
+    NODE_LEAVING = (
+        "NodeLeaving",
+        "its node is about to be removed, by an autoscaler for instance, which evicts the pod itself",
+    )
     SYSTEM_COMPONENT = (
         "SystemComponent",
         "it runs rebalancer itself, or the scheduler or a load source that rebalancer relies on",
@@ -58,7 +62,10 @@ class Reason(StrEnum):
     SETTLING = "Settling", "the figures of its node still include load that an earlier run moved"
     # It could be evicted, but not now.
     WINDOW = "Window", "the policy's maintenance windows are closed"
-    OLDER_REVISION = "OlderRevision", "its StatefulSet has a newer revision, so the replacement would differ"
+    OLDER_REVISION = (
+        "OlderRevision",
+        "its StatefulSet would recreate it as another revision, so the replacement would differ",
+    )
     AUTOSCALING = "Autoscaling", "an autoscaler is scaling its workload, or did so recently"
     VERTICAL_AUTOSCALING = (
         "VerticalAutoscaling",

@@ -52,10 +52,10 @@ from rebalancer.policy.schema import (
     RebalancePolicy,
     Safety,
     SchedulerSettings,
-    Strategies,
     Weights,
 )
 from rebalancer.policy.selection import Selector
+from rebalancer.policy.strategies import Misplaced, Strategies
 from rebalancer.policy.template import STARTER
 from rebalancer.policy.time_windows import Window
 from rebalancer.policy.units import Amount, format_duration, parse_duration
@@ -81,6 +81,7 @@ __all__ = [
     "Metadata",
     "MetricsServer",
     "MetricsServerSource",
+    "Misplaced",
     "Namespaces",
     "Planning",
     "Pool",

@@ -16,6 +16,7 @@ from rebalancer.policy.load_sources.prometheus import Signal, SignalName, check_
 from rebalancer.policy.load_sources.sources import LoadSource, MetricsServer, MetricsServerSource
 from rebalancer.policy.mirror import Mirror, check_mirrors
 from rebalancer.policy.model import Percent, PolicyModel, ResourceName, Unique, json_text
+from rebalancer.policy.strategies import Strategies
 from rebalancer.policy.units import Amount, AmountField, Duration, Percentage
 
 API_VERSION = "rebalancer/v1alpha1"
@@ -202,17 +203,6 @@ class Planning(PolicyModel):
     def _with_default_max_after(self) -> Self:
         object.__setattr__(self, "max_after", {**DEFAULT_MAX_AFTER, **self.max_after})
         return self
-
-
-class Strategies(PolicyModel):
-    """What else is moved, besides pods of hot nodes."""
-
-    misplaced: bool = Field(
-        default=False,
-        description="Move pods that the scheduler would no longer place on their node because of labels, "
-        "taints, "
-        "affinity, spread or ports. Cordons and taints of node.kubernetes.io/ are ignored.",
-    )
 
 
 class Execution(PolicyModel):

@@ -84,6 +84,7 @@ planning:
 
 strategies:
   misplaced: false              # also move pods that their node would no longer admit
+  # misplaced: {excludedTaints: [dedicated=batch, "node.kubernetes.io/*"]}   # on, but not for these taints
 
 execution:
   waveSize: 5

@@ -10,7 +10,7 @@ import numpy as np
 from rebalancer.cluster.arrays import NodeRow, PodClassIndex, PodRow
 from rebalancer.planning import Move, Plan, PreparedInputs, check_landing
 from rebalancer.planning.landing.distribution import LandingDistribution
-from rebalancer.planning.workloads.lookup import replaced_after_termination
+from rebalancer.planning.workloads.stateful_sets import replaced_after_termination
 from rebalancer.scheduling import waiting_pods
 from rebalancer.scheduling.framework.placement import Placement
 from rebalancer.state import PastMove

@@ -68,6 +68,25 @@ class PodFailurePolicy(Record, frozen=True):
     rules: list[PodFailureRule] | None = None
 
 
+class RollingUpdate(Record, frozen=True):
+    """spec.updateStrategy.rollingUpdate of a StatefulSet."""
+
+    partition: Int32 | None = None
+
+
+class UpdateStrategy(Record, frozen=True):
+    """spec.updateStrategy of a StatefulSet."""
+
+    type: str = ""
+    rolling_update: RollingUpdate | None = None
+
+
+class Ordinals(Record, frozen=True):
+    """spec.ordinals of a StatefulSet."""
+
+    start: Int32 = 0
+
+
 class WorkloadSpec(Record, frozen=True):
     """spec of a ReplicaSet, StatefulSet, Deployment, ReplicationController, DaemonSet or Job."""
 
@@ -76,6 +95,8 @@ class WorkloadSpec(Record, frozen=True):
     completions: Int32 | None = None
     backoff_limit: Int32 | None = None
     pod_failure_policy: PodFailurePolicy | None = None
+    update_strategy: UpdateStrategy | None = None
+    ordinals: Ordinals | None = None
     # A ReplicationController's selector is a plain map, every other workload's a LabelSelector.
     selector: Any = None
     template: PodTemplate | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rebalancer.cluster.arrays import PodRow
 from rebalancer.planning.eviction.context import EvictionContext
 from rebalancer.planning.reasons import KeptReason, Reason
-from rebalancer.planning.workloads.lookup import replaced_after_termination
+from rebalancer.planning.workloads.stateful_sets import replaced_after_termination
 
 
 def overlapping(context: EvictionContext, row: PodRow) -> KeptReason | None:

@@ -1,6 +1,6 @@
 """Rules that read the pod itself: its kind, node, namespace, labels, priority, annotations, age and grace.
 
-The first five hold whatever the policy says; the others are the policy's wishes.
+The first six hold whatever the policy says; the others are the policy's wishes.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import math
 
 from rebalancer.cluster.arrays import PodRow
 from rebalancer.cluster.columns.listed_pods import MIRROR_ANNOTATION
+from rebalancer.cluster.leaving_nodes import why_leaving
 from rebalancer.planning.eviction.context import EvictionContext
 from rebalancer.planning.reasons import KeptReason, Reason
 from rebalancer.planning.workloads.lookup import grace_period_seconds
@@ -57,6 +58,13 @@ def node_ready(context: EvictionContext, row: PodRow) -> KeptReason | None:
     if node >= 0 and context.nodes.ready[node]:
         return None
     return KeptReason(Reason.NODE_NOT_READY, "its node is not Ready")
+
+
+def node_leaving(context: EvictionContext, row: PodRow) -> KeptReason | None:
+    """Pods on a node that is about to be removed: whoever removes it evicts them."""
+    node = int(context.pods.node[row])
+    leaving = why_leaving(context.nodes.records[node]) if node >= 0 else ""
+    return KeptReason(Reason.NODE_LEAVING, f"its node {leaving}") if leaving else None
 
 
 def system(context: EvictionContext, row: PodRow) -> KeptReason | None:

@@ -39,6 +39,7 @@ ALWAYS: tuple[Rule, ...] = (
     workload_rules.controller,
     budget_rules.overlapping,
     pod_rules.node_ready,
+    pod_rules.node_leaving,
     pod_rules.system,
 )
 BY_POLICY: tuple[Rule, ...] = (

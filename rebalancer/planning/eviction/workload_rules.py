@@ -6,7 +6,8 @@ from rebalancer.cluster.arrays import PodRow
 from rebalancer.cluster.records import Workload
 from rebalancer.planning.eviction.context import EvictionContext
 from rebalancer.planning.reasons import KeptReason, Reason
-from rebalancer.planning.workloads.lookup import RECREATING, REVISION_LABEL
+from rebalancer.planning.workloads.lookup import RECREATING
+from rebalancer.planning.workloads.stateful_sets import is_rolling_out, next_revision, revision_of
 from rebalancer.policy import Protection
 
 _DISRUPTION_CONDITION = "DisruptionTarget"  # what the API sets on a pod it evicts
@@ -98,8 +99,7 @@ def rollout(context: EvictionContext, row: PodRow) -> KeptReason | None:
             return KeptReason(Reason.ROLLOUT, because)
         if kind == "Deployment" and status.replicas > max(status.updated_replicas, wanted):
             return KeptReason(Reason.ROLLOUT, f"{name} still has pods of an older revision, or too many")
-        known = bool(status.update_revision and status.current_revision)
-        if kind == "StatefulSet" and known and status.update_revision != status.current_revision:
+        if kind == "StatefulSet" and is_rolling_out(record):
             return KeptReason(Reason.ROLLOUT, f"{name} goes over to {status.update_revision}")
     return None
 
@@ -109,15 +109,18 @@ def _stale(record: Workload) -> bool:
 
 
 def older_revision(context: EvictionContext, row: PodRow) -> KeptReason | None:
-    """A StatefulSet's pod that would come back as another revision, or not, as its partition says."""
+    """A StatefulSet's pod that would come back as another revision than it is of."""
     workload = context.workload(row)
     if workload.owner.kind != "StatefulSet" or workload.record is None:
         return None
-    update = workload.record.status.update_revision
-    own = context.pods.class_of(row).labels.get(REVISION_LABEL, "")
-    if not update or not own or update == own:
+    own = revision_of(context.pods.class_of(row))
+    coming = next_revision(workload.record, context.pods.names[row])
+    if not coming or not own or coming == own:
         return None
-    return KeptReason(Reason.OLDER_REVISION, f"it is of revision {own}, {workload.name} is at {update}")
+    if coming == workload.record.status.update_revision:
+        return KeptReason(Reason.OLDER_REVISION, f"it is of revision {own}, {workload.name} is at {coming}")
+    because = f"it is of revision {own}, {workload.name} would recreate it as {coming}: see its partition"
+    return KeptReason(Reason.OLDER_REVISION, because)
 
 
 def job(context: EvictionContext, row: PodRow) -> KeptReason | None:

@@ -25,7 +25,7 @@ from rebalancer.planning.planner import plan_prepared
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.report import possible_landings
 from rebalancer.planning.rounding import CHANCE_DIGITS, by_resource
-from rebalancer.planning.workloads.lookup import replaced_after_termination
+from rebalancer.planning.workloads.stateful_sets import replaced_after_termination
 from rebalancer.scheduling import ClusterState, Placement, Rejections, requested_amounts
 
 MOVED, NODE_NOT_HOT = "Moved", "NodeNotHot"

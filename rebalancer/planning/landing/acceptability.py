@@ -24,15 +24,13 @@ from collections.abc import Mapping
 import numpy as np
 
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray, NodeRow
+from rebalancer.cluster.leaving_nodes import why_leaving
 from rebalancer.load.report import PERCENT_RESOURCES, percent_of_allocatable
 from rebalancer.planning.hot_nodes.levels import Hotness
 from rebalancer.planning.inputs import PlanningInputs
 
 # A node that became ready this recently may not stay so.
 JUST_READY_SECONDS = 120.0
-LEAVING_TAINTS = frozenset(
-    {"ToBeDeletedByClusterAutoscaler", "DeletionCandidateOfClusterAutoscaler", "karpenter.sh/disrupted"}
-)
 
 
 def excluded_destinations(inputs: PlanningInputs, settling: Mapping[int, str]) -> dict[int, str]:
@@ -49,18 +47,15 @@ def excluded_destinations(inputs: PlanningInputs, settling: Mapping[int, str]) -
 
 def _unfit(inputs: PlanningInputs, row: int, *, known: bool) -> str:
     nodes = inputs.snapshot.nodes
-    record = nodes.records[row]
     if not nodes.ready[row]:
         return "is not Ready"
     if not known:
         return "has no fresh load figure"
     if nodes.incomplete[row]:
         return "runs a pod that could not be read"
-    if record.metadata.deletion_timestamp is not None:
-        return "is being deleted"
-    leaving = next((taint.key for taint in record.spec.taints or () if taint.key in LEAVING_TAINTS), "")
+    leaving = why_leaving(nodes.records[row])
     if leaving:
-        return f"is about to be removed ({leaving})"
+        return leaving
     if inputs.now - nodes.ready_since[row] < JUST_READY_SECONDS:
         return "became Ready only just now"
     return ""

@@ -1,22 +1,23 @@
 """The strategy that moves pods which the scheduler's filters would no longer admit to the node they run on.
 
 Only labels, taints, affinity, topology spread and host ports count. Room does not, because a running pod has
-it already; neither do cordons and taints of ``node.kubernetes.io/``, because this strategy must not drain
+it already; neither do cordons and the policy's ``excludedTaints``, because this strategy must not drain
 nodes.
 """
 
 from __future__ import annotations
 
 from rebalancer.cluster.arrays import NodeRow, PodRow
+from rebalancer.cluster.leaving_nodes import matches_taint
 from rebalancer.planning.eviction import why_protected
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import KeptReason
 from rebalancer.planning.search.strategy import PartialPlan
+from rebalancer.policy import Misplaced
 from rebalancer.scheduling.matching.tolerations import tolerates_any
 from rebalancer.scheduling.state.cluster_state import ClusterState
 
 _HARD_EFFECTS = ("NoSchedule", "NoExecute")
-_OF_THE_NODE = "node.kubernetes.io/"
 _STATIC = frozenset({"NodeAffinity", "NodeName"})
 
 
@@ -27,6 +28,8 @@ class ConstraintViolations:
         self._pods = prepared.pods
         self._nodes = prepared.inputs.snapshot.nodes
         self._schedulers = prepared.schedulers
+        settings = prepared.policy.strategies.misplaced
+        self._excluded_taints = (settings or Misplaced()).excluded_taints
         self.looked_at = 0  # pods for which filters were computed anew
 
     def violation(self, row: PodRow, state: ClusterState) -> str:
@@ -57,7 +60,7 @@ class ConstraintViolations:
     def _untolerated(self, row: PodRow, node: int) -> str:
         tolerations = self._pods.class_of(row).spec.tolerations
         for taint in self._nodes.records[node].spec.taints or ():
-            if taint.effect not in _HARD_EFFECTS or taint.key.startswith(_OF_THE_NODE):
+            if taint.effect not in _HARD_EFFECTS or matches_taint(taint, self._excluded_taints):
                 continue
             if not tolerates_any(tolerations, taint):
                 return f"TaintToleration: it does not tolerate taint {taint.key}"

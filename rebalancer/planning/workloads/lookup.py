@@ -14,18 +14,13 @@ from rebalancer.cluster.columns.pod_classes import Owner, PodClass
 from rebalancer.cluster.kinds import BY_NAME
 from rebalancer.cluster.records import OwnerReference, PodTemplate, Workload
 from rebalancer.cluster.snapshot import Snapshot
+from rebalancer.planning.workloads.stateful_sets import revision_of
 
 # Controllers that recreate a pod that was evicted.
 RECREATING = frozenset({"ReplicaSet", "StatefulSet", "ReplicationController", "Job", "DaemonSet"})
 
-REVISION_LABEL = "controller-revision-hash"  # which revision of its StatefulSet a pod is of
 DEFAULT_GRACE_SECONDS = 30
 _MAX_OWNER_CHAIN = 4  # of controllers above a pod
-
-
-def replaced_after_termination(owner: Owner) -> bool:
-    """Whether the replacement is created only once the pod is gone: a StatefulSet reuses its name."""
-    return owner.kind == "StatefulSet"
 
 
 def grace_period_seconds(pod: PodClass) -> int:
@@ -112,12 +107,16 @@ class Workloads:
         kind = BY_NAME.get(above.kind) if above else None
         return above if kind is not None and not self._snapshot.has(kind) else None
 
-    def newest_sibling(self, row: PodRow) -> PodRow | None:
-        """The newest other ready pod of the same controller that is not terminating; None without one."""
-        uid = self._snapshot.pods.class_of(row).owner.uid
+    def newest_sibling(self, row: PodRow, revision: str = "") -> PodRow | None:
+        """The newest other ready pod of the controller, not terminating, of ``revision`` if it is given."""
+        pods = self._snapshot.pods
+        uid = pods.class_of(row).owner.uid
         if uid not in self._siblings:
             self._siblings[uid] = self._usable_of(uid) if uid else []
-        return next((sibling for sibling in self._siblings[uid] if sibling != row), None)
+        for sibling in self._siblings[uid]:
+            if sibling != row and (not revision or revision_of(pods.class_of(sibling)) in ("", revision)):
+                return sibling
+        return None
 
     def _usable_of(self, uid: str) -> list[PodRow]:
         pods = self._snapshot.pods

@@ -2,7 +2,9 @@
 
 It is made from the owner's template plus admission, not copied from the evicted pod. Where pod and template
 agree, the pod's own class stands for it. Where they differ, the newest ready sibling shows what admission
-makes of the template; where even that leaves a difference, the replacement is unpredictable.
+makes of the template; where even that leaves a difference, the replacement is unpredictable. Claims that a
+StatefulSet made for one pod come back with it, so they are no difference, and the pod's own class stands for
+the replacement: its volumes decide where it can run.
 """
 
 from __future__ import annotations
@@ -14,7 +16,14 @@ from rebalancer.cluster.arrays import PodClassIndex, PodRow
 from rebalancer.cluster.columns.pod_classes import PodClass
 from rebalancer.cluster.columns.pods import PodTable
 from rebalancer.cluster.records import Container, Metadata, PodTemplate, Toleration, Volume
-from rebalancer.planning.workloads.lookup import REVISION_LABEL, WorkloadInfo, Workloads
+from rebalancer.planning.workloads.lookup import WorkloadInfo, Workloads
+from rebalancer.planning.workloads.stateful_sets import (
+    REVISION_LABEL,
+    next_revision,
+    own_claims,
+    revision_of,
+    without_own_claims,
+)
 
 # Added to every pod by admission.
 _ADDED_TOLERATIONS = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
@@ -51,50 +60,76 @@ class Replacements:
 
     def of(self, row: PodRow) -> Replacement:
         """The class of the pod that would replace a pod."""
-        own, sibling = PodClassIndex(int(self._pods.pod_class[row])), self._workloads.newest_sibling(row)
-        newest = None if sibling is None else PodClassIndex(int(self._pods.pod_class[sibling]))
-        if (own, newest) not in self._found:
-            workload = self._workloads.of(row)
-            self._found[own, newest] = _find(own, newest, self._pods, self._workloads, workload)
-        return self._found[own, newest]
+        workload = self._workloads.of(row)
+        revision = next_revision(workload.record, self._pods.names[row]) if workload.record else ""
+        sibling = self._workloads.newest_sibling(row, revision)
+        own = self._comparable(row)
+        newest = None if sibling is None else self._comparable(sibling)
+        key = own.index, newest.index if newest else None
+        if key not in self._found:
+            self._found[key] = self._find(own, newest, workload, revision)
+        return self._found[key]
+
+    def _comparable(self, row: PodRow) -> _Comparable:
+        index, name = PodClassIndex(int(self._pods.pod_class[row])), self._pods.names[row]
+        pod = self._pods.classes[index]
+        return _Comparable(index, without_own_claims(pod, name), bool(own_claims(pod, name)))
+
+    def _find(
+        self, own: _Comparable, newest: _Comparable | None, workload: WorkloadInfo, revision: str
+    ) -> Replacement:
+        """What replaces a pod whose newest sibling, of the revision that comes back, is ``newest``."""
+        template = workload.template
+        if template is None:
+            if workload.record is None and not self._workloads.was_read(workload.owner):
+                return own.unpredictable(f"{workload.owner.kind}s were not read, so its template is unknown")
+            if newest is None or newest.index == own.index:
+                return Replacement(own.index)
+            return own.unpredictable(
+                "its controller's template is unknown and its newest sibling differs from it"
+            )
+        own_revision = revision_of(own.pod)
+        if revision and own_revision not in ("", revision):
+            if (
+                newest is not None
+                and revision_of(newest.pod)
+                and not own.has_claims
+                and not newest.has_claims
+            ):
+                return Replacement(newest.index)
+            return own.unpredictable("it is of an older revision, and no ready sibling is of the current one")
+        if workload.record and revision != workload.record.status.update_revision:
+            if newest is not None and _alike(newest.pod, own.pod):
+                return Replacement(own.index)  # the template is of another revision; its siblings are not
+            return own.unpredictable(f"no ready sibling of revision {revision} is like it")
+        return _by_template(template, own, newest)
 
 
-def _find(
-    own: PodClassIndex,
-    newest: PodClassIndex | None,
-    pods: PodTable,
-    workloads: Workloads,
-    workload: WorkloadInfo,
-) -> Replacement:
-    """The class of what replaces a pod of a class whose newest sibling is of another, or the same."""
-    template = workload.template
-    if template is None:
-        if workload.record is None and not workloads.was_read(workload.owner):
-            return Replacement(own, f"{workload.owner.kind}s were not read, so its template is unknown")
-        if newest is None or newest == own:
-            return Replacement(own)
-        return Replacement(own, "its controller's template is unknown and its newest sibling differs from it")
-    if _outdated(workload, pods.classes[own]):
-        if newest is not None and not _outdated(workload, pods.classes[newest]):
-            return Replacement(newest)
-        return Replacement(own, "it is of an older revision, and no ready sibling is of the current one")
-    differing = differences(template, pods.classes[own])
+@dataclass(frozen=True, slots=True)
+class _Comparable:
+    """A pod's class, and what of it may be compared with its template and its siblings."""
+
+    index: PodClassIndex
+    pod: PodClass  # without the claims that are the pod's own
+    has_claims: bool  # of its own
+
+    def unpredictable(self, reason: str) -> Replacement:
+        return Replacement(self.index, reason)
+
+
+def _by_template(template: PodTemplate, own: _Comparable, newest: _Comparable | None) -> Replacement:
+    """What replaces a pod made from this template."""
+    differing = differences(template, own.pod)
     if not differing:
-        return Replacement(own)
+        return Replacement(own.index)
     if newest is not None:
-        sibling_differs = differences(template, pods.classes[newest])
-        if not sibling_differs:
-            return Replacement(newest)
-        if _alike(pods.classes[newest], pods.classes[own]) and not _lacks(template, pods.classes[own]):
-            return Replacement(own)  # admission does the same to every pod of this template
-    return Replacement(own, f"it differs from its template in {', '.join(differing)}, and so do its siblings")
-
-
-def _outdated(workload: WorkloadInfo, pod: PodClass) -> bool:
-    """Whether a StatefulSet's pod is of another revision than the one it is being updated to."""
-    update = workload.record.status.update_revision if workload.record else ""
-    revision = pod.labels.get(REVISION_LABEL, "")
-    return bool(update and revision) and update != revision
+        if not differences(template, newest.pod) and not own.has_claims and not newest.has_claims:
+            return Replacement(newest.index)
+        if _alike(newest.pod, own.pod) and not _lacks(template, own.pod):
+            return Replacement(own.index)  # admission does the same to every pod of this template
+    return own.unpredictable(
+        f"it differs from its template in {', '.join(differing)}, and so do its siblings"
+    )
 
 
 def differences(template: PodTemplate, pod: PodClass) -> tuple[str, ...]:

@@ -222,6 +222,18 @@ def test_a_printed_policy_parses_back_to_an_equal_one(policy: RebalancePolicy) -
     assert read_back(policy) == policy
 
 
+@pytest.mark.parametrize("text", ["true", "false", "{excludedTaints: [dedicated]}", "{excludedTaints: []}"])
+def test_misplaced_is_a_switch_or_its_settings_and_is_printed_as_such(text: str) -> None:
+    policy = read(f"strategies: {{misplaced: {text}}}\n")
+    assert read_back(policy) == policy
+    assert (policy.strategies.misplaced is None) is (text == "false")
+
+
+def test_a_taint_that_no_node_can_have_is_refused() -> None:
+    assert "excludedTaints[0]" in refusal("strategies: {misplaced: {excludedTaints: ['a b']}}\n")
+    assert "should be true, false, or settings" in refusal("strategies: {misplaced: 3}\n")
+
+
 def test_the_digest_is_of_the_text() -> None:
     loaded = parse_policy(HEAD, "a.yaml")
     assert loaded.digest.startswith("sha256:")

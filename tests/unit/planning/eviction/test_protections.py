@@ -48,6 +48,28 @@ def the_pod(**changes: Any) -> Workload:
     return a_workload("web", ["hot"], **{"cpu": "3900m", "replicas": 2, **changes})
 
 
+# As those who remove nodes write them.
+LEAVING = (
+    "ToBeDeletedByClusterAutoscaler",
+    "DeletionCandidateOfClusterAutoscaler",
+    "karpenter.sh/disrupted",
+    "node.cloudprovider.kubernetes.io/shutdown",
+    "aws-node-termination-handler/spot-itn",
+    "cloud.google.com/impending-node-termination",
+    "node.kubernetes.io/out-of-service",
+)
+
+
+def a_taint(key: str, effect: str = "PreferNoSchedule") -> dict[str, str]:
+    return {"key": key, "value": "", "effect": effect}
+
+
+def a_node_being_deleted(name: str) -> dict[str, Any]:
+    node = a_node(name)
+    node["metadata"]["deletionTimestamp"] = at(-5)
+    return node
+
+
 def case(workload: Workload | None = None, **inputs: Any) -> Case:
     return {"workloads": [workload or the_pod()], **inputs}
 
@@ -119,6 +141,11 @@ ALWAYS: list[tuple[Reason, str, Case]] = [
         ),
     ),
     (Reason.NODE_NOT_READY, "", case(nodes=[a_node("hot", ready=False), a_node("cool")])),
+    *(
+        (Reason.NODE_LEAVING, key, case(nodes=[a_node("hot", taints=[a_taint(key)]), a_node("cool", cpu=8)]))
+        for key in LEAVING
+    ),
+    (Reason.NODE_LEAVING, "deleted", case(nodes=[a_node_being_deleted("hot"), a_node("cool", cpu=8)])),
     (Reason.SYSTEM_COMPONENT, "this program", case(own_pod="default/web-0")),
     (Reason.SYSTEM_COMPONENT, "a scheduler", case(system_workloads=["default/ReplicaSet/web"])),
 ]
@@ -321,6 +348,24 @@ def test_every_reason_says_what_it_means() -> None:
 )
 def test_an_annotation_that_does_not_ask_to_stay_protects_nothing(annotations: dict[str, str]) -> None:
     assert moved(plan_for(case(the_pod(annotations=annotations)))) == {"web-0": "cool"}
+
+
+def test_a_cordoned_hot_node_is_cooled_as_any_other() -> None:
+    told = case(nodes=[a_node("hot", unschedulable=True), a_node("cool", cpu=8)])
+    assert moved(plan_for(told)) == {"web-0": "cool"}
+
+
+def test_a_hot_node_under_memory_pressure_is_cooled_as_any_other() -> None:
+    taint = a_taint("node.kubernetes.io/memory-pressure", "NoSchedule")
+    told = case(nodes=[a_node("hot", taints=[taint]), a_node("cool", cpu=8)])
+    assert moved(plan_for(told)) == {"web-0": "cool"}
+
+
+@pytest.mark.parametrize("key", LEAVING)
+def test_no_landing_counts_on_a_node_that_is_about_to_be_removed(key: str) -> None:
+    told = case(nodes=[a_node("hot"), a_node("cool", cpu=8, taints=[a_taint(key)])])
+    assert kept(plan_for(told)) == {"web-0": "NoBetterLanding"}
+    assert f"is about to be removed ({key})" in because(plan_for(told), "web-0")
 
 
 def test_jobs_may_be_moved_where_the_policy_says_so() -> None:

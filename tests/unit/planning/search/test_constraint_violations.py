@@ -10,6 +10,7 @@ from rebalancer.planning.plan import Plan
 from rebalancer.planning.revalidation import revalidate_moves
 from tests.builders import a_node
 from tests.unit.planning.builders import a_policy, a_workload, kept, moved, plan_of, planning_inputs
+from tests.unit.planning.eviction.test_protections import LEAVING
 
 SSD = {"nodeSelector": {"disk": "ssd"}}
 EXCLUDED = {
@@ -63,6 +64,40 @@ def test_a_pod_that_does_not_tolerate_its_node_any_more_moves() -> None:
 @pytest.mark.parametrize("key", ["node.kubernetes.io/unschedulable", "node.kubernetes.io/disk-pressure"])
 def test_taints_that_speak_of_the_node_itself_do_not_count(key: str) -> None:
     assert planned_with({}, taints=tainted(key)).moves == ()
+
+
+@pytest.mark.parametrize("key", LEAVING)
+def test_a_node_that_is_about_to_be_removed_is_not_drained(key: str) -> None:
+    assert planned_with({}, taints=tainted(key)).moves == ()
+
+
+@pytest.mark.parametrize("key", LEAVING)
+def test_a_pod_misplaced_for_another_reason_waits_for_whoever_removes_its_node(key: str) -> None:
+    plan = planned_with(SSD, taints=tainted(key))
+    assert kept(plan) == {"web-0": "NodeLeaving"}
+    assert key in plan.kept[0].because
+
+
+@pytest.mark.parametrize(
+    ("excluded", "moves"),
+    [
+        (["dedicated"], 0),
+        (["dedicated=batch"], 0),
+        (["dedicated=web"], 1),
+        (["dedicated/*"], 1),
+        ([], 1),
+    ],
+)
+def test_the_policy_names_taints_that_make_no_pod_misplaced(excluded: list[str], moves: int) -> None:
+    policy = a_policy(strategies={"misplaced": {"excludedTaints": excluded}})
+    taints = [{"key": "dedicated", "value": "batch", "effect": "NoSchedule"}]
+    assert len(planned_with({}, policy=policy, taints=taints).moves) == moves
+
+
+def test_a_prefix_names_all_taints_below_it() -> None:
+    policy = a_policy(strategies={"misplaced": {"excludedTaints": ["example.com/*"]}})
+    assert planned_with({}, policy=policy, taints=tainted("example.com/batch")).moves == ()
+    assert len(planned_with({}, policy=policy, taints=tainted("example.community/batch")).moves) == 1
 
 
 def test_a_cordon_is_no_reason_to_move() -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+
+import pytest
 
 from rebalancer.planning.plan import Plan
 from tests.builders import a_node
@@ -139,6 +142,144 @@ def test_a_stateful_pod_of_an_older_revision_stays() -> None:
     plan = plan_with(stateful(["hot", "hdd"], "v1", "v1", update="v2"))
     assert kept(plan) == {"web-0": "OlderRevision"}
     assert because(plan, "web-0") == "it is of revision v1, StatefulSet/web is at v2"
+
+
+def with_claims(where: list[str], *, zones: Sequence[str] = (), **changes: Any) -> Case:
+    """A StatefulSet whose pods each have a claim of their own, on a volume that the zone's nodes reach."""
+    workload = a_workload("db", where, **{"kind": "StatefulSet", "cpu": "3500m", **changes})
+    claims, disks = [], []
+    for number, pod in enumerate(workload.pods):
+        name = f"data-{pod['metadata']['name']}"
+        pod["metadata"]["labels"]["statefulset.kubernetes.io/pod-name"] = pod["metadata"]["name"]
+        mount = {"name": "data", "persistentVolumeClaim": {"claimName": name}}
+        pod["spec"]["volumes"] = [*pod["spec"].get("volumes", ()), mount]
+        claims.append(
+            {
+                "metadata": {
+                    "name": name,
+                    "namespace": "default",
+                    "annotations": {"pv.kubernetes.io/bind-completed": "yes"},
+                },
+                "spec": {"accessModes": ["ReadWriteOnce"], "volumeName": f"disk-{name}"},
+                "status": {"phase": "Bound"},
+            }
+        )
+        zone = zones[number] if zones else None
+        term = {"matchExpressions": [{"key": "zone", "operator": "In", "values": [zone]}]}
+        affinity = {"nodeAffinity": {"required": {"nodeSelectorTerms": [term]}}} if zone else {}
+        disks.append(
+            {"metadata": {"name": f"disk-{name}"}, "spec": {"capacity": {"storage": "1Gi"}} | affinity}
+        )
+    return {"workloads": [workload], "persistentvolumeclaims": claims, "persistentvolumes": disks}
+
+
+Case = dict[str, Any]
+
+
+def in_zones(*zones: str) -> list[dict[str, Any]]:
+    hot, *others = zones
+    cool = [a_node(f"cool-{zone}", cpu=8, labels={"zone": zone}) for zone in others]
+    return [a_node("hot", labels={"zone": hot}), *cool]
+
+
+def test_a_pod_with_claims_of_its_own_moves_and_takes_them_along() -> None:
+    told = with_claims(["hot", "cool-x"], cpu="3300m")
+    assert moved(plan_of(planning_inputs(in_zones("x", "x", "y"), **told))) == {"db-0": "cool-y"}
+
+
+def test_the_zone_of_its_own_volume_decides_not_that_of_its_sibling() -> None:
+    told = with_claims(["hot", "cool-y"], zones=["x", "y"], cpu="3300m")
+    plan = plan_of(planning_inputs(in_zones("x", "y", "x"), **told))
+    assert moved(plan) == {"db-0": "cool-x"}
+
+
+def test_a_pod_whose_volume_no_other_node_reaches_stays() -> None:
+    told = with_claims(["hot"], zones=["x"])
+    plan = plan_of(planning_inputs(in_zones("x", "y"), **told))
+    assert kept(plan) == {"db-0": "NoBetterLanding"}
+    assert "hot is the node it leaves" in because(plan, "db-0")
+
+
+def test_admission_may_add_to_pods_with_claims_of_their_own() -> None:
+    told = with_claims(["hot", "cool-y"], zones=["x", "y"], cpu="3300m")
+    for pod in told["workloads"][0].pods:
+        pod["spec"]["nodeSelector"] = {"disk": "ssd"}
+    nodes = [
+        node | {"metadata": node["metadata"] | {"labels": node["metadata"]["labels"] | {"disk": "ssd"}}}
+        for node in in_zones("x", "y", "x")
+    ]
+    assert moved(plan_of(planning_inputs(nodes, **told))) == {"db-0": "cool-x"}
+
+
+def test_a_sibling_with_claims_of_its_own_does_not_stand_for_a_pod_with_others() -> None:
+    told = with_claims(["hot", "cool-y"], zones=["x", "y"], cpu="3300m")
+    told["workloads"][0].pods[0]["spec"]["nodeSelector"] = {"zone": "x"}
+    plan = plan_of(planning_inputs(in_zones("x", "y", "x"), **told))
+    assert kept(plan) == {"db-0": "Unpredictable"}
+    assert "differs from its template in nodeSelector" in because(plan, "db-0")
+
+
+def test_a_claim_that_only_resembles_one_of_its_own_is_a_difference() -> None:
+    told = with_claims(["hot"])
+    claim = told["workloads"][0].pods[0]["spec"]["volumes"][0]["persistentVolumeClaim"]
+    claim["claimName"] = told["persistentvolumeclaims"][0]["metadata"]["name"] = "data-db-7"
+    assert kept(plan_of(planning_inputs(in_zones("x", "y"), **told))) == {"db-0": "Unpredictable"}
+
+
+def held(where: list[str], *revisions: str, updated: int = 0, **strategy: Any) -> Workload:
+    """A StatefulSet on its way from v1 to v2, as its update strategy allows."""
+    workload = stateful(where, *revisions, update="v2")
+    workload.item["status"] |= {"currentRevision": "v1", "updatedReplicas": updated}
+    workload.item["spec"]["updateStrategy"] = strategy or {"type": "RollingUpdate"}
+    return workload
+
+
+def partition(number: int) -> dict[str, Any]:
+    return {"type": "RollingUpdate", "rollingUpdate": {"partition": number}}
+
+
+HELD = [
+    ("held at a partition", held(["hot", "hdd"], "v1", "v1", **partition(2)), {"web-0": "hdd"}),
+    ("above the partition, updated", held(["hot"], "v2", updated=1, **partition(0)), {"web-0": "Rollout"}),
+    ("updated by hand", held(["hot"], "v2", updated=1, type="OnDelete"), {"web-0": "hdd"}),
+    ("not updated by hand", held(["hot"], "v1", type="OnDelete"), {"web-0": "OlderRevision"}),
+    ("rolling out", held(["hot", "hdd"], "v1", "v1"), {"web-0": "Rollout"}),
+    ("the partition is not reached", held(["hot", "hdd"], "v1", "v1", **partition(1)), {"web-0": "Rollout"}),
+    ("the canary is below", held(["hot", "hdd"], "v2", "v2", **partition(2)), {"web-0": "OlderRevision"}),
+    (
+        "the canary shows nothing",
+        held(["hot", "hdd"], "v1", "v2", updated=1, **partition(1)),
+        "Unpredictable",
+    ),
+]
+
+
+@pytest.mark.parametrize(("workload", "result"), [pytest.param(*row[1:], id=row[0]) for row in HELD])
+def test_a_stateful_set_is_rolling_out_only_while_it_replaces_pods(workload: Workload, result: Any) -> None:
+    plan = plan_with(workload)
+    found = moved(plan) or kept(plan)
+    assert (found["web-0"] if isinstance(result, str) else found) == result
+
+
+def test_a_partition_counts_from_the_first_ordinal() -> None:
+    workload = held(["hdd", "hot"], "v2", "v2", updated=2, **partition(1))
+    assert moved(plan_with(workload)) == {"web-1": "hdd"}
+    workload.item["spec"]["ordinals"] = {"start": 1}
+    plan = plan_with(workload)
+    assert because(plan, "web-1") == (
+        "it is of revision v2, StatefulSet/web would recreate it as v1: see its partition"
+    )
+
+
+def test_a_pod_held_at_a_partition_comes_back_with_its_own_claims() -> None:
+    told = with_claims(["hot", "cool-y"], zones=["x", "y"], cpu="3300m")
+    workload = told["workloads"][0]
+    workload.item["status"] |= {"currentRevision": "v1", "updateRevision": "v2"}
+    workload.item["spec"]["updateStrategy"] = partition(2)
+    for pod in workload.pods:
+        pod["metadata"]["labels"]["controller-revision-hash"] = "v1"
+    plan = plan_of(planning_inputs(in_zones("x", "y", "x"), **told))
+    assert moved(plan) == {"db-0": "cool-x"}
 
 
 def test_names_of_its_own_do_not_make_a_stateful_pod_unlike_its_siblings() -> None:

@@ -1,0 +1,90 @@
+"""What a StatefulSet makes in place of one of its pods: which revision, and which claims.
+
+A StatefulSet gives each pod a name and claims of its own, and recreates a pod under the same name with the
+same claims. So two pods of a StatefulSet are alike when they differ in nothing else, and the volumes that
+come back are the pod's own: they decide where it can run.
+
+While ``updateRevision`` and ``currentRevision`` differ, the update strategy decides which of the two a pod
+comes back as, and its partition where the rollout ends. With partition 2 and three replicas, all ready:
+
+    web-0, web-1   below the partition: they come back as currentRevision
+    web-2          at the partition: it comes back as updateRevision
+    the rollout    has ended once web-2 is updated, and the set is held there for as long as its owner wants
+
+Source: kubernetes v1.34.4 pkg/controller/statefulset/stateful_set_utils.go, newVersionedStatefulSetPod.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from rebalancer.cluster.columns.pod_classes import Owner, PodClass
+from rebalancer.cluster.records import Volume, Workload
+
+REVISION_LABEL = "controller-revision-hash"  # which revision of its StatefulSet a pod is of
+_ON_DELETE = "OnDelete"
+
+
+def replaced_after_termination(owner: Owner) -> bool:
+    """Whether the replacement is created only once the pod is gone: a StatefulSet reuses its name."""
+    return owner.kind == "StatefulSet"
+
+
+def revision_of(pod: PodClass) -> str:
+    """The revision of its StatefulSet that pods of a class are of; empty when they do not say."""
+    return pod.labels.get(REVISION_LABEL, "")
+
+
+def next_revision(record: Workload, pod_name: str) -> str:
+    """The revision as which a pod would be recreated; empty when its StatefulSet does not say."""
+    status = record.status
+    ordinal = pod_name.rpartition("-")[2]
+    start = record.spec.ordinals.start if record.spec.ordinals else 0
+    below = ordinal.isdecimal() and int(ordinal) < start + _partition(record)
+    return (status.current_revision or status.update_revision) if below else status.update_revision
+
+
+def is_rolling_out(record: Workload) -> bool:
+    """Whether a StatefulSet has pods left to replace by itself; one held at its partition has none."""
+    status, wanted = record.status, record.spec.replicas
+    if not status.update_revision or not status.current_revision:
+        return False
+    if status.update_revision == status.current_revision or _on_delete(record):
+        return False
+    partition = _partition(record)
+    return partition == 0 or status.updated_replicas < (1 if wanted is None else wanted) - partition
+
+
+def _on_delete(record: Workload) -> bool:
+    strategy = record.spec.update_strategy
+    return strategy is not None and strategy.type == _ON_DELETE
+
+
+def _partition(record: Workload) -> int:
+    """The ordinal, counted from the first, below which pods keep the current revision."""
+    strategy = record.spec.update_strategy
+    if strategy is None or strategy.rolling_update is None or _on_delete(record):
+        return 0
+    return strategy.rolling_update.partition or 0
+
+
+def own_claims(pod: PodClass, pod_name: str) -> tuple[Volume, ...]:
+    """The volumes that a StatefulSet made for this very pod, from its volumeClaimTemplates."""
+    if pod.owner.kind != "StatefulSet":
+        return ()
+    return tuple(
+        volume
+        for volume in pod.spec.volumes or ()
+        if volume.persistent_volume_claim
+        and volume.persistent_volume_claim.claim_name == f"{volume.name}-{pod_name}"
+    )
+
+
+def without_own_claims(pod: PodClass, pod_name: str) -> PodClass:
+    """The class of a pod without the volumes that are its own; for comparing, never for placing."""
+    own = own_claims(pod, pod_name)
+    if not own:
+        return pod
+    volumes = [volume for volume in pod.spec.volumes or () if volume not in own]
+    spec = msgspec.structs.replace(pod.spec, volumes=volumes or None)
+    return PodClass(pod.namespace, pod.labels, pod.owner, spec, pod.statuses, pod.resize_infeasible)
