@@ -11,10 +11,11 @@ from rebalancer.execution.past_moves import after_outcomes, past_moves
 from rebalancer.execution.progress import Observer, Silent
 from rebalancer.execution.run import carry_out
 from rebalancer.execution.safeguards.health import SchedulerLocation
-from rebalancer.execution.safeguards.lease import RunLease
+from rebalancer.execution.safeguards.lease import HeldLease, RunLease, holder_identity
 
 __all__ = [
     "EventWriter",
+    "HeldLease",
     "Journal",
     "Observer",
     "Outcome",
@@ -27,6 +28,7 @@ __all__ = [
     "Stop",
     "after_outcomes",
     "carry_out",
+    "holder_identity",
     "past_moves",
     "read_journal",
 ]

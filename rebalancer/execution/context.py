@@ -20,7 +20,7 @@ from rebalancer.execution.journal import Journal, JournalError
 from rebalancer.execution.outcomes import Outcome, Stop
 from rebalancer.execution.progress import Observer, Silent
 from rebalancer.execution.safeguards.health import SchedulerLocation
-from rebalancer.execution.safeguards.lease import LeaseLostError, RunLease
+from rebalancer.execution.safeguards.lease import HeldLease, LeaseLostError
 from rebalancer.execution.verification.landings import LandingCheck
 from rebalancer.planning.plan import Move
 from rebalancer.policy.schema import Execution, Safety
@@ -48,7 +48,7 @@ class RunContext:
     validate: Validate
     check_landing: LandingCheck
     journal: Journal
-    lease: RunLease | None  # None where nothing but this run can act, as in a dry run
+    lease: HeldLease | None  # None where nothing but this run can act, as in a dry run
     schedulers: tuple[SchedulerLocation, ...] = ()
     max_duration_seconds: float | None = None
     stop_requested: Callable[[], bool] = lambda: False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rebalancer.errors import InputError, LeaseHeldError, RebalancerError
+from rebalancer.errors import InputError, RebalancerError
 from rebalancer.execution.context import Halt, Ledger, RunContext, halt_for
 from rebalancer.execution.journal import RUN_STARTED
 from rebalancer.execution.outcomes import Outcome, Outcomes, Result, Stop, exit_code
@@ -17,9 +17,8 @@ from rebalancer.planning.plan import Move, Plan
 def carry_out(plan: Plan, context: RunContext) -> Outcomes:
     """Evict the moves of a plan in waves, wait for each wave, and check every landing.
 
-    Every move gets an outcome, whatever happens. Raises LeaseHeldError, RightsError or UnreachableError
-    when the lease cannot be taken, JournalError when the journal cannot be begun and InputError for a
-    plan that names a pod twice: nothing was evicted then.
+    Every move gets an outcome, whatever happens. Raises JournalError when the journal cannot be begun and
+    InputError for a plan that names a pod twice: nothing was evicted then.
     """
     _check(plan)
     started = context.clock()
@@ -32,13 +31,8 @@ def carry_out(plan: Plan, context: RunContext) -> Outcomes:
     )
     ledger = Ledger(context)
     if plan.moves:
-        _acquire(context)
-        try:
-            _stopping_at_errors(plan, context, ledger, started)
-            ledger.save()  # outcomes of moves that no wave reached, or that the end of a wave failed to save
-        finally:
-            if context.lease is not None:
-                context.lease.release()
+        _stopping_at_errors(plan, context, ledger, started)
+        ledger.save()  # outcomes of moves that no wave reached, or that the end of a wave failed to save
     outcomes = _finish(plan, context, ledger)
     context.observer.finished(outcomes)
     return outcomes
@@ -52,16 +46,6 @@ def _check(plan: Plan) -> None:
         if move.pod.uid in seen:
             raise InputError("the plan moves this pod twice", where=move.pod.full_name)
         seen.add(move.pod.uid)
-
-
-def _acquire(context: RunContext) -> None:
-    if context.lease is None:
-        return
-    try:
-        context.lease.acquire()
-    except LeaseHeldError as error:
-        context.journal.write("lease-held", because=str(error))
-        raise
 
 
 def _stopping_at_errors(plan: Plan, context: RunContext, ledger: Ledger, started: float) -> None:
@@ -91,7 +75,7 @@ def _waves(plan: Plan, context: RunContext, ledger: Ledger, started: float) -> N
 def _brake(context: RunContext, ledger: Ledger, started: float) -> Halt | None:
     """Read the cluster's health and check every brake."""
     if context.lease is not None:
-        context.lease.renew()
+        context.lease.renew_if_due()
     safety = context.safety()
     health = read_health(context.api, context.clock(), started, context.schedulers)
     for unknown in unknowns(health):

@@ -41,6 +41,7 @@ class WaveRunner:
             api,
             context.clock,
             patience=context.patience,
+            permitted=self._permitted,
             interrupted=self._give_up,
             dry_run=context.dry_run,
         )
@@ -61,7 +62,7 @@ class WaveRunner:
         self._context.observer.wave_started(wave, moves)
         evicted: list[Evicted] = []
         for position, move in enumerate(moves):
-            halt = self.over() or self._lease_lost()
+            halt = self.over()
             if halt is not None:
                 self._ledger.stop(halt)
             if self._ledger.halt is not None:
@@ -92,14 +93,18 @@ class WaveRunner:
                 return
             pause *= 1.6
 
-    def _lease_lost(self) -> Halt | None:
-        if self._context.lease is None:
-            return None
+    def _permitted(self) -> str:
+        """Why the eviction that is about to be requested must not be; empty when it may.
+
+        Asked immediately before each request: saving the state and waiting to try again take time.
+        """
         try:
-            self._context.lease.renew()
+            if self._context.lease is not None:
+                self._context.lease.ensure()
         except RebalancerError as error:
-            return halt_for(error)
-        return None
+            self._ledger.stop(halt_for(error))
+            return str(error)
+        return ""
 
     def _evict(self, move: Move, evicted: list[Evicted]) -> None:
         """Evict one pod: saved to the state before, journaled before and after.

@@ -1,45 +1,77 @@
 """What a run knows of earlier runs, and what it leaves for later ones.
 
-The state is written before the first eviction and after each one, so that a run that is killed leaves no
-eviction behind that later runs do not know.
+The state is read once the lease is held, and written before the first eviction and after each one: a run
+that is killed leaves no eviction behind that later runs do not know. Each write is a change to what is kept
+at that moment, so that nothing is lost that another run wrote.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from rebalancer.execution import Outcome, after_outcomes, past_moves
+from rebalancer.execution import HeldLease, Outcome, after_outcomes, past_moves
 from rebalancer.state import PastMove, RunState, StateStore
+
+_RUN_CHARACTERS = 12  # of a run's identity: enough to tell runs apart, and it is written with every move
+
+Finding = Callable[[RunState], RunState]
+"""Adds what a plan found, such as hot nodes, to a state."""
 
 
 class RunMemory:
-    """Keeps the state of a run in its store; nothing where there is none."""
+    """What earlier runs left, and a store for what this one does; nothing is kept where there is none."""
 
     def __init__(
-        self, store: StateStore | None, before: RunState | None, state: RunState | None, keeps_seconds: float
+        self, store: StateStore | None, before: RunState | None, *, clock: Callable[[], float] = time.time
     ) -> None:
-        """``before`` is what earlier runs left, ``state`` the same with what this run knows already."""
+        """A memory that is only read, as a dry run has it; a run that acts has one from ``under``."""
         self.before = before
         self.moved: tuple[PastMove, ...] = ()  # by this run, so far
         self._store = store
-        self._state = state
-        self._keeps_seconds = keeps_seconds
+        self._clock = clock
+        self._run = ""
+        self._keeps_seconds: float | None = None  # None: nothing is written
+        self._finding: Finding | None = None
 
-    def keep(self) -> None:
-        """Write the state as it is."""
-        if self._store is not None and self._state is not None:
-            self._state = self._store.save(self._state)
+    @classmethod
+    def read_only(cls, store: StateStore | None) -> RunMemory:
+        """What earlier runs left, for a run that leaves nothing."""
+        return cls(store, (store.load() or RunState()) if store is not None else None)
 
-    def overtaken(self) -> bool:
-        """Whether another run has moved pods since this one read the state."""
-        latest = self._store.load() if self._store is not None else None
-        known = {move.uid for move in self.before.moves} if self.before else set()
-        return latest is not None and any(move.uid not in known for move in latest.moves)
+    @classmethod
+    def under(
+        cls,
+        _held: HeldLease,
+        store: StateStore | None,
+        run: str,
+        keeps_seconds: float,
+        clock: Callable[[], float] = time.time,
+    ) -> RunMemory:
+        """What earlier runs left, read while no other run acts, and a store for what this one does."""
+        memory = cls(store, (store.load() or RunState()) if store is not None else None, clock=clock)
+        memory._run, memory._keeps_seconds = run[:_RUN_CHARACTERS], keeps_seconds
+        return memory
+
+    def found(self, finding: Finding) -> None:
+        """Keep what the plan found."""
+        self._finding = finding
+        self._keep(())
 
     def checkpoint(self, outcomes: Sequence[Outcome]) -> None:
-        """Add what is known about the moves so far, and write."""
-        self.moved = past_moves(outcomes)
-        if self._store is not None:
-            self._state = after_outcomes(self._state, outcomes, time.time(), self._keeps_seconds)
-            self.keep()
+        """Keep what is known about the moves so far."""
+        self.moved = past_moves(outcomes, self._run)
+        self._keep(outcomes)
+
+    def _keep(self, outcomes: Sequence[Outcome]) -> None:
+        keeps_seconds = self._keeps_seconds
+        if self._store is None or keeps_seconds is None:
+            return
+        now = self._clock()
+
+        def change(state: RunState) -> RunState:
+            found = self._finding(state) if self._finding is not None else state
+            return after_outcomes(found, outcomes, now, keeps_seconds, self._run) if outcomes else found
+
+        self._store.update(change)
+        self._finding = None  # it is kept now

@@ -8,12 +8,13 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from dataclasses import dataclass
 
 from rebalancer.cluster.live import RawApi
 from rebalancer.errors import SafetyError
 from rebalancer.execution import (
     EventWriter,
+    HeldLease,
     Journal,
     Observer,
     Outcomes,
@@ -21,15 +22,18 @@ from rebalancer.execution import (
     RunLease,
     SchedulerLocation,
     carry_out,
+    holder_identity,
 )
 from rebalancer.pipeline.gathering import Gathered, gather, open_api, policy_of
 from rebalancer.pipeline.run_memory import RunMemory
+from rebalancer.pipeline.run_sequence import RunSequence
 from rebalancer.pipeline.run_settings import PipelineOptions, RunOptions
 from rebalancer.pipeline.signals import stop_on_signal
 from rebalancer.planning import (
     Move,
     Plan,
     PlanningInputs,
+    PreparedInputs,
     check_landing,
     plan_prepared,
     prepare,
@@ -51,6 +55,15 @@ from rebalancer.state import (
 _REPORTER = "rebalancer"
 
 
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """A plan, and what it was made from."""
+
+    gathered: Gathered
+    prepared: PreparedInputs
+    plan: Plan
+
+
 def run(
     options: PipelineOptions,
     run_options: RunOptions,
@@ -58,52 +71,101 @@ def run(
     show_plan: Callable[[Plan], None] = lambda _: None,
 ) -> tuple[Plan, Outcomes]:
     """Plan as ``make_plan`` does, show the plan, carry it out and keep what became of it for later runs."""
-    loaded = policy_of(options)
-    api = open_api(options)
-    assert api is not None  # the command refuses a recorded cluster
-    store = _store(options, run_options, api)
-    state = (store.load() or RunState()) if store else None
-    gathered = gather(options, loaded, api, state)
-    prepared = prepare(gathered.inputs)
-    plan = plan_prepared(prepared)
-    show_plan(plan)
-    _refuse_unverified(gathered.inputs)
-    hot = [node.name for node in plan.nodes if node.hot]
-    kept = None if run_options.dry_run else store  # a dry run leaves no trace
-    next_state = _next_state(gathered, state, hot) if kept else None
-    memory = RunMemory(kept, state, next_state, memory_seconds(loaded.policy))
-    memory.keep()
-    with ExitStack() as stack:
-        stop = stack.enter_context(stop_on_signal())
-        run_id = uuid.uuid4().hex
-        api = api.pausing(stop.wait)
-        context = RunContext(
-            run=run_id,
-            api=api,
-            clock=time.time,
-            sleep=stop.wait,
-            execution=loaded.policy.execution,
-            safety=_safety(options, loaded),
-            validate=_validator(options, loaded, gathered.inputs, api, memory),
-            check_landing=lambda move, node: check_landing(prepared, plan, move, node, memory.moved),
-            journal=stack.enter_context(_journal(run_options, run_id)),
-            lease=None if run_options.dry_run else _lease(run_options, api, run_id),
-            schedulers=(SchedulerLocation(name="kube-scheduler"),),
-            max_duration_seconds=run_options.max_duration_seconds,
-            stop_requested=stop.is_set,
-            observer=observer,
-            checkpoint=memory.checkpoint,
-            events=None if run_options.dry_run else EventWriter(api, _REPORTER, time.time),
-            dry_run=run_options.dry_run,
+    with stop_on_signal() as stop:
+        run = _Run(options, run_options, observer, show_plan, stop)
+        planned, outcomes = run.rehearse() if run_options.dry_run else run.carry_out()
+    return planned.plan, outcomes
+
+
+class _Run:
+    """The steps of one run, and what all of them need."""
+
+    def __init__(
+        self,
+        options: PipelineOptions,
+        run_options: RunOptions,
+        observer: Observer,
+        show_plan: Callable[[Plan], None],
+        stop: threading.Event,
+    ) -> None:
+        api = open_api(options)
+        assert api is not None  # the command refuses a recorded cluster
+        self._options = options
+        self._run_options = run_options
+        self._observer = observer
+        self._show_plan = show_plan
+        self._stop = stop
+        self._loaded = policy_of(options)
+        self._api = api.pausing(stop.wait)
+        self._store = _store(options, run_options, self._api)
+        self._id = uuid.uuid4().hex
+
+    def carry_out(self) -> tuple[_Planned, Outcomes]:
+        """Take the lease, read the state, plan and evict."""
+        sequence = RunSequence(
+            run=self._id,
+            lease=_lease(self._run_options, self._api, self._id),
+            store=self._store,
+            keeps_seconds=memory_seconds(self._loaded.policy),
+            make_plan=self._plan,
+            act=self._act,
         )
-        outcomes = carry_out(plan, context)
-    return plan, outcomes
+        return sequence.carry_out()
+
+    def rehearse(self) -> tuple[_Planned, Outcomes]:
+        """Plan and ask the API server whether it would allow each eviction; leaves no trace."""
+        memory = RunMemory.read_only(self._store)
+        planned = self._plan(memory)
+        return planned, self._act(planned, None, memory)
+
+    def _plan(self, memory: RunMemory) -> _Planned:
+        gathered = gather(self._options, self._loaded, self._api, memory.before)
+        prepared = prepare(gathered.inputs)
+        planned = _Planned(gathered, prepared, plan_prepared(prepared))
+        self._show_plan(planned.plan)
+        _refuse_unverified(gathered.inputs)
+        memory.found(_finding(planned))
+        return planned
+
+    def _act(self, planned: _Planned, held: HeldLease | None, memory: RunMemory) -> Outcomes:
+        policy, api, dry_run = self._loaded.policy, self._api, self._run_options.dry_run
+        validate = _validator(self._options, self._loaded, planned.gathered.inputs, api, memory)
+        with _journal(self._run_options, self._id) as journal:
+            context = RunContext(
+                run=self._id,
+                api=api,
+                clock=time.time,
+                sleep=self._stop.wait,
+                execution=policy.execution,
+                safety=_safety(self._options, self._loaded),
+                validate=validate,
+                check_landing=lambda move, node: check_landing(
+                    planned.prepared, planned.plan, move, node, memory.moved
+                ),
+                journal=journal,
+                lease=held,
+                schedulers=(SchedulerLocation(name="kube-scheduler"),),
+                max_duration_seconds=self._run_options.max_duration_seconds,
+                stop_requested=self._stop.is_set,
+                observer=self._observer,
+                checkpoint=memory.checkpoint,
+                events=None if dry_run else EventWriter(api, _REPORTER, time.time),
+                dry_run=dry_run,
+            )
+            return carry_out(planned.plan, context)
 
 
-def _next_state(gathered: Gathered, state: RunState | None, hot: Sequence[str]) -> RunState:
-    """The state with this run's hot nodes and, where a source keeps no history, its loads."""
-    now, window = gathered.inputs.now, gathered.inputs.policy.load.window
-    return after_reading(after_plan(state, hot, now), gathered.current_load, now, window)
+def _finding(planned: _Planned) -> Callable[[RunState], RunState]:
+    """Adds this run's hot nodes to a state and, where a source keeps no history, its loads."""
+    inputs, current_load = planned.gathered.inputs, planned.gathered.current_load
+    now, policy = inputs.now, inputs.policy
+    hot = [node.name for node in planned.plan.nodes if node.hot]
+
+    def found(state: RunState) -> RunState:
+        counted = after_plan(state, hot, now, policy.hot_nodes.run_spacing_seconds)
+        return after_reading(counted, current_load, now, policy.load.window)
+
+    return found
 
 
 def _store(options: PipelineOptions, run_options: RunOptions, api: RawApi) -> StateStore | None:
@@ -149,9 +211,7 @@ def _validator(
     def validate(moves: Sequence[Move]) -> Mapping[str, str | Move]:
         if not first.is_set():
             first.set()
-            # Between planning and taking the lease another run may have held it.
-            reason = "another run has moved pods since this plan was made"
-            return {move.pod.uid: reason for move in moves} if memory.overtaken() else {}
+            return {}
         inputs = gather(options, loaded, api, memory.before).inputs
         oldest = inputs.now - SCHEDULER_LAG_SECONDS
         earlier = [view for moment, view in read if moment <= oldest][-1:] or [read[0][1]]
@@ -169,4 +229,4 @@ def _journal(run_options: RunOptions, run_id: str) -> Journal:
 
 def _lease(run_options: RunOptions, api: RawApi, run_id: str) -> RunLease:
     namespace, name = run_options.lease.split("/")
-    return RunLease(api, namespace, name, run_id, time.time)
+    return RunLease(api, namespace, name, holder_identity(run_id), time.time)

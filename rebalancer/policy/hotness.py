@@ -10,6 +10,7 @@ from pydantic import Field, Tag, model_validator
 from rebalancer.policy.load_sources.sources import one_key_of
 from rebalancer.policy.model import Percent, PercentOrZero, PolicyModel, ResourceName, Unique
 from rebalancer.policy.selection import Selector
+from rebalancer.policy.units import Duration
 
 COOLING_POINTS = 10
 """The default of coolTo is this many percentage points below its threshold."""
@@ -122,6 +123,11 @@ class HotNodes(PolicyModel):
     for_runs: int = Field(
         default=2, ge=1, description="Evict only from nodes that were hot in this many consecutive runs."
     )
+    run_interval: Duration = Field(
+        default=900.0,
+        le=86400,
+        description="How often runs are scheduled. Runs less than half of it apart count once in forRuns.",
+    )
     any: tuple[HotRule, ...] = Field(
         default=(UtilizationRule(utilization={"cpu": 80, "memory": 85}, cool_to={"cpu": 65, "memory": 75}),),
         min_length=1,
@@ -131,6 +137,11 @@ class HotNodes(PolicyModel):
         default=None, description="Only nodes with these labels can be hot; without it, all can."
     )
     pools: tuple[Pool, ...] = Field(default=(), description="Nodes with thresholds of their own.")
+
+    @property
+    def run_spacing_seconds(self) -> float:
+        """How far apart two runs must be to count as two."""
+        return self.run_interval / 2
 
     @property
     def every_rule(self) -> tuple[HotRule, ...]:

@@ -39,6 +39,7 @@ load:
 # A node is hot if any rule matches; the goal is to bring it down to coolTo. Percentages are of allocatable.
 hotNodes:
   forRuns: 2                    # evict only from nodes that were hot in this many consecutive runs
+  runInterval: 15m              # how often runs are scheduled; two within half of it count as one
   any:
     - utilization: {cpu: 80, memory: 85}
       coolTo: {cpu: 65, memory: 75}

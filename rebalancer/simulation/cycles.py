@@ -116,13 +116,14 @@ def _cycle(
         _move(item, names, f"{item.move.pod.namespace}/{item.move.pod.workload}" in again)
         for item in outcomes
     )
-    remembered = _remembered(state, plan, cluster.now)
+    spacing = inputs.policy.hot_nodes.run_spacing_seconds
+    remembered = _remembered(state, plan, cluster.now, spacing)
     after = after_moves(remembered, execution.made, cluster.now, memory_seconds(inputs.policy))
     return _cycle_value(number, spread, moves, cluster, execution.stopped), after, hot_above
 
 
-def _remembered(state: RunState, plan: Plan, now: float) -> RunState:
-    return after_plan(state, [node.name for node in plan.nodes if node.hot], now)
+def _remembered(state: RunState, plan: Plan, now: float, spacing_seconds: float) -> RunState:
+    return after_plan(state, [node.name for node in plan.nodes if node.hot], now, spacing_seconds)
 
 
 def _cycle_value(

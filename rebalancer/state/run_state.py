@@ -18,10 +18,12 @@ from rebalancer.state.samples import LoadSamples
 API_VERSION = "rebalancer/v1alpha1"
 KIND = "RunState"
 MAX_MOVES = 500
+UNSETTLED = "Unknown"  # the result of a move whose end its run has not seen
 MAX_HOT_NODES = 5000
 MAX_STREAK = 1_000_000
 MAX_BYTES = 512 << 10
 _MIN_MEMORY_SECONDS = 24 * 3600.0
+_MIN_SPACING_SECONDS = 1e-6  # the same run never counts twice
 _OVERHEAD_BYTES = 1024  # the envelope around the moves and the streaks
 
 _Name = Annotated[str, msgspec.Meta(max_length=512)]
@@ -40,11 +42,12 @@ class PastMove(Value, frozen=True, kw_only=True):
     namespace: _Name
     name: _Name
     uid: _Name
+    run: _Name = ""  # which run wrote this: another one never withdraws it
     workload: _Name  # Kind/name of the top-most controller known
     controller_uid: _Name = ""
     from_node: _Name = msgspec.field(name="from")
     to_node: _Name = msgspec.field(name="to", default="")  # where the replacement runs; empty when not known
-    result: _Name = "Unknown"  # the Result of its outcome
+    result: _Name = UNSETTLED  # the Result of its outcome
     evicted_at: _Time
     landed_at: _Time | None = None
     load: dict[_Name, _Amount] = {}  # cpu in thousandths of a core, memory in bytes
@@ -54,6 +57,7 @@ class RunState(Value, frozen=True, kw_only=True):
     """Streaks of hot nodes and recent moves, newest last."""
 
     hot_streaks: dict[_Name, _Streak] = {}  # node -> consecutive runs in which it was hot
+    hot_counted_at: _Time = 0.0  # when the streaks grew last
     moves: tuple[PastMove, ...] = ()
     samples: LoadSamples = LoadSamples()  # load at earlier runs, of sources that know only the present
     updated_at: _Time = 0.0
@@ -64,12 +68,32 @@ class RunState(Value, frozen=True, kw_only=True):
         """In how many consecutive runs, up to the last one, the node was hot."""
         return self.hot_streaks.get(node, 0)
 
+    def counts_again(self, now: float, spacing_seconds: float) -> bool:
+        """Whether a run at this moment makes streaks longer: one too soon after another counts with it."""
+        return now - self.hot_counted_at >= max(spacing_seconds, _MIN_SPACING_SECONDS)
 
-def after_plan(state: RunState | None, hot_nodes: Collection[str], now: float) -> RunState:
-    """The state once a run found ``hot_nodes`` hot: their streaks grow by one, all others end."""
+    def hot_runs_with(self, node: str, now: float, spacing_seconds: float) -> int:
+        """In how many consecutive runs the node was hot, when it is hot in the one made now too."""
+        return max(1, self.hot_runs(node) + (1 if self.counts_again(now, spacing_seconds) else 0))
+
+
+def after_plan(
+    state: RunState | None, hot_nodes: Collection[str], now: float, spacing_seconds: float = 0.0
+) -> RunState:
+    """The state once a run found ``hot_nodes`` hot: their streaks grow by one, all others end.
+
+    Runs closer to each other than the spacing count once, so a change made twice counts once too.
+    """
     before = state or RunState()
-    streaks = {node: min(before.hot_streaks.get(node, 0) + 1, MAX_STREAK) for node in sorted(set(hot_nodes))}
-    return bounded(msgspec.structs.replace(before, hot_streaks=streaks, updated_at=now))
+    streaks = {
+        node: min(before.hot_runs_with(node, now, spacing_seconds), MAX_STREAK)
+        for node in sorted(set(hot_nodes))
+    }
+    # A time in the future comes from another clock; the spacing is counted from our own then.
+    counted_at = now if before.counts_again(now, spacing_seconds) else min(before.hot_counted_at, now)
+    return bounded(
+        msgspec.structs.replace(before, hot_streaks=streaks, hot_counted_at=counted_at, updated_at=now)
+    )
 
 
 def after_reading(
@@ -92,14 +116,21 @@ def memory_seconds(policy: RebalancePolicy) -> float:
 def after_moves(
     state: RunState | None, moves: Iterable[PastMove], now: float, horizon_seconds: float
 ) -> RunState:
-    """The state once ``moves`` were made: a later account of a pod replaces the earlier one.
+    """The state once ``moves`` were made: a run's later account of a pod replaces its earlier one.
 
     Moves further than the horizon from now are dropped.
     """
     before = state or RunState()
-    by_uid = {move.uid: move for move in before.moves}
-    by_uid.update((move.uid, move) for move in moves)
-    kept = [move for move in by_uid.values() if abs(now - move.evicted_at) <= horizon_seconds]
+    by_pod = {(move.uid, move.run): move for move in before.moves}
+    by_pod.update(((move.uid, move.run), move) for move in moves)
+    settled = {move.uid for move in by_pod.values() if move.result != UNSETTLED}
+    kept = [
+        move
+        for move in by_pod.values()
+        if abs(now - move.evicted_at) <= horizon_seconds
+        # A pod is evicted once: what became of it replaces what other runs did not know.
+        and (move.result != UNSETTLED or move.uid not in settled)
+    ]
     kept.sort(key=_order)
     return bounded(msgspec.structs.replace(before, moves=tuple(kept), updated_at=now))
 
@@ -124,16 +155,6 @@ def in_cooldown(
         if same and now - move.evicted_at < cooldown_seconds:
             return move
     return None
-
-
-def merged(ours: RunState, theirs: RunState) -> RunState:
-    """Both states as one: all moves, the newer account of a pod, the newer streaks."""
-    older, newer = sorted((theirs, ours), key=lambda state: state.updated_at)
-    by_uid = {move.uid: move for move in older.moves}
-    by_uid.update((move.uid, move) for move in newer.moves)
-    moves = tuple(sorted(by_uid.values(), key=_order))
-    samples = load_samples.merged(newer.samples, older.samples)
-    return bounded(msgspec.structs.replace(newer, moves=moves, samples=samples))
 
 
 def bounded(state: RunState) -> RunState:
@@ -184,5 +205,5 @@ def decode(content: bytes, where: str) -> RunState:
 _decoder = msgspec.json.Decoder(RunState)
 
 
-def _order(move: PastMove) -> tuple[float, str]:
-    return move.evicted_at, move.uid
+def _order(move: PastMove) -> tuple[float, str, str]:
+    return move.evicted_at, move.uid, move.run

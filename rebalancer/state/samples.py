@@ -67,14 +67,6 @@ def with_sample(
     return bounded(_aligned(nodes, [(samples.nodes, sample) for sample in earlier] + [(nodes, added)]))
 
 
-def merged(ours: LoadSamples, theirs: LoadSamples) -> LoadSamples:
-    """Both writers' samples, each moment once."""
-    by_time = {sample.at: (theirs.nodes, sample) for sample in theirs.taken}
-    by_time |= {sample.at: (ours.nodes, sample) for sample in ours.taken}
-    nodes = tuple(sorted({*ours.nodes, *theirs.nodes}))
-    return bounded(_aligned(nodes, [by_time[at] for at in sorted(by_time)]))
-
-
 def bounded(samples: LoadSamples) -> LoadSamples:
     """The newest samples that fit the room there is for them."""
     left = MAX_SAMPLE_BYTES - len(msgspec.json.encode(samples.nodes))

@@ -1,7 +1,16 @@
-"""Where a RunState is kept between runs: a file, or a ConfigMap."""
+"""Where a RunState is kept between runs: a file, or a ConfigMap.
+
+Two writers never overwrite each other, because nobody can write a state that he once read. A writer gives
+the change he wants, and the store makes it to whatever is there at that moment, once or again:
+
+    run A: update(add the move of web-1)     reads {}, writes {web-1}
+    run B: update(add the move of api-7)     reads {}, its write comes too late and is refused,
+                                             reads {web-1}, writes {web-1, api-7}
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -10,22 +19,37 @@ import msgspec
 from rebalancer import files
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.answers import RequestRejectedError
-from rebalancer.cluster.live.updates import MAX_ATTEMPTS, NotWrittenError, update, write_version
+from rebalancer.cluster.live.updates import (
+    APPLY,
+    MAX_ATTEMPTS,
+    NotWrittenError,
+    create_version,
+    update,
+    write_version,
+)
 from rebalancer.errors import InputError, SafetyError
-from rebalancer.state.run_state import MAX_BYTES, RunState, bounded, decode, encode, merged
+from rebalancer.state.run_state import MAX_BYTES, RunState, bounded, decode, encode
 
 KEY = "state.json"
 _LOCK_SECONDS = 30.0
 
 
+Change = Callable[[RunState], RunState]
+"""Makes the next state from the one that is kept; may be called again with a newer one."""
+
+
 class StateStore(Protocol):
     """Keeps a RunState between runs."""
+
+    @property
+    def where(self) -> str:
+        """The file or object, as messages name it."""
 
     def load(self) -> RunState | None:
         """The state kept; None when there is none yet. Raises InputError when it cannot be used."""
 
-    def save(self, state: RunState) -> RunState:
-        """Keep a state; returns what is kept, which holds another writer's moves too if there was one."""
+    def update(self, change: Change) -> RunState:
+        """Change what is kept at this moment, an empty state if there is none; returns what is kept then."""
 
 
 class FileStore:
@@ -33,6 +57,11 @@ class FileStore:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+
+    @property
+    def where(self) -> str:
+        """The file."""
+        return str(self._path)
 
     def load(self) -> RunState | None:
         """The state in the file; None when there is no file."""
@@ -47,25 +76,25 @@ class FileStore:
             ) from error
         return decode(content, str(self._path))
 
-    def save(self, state: RunState) -> RunState:
-        """Replace the file. Raises InputError, or SafetyError when another process keeps it locked."""
+    def update(self, change: Change) -> RunState:
+        """Change the file. Raises InputError, or SafetyError when another process keeps it locked."""
         from filelock import FileLock, Timeout  # noqa: PLC0415 - a plan never writes a state
 
-        kept = bounded(state)
         lock = self._path.with_name(f".{self._path.name}.lock")
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with FileLock(lock, timeout=_LOCK_SECONDS):
+                kept = bounded(change(self.load() or RunState()))
                 files.replace(self._path, encode(kept))
         except Timeout as error:
             raise SafetyError(
                 f"the state is locked by another process for more than {_LOCK_SECONDS:.0f} s",
-                where=str(self._path),
+                where=self.where,
                 hint=f"it holds {lock}",
             ) from error
         except OSError as error:
             raise InputError(
-                f"cannot write the state: {error.strerror or error}", where=str(self._path)
+                f"cannot write the state: {error.strerror or error}", where=self.where
             ) from error
         return kept
 
@@ -73,8 +102,7 @@ class FileStore:
 class ConfigMapStore:
     """Keeps the state under one key of a ConfigMap, and whatever else it holds as it is.
 
-    Two writers never overwrite each other: a write names the version it was made from, and one that
-    came too late is merged with what is there now.
+    A write names the version that was read for it, and the API server refuses one that comes too late.
     """
 
     def __init__(self, api: RawApi, namespace: str, name: str) -> None:
@@ -82,42 +110,37 @@ class ConfigMapStore:
         self._namespace = namespace
         self._name = name
         self._core = api.client.core
-        self._loaded_version = ""
 
     @property
-    def _where(self) -> str:
+    def where(self) -> str:
+        """The object, as messages name it."""
         return f"configmap {self._namespace}/{self._name}"
 
     def load(self) -> RunState | None:
         """The state in the ConfigMap; None when there is no ConfigMap or it has no such key."""
-        item = self._read()
-        self._loaded_version = _version(item)
-        return self._state(item)
+        return self._state(self._read())
 
-    def save(self, state: RunState) -> RunState:
-        """Write the state, creating the ConfigMap when absent.
+    def update(self, change: Change) -> RunState:
+        """Change the state, creating the ConfigMap when absent.
 
-        Raises SafetyError when others keep writing it, RightsError and UnreachableError as they come.
+        Raises SafetyError when others keep writing it, InputError when its namespace does not exist,
+        RightsError and UnreachableError as they come.
         """
-        kept = bounded(state)
 
         def attempt() -> RunState:
-            nonlocal kept
             item = self._read()
-            if item is not None and _version(item) != self._loaded_version:
-                theirs = self._state(item)
-                kept = merged(kept, theirs) if theirs is not None else kept
-            self._loaded_version = _version(self._write(item, kept))
+            kept = bounded(change(self._state(item) or RunState()))
+            self._write(item, kept)
             return kept
 
         try:
-            return update(self._api, f"write {self._where}", attempt)
+            return update(self._api, f"write {self.where}", attempt)
         except NotWrittenError as error:
             if error.unanswered is not None:
                 raise error.unanswered from error
             raise SafetyError(
                 f"others changed the state {MAX_ATTEMPTS} times while it was written",
-                where=self._where,
+                where=self.where,
                 hint="is a second rebalancer at work on this cluster without a lease?",
             ) from error
         except RequestRejectedError as error:
@@ -125,20 +148,20 @@ class ConfigMapStore:
                 raise
             raise InputError(
                 f"the API server refuses the state: {error.message}",
-                where=self._where,
+                where=self.where,
                 hint="is the ConfigMap immutable?",
             ) from error
 
     def _read(self) -> dict[str, Any] | None:
         try:
             body = self._api.get(
-                f"read {self._where}", self._core.read_namespaced_config_map, self._name, self._namespace
+                f"read {self.where}", self._core.read_namespaced_config_map, self._name, self._namespace
             )
         except RequestRejectedError as error:
             if error.status == 404:
                 return None
             raise
-        return _object(body, self._where)
+        return _object(body, self.where)
 
     def _state(self, item: dict[str, Any] | None) -> RunState | None:
         data = (item or {}).get("data")
@@ -146,21 +169,28 @@ class ConfigMapStore:
         if text is None:
             return None
         if not isinstance(text, str):
-            raise InputError("the state is not text", where=f"{self._where} {KEY}")
-        return decode(text.encode(errors="replace"), f"{self._where} {KEY}")
+            raise InputError("the state is not text", where=f"{self.where} {KEY}")
+        return decode(text.encode(errors="replace"), f"{self.where} {KEY}")
 
-    def _write(self, item: dict[str, Any] | None, state: RunState) -> dict[str, Any]:
+    def _write(self, item: dict[str, Any] | None, state: RunState) -> None:
         text = encode(state).decode()
-        what = f"write {self._where}"
+        what = f"write {self.where}"
         if item is None:
             body = _new(self._namespace, self._name, text)
-            call = self._core.create_namespaced_config_map
-            return _object(write_version(self._api, what, call, self._namespace, body), self._where)
+            create_version(
+                self._api,
+                what,
+                self._core.create_namespaced_config_map,
+                self._namespace,
+                body,
+                namespace=self._namespace,
+                hint=f"{APPLY}, or name another one with --state-config-map",
+            )
+            return
         data = item.get("data")
         body = {**item, "data": {**(data if isinstance(data, dict) else {}), KEY: text}}
         call = self._core.replace_namespaced_config_map
-        answer = write_version(self._api, what, call, self._name, self._namespace, body)
-        return _object(answer, self._where)
+        write_version(self._api, what, call, self._name, self._namespace, body)
 
 
 def _new(namespace: str, name: str, text: str) -> dict[str, Any]:
@@ -178,9 +208,3 @@ def _object(body: bytes, where: str) -> dict[str, Any]:
         return msgspec.json.decode(body, type=dict[str, Any])
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise InputError(f"the answer is not an object: {str(error)[:200]}", where=where) from error
-
-
-def _version(item: dict[str, Any] | None) -> str:
-    metadata = (item or {}).get("metadata")
-    version = metadata.get("resourceVersion") if isinstance(metadata, dict) else None
-    return version if isinstance(version, str) else ""

@@ -136,11 +136,14 @@ class HotCluster:
         return holder
 
     def expire_lease(self) -> None:
-        """Let the time pass that the holder of the lease has: it was renewed that much earlier."""
+        """Let the time pass that the holder of the lease has: it was renewed that much earlier.
+
+        Whoever wants it watches it for as long as it lasts, which is made short.
+        """
         spec = self.control_plane.api.get(_LEASE_PATH)["spec"]
         earlier = times.parse(spec["renewTime"]) - spec["leaseDurationSeconds"]
         renewed = times.render(earlier).replace("Z", ".000000Z")
-        self.control_plane.api.patch(_LEASE_PATH, {"spec": {"renewTime": renewed}})
+        self.control_plane.api.patch(_LEASE_PATH, {"spec": {"renewTime": renewed, "leaseDurationSeconds": 1}})
 
 
 @dataclass

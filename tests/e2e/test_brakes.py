@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import socket
 import subprocess
@@ -348,8 +349,8 @@ def test_a_second_run_leaves_and_says_who_holds_the_lease_and_the_first_goes_on(
         assert second.exit_code == ExitCode.LEASE_HELD, second
         assert first.events("evicted") == []
     holder = first.journal()[0]["run"]
-    assert f"lease default/rebalancer: held by '{holder}'" in second.stderr
-    assert [line["event"] for line in second.journal] == ["run-started", "lease-held"]
+    assert re.search(rf"lease default/rebalancer: held by '[^']+_\d+_{holder}'", second.stderr)
+    assert second.journal == []  # a run that may not act leaves no trace
     ended = scene.finish(first)
     assert ended.exit_code == ExitCode.DONE, ended
     assert scene.api.get(LEASE)["spec"].get("holderIdentity", "") == ""

@@ -12,10 +12,11 @@ from typing import Any, TypeVar
 
 from rebalancer.cluster.live.answers import RequestRejectedError
 from rebalancer.cluster.live.raw_api import RawApi
-from rebalancer.errors import UnreachableError
+from rebalancer.errors import InputError, UnreachableError
 from rebalancer.retries import Again
 
 MAX_ATTEMPTS = 4
+APPLY = "apply k8s/base, which makes the namespace"
 _FIRST_WAIT_SECONDS = 0.5
 _CONFLICTS = frozenset({404, 409})  # it was deleted, or changed, since it was read
 
@@ -40,6 +41,22 @@ def write_version(api: RawApi, what: str, call: Callable[..., Any], *arguments: 
         raise
     except UnreachableError as error:
         raise NotWrittenError(error) from error
+
+
+def create_version(
+    api: RawApi, what: str, call: Callable[..., Any], *arguments: Any, namespace: str, hint: str
+) -> bytes:
+    """Create an object that was absent when it was read. Raises NotWrittenError as ``write_version`` does.
+
+    Raises InputError when the namespace does not exist: nothing else is answered with 404 to a POST.
+    """
+    try:
+        return write_version(api, what, call, *arguments)
+    except NotWrittenError as error:
+        cause = error.__cause__
+        if isinstance(cause, RequestRejectedError) and cause.status == 404:
+            raise InputError(f"namespace {namespace!a} does not exist", where=what, hint=hint) from cause
+        raise
 
 
 def update(

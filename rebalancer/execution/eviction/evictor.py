@@ -3,6 +3,7 @@
 The uid travels as a precondition, so that a new pod of the same name is never evicted. An answer that says
 nothing certain (a lost connection, 409, 5xx) is settled by reading the pod again:
 
+    the lease or a brake forbids it      SKIPPED, without a request
     429 from a budget                    try again; REFUSED at the end
     connection lost, pod is terminating  EVICTED
     connection lost, pod is unchanged    try again; UNKNOWN at the end: the request may still arrive
@@ -55,6 +56,7 @@ class Evictor:
         clock: Callable[[], float],
         *,
         patience: Patience = _PATIENCE,
+        permitted: Callable[[], str] = lambda: "",
         interrupted: Callable[[], bool] = lambda: False,
         dry_run: bool = False,
     ) -> None:
@@ -69,6 +71,7 @@ class Evictor:
             max_wait_seconds=_MAX_WAIT_SECONDS,
             max_retry_after_seconds=float("inf"),  # a longer one ends the attempts by the deadline
         )
+        self._permitted = permitted
         self._interrupted = interrupted
         self._dry_run = dry_run
 
@@ -111,6 +114,10 @@ class Evictor:
         )
         return http_date(answer.date)
 
+    def forbidden(self) -> str:
+        """Why nothing may be requested now; empty when it may."""
+        return self._permitted()
+
     def now(self) -> float:
         """Our clock."""
         return self._clock()
@@ -134,6 +141,9 @@ class _Attempts:
 
     def next(self) -> _Attempt:
         """Send one request and find out what it did."""
+        forbidden = self._evictor.forbidden()
+        if forbidden:
+            return _Attempt(Verdict.UNKNOWN if self._perhaps_sent else Verdict.SKIPPED, forbidden)
         self.count += 1
         try:
             server = self._evictor.post(self._pod)

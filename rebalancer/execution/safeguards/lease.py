@@ -1,34 +1,166 @@
-"""The lease that keeps two runs from acting at once: taken, renewed before each eviction, released."""
+"""The lease that keeps two runs from acting at once.
+
+``RunLease.acquire`` returns a ``HeldLease``, and whatever only one run may do takes one. Two rules make
+sure that no two runs hold it at once, however their clocks differ; both count on one clock that only moves
+forward, and compare no time of two machines:
+
+- A holder believes in its lease for one duration from when it began to write its last renewal, and needs
+  enough of that left for the answer to an eviction.
+- Whoever finds the lease of another takes it only after watching it unchanged for its whole duration.
+
+    0 s   A renews, and believes in the lease until 60 s
+    1 s   B finds the renewal, which B's clock dates ten minutes back, and begins to watch
+    20 s  A renews: B sees the lease change, and gives up
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+import logging
+import os
+import platform
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
-import msgspec
-
-from rebalancer.cluster import times
 from rebalancer.cluster.live import RawApi
-from rebalancer.cluster.live.answers import RequestRejectedError
-from rebalancer.cluster.live.updates import MAX_ATTEMPTS, NotWrittenError, update, write_version
+from rebalancer.cluster.live.updates import MAX_ATTEMPTS, NotWrittenError, update
 from rebalancer.errors import LeaseHeldError, RebalancerError, SafetyError, StopRequestedError
+from rebalancer.execution.safeguards.lease_object import (
+    LeaseObject,
+    duration_of,
+    record_of,
+    spec_of,
+    text_of,
+)
 
+LOGGER = logging.getLogger(__name__)
 DURATION_SECONDS = 60.0
-_MAX_DURATION_SECONDS = 3600.0
-_GROUP, _VERSION, _PLURAL = "coordination.k8s.io", "v1", "leases"
+MAX_WATCHED_SECONDS = 120.0  # a lease of somebody else that lasts longer is not waited for
+_LOOK_SECONDS = 2.0
 
 
 class LeaseLostError(SafetyError):
     """The lease could not be renewed: another run may be at work."""
 
 
-class RunLease:
-    """A coordination.k8s.io Lease held by one run.
+def holder_identity(run: str) -> str:
+    """Who holds a lease, for whoever reads it: the pod or the host, the process, and the run."""
+    return f"{os.environ.get('POD_NAME') or platform.node() or 'unknown'}_{os.getpid()}_{run}"
 
-    ``identity`` names the run; a lease with this identity is ours. Another one has expired when its renew
-    time and duration lie in the past by our clock: clocks are assumed to differ by less than the duration.
-    """
+
+class HeldLease:
+    """A lease that this run took. All durations are by a clock that only moves forward."""
+
+    def __init__(
+        self, lease: LeaseObject, duration_seconds: float, monotonic: Callable[[], float], began: float
+    ) -> None:
+        """``began`` is when the write that took it began, by ``monotonic``."""
+        self._lease = lease
+        self._duration = duration_seconds
+        self._monotonic = monotonic
+        self._began = began
+        self._lost: LeaseLostError | None = None
+        self._released = False
+        self._lock = threading.RLock()
+
+    @property
+    def held(self) -> bool:
+        """Whether it is ours as far as is known: neither lost nor released nor run out."""
+        return self._lost is None and not self._released and self.seconds_left > 0
+
+    @property
+    def seconds_left(self) -> float:
+        """For how long nobody else can take it; negative afterwards."""
+        return self._began + self._duration - self._monotonic()
+
+    def ensure(self) -> None:
+        """Make sure that nobody can take it before the answer to a request sent now: two thirds are left.
+
+        Raises LeaseLostError when that cannot be had.
+        """
+        if self.seconds_left < self._duration * 2 / 3:
+            self.renew()
+        if self._lost is not None:
+            raise self._lost
+        if self.seconds_left < self._duration * 2 / 3:
+            raise LeaseLostError("the lease could not be renewed in time", where=self._lease.where)
+
+    def renew_if_due(self) -> None:
+        """Renew when a third of the duration has passed; for loops that wait. Raises LeaseLostError."""
+        if self.seconds_left <= self._duration * 2 / 3:
+            self.renew()
+
+    def renew(self) -> None:
+        """Show that this run is still at work. Raises LeaseLostError, and again ever after."""
+        with self._lock:
+            if self._lost is not None:
+                raise self._lost
+            if self._released:
+                raise LeaseLostError("the lease was released", where=self._lease.where)
+            try:
+                self._began = self._renewed()
+            except StopRequestedError:
+                raise
+            except LeaseLostError as error:
+                self._lost = error
+                raise
+            except (NotWrittenError, RebalancerError) as error:
+                raise LeaseLostError(
+                    f"the lease could not be renewed: {error}", where=self._lease.where
+                ) from error
+
+    def _renewed(self) -> float:
+        def attempt() -> float:
+            began = self._monotonic()
+            item = self._lease.read()
+            holder = text_of(spec_of(item), "holderIdentity")
+            if item is None or holder != self._lease.identity:
+                now = f"it is held by {holder[:200]!a}" if holder else "it was removed"
+                raise LeaseLostError(f"the lease was lost: {now}", where=self._lease.where)
+            self._lease.write(item, self._lease.identity, self._duration)
+            return began
+
+        what = f"renew {self._lease.where}"
+        return update(self._lease.api, what, attempt, deadline_seconds=self._duration)
+
+    def release(self) -> None:
+        """Give the lease up if it is ours; after a failure the next run waits until it expires."""
+        with self._lock:
+            if self._released or self._lost is not None:
+                return
+            self._released = True
+            with contextlib.suppress(RebalancerError, NotWrittenError):
+                item = self._lease.read()
+                if item is not None and text_of(spec_of(item), "holderIdentity") == self._lease.identity:
+                    self._lease.write(item, "", self._duration)
+
+    @contextmanager
+    def renewed_meanwhile(self) -> Iterator[None]:
+        """Renew it on a thread of its own, for as long as reading a cluster or waiting may take.
+
+        A renewal that fails is tried again; that it was lost shows where the lease is needed.
+        """
+        over = threading.Event()
+
+        def work() -> None:
+            while not over.wait(min(self._duration / 12, _LOOK_SECONDS)):
+                if self._lost is not None or self._released:
+                    return
+                with contextlib.suppress(RebalancerError):
+                    self.renew_if_due()
+
+        thread = threading.Thread(target=work, name="lease", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+
+
+class RunLease:
+    """A coordination.k8s.io Lease, as a run that wants it sees it."""
 
     def __init__(
         self,
@@ -40,168 +172,74 @@ class RunLease:
         *,
         duration_seconds: float = DURATION_SECONDS,
     ) -> None:
-        self._api = api
-        self._calls = api.client.custom_objects
-        self._namespace = namespace
-        self._name = name
-        self._identity = identity
-        self._clock = clock
+        """``clock`` dates what others read; durations are counted by the clock of the API's retries."""
+        self._lease = LeaseObject(api, namespace, name, identity, clock)
+        self._monotonic = api.retries.clock
+        self._pause = api.retries.pause
         self._duration = duration_seconds
-        self._renewed_at = float("-inf")
-        self._held = False
 
     @property
     def where(self) -> str:
         """The object, as messages name it."""
-        return f"lease {self._namespace}/{self._name}"
+        return self._lease.where
 
-    @property
-    def held(self) -> bool:
-        """Whether this run took the lease and has neither lost nor released it."""
-        return self._held
+    def acquire(self) -> HeldLease:
+        """Take the lease when it is free, or when its holder has not renewed it for its whole duration.
 
-    def acquire(self) -> None:
-        """Take the lease when it is free or expired.
-
-        Raises LeaseHeldError naming the holder, RightsError or UnreachableError.
+        Raises LeaseHeldError naming the holder, InputError when its namespace does not exist, RightsError,
+        UnreachableError, or StopRequestedError when asked to stop while another's lease is watched.
         """
 
-        def attempt() -> None:
-            item = self._read()
+        def attempt() -> float:
+            item = self._lease.read()
             if item is not None:
-                self._refuse_if_held(item)
-            self._write(item, self._identity, fresh=True)
+                item = self._watched_until_free(item)
+            began = self._monotonic()
+            self._lease.write(item, self._lease.identity, self._duration, fresh=True)
+            return began
 
         try:
-            update(self._api, f"take {self.where}", attempt, deadline_seconds=self._duration)
+            deadline = self._duration + MAX_WATCHED_SECONDS
+            began = update(self._lease.api, f"take {self.where}", attempt, deadline_seconds=deadline)
         except NotWrittenError as error:
             if error.unanswered is not None:
                 raise error.unanswered from error
             raise LeaseHeldError(
                 f"could not be taken in {MAX_ATTEMPTS} attempts", where=self.where
             ) from error
-        self._held = True
+        return HeldLease(self._lease, self._duration, self._monotonic, began)
 
-    def renew(self) -> None:
-        """Show that this run is still at work. Raises LeaseLostError: no renewal, no eviction."""
+    def _watched_until_free(self, found: dict[str, Any]) -> dict[str, Any] | None:
+        """The lease once nobody holds it. Raises LeaseHeldError as soon as it is seen that somebody does."""
+        spec = spec_of(found)
+        if self._free(spec):
+            return found
+        seconds = duration_of(spec, self._duration)
+        if 0 <= self._lease.age(spec) < seconds or seconds > MAX_WATCHED_SECONDS:
+            raise self._held(spec, seconds)
+        holder = text_of(spec, "holderIdentity")[:200]
+        LOGGER.info("%s of %a may have expired: watching it for %.0f s", self.where, holder, seconds)
+        since = self._monotonic()
+        item: dict[str, Any] | None = found
+        while self._monotonic() - since < seconds:
+            if self._pause(min(_LOOK_SECONDS, seconds)) is True:
+                raise StopRequestedError(f"asked to stop while {self.where} of another run was watched")
+            item = self._lease.read()
+            if item is None or self._free(spec_of(item)):
+                return item
+            if record_of(item) != record_of(found):
+                raise self._held(spec_of(item), seconds)
+        return item
 
-        def attempt() -> None:
-            item = self._read()
-            holder = _text(_spec(item), "holderIdentity")
-            if not self._held or item is None or holder != self._identity:
-                self._held = False
-                now = f"it is held by {holder!a}" if holder else "it was removed"
-                raise LeaseLostError(f"the lease was lost: {now}", where=self.where)
-            self._write(item, self._identity)
+    def _free(self, spec: dict[str, Any]) -> bool:
+        return text_of(spec, "holderIdentity") in ("", self._lease.identity)
 
-        try:
-            update(self._api, f"renew {self.where}", attempt, deadline_seconds=self._duration)
-        except (LeaseLostError, StopRequestedError):
-            raise
-        except NotWrittenError as error:
-            why = f"in {MAX_ATTEMPTS} attempts ({error})"
-            raise LeaseLostError(f"the lease could not be renewed {why}", where=self.where) from error
-        except RebalancerError as error:
-            raise LeaseLostError(f"the lease could not be renewed: {error}", where=self.where) from error
-
-    def renew_if_due(self) -> None:
-        """Renew when a third of the duration has passed; for loops that wait. Raises LeaseLostError."""
-        if self._clock() - self._renewed_at >= self._duration / 3:
-            self.renew()
-
-    def release(self) -> None:
-        """Give the lease up if it is ours; after a failure the next run waits until it expires."""
-        if not self._held:
-            return
-        self._held = False
-        with contextlib.suppress(RebalancerError, NotWrittenError):
-            item = self._read()
-            if item is not None and _text(_spec(item), "holderIdentity") == self._identity:
-                self._write(item, "")
-
-    def _refuse_if_held(self, item: dict[str, Any]) -> None:
-        spec = _spec(item)
-        holder = _text(spec, "holderIdentity")
-        if not holder or holder == self._identity:
-            return
-        seconds = _duration(spec, self._duration)
-        if _renew_time(spec) + seconds > self._clock():
-            raise LeaseHeldError(
-                f"held by {holder[:200]!a}, renewed {_text(spec, 'renewTime')[:40]} for {seconds:.0f} s",
-                where=self.where,
-                hint="another run is at work; if it is dead, the lease frees itself after that time",
-            )
-
-    def _read(self) -> dict[str, Any] | None:
-        try:
-            body = self._api.get(
-                f"read {self.where}",
-                self._calls.get_namespaced_custom_object,
-                _GROUP,
-                _VERSION,
-                self._namespace,
-                _PLURAL,
-                self._name,
-            )
-            return msgspec.json.decode(body, type=dict[str, Any])
-        except RequestRejectedError as error:
-            if error.status == 404:
-                return None
-            raise
-        except (msgspec.DecodeError, ValueError, RecursionError) as error:
-            raise LeaseHeldError(
-                f"the answer is no lease: {str(error)[:200]}", where=self.where, hint="kubectl delete it"
-            ) from error
-
-    def _write(self, item: dict[str, Any] | None, holder: str, *, fresh: bool = False) -> None:
-        """Create or replace the lease as it was read. Raises NotWrittenError."""
-        now = self._clock()
-        spec = {
-            **_spec(item),
-            "holderIdentity": holder,
-            "leaseDurationSeconds": max(1, round(self._duration)) if holder else 1,
-            "renewTime": times.render_micro(now),
-        }
-        if fresh:
-            transitions = spec.get("leaseTransitions")
-            spec["acquireTime"] = times.render_micro(now)
-            spec["leaseTransitions"] = (transitions if isinstance(transitions, int) else 0) + 1
-        path = (_GROUP, _VERSION, self._namespace, _PLURAL)
-        what = f"write {self.where}"
-        if item is None:
-            body = {
-                "apiVersion": f"{_GROUP}/{_VERSION}",
-                "kind": "Lease",
-                "metadata": {"namespace": self._namespace, "name": self._name},
-                "spec": spec,
-            }
-            write_version(self._api, what, self._calls.create_namespaced_custom_object, *path, body)
-        else:
-            call = self._calls.replace_namespaced_custom_object
-            write_version(self._api, what, call, *path, self._name, {**item, "spec": spec})
-        self._renewed_at = now
-
-
-def _spec(item: dict[str, Any] | None) -> dict[str, Any]:
-    spec = (item or {}).get("spec")
-    return spec if isinstance(spec, dict) else {}
-
-
-def _text(spec: dict[str, Any], field: str) -> str:
-    value = spec.get(field)
-    return value if isinstance(value, str) else ""
-
-
-def _renew_time(spec: dict[str, Any]) -> float:
-    """When the holder last renewed it, Unix seconds; 0 when that cannot be read."""
-    try:
-        return times.parse(_text(spec, "renewTime"))
-    except (ValueError, OverflowError):
-        return 0.0
-
-
-def _duration(spec: dict[str, Any], otherwise: float) -> float:
-    value = spec.get("leaseDurationSeconds")
-    if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
-        return otherwise
-    return min(float(value), _MAX_DURATION_SECONDS)
+    def _held(self, spec: dict[str, Any], seconds: float) -> LeaseHeldError:
+        holder, renewed = text_of(spec, "holderIdentity")[:200], text_of(spec, "renewTime")[:40]
+        return LeaseHeldError(
+            f"held by {holder!a}, renewed {renewed} for {seconds:.0f} s",
+            where=self.where,
+            hint="another run is at work; if it is dead, the lease frees itself after that time"
+            if seconds <= MAX_WATCHED_SECONDS
+            else "if its holder is dead, delete the lease with kubectl",
+        )

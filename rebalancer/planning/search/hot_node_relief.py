@@ -133,7 +133,8 @@ class HotNodeRelief:
             return settling
         inputs = self._prepared.inputs
         state, needed = inputs.state, inputs.policy.hot_nodes.for_runs
-        runs = state.hot_runs(inputs.snapshot.nodes.names[node]) + 1 if state else needed
+        name, spacing = inputs.snapshot.nodes.names[node], inputs.policy.hot_nodes.run_spacing_seconds
+        runs = state.hot_runs_with(name, inputs.now, spacing) if state else needed
         if runs < needed:
             return KeptReason(Reason.HOT_TOO_BRIEFLY, f"its node is hot in run {runs} of the {needed} wanted")
         return None

@@ -109,11 +109,14 @@ class Runner:
             "validate": lambda _moves: {},
             "check_landing": lambda _move, node: f"{node} is hot" if node == "hot" else None,
             "journal": Journal(self.journal, "run-1", self.time.clock),
-            "lease": self.lease(),
             "patience": Patience(attempts=3, seconds=5),
         }
         plan = Plan(source="t", policy="t", inputs="digest", now="2027-01-01T00:00:00Z", moves=moves)
-        return carry_out(plan, RunContext(**(options | changes)))
+        held = self.lease().acquire()
+        try:
+            return carry_out(plan, RunContext(**({"lease": held} | options | changes)))
+        finally:
+            held.release()
 
     def journaled(self) -> list[Mapping[str, Any]]:
         return [msgspec.json.decode(line) for line in self.journal.getvalue().splitlines()]
@@ -126,7 +129,7 @@ class Runner:
 def running(sandbox: Sandbox) -> Iterator[Runner]:
     with sandbox, client_of(sandbox) as api:
         runner = Runner(sandbox, None)  # type: ignore[arg-type]
-        runner.api = RawApi(KubernetesClient(api), Retries(pause=runner.time.sleep))
+        runner.api = RawApi(KubernetesClient(api), Retries(pause=runner.time.sleep, clock=runner.time.clock))
         yield runner
 
 

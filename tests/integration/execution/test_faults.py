@@ -99,8 +99,7 @@ def test_a_pod_that_was_replaced_since_the_plan_is_left_alone() -> None:
 
 def test_two_runs_never_act_at_once() -> None:
     with a_hot_cluster() as runner:
-        other = runner.lease("run-0")
-        other.acquire()
+        other = runner.lease("run-0").acquire()
         with pytest.raises(LeaseHeldError, match="run-0"):
             results(runner, "web-0")
         assert evictions(runner) == 0

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from rebalancer.execution import EventWriter, Result, SchedulerLocation, after_outcomes
+from collections.abc import Sequence
+
+from rebalancer.execution import EventWriter, Outcome, Result, SchedulerLocation, after_outcomes
 from rebalancer.execution.safeguards.health import read_health
 from rebalancer.state import ConfigMapStore, after_plan
 from tests.integration.execution.cluster import a_hot_cluster, a_move_of
@@ -11,10 +13,10 @@ from tests.integration.execution.cluster import a_hot_cluster, a_move_of
 def test_a_run_is_remembered_in_a_config_map() -> None:
     with a_hot_cluster() as runner:
         store = ConfigMapStore(runner.api, "kube-system", "rebalancer-state")
-        state = after_plan(store.load(), ["hot"], runner.time.clock())
+        store.update(lambda state: after_plan(state, ["hot"], runner.time.clock()))
 
-        def checkpoint(outcomes: object) -> None:
-            store.save(after_outcomes(state, outcomes, runner.time.clock(), 3600))  # type: ignore[arg-type]
+        def checkpoint(outcomes: Sequence[Outcome]) -> None:
+            store.update(lambda state: after_outcomes(state, outcomes, runner.time.clock(), 3600))
 
         outcomes = runner.run(a_move_of(runner.sandbox, "web-0"), checkpoint=checkpoint)
         kept = ConfigMapStore(runner.api, "kube-system", "rebalancer-state").load()

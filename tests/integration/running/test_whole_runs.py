@@ -15,12 +15,13 @@ from typing import Any
 import msgspec
 import pytest
 from click.testing import CliRunner, Result
+from kubernetes import config
 
 from rebalancer.cli.main import main
+from rebalancer.cluster.live import RawApi
+from rebalancer.cluster.live.client import KubernetesClient
+from rebalancer.execution import HeldLease, RunLease
 from rebalancer.load.load_watcher.document import WatcherMetrics, decode_watcher
-from rebalancer.pipeline import running as pipeline
-from rebalancer.pipeline.run_memory import RunMemory
-from rebalancer.planning import Plan, PreparedInputs, plan_prepared
 from rebalancer.sandbox import Misbehaviour, Sandbox
 from rebalancer.sandbox.demo.hot_cluster import (
     CONFIGURATION,
@@ -32,7 +33,7 @@ from rebalancer.sandbox.demo.hot_cluster import (
 )
 from rebalancer.sandbox.scheduler.model_decider import ModelDecider
 from rebalancer.scheduling import load_configuration
-from rebalancer.state import FileStore, PastMove, RunState
+from rebalancer.state import FileStore, PastMove, after_moves
 
 LANDED = {"Landed", "LandedElsewhere"}
 
@@ -222,30 +223,48 @@ def test_a_dry_run_leaves_the_state_of_runs_as_it_was(cluster: HotCluster) -> No
     assert not state.exists()
 
 
-def test_a_plan_made_before_another_runs_moves_is_not_carried_out(
+def test_moves_that_another_run_made_before_this_one_had_the_lease_are_planned_with(
     cluster: HotCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = cluster.folder / "state.json"
-
-    def overtaken(prepared: PreparedInputs) -> Plan:
-        plan = plan_prepared(prepared)
-        pod = plan.moves[0].pod
-        other = PastMove(
-            namespace="shop",
+    planned = json.loads(cluster.start("plan", "-o", "json").stdout)
+    pods = [move["pod"] for move in planned["moves"]]
+    moves = [
+        PastMove(
+            namespace=pod["namespace"],
             name="other",
-            uid="uid-of-another-runs-pod",
-            workload=pod.workload,
+            uid=f"of-another-run-{index}",
+            workload=pod["workload"],
             from_node="node-3",
             evicted_at=time.time(),
         )
-        FileStore(path).save(RunState(moves=(other,), updated_at=time.time()))
-        return plan
+        for index, pod in enumerate(pods)
+    ]
+    acquire = RunLease.acquire
 
-    # The other run keeps its moves after this one has written its streaks, as two runs at once would.
-    monkeypatch.setattr(pipeline, "plan_prepared", overtaken)
-    monkeypatch.setattr(RunMemory, "keep", lambda _self: None)
+    def after_another_run(lease: RunLease) -> HeldLease:
+        FileStore(path).update(lambda state: after_moves(state, moves, time.time(), 3600))
+        return acquire(lease)
+
+    monkeypatch.setattr(RunLease, "acquire", after_another_run)
     result, outcomes = cluster.run("--state", str(path))
 
-    assert (result.exit_code, cluster.evicted()) == (4, 0)
-    assert set(results(outcomes)) == {"Skipped"}
-    assert "another run" in outcomes["outcomes"][0]["because"]
+    moved = {item["move"]["pod"]["workload"] for item in outcomes["outcomes"]}
+    assert pods
+    assert result.exit_code == 0
+    assert not moved & {pod["workload"] for pod in pods}
+    kept = FileStore(path).load()
+    assert kept is not None
+    assert {move.uid for move in moves} <= {move.uid for move in kept.moves}
+
+
+def test_a_run_that_is_refused_the_lease_leaves_no_trace(cluster: HotCluster) -> None:
+    path = cluster.folder / "state.json"
+    cluster.start("plan")
+    with config.new_client_from_config(str(cluster.folder / "kubeconfig")) as client:
+        api = RawApi(KubernetesClient(client))
+        RunLease(api, "rebalancer", "rebalancer", "another", time.time).acquire()
+        result, _ = cluster.run("--state", str(path))
+    assert (result.exit_code, cluster.evicted()) == (7, 0)
+    assert not path.exists()
+    assert not (cluster.folder / "journal.jsonl").exists()

@@ -29,7 +29,7 @@ from rebalancer.state import RunState, after_reading
 from rebalancer.state.run_state import decode, encode
 
 WINDOW = POLICY.replace("load:\n", "load:\n  window: 15m\n")
-TWICE = POLICY.replace("forRuns: 1", "forRuns: 2")
+TWICE = POLICY.replace("forRuns: 1", "forRuns: 2\n  runInterval: 2s")
 
 
 class Cluster:
@@ -110,7 +110,15 @@ def test_a_run_keeps_its_loads_for_the_next_ones(cluster: Cluster) -> None:
 
 
 def test_a_node_must_be_hot_in_as_many_runs_as_the_policy_wants(cluster: Cluster) -> None:
-    first, second = cluster.run(TWICE), cluster.run(TWICE)
+    first = cluster.run(TWICE)
+    time.sleep(1.1)
+    second = cluster.run(TWICE)
 
     assert first["outcomes"] == []
     assert second["outcomes"]
+
+
+def test_two_runs_a_moment_apart_make_no_streak(cluster: Cluster) -> None:
+    hourly = TWICE.replace("runInterval: 2s", "runInterval: 1h")
+
+    assert [cluster.run(hourly)["outcomes"] for _ in range(3)] == [[], [], []]

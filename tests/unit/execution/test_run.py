@@ -12,12 +12,13 @@ import pytest
 from rebalancer.errors import ExitCode, InputError, InternalError, StopRequestedError, UnreachableError
 from rebalancer.execution import Outcome, Outcomes, Result, Stop
 from rebalancer.execution.outcomes import RESULT_CODES, STOP_CODES, decode, encode, exit_code
-from rebalancer.execution.safeguards.lease import LeaseLostError
+from rebalancer.execution.safeguards.lease import LeaseLostError, RunLease
 from rebalancer.execution.waves import MAX_SECONDS_TO_PLACE
 from rebalancer.planning.plan import Move
 from rebalancer.policy.schema import Safety
 from tests.unit.execution.builders import NOW, a_move
-from tests.unit.execution.fake_api import Answer, Request, refusal
+from tests.unit.execution.fake_api import Answer, Request, fake_api, refusal
+from tests.unit.execution.safeguards.test_lease import LeaseServer
 from tests.unit.execution.tiny_cluster import Run
 
 
@@ -39,8 +40,8 @@ def test_each_eviction_is_journaled_before_and_after() -> None:
     ]
 
 
-def test_an_empty_plan_is_done_and_takes_no_lease() -> None:
-    outcomes = Run()(lease="not to be touched")
+def test_an_empty_plan_is_done() -> None:
+    outcomes = Run()()
     assert (outcomes.exit_code, outcomes.outcomes) == (ExitCode.DONE, ())
 
 
@@ -137,43 +138,55 @@ def test_a_pause_that_comes_during_the_run_stops_the_next_wave() -> None:
 
 
 class StubLease:
-    """A lease that can be lost at the n-th question."""
+    """A lease that is lost once something has happened so often."""
 
     def __init__(self, lost_at: int = 99) -> None:
         self.lost_at = lost_at
         self.asked: list[str] = []
         self.held = True
 
-    def acquire(self) -> None:
-        self.asked.append("acquire")
-
-    def release(self) -> None:
-        self.asked.append("release")
-
-    def renew(self, how: str = "renew") -> None:
+    def ensure(self, how: str = "ensure") -> None:
         self.asked.append(how)
         if len(self.asked) >= self.lost_at:
             raise LeaseLostError("taken by another")
 
     def renew_if_due(self) -> None:
-        self.renew("renew if due")
+        self.ensure("renew if due")
 
 
-def test_the_lease_is_renewed_before_each_wave_and_eviction_and_while_waiting() -> None:
+def test_the_lease_is_asked_for_before_each_wave_and_eviction_and_while_waiting() -> None:
     lease = StubLease()
     Run("web-1", "web-2")(a_move("web-1"), a_move("web-2"), lease=lease)
-    assert lease.asked == ["acquire", "renew", "renew", "renew if due", "renew", "renew if due", "release"]
+    assert lease.asked == ["renew if due", "ensure", "renew if due", "ensure", "renew if due"]
 
 
-@pytest.mark.parametrize(("lost_at", "evicted"), [(2, 0), (3, 0), (4, 1), (5, 1), (6, 2)])
-def test_no_renewal_no_eviction(lost_at: int, evicted: int) -> None:
+@pytest.mark.parametrize(("lost_at", "evicted"), [(1, 0), (2, 0), (3, 1), (4, 1), (5, 2)])
+def test_without_a_lease_nothing_is_evicted(lost_at: int, evicted: int) -> None:
     lease = StubLease(lost_at)
     run = Run("web-1", "web-2", "web-3")
     outcomes = run(a_move("web-1"), a_move("web-2"), a_move("web-3", wave=2), lease=lease)
     assert results(outcomes) == [Result.LANDED] * evicted + [Result.SKIPPED] * (3 - evicted)
     assert len(run.cluster.evicted) == evicted
     assert (outcomes.stop, outcomes.exit_code) == (Stop.LEASE_LOST, ExitCode.STOPPED)
-    assert lease.asked[-1] == "release"
+
+
+def test_a_lease_that_ran_out_while_the_state_was_saved_evicts_nothing() -> None:
+    run = Run("web-1")
+    api, _ = fake_api(LeaseServer(), run.time)
+    held = RunLease(api, "rebalancer", "rebalancer", "A", run.time.clock).acquire()
+
+    def slow_save(outcomes: Sequence[Outcome]) -> None:
+        run.checkpoints.append(outcomes)
+        if len(run.checkpoints) == 1:
+            run.time.now += 70
+            RunLease(api, "rebalancer", "rebalancer", "B", run.time.clock).acquire()
+
+    outcomes = run(a_move(), lease=held, checkpoint=slow_save)
+    assert not run.cluster.evicted
+    assert results(outcomes) == [Result.SKIPPED]
+    assert outcomes.stop is Stop.LEASE_LOST
+    assert "held by 'B'" in outcomes.outcomes[0].because
+    assert run.checkpoints[-1][0].evicted_at is None  # the next run learns that nothing was evicted
 
 
 def test_a_run_that_stopped_reads_no_more() -> None:

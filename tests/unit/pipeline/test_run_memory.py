@@ -1,31 +1,37 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
+import msgspec
 import pytest
 
+from rebalancer.errors import UnreachableError
+from rebalancer.execution import Result
 from rebalancer.pipeline.run_memory import RunMemory
 from rebalancer.policy import RebalancePolicy
 from rebalancer.policy.schema import Planning
-from rebalancer.state import PastMove, RunState, memory_seconds
+from rebalancer.state import PastMove, RunState, after_moves, after_plan, memory_seconds
 from tests.unit.reporting.builders import an_outcome
 
 
 @dataclass
 class AStore:
-    """Keeps every state that was saved; what another run saved can be put on top."""
+    """Keeps every state that was written; another run may write between."""
 
     saved: list[RunState] = field(default_factory=list)
+    where: str = "here"
 
     def load(self) -> RunState | None:
         return self.saved[-1] if self.saved else None
 
-    def save(self, state: RunState) -> RunState:
-        self.saved.append(state)
-        return state
+    def update(self, change: Callable[[RunState], RunState]) -> RunState:
+        self.saved.append(change(self.load() or RunState()))
+        return self.saved[-1]
 
 
-def a_past_move(uid: str) -> PastMove:
+def a_past_move(uid: str, **more: Any) -> PastMove:
     return PastMove(
         uid=uid,
         namespace="shop",
@@ -33,36 +39,84 @@ def a_past_move(uid: str) -> PastMove:
         workload="Deployment/web",
         from_node="a",
         evicted_at=1.0,
-        result="Landed",
+        **more,
     )
 
 
-def test_a_run_without_a_store_keeps_nothing_and_is_never_overtaken() -> None:
-    memory = RunMemory(None, None, None, 86_400.0)
-    memory.keep()
+HELD: Any = object()  # a run that reads the state has shown that it holds the lease
+
+
+def under(store: AStore | None) -> RunMemory:
+    return RunMemory.under(HELD, store, "run-1", 1e10)
+
+
+def test_a_run_without_a_store_keeps_nothing() -> None:
+    memory = under(None)
+    memory.found(lambda state: state)
     memory.checkpoint([an_outcome()])
 
+    assert memory.before is None
     assert [move.uid for move in memory.moved] == [an_outcome().move.pod.uid]
-    assert not memory.overtaken()
+
+
+def test_a_memory_that_is_only_read_writes_nothing() -> None:
+    store = AStore([RunState(moves=(a_past_move("old"),))])
+    memory = RunMemory.read_only(store)
+    memory.found(lambda state: state)
+    memory.checkpoint([an_outcome()])
+
+    assert memory.before == store.saved[0]
+    assert len(store.saved) == 1
 
 
 def test_a_checkpoint_writes_the_moves_so_far() -> None:
     store = AStore()
-    memory = RunMemory(store, RunState(), RunState(), 1e10)
-    memory.keep()
+    memory = under(store)
+    memory.found(lambda state: state)
     memory.checkpoint([an_outcome()])
 
     assert [len(state.moves) for state in store.saved] == [0, 1]
 
 
-def test_a_run_is_overtaken_by_moves_that_it_did_not_know_when_it_planned() -> None:
-    before = RunState(moves=(a_past_move("old"),))
-    store = AStore([before])
-    memory = RunMemory(store, before, before, 86_400.0)
-    known = memory.overtaken()
-    store.saved.append(RunState(moves=(a_past_move("old"), a_past_move("new"))))
+def test_what_another_run_wrote_meanwhile_stays() -> None:
+    store = AStore()
+    memory = under(store)
+    memory.found(lambda state: after_plan(state, ["hot"], 5.0))
+    store.update(lambda state: msgspec.structs.replace(state, moves=(a_past_move("theirs"),)))
+    memory.checkpoint([an_outcome()])
 
-    assert (known, memory.overtaken()) == (False, True)
+    assert {move.uid for move in store.saved[-1].moves} == {"theirs", an_outcome().move.pod.uid}
+    assert store.saved[-1].hot_runs("hot") == 1
+
+
+def test_a_run_withdraws_what_it_announced_and_nothing_that_another_run_wrote() -> None:
+    store = AStore()
+    memory = under(store)
+    announced = msgspec.structs.replace(an_outcome(), result=Result.UNKNOWN)
+    uid = announced.move.pod.uid
+    memory.checkpoint([announced])
+    store.update(lambda state: after_moves(state, [a_past_move(uid, run="run-2")], 1.0, 1e10))
+    memory.checkpoint([msgspec.structs.replace(announced, result=Result.SKIPPED, evicted_at=None)])
+
+    assert [(move.uid, move.run) for move in store.saved[-1].moves] == [(uid, "run-2")]
+
+
+def test_what_the_plan_found_is_written_once_even_when_the_first_write_fails() -> None:
+    class Failing(AStore):
+        def update(self, change: Callable[[RunState], RunState]) -> RunState:
+            if not self.saved:
+                self.saved.append(RunState())
+                raise UnreachableError("connection refused")
+            return super().update(change)
+
+    store = Failing()
+    memory = under(store)
+    with pytest.raises(UnreachableError):
+        memory.found(lambda state: after_plan(state, ["hot"], 5.0))
+    memory.checkpoint([an_outcome()])
+    memory.checkpoint([an_outcome()])
+
+    assert store.saved[-1].hot_runs("hot") == 1
 
 
 @pytest.mark.parametrize(

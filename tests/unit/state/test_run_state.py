@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalancer.errors import InputError
 from rebalancer.state import PastMove, RunState, after_moves, after_plan, in_cooldown
-from rebalancer.state.run_state import MAX_BYTES, MAX_MOVES, bounded, decode, encode, merged
+from rebalancer.state.run_state import MAX_BYTES, MAX_MOVES, bounded, decode, encode
 
 NOW = 1_700_000_000.0
 
@@ -105,13 +104,36 @@ def test_a_state_is_read_back_as_it_was_written(state: RunState) -> None:
     assert encode(decode(encode(state), "state")) == encode(state)
 
 
-@given(STATES, STATES)
-def test_merging_loses_no_pod_and_does_not_depend_on_who_merges(one: RunState, two: RunState) -> None:
-    two = msgspec.structs.replace(two, updated_at=1.0)
-    both = merged(one, two)
-    assert both == merged(two, one)
-    assert {move.uid for move in both.moves} == {move.uid for move in (*one.moves, *two.moves)}
-    assert both.hot_streaks == two.hot_streaks
+def test_runs_too_close_to_each_other_count_once_in_a_streak() -> None:
+    state = after_plan(None, ["a"], NOW, 450)
+    for seconds in (0, 1, 449):
+        state = after_plan(state, ["a"], NOW + seconds, 450)
+        assert state.hot_runs("a") == 1
+    assert state.hot_runs_with("a", NOW + 449, 450) == 1
+    assert state.hot_runs_with("a", NOW + 450, 450) == 2
+    assert after_plan(state, ["a"], NOW + 450, 450).hot_runs("a") == 2
+
+
+def test_a_plan_and_the_run_it_shows_count_a_streak_alike() -> None:
+    state = after_plan(None, ["a"], NOW, 450)
+    for seconds in (10, 500):
+        counted = state.hot_runs_with("a", NOW + seconds, 450)
+        assert after_plan(state, ["a"], NOW + seconds, 450).hot_runs("a") == counted
+
+
+def test_a_run_dated_in_the_future_does_not_stop_streaks_from_growing() -> None:
+    state = after_plan(None, ["a"], NOW + 10_000, 450)
+    state = after_plan(state, ["a"], NOW, 450)
+    assert state.hot_runs("a") == 1
+    assert after_plan(state, ["a"], NOW + 450, 450).hot_runs("a") == 2
+
+
+def test_what_another_run_knows_of_a_pod_stays_until_it_is_settled() -> None:
+    state = after_moves(None, [a_past_move(run="a")], NOW, 3600)
+    state = after_moves(state, [a_past_move(run="b")], NOW, 3600)
+    assert [move.run for move in state.moves] == ["a", "b"]
+    state = after_moves(state, [a_past_move(run="b", result="Landed")], NOW, 3600)
+    assert [(move.run, move.result) for move in state.moves] == [("b", "Landed")]
 
 
 def test_the_oldest_moves_go_first_when_there_are_too_many() -> None:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalancer.state import LoadSamples, RunState, after_reading
-from rebalancer.state.run_state import MAX_BYTES, decode, encode, merged
+from rebalancer.state.run_state import MAX_BYTES, decode, encode
 from rebalancer.state.samples import MAX_SAMPLE_BYTES, MAX_SAMPLES, bounded, with_sample
 
 LOADS = st.dictionaries(
@@ -55,13 +55,10 @@ def test_samples_of_the_largest_cluster_fit_the_state_beside_everything_else() -
     assert len(bounded(state.samples).taken) <= MAX_SAMPLES
 
 
-def test_two_writers_keep_the_samples_of_both() -> None:
-    ours = after_reading(None, {"cpu": {"n0": 10.0}}, 100.0, 900.0)
-    theirs = after_reading(None, {"cpu": {"n1": 20.0}}, 200.0, 900.0)
-    both = merged(ours, theirs).samples
+def test_a_sample_added_twice_by_a_write_that_was_repeated_counts_once() -> None:
+    once = after_reading(None, {"cpu": {"n0": 10.0}}, 100.0, 900.0)
 
-    assert both.of("n0", "cpu") == [(100.0, 10.0)]
-    assert both.of("n1", "cpu") == [(200.0, 20.0)]
+    assert after_reading(once, {"cpu": {"n0": 10.0}}, 100.0, 900.0) == once
 
 
 def test_a_state_with_samples_is_read_back_as_it_was_written() -> None:

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from filelock import FileLock
 from urllib3.exceptions import ProtocolError
 
 from rebalancer.errors import InputError, RebalancerError, RightsError, SafetyError, UnreachableError
-from rebalancer.state import ConfigMapStore, FileStore, RunState, after_moves, after_plan, stores
+from rebalancer.state import (
+    ConfigMapStore,
+    FileStore,
+    RunState,
+    StateStore,
+    after_moves,
+    after_plan,
+    stores,
+)
 from rebalancer.state.run_state import MAX_BYTES, encode
 from tests.unit.execution.fake_api import Answer, Request, fake_api, refusal
 from tests.unit.state.test_run_state import NOW, a_past_move
@@ -22,15 +33,15 @@ STATE = after_plan(after_moves(None, [a_past_move()], NOW, 3600), ["hot"], NOW)
 def test_a_file_keeps_a_state(tmp_path: Path) -> None:
     store = FileStore(tmp_path / "var" / "state.json")
     assert store.load() is None
-    store.save(STATE)
+    store.update(lambda _: STATE)
     assert store.load() == STATE
-    store.save(after_plan(STATE, ["hot"], NOW))
+    store.update(lambda state: after_plan(state, ["hot"], NOW))
     assert {path.name for path in (tmp_path / "var").iterdir()} == {"state.json", ".state.json.lock"}
 
 
 def test_a_crash_while_writing_leaves_the_old_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = FileStore(tmp_path / "state.json")
-    store.save(STATE)
+    store.update(lambda _: STATE)
 
     class Crash(BaseException):
         pass
@@ -40,7 +51,7 @@ def test_a_crash_while_writing_leaves_the_old_state(tmp_path: Path, monkeypatch:
 
     monkeypatch.setattr(os, "fsync", crash)
     with pytest.raises(Crash):
-        store.save(RunState())
+        store.update(lambda _: RunState())
     assert store.load() == STATE
     assert {path.name for path in tmp_path.iterdir()} == {"state.json", ".state.json.lock"}
 
@@ -50,7 +61,7 @@ def test_a_file_that_cannot_be_read_or_written_is_an_input_error(tmp_path: Path)
         FileStore(tmp_path).load()
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="cannot write the state"):
-        FileStore(tmp_path / "file" / "state.json").save(STATE)
+        FileStore(tmp_path / "file" / "state.json").update(lambda _: STATE)
 
 
 def test_a_file_that_another_process_is_writing_is_waited_for_and_then_left_alone(
@@ -59,9 +70,9 @@ def test_a_file_that_another_process_is_writing_is_waited_for_and_then_left_alon
     monkeypatch.setattr(stores, "_LOCK_SECONDS", 0.05)
     path = tmp_path / "state.json"
     with FileLock(tmp_path / ".state.json.lock"), pytest.raises(SafetyError, match="locked by another"):
-        FileStore(path).save(STATE)
+        FileStore(path).update(lambda _: STATE)
     assert not path.exists()
-    FileStore(path).save(STATE)
+    FileStore(path).update(lambda _: STATE)
     assert FileStore(path).load() == STATE
 
 
@@ -117,7 +128,7 @@ def store(server: ConfigMapServer) -> ConfigMapStore:
 
 def test_a_config_map_is_created_when_absent(store: ConfigMapStore, server: ConfigMapServer) -> None:
     assert store.load() is None
-    store.save(STATE)
+    store.update(lambda _: STATE)
     assert store.load() == STATE
     assert server.item is not None
     assert server.item["metadata"]["labels"] == {"app.kubernetes.io/managed-by": "rebalancer"}
@@ -126,41 +137,70 @@ def test_a_config_map_is_created_when_absent(store: ConfigMapStore, server: Conf
 def test_whatever_else_it_holds_stays(store: ConfigMapStore, server: ConfigMapServer) -> None:
     server.put(None, notes="by hand")
     assert store.load() is None
-    store.save(STATE)
+    store.update(lambda _: STATE)
     assert server.item is not None
     assert server.item["data"]["notes"] == "by hand"
     assert server.item["metadata"]["labels"] == {"team": "infra"}
     assert store.load() == STATE
 
 
-def test_saving_again_and_again_needs_no_loading(store: ConfigMapStore) -> None:
-    store.save(STATE)
-    later = after_plan(STATE, ["hot"], NOW + 1)
-    assert store.save(later) == later
-    assert store.load() == later
+def add(name: str, at: float = NOW) -> Callable[[RunState], RunState]:
+    """A change that adds a move."""
+    return lambda state: after_moves(state, [a_past_move(name, at=at)], NOW, 3600)
+
+
+@pytest.fixture(params=["file", "config map"])
+def any_store(request: pytest.FixtureRequest, tmp_path: Path, store: ConfigMapStore) -> StateStore:
+    return FileStore(tmp_path / "state.json") if request.param == "file" else store
+
+
+def test_a_change_is_made_to_what_is_kept_now_and_never_to_what_was_read_before(
+    any_store: StateStore,
+) -> None:
+    assert any_store.load() is None
+    any_store.update(add("theirs"))
+    any_store.load()  # looking at the state, and dropping it, promises nothing
+    kept = any_store.update(add("ours"))
+    assert {move.name for move in kept.moves} == {"theirs", "ours"}
+    assert any_store.load() == kept
+
+
+def test_a_move_that_one_run_withdrew_is_not_brought_back_by_another(any_store: StateStore) -> None:
+    any_store.update(add("refused"))
+    any_store.load()
+    any_store.update(lambda state: msgspec.structs.replace(state, moves=()))
+    kept = any_store.update(add("ours"))
+    assert [move.name for move in kept.moves] == ["ours"]
+
+
+def test_many_processes_writing_one_file_lose_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "state.json"
+    names = [f"web-{index}" for index in range(24)]
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda name: FileStore(path).update(add(name)), names))
+    kept = FileStore(path).load()
+    assert kept is not None
+    assert {move.name for move in kept.moves} == set(names)
 
 
 @pytest.mark.parametrize("absent", [True, False])
-def test_a_state_written_meanwhile_is_merged(
+def test_a_change_is_made_again_to_a_state_written_meanwhile(
     store: ConfigMapStore, server: ConfigMapServer, absent: bool
 ) -> None:
     if not absent:
         server.put(RunState())
-    store.load()
     theirs = after_moves(None, [a_past_move("theirs")], NOW - 1, 3600)
     server.before_write = [lambda: server.put(theirs)]
-    kept = store.save(STATE)
-    assert {move.name for move in kept.moves} == {"theirs", "web-1"}
-    assert kept.hot_streaks == STATE.hot_streaks
+    kept = store.update(add("ours"))
+    assert {move.name for move in kept.moves} == {"theirs", "ours"}
     assert store.load() == kept
 
 
-def test_a_state_written_since_it_was_loaded_is_merged(
-    store: ConfigMapStore, server: ConfigMapServer
-) -> None:
-    store.load()
-    server.put(after_moves(None, [a_past_move("theirs")], NOW - 1, 3600))
-    assert {move.name for move in store.save(STATE).moves} == {"theirs", "web-1"}
+def test_a_missing_namespace_is_bad_input_and_not_a_second_writer() -> None:
+    api, _ = fake_api(lambda _request: refusal(404, 'namespaces "ops" not found'))
+    with pytest.raises(InputError, match="namespace 'ops' does not exist") as caught:
+        ConfigMapStore(api, "ops", "rebalancer").update(add("ours"))
+    assert "--state-config-map" in caught.value.hint
 
 
 def test_a_config_map_deleted_meanwhile_is_created_again(
@@ -169,7 +209,7 @@ def test_a_config_map_deleted_meanwhile_is_created_again(
     server.put(STATE)
     store.load()
     server.before_write = [lambda: setattr(server, "item", None)]
-    store.save(STATE)
+    store.update(lambda _: STATE)
     assert store.load() == STATE
 
 
@@ -177,7 +217,7 @@ def test_writers_that_never_rest_are_told_of(store: ConfigMapStore, server: Conf
     server.put(STATE)
     server.before_write = [lambda: server.put(STATE)] * 10
     with pytest.raises(SafetyError, match="4 times"):
-        store.save(STATE)
+        store.update(lambda _: STATE)
 
 
 @pytest.mark.parametrize("absent", [True, False])
@@ -198,7 +238,7 @@ def test_a_state_whose_answer_is_lost_is_written_again(
         server.put(RunState())
     store = ConfigMapStore(fake_api(handler)[0], "kube-system", "rebalancer")
     store.load()
-    store.save(STATE)
+    store.update(lambda _: STATE)
     assert store.load() == STATE
 
 
@@ -207,7 +247,7 @@ def test_a_state_that_stays_unwritten_is_told_of(server: ConfigMapServer) -> Non
         return server(request) if request.method == "GET" else ProtocolError("reset")
 
     with pytest.raises(UnreachableError, match="write configmap kube-system/rebalancer"):
-        ConfigMapStore(fake_api(handler)[0], "kube-system", "rebalancer").save(STATE)
+        ConfigMapStore(fake_api(handler)[0], "kube-system", "rebalancer").update(lambda _: STATE)
 
 
 def test_a_missing_right_is_a_rights_error() -> None:
@@ -224,7 +264,7 @@ def test_an_immutable_config_map_is_an_input_error(server: ConfigMapServer) -> N
 
     api, _ = fake_api(immutable)
     with pytest.raises(InputError, match="field is immutable"):
-        ConfigMapStore(api, "kube-system", "rebalancer").save(STATE)
+        ConfigMapStore(api, "kube-system", "rebalancer").update(lambda _: STATE)
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
+import os
+import platform
+import time as clock
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from urllib3.exceptions import ProtocolError
 
 from rebalancer.cluster.live import RawApi
-from rebalancer.errors import LeaseHeldError, RebalancerError, UnreachableError
-from rebalancer.execution.safeguards.lease import LeaseLostError, RunLease
+from rebalancer.errors import InputError, LeaseHeldError, StopRequestedError, UnreachableError
+from rebalancer.execution.safeguards.lease import LeaseLostError, RunLease, holder_identity
+from rebalancer.retries import Retries
 from tests.unit.execution.builders import NOW
 from tests.unit.execution.fake_api import Answer, FakeTime, Request, fake_api, refusal
 
@@ -21,6 +27,7 @@ class LeaseServer:
         self.item: dict[str, Any] | None = None
         self.version = 0
         self.faults: list[Any] = []
+        self.while_writing: Callable[[], None] = lambda: None
 
     def __call__(self, request: Request) -> Answer | Exception:
         if request.method == "GET":
@@ -34,6 +41,7 @@ class LeaseServer:
             sent = request.body["metadata"].get("resourceVersion")
             if self.item is None or sent != self.item["metadata"]["resourceVersion"]:
                 return refusal(409, "the object has been modified")
+        self.while_writing()
         self.version += 1
         self.item = request.body
         self.item["metadata"]["resourceVersion"] = str(self.version)
@@ -55,77 +63,136 @@ def api(server: LeaseServer, time: FakeTime) -> RawApi:
     return fake_api(server, time)[0]
 
 
-def lease_of(api: RawApi, time: FakeTime, identity: str = "one") -> RunLease:
-    return RunLease(api, "kube-system", "rebalancer", identity, time.clock)
+def lease_of(api: RawApi, time: FakeTime, identity: str = "one", *, skew: float = 0.0) -> RunLease:
+    """A run whose clock is wrong by ``skew``; its waiting takes the time that it takes for all."""
+    return RunLease(api, "kube-system", "rebalancer", identity, lambda: time.now + skew)
+
+
+def spec(server: LeaseServer) -> dict[str, Any]:
+    assert server.item is not None
+    return dict(server.item["spec"])
 
 
 def test_a_free_lease_is_taken_and_says_by_whom(api: RawApi, time: FakeTime, server: LeaseServer) -> None:
-    lease = lease_of(api, time)
-    lease.acquire()
-    assert lease.held
-    assert server.item is not None
-    spec = server.item["spec"]
-    assert (spec["holderIdentity"], spec["leaseDurationSeconds"]) == ("one", 60)
-    assert spec["renewTime"] == "2023-11-14T22:13:20.000000Z"  # six digits, or the API server refuses it
+    held = lease_of(api, time).acquire()
+    assert held.held
+    found = spec(server)
+    assert (found["holderIdentity"], found["leaseDurationSeconds"]) == ("one", 60)
+    assert found["renewTime"] == "2023-11-14T22:13:20.000000Z"  # six digits, or the API server refuses it
+
+
+def test_a_holder_is_named_by_pod_or_host_process_and_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POD_NAME", "rebalancer-29384-xk2lm")
+    assert holder_identity("3f2a") == f"rebalancer-29384-xk2lm_{os.getpid()}_3f2a"
+    monkeypatch.delenv("POD_NAME")
+    assert holder_identity("3f2a") == f"{platform.node()}_{os.getpid()}_3f2a"
 
 
 def test_a_held_lease_is_refused_until_it_expires(api: RawApi, time: FakeTime) -> None:
     lease_of(api, time).acquire()
-    other = lease_of(api, time, "two")
     with pytest.raises(LeaseHeldError, match="held by 'one'"):
-        other.acquire()
+        lease_of(api, time, "two").acquire()
     time.now += 61
-    other.acquire()
-    assert other.held
+    assert lease_of(api, time, "two").acquire().held
+
+
+@pytest.mark.parametrize("skew", [-600, -41, 0, 41, 600])
+def test_a_lease_that_its_holder_renews_is_never_taken_however_clocks_differ(
+    api: RawApi, time: FakeTime, server: LeaseServer, skew: float
+) -> None:
+    held = lease_of(api, time).acquire()
+    time.now += 19  # the usual time between two renewals
+    time.while_asleep = held.renew_if_due
+    with pytest.raises(LeaseHeldError, match="held by 'one'"):
+        lease_of(api, time, "two", skew=skew).acquire()
+    held.ensure()
+    assert spec(server)["holderIdentity"] == "one"
+
+
+@pytest.mark.parametrize("skew", [-600, 600])
+def test_a_lease_is_taken_only_after_it_was_seen_unchanged_for_its_whole_duration(
+    api: RawApi, time: FakeTime, skew: float
+) -> None:
+    held = lease_of(api, time).acquire()
+    seen = time.now
+    lease_of(api, time, "two", skew=skew).acquire()
+    assert time.now - seen >= 60
+    assert not held.held
+
+
+def test_a_run_asked_to_stop_watches_no_longer(time: FakeTime, server: LeaseServer) -> None:
+    api, _ = fake_api(server, time)
+    lease_of(api, time).acquire()
+    time.now += 600
+    with pytest.raises(StopRequestedError):
+        lease_of(api.pausing(lambda _seconds: True), time, "two").acquire()
 
 
 def test_a_released_lease_is_free_at_once(api: RawApi, time: FakeTime) -> None:
-    lease = lease_of(api, time)
-    lease.acquire()
-    lease.release()
-    other = lease_of(api, time, "two")
-    other.acquire()
-    assert (lease.held, other.held) == (False, True)
+    held = lease_of(api, time).acquire()
+    held.release()
+    moment = time.now
+    other = lease_of(api, time, "two").acquire()
+    assert (held.held, other.held, time.now) == (False, True, moment)
 
 
 def test_a_release_does_not_touch_the_lease_of_another(
     api: RawApi, time: FakeTime, server: LeaseServer
 ) -> None:
-    lease = lease_of(api, time)
-    lease.acquire()
+    held = lease_of(api, time).acquire()
     time.now += 100
     lease_of(api, time, "two").acquire()
-    lease.release()
-    assert server.item is not None
-    assert server.item["spec"]["holderIdentity"] == "two"
+    held.release()
+    assert spec(server)["holderIdentity"] == "two"
 
 
 def test_renewing_keeps_it(api: RawApi, time: FakeTime) -> None:
-    lease = lease_of(api, time)
-    lease.acquire()
+    held = lease_of(api, time).acquire()
     for _ in range(5):
         time.now += 50
-        lease.renew()
+        held.renew()
     with pytest.raises(LeaseHeldError):
         lease_of(api, time, "two").acquire()
 
 
-def test_a_lease_that_another_took_is_lost(api: RawApi, time: FakeTime) -> None:
-    lease = lease_of(api, time)
-    lease.acquire()
+def test_a_lease_that_another_took_is_lost_for_good(api: RawApi, time: FakeTime, server: LeaseServer) -> None:
+    held = lease_of(api, time).acquire()
     time.now += 100
-    lease_of(api, time, "two").acquire()
+    other = lease_of(api, time, "two").acquire()
+    for attempt in (held.renew, held.ensure):
+        with pytest.raises(LeaseLostError, match="held by 'two'"):
+            attempt()
+    other.release()
     with pytest.raises(LeaseLostError, match="held by 'two'"):
-        lease.renew()
-    assert not lease.held
+        held.ensure()
+    assert not held.held
 
 
 def test_a_lease_that_was_removed_is_lost(api: RawApi, time: FakeTime, server: LeaseServer) -> None:
-    lease = lease_of(api, time)
-    lease.acquire()
+    held = lease_of(api, time).acquire()
     server.item = None
     with pytest.raises(LeaseLostError, match="removed"):
-        lease.renew()
+        held.renew()
+
+
+def test_a_lease_is_trusted_only_while_enough_of_it_is_left_for_an_eviction(
+    api: RawApi, time: FakeTime, server: LeaseServer
+) -> None:
+    held = lease_of(api, time).acquire()
+    time.now += 19
+    held.ensure()
+    assert server.version == 1
+    time.now += 2
+    held.ensure()
+    assert (server.version, held.seconds_left) == (2, 60)
+
+
+def test_a_renewal_counts_from_when_it_was_sent(api: RawApi, time: FakeTime, server: LeaseServer) -> None:
+    held = lease_of(api, time).acquire()
+    server.while_writing = lambda: setattr(time, "now", time.now + 30)
+    time.now += 30
+    with pytest.raises(LeaseLostError, match="in time"):
+        held.ensure()
 
 
 @pytest.mark.parametrize(
@@ -135,78 +202,104 @@ def test_a_lease_that_was_removed_is_lost(api: RawApi, time: FakeTime, server: L
 def test_a_passing_fault_neither_loses_nor_doubles_it(
     api: RawApi, time: FakeTime, server: LeaseServer, fault: Any
 ) -> None:
-    lease = lease_of(api, time)
     server.faults = [fault]
-    lease.acquire()
+    held = lease_of(api, time).acquire()
     server.faults = [fault]
-    lease.renew()
-    assert lease.held
+    held.renew()
+    assert held.held
 
 
-def test_a_lease_that_cannot_be_renewed_is_lost(api: RawApi, time: FakeTime, server: LeaseServer) -> None:
-    lease = lease_of(api, time)
-    lease.acquire()
+def test_a_lease_that_cannot_be_renewed_allows_nothing(
+    api: RawApi, time: FakeTime, server: LeaseServer
+) -> None:
+    held = lease_of(api, time).acquire()
+    time.now += 30
     server.faults = [ProtocolError("reset")] * 10
     with pytest.raises(LeaseLostError):
-        lease.renew()
+        held.ensure()
 
 
 def test_it_is_renewed_while_waiting_only_when_due(api: RawApi, time: FakeTime, server: LeaseServer) -> None:
-    lease = lease_of(api, time)
-    lease.acquire()
-    lease.renew_if_due()
+    held = lease_of(api, time).acquire()
+    held.renew_if_due()
     assert server.version == 1
     time.now += 20
-    lease.renew_if_due()
+    held.renew_if_due()
     assert server.version == 2
 
 
+def test_it_is_renewed_while_something_else_takes_long(server: LeaseServer) -> None:
+    api = fake_api(server)[0]
+    api = dataclasses.replace(api, retries=Retries())  # real time
+    lease = RunLease(api, "kube-system", "rebalancer", "one", clock.time, duration_seconds=0.6)
+    held = lease.acquire()
+    with held.renewed_meanwhile():
+        clock.sleep(1.5)
+        assert held.held
+    assert server.version > 2
+
+
 def test_a_failing_release_is_no_error(api: RawApi, time: FakeTime, server: LeaseServer) -> None:
-    lease = lease_of(api, time)
-    lease.acquire()
+    held = lease_of(api, time).acquire()
     server.faults = [ProtocolError("reset")]
-    lease.release()
-    assert not lease.held
-    assert server.item is not None
-    assert server.item["spec"]["holderIdentity"] == "one"  # until it expires
+    held.release()
+    assert not held.held
+    assert spec(server)["holderIdentity"] == "one"  # until it expires
     assert server.faults == []
 
 
+def test_a_missing_namespace_is_bad_input_and_not_a_lease_held_by_others(time: FakeTime) -> None:
+    api, _ = fake_api(lambda _request: refusal(404, 'namespaces "kube-system" not found'), time)
+    with pytest.raises(InputError, match="namespace 'kube-system' does not exist") as caught:
+        lease_of(api, time).acquire()
+    assert "--lease" in caught.value.hint
+
+
 @pytest.mark.parametrize(
-    "spec",
+    "odd",
     [
         None,
         7,
         {"holderIdentity": 7},
         {"holderIdentity": "x", "renewTime": "soon"},
         {"holderIdentity": "x", "renewTime": None, "leaseDurationSeconds": "long"},
-        {"holderIdentity": "x", "renewTime": "2023-11-14T20:00:00Z", "leaseDurationSeconds": 10**12},
+        {"holderIdentity": "x", "renewTime": "2023-11-14T20:00:00Z", "leaseDurationSeconds": -7},
         {"holderIdentity": "", "leaseTransitions": "many"},
     ],
 )
 def test_an_odd_lease_that_nobody_can_hold_is_taken(
-    api: RawApi, time: FakeTime, server: LeaseServer, spec: Any
+    api: RawApi, time: FakeTime, server: LeaseServer, odd: Any
 ) -> None:
-    server.item = {"metadata": {"resourceVersion": "0"}, "spec": spec}
+    server.item = {"metadata": {"resourceVersion": "0"}, "spec": odd}
     lease_of(api, time).acquire()
     assert server.item["spec"]["holderIdentity"] == "one"
-    assert server.item["spec"]["renewTime"] == "2023-11-14T22:13:20.000000Z"
 
 
-def test_a_lease_renewed_in_the_far_future_is_held_and_does_not_break_us(
+def test_a_lease_renewed_in_the_far_future_does_not_lock_everybody_out(
     api: RawApi, time: FakeTime, server: LeaseServer
 ) -> None:
-    spec = {"holderIdentity": "x" * 5000, "renewTime": "9999-12-31T23:59:59Z"}
-    server.item = {"metadata": {"resourceVersion": "0"}, "spec": spec}
-    with pytest.raises(LeaseHeldError) as caught:
+    far = {"holderIdentity": "x" * 5000, "renewTime": "9999-12-31T23:59:59Z"}
+    server.item = {"metadata": {"resourceVersion": "0"}, "spec": far}
+    seen = time.now
+    assert lease_of(api, time).acquire().held
+    assert time.now - seen >= 60
+
+
+def test_a_lease_of_others_that_lasts_very_long_is_not_waited_for(
+    api: RawApi, time: FakeTime, server: LeaseServer
+) -> None:
+    long = {"holderIdentity": "x" * 5000, "leaseDurationSeconds": 10**12}
+    server.item = {"metadata": {"resourceVersion": "0"}, "spec": long}
+    with pytest.raises(LeaseHeldError, match="delete the lease") as caught:
         lease_of(api, time).acquire()
     assert len(str(caught.value)) < 500
+    assert time.slept == []
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"7", b"[" * 9000])
 def test_an_answer_that_is_no_lease_is_an_error_of_ours(time: FakeTime, body: bytes) -> None:
     api, _ = fake_api(lambda _request: Answer(200, body), time)
-    with pytest.raises(RebalancerError):
+    with pytest.raises(UnreachableError, match="no lease"):
         lease_of(api, time).acquire()
 
 
@@ -227,7 +320,5 @@ def test_a_write_that_flow_control_turns_away_is_sent_again_when_it_says(
     server.faults = [
         {"status": 429, "body": {"message": "too many requests"}, "headers": {"Retry-After": "3"}}
     ]
-    lease = lease_of(api, time)
-    lease.acquire()
-    assert lease.held
+    assert lease_of(api, time).acquire().held
     assert time.slept == [3.0]
