@@ -32,6 +32,7 @@ from rebalancer.policy.policy_file import (
     load_policy,
     parse_policy,
     schema,
+    shown,
     to_yaml,
 )
 from rebalancer.policy.resources import measured_resources, named_resources, required_resources
@@ -107,5 +108,6 @@ __all__ = [
     "parse_policy",
     "required_resources",
     "schema",
+    "shown",
     "to_yaml",
 ]
