@@ -18,6 +18,8 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import ClassVar
 
+from rebalancer.redaction import without_secrets
+
 
 class ExitCode(IntEnum):
     """What the process leaves with; ``meaning`` is the row the documentation is made from."""
@@ -60,7 +62,7 @@ class RebalancerError(Exception):
         """``where: message (hint)`` on one line."""
         line = f"{self.where}: {self.message}" if self.where else self.message
         line = f"{line} ({self.hint})" if self.hint else line
-        return " ".join(line.split())
+        return without_secrets(" ".join(line.split()))
 
 
 class InputError(RebalancerError):

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import TextIO
 
 from rebalancer.cli.session import Session
+from rebalancer.redaction import without_secrets
 from rebalancer.reporting.words import plain
 
 LOGGER = logging.getLogger("rebalancer")
@@ -20,7 +21,9 @@ class TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """One safe line, then the traceback if there is one."""
         line = f"{record.levelname.lower()}: {plain(record.getMessage())}"
-        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+        return (
+            f"{line}\n{without_secrets(self.formatException(record.exc_info))}" if record.exc_info else line
+        )
 
 
 class JsonFormatter(logging.Formatter):
@@ -33,13 +36,13 @@ class JsonFormatter(logging.Formatter):
             "time": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": without_secrets(record.getMessage()),
         }
         fields = getattr(record, "fields", None)
         if isinstance(fields, dict):
             line |= {key: value for key, value in fields.items() if key not in line}
         if record.exc_info:
-            line["traceback"] = self.formatException(record.exc_info)
+            line["traceback"] = without_secrets(self.formatException(record.exc_info))
         return json.dumps(line, default=str)
 
 

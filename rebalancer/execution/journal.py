@@ -25,6 +25,7 @@ import msgspec
 from rebalancer.cluster import times
 from rebalancer.errors import InputError, SafetyError
 from rebalancer.planning.plan import Move
+from rebalancer.safe_text import safe_json
 
 RUN_STARTED = "run-started"
 _MAX_TEXT_LENGTH = 1000
@@ -85,7 +86,7 @@ class Journal:
             }
         line |= {key: _short(value) for key, value in fields.items() if value not in (None, "")}
         try:
-            self._stream.write(msgspec.json.encode(line).decode() + "\n")
+            self._stream.write(safe_json(msgspec.json.encode(line).decode()) + "\n")
             self._stream.flush()
             if self._durable:
                 os.fsync(self._stream.fileno())

@@ -170,5 +170,6 @@ def url_of(address: str) -> str:
     """An address as plugins write it, which may lack its scheme; InputError when it is none."""
     url = address if address.startswith(("http://", "https://")) else f"http://{address}"
     if len(url) > _MAX_ADDRESS_LENGTH or not url.isprintable() or " " in url or "@" in url:
-        raise InputError(f"{address[:60]!a} is not the address of a Prometheus server")
+        shown = "an address with a user name" if "@" in url else f"{address[:60]!a}"
+        raise InputError(f"{shown} is not the address of a Prometheus server")
     return url.rstrip("/")

@@ -32,6 +32,7 @@ from rebalancer.policy.policy_file import (
     load_policy,
     parse_policy,
     schema,
+    shown,
     to_yaml,
 )
 from rebalancer.policy.resources import (
@@ -114,5 +115,6 @@ __all__ = [
     "required_resources",
     "schema",
     "scorable_resources",
+    "shown",
     "to_yaml",
 ]

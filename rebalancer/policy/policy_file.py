@@ -7,7 +7,7 @@ import pathlib
 from dataclasses import dataclass
 from typing import Any
 
-from rebalancer.documents import parse, read_text, validate
+from rebalancer.documents import parse, read_text, redacted_document, redacted_text, validate
 from rebalancer.documents import to_yaml as dump_yaml
 from rebalancer.policy.resources import check_resources
 from rebalancer.policy.schema import API_VERSION, KIND, RebalancePolicy
@@ -15,7 +15,7 @@ from rebalancer.policy.schema import API_VERSION, KIND, RebalancePolicy
 
 @dataclass(frozen=True, slots=True)
 class LoadedPolicy:
-    """A policy, where it was written, and the SHA-256 of its text."""
+    """A policy, where it was written, and the SHA-256 of its text without secrets."""
 
     policy: RebalancePolicy
     source: str
@@ -41,18 +41,29 @@ def parse_policy(text: str, source: str) -> LoadedPolicy:
                 )
     policy = validate(RebalancePolicy, document)
     check_resources(policy, document)
-    return LoadedPolicy(policy, source, "sha256:" + hashlib.sha256(text.encode()).hexdigest())
+    return LoadedPolicy(policy, source, _digest(redacted_text(text, source)))
 
 
 def default_policy() -> LoadedPolicy:
     """The policy with every default."""
     policy = RebalancePolicy()
-    return LoadedPolicy(policy, "defaults", "sha256:" + hashlib.sha256(to_yaml(policy).encode()).hexdigest())
+    return LoadedPolicy(policy, "defaults", _digest(to_yaml(policy)))
+
+
+def _digest(text: str) -> str:
+    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
 
 def to_yaml(policy: RebalancePolicy) -> str:
     """The whole policy as YAML, defaults included; it parses back to an equal one."""
     return dump_yaml(policy.model_dump(mode="json", by_alias=True, exclude_none=True))
+
+
+def shown(policy: RebalancePolicy) -> tuple[Any, bool]:
+    """The whole policy as plain values without its secrets, and whether it has any."""
+    value = policy.model_dump(mode="json", by_alias=True, exclude_none=True)
+    safe = redacted_document(value)
+    return safe, safe != value
 
 
 def schema() -> dict[str, Any]:

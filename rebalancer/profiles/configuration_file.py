@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from pydantic.alias_generators import to_camel
 
-from rebalancer.documents import Document, did_you_mean, parse, validate
+from rebalancer.documents import Document, did_you_mean, parse, redacted_text, validate
 from rebalancer.profiles.building import Context, build_profile
 from rebalancer.profiles.decoding import WrittenConfiguration, WrittenExtender, without_nulls
 from rebalancer.profiles.defaults import DEFAULTS, GROUP
@@ -68,7 +68,7 @@ def load_configuration(
         assumed_neutral=tuple(sorted(names - known.keys())),
         inputs=frozenset(kind for name in names if name in known for kind in known[name].inputs),
         source=source,
-        text=text,
+        text=redacted_text(text, source),
         plugins={
             name: extra.get(name) or catalogue[name]
             for name in sorted(names)

@@ -6,12 +6,13 @@ bytes, so that two outputs can be compared with ``diff``.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+
+from rebalancer.safe_text import TERMINAL_CONTROLS, safe_json
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -25,15 +26,9 @@ class Format(StrEnum):
     YAML = "yaml"
 
 
-# Characters that JSON allows in a string although a terminal may act on them: DEL, C1 controls, and those
-# that change the direction of text or are invisible.
-_TERMINAL_CONTROLS = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
-
-
 def to_json(value: Any) -> str:
     """One line of JSON with a newline at its end, of msgspec structs, dataclasses, maps and lists."""
-    text = msgspec.json.encode(value, order="deterministic").decode()
-    return _TERMINAL_CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", text) + "\n"
+    return safe_json(msgspec.json.encode(value, order="deterministic").decode()) + "\n"
 
 
 def to_yaml(value: Any) -> str:
@@ -43,7 +38,7 @@ def to_yaml(value: Any) -> str:
     encoded = to_json(value)
     text = documents.to_yaml(msgspec.json.decode(encoded))
     # YAML cannot escape these characters in every position. JSON can, and is valid YAML.
-    return encoded if _TERMINAL_CONTROLS.search(text) else text
+    return encoded if TERMINAL_CONTROLS.search(text) else text
 
 
 ENCODERS: Mapping[Format, Callable[[Any], str]] = {Format.JSON: to_json, Format.YAML: to_yaml}

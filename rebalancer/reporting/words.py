@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from rebalancer.redaction import without_secrets
+
 _MAX_WORDS_LENGTH = 20_000  # characters; a longer message is cut
 
 
 def plain(text: str) -> str:
-    r"""The text with every character that is not printable escaped, ESC as ``\x1b`` for example."""
+    r"""The text with every character that is not printable escaped, and without secrets in URLs."""
+    text = without_secrets(text)
     if text.isprintable():
         return text
     return "".join(

@@ -86,13 +86,13 @@ def show_policy(path: Path | None, output_format: Format) -> None:
 
     Without FILE, show the defaults.
     """
-    from rebalancer.policy import default_policy, load_policy, to_yaml  # noqa: PLC0415 - imports pydantic
+    from rebalancer.policy import default_policy, load_policy, shown  # noqa: PLC0415 - imports pydantic
 
     loaded = load_policy(path) if path is not None else default_policy()
-    if output_format is Format.JSON:
-        _print(loaded.policy.model_dump(mode="json", by_alias=True, exclude_none=True), output_format)
-    else:
-        sys.stdout.write(to_yaml(loaded.policy))
+    value, hides = shown(loaded.policy)
+    if hides:
+        LOGGER.warning("secrets of the policy are shown as REDACTED: it cannot be used as printed")
+    _print(value, Format.JSON if output_format is Format.JSON else Format.YAML)
 
 
 @policy.command("schema")

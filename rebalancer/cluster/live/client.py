@@ -34,6 +34,11 @@ class KubernetesClient:
         """The API server's address."""
         return str(self.api.configuration.host)
 
+    @property
+    def verifies_certificates(self) -> bool:
+        """Whether the server's certificate is checked; a kubeconfig can turn that off."""
+        return bool(self.api.configuration.verify_ssl)
+
     def send(
         self,
         call: Callable[..., Any],

@@ -1,6 +1,7 @@
 """Writes a recording as a folder that ``--from`` reads: a zstd file a kind, documents beside them.
 
-Only the fields we decode are written: no environment variables, no arguments, no managed fields.
+Only the fields we decode are written: no environment variables, no arguments, no managed fields. Documents
+are written without their secrets, and a recording is readable by its owner only.
 """
 
 from __future__ import annotations
@@ -17,9 +18,13 @@ from rebalancer.cluster.columns.pod_metrics import PackedPodMetrics
 from rebalancer.cluster.kinds import BY_PLURAL
 from rebalancer.cluster.malformed import Malformed
 from rebalancer.cluster.recordings.listing import Listing, Recording
+from rebalancer.documents import redacted_text
 from rebalancer.errors import InputError
+from rebalancer.redaction import without_secrets
 
 _LEVEL = 3
+_CONFIGURATION = "scheduler-config.yaml"
+_NOT_RECORDED = b"# Not recorded: it is no valid YAML, so its secrets could not be told from the rest.\n"
 _encoder = msgspec.json.Encoder(order="deterministic")
 
 
@@ -71,8 +76,19 @@ def digest(recording: Recording) -> str:
         for malformed in sorted(map(str, listing.malformed)):
             total.update(malformed.encode())
     for name in sorted(set(recording.documents) - {"recording.json"}):  # who recorded, not what
-        total.update(name.encode() + b"\0" + recording.documents[name])
+        total.update(name.encode() + b"\0" + document_without_secrets(name, recording.documents[name]))
     return f"sha256:{total.hexdigest()}"
+
+
+def document_without_secrets(name: str, content: bytes) -> bytes:
+    """A document beside the kinds as it is recorded."""
+    try:
+        text = content.decode()
+        if name == _CONFIGURATION:
+            return redacted_text(text, name).encode()
+    except (InputError, UnicodeDecodeError):
+        return _NOT_RECORDED if name == _CONFIGURATION else content
+    return without_secrets(text).encode()
 
 
 def _parts(listing: Listing) -> Iterator[bytes]:
@@ -86,7 +102,7 @@ def _parts(listing: Listing) -> Iterator[bytes]:
 def save(recording: Recording, folder: Path, now: float) -> None:
     """Write a recording into a new or empty folder; InputError when that cannot be done."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if any(folder.iterdir()):
             raise InputError("the folder is not empty", where=str(folder), hint="name a new one")
         for plural in sorted(recording.listings):
@@ -94,8 +110,12 @@ def save(recording: Recording, folder: Path, now: float) -> None:
                 folder / f"{BY_PLURAL[plural].plural}.json.zst", list_pieces(recording.listings[plural])
             )
         for name, content in recording.documents.items():
-            files.replace(folder / name, content)
-        about = {"source": recording.source, "savedAt": now, "unread": dict(recording.unread)}
+            files.replace(folder / name, document_without_secrets(name, content))
+        about = {
+            "source": without_secrets(recording.source),
+            "savedAt": now,
+            "unread": dict(recording.unread),
+        }
         files.replace(folder / "recording.json", _encoder.encode(about))
     except OSError as error:
         raise InputError(f"cannot write: {error.strerror or error}", where=str(folder)) from error

@@ -20,6 +20,7 @@ from rebalancer.load.prometheus.access import PrometheusAccess, live_access, rec
 from rebalancer.load.service_addresses import runs_in_a_cluster
 from rebalancer.load.sources import LoadInputs, read_load
 from rebalancer.pipeline.gathering.cluster_snapshot import read_snapshot
+from rebalancer.pipeline.gathering.insecure_connections import insecure_connections
 from rebalancer.pipeline.gathering.load_services import policy_watchers, relied_on_workloads
 from rebalancer.pipeline.gathering.recorded import (
     recorded_answers,
@@ -137,7 +138,10 @@ def gather(
         own_pod=_own_pod(),
         scheduler_version=version,
         system_workloads=relied_on_workloads(snapshot, policy, configuration),
-        warnings=input_warnings(snapshot, configuration, reading.report, view.missing, version),
+        warnings=(
+            *insecure_connections(policy, configuration, api),
+            *input_warnings(snapshot, configuration, reading.report, view.missing, version),
+        ),
     )
     return Gathered(inputs, reading.present)
 

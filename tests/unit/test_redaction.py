@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import pytest
+
+from rebalancer.documents import parse, redacted_text
+from rebalancer.errors import InputError
+from rebalancer.redaction import is_secret, redacted, without_secrets
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "token",
+        "bearerToken",
+        "bearer_token",
+        "password",
+        "Authorization",
+        "clientSecret",
+        "apiKey",
+        "keyData",
+    ],
+)
+def test_secrets_are_known_by_their_keys(key: str) -> None:
+    assert is_secret(key)
+    assert redacted({key: {"a": ["x", 5, True]}}) == {key: {"a": ["REDACTED", "REDACTED", True]}}
+
+
+@pytest.mark.parametrize("key", ["tokenFile", "passwordFile", "name", "key", "topologyKey", "weight"])
+def test_paths_and_other_keys_are_kept(key: str) -> None:
+    assert redacted({key: "x"}) == {key: "x"}
+
+
+def test_pairs_of_name_and_value_count_as_keys() -> None:
+    assert redacted([{"name": "DB_PASSWORD", "value": "x"}]) == [{"name": "DB_PASSWORD", "value": "REDACTED"}]
+
+
+@pytest.mark.parametrize(
+    ("text", "safe"),
+    [
+        ("GET https://bob:pw@host/x", "GET https://REDACTED@host/x"),
+        ("https://bob:p@w@host", "https://REDACTED@host"),
+        ("https://host/q?a=1&access_token=abc&b=2", "https://host/q?a=1&access_token=REDACTED&b=2"),
+        ("Authorization: Bearer abc.def-12345", "Authorization: Bearer REDACTED"),
+        ("docker-pullable://nginx@sha256:0123", "docker-pullable://nginx@sha256:0123"),
+        ("https://host/a@b?c=d", "https://host/a@b?c=d"),
+    ],
+)
+def test_urls_lose_their_logins_and_nothing_else(text: str, safe: str) -> None:
+    assert without_secrets(text) == safe
+    assert str(InputError("refused", where=text)) == f"{safe}: refused"
+
+
+def test_a_text_without_secrets_stays_as_it_is() -> None:
+    text = "# a comment\nname: x # another\nargs: {tokenFile: /run/token}\n"
+    assert redacted_text(text, "t") == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: 1\n# token: hidden-word\n",
+        "token: hidden-word\n",
+        '{"a": {"password": "hidden-word"}}',
+        "inline: |\n  token: hidden-word\n  a: 1\n",
+        "url: https://a:hidden-word@b\n",
+    ],
+)
+def test_a_secret_leaves_the_text_wherever_it_stands_and_the_rest_stays(text: str) -> None:
+    safe = redacted_text(text, "t")
+
+    assert "hidden-word" not in safe
+    assert parse(safe, "t").value.keys() == parse(text, "t").value.keys()
+    assert redacted_text(safe, "t") == safe
