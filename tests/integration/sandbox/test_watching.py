@@ -84,7 +84,7 @@ def test_the_clients_own_watch_follows_changes_as_they_happen() -> None:
         )
         created.start()
         follower = watch.Watch()
-        for event in follower.stream(core.list_namespaced_config_map, "shop", timeout_seconds=5):
+        for event in follower.stream(core.list_namespaced_config_map, "shop", timeout_seconds=60):
             seen.append(event["object"].metadata.name)
             if seen[-1] == "new":
                 follower.stop()
