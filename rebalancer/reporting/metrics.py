@@ -1,6 +1,6 @@
 """Prometheus metrics of a run, as the text a textfile collector reads: a CronJob cannot be scraped.
 
-``METRICS`` is the table of all names; the documentation is made from it.
+``METRICS`` is the table of all names, with the help text and labels of each.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Samples = Mapping[tuple[str, ...], float]
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One gauge: its name, what it says, and its labels."""
+    """One gauge: its name, its help text, and its labels."""
 
     name: str
     meaning: str

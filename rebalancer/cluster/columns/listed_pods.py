@@ -1,4 +1,4 @@
-"""Pods of a LIST as columns, in order of namespace and name, before their nodes are known as rows."""
+"""Pods of a LIST as columns, sorted by namespace and name; their nodes are names still, not yet rows."""
 
 from __future__ import annotations
 

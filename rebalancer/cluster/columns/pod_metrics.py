@@ -1,4 +1,4 @@
-"""Usage of pods as the Metrics API reports it, packed: there is as much of it as there are pods."""
+"""Usage of pods as the Metrics API reports it, packed, because there is one figure for every pod."""
 
 from __future__ import annotations
 

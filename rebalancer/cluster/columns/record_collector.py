@@ -1,4 +1,4 @@
-"""Records of a kind as they are read, less unused annotations; of an object listed twice the newest."""
+"""Collects the records of one kind as they are read, without annotations that nothing uses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs an iterator on a thread of its own, a little ahead of who consumes it."""
+"""Runs an iterator on a thread of its own, a little ahead of its consumer."""
 
 from __future__ import annotations
 

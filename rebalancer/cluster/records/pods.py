@@ -73,7 +73,7 @@ class Rbd(Record, frozen=True):
 
 
 class Present(Record, frozen=True):
-    """A volume source of which only the presence matters."""
+    """A volume source; only its presence matters."""
 
 
 class Volume(Record, frozen=True):

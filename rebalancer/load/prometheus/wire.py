@@ -56,7 +56,7 @@ _one = msgspec.json.Decoder(tuple[float, str])
 
 
 def refusal(content: bytes) -> str:
-    """What an error answer complains of; empty when it is none of Prometheus'."""
+    """The message of Prometheus' error response; empty when the content is not one."""
     try:
         document = _document.decode(content)
     except (ValueError, RecursionError):

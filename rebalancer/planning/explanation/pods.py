@@ -1,4 +1,4 @@
-"""Explains one pod: may it go, where would it land and why there, what does staying cost."""
+"""Explains one pod: whether it may be evicted, where its replacement would run, and what staying costs."""
 
 from __future__ import annotations
 

@@ -10,9 +10,9 @@ their replacements run. So a move belongs in the next wave when it cannot be mad
 
 For example, with waveSize 3 and a budget of web that allows 1:
 
-    wave 1   web-1, api-1          web-2 waits: same controller, and the budget of web is spent wave 2
-    web-2, db-0           db-0 is of a StatefulSet and closes the wave, although it has two moves only wave 3
-    api-2
+    wave 1   web-1, api-1   web-2 waits: same controller, and the budget of web is spent
+    wave 2   web-2, db-0    db-0 is of a StatefulSet and closes the wave, which has only two moves
+    wave 3   api-2
 """
 
 from __future__ import annotations

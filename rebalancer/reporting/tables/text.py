@@ -1,4 +1,4 @@
-"""Bars and lines, of which every table is made.
+"""The bars and lines that every table is made of.
 
 Names and messages come from the cluster and may be hostile. They reach a terminal only through
 ``words.plain`` and only as spans of a ``Text``, so that neither control characters nor markup in them has any

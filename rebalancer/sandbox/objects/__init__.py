@@ -1,1 +1,1 @@
-"""What the embedded API server stores: kinds, objects, quantities, selectors and the versioned store."""
+"""What the embedded API server stores: kinds of objects, selectors of queries, and the versioned store."""

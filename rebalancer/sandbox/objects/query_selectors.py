@@ -6,10 +6,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
-
 from rebalancer.cluster.records import LabelSelector, Requirement
-from rebalancer.cluster.selectors import Matcher, matcher
+from rebalancer.cluster.selectors import Matcher, matcher, matcher_of
 from rebalancer.sandbox.objects.accessors import Object, labels_of
 from rebalancer.sandbox.objects.status import bad_request
 
@@ -117,6 +115,6 @@ def label_selector(selector: Object | None) -> Matcher:
     A malformed one selects nothing, as in GetPodPodDisruptionBudgets of client-go's listers.
     """
     try:
-        return matcher(msgspec.convert(selector, LabelSelector | None))
+        return matcher_of(selector)
     except ValueError:
         return matcher(None)

@@ -169,7 +169,7 @@ def test_an_unready_pod_goes_by_the_unhealthy_pod_eviction_policy(
     assert ("deletionTimestamp" in pod["metadata"]) == evicted
 
 
-def test_a_dry_run_tells_what_would_happen_and_costs_nothing() -> None:
+def test_a_dry_run_shows_what_would_happen_and_costs_nothing() -> None:
     with connected(still(a_pod("web", node="n1"), a_budget(minAvailable=1, status=allowing(1)))) as (
         sandbox,
         core,

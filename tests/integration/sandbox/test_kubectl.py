@@ -96,7 +96,7 @@ def test_raw_metrics_and_top_show_usage(cluster: tuple[Sandbox, Kubectl]) -> Non
     assert "n1" in top.stdout, top.stderr
 
 
-def test_an_eviction_that_the_budget_refuses_is_told_to_the_user(
+def test_kubectl_shows_that_a_budget_refuses_an_eviction(
     cluster: tuple[Sandbox, Kubectl], tmp_path: Path
 ) -> None:
     sandbox, kubectl = cluster

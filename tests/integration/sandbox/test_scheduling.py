@@ -24,7 +24,7 @@ def settle(sandbox: Sandbox) -> None:
     sandbox.wait_until(lambda: False, seconds=0.35)
 
 
-def test_a_pod_is_bound_where_the_decider_says_and_an_event_tells() -> None:
+def test_a_pod_is_bound_to_the_node_of_the_decider_with_an_event() -> None:
     def last(view: ClusterView, pod: Object) -> str:
         return max(names(view.all("nodes")))
 

@@ -47,7 +47,7 @@ def test_in_json_every_look_is_a_document(rebalancer_program: Program, watched: 
     assert [document["kind"] for document in found] == ["NodeListing"] * 3
 
 
-def test_a_look_that_fails_is_told_and_the_next_one_may_succeed(
+def test_a_look_that_fails_is_an_error_line_and_the_next_one_may_succeed(
     rebalancer_program: Program, watched: FakePipeline
 ) -> None:
     watched.failure = UnreachableError("no answer")

@@ -104,7 +104,7 @@ def test_a_recorded_and_a_live_cluster_at_once_are_refused(
     assert pipeline.asked == []
 
 
-def test_what_is_being_read_is_told_with_v(rebalancer_program: Program, pipeline: FakePipeline) -> None:
+def test_verbose_shows_what_is_being_read(rebalancer_program: Program, pipeline: FakePipeline) -> None:
     assert rebalancer_program("-v", "plan").stderr == "debug: reading pods\n"
 
 

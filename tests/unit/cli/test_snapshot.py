@@ -80,7 +80,7 @@ def test_info_says_what_each_absent_kind_means(rebalancer_program: Program, dump
     assert "poddisruptionbudgets (not in the dump): every pod may have a budget" in " ".join(text.split())
 
 
-def test_info_tells_the_age_of_the_metrics(rebalancer_program: Program, dump: Path) -> None:
+def test_info_shows_the_age_of_the_metrics(rebalancer_program: Program, dump: Path) -> None:
     info = info_of(rebalancer_program, dump)
 
     assert (info["oldestMetric"], info["newestMetric"]) == ("2026-11-20T11:59:30Z", "2026-11-20T12:00:00Z")

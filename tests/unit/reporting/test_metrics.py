@@ -21,7 +21,7 @@ def samples(content: bytes) -> dict[tuple[str, tuple[str, ...]], float]:
     }
 
 
-def test_a_run_tells_its_hot_nodes_moves_and_exit_code() -> None:
+def test_the_metrics_of_a_run_are_its_hot_nodes_moves_and_exit_code() -> None:
     outcomes = some_outcomes(an_outcome(), an_outcome(Result.REFUSED, "b"), exit_code=4)
     found = samples(rendered(a_plan(), outcomes, exit_code=4, now=1795176000.0))
 
@@ -41,7 +41,7 @@ def test_a_run_tells_its_hot_nodes_moves_and_exit_code() -> None:
     assert found["rebalancer_plan_timestamp_seconds", ()] == 1795176000.0
 
 
-def test_a_run_that_failed_before_its_plan_tells_only_that() -> None:
+def test_the_metrics_of_a_run_that_failed_before_its_plan_are_its_failure_alone() -> None:
     found = samples(rendered(None, None, exit_code=6, now=5.0))
 
     assert found == {("rebalancer_run_timestamp_seconds", ()): 5.0, ("rebalancer_run_exit_code", ()): 6.0}

@@ -17,7 +17,12 @@ LOGGER = logging.getLogger("test.progress")
 class BrokenStream(io.StringIO):
     """A terminal that was closed."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.refused = 0  # writes
+
     def write(self, text: str) -> int:
+        self.refused += 1
         raise BrokenPipeError
 
 
@@ -74,6 +79,8 @@ def test_on_a_terminal_outcomes_scroll_above_a_bar() -> None:
 
 
 def test_a_closed_terminal_never_ends_a_run() -> None:
-    console = ReportConsole(BrokenStream(), force_terminal=True, width=100)
+    stream = BrokenStream()
 
-    watch_a_run(BarObserver(console, LOGGER))
+    watch_a_run(BarObserver(ReportConsole(stream, force_terminal=True, width=100), LOGGER))
+
+    assert stream.refused >= 3  # both outcomes and the warning at least, and no error reached the run

@@ -17,7 +17,7 @@ def test_every_kind_we_read_says_what_its_absence_means() -> None:
     assert set(ABSENCE_MEANS) == {kind.plural for kind in KINDS}
 
 
-def test_a_description_tells_what_is_there_and_what_is_not(snapshot: SnapshotAssertion) -> None:
+def test_a_description_shows_what_is_there_and_what_is_not(snapshot: SnapshotAssertion) -> None:
     info = SnapshotInfo(
         source="dump",
         inputs="sha256:00",

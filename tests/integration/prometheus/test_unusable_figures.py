@@ -1,4 +1,4 @@
-"""Every doubt about a figure has a rule, and a warning that names source and node."""
+"""A figure that cannot be trusted is not used, by a rule, with a warning that names source and node."""
 
 from __future__ import annotations
 
@@ -71,7 +71,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
         ("doubled", "cpu: two series for node n0; neither is used"),
     ],
 )
-def test_a_figure_that_cannot_be_is_forgotten_and_told(server: Prometheus, query: str, warning: str) -> None:
+def test_an_impossible_figure_is_not_used_and_is_a_warning(
+    server: Prometheus, query: str, warning: str
+) -> None:
     reader = a_reader(server.address, a_cluster(), queries={"cpu": query})
     figures = reader.node_figures()
 
@@ -102,7 +104,7 @@ def test_a_figure_that_is_missing_or_old_leaves_its_node_unknown(
     assert f"{reader.name}: {warning}" in report.warnings
 
 
-def test_a_clock_that_differs_is_told_and_makes_its_figures_as_old_as_they_are(server: Prometheus) -> None:
+def test_a_clock_that_differs_is_a_warning_and_its_figures_keep_their_age(server: Prometheus) -> None:
     snapshot = a_cluster()
     reader = a_reader(server.address, snapshot, asked_at=time.time() - 600)
     figures = reader.node_figures()
