@@ -64,7 +64,7 @@ def test_one_worker_lands_in_the_window_that_begins_where_it_starts(oracle: Orac
 
 
 def test_workers_that_advance_together_find_other_samples(oracle: Oracle) -> None:
-    # The best node is just outside the window of one worker; 16 workers take chunks that cover it from the start.
+    # The best node is just outside the window of one worker; the chunks of 16 workers cover it at once.
     nodes = [_node(index, "64" if index == SAMPLE + 3 else "4") for index in range(NODES)]
     alone, together = (
         oracle.answer(
