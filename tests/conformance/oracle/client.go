@@ -60,6 +60,12 @@ func newClient(asked *request, pods []v1.Pod) (*fake.Clientset, error) {
 		serve(plural, list)
 	}
 	serve("pods", &v1.PodList{Items: slices.DeleteFunc(pods, finished)})
+	// Preemption evicts and clears nominations; whether it would is all we ask, so nothing happens to the pods.
+	for _, verb := range []string{"delete", "patch"} {
+		client.PrependReactor(verb, "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, &v1.Pod{}, nil
+		})
+	}
 	return client, nil
 }
 

@@ -57,7 +57,7 @@ func loadConfiguration(text string) (*config.KubeSchedulerConfiguration, error) 
 }
 
 // newCluster starts a scheduler for a case; it lives until the context ends.
-func newCluster(ctx context.Context, asked *request, more frameworkruntime.Registry) (*cluster, error) {
+func newCluster(ctx context.Context, asked *request) (*cluster, error) {
 	loaded, err := loadConfiguration(asked.Config)
 	if err != nil {
 		return nil, fmt.Errorf("config: %w", err)
@@ -80,8 +80,12 @@ func newCluster(ctx context.Context, asked *request, more frameworkruntime.Regis
 		lowriskovercommitment.Name:      lowriskovercommitment.New,
 		peaks.Name:                      peaks.New,
 	}
-	if err := plugins.Merge(more); err != nil {
-		return nil, err
+	if asked.Landings != nil && asked.Landings.Workers > 0 {
+		loaded.Parallelism = asked.Landings.Workers
+	}
+	if asked.Landings != nil && asked.Landings.Together {
+		plugins[waitingName] = newWaiting
+		enableWaiting(loaded.Profiles)
 	}
 	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: made.client.EventsV1()})
 	go func() { <-ctx.Done(); broadcaster.Shutdown() }()

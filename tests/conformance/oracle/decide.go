@@ -15,18 +15,26 @@ const notACandidate = "PreFilterResult"
 func answerRequest(asked *request) (any, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	made, err := newCluster(ctx, asked, nil)
+	made, err := newCluster(ctx, asked)
 	if err != nil {
 		return nil, err
+	}
+	if asked.Landings != nil {
+		return made.answerLandings(asked)
 	}
 	decided := answer{ID: asked.ID, Pods: []decision{}}
 	for i := range made.pending {
 		pod := &made.pending[i]
-		made, err := made.decide(pod)
+		decision, err := made.decide(pod)
 		if err != nil {
 			return nil, fmt.Errorf("pod %s/%s: %w", pod.Namespace, pod.Name, err)
 		}
-		decided.Pods = append(decided.Pods, *made)
+		if asked.Preemption && decision.Chosen == "" && decision.Error == "" {
+			if err := made.addNomination(pod, decision); err != nil {
+				return nil, fmt.Errorf("pod %s/%s: %w", pod.Namespace, pod.Name, err)
+			}
+		}
+		decided.Pods = append(decided.Pods, *decision)
 	}
 	return decided, nil
 }

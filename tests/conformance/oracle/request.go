@@ -15,6 +15,10 @@ type request struct {
 	Objects map[string][]json.RawMessage `json:"objects"`
 	Pending []json.RawMessage            `json:"pending"`
 	Watcher json.RawMessage              `json:"watcher"`
+	// Preemption also asks on which node the scheduler would preempt for a pod that fits nowhere.
+	Preemption bool `json:"preemption"`
+	// Landings asks for the scheduler's own searches instead of decisions.
+	Landings *landingsAsked `json:"searches"`
 }
 
 // answer is the decision about each pending pod.
@@ -36,6 +40,7 @@ type decision struct {
 	PreFilter string          `json:"preFilter,omitempty"`
 	Nodes     map[string]node `json:"nodes"`
 	Chosen    string          `json:"chosen,omitempty"`
+	Nominated *string         `json:"nominated,omitempty"`
 }
 
 type node struct {

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"time"
+	"unsafe"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+)
+
+// landingsAsked asks where the scheduler's own search places each pending pod, from every node it can start at.
+type landingsAsked struct {
+	// Workers is the parallelism of the search; 0 leaves it to the configuration.
+	Workers int32 `json:"workers"`
+	// Together has all workers advance at the same pace, as on as many cores: every filter waits a moment.
+	Together bool `json:"together"`
+	// Starts are the start indices to try; none given are all of them.
+	Starts []int `json:"starts"`
+	// Repeats is how often each start is tried; 0 is once.
+	Repeats int `json:"repeats"`
+}
+
+// landings are the nodes a pod was placed on, one for each start and repeat, in that order; "" is no node. No
+// placement is assumed in between: all searches are of the same cluster.
+type landings struct {
+	Pod   string   `json:"pod"`
+	Nodes []string `json:"nodes"`
+}
+
+type landingsAnswer struct {
+	ID       string     `json:"id"`
+	Landings []landings `json:"landings"`
+}
+
+func (c *cluster) answerLandings(asked *request) (any, error) {
+	answered := landingsAnswer{ID: asked.ID, Landings: []landings{}}
+	for i := range c.pending {
+		found, err := c.land(&c.pending[i], asked.Landings)
+		if err != nil {
+			return nil, err
+		}
+		answered.Landings = append(answered.Landings, *found)
+	}
+	return answered, nil
+}
+
+func (c *cluster) land(pod *v1.Pod, asked *landingsAsked) (*landings, error) {
+	profile, err := c.frameworkOf(pod)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.updateSnapshot(profile); err != nil {
+		return nil, err
+	}
+	all, err := profile.SnapshotSharedLister().NodeInfos().List()
+	if err != nil {
+		return nil, err
+	}
+	starts := asked.Starts
+	if len(starts) == 0 {
+		for start := range all {
+			starts = append(starts, start)
+		}
+	}
+	found := &landings{Pod: pod.Namespace + "/" + pod.Name, Nodes: []string{}}
+	for _, start := range starts {
+		for try := 0; try < max(asked.Repeats, 1); try++ {
+			if err := c.startAt(start); err != nil {
+				return nil, err
+			}
+			host, err := c.search(profile, pod)
+			if _, rejected := err.(*framework.FitError); err != nil && !rejected {
+				return nil, err
+			}
+			found.Nodes = append(found.Nodes, host)
+		}
+	}
+	return found, nil
+}
+
+// search is one search of the scheduler as it is: it samples nodes, scores them and picks one.
+func (c *cluster) search(profile framework.Framework, pod *v1.Pod) (string, error) {
+	ctx, cancel := context.WithCancel(c.context)
+	defer cancel()
+	result, err := schedulePod(ctx, c.sched, profile, framework.NewCycleState(), pod)
+	return result.SuggestedHost, err
+}
+
+// startAt sets the node at which the next search starts. The scheduler keeps it to itself, and it decides landings.
+func (c *cluster) startAt(index int) error {
+	field := reflect.ValueOf(c.sched).Elem().FieldByName("nextStartNodeIndex")
+	if !field.IsValid() {
+		return fmt.Errorf("this scheduler has no start index")
+	}
+	*(*int)(unsafe.Pointer(field.UnsafeAddr())) = index
+	return nil
+}
+
+const (
+	waitingName = "OracleWaits"
+	// waitingTime is much longer than what a filter takes, so that workers on few cores keep step.
+	waitingTime = 50 * time.Microsecond
+)
+
+// enableWaiting adds the filter that waits to every profile.
+func enableWaiting(profiles []config.KubeSchedulerProfile) {
+	for i := range profiles {
+		enabled := &profiles[i].Plugins.Filter.Enabled
+		*enabled = append(*enabled, config.Plugin{Name: waitingName})
+	}
+}
