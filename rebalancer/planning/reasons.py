@@ -22,7 +22,7 @@ class Reason(StrEnum):
     STATIC_POD = "StaticPod", "it is a mirror or static pod, which belongs to its node"
     DAEMON_SET = "DaemonSet", "its DaemonSet would recreate it on the same node"
     TERMINATING = "Terminating", "it is already being deleted"
-    NO_CONTROLLER = "NoController", "no controller would recreate it"
+    NO_CONTROLLER = "NoController", "no controller that is known to recreate pods owns it"
     OVERLAPPING_BUDGETS = (
         "OverlappingBudgets",
         "several disruption budgets select it, so the API server refuses to evict it",
@@ -40,21 +40,26 @@ class Reason(StrEnum):
     NAMESPACE = "Namespace", "the policy excludes its namespace"
     TOO_YOUNG = "TooYoung", "it is younger than the policy's minAge"
     PRIORITY = "Priority", "its priority is not below the policy's priorityBelow"
-    LOCAL_STORAGE = "LocalStorage", "it would lose the data in its emptyDir or hostPath volumes"
+    LOCAL_STORAGE = (
+        "LocalStorage",
+        "it would lose the data in its hostPath volumes, or in its emptyDir volumes on disk",
+    )
     PERSISTENT_VOLUMES = "PersistentVolumes", "it uses a PersistentVolumeClaim"
     SINGLE_REPLICA = "SingleReplica", "its workload has only one desired replica"
     MIN_REPLICAS = "MinReplicas", "its workload has fewer desired replicas than the policy's minReplicas"
-    JOB = "Job", "the policy excludes Jobs, or the eviction would exceed the Job's backoffLimit"
+    JOB = "Job", "the policy excludes Jobs"
     STORAGE_CLASS = "StorageClass", "it uses a claim of a storage class that the policy excludes"
+    LABELS = "Labels", "the policy's podSelector does not select it"
+    ANNOTATION = "Annotation", "one of its annotations forbids or discourages eviction"
+    # Its workload could not take the eviction; nothing lifts that.
+    JOB_WOULD_FAIL = "JobWouldFail", "the eviction would exceed the Job's backoffLimit"
     READ_WRITE_ONCE = (
         "ReadWriteOnce",
         "its replacement would be created while it still holds a volume that only one node can mount",
     )
-    LABELS = "Labels", "the policy's podSelector does not select it"
     ROLLOUT = "Rollout", "a rollout of its workload is in progress"
     UNREADY_REPLICAS = "UnreadyReplicas", "its workload has fewer ready replicas than desired"
     GRACE_PERIOD = "GracePeriod", "its grace period is longer than a wave waits"
-    ANNOTATION = "Annotation", "one of its annotations forbids or discourages eviction"
     # Unknown is not favourable.
     OTHER_SCHEDULER = "OtherScheduler", "its scheduler is not one that the policy acts on"
     UNPREDICTABLE = "Unpredictable", "where its replacement would land cannot be predicted"
@@ -107,6 +112,7 @@ class KeptReason:
 _FIRST_OF_GROUP = {
     Reason.STATIC_POD: "Never evicted, whatever the policy says",
     Reason.NAMESPACE: "Protected by the policy, unless annotated with descheduler.alpha.kubernetes.io/evict",
+    Reason.JOB_WOULD_FAIL: "Its workload could not take the eviction now; no annotation lifts this",
     Reason.OTHER_SCHEDULER: "Not known well enough: unknown is never taken as favourable",
     Reason.WINDOW: "Could be evicted, but not now, or not to any benefit",
 }

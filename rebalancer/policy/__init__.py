@@ -3,7 +3,7 @@
 A policy never reads the cluster; it only states where things are read.
 """
 
-from rebalancer.policy.evictability import Evictable, Namespaces, Protection
+from rebalancer.policy.evictability import Controller, Evictable, Namespaces, Protection
 from rebalancer.policy.hotness import (
     DeviationRule,
     HotNodes,
@@ -68,6 +68,7 @@ __all__ = [
     "Amount",
     "BasicAuth",
     "ConfigMapKey",
+    "Controller",
     "DeviationRule",
     "Evictable",
     "Execution",

@@ -25,7 +25,10 @@ class Protection(StrEnum):
         member.meaning = meaning
         return member
 
-    LOCAL_STORAGE = "LocalStorage", "pods that would lose data: those with emptyDir or hostPath volumes"
+    LOCAL_STORAGE = (
+        "LocalStorage",
+        "pods that would lose data: those with hostPath volumes, or emptyDir volumes on disk",
+    )
     PERSISTENT_VOLUMES = "PersistentVolumes", "pods that use a PersistentVolumeClaim"
     SINGLE_REPLICA = "SingleReplica", "pods whose workload has only one desired replica"
 
@@ -52,6 +55,17 @@ class Namespaces(PolicyModel):
         return namespace not in self.exclude and (not self.include or namespace in self.include)
 
 
+class Controller(PolicyModel):
+    """A kind of controller that recreates a pod of its own that is gone."""
+
+    api_version: str = Field(
+        min_length=1,
+        max_length=253,
+        description="Group and version of the kind, such as apps.kruise.io/v1alpha1; any version matches.",
+    )
+    kind: str = Field(min_length=1, max_length=63, description="The kind, such as CloneSet.")
+
+
 class Evictable(PolicyModel):
     """Which pods may be evicted; static, DaemonSet, finished and uncontrolled pods never are."""
 
@@ -71,6 +85,11 @@ class Evictable(PolicyModel):
     jobs: bool = Field(default=False, description="Also evict pods of Jobs, where the Job tolerates it.")
     pod_selector: Selector | None = Field(
         default=None, description="Evict only pods with these labels; without it, labels do not matter."
+    )
+    controllers: Annotated[tuple[Controller, ...], Unique] = Field(
+        default=(),
+        description="Further kinds of controllers whose pods may be evicted, because they recreate them. "
+        "What they want is not read: their pods are counted, and move only beside a ready pod like them.",
     )
     min_replicas: int = Field(
         default=1, ge=0, description="Protect pods of workloads with fewer desired replicas than this."

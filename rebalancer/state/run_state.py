@@ -142,17 +142,18 @@ def in_cooldown(
     *,
     workload: str = "",
     controller_uid: str = "",
+    results: Collection[str] | None = None,
 ) -> PastMove | None:
-    """The latest move that is too recent to move a pod of this workload or controller again.
+    """The latest move, of those with one of ``results``, that is too recent to move a pod of its like again.
 
-    ``workload`` is ``namespace/Kind/name``. A move dated in the future counts as just made:
-    the clocks of two runs may differ.
+    Its like are pods of this workload, ``namespace/Kind/name``, or of this controller. A move dated in the
+    future counts as just made: the clocks of two runs may differ.
     """
     for move in reversed(state.moves if state else ()):
         same = (controller_uid and move.controller_uid == controller_uid) or (
             workload and f"{move.namespace}/{move.workload}" == workload
         )
-        if same and now - move.evicted_at < cooldown_seconds:
+        if same and (results is None or move.result in results) and now - move.evicted_at < cooldown_seconds:
             return move
     return None
 

@@ -20,8 +20,10 @@ HONOURED_ANNOTATIONS = frozenset(
         "descheduler.alpha.kubernetes.io/evict",
         "descheduler.alpha.kubernetes.io/prefer-no-eviction",
         "cluster-autoscaler.kubernetes.io/safe-to-evict",
+        "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes",
         "controller.kubernetes.io/pod-deletion-cost",
         "karpenter.sh/do-not-disrupt",
+        "scheduling.koordinator.sh/eviction-cost",
     }
 )
 PHASES = ("Pending", "Running", "Succeeded", "Failed", "Unknown")

@@ -76,13 +76,19 @@ class Present(Record, frozen=True):
     """A volume source; only its presence matters."""
 
 
+class EmptyDir(Record, frozen=True):
+    """volumes[].emptyDir."""
+
+    medium: str = ""  # Memory, or the node's disk when empty
+
+
 class Volume(Record, frozen=True):
     """spec.volumes[]."""
 
     name: str = ""
     persistent_volume_claim: ClaimSource | None = None
     ephemeral: Present | None = None
-    empty_dir: Present | None = None
+    empty_dir: EmptyDir | None = None
     host_path: Present | None = None
     gce_persistent_disk: GcePersistentDisk | None = None
     aws_elastic_block_store: AwsElasticBlockStore | None = None

@@ -314,18 +314,24 @@ class VolumeSource(_message.Message):
     RBD_FIELD_NUMBER: _ClassVar[int]
     EPHEMERAL_FIELD_NUMBER: _ClassVar[int]
     host_path: Present
-    empty_dir: Present
+    empty_dir: EmptyDir
     gce_persistent_disk: GcePersistentDisk
     aws_elastic_block_store: AwsElasticBlockStore
     iscsi: Iscsi
     persistent_volume_claim: ClaimSource
     rbd: Rbd
     ephemeral: Present
-    def __init__(self, host_path: _Optional[_Union[Present, _Mapping]] = ..., empty_dir: _Optional[_Union[Present, _Mapping]] = ..., gce_persistent_disk: _Optional[_Union[GcePersistentDisk, _Mapping]] = ..., aws_elastic_block_store: _Optional[_Union[AwsElasticBlockStore, _Mapping]] = ..., iscsi: _Optional[_Union[Iscsi, _Mapping]] = ..., persistent_volume_claim: _Optional[_Union[ClaimSource, _Mapping]] = ..., rbd: _Optional[_Union[Rbd, _Mapping]] = ..., ephemeral: _Optional[_Union[Present, _Mapping]] = ...) -> None: ...
+    def __init__(self, host_path: _Optional[_Union[Present, _Mapping]] = ..., empty_dir: _Optional[_Union[EmptyDir, _Mapping]] = ..., gce_persistent_disk: _Optional[_Union[GcePersistentDisk, _Mapping]] = ..., aws_elastic_block_store: _Optional[_Union[AwsElasticBlockStore, _Mapping]] = ..., iscsi: _Optional[_Union[Iscsi, _Mapping]] = ..., persistent_volume_claim: _Optional[_Union[ClaimSource, _Mapping]] = ..., rbd: _Optional[_Union[Rbd, _Mapping]] = ..., ephemeral: _Optional[_Union[Present, _Mapping]] = ...) -> None: ...
 
 class Present(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class EmptyDir(_message.Message):
+    __slots__ = ("medium",)
+    MEDIUM_FIELD_NUMBER: _ClassVar[int]
+    medium: str
+    def __init__(self, medium: _Optional[str] = ...) -> None: ...
 
 class GcePersistentDisk(_message.Message):
     __slots__ = ("pd_name", "read_only")

@@ -25,8 +25,9 @@ def cooldown(context: EvictionContext, row: PodRow) -> KeptReason | None:
             cooldown,
             workload=workload.key,
             controller_uid=workload.owner.uid,
+            results=results,
         )
-        if last is not None and (results is None or last.result in results):
+        if last is not None:
             ago = age_text(max(0.0, context.inputs.now - last.evicted_at))
             because = f"{workload.name} was moved {ago} ago ({last.result}), {name} {age_text(cooldown)}"
             return KeptReason(reason, because)

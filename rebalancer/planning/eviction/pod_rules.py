@@ -18,6 +18,8 @@ from rebalancer.policy import parse_duration
 PREFER_NO_EVICTION = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
 SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
+EVICTION_COST = "scheduling.koordinator.sh/eviction-cost"
+_NEVER = str((1 << 31) - 1)  # the cost that koordinator takes for: never evict
 _STATIC_SOURCES = ("file", "http")
 
 
@@ -110,6 +112,8 @@ def annotated(context: EvictionContext, row: PodRow) -> KeptReason | None:
         return KeptReason(Reason.ANNOTATION, f"annotated {PREFER_NO_EVICTION}")
     if annotations.get(SAFE_TO_EVICT) == "false":
         return KeptReason(Reason.ANNOTATION, f'annotated {SAFE_TO_EVICT}: "false"')
+    if annotations.get(EVICTION_COST, "").strip() == _NEVER:
+        return KeptReason(Reason.ANNOTATION, f'annotated {EVICTION_COST}: "{_NEVER}", which means never')
     value = annotations.get(DO_NOT_DISRUPT)
     if value is None or value == "false":
         return None

@@ -24,7 +24,7 @@ def other_scheduler(context: EvictionContext, row: PodRow) -> KeptReason | None:
 def priority_class(context: EvictionContext, row: PodRow) -> KeptReason | None:
     """A pod of a PriorityClass that would refuse its replacement, or give it another priority."""
     template = context.workload(row).template
-    name = template.spec.priority_class_name if template else ""
+    name = (template or context.pods.class_of(row)).spec.priority_class_name
     if not name:
         return None
     if context.priority_classes is None:

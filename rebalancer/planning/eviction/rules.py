@@ -1,10 +1,11 @@
 """The table of rules that protect pods from eviction, and the one function that applies it.
 
-Three groups, asked in this order, and the first rule that refuses gives the reason:
+Four groups, asked in this order, and the first rule that refuses gives the reason:
 
 * ``ALWAYS``: nothing lifts these; evicting such a pod would be wrong or futile whatever the policy says.
 * ``BY_POLICY``: what the policy protects; the annotation ``descheduler.alpha.kubernetes.io/evict`` on the pod
-  lifts all of them.
+  lifts all of them, and nothing else.
+* ``OF_THE_WORKLOAD``: the workload could not take the eviction well, whatever its owner wishes.
 * ``UNKNOWN``: the pod could be evicted, but not enough is known of its replacement, or not now.
 
 To add a rule: write ``(context, row) -> KeptReason | None`` in the file of its field, give it a Reason, and
@@ -54,6 +55,9 @@ BY_POLICY: tuple[Rule, ...] = (
     workload_rules.single_replica,
     workload_rules.minimum_replicas,
     pod_rules.young,
+)
+OF_THE_WORKLOAD: tuple[Rule, ...] = (
+    workload_rules.job_would_fail,
     volume_rules.read_write_once,
     workload_rules.rollout,
     workload_rules.unready_replicas,
@@ -82,7 +86,7 @@ UNKNOWN: tuple[Rule, ...] = (
 def why_protected(context: EvictionContext, row: PodRow) -> KeptReason | None:
     """Why a pod may not be evicted; None when it may."""
     lifted = context.pods.annotations[row].get(EVICT, "false") != "false"
-    for rules in (ALWAYS, () if lifted else BY_POLICY, UNKNOWN):
+    for rules in (ALWAYS, () if lifted else BY_POLICY, OF_THE_WORKLOAD, UNKNOWN):
         for rule in rules:
             refusal = rule(context, row)
             if refusal is not None:

@@ -7,23 +7,34 @@ from rebalancer.cluster.columns.pod_classes import PodClass
 from rebalancer.cluster.records import PersistentVolumeClaim, Volume
 from rebalancer.planning.eviction.context import EvictionContext
 from rebalancer.planning.reasons import KeptReason, Reason
+from rebalancer.planning.workloads.stateful_sets import replaced_after_termination
 from rebalancer.policy import Protection
 
-# Controllers that create the replacement while the evicted pod is still terminating.
-_REPLACING_AT_ONCE = frozenset({"ReplicaSet", "ReplicationController", "Job"})
+SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+SAFE_TO_EVICT_VOLUMES = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"  # names, with commas
+_IN_MEMORY = "Memory"
 _SHARED_MODES = frozenset({"ReadWriteMany", "ReadOnlyMany"})
 
 
 def local_storage(context: EvictionContext, row: PodRow) -> KeptReason | None:
-    """Data that is lost with the node."""
+    """Data that is lost with the node, unless the pod's own annotations say that it may be.
+
+    An emptyDir in memory is no such data: it does not outlive its containers' node in any case, and holds
+    what can be made again. Source: cluster-autoscaler utils/drain, HasBlockingLocalStorage.
+    """
+    annotations = context.pods.annotations[row]
     if Protection.LOCAL_STORAGE not in context.policy.evictable.protect:
         return None
+    if annotations.get(SAFE_TO_EVICT) == "true":
+        return None
+    safe = {name.strip() for name in annotations.get(SAFE_TO_EVICT_VOLUMES, "").split(",")}
     for volume in _volumes(context.pods.class_of(row)):
-        if volume.empty_dir or volume.host_path:
-            kind = "emptyDir" if volume.empty_dir else "hostPath"
-            return KeptReason(
-                Reason.LOCAL_STORAGE, f"volume {volume.name} is an {kind}".replace("an host", "a host")
-            )
+        if volume.name in safe:
+            continue
+        if volume.host_path:
+            return KeptReason(Reason.LOCAL_STORAGE, f"volume {volume.name} is a hostPath")
+        if volume.empty_dir and volume.empty_dir.medium != _IN_MEMORY:
+            return KeptReason(Reason.LOCAL_STORAGE, f"volume {volume.name} is an emptyDir")
     return None
 
 
@@ -60,7 +71,7 @@ def storage_class(context: EvictionContext, row: PodRow) -> KeptReason | None:
 def read_write_once(context: EvictionContext, row: PodRow) -> KeptReason | None:
     """A replacement made at once waits, perhaps for long, for a volume that the old pod still holds."""
     pod = context.pods.class_of(row)
-    if pod.owner.kind not in _REPLACING_AT_ONCE:
+    if replaced_after_termination(pod.owner):
         return None
     for name, claim in context.claims_of(pod):
         if claim is not None and not is_shared(claim):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from rebalancer.cluster.arrays import PodRow
+from rebalancer.cluster.columns.pod_classes import Owner
 from rebalancer.cluster.records import Workload
 from rebalancer.planning.eviction.context import EvictionContext
 from rebalancer.planning.reasons import KeptReason, Reason
-from rebalancer.planning.workloads.lookup import RECREATING
+from rebalancer.planning.workloads.lookup import RECREATING, is_read_kind
 from rebalancer.planning.workloads.stateful_sets import is_rolling_out, next_revision, revision_of
 from rebalancer.policy import Protection
 
@@ -19,15 +20,26 @@ def controller(context: EvictionContext, row: PodRow) -> KeptReason | None:
     owner = context.pods.class_of(row).owner
     if not owner.kind:
         return KeptReason(Reason.NO_CONTROLLER, "has no controller: an eviction would delete it for good")
-    if owner.kind not in RECREATING:
-        return KeptReason(
-            Reason.NO_CONTROLLER, f"its controller {owner.kind}/{owner.name} is of an unknown kind"
+    if owner.kind not in RECREATING and not _is_named(context, owner):
+        because = (
+            f"its controller {owner.kind}/{owner.name} ({owner.api_version}) is of a kind that is not known "
+            "to recreate pods; evictable.controllers can name it"
         )
+        return KeptReason(Reason.NO_CONTROLLER, because)
     if context.workloads.was_read(owner) and context.workload(row).record is None:
         return KeptReason(
             Reason.NO_CONTROLLER, f"its controller {owner.kind}/{owner.name} does not exist any more"
         )
     return None
+
+
+def _is_named(context: EvictionContext, owner: Owner) -> bool:
+    """Whether the policy says that controllers of the owner's kind recreate pods; versions do not matter."""
+    group = owner.api_version.partition("/")[0]
+    return any(
+        item.kind == owner.kind and item.api_version.partition("/")[0] == group
+        for item in context.policy.evictable.controllers
+    )
 
 
 def controllers_read(context: EvictionContext, row: PodRow) -> KeptReason | None:
@@ -72,13 +84,17 @@ def minimum_replicas(context: EvictionContext, row: PodRow) -> KeptReason | None
 def unready_replicas(context: EvictionContext, row: PodRow) -> KeptReason | None:
     """A workload that is short of ready pods already."""
     workload = context.workload(row)
-    if workload.record is None or workload.owner.kind not in (
+    if workload.counted:
+        ready = context.workloads.ready_pods(row)
+    elif workload.record is None or workload.owner.kind not in (
         "ReplicaSet",
         "StatefulSet",
         "ReplicationController",
     ):
         return None
-    wanted, ready = workload.desired or 0, workload.record.status.ready_replicas
+    else:
+        ready = workload.record.status.ready_replicas
+    wanted = workload.desired or 0
     if ready >= wanted:
         return None
     return KeptReason(Reason.UNREADY_REPLICAS, f"{workload.name} has {ready} of {wanted} replicas ready")
@@ -101,7 +117,18 @@ def rollout(context: EvictionContext, row: PodRow) -> KeptReason | None:
             return KeptReason(Reason.ROLLOUT, f"{name} still has pods of an older revision, or too many")
         if kind == "StatefulSet" and is_rolling_out(record):
             return KeptReason(Reason.ROLLOUT, f"{name} goes over to {status.update_revision}")
-    return None
+    return _progressing(context, row)
+
+
+def _progressing(context: EvictionContext, row: PodRow) -> KeptReason | None:
+    """A controller of another kind, such as a Rollout of Argo, with pods in several of its ReplicaSets."""
+    chain = context.workloads.chain(row)
+    above = next((name_of for name_of in chain if not is_read_kind(name_of[0])), None)
+    others = context.workloads.other_replica_sets(chain[0][1]) if above and len(chain) > 1 else []
+    if above is None or not others:
+        return None
+    because = f"{above[0]}/{above[1].metadata.name} has pods of ReplicaSet/{others[0]} as well"
+    return KeptReason(Reason.ROLLOUT, because)
 
 
 def _stale(record: Workload) -> bool:
@@ -124,16 +151,22 @@ def older_revision(context: EvictionContext, row: PodRow) -> KeptReason | None:
 
 
 def job(context: EvictionContext, row: PodRow) -> KeptReason | None:
-    """Pods of Jobs, but where the policy allows it and an eviction does not count against the Job."""
+    """Pods of Jobs, where the policy does not allow it."""
+    owner = context.pods.class_of(row).owner
+    if owner.kind != "Job" or context.policy.evictable.jobs:
+        return None
+    return KeptReason(Reason.JOB, f"belongs to Job {owner.name}")
+
+
+def job_would_fail(context: EvictionContext, row: PodRow) -> KeptReason | None:
+    """Pods of Jobs to which an eviction counts as a failure too many."""
     owner = context.pods.class_of(row).owner
     if owner.kind != "Job":
         return None
-    if not context.policy.evictable.jobs:
-        return KeptReason(Reason.JOB, f"belongs to Job {owner.name}")
     record = context.workload(row).record
     if record is None:
         return KeptReason(
-            Reason.JOB, f"Job {owner.name} was not read: whether it bears an eviction is unknown"
+            Reason.JOB_WOULD_FAIL, f"Job {owner.name} was not read: how many failures it has left is unknown"
         )
     if _ignores_disruption(record):
         return None
@@ -142,7 +175,9 @@ def job(context: EvictionContext, row: PodRow) -> KeptReason | None:
     failed = record.status.failed
     if failed + 1 <= limit:
         return None
-    return KeptReason(Reason.JOB, f"Job {owner.name} has failed {failed} times, backoffLimit {limit}")
+    return KeptReason(
+        Reason.JOB_WOULD_FAIL, f"Job {owner.name} has failed {failed} times, backoffLimit {limit}"
+    )
 
 
 def _ignores_disruption(record: Workload) -> bool:

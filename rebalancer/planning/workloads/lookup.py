@@ -9,10 +9,10 @@ from functools import cached_property
 
 import numpy as np
 
-from rebalancer.cluster.arrays import IntArray, PodRow
+from rebalancer.cluster.arrays import BoolArray, IntArray, PodRow
 from rebalancer.cluster.columns.pod_classes import Owner, PodClass
-from rebalancer.cluster.kinds import BY_NAME
-from rebalancer.cluster.records import OwnerReference, PodTemplate, Workload
+from rebalancer.cluster.kinds import BY_NAME, REPLICA_SETS
+from rebalancer.cluster.records import Metadata, OwnerReference, PodTemplate, Workload
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.planning.workloads.stateful_sets import revision_of
 
@@ -21,6 +21,16 @@ RECREATING = frozenset({"ReplicaSet", "StatefulSet", "ReplicationController", "J
 
 DEFAULT_GRACE_SECONDS = 30
 _MAX_OWNER_CHAIN = 4  # of controllers above a pod
+
+
+def is_read_kind(kind: str) -> bool:
+    """Whether controllers of a kind are among the objects that are read; those of add-ons are not."""
+    return kind in BY_NAME
+
+
+def controller_of(metadata: Metadata) -> OwnerReference | None:
+    """The controller among an object's owners."""
+    return next((item for item in metadata.owner_references or () if item.controller), None)
 
 
 def grace_period_seconds(pod: PodClass) -> int:
@@ -39,6 +49,7 @@ class WorkloadInfo:
     key: str  # namespace/Kind/name: what limits and cooldowns count by
     desired: int | None  # replicas wanted of the pod's controller; None unknown
     template: PodTemplate | None
+    counted: bool = False  # it is of a kind that is not read, so ``desired`` are the pods it has
 
 
 class Workloads:
@@ -73,29 +84,63 @@ class Workloads:
             wanted = record.spec.parallelism if owner.kind == "Job" else record.spec.replicas
             desired = 1 if wanted is None else wanted
         template = record.spec.template if record else None
-        return WorkloadInfo(owner, record, top, f"{namespace}/{top}", desired, template)
+        counted = bool(owner.kind) and not is_read_kind(owner.kind)
+        if counted:
+            desired = len(self._pods_of(owner.uid))
+        return WorkloadInfo(owner, record, top, f"{namespace}/{top}", desired, template, counted)
+
+    def ready_pods(self, row: PodRow) -> int:
+        """How many pods of a pod's controller are ready, that one included."""
+        pods = self._snapshot.pods
+        return int(np.count_nonzero(pods.ready[self._pods_of(pods.class_of(row).owner.uid)]))
+
+    def _pods_of(self, controller_uid: str) -> IntArray:
+        """Rows of the pods of a controller that are not being deleted."""
+        return np.concatenate([self._staying[index] for index in self._classes[controller_uid]])
+
+    def other_replica_sets(self, record: Workload) -> list[str]:
+        """Names of the other ReplicaSets with pods that a ReplicaSet's controller has."""
+        above = controller_of(record.metadata)
+        siblings = self._active_replica_sets[above.uid] if above else []
+        return [item.metadata.name for item in siblings if item.metadata.uid != record.metadata.uid]
+
+    @cached_property
+    def _active_replica_sets(self) -> Mapping[str, list[Workload]]:
+        """ReplicaSets that have pods, or want some, by the uid of their controller."""
+        found: dict[str, list[Workload]] = defaultdict(list)
+        for kind, record in self._snapshot.workloads.values():
+            above = controller_of(record.metadata)
+            wanted = 1 if record.spec.replicas is None else record.spec.replicas
+            if kind is REPLICA_SETS and above and (wanted or record.status.replicas):
+                found[above.uid].append(record)
+        return found
 
     def _top(self, owner: Owner, record: Workload | None) -> str:
         """``Kind/name`` of the controller's own controller when it has one."""
-        for reference in (record.metadata.owner_references if record else None) or ():
-            if reference.controller:
-                return f"{reference.kind}/{reference.name}"
-        return f"{owner.kind}/{owner.name}"
+        above = controller_of(record.metadata) if record else None
+        return f"{above.kind}/{above.name}" if above else f"{owner.kind}/{owner.name}"
 
     def chain(self, row: PodRow) -> list[tuple[str, Workload]]:
-        """Kind and record of a pod's controllers that were read, its own first."""
+        """Kind and record of a pod's controllers that were read, its own first.
+
+        Of one whose kind is never read, the last of the chain, the record holds the name alone.
+        """
         index = int(self._snapshot.pods.pod_class[row])
         if index not in self._chains:
             self._chains[index] = self._chain(self._snapshot.pods.classes[index].owner)
         return self._chains[index]
 
     def _chain(self, owner: Owner) -> list[tuple[str, Workload]]:
-        found = self._snapshot.workloads.get(owner.uid)
+        above: Owner | OwnerReference | None = owner
         controllers: list[tuple[str, Workload]] = []
-        while found is not None and len(controllers) < _MAX_OWNER_CHAIN:
+        while above is not None and above.kind and len(controllers) < _MAX_OWNER_CHAIN:
+            found = self._snapshot.workloads.get(above.uid)
+            if found is None:
+                if not is_read_kind(above.kind):
+                    controllers.append((above.kind, Workload(metadata=Metadata(name=above.name))))
+                break
             controllers.append((found[0].name, found[1]))
-            above = next((item for item in found[1].metadata.owner_references or () if item.controller), None)
-            found = self._snapshot.workloads.get(above.uid) if above else None
+            above = controller_of(found[1].metadata)
         return controllers
 
     def unread_above(self, row: PodRow) -> OwnerReference | None:
@@ -103,7 +148,7 @@ class Workloads:
         chain = self.chain(row)
         if not chain:
             return None
-        above = next((item for item in chain[-1][1].metadata.owner_references or () if item.controller), None)
+        above = controller_of(chain[-1][1].metadata)
         kind = BY_NAME.get(above.kind) if above else None
         return above if kind is not None and not self._snapshot.has(kind) else None
 
@@ -133,10 +178,20 @@ class Workloads:
         return found
 
     @cached_property
+    def _staying(self) -> list[IntArray]:
+        """By class: its pods that are not terminating."""
+        return self._by_class(~self._snapshot.pods.terminating)
+
+    @cached_property
     def _usable(self) -> list[IntArray]:
         """By class: its ready pods that are not terminating."""
         pods = self._snapshot.pods
-        rows = np.flatnonzero(pods.ready & ~pods.terminating & (pods.node >= 0))
+        return self._by_class(pods.ready & ~pods.terminating & (pods.node >= 0))
+
+    def _by_class(self, which: BoolArray) -> list[IntArray]:
+        """Rows of some of the pods, by class."""
+        pods = self._snapshot.pods
+        rows = np.flatnonzero(which)
         rows = rows[np.argsort(pods.pod_class[rows], kind="stable")]
         edges = pods.pod_class[rows].searchsorted(np.arange(1, len(pods.classes)))
         return np.split(rows, edges)

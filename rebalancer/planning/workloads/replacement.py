@@ -80,6 +80,11 @@ class Replacements:
     ) -> Replacement:
         """What replaces a pod whose newest sibling, of the revision that comes back, is ``newest``."""
         template = workload.template
+        if workload.counted:
+            if newest is not None and _alike(newest.pod, own.pod):
+                return Replacement(own.index)
+            kind = workload.owner.kind
+            return own.unpredictable(f"{kind}s are not read, and no ready sibling shows what comes back")
         if template is None:
             if workload.record is None and not self._workloads.was_read(workload.owner):
                 return own.unpredictable(f"{workload.owner.kind}s were not read, so its template is unknown")

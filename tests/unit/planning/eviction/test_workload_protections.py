@@ -9,7 +9,18 @@ import pytest
 
 from rebalancer.planning.reasons import Reason
 from rebalancer.state import RunState
-from tests.unit.planning.builders import NOW, Workload, a_past_move, a_policy, at, because, kept, moved
+from tests.builders import a_node
+from tests.unit.planning.builders import (
+    NOW,
+    Workload,
+    a_past_move,
+    a_policy,
+    a_workload,
+    at,
+    because,
+    kept,
+    moved,
+)
 from tests.unit.planning.eviction.test_protections import (
     CLAIM,
     DISK,
@@ -104,6 +115,71 @@ def stateful(revision: str, **status: Any) -> Case:
     return case(workload)
 
 
+CLONE_SETS = {"controllers": [{"apiVersion": "apps.kruise.io/v1alpha1", "kind": "CloneSet"}]}
+
+
+def autoscaler_of(kind: str, desired: int) -> dict[str, Any]:
+    return {
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"scaleTargetRef": {"kind": kind, "name": "web"}},
+        "status": {"currentReplicas": 2, "desiredReplicas": desired},
+    }
+
+
+def of_another_kind(
+    *,
+    version: str = "apps.kruise.io/v1alpha1",
+    ready: bool = True,
+    like: bool = True,
+    desired: int | None = None,
+    policy: Mapping[str, Any] = CLONE_SETS,
+    **changes: Any,
+) -> Case:
+    """A pod of a CloneSet with another one beside it, which the policy allows to move."""
+    workload = a_workload("web", ["hot", "aside"], cpu="3900m", **changes)
+    for pod in workload.pods:
+        owner = {
+            "apiVersion": version,
+            "kind": "CloneSet",
+            "name": "web",
+            "uid": "clones",
+            "controller": True,
+        }
+        pod["metadata"]["ownerReferences"] = [owner]
+    workload.pods[1]["status"]["conditions"][0]["status"] = str(ready)
+    if not like:
+        workload.pods[1]["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "aside"}
+    told = case(
+        workload, nodes=[a_node("hot"), a_node("cool", cpu=8), a_node("aside", cpu=40, unschedulable=True)]
+    )
+    return {
+        **told,
+        "replicasets": [],
+        "policy": a_policy(evictable={"minReplicas": 2, **policy}),
+        "horizontalpodautoscalers": [] if desired is None else [autoscaler_of("CloneSet", desired)],
+    }
+
+
+def of_rollout(canary: int = 0, desired: int | None = None) -> Case:
+    """A pod of a ReplicaSet of a Rollout of two, beside a second ReplicaSet of its own."""
+    workload = the_pod()
+    owner = {
+        "apiVersion": "argoproj.io/v1",
+        "kind": "Rollout",
+        "name": "web",
+        "uid": "top",
+        "controller": True,
+    }
+    workload.item["metadata"]["ownerReferences"] = [owner]
+    second = {
+        "metadata": {"name": "web-2", "namespace": "default", "uid": "second", "ownerReferences": [owner]},
+        "spec": {"replicas": canary},
+        "status": {"replicas": canary, "readyReplicas": canary},
+    }
+    scalers = [] if desired is None else [autoscaler_of("Rollout", desired)]
+    return case(workload, replicasets=[second], horizontalpodautoscalers=scalers)
+
+
 def within(begins: str, ends: str, **more: Any) -> Case:
     """NOW is a Monday, noon in UTC."""
     return case(policy=a_policy(evictable={"windows": [{"from": begins, "to": ends, **more}]}))
@@ -116,7 +192,10 @@ PROTECTED_BY_POLICY: list[tuple[Reason, str, Case]] = [
     (Reason.MIN_REPLICAS, "", case(policy=a_policy(evictable={"minReplicas": 3}))),
     (Reason.LABELS, "", case(policy=a_policy(evictable={"podSelector": selecting}))),
     (Reason.STORAGE_CLASS, "", claiming("ReadWriteMany", protectStorageClasses=["local-path"])),
+]
+FACTS_OF_THE_WORKLOAD: list[tuple[Reason, str, Case]] = [
     (Reason.READ_WRITE_ONCE, "", claiming("ReadWriteOnce")),
+    (Reason.ROLLOUT, "pods of two ReplicaSets", of_rollout(canary=1)),
     (Reason.ROLLOUT, "the spec is newer", of_deployment(generation=2)),
     (Reason.ROLLOUT, "some are not updated", of_deployment(updatedReplicas=1)),
     (Reason.ROLLOUT, "old ones are left", of_deployment(replicas=3)),
@@ -126,10 +205,11 @@ PROTECTED_BY_POLICY: list[tuple[Reason, str, Case]] = [
         "",
         case(the_pod(spec={"terminationGracePeriodSeconds": 300})),
     ),
-    (Reason.JOB, "failed too often", a_job(failed=6)),
-    (Reason.JOB, "its own limit", a_job(failed=1, backoffLimit=1)),
-    (Reason.JOB, "another rule comes first", a_job(failed=6, rules=[ON_EXIT, DISRUPTION])),
-    (Reason.JOB, "counts it", a_job(failed=6, rules=[{**DISRUPTION, "action": "Count"}])),
+    (Reason.UNREADY_REPLICAS, "counted", of_another_kind(ready=False)),
+    (Reason.JOB_WOULD_FAIL, "failed too often", a_job(failed=6)),
+    (Reason.JOB_WOULD_FAIL, "its own limit", a_job(failed=1, backoffLimit=1)),
+    (Reason.JOB_WOULD_FAIL, "another rule comes first", a_job(failed=6, rules=[ON_EXIT, DISRUPTION])),
+    (Reason.JOB_WOULD_FAIL, "counts it", a_job(failed=6, rules=[{**DISRUPTION, "action": "Count"}])),
 ]
 PROTECTED_NOW: list[tuple[Reason, str, Case]] = [
     (Reason.ROLLOUT, "stateful", stateful("v2", currentRevision="v1", updateRevision="v2")),
@@ -145,6 +225,10 @@ PROTECTED_NOW: list[tuple[Reason, str, Case]] = [
     (Reason.UNPREDICTABLE, "priority classes not read", of_priority_class(unread=["priorityclasses"])),
     (Reason.UNPREDICTABLE, "its priority class is gone", of_priority_class(("other", 1000))),
     (Reason.UNPREDICTABLE, "its priority class was made anew", of_priority_class(("important", 10))),
+    (Reason.UNPREDICTABLE, "nothing is like it", of_another_kind(like=False)),
+    (Reason.AUTOSCALING, "an owner of another kind", of_another_kind(desired=3)),
+    (Reason.AUTOSCALING, "a Rollout", of_rollout(desired=3)),
+    (Reason.UNPREDICTABLE, "its own priority class", of_another_kind(spec={"priorityClassName": "gone"})),
     (Reason.WINDOW, "later", within("13:00", "14:00")),
     (Reason.WINDOW, "another day", within("00:00", "00:00", days=["Tue"])),
     (Reason.WINDOW, "past midnight", within("22:00", "06:00")),
@@ -158,8 +242,12 @@ PROTECTED_NOW: list[tuple[Reason, str, Case]] = [
         for result in ("Unexpected", "Pending", "NotReady", "NotReplaced")
     ),
 ]
-ROWS = [*PROTECTED_BY_POLICY, *PROTECTED_NOW]
+ROWS = [*PROTECTED_BY_POLICY, *FACTS_OF_THE_WORKLOAD, *PROTECTED_NOW]
 NOT_PROTECTED: list[tuple[str, Case]] = [
+    ("of a kind that the policy names", of_another_kind()),
+    ("of a kind that the policy names in another version", of_another_kind(version="apps.kruise.io/v1")),
+    ("of a Rollout at rest", of_rollout()),
+    ("of a Rollout that an autoscaler leaves alone", of_rollout(desired=2)),
     ("enough replicas", case(policy=a_policy(evictable={"minReplicas": 2}))),
     ("selected", case(policy=a_policy(evictable={"podSelector": {"matchLabels": {"app": "web"}}}))),
     ("another storage class", claiming("ReadWriteMany", protectStorageClasses=["fast"])),
@@ -202,7 +290,7 @@ def test_an_annotation_lifts_what_the_policy_protects(reason: Reason, told: Case
     assert moved(plan_for(told, **{EVICT: "true"})) == {"web-0": "cool"}
 
 
-@table([row for row in PROTECTED_NOW if row[0] is not Reason.ROLLOUT])
+@table([*FACTS_OF_THE_WORKLOAD, *PROTECTED_NOW])
 def test_an_annotation_lifts_nothing_else(reason: Reason, told: Case) -> None:
     assert kept(plan_for(told, **{EVICT: "true"}))["web-0"] == reason
 
@@ -210,6 +298,61 @@ def test_an_annotation_lifts_nothing_else(reason: Reason, told: Case) -> None:
 @pytest.mark.parametrize("told", [pytest.param(told, id=name) for name, told in NOT_PROTECTED])
 def test_a_pod_that_nothing_protects_moves(told: Case) -> None:
     assert moved(plan_for(told)) == {"web-0": "cool"}
+
+
+def test_a_kind_that_the_policy_does_not_name_stays_and_the_words_lead_to_the_setting() -> None:
+    plan = plan_for(of_another_kind(policy={}))
+    assert kept(plan)["web-0"] == "NoController"
+    assert "evictable.controllers can name it" in because(plan, "web-0")
+
+
+def test_the_only_pod_of_another_kind_is_a_single_replica() -> None:
+    told = of_another_kind(policy={**CLONE_SETS, "protect": ["SingleReplica"], "minReplicas": 1})
+    del told["workloads"][0].pods[1]
+    assert kept(plan_for(told))["web-0"] == "SingleReplica"
+
+
+DISK_OR_MEMORY = [{"name": "proxy", "emptyDir": {"medium": "Memory"}}, {"name": "cache", "emptyDir": {}}]
+SAFE = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+
+
+@pytest.mark.parametrize(
+    ("volumes", "annotations", "stays"),
+    [
+        (DISK_OR_MEMORY[:1], {}, False),
+        (DISK_OR_MEMORY, {}, True),
+        (DISK_OR_MEMORY, {SAFE: "true"}, False),
+        (DISK_OR_MEMORY, {SAFE: "yes"}, True),
+        (DISK_OR_MEMORY, {f"{SAFE}-local-volumes": "proxy, cache"}, False),
+        (DISK_OR_MEMORY, {f"{SAFE}-local-volumes": "proxy"}, True),
+        (DISK_OR_MEMORY, {f"{SAFE}-local-volumes": ""}, True),
+        ([{"name": "host", "hostPath": {"path": "/x"}}], {SAFE: "true"}, False),
+        ([{"name": "host", "hostPath": {"path": "/x"}}], {f"{SAFE}-local-volumes": "host"}, False),
+    ],
+)
+def test_only_data_that_would_be_lost_and_missed_keeps_a_pod(
+    volumes: list[Any], annotations: dict[str, str], stays: bool
+) -> None:
+    told = case(
+        the_pod(spec={"volumes": volumes}, annotations=annotations),
+        policy=a_policy(evictable={"protect": ["LocalStorage"]}),
+    )
+    plan = plan_for(told)
+    assert (kept(plan) == {"web-0": "LocalStorage"}) if stays else (moved(plan) == {"web-0": "cool"})
+
+
+@pytest.mark.parametrize(("cost", "stays"), [("2147483647", True), ("2147483646", False), ("much", False)])
+def test_the_highest_eviction_cost_of_koordinator_means_never(cost: str, stays: bool) -> None:
+    told = case(the_pod(annotations={"scheduling.koordinator.sh/eviction-cost": cost}))
+    assert kept(plan_for(told)) == ({"web-0": "Annotation"} if stays else {})
+
+
+def test_a_good_landing_does_not_end_the_cooldown_after_a_bad_one() -> None:
+    bad = a_past_move(uid="1", result="Unexpected", evicted_at=NOW - 8000, landed_at=None)
+    good = a_past_move(uid="2", result="Landed", evicted_at=NOW - 7900, landed_at=NOW - 7890)
+    plan = plan_for(case(state=RunState(moves=(bad, good))))
+    assert kept(plan) == {"web-0": "LandedBadly"}
+    assert "2 h ago (Unexpected)" in because(plan, "web-0")
 
 
 def test_every_reason_has_a_row_in_a_table() -> None:
