@@ -77,6 +77,26 @@ class ObjectName(click.ParamType[str]):
         return text
 
 
+class Size(click.ParamType[int]):
+    """A number of bytes as Kubernetes writes it, such as 512Mi or 4Gi."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Bytes, more than 0."""
+        from rebalancer.cluster import quantities  # noqa: PLC0415 - not for --help
+
+        if isinstance(value, int):
+            return value
+        try:
+            numerator, denominator = quantities.ratio(value)
+            if numerator < denominator:
+                raise ValueError(f"{value!a} is less than a byte")
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        return numerator // denominator
+
+
 FILE = click.Path(dir_okay=False, path_type=Path)
 PATH = click.Path(path_type=Path)
 
@@ -89,6 +109,13 @@ source_option = click.option(
     type=PATH,
     metavar="PATH",
     help="Read a recorded cluster: a file or folder of kubectl dumps.",
+)
+max_dump_size_option = click.option(
+    "--max-dump-size",
+    "max_dump_bytes",
+    type=Size(),
+    metavar="SIZE",
+    help="How much a recorded cluster may hold, unpacked; by default 4Gi.",
 )
 kubeconfig_option = click.option(
     "--kubeconfig", type=FILE, metavar="FILE", help="The kubeconfig of a live cluster."
@@ -136,6 +163,7 @@ all_option = click.option(
 _PIPELINE: Sequence[Callable[[Any], Any]] = (
     policy_option,
     source_option,
+    max_dump_size_option,
     kubeconfig_option,
     context_option,
     now_option,
@@ -146,6 +174,7 @@ _PIPELINE: Sequence[Callable[[Any], Any]] = (
 _FIELDS = (
     "policy_path",
     "source",
+    "max_dump_bytes",
     "kubeconfig",
     "context",
     "now",

@@ -1,4 +1,4 @@
-"""Checks a document against a pydantic model; the first problem becomes an error with its position."""
+"""Checks a document against a pydantic model; every problem is reported with its position."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from rebalancer.errors import InputError
 
 Model = TypeVar("Model", bound=BaseModel)
 _MAX_SHOWN_LENGTH = 60
+_MAX_PROBLEMS = 10
 
 
 def validate(model: type[Model], document: Document, *, path: Path = (), value: Any = None) -> Model:
     """A model from the part of a document at ``path``.
 
     ``value`` stands for that part when it is given. Types are strict: text is not a number. Raises
-    InputError for the first problem in the order of the file, with the number of further ones.
+    InputError that names every problem, the first ones in the order of the file.
     """
     part = document.value if value is None else value
     if value is None:
@@ -30,10 +31,10 @@ def validate(model: type[Model], document: Document, *, path: Path = (), value: 
     try:
         return model.model_validate_json(json.dumps(part), strict=True)
     except ValidationError as error:
-        raise _first_problem(error, model, document, path, part) from error
+        raise _problems(error, model, document, path, part) from error
 
 
-def _first_problem(
+def _problems(
     error: ValidationError, model: type[BaseModel], document: Document, base: Path, part: Any
 ) -> InputError:
     problems = [problem for problem in error.errors(include_url=False) if not _is_an_echo(problem)]
@@ -45,13 +46,17 @@ def _first_problem(
         place = document.place((*base, *entry[0]), key=kind == "extra_forbidden")
         return kind == "missing", place, kind
 
-    path, problem = min(located, key=order)
-    unknown = problem["type"] == "extra_forbidden"
-    message, hint = _sentence(problem, model, path)
-    others = len(problems) - 1
-    if others:
-        message += f"; and {others} more problem{'s' if others > 1 else ''} in this document"
-    return document.error((*base, *path), message, hint=hint, key=unknown)
+    errors = []
+    for path, problem in sorted(located, key=order):
+        message, hint = _sentence(problem, model, path)
+        unknown = problem["type"] == "extra_forbidden"
+        errors.append(document.error((*base, *path), message, hint=hint, key=unknown))
+    shown = errors[:_MAX_PROBLEMS]
+    if len(errors) == 1:
+        return shown[0]
+    hidden = len(errors) - len(shown)
+    more = f"; and {hidden} more problems in this document" if hidden else ""
+    return InputError("; ".join(dict.fromkeys(map(str, shown))) + more)
 
 
 def _is_an_echo(problem: Any) -> bool:
@@ -93,12 +98,32 @@ def _sentence(problem: Any, model: type[BaseModel], path: Path) -> tuple[str, st
         expected = str(problem["ctx"]["expected"])
         names = [name.strip(" '") for name in expected.replace(" or ", ",").split(",")]
         return f"{shown} is unknown; known: {', '.join(names)}", did_you_mean(str(problem["input"]), names)
+    if kind == "one_key":
+        return _misspelt_key(problem) or (problem["msg"], "")
+    if kind == "string_pattern_mismatch":
+        examples = _examples_at(model, path)
+        shown = f"{_shown(problem['input'])} does not have the expected form"
+        return shown, f"write e.g. {', '.join(examples)}" if examples else ""
     message = problem["msg"].replace("Input should", "should", 1)
     message = message.replace("a valid dictionary", "a mapping").replace("an object", "a mapping")
     message = message.replace("a valid array", "a list").replace("a valid tuple", "a list")
     if kind == "string_type" and isinstance(problem["input"], (int, float)):
         return f"{message}, not {_shown(problem['input'])}", f'quote it: "{problem["input"]}"'
-    return (message if kind == "one_key" else f"{message}, not {_shown(problem['input'])}"), ""
+    return f"{message}, not {_shown(problem['input'])}", ""
+
+
+def _misspelt_key(problem: Any) -> tuple[str, str] | None:
+    """Of a mapping that has none of the keys it needs: the key that is probably one of them."""
+    if not isinstance(problem["input"], dict):
+        return None
+    known = problem["msg"].rpartition(" keys ")[2].replace(" or ", ", ").split(", ")
+    if not set(known).isdisjoint(problem["input"]):
+        return None
+    for key in problem["input"]:
+        hint = did_you_mean(str(key), known)
+        if hint:
+            return f"unknown key {key!s:.60}", hint
+    return None
 
 
 def _shown(value: Any) -> str:
@@ -113,6 +138,26 @@ def _shown(value: Any) -> str:
 
 def _fields_at(model: type[BaseModel], path: Path) -> set[str]:
     """The names of the fields that may stand below ``path``."""
+    return {
+        _written_name(name, field)
+        for candidate in _models_at(model, path)
+        for name, field in candidate.model_fields.items()
+    }
+
+
+def _examples_at(model: type[BaseModel], path: Path) -> list[str]:
+    """The examples of the field at ``path``; none for an entry of a mapping or a list."""
+    for candidate in _models_at(model, path[:-1]) if path else ():
+        for name, field in candidate.model_fields.items():
+            extra = field.json_schema_extra
+            if _written_name(name, field) == path[-1] and isinstance(extra, dict):
+                examples = extra.get("examples")
+                return [str(example) for example in examples] if isinstance(examples, list) else []
+    return []
+
+
+def _models_at(model: type[BaseModel], path: Path) -> set[type[BaseModel]]:
+    """The models whose fields may stand below ``path``."""
     models = {model}
     for step in path:
         if isinstance(step, int):
@@ -125,9 +170,7 @@ def _fields_at(model: type[BaseModel], path: Path) -> set[str]:
             for found in _models_in(field.annotation)
         }
         models = inner or models
-    return {
-        _written_name(name, field) for candidate in models for name, field in candidate.model_fields.items()
-    }
+    return models
 
 
 def _written_name(name: str, field: FieldInfo) -> str:

@@ -53,6 +53,11 @@ def parse(text: str, source: str) -> Document:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"{source}:{mark.line + 1}:{mark.column + 1}" if mark else source
+        lines = text.splitlines()
+        if mark and mark.line < len(lines) and lines[mark.line].lstrip(" ").startswith("\t"):
+            raise InputError(
+                f"line {mark.line + 1} begins with a tab", where=where, hint="YAML indents with spaces"
+            ) from error
         raise InputError(f"is not valid YAML: {error.problem or error.context}", where=where) from error
     except yaml.YAMLError as error:
         raise InputError(f"is not valid YAML: {error}", where=source) from error

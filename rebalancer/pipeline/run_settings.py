@@ -19,6 +19,7 @@ class PipelineOptions:
     state_path: Path | None = None  # the state of earlier runs
     scheduler_config: Path | None = None  # instead of the configuration the policy names
     assume_neutral: tuple[str, ...] = ()
+    max_dump_bytes: int | None = None  # of a recorded cluster, unpacked; None: the default
     only_look: bool = False  # nothing will be done: too few known nodes are a warning, not a refusal
     progress: Callable[[str], None] = field(default=lambda _message: None, compare=False)
 
@@ -48,3 +49,4 @@ class RecordingOptions:
     scheduler_config: Path | None = None
     watcher: Path | None = None
     state_path: Path | None = None
+    max_dump_bytes: int | None = None  # of a recorded cluster, unpacked; None: the default

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from typing import Annotated, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from rebalancer.policy.model import PolicyModel, Unique
 from rebalancer.policy.selection import Selector
@@ -33,15 +34,40 @@ class Protection(StrEnum):
     SINGLE_REPLICA = "SingleReplica", "pods whose workload has only one desired replica"
 
 
+SYSTEM_NAMESPACE = "kube-system"
+_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
+
+
+def _namespace(name: str) -> str:
+    if not _NAMESPACE.fullmatch(name):
+        hint = "; patterns are not supported, list the names" if set(name) & set("*?[]^$") else ""
+        raise ValueError(f"{name[:70]!r} cannot be the name of a namespace{hint}")
+    return name
+
+
+NamespaceName = Annotated[str, AfterValidator(_namespace)]
+"""A name that a namespace can have: lower-case letters, digits and hyphens."""
+
+
 class Namespaces(PolicyModel):
     """Which namespaces pods may be evicted from."""
 
-    include: Annotated[tuple[str, ...], Unique] = Field(
+    include: Annotated[tuple[NamespaceName, ...], Unique] = Field(
         default=(), description="Evict only from these namespaces; from all when empty."
     )
-    exclude: Annotated[tuple[str, ...], Unique] = Field(
-        default=("kube-system",), description="Never evict from these namespaces."
+    exclude: Annotated[tuple[NamespaceName, ...], Unique] = Field(
+        default=(SYSTEM_NAMESPACE,),
+        description="Never evict from these namespaces, nor from kube-system unless it is included.",
     )
+
+    @model_validator(mode="after")
+    def _with_the_system_namespace(self) -> Self:
+        """kube-system is excluded unless somebody includes it by name."""
+        if SYSTEM_NAMESPACE in self.include and "exclude" not in self.model_fields_set:
+            object.__setattr__(self, "exclude", ())
+        elif SYSTEM_NAMESPACE not in (*self.include, *self.exclude):
+            object.__setattr__(self, "exclude", (*self.exclude, SYSTEM_NAMESPACE))
+        return self
 
     @model_validator(mode="after")
     def _disjoint(self) -> Self:

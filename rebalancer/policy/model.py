@@ -6,7 +6,15 @@ import json
 from collections.abc import Mapping
 from typing import Annotated, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    ValidationInfo,
+)
 from pydantic.alias_generators import to_camel
 
 Item = TypeVar("Item")
@@ -40,6 +48,32 @@ def _whole_if_possible(value: float) -> int | float:
     return int(value) if value.is_integer() else value
 
 
+def _percent(value: object) -> object:
+    """A number, or text such as 80%."""
+    if isinstance(value, str) and value.endswith("%"):
+        try:
+            return float(value[:-1])
+        except ValueError:
+            raise ValueError(f"{value[:40]!r} is not a percentage; write e.g. 80 or 80%") from None
+    return value
+
+
+def _no_fraction(value: float, info: ValidationInfo) -> float:
+    if info.mode == "json" and 0 < value < 1:
+        raise ValueError(f"{value:g} %? Write {value * 100:g} for {value * 100:g} percent")
+    return value
+
+
+def _count_of_pods(value: object, info: ValidationInfo) -> object:
+    if isinstance(value, str):
+        field = to_camel(info.field_name or "this")
+        if value.endswith("%"):
+            raise ValueError(f"{field} counts pods; only perWorkload and maxNotReadyNodes take a percentage")
+        if value.isdecimal():
+            raise ValueError(f"{field} is a number; write {value} without quotes")
+    return value
+
+
 Unique = AfterValidator(_unique)
 """No item of the tuple is listed twice."""
 
@@ -49,11 +83,21 @@ json_text = BeforeValidator(_mapping_to_json, json_schema_input_type=str | dict[
 ResourceName = Annotated[str, Field(pattern=r"^[a-z][a-zA-Z0-9]{0,62}$")]
 """cpu, memory, pods, networkReceive, networkTransmit, or a signal of the policy."""
 Percent = Annotated[
-    float, Field(gt=0, le=100), PlainSerializer(_whole_if_possible, return_type=int | float, when_used="json")
+    float,
+    Field(gt=0, le=100),
+    BeforeValidator(_percent, json_schema_input_type=float | str),
+    AfterValidator(_no_fraction),
+    PlainSerializer(_whole_if_possible, return_type=int | float, when_used="json"),
 ]
-"""Points of allocatable, above 0 and at most 100."""
+"""Points of allocatable, above 0 and at most 100; what looks like a fraction of 1 is refused."""
 
 PercentOrZero = Annotated[
-    float, Field(ge=0, le=100), PlainSerializer(_whole_if_possible, return_type=int | float, when_used="json")
+    float,
+    Field(ge=0, le=100),
+    BeforeValidator(_percent, json_schema_input_type=float | str),
+    PlainSerializer(_whole_if_possible, return_type=int | float, when_used="json"),
 ]
 """Points of allocatable, from 0 to 100."""
+
+CountOfPods = Annotated[int, BeforeValidator(_count_of_pods, json_schema_input_type=int)]
+"""A number of pods, never a percentage."""

@@ -50,7 +50,8 @@ def check_resources(policy: RebalancePolicy, document: Document) -> None:
     for path, name in (*_mentions(policy), *_mentions_elsewhere(policy)):
         if name not in known:
             message = f"{name} is unknown; known: {', '.join(known)}"
-            hint = did_you_mean(name, list(known)) or "define it under load.signals"
+            hint = did_you_mean(name, list(known))
+            hint = f"{hint} Or define it under load.signals" if hint else "define it under load.signals"
             raise document.error(path, message, hint=hint, key=True)
         if name not in (*EVERYWHERE, _COUNTED) and not reads_prometheus:
             message = f"nothing measures {name}: load.sources has no prometheus source"

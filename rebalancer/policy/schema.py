@@ -15,7 +15,7 @@ from rebalancer.policy.hotness import HotNodes
 from rebalancer.policy.load_sources.prometheus import Signal, SignalName, check_signals
 from rebalancer.policy.load_sources.sources import LoadSource, MetricsServer, MetricsServerSource
 from rebalancer.policy.mirror import Mirror, check_mirrors
-from rebalancer.policy.model import Percent, PolicyModel, ResourceName, Unique, json_text
+from rebalancer.policy.model import CountOfPods, Percent, PolicyModel, ResourceName, Unique, json_text
 from rebalancer.policy.strategies import Strategies
 from rebalancer.policy.units import Amount, AmountField, Duration, Percentage
 
@@ -106,6 +106,7 @@ class LoadSettings(PolicyModel):
     statistic: str = Field(
         default="mean",
         pattern=r"^(mean|max|meanPlusDeviation|p[1-9][0-9]?)$",
+        json_schema_extra={"examples": ["mean", "max", "meanPlusDeviation", "p95"]},
         description="Statistic over the window: mean, max, meanPlusDeviation, or a percentile such as p95.",
     )
     signals: Annotated[Mapping[SignalName, Signal], AfterValidator(check_signals)] = Field(
@@ -123,11 +124,11 @@ class LoadSettings(PolicyModel):
 class Limits(PolicyModel):
     """How many pods may be evicted."""
 
-    per_run: int = Field(default=20, ge=0, description="Maximum number of evictions in one run.")
-    per_node: int = Field(
+    per_run: CountOfPods = Field(default=20, ge=0, description="Maximum number of evictions in one run.")
+    per_node: CountOfPods = Field(
         default=4, ge=0, description="Maximum number of evictions from one node in one run."
     )
-    per_namespace: int = Field(
+    per_namespace: CountOfPods = Field(
         default=10, ge=0, description="Maximum number of evictions from one namespace in one run."
     )
     per_workload: AmountField = Field(
@@ -233,7 +234,9 @@ class Safety(PolicyModel):
         default=Amount(5, percent=True),
         description="Stop when more nodes than this are not ready: a number, or a percentage of all nodes.",
     )
-    max_pending_pods: int = Field(default=20, ge=0, description="Stop when more pods than this are Pending.")
+    max_pending_pods: CountOfPods = Field(
+        default=20, ge=0, description="Stop when more pods than this are Pending."
+    )
 
 
 class RebalancePolicy(PolicyModel):

@@ -42,8 +42,10 @@ def format_duration(seconds: float) -> str:
 
 
 def parse_percentage(text: str) -> float:
-    """The fraction, 0 to 1, that a percentage such as 80% or 99.5% stands for; ValueError otherwise."""
-    match = _PERCENTAGE.fullmatch(text)
+    """The fraction, 0 to 1, that a percentage such as 80%, 99.5% or 80 stands for; ValueError otherwise."""
+    match = _PERCENTAGE.fullmatch(text) or _PERCENTAGE.fullmatch(f"{text}%")
+    if match is not None and not text.endswith("%") and 0 < Fraction(match[1]) <= 1:
+        raise ValueError(f"{text[:40]} or {float(match[1]) * 100:g}%? Write it with the percent sign")
     if match is None or Fraction(match[1]) > 100:
         raise ValueError(f"{text[:40]!r} is not a percentage from 0% to 100%; write e.g. 80%")
     return float(Fraction(match[1]) / 100)
@@ -98,7 +100,7 @@ def _percentage(value: object, info: ValidationInfo) -> float:
         return parse_percentage(value)
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         if info.mode == "json":
-            raise ValueError(f"{value} has no percent sign; write e.g. 80%")
+            return parse_percentage(f"{value:g}")
         if 0 <= value <= 1:
             return round(value, 4)
     raise ValueError("should be a percentage from 0% to 100%; write e.g. 80%")
@@ -131,7 +133,15 @@ Percentage = Annotated[
     float,
     BeforeValidator(_percentage),
     PlainSerializer(format_percentage, return_type=str, when_used="json"),
-    WithJsonSchema({"type": "string", "pattern": r"^\d{1,3}(\.\d{1,2})?%$", "examples": ["80%"]}),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "pattern": r"^\d{1,3}(\.\d{1,2})?%?$"},
+                {"type": "number", "minimum": 0, "maximum": 100},
+            ],
+            "examples": ["80%"],
+        }
+    ),
 ]
 """A fraction from 0 to 1; written as a percentage."""
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from rebalancer.cluster.recordings.reader import MAX_FILE_BYTES, read_bytes
+from rebalancer.cluster.recordings.packed_files import MAX_DUMP_BYTES, read_bytes
 from rebalancer.errors import InputError
 from rebalancer.sandbox.nodes.usage import UsageModel
 from rebalancer.sandbox.objects.accessors import Object, name_of
@@ -30,7 +30,7 @@ def read_documents(path: Path) -> Iterator[Object]:
             raise InputError("no .json, .json.gz or .json.zst in this folder", where=str(path))
     for file in files:
         try:
-            document = msgspec.json.decode(read_bytes(file, MAX_FILE_BYTES))
+            document = msgspec.json.decode(read_bytes(file, MAX_DUMP_BYTES))
         except msgspec.DecodeError as error:
             raise InputError(f"this dump is not JSON: {error}", where=str(file)) from error
         if not isinstance(document, dict):

@@ -16,6 +16,7 @@ from rebalancer.cli.shared_options import (
     check_source,
     context_option,
     kubeconfig_option,
+    max_dump_size_option,
     output_option,
     policy_option,
     scheduler_config_option,
@@ -33,6 +34,7 @@ def snapshot() -> None:
 @snapshot.command("save")
 @click.argument("path", type=PATH, metavar="PATH")
 @source_option
+@max_dump_size_option
 @kubeconfig_option
 @context_option
 @policy_option
@@ -52,6 +54,7 @@ def snapshot() -> None:
 def save_snapshot(
     path: Path,
     source: Path | None,
+    max_dump_bytes: int | None,
     kubeconfig: Path | None,
     context: str | None,
     policy_path: Path | None,
@@ -72,7 +75,7 @@ def save_snapshot(
 
     check_source(source, kubeconfig, context)
     options = RecordingOptions(
-        path, source, kubeconfig, context, policy_path, scheduler_config, watcher, state_path
+        path, source, kubeconfig, context, policy_path, scheduler_config, watcher, state_path, max_dump_bytes
     )
     with progress() as report:
         info = pipeline.record_cluster(options, report, LOGGER.warning)
@@ -81,12 +84,13 @@ def save_snapshot(
 
 @snapshot.command("info")
 @click.argument("path", type=PATH, metavar="PATH")
+@max_dump_size_option
 @output_option
 @all_option
-def snapshot_info(path: Path, output_format: Format, everything: bool) -> None:
+def snapshot_info(path: Path, max_dump_bytes: int | None, output_format: Format, everything: bool) -> None:
     """Show what a recorded cluster contains and what is missing."""
     from rebalancer.reporting.tables.snapshot import snapshot_table  # noqa: PLC0415 - imports rich
 
     with progress() as report:
-        info = pipeline.describe_recording(path, report)
+        info = pipeline.describe_recording(path, report, max_dump_bytes)
     emit(info, output_format, snapshot_table, everything=everything)

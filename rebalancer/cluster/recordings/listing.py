@@ -118,6 +118,11 @@ class ListingBuilder:
         self._protobuf: ProtobufPods | None = None
         self.resource_version = ""
 
+    @property
+    def malformed_count(self) -> int:
+        """How many objects could not be read so far."""
+        return len(self._malformed)
+
     def add(self, item: Encoded) -> None:
         """Decode one item; what cannot be read is named among the malformed."""
         position, self._count = self._count, self._count + 1

@@ -6,71 +6,31 @@ documents: the scheduler's configuration, load-watcher's answer, the state of ea
 
 from __future__ import annotations
 
-import gzip
-import io
-import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-
-import zstandard
 
 from rebalancer.cluster.kinds import BY_NAME, BY_PLURAL, KINDS, Kind
 from rebalancer.cluster.malformed import Encoded
 from rebalancer.cluster.recordings.listing import ListingBuilder, Recording, collector_paused
+from rebalancer.cluster.recordings.packed_files import (
+    MAX_DUMP_BYTES,
+    BoundedStream,
+    ByteAllowance,
+    read_bytes,
+    unpacked,
+)
 from rebalancer.cluster.wire.item_stream import Layout, layout_of, split
 from rebalancer.cluster.wire.json_items import Page, decode_page, header
 from rebalancer.errors import InputError
 
-MAX_FILE_BYTES = 4 << 30  # bytes, unpacked: ten times the largest cluster Kubernetes supports
 _MAX_DOCUMENT_BYTES = 64 << 20
+_MAX_WHOLE_BYTES = 256 << 20  # of a list whose layout is not known, which is held in memory as a whole
+_MAX_MALFORMED = 10_000  # objects of a kind; beyond it the file is something else than a dump
 _MAX_FILES = 1000
+_MAX_UNUSED_NAMED = 50  # kinds that are listed as not used
 _FIRST_BLOCK = 1 << 20
-_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 DOCUMENTS = ("scheduler-config.yaml", "watcher.json", "prometheus.json", "state.json", "recording.json")
-
-
-def _too_large(path: Path, largest: int) -> InputError:
-    return InputError(
-        f"larger than {largest >> 20} MiB unpacked", where=str(path), hint="is this a cluster dump?"
-    )
-
-
-@contextmanager
-def unpacked(path: Path) -> Iterator[io.BufferedIOBase]:
-    """A file, unpacked as it is read; what goes wrong meanwhile becomes an InputError."""
-    try:
-        with path.open("rb") as raw:
-            magic = raw.read(4)
-            raw.seek(0)
-            yield _unpacked(raw, magic)
-    except (OSError, EOFError, zlib.error, zstandard.ZstdError) as error:
-        packed = isinstance(error, (EOFError, zlib.error, zstandard.ZstdError, gzip.BadGzipFile))
-        raise InputError(
-            f"cannot unpack: {error}"
-            if packed
-            else f"cannot read: {getattr(error, 'strerror', None) or error}",
-            where=str(path),
-            hint="the file is truncated or damaged; record it again" if packed else "is the path right?",
-        ) from error
-
-
-def read_bytes(path: Path, largest: int = MAX_FILE_BYTES) -> bytes:
-    """The unpacked content of a file; InputError when it cannot be read, is truncated or too large."""
-    with unpacked(path) as stream:
-        content = stream.read(largest + 1)
-    if len(content) > largest:
-        raise _too_large(path, largest)
-    return content
-
-
-def _unpacked(raw: io.BufferedReader, magic: bytes) -> io.BufferedIOBase:
-    if magic[:2] == _GZIP:
-        return gzip.GzipFile(fileobj=raw)
-    if magic == _ZSTD:
-        return io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True))
-    return raw
 
 
 def _plain_name(path: Path) -> str:
@@ -83,8 +43,10 @@ def _plain_name(path: Path) -> str:
 class DumpReader:
     """Reads a file or folder as if it were the cluster it was recorded from."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, max_bytes: int | None = None) -> None:
+        """``max_bytes`` is how much all files together may hold, unpacked; None means ``MAX_DUMP_BYTES``."""
         self._path = path
+        self._max_bytes = max_bytes or MAX_DUMP_BYTES
 
     def read(
         self, kinds: Iterable[Kind] = KINDS, progress: Callable[[str], None] = lambda _: None
@@ -93,12 +55,12 @@ class DumpReader:
 
         Raises InputError when the path holds no list of Kubernetes objects at all.
         """
-        collected = _Collected()
+        collected = _Collected(ByteAllowance(self._max_bytes))
         with collector_paused():
             for path in self._files():
                 name = _plain_name(path)
                 if name in DOCUMENTS:
-                    collected.documents[name] = read_bytes(path, _MAX_DOCUMENT_BYTES)
+                    collected.documents[name] = read_bytes(path, _MAX_DOCUMENT_BYTES, collected.allowance)
                 elif name.endswith(".yaml"):
                     collected.warnings.append(
                         f"{path.name}: not read; of YAML files only scheduler-config.yaml is"
@@ -151,6 +113,7 @@ class DumpReader:
 class _Collected:
     """What the files of a dump held so far."""
 
+    allowance: ByteAllowance
     builders: dict[str, ListingBuilder] = field(default_factory=dict)
     documents: dict[str, bytes] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
@@ -163,15 +126,14 @@ class _Collected:
 def _read_list(path: Path, collected: _Collected) -> None:
     """Read one file: item by item where its layout is known, else whole."""
     try:
-        with unpacked(path) as stream:
+        with unpacked(path, collected.allowance) as stream:
             first = stream.read(_FIRST_BLOCK)
             known = layout_of(first)
             if known is None:
-                _take_page(path, decode_page(_rest(path, first, stream)), collected)
+                _take_page(path, decode_page(_whole(path, first, stream)), collected)
             else:
                 layout, start = known
-                read = _bounded(path, stream, len(first))
-                _take_items(path, layout, split(layout, first[start:], read), collected)
+                _take_items(path, layout, split(layout, first[start:], stream.read), collected)
     except InputError:
         raise
     except (ValueError, RecursionError) as error:
@@ -180,25 +142,27 @@ def _read_list(path: Path, collected: _Collected) -> None:
         ) from error
 
 
-def _bounded(path: Path, stream: io.BufferedIOBase, so_far: int) -> Callable[[int], bytes]:
-    total = so_far
-
-    def read(size: int) -> bytes:
-        nonlocal total
-        block = stream.read(size)
-        total += len(block)
-        if total > MAX_FILE_BYTES:
-            raise _too_large(path, MAX_FILE_BYTES)
-        return block
-
-    return read
-
-
-def _rest(path: Path, first: bytes, stream: io.BufferedIOBase) -> bytes:
-    content = first + stream.read(MAX_FILE_BYTES + 1 - len(first))
-    if len(content) > MAX_FILE_BYTES:
-        raise _too_large(path, MAX_FILE_BYTES)
+def _whole(path: Path, first: bytes, stream: BoundedStream) -> bytes:
+    """All of a list whose layout is not known; InputError when it is too large for that."""
+    content = first + stream.read_up_to(max(_MAX_WHOLE_BYTES - len(first), 0))
+    if len(content) > _MAX_WHOLE_BYTES:
+        raise InputError(
+            f"larger than {_MAX_WHOLE_BYTES >> 20} MiB, and not laid out as kubectl get -o json prints it",
+            where=str(path),
+            hint="write it with: kubectl get KIND -A -o json, or: rebalancer snapshot save",
+        )
     return content
+
+
+def _add(path: Path, builder: ListingBuilder, item: Encoded) -> None:
+    """Add an item; InputError when so many cannot be read that the file is no dump."""
+    builder.add(item)
+    if builder.malformed_count > _MAX_MALFORMED:
+        raise InputError(
+            f"more than {_MAX_MALFORMED} objects cannot be read",
+            where=str(path),
+            hint="is this a cluster dump?",
+        )
 
 
 def _take_items(path: Path, layout: Layout, items: Iterator[memoryview], collected: _Collected) -> None:
@@ -214,7 +178,7 @@ def _take_items(path: Path, layout: Layout, items: Iterator[memoryview], collect
     builder = collected.builder(kind)
     builder.resource_version = page.resource_version
     for item in items:
-        builder.add(item)
+        _add(path, builder, item)
 
 
 def _take_page(path: Path, page: Page, collected: _Collected) -> None:
@@ -235,7 +199,7 @@ def _take_page(path: Path, page: Page, collected: _Collected) -> None:
         builder = collected.builder(kind)
         builder.resource_version = page.resource_version
         for item in page.items:
-            builder.add(item)
+            _add(path, builder, item)
 
 
 def _kind_of(path: Path, page: Page, collected: _Collected) -> Kind | None:
@@ -250,15 +214,21 @@ def _kind_of(path: Path, page: Page, collected: _Collected) -> Kind | None:
 def _sort_mixed(path: Path, mixed: Iterable[Encoded], collected: _Collected) -> None:
     """Sort the items of a ``List`` by their own kind."""
     unused: set[str] = set()
+    strangers = 0
     for item in mixed:
         try:
             api_version, name = header(item)
         except (ValueError, RecursionError):
-            collected.warnings.append(f"{path.name}: an item that is no Kubernetes object")
+            strangers += 1
             continue
         kind = BY_NAME.get(name)
         if kind is None or api_version != kind.api_version:
-            unused.add(f"{api_version} {name}"[:80])
+            if len(unused) < _MAX_UNUSED_NAMED:
+                unused.add(f"{api_version} {name}"[:80])
         else:
-            collected.builder(kind).add(item)
+            _add(path, collected.builder(kind), item)
+    if strangers:
+        what = "an item that is no Kubernetes object"
+        what = what if strangers == 1 else f"{strangers} items that are no Kubernetes objects"
+        collected.warnings.append(f"{path.name}: {what}")
     collected.warnings.extend(f"{path.name}: {name} is not used" for name in sorted(unused))

@@ -18,6 +18,8 @@ Item = memoryview
 
 _BLOCK = 256 << 10  # what fits a core's own cache is unpacked, split and decoded there
 _MAX_HEAD_BYTES = 64 << 10
+_MIN_LINE_BYTES = 64  # with shorter lines on average, line breaks are no shortcut to separators
+MAX_ITEM_BYTES = 16 << 20  # ten times what etcd stores of an object
 _KUBECTL_HEAD = b'{\n    "apiVersion": "v1",\n    "items": [\n        {\n'
 _KUBECTL_BETWEEN = b"\n        },\n        {\n"
 _KUBECTL_END = b"\n        }\n    ],"
@@ -62,16 +64,22 @@ def split(layout: Layout, first: bytes, read: Read) -> Iterator[Item]:
     between, closing = layout.between, layout.closing
     opening = len(between) - layout.opening
     left = layout.before + first
+    # A separator cannot end within what was searched before, less one byte of its own length: each byte is
+    # searched about once, and an item that does not end is refused before it is copied often.
+    overlap = len(between) - 1
+    searched = 0
     while block := read(_BLOCK):
         block = left + block
         view, start = memoryview(block), 0
-        for place in _places(block, between):
-            yield view[start : place + closing]
+        for place in _places(block, between, searched):
+            yield _item(view[start : place + closing])
             start = place + opening
         left = block[start:]
+        searched = max(len(left) - overlap, 0)
+        _item(left)
     view, start = memoryview(left), 0
-    for place in _places(left, between):
-        yield view[start : place + closing]
+    for place in _places(left, between, searched):
+        yield _item(view[start : place + closing])
         start = place + opening
     place = left.rfind(layout.end, start)
     if place < 0:
@@ -85,18 +93,26 @@ def split(layout: Layout, first: bytes, read: Read) -> Iterator[Item]:
     yield view[start : place + closing]
 
 
-def _places(block: bytes, between: bytes) -> Iterator[int]:
+def _item(item: Item | bytes) -> Item:
+    """The item; ValueError when it is larger than any object can be."""
+    if len(item) > MAX_ITEM_BYTES:
+        raise ValueError(f"an item is larger than {MAX_ITEM_BYTES >> 20} MiB")
+    return memoryview(item)
+
+
+def _places(block: bytes, between: bytes, start: int) -> Iterator[int]:
     """Where the separator stands; a line break in it is looked for alone, which is many times faster."""
     skipped = between.index(b"\n")
     find = block.find
-    if skipped == 0:  # pretty-printed: there are more line breaks than separators
-        place = find(between)
+    many = block.count(b"\n", start) * _MIN_LINE_BYTES > len(block) - start
+    if skipped == 0 or many:  # pretty-printed: there are more line breaks than separators
+        place = find(between, start)
         while place >= 0:
             yield place
             place = find(between, place + len(between))
         return
-    place = find(b"\n")
+    place = find(b"\n", start)
     while place >= 0:
-        if block.startswith(between, place - skipped):
+        if place >= skipped and block.startswith(between, place - skipped):
             yield place - skipped
         place = find(b"\n", place + 1)

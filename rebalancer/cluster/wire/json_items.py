@@ -22,6 +22,10 @@ class _Envelope(msgspec.Struct, rename="camel", gc=False):
     items: msgspec.Raw = msgspec.Raw(b"")
 
 
+class _AnyObject(msgspec.Struct, gc=False):
+    """An object whose fields do not matter."""
+
+
 class _Header(msgspec.Struct, rename="camel", gc=False):
     kind: str = ""
     api_version: str = ""
@@ -41,10 +45,14 @@ class Page:
 
 _envelopes = msgspec.json.Decoder(_Envelope)
 _items = msgspec.json.Decoder(list[msgspec.Raw])
+_objects = msgspec.json.Decoder(list[_AnyObject])
 _headers = msgspec.json.Decoder(_Header)
 _NULL = b"null"
 _ITEMS, _METADATA = b'"items":[', b'"metadata":'
 _MAX_HEAD_BYTES = 64 << 10
+_MAX_ITEM_BYTES = 16 << 20  # ten times what etcd stores of an object
+_MAX_UNCHECKED_BYTES = 4 << 20
+_MIN_OBJECT_BYTES = 16  # a list with more objects than one in so many bytes is no list of Kubernetes objects
 
 
 def decode_page(body: bytes) -> Page:
@@ -61,11 +69,28 @@ def decode_page(body: bytes) -> Page:
     return Page(
         envelope.kind,
         envelope.api_version,
-        _items.decode(written) if is_list and written != _NULL else [],
+        _split(written) if is_list and written != _NULL else [],
         envelope.metadata.resource_version,
         envelope.metadata.continue_ or "",
         is_list,
     )
+
+
+def _split(written: memoryview) -> list[msgspec.Raw]:
+    """The items of a list; ValueError when they are too many for their size, or one is too large.
+
+    An item costs some seventy bytes of memory whatever its size: a list of ``{}`` would take twenty times its
+    own size.
+    """
+    if len(written) > _MAX_UNCHECKED_BYTES:
+        text = bytes(written)
+        if text.count(b"{") > len(text) // _MIN_OBJECT_BYTES:
+            raise ValueError("holds more objects than its size allows")
+        _objects.decode(text)
+    items = _items.decode(written)
+    if any(len(memoryview(item)) > _MAX_ITEM_BYTES for item in items):
+        raise ValueError(f"an item is larger than {_MAX_ITEM_BYTES >> 20} MiB")
+    return items
 
 
 def decode_head(body: bytes) -> Page:

@@ -43,7 +43,7 @@ def read_snapshot(options: PipelineOptions, api: RawApi | None, clock: Callable[
 def _read(options: PipelineOptions, api: RawApi | None, clock: Callable[[], float]) -> Recording:
     if api is None:
         assert options.source is not None
-        return DumpReader(options.source).read(progress=options.progress)
+        return DumpReader(options.source, options.max_dump_bytes).read(progress=options.progress)
     from rebalancer.cluster.live.reader import LiveReader  # noqa: PLC0415 - imports kubernetes
 
     return LiveReader(api, clock).read(progress=options.progress)

@@ -38,6 +38,6 @@ def record_cluster(
         now = time.time()
     else:
         assert options.source is not None
-        recording, now = convert(options.source, documents, time.time, progress)
+        recording, now = convert(options.source, documents, time.time, progress, options.max_dump_bytes)
     save(recording, options.folder, now)
-    return describe_recording(options.folder)
+    return describe_recording(options.folder, max_bytes=options.max_dump_bytes)

@@ -36,10 +36,14 @@ def record_live(
 
 
 def convert(
-    source: Path, documents: dict[str, bytes], clock: Callable[[], float], progress: Callable[[str], None]
+    source: Path,
+    documents: dict[str, bytes],
+    clock: Callable[[], float],
+    progress: Callable[[str], None],
+    max_bytes: int | None = None,
 ) -> tuple[Recording, float]:
     """Read a dump in order to record it again; and when it was recorded, which stays as it was."""
-    recording = DumpReader(source).read(progress=progress)
+    recording = DumpReader(source, max_bytes).read(progress=progress)
     about = about_recording(recording)
     recorded_at = about.get("savedAt")
     if not isinstance(recorded_at, (int, float)):

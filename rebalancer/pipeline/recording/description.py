@@ -28,9 +28,11 @@ ABOUT = "recording.json"
 _UNKNOWN = "whatever depends on it is unknown"
 
 
-def describe_recording(path: Path, progress: Callable[[str], None] = lambda _: None) -> SnapshotInfo:
+def describe_recording(
+    path: Path, progress: Callable[[str], None] = lambda _: None, max_bytes: int | None = None
+) -> SnapshotInfo:
     """What a recorded cluster holds; InputError when there is none."""
-    read = DumpReader(path).read(progress=progress)
+    read = DumpReader(path, max_bytes).read(progress=progress)
     about = about_recording(read)
     # What does not fit into columns is malformed too; without nodes and pods there are no columns.
     recording = build_snapshot(read).recording if all(map(read.has, REQUIRED)) else read

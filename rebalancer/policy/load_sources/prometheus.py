@@ -95,6 +95,7 @@ class Prometheus(PolicyModel):
     address: str = Field(
         max_length=2000,
         pattern=_ADDRESS,
+        json_schema_extra={"examples": ["http://prometheus.monitoring:9090"]},
         description="URL of Prometheus, without /api/v1 and without a user name.",
     )
     preset: Literal["nodeExporter", "cadvisor", "kubePrometheus"] = Field(

@@ -17,6 +17,7 @@ class LoadWatcher(PolicyModel):
     address: str = Field(
         min_length=1,
         pattern=r"^https?://[^\s/]+",
+        json_schema_extra={"examples": ["http://load-watcher.loadwatcher:2020"]},
         description="URL of load-watcher, without the /watcher path.",
     )
 

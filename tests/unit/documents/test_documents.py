@@ -183,9 +183,11 @@ def test_an_unknown_field_like_no_other_lists_the_known_ones() -> None:
     assert problem("zzz: 1") == "f.yaml:1:1 zzz: unknown field (known fields: enabled, items)"
 
 
-def test_the_first_problem_is_told_and_the_others_counted() -> None:
+def test_every_problem_is_reported_in_the_order_of_the_file() -> None:
     assert problem("enabled: 3\nitems:\n- name: 1\n- {}\n") == (
-        "f.yaml:1:10 enabled: should be a valid boolean, not 3; and 2 more problems in this document"
+        "f.yaml:1:10 enabled: should be a valid boolean, not 3; "
+        'f.yaml:3:9 items[0].name: should be a valid string, not 1 (quote it: "1"); '
+        "f.yaml:4:3 items[1].name: is required"
     )
 
 

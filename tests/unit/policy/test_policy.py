@@ -147,11 +147,13 @@ def read_back(policy: RebalancePolicy) -> RebalancePolicy:
 
 names = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Cn")), min_size=1, max_size=12)
 unique_names = st.lists(names, max_size=3, unique=True).map(tuple)
+namespaces = st.sampled_from(["shop", "kube-system", "a-1", "b"])
+included = st.lists(namespaces, max_size=3, unique=True).map(tuple)
 durations = st.integers(1, 10**9).map(lambda milliseconds: milliseconds / 1000)
 percentages = st.integers(0, 10_000).map(lambda hundredths: hundredths / 10_000)
 amounts = st.builds(Amount, st.integers(0, 100), st.booleans())
 resources = st.sampled_from(["cpu", "memory", "pods"])
-levels = st.dictionaries(resources, st.floats(1e-3, 100), min_size=1)
+levels = st.dictionaries(resources, st.floats(1, 100), min_size=1)
 
 
 @st.composite
@@ -167,7 +169,7 @@ def rules(draw: st.DrawFn) -> Any:
     if draw(st.booleans()):
         return DeviationRule(deviation=thresholds, cool_to=cool_to, floor=cool_to)
     plugins = draw(st.lists(names, min_size=1, max_size=3, unique=True))
-    return ScoreRule(score=ScoreThreshold(plugins=tuple(plugins), below=draw(st.floats(1e-3, 100))))
+    return ScoreRule(score=ScoreThreshold(plugins=tuple(plugins), below=draw(st.floats(1, 100))))
 
 
 sources: st.SearchStrategy[Any] = st.sampled_from(
@@ -202,7 +204,9 @@ policies = st.builds(
     evictable=st.builds(
         Evictable,
         min_age=durations,
-        namespaces=st.builds(Namespaces, include=unique_names, exclude=st.just(())),
+        namespaces=st.builds(
+            Namespaces, include=st.lists(namespaces, max_size=3, unique=True).map(tuple), exclude=st.just(())
+        ),
         protect=st.lists(st.sampled_from(Protection), unique=True).map(tuple),
         jobs=st.booleans(),
     ),
@@ -260,7 +264,10 @@ def test_the_digest_is_of_the_text() -> None:
             "utilization.cpu: should be less than or equal to 100",
         ),
         ("hotNodes: {any: [{utilization: {cpu: 0}}]}\n", "utilization.cpu: should be greater than 0, not 0"),
-        ("hotNodes: {any: [{utilization: {memry: 5}}]}\n", "(did you mean memory?)"),
+        (
+            "hotNodes: {any: [{utilization: {memry: 5}}]}\n",
+            "(did you mean memory? Or define it",
+        ),
         ("hotNodes: {any: [{utilization: {}}]}\n", "utilization: "),
         (
             "hotNodes: {any: [{utilization: {cpu: 50}, coolTo: {cpu: 51}}]}\n",
@@ -281,12 +288,30 @@ def test_the_digest_is_of_the_text() -> None:
         ("hotNodes: {forRuns: 0}\n", "hotNodes.forRuns: "),
         ("load: {sources: []}\n", "load.sources: must not be empty"),
         ("load: {sources: [{loadWatcher: {adress: x}}]}\n", "adress: unknown field"),
-        ("load: {sources: [{loadWatcher: {address: load-watcher}}]}\n", "should match pattern"),
-        ("load: {sources: [{metricServer: {}}]}\n", "exactly one of the keys loadWatcher, metricsServer"),
+        ("load: {sources: [{loadWatcher: {address: load-watcher}}]}\n", "write e.g. http://load-watcher"),
+        ("load: {sources: [{metricServer: {}}]}\n", "unknown key metricServer (did you mean metricsServer?)"),
         ("load: {maxAge: 180}\n", "load.maxAge: 180 has no unit; write e.g. 3m"),
         ("load: {maxAge: 0s}\n", "load.maxAge: should be greater than 0"),
         ("load: {maxAge: 1d}\n", "'1d' is not a duration; write e.g. 90s, 10m, 1h30m"),
-        ("load: {minCoverage: 80}\n", "80 has no percent sign; write e.g. 80%"),
+        ("load: {minCoverage: 0.8}\n", "0.8 or 80%? Write it with the percent sign"),
+        ("hotNodes: {any: [{utilization: {cpu: 0.8}}]}\n", "0.8 %? Write 80 for 80 percent"),
+        (
+            "hotNodes: {any: [{utilisation: {cpu: 80}}]}\n",
+            "key utilisation (did you mean utilization?)",
+        ),
+        ("hotNodes: {any: [{utilization: {cpu: x%}}]}\n", "'x%' is not a percentage"),
+        ("hotNodes: {any: [{utilization: {gpu: 80}}]}\n", "define it under load.signals"),
+        ("limits: {perRun: '20'}\n", "perRun is a number; write 20 without quotes"),
+        ("limits: {perRun: 10%}\n", "only perWorkload and maxNotReadyNodes take a percentage"),
+        (
+            "load: {sources: [{prometheus: {address: 'prometheus:9090'}}]}\n",
+            "write e.g. http://prometheus.monitoring:9090",
+        ),
+        ("load: {statistic: p95th}\n", "write e.g. mean, max, meanPlusDeviation, p95"),
+        ("limits:\n\tperRun: 3\n", "line 4 begins with a tab (YAML indents with spaces)"),
+        ("evictable: {namespaces: {exclude: [ba*]}}\n", "patterns are not supported, list the names"),
+        ("evictable: {namespaces: {exclude: [Kube_System]}}\n", "cannot be the name of a namespace"),
+        ("limits: {perRun: -1, perNode: -1}\n", "; policy.yaml:3:31 limits.perNode: should be"),
         ("load: {minCoverage: 101%}\n", "not a percentage from 0% to 100%"),
         ("limits: {perRun: -1}\n", "limits.perRun: should be greater than or equal to 0, not -1"),
         ("limits: {perWorkload: 101%}\n", "limits.perWorkload: "),
@@ -429,3 +454,30 @@ def test_reading_a_policy_needs_neither_numpy_nor_pandas_nor_the_client() -> Non
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize(
+    ("written", "allowed", "protected"),
+    [
+        ("{}", "shop", "kube-system"),
+        ("{exclude: [batch]}", "shop", "kube-system"),
+        ("{exclude: []}", "shop", "kube-system"),
+        ("{include: [kube-system]}", "kube-system", "shop"),
+        ("{include: [kube-system], exclude: [batch]}", "kube-system", "batch"),
+    ],
+)
+def test_the_system_namespace_is_protected_unless_it_is_included_by_name(
+    written: str, allowed: str, protected: str
+) -> None:
+    policy = read(f"evictable: {{namespaces: {written}}}\n")
+
+    assert policy.evictable.namespaces.allows(allowed)
+    assert not policy.evictable.namespaces.allows(protected)
+    assert parse_policy(to_yaml(policy), "again").policy == policy
+
+
+def test_percentages_may_be_written_with_and_without_the_sign() -> None:
+    signed = read("load: {minCoverage: 80%}\nhotNodes: {any: [{utilization: {cpu: 85%}}]}\n")
+    bare = read("load: {minCoverage: 80}\nhotNodes: {any: [{utilization: {cpu: 85}}]}\n")
+
+    assert signed == bare

@@ -67,7 +67,7 @@ def test_a_dump_larger_than_a_cluster_can_be_is_refused(
 ) -> None:
     path = tmp_path / "pods.json"
     path.write_bytes(b'{"kind": "List", "items": []}')
-    monkeypatch.setattr(dumps, "MAX_FILE_BYTES", 10)
+    monkeypatch.setattr(dumps, "MAX_DUMP_BYTES", 10)
 
     with pytest.raises(InputError, match="larger than"):
         list(dumps.read_documents(path))

@@ -3,6 +3,8 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import resource
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,8 @@ import pytest
 import zstandard
 
 from rebalancer.cluster.kinds import KINDS, NODES, PODS
-from rebalancer.cluster.recordings.reader import DumpReader, read_bytes
+from rebalancer.cluster.recordings.packed_files import read_bytes
+from rebalancer.cluster.recordings.reader import DumpReader
 from rebalancer.cluster.recordings.writer import digest
 from rebalancer.errors import InputError
 from tests.builders import a_node, a_pod
@@ -155,7 +158,75 @@ def test_a_file_that_unpacks_to_more_than_a_cluster_is_refused_before_memory_is_
 def test_frames_one_after_another_are_one_file(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(gzip.compress(b"ab") + gzip.compress(b"cd"))
-    assert read_bytes(path) == b"abcd"
+    assert read_bytes(path, 100) == b"abcd"
     stream = io.BytesIO(zstandard.compress(b"ab") + zstandard.compress(b"cd"))
     path.write_bytes(stream.getvalue())
-    assert read_bytes(path) == b"abcd"
+    assert read_bytes(path, 100) == b"abcd"
+
+
+KUBECTL_HEAD = b'{\n    "apiVersion": "v1",\n    "items": [\n        {\n'
+LINES_HEAD = b'{"apiVersion":"v1","kind":"PodList","items":[{"metadata":{"name":"a"}},\n{'
+
+
+def packed(path: Path, head: bytes, filler: bytes, mebibytes: int, tail: bytes = b"") -> Path:
+    """A file that unpacks to so many MiB of filler."""
+    block = filler * ((1 << 20) // len(filler))
+    with path.open("wb") as file, zstandard.ZstdCompressor(level=3).stream_writer(file) as stream:
+        stream.write(head)
+        for _ in range(mebibytes):
+            stream.write(block)
+        stream.write(tail)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("head", "filler", "complaint"),
+    [
+        (b'{"kind":"PodList","items":[', b" ", "unpacks to more than 200 times its size"),
+        (b'{"kind":"PodList","items":[{}', b",{}", "unpacks to more than 200 times its size"),
+        (KUBECTL_HEAD, b"a", "an item is larger than 16 MiB"),
+        (LINES_HEAD, b"a", "an item is larger than 16 MiB"),
+        (LINES_HEAD, b"\n", "an item is larger than 16 MiB"),
+        (LINES_HEAD, b"},\n{", "more than 10000 objects cannot be read"),
+        (KUBECTL_HEAD, b"\n        },\n        {\n", "more than 200 times its size"),
+    ],
+)
+def test_a_bomb_of_any_layout_ends_soon_and_within_little_memory(
+    tmp_path: Path, head: bytes, filler: bytes, complaint: str
+) -> None:
+    bomb = packed(tmp_path / "pods.json.zst", head, filler, 512)
+    assert bomb.stat().st_size < 1 << 20
+    before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+    message = refusal(bomb)
+
+    assert complaint in message
+    assert time.process_time() - started < 5
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 400 << 10  # KiB
+
+
+@pytest.mark.parametrize(
+    ("filler", "complaint"), [(b",{}", "more objects than its size allows"), (b",1", "Expected `object`")]
+)
+def test_a_list_of_countless_tiny_items_is_refused_before_each_takes_memory(
+    tmp_path: Path, filler: bytes, complaint: str
+) -> None:
+    path = tmp_path / "pods.json"
+    path.write_bytes(b'{"kind":"PodList","items":[{}' + filler * (6 << 20) + b"]}")
+
+    assert complaint in refusal(path)
+
+
+def test_the_whole_of_a_dump_has_one_cap_that_can_be_raised(folder: Path) -> None:
+    total = sum(path.stat().st_size for path in folder.iterdir())
+
+    assert DumpReader(folder, total).read().listings
+    with pytest.raises(InputError, match="--max-dump-size"):
+        DumpReader(folder, total - 1).read()
+
+
+def test_a_list_of_unknown_layout_has_a_bound_of_its_own(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rebalancer.cluster.recordings.reader._MAX_WHOLE_BYTES", 100)
+
+    assert "not laid out as kubectl get -o json prints it" in refusal(folder / "nodes.json")
