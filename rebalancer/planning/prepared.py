@@ -9,6 +9,7 @@ same place, and none of them can see what another one did.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +18,8 @@ from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
 from rebalancer.cluster.columns.pods import PodTable
 from rebalancer.errors import SafetyError
 from rebalancer.load.correction import correct
+from rebalancer.load.figures.node_figures import RESOURCES
+from rebalancer.load.recent_pods import RecentLoad, recent_load
 from rebalancer.planning.eviction import EvictionContext
 from rebalancer.planning.hot_nodes.levels import Hotness
 from rebalancer.planning.hot_nodes.rules import find_hot_nodes
@@ -30,7 +33,9 @@ from rebalancer.planning.plan import PodReference
 from rebalancer.planning.reasons import KeptReason, Reason
 from rebalancer.planning.workloads.stateful_sets import replaced_after_termination
 from rebalancer.policy import RebalancePolicy
+from rebalancer.scheduling import requested_amounts
 from rebalancer.scheduling.state.cluster_state import ClusterState
+from rebalancer.state import PastMove
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,25 +104,40 @@ class PreparedInputs:
         )
 
 
-def prepare(inputs: PlanningInputs) -> PreparedInputs:
-    """Compute what precedes the search; SafetyError when too few nodes have a fresh figure to act on."""
+def prepare(inputs: PlanningInputs, made: Iterable[PastMove] = ()) -> PreparedInputs:
+    """Compute what precedes the search; SafetyError when too few nodes have a fresh figure to act on.
+
+    ``made`` are moves of this run that the figures have been corrected for already.
+    """
     _check_coverage(inputs)
-    corrected = correct(inputs.load, inputs.snapshot.nodes, inputs.state.moves if inputs.state else ())
+    earlier = inputs.state.moves if inputs.state else ()
+    corrected = correct(inputs.load, inputs.snapshot.nodes, earlier)
     inputs = dataclasses.replace(inputs, load=corrected.load)
     schedulers = ProfileSchedulers(inputs)
     hotness = find_hot_nodes(inputs, schedulers.rule_scores())
+    recent = _recent_load(inputs, schedulers, (*earlier, *made))
     state, usage = schedulers.state.copy(), inputs.load.usage.copy()
+    usage[~hotness.hot] += recent.missing[~hotness.hot]
     pending = place_pending(inputs, schedulers, state, usage)
     return PreparedInputs(
         inputs=inputs,
         schedulers=schedulers,
         eviction=EvictionContext.of(inputs, schedulers.unpredictable(), schedulers.claims),
         hotness=hotness,
-        landing_check=LandingCheck(inputs, hotness, corrected.settling),
+        landing_check=LandingCheck(inputs, hotness, corrected.settling, recent.too_much),
         state=state,
         usage=usage,
         pending=pending,
     )
+
+
+def _recent_load(
+    inputs: PlanningInputs, schedulers: ProfileSchedulers, moves: Iterable[PastMove]
+) -> RecentLoad:
+    pods = inputs.snapshot.pods
+    by_class = [requested_amounts(item.incoming, RESOURCES) for item in schedulers.state.classes.requests]
+    requests = np.array(by_class, np.float64).reshape(-1, len(RESOURCES))[pods.pod_class]
+    return recent_load(inputs.load, pods, inputs.snapshot.nodes, requests, moves)
 
 
 def _check_coverage(inputs: PlanningInputs) -> None:

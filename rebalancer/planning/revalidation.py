@@ -102,7 +102,7 @@ def revalidate_moves(
         else:
             rows[PodRow(row)] = move
     try:
-        prepared = prepare(inputs)
+        prepared = prepare(inputs, made)
     except SafetyError as error:
         return {move.pod.uid: str(error) for move in moves}
     waves: dict[int, list[PodRow]] = {}

@@ -53,8 +53,8 @@ class DeviationRule(PolicyModel):
 
     deviation: Mapping[ResourceName, Percent] = Field(
         min_length=1,
-        description="Hot above the mean of the ready, schedulable nodes with known load plus this many "
-        "percentage points.",
+        description="Hot above the mean plus this many percentage points. The mean is of the ready, "
+        "schedulable nodes with known load whose taints an evictable pod tolerates.",
     )
     cool_to: Mapping[ResourceName, PercentOrZero] = Field(
         default={},

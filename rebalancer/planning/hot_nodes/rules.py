@@ -9,6 +9,7 @@ import numpy as np
 
 from rebalancer.cluster.arrays import BoolArray, FloatArray
 from rebalancer.planning.hot_nodes.levels import Hotness, LevelBuilder
+from rebalancer.planning.hot_nodes.reachable_nodes import reachable_nodes
 from rebalancer.planning.hot_nodes.scheduler_scores import RuleScore
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.policy import DeviationRule, HotNodes, HotRule, ScoreRule, UtilizationRule
@@ -45,11 +46,11 @@ def find_hot_nodes(inputs: PlanningInputs, scores: Mapping[str, RuleScore]) -> H
     """Apply the policy's rules, each group's to its nodes.
 
     ``scores`` are by the key of score rules. Only nodes with fresh figures may be hot; the
-    means are those of Ready, schedulable nodes among them.
+    means are those of Ready, schedulable nodes among them that an evictable pod could run on.
     """
     nodes, percent, known = inputs.snapshot.nodes, inputs.load.percent, inputs.load.known
     unschedulable = np.array([node.spec.unschedulable for node in nodes.records], np.bool_)
-    counted = np.asarray(nodes.ready & known & ~unschedulable, np.bool_)
+    counted = np.asarray(nodes.ready & known & ~unschedulable & reachable_nodes(inputs), np.bool_)
     names = inputs.load.percent_resources
     shape = percent.shape
     hot_above, cool_to = np.full(shape, np.inf), np.full(shape, np.inf)

@@ -33,13 +33,13 @@ from rebalancer.planning.inputs import PlanningInputs
 JUST_READY_SECONDS = 120.0
 
 
-def excluded_destinations(inputs: PlanningInputs, settling: Mapping[int, str]) -> dict[int, str]:
-    """Nodes that no landing may count on, with the reason, by row."""
+def excluded_destinations(inputs: PlanningInputs, doubtful: Mapping[int, str]) -> dict[int, str]:
+    """Nodes that no landing may count on, with the reason, by row; figures of ``doubtful`` ones mislead."""
     nodes = inputs.snapshot.nodes
     found: dict[int, str] = {}
     known = inputs.load.known.tolist()
     for row in range(len(nodes)):
-        reason = _unfit(inputs, row, known=known[row]) or settling.get(row, "")
+        reason = _unfit(inputs, row, known=known[row]) or doubtful.get(row, "")
         if reason:
             found[row] = reason
     return found
@@ -64,10 +64,18 @@ def _unfit(inputs: PlanningInputs, row: int, *, known: bool) -> str:
 class LandingCheck:
     """Checks the landings of one plan."""
 
-    def __init__(self, inputs: PlanningInputs, hotness: Hotness, settling: Mapping[int, str]) -> None:
-        """``settling`` nodes, by row with the reason, have figures that still show earlier moves."""
+    def __init__(
+        self,
+        inputs: PlanningInputs,
+        hotness: Hotness,
+        settling: Mapping[int, str],
+        filling: Mapping[int, str],
+    ) -> None:
+        """By row, with the reason: figures of ``settling`` nodes still show what earlier moves took away or
+        brought; those of ``filling`` nodes do not show yet what others brought, so nothing may land there.
+        """
         self.settling = settling
-        self.excluded = excluded_destinations(inputs, settling)
+        self.excluded = excluded_destinations(inputs, {**filling, **settling})
         self._usable: BoolArray = np.ones(len(inputs.snapshot.nodes), np.bool_)
         self._usable[list(self.excluded)] = False
         self._hotness = hotness

@@ -109,6 +109,36 @@ def test_the_mean_is_of_ready_known_and_schedulable_nodes(left_out: dict[str, An
     assert "mean of 40.5 %" in report(plan, "b").because[0]
 
 
+CONTROL_PLANE = {"key": "node-role.kubernetes.io/control-plane", "value": "", "effect": "NoSchedule"}
+
+
+def even_workers(**pod: Any) -> Plan:
+    """Three workers at 60 % beside three idle nodes of the control plane; a pod beside the workers'."""
+    nodes = [a_node(f"m{number}", cpu=10, taints=[CONTROL_PLANE]) for number in range(3)]
+    nodes += [a_node(f"w{number}", cpu=10) for number in range(3)]
+    policy = a_policy(
+        hotNodes=rules({"deviation": {"cpu": 20}, "coolTo": {"cpu": 10}}),
+        evictable={"namespaces": {"exclude": ["kube-system"]}},
+    )
+    web = a_workload("web", ["w0", "w1", "w2"], cpu="1")
+    other = a_workload("other", ["w0"], **{"cpu": "1m", "tolerations": [{"operator": "Exists"}], **pod})
+    load = {f"w{number}": 60.0 for number in range(3)} | {f"m{number}": 0.0 for number in range(3)}
+    return plan_of(planning_inputs(nodes, [web, other], policy=policy, load=load))
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [{"tolerations": []}, {"kind": "DaemonSet"}, {"namespace": "kube-system"}],
+    ids=["it does not tolerate the taint", "a DaemonSet", "a namespace that is left alone"],
+)
+def test_idle_nodes_that_no_evictable_pod_could_run_on_do_not_lower_the_mean(pod: dict[str, Any]) -> None:
+    assert hot(even_workers(**pod)) == set()
+
+
+def test_idle_nodes_that_an_evictable_pod_tolerates_are_in_the_mean() -> None:
+    assert hot(even_workers()) == {"w0", "w1", "w2"}
+
+
 def test_no_deviation_is_hot_below_its_floor() -> None:
     policy = a_policy(hotNodes=rules({"deviation": {"cpu": 20}, "floor": {"cpu": 70}}))
     plan = plan_of(planning_inputs([a_node("a"), a_node("b")], policy=policy, load={"a": 10, "b": 65}))
