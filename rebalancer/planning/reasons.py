@@ -96,8 +96,15 @@ class Reason(StrEnum):
         "its risk of a bad landing is more than planning.confidence leaves for this plan",
     )
     NOT_NEEDED = "NotNeeded", "its node becomes cool without moving it"
-    CANNOT_COOL = "CannotCool", "its node would stay hot even if every pod that may move left it"
-    NO_RELIEF = "NoRelief", "it uses none of the resources in which its node is hot"
+    CANNOT_COOL = (
+        "CannotCool",
+        "its node would stay hot all the same, and the policy's planning.partialRelief is false",
+    )
+    NO_RELIEF = "NoRelief", "it uses none of the resources in which its node is above coolTo"
+    LITTLE_RELIEF = (
+        "LittleRelief",
+        "moving it removes less excess than the policy's planning.leastRelief asks for",
+    )
     SEARCH_ENDED = "SearchEnded", "the search reached planning.maxPlacements before it got to this pod"
 
 

@@ -173,6 +173,18 @@ class Planning(PolicyModel):
         le=100,
         description="Minimum gain of a move, in percentage points of allocatable for each hot resource.",
     )
+    partial_relief: bool = Field(
+        default=True,
+        description="Move pods off a hot node even if it stays hot; when false, only off nodes that then "
+        "are below their thresholds.",
+    )
+    least_relief: float = Field(
+        default=0.5,
+        ge=0,
+        le=100,
+        description="Minimum excess, in percentage points of allocatable above coolTo, that a move removes "
+        "for each unit of its cost; a move costs 1 and its disruption cost.",
+    )
     confidence: float = Field(
         default=0.95,
         gt=0,

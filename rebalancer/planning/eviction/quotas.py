@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from fractions import Fraction
 
 from rebalancer.cluster import quantities
@@ -26,8 +27,11 @@ class Quotas:
             if isinstance(item, ResourceQuota):
                 self._by_namespace[item.metadata.namespace].append(item)
 
-    def lacking(self, pod: PodClass) -> str:
-        """Which quota has no room for one more pod of a class, and in what; empty when all have."""
+    def lacking(self, pod: PodClass, others: Sequence[PodClass] = ()) -> str:
+        """Which quota has no room for one more pod of a class, and in what; empty when all have.
+
+        ``others`` are pods of the same namespace that will be made at the same time.
+        """
         for quota in self._by_namespace.get(pod.namespace, ()):
             hard = quota.status.hard or quota.spec.hard or {}
             used = quota.status.used or {}
@@ -35,12 +39,14 @@ class Quotas:
                 try:
                     wanted = _wanted(pod, resource)
                     left = quantities.parse(hard[resource]) - quantities.parse(used.get(resource, "0"))
+                    left -= sum((_wanted(other, resource) for other in others), Fraction(0))
                 except ValueError:
                     return f"quota {quota.metadata.name} could not be read in {resource}"
                 if wanted > left and wanted > 0:
+                    beside = f", and this wave makes {len(others)} more beside it" if others else ""
                     return (
                         f"quota {quota.metadata.name} has no room for a second one in {resource}: "
-                        f"{used.get(resource, '0')} of {hard[resource]} used"
+                        f"{used.get(resource, '0')} of {hard[resource]} used{beside}"
                     )
         return ""
 

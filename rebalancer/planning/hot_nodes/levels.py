@@ -29,6 +29,11 @@ class Hotness:
         """Whether no (resources,) percent is above its level to cool to; an unknown one is not above."""
         return not np.any(percent > self.cool_to[row])
 
+    def excess(self, row: int, percent: FloatArray) -> FloatArray:
+        """(resources,) points above coolTo, in the resources in which a node is hot; 0 in all others."""
+        above = np.nan_to_num(percent - self.cool_to[row], nan=0.0, neginf=0.0)
+        return np.where(self.resources[row], np.maximum(above, 0.0), 0.0)
+
     def hot_at(self, rows: IntArray, percent: FloatArray) -> BoolArray:
         """(rows,) whether nodes with (rows, resources) percent would be hot; an unknown percentage is not."""
         return np.asarray(np.any(percent > self.hot_above[rows], axis=1), np.bool_)

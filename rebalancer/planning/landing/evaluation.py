@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from rebalancer.cluster.arrays import FloatArray, IntArray, NodeRow, PodClassIndex, PodRow
+from rebalancer.cluster.columns.nodes import BASE_RESOURCES
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.acceptability import LandingCheck
 from rebalancer.planning.landing.distribution import LandingDistribution
@@ -15,7 +16,7 @@ from rebalancer.planning.landing.no_landing import NoLanding
 from rebalancer.planning.landing.scenarios import Scenario, Scenarios
 from rebalancer.planning.landing.schedulers import ProfileSchedulers
 from rebalancer.planning.reasons import KeptReason, Reason
-from rebalancer.scheduling import Placement
+from rebalancer.scheduling import ClusterState, Placement
 
 _NEGLIGIBLE = 1e-12  # a chance below this is floating-point error
 
@@ -70,6 +71,16 @@ class _Score:
     reason: Reason = Reason.NO_BETTER_LANDING
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _InScenario:
+    """What the evaluation of a move found in one scenario."""
+
+    placements: list[Placement]
+    worst: _Score
+    only_while_terminating: bool  # unacceptable, but not once all evicted pods are gone
+    sampled: bool
+
+
 class MoveEvaluator:
     """Evaluates moves against scenarios, and leaves the scenarios as they were."""
 
@@ -88,36 +99,38 @@ class MoveEvaluator:
         self.no_landing = NoLanding(schedulers)
         self._names = inputs.snapshot.nodes.names
         self.placements = 0
+        classes = schedulers.state.classes
+        self._wanted = np.array(
+            [classes.vector(classes.requests[index].incoming) for index in waiting], np.int64
+        ).reshape(len(waiting), len(classes.resources))
+        self._unfiltered = np.array(
+            [not schedulers.needs_requested_room(index) for index in waiting], np.bool_
+        )
 
     def evaluate(self, candidate: Candidate, scenarios: Scenarios) -> Evaluation:
-        """Where the replacement may land in every scenario, and whether each landing is acceptable."""
+        """Where the replacement may land in every scenario, and whether each landing is acceptable.
+
+        A move is refused by one unacceptable landing, unless the scheduler takes samples; so the first one
+        ends the evaluation, and ``by_scenario`` is complete for moves that are not refused.
+        """
         landings: list[LandingDistribution] = []
         masses: list[float] = []
         only_while_terminating = True
-        sampled = False
         gain = np.full(len(self._inputs.load.percent_resources), np.inf)
         refused: KeptReason | None = None
+        sampled = False
         percents = scenarios.percents(candidate.source, self._inputs.load.allocatable)
         for scenario, before in zip(scenarios.all, percents, strict=True):
-            placements, taken = self._place(candidate, scenario)
-            if taken:
-                refused, only_while_terminating = KeptReason(Reason.ROOM_TAKEN, taken), False
-                masses.append(1.0)
-                break
-            now = _Load(scenario.usage + scenario.terminating_usage, scenario.while_terminating.pod_count)
-            scores = [self._score(candidate, now, before, placement) for placement in placements]
-            worst = max(scores, key=lambda score: score.unacceptable)
-            masses.append(worst.unacceptable)
-            gain = np.minimum(gain, np.min([score.gain for score in scores], axis=0))
-            if worst.unacceptable > _NEGLIGIBLE:
-                later = _Load(scenario.usage, scenario.after_termination.pod_count)
-                once_gone = self._score(candidate, later, before, placements[-1])
-                only_while_terminating &= once_gone.unacceptable <= _NEGLIGIBLE
-                refused = refused or KeptReason(worst.reason, worst.why)
-            sampled |= any(self._sampled(candidate, placement) for placement in placements)
-            landings.append(_mean(placements, len(self._names)))
-            if masses[-1] >= 1.0:
-                break
+            found = self._in_scenario(candidate, scenario, before)
+            sampled |= found.sampled
+            masses.append(found.worst.unacceptable)
+            gain = np.minimum(gain, found.worst.gain)
+            if found.worst.unacceptable > _NEGLIGIBLE:
+                only_while_terminating &= found.only_while_terminating
+                refused = refused or KeptReason(found.worst.reason, found.worst.why)
+                if not found.sampled or masses[-1] >= 1.0:
+                    break
+            landings.append(_mean(found.placements, len(self._names)))
         mass = 1.0 if masses[-1] >= 1.0 else float(np.mean(masses))
         return Evaluation(
             candidate,
@@ -129,50 +142,97 @@ class MoveEvaluator:
             only_while_terminating and refused is not None,
         )
 
-    def cost(self, scenarios: Scenarios) -> int:
+    def cost(self, candidate: Candidate, scenarios: Scenarios) -> int:
         """The most placements that one evaluation computes."""
         states = 4 if scenarios.all[0].is_terminating else 2
-        return len(scenarios.all) * (states * self._schedulers.max_views + len(self._waiting))
+        waiting = max(len(self._would_fit(candidate, scenario)) for scenario in scenarios.all)
+        return len(scenarios.all) * (states * self._schedulers.max_views + waiting)
 
-    def _sampled(self, candidate: Candidate, placement: Placement) -> bool:
-        return len(placement.feasible) > self._schedulers.nodes_to_find(candidate.replacement)
-
-    def _place(self, candidate: Candidate, scenario: Scenario) -> tuple[tuple[Placement, ...], str]:
-        """The replacement's placements, the last one once all evicted pods are gone; who would take its room.
+    def _in_scenario(self, candidate: Candidate, scenario: Scenario, before: FloatArray) -> _InScenario:
+        """The replacement's placements in one scenario, until one of them refuses the move.
 
         Evicted pods terminate at different speeds: this one may still be terminating when earlier ones are
         gone, and the other way round, so all four combinations count.
         """
-        views = self._schedulers.views(candidate.replacement)
-        row, source = candidate.row, candidate.source
         placements: list[Placement] = []
-        states = (
-            (scenario.while_terminating, scenario.after_termination)
-            if scenario.is_terminating
-            else (scenario.after_termination,)
-        )
-        for state in states:
-            if not candidate.replaced_late:
-                state.evict(row)
-                try:
-                    placements += [item.place(state, candidate.replacement) for item in views]
-                finally:
-                    state.restore(row, source)
-            state.remove(row)
-            try:
-                placements += [item.place(state, candidate.replacement) for item in views]
-                taken = self._room_taken(candidate, scenario) if state is scenario.after_termination else ""
-            finally:
-                state.restore(row, source)
-        self.placements += len(placements)
-        return tuple(placements), taken
+        worst = _Score(0.0, np.full_like(before, np.inf))
+        later = _Load(scenario.usage, scenario.after_termination.pod_count)
+        now = _Load(scenario.usage + scenario.terminating_usage, scenario.while_terminating.pod_count)
+        only_while_terminating, sampled = True, False
+        for state, terminating in self._states(candidate, scenario):
+            once_gone = state is scenario.after_termination and not terminating
+            if (
+                worst.unacceptable > _NEGLIGIBLE
+                and not sampled
+                and not (once_gone and scenario.is_terminating)
+            ):
+                break  # refused; where others terminate, it matters whether that is so once they are gone
+            found, taken = self._place(candidate, scenario, state, terminating=terminating)
+            if taken:
+                why = _Score(1.0, worst.gain, taken, Reason.ROOM_TAKEN)
+                return _InScenario(placements, why, False, False)
+            for placement in found:
+                placements.append(placement)
+                sampled |= self._sampled(candidate, placement)
+                score = self._score(candidate, now, before, placement)
+                if once_gone and score.unacceptable > _NEGLIGIBLE:
+                    gone = self._score(candidate, later, before, placement)
+                    only_while_terminating &= gone.unacceptable <= _NEGLIGIBLE
+                gain = np.minimum(worst.gain, score.gain)
+                worst = max(worst, score, key=lambda item: item.unacceptable)
+                worst.gain = gain
+        return _InScenario(placements, worst, only_while_terminating, sampled)
 
-    def _room_taken(self, candidate: Candidate, scenario: Scenario) -> str:
-        for class_index in self._waiting:
+    def _sampled(self, candidate: Candidate, placement: Placement) -> bool:
+        return len(placement.feasible) > self._schedulers.nodes_to_find(candidate.replacement)
+
+    @staticmethod
+    def _states(candidate: Candidate, scenario: Scenario) -> Iterator[tuple[ClusterState, bool]]:
+        """The states in which a replacement may be placed, and whether its predecessor still terminates."""
+        if not candidate.replaced_late:
+            yield scenario.after_termination, True
+        yield scenario.after_termination, False
+        if scenario.is_terminating:
+            if not candidate.replaced_late:
+                yield scenario.while_terminating, True
+            yield scenario.while_terminating, False
+
+    def _place(
+        self, candidate: Candidate, scenario: Scenario, state: ClusterState, *, terminating: bool
+    ) -> tuple[list[Placement], str]:
+        """The replacement's placements as the schedulers see the nodes; who would take the room it leaves."""
+        row, source = candidate.row, candidate.source
+        once_gone = state is scenario.after_termination and not terminating
+        waiting = self._would_fit(candidate, scenario) if once_gone else ()
+        if terminating:
+            state.evict(row)
+        else:
+            state.remove(row)
+        try:
+            views = self._schedulers.views(candidate.replacement)
+            placements = [item.place(state, candidate.replacement) for item in views]
+            taken = self._room_taken(candidate, state, waiting)
+        finally:
+            state.restore(row, source)
+        self.placements += len(placements)
+        return placements, taken
+
+    def _would_fit(self, candidate: Candidate, scenario: Scenario) -> tuple[int, ...]:
+        """The classes of Pending pods whose requests would fit on the node left; most need more than that."""
+        if not len(self._waiting):
+            return ()
+        state = scenario.after_termination
+        classes, source = state.classes, candidate.source
+        leaves = classes.present(state.pod_class[candidate.row])
+        free = classes.allocatable[source] - state.requested[source] + leaves
+        free[BASE_RESOURCES.index("pods")] = 1  # a pod leaves, so there is room for one
+        fits = ((self._wanted <= free) | (self._wanted == 0)).all(axis=1) | self._unfiltered
+        return tuple(np.array(self._waiting)[fits].tolist())
+
+    def _room_taken(self, candidate: Candidate, state: ClusterState, waiting: Sequence[int]) -> str:
+        for class_index in waiting:
             self.placements += 1
-            if self._schedulers.scheduler(class_index).feasible(scenario.after_termination, class_index)[
-                candidate.source
-            ]:
+            if self._schedulers.scheduler(class_index).feasible(state, class_index)[candidate.source]:
                 pod = self._schedulers.state.classes[class_index]
                 return f"a Pending pod of {pod.namespace}/{pod.owner.name or '?'} would fit where it leaves"
         return ""

@@ -15,10 +15,11 @@ from rebalancer.planning.hot_nodes.scheduler_scores import NodeScores, RuleScore
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.unpredictable import find_unpredictable
 from rebalancer.policy import ScoreRule
-from rebalancer.profiles.types import Profile, SchedulerConfiguration
+from rebalancer.profiles.types import ExtensionPoint, Profile, SchedulerConfiguration
 from rebalancer.scheduling import ClusterState, PluginInputs, Scheduler, make_scheduler, neutral_plugins
 
 _NOT_HOT = "its score makes no node hot there"
+_FIT = "NodeResourcesFit"  # the filter by requests
 
 
 class ProfileSchedulers:
@@ -66,6 +67,15 @@ class ProfileSchedulers:
     def nodes_to_find(self, class_index: int) -> int:
         """How many feasible nodes end the scheduler's search; when more are feasible it takes a sample."""
         return self.scheduler(class_index).nodes_to_find(len(self.inputs.snapshot.nodes))
+
+    def needs_requested_room(self, class_index: int) -> bool:
+        """Whether a node must have room for all that pods of a class request."""
+        profile = self.scheduler(class_index).profile
+        arguments = profile.arguments.get(_FIT)
+        ignored = getattr(arguments, "ignored_resources", ()) or getattr(
+            arguments, "ignored_resource_groups", ()
+        )
+        return _FIT in profile.enabled(ExtensionPoint.FILTER) and not ignored
 
     def unpredictable(self) -> Mapping[int, str]:
         """Why pods of a class cannot be placed by the model, by class."""

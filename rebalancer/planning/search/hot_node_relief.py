@@ -1,17 +1,28 @@
-"""The strategy that relieves hot nodes: hottest first, then once more with those first that came too late.
+"""The strategy that relieves hot nodes: it takes every move that provably reduces the excess.
 
-Which node goes first matters, because what it moves takes room and limits from the others. So up to three
-orders are tried, each from the same start, and the best one counts: the fewest nodes left above their coolTo,
-then the fewest moves.
+The excess is what hot nodes are above their coolTo, in points, summed over the resources in which each is
+hot. A resource that cannot cool, because a protected pod holds it, does not keep the others from cooling.
 
-    first order   n1, n2, n3: n3 stays hot, because a pod of n1 took the only room for it on n9
-    second order  n3, n1, n2: n3 moves its pod to n9, n1 uses n8; no node stays hot, so this one counts
+The search is greedy and lazy. For each hot node arithmetic alone says which of its pods to move (``relief``)
+and how much excess the first of them would remove at most. The node whose first pod removes most comes first,
+and only this one pod is placed. If its landing is acceptable it moves; otherwise it stays, and its node picks
+again. A refused pod is tried once more when later moves may have made room for it.
+
+    a 95 %, cool at 65 %   pods of 20, 20, 5 points: it would move 20 and 20; the first removes 20
+    b 90 %, cool at 65 %   pods of 27, 10, 10 points: it would move 27, which removes 25
+    b moves 27; a moves 20, and then another 20, which removes the 10 points that are left
+
+Limits only ever cut this sequence: with a larger perRun or maxPlacements a plan begins with the same moves.
+Limits by node, namespace and workload may lead elsewhere, so where one of them stopped a move, plans under
+tighter values of it are made as well; and where landings did, plans in other orders. The best one counts:
+the least excess, then the fewest nodes still hot, then the lowest disruption cost. So a limit that is raised
+does not leave more excess.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,22 +31,49 @@ from rebalancer.planning.eviction import why_protected
 from rebalancer.planning.landing.evaluation import Candidate
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import KeptReason, Reason
-from rebalancer.planning.search.covering_sets import fewest
 from rebalancer.planning.search.disruption_cost import Disruption
-from rebalancer.planning.search.node_relief import BOUNDS, NodeRelief, relief_of
+from rebalancer.planning.search.node_pods import NodePods
 from rebalancer.planning.search.plan_builder import PlanBuilder
+from rebalancer.planning.search.relief import NEGLIGIBLE
+from rebalancer.planning.search.relief_search import ORDERS, Order, ReliefSearch
 from rebalancer.planning.search.strategy import PartialPlan
 
-_MAX_ORDERS = 3
-# Reasons that may be due to the order: another node went first and took the room.
-_DEPENDS_ON_ORDER = frozenset({Reason.NO_BETTER_LANDING, Reason.CANNOT_COOL})
+# How much work an alternative may cost, in placements times nodes: large clusters can afford less.
+_ALTERNATIVE_CELLS = 12_000
+_MAX_ALTERNATIVES = 2  # of tighter limits, each at full cost
+# Reasons that another order of moves, or tighter limits, might avoid.
+_AVOIDABLE = frozenset(
+    {
+        Reason.NO_BETTER_LANDING,
+        Reason.NO_LANDING,
+        Reason.ROOM_TAKEN,
+        Reason.BUDGET,
+        Reason.CONFIDENCE,
+        Reason.QUOTA,
+        Reason.LIMIT,
+    }
+)
 
-Candidates = Mapping[NodeRow, list[Candidate]]
 Kept = dict[PodRow, KeptReason]
+Quality = tuple[float, int, float, int]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Result:
+    quality: Quality
+    builder: PlanBuilder
+    kept: Kept
+    stopped_by: frozenset[str]  # the limits that kept pods from moving
+
+    @property
+    def is_improvable(self) -> bool:
+        """Whether other moves might remove more."""
+        reasons = {kept.reason for kept in self.kept.values()}
+        return self.quality[0] > NEGLIGIBLE and bool(reasons & _AVOIDABLE)
 
 
 class HotNodeRelief:
-    """Moves pods off hot nodes until each is at its coolTo, as far as landings and limits allow."""
+    """Moves pods off hot nodes, down to their coolTo, as far as landings and limits allow."""
 
     def __init__(self, prepared: PreparedInputs) -> None:
         self._prepared = prepared
@@ -43,72 +81,88 @@ class HotNodeRelief:
         self._disruption = Disruption(prepared.inputs, prepared.eviction.workloads)
 
     def extend(self, so_far: PartialPlan) -> PartialPlan:
-        """Relieve hot nodes, hottest first; retry with other orders while one may do better."""
-        order = self._hottest_first()
-        candidates, protected = self._candidates(order)
-        best: tuple[tuple[int, int], PartialPlan] | None = None
-        for _ in range(_MAX_ORDERS):
-            builder = so_far.builder.copy()
-            stays = self._relieve_all(order, candidates, builder)
-            uncooled, strained = self._strained(order, candidates, builder, stays)
-            result = (uncooled, len(builder.moves))
-            if best is None or result < best[0]:
-                best = result, PartialPlan(builder, {**so_far.kept, **protected, **stays})
-            bounded = any(kept.reason in BOUNDS for kept in stays.values())
-            if not strained or order[: len(strained)] == strained or bounded:
-                break
-            order = [*strained, *(node for node in order if node not in strained)]
-        assert best is not None
-        return best[1]
+        """Relieve hot nodes; where landings or limits stopped moves, try others and keep the best."""
+        candidates, protected = self._candidates(self._hot_nodes())
+        start, evaluator = so_far.builder, so_far.builder.evaluator
+        found = [self._complete(start, candidates, order) for order in ORDERS[:1]]
+        if found[0].is_improvable:
+            share = max(_ALTERNATIVE_CELLS // max(len(self._hotness.hot), 1), 1)
+            found += [self._complete(start, candidates, order, share) for order in ORDERS[1:]]
+            ends = evaluator.placements + _MAX_ALTERNATIVES * share
+            for order, limits in self._tighter(found):
+                if evaluator.placements >= ends:
+                    break
+                found.append(self._complete(start, candidates, order, share, limits))
+        best = min(found, key=lambda item: item.quality)
+        builder = best.builder.copy(start.used.tighter)
+        return PartialPlan(builder, {**so_far.kept, **protected, **best.kept})
 
-    def _relieve_all(self, order: Sequence[NodeRow], candidates: Candidates, builder: PlanBuilder) -> Kept:
-        """Add moves to a builder; returns why the other candidates stay.
+    def _tighter(self, found: Sequence[_Result]) -> Iterator[tuple[Order, Mapping[str, int]]]:
+        """Each order with tighter values of the limits that stopped a move, those that change least first."""
+        for name in ("per_node", "per_namespace", "per_workload"):
+            stopped = [item for item in found if name in item.stopped_by]
+            most = max((item.builder.used.most_used(name) for item in stopped), default=0)
+            for value in range(most - 1, 0, -1):
+                for order, item in zip(ORDERS, found, strict=False):
+                    if value < item.builder.used.most_used(name):
+                        yield order, {name: value}
 
-        Relieving one node can free room that another was waiting for, so passes repeat until one adds no
-        move.
-        """
-        left = {node: candidates[node] for node in order}
-        stays: dict[NodeRow, Kept] = {}
-        moves = -1
-        while len(builder.moves) > moves:
-            moves = len(builder.moves)
-            for node in order:
-                stays[node] = NodeRelief(self._prepared, builder, self._disruption, node).relieve(left[node])
-                left[node] = [candidate for candidate in left[node] if candidate.row in stays[node]]
-        return {row: kept for of_node in stays.values() for row, kept in of_node.items()}
-
-    def _strained(
+    def _complete(
         self,
-        order: Sequence[NodeRow],
-        candidates: Candidates,
-        builder: PlanBuilder,
-        stays: Mapping[PodRow, KeptReason],
-    ) -> tuple[int, list[NodeRow]]:
-        """How many nodes stay above their coolTo, and which might do better if they came first."""
-        moves = Counter(move.evaluation.candidate.source for move in builder.moves)
-        uncooled, strained = 0, []
-        for node in order:
-            cool = self._hotness.is_cool(node, builder.expected_percent(node))
-            uncooled += not cool
-            reasons = {stays[item.row].reason for item in candidates[node] if item.row in stays}
-            wasteful = cool and moves[node] > self._fewest(node, candidates[node])
-            if wasteful or (not cool and reasons & _DEPENDS_ON_ORDER):
-                strained.append(node)
-        return uncooled, strained
+        start: PlanBuilder,
+        candidates: Mapping[NodeRow, Sequence[Candidate]],
+        order: Order,
+        placements: int | None = None,
+        tighter: Mapping[str, int] | None = None,
+    ) -> _Result:
+        """Search; without partial relief again without the nodes that would stay hot.
 
-    def _fewest(self, node: NodeRow, candidates: Sequence[Candidate]) -> int:
-        """A lower bound of the pods that must leave for a node to cool, wherever they land."""
-        load = self._prepared.inputs.load
-        relief = relief_of(candidates, load.allocatable[node]) if candidates else np.zeros((0, 0))
-        need = load.percent[node] - self._hotness.cool_to[node]
-        return fewest(relief, np.maximum(np.nan_to_num(need, nan=0.0, neginf=0.0), 0.0))
+        ``placements`` are the most that it may compute, None for as many as the policy allows.
+        """
+        given_up: dict[NodeRow, KeptReason] = {}
+        while True:
+            builder = start.copy(tighter, placements)
+            pods = {
+                node: NodePods(self._prepared, self._disruption, node, items, give_up=given_up.get(node))
+                for node, items in candidates.items()
+            }
+            search = ReliefSearch(self._prepared, builder, pods, order)
+            kept = search.run()
+            stuck = {} if self._prepared.policy.planning.partial_relief else self._stuck(builder)
+            if not stuck:
+                return _Result(self._quality(builder), builder, kept, search.stopped_by)
+            given_up |= stuck
 
-    def _hottest_first(self) -> list[NodeRow]:
-        inputs = self._prepared.inputs
-        excess = np.nan_to_num(inputs.load.percent - self._hotness.cool_to, nan=-np.inf).max(axis=1)
-        names = inputs.snapshot.nodes.names
-        hot = [NodeRow(node) for node in np.flatnonzero(self._hotness.hot).tolist()]
-        return sorted(hot, key=lambda node: (-float(excess[node]), names[node]))
+    def _stuck(self, builder: PlanBuilder) -> dict[NodeRow, KeptReason]:
+        """Nodes that lose pods and would stay hot all the same, with the reason that their pods stay."""
+        moves = {move.evaluation.candidate.source for move in builder.moves if not move.violation}
+        stuck: dict[NodeRow, KeptReason] = {}
+        for node in sorted(moves):
+            hot = self._hotness.resources[node]
+            percent = builder.expected_percent(node)
+            above = hot & (percent > self._hotness.hot_above[node] + NEGLIGIBLE)
+            if above.any():
+                levels = ", ".join(
+                    f"{percent[column]:.1f} % {self._hotness.names[column]}"
+                    for column in np.flatnonzero(above).tolist()
+                )
+                because = f"its node would stay hot at {levels}, and planning.partialRelief is false"
+                stuck[node] = KeptReason(Reason.CANNOT_COOL, because)
+        return stuck
+
+    def _quality(self, builder: PlanBuilder) -> Quality:
+        """What a plan is judged by, less is better: excess, nodes still hot, disruption cost, moves."""
+        excess, still_hot = 0.0, 0
+        for node in self._hot_nodes():
+            percent = builder.expected_percent(node)
+            excess += float(self._hotness.excess(node, percent).sum())
+            still_hot += bool((percent > self._hotness.hot_above[node] + NEGLIGIBLE).any())
+        rows = [move.evaluation.candidate.row for move in builder.moves]
+        cost = float(self._disruption.costs(rows).sum()) if rows else 0.0
+        return round(excess, 6), still_hot, round(cost + len(rows), 6), len(rows)
+
+    def _hot_nodes(self) -> list[NodeRow]:
+        return [NodeRow(node) for node in np.flatnonzero(self._hotness.hot).tolist()]
 
     def _candidates(self, nodes: Sequence[NodeRow]) -> tuple[dict[NodeRow, list[Candidate]], Kept]:
         """The pods of each node that may be evicted, and why the others may not."""

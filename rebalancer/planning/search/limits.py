@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rebalancer.cluster.arrays import NodeRow
@@ -10,43 +11,89 @@ from rebalancer.planning.reasons import KeptReason, Reason
 from rebalancer.planning.workloads.lookup import WorkloadInfo
 from rebalancer.policy import Limits
 
+_UNLIMITED = 1 << 30
+
 
 @dataclass(slots=True)
 class UsedLimits:
-    """Evictions of the plan so far, by what limits count."""
+    """Evictions of the plan so far, by what limits count.
+
+    ``tighter`` are lower values than the policy's that the search tries, by the name of the limit.
+    """
 
     limits: Limits
+    tighter: Mapping[str, int] = field(default_factory=dict)
     total: int = 0
     by_node: Counter[NodeRow] = field(default_factory=Counter)
     by_namespace: Counter[str] = field(default_factory=Counter)
     by_workload: Counter[str] = field(default_factory=Counter)
 
-    def copy(self) -> UsedLimits:
+    def copy(self, tighter: Mapping[str, int] | None = None) -> UsedLimits:
         """An independent count."""
         return UsedLimits(
-            self.limits, self.total, self.by_node.copy(), self.by_namespace.copy(), self.by_workload.copy()
+            self.limits,
+            self.tighter if tighter is None else tighter,
+            self.total,
+            self.by_node.copy(),
+            self.by_namespace.copy(),
+            self.by_workload.copy(),
         )
 
-    def refusal_on(self, node: NodeRow) -> KeptReason | None:
-        """The limit that allows no further eviction of any pod from a node."""
-        limits = self.limits
-        if self.total >= limits.per_run:
-            return KeptReason(Reason.LIMIT, f"perRun {limits.per_run} is reached")
-        if self.by_node[node] >= limits.per_node:
-            return KeptReason(Reason.LIMIT, f"perNode {limits.per_node} is reached")
-        return None
+    @property
+    def is_spent(self) -> bool:
+        """Whether no pod at all may be evicted any more."""
+        return self.total >= self.limits.per_run
 
-    def refusal(self, namespace: str, workload: WorkloadInfo) -> KeptReason | None:
-        """The limit that allows no further eviction from a namespace or of a workload."""
+    def room_on(self, node: NodeRow) -> int:
+        """How many pods may still leave a node."""
+        return self._most("per_node", self.limits.per_node) - self.by_node[node]
+
+    def room_in(self, namespace: str) -> int:
+        """How many pods of a namespace may still be evicted."""
+        return self._most("per_namespace", self.limits.per_namespace) - self.by_namespace[namespace]
+
+    def room_of(self, workload: WorkloadInfo) -> int:
+        """How many pods of a workload may still be evicted."""
+        most = self.limits.per_workload.of(workload.desired or 0)
+        return self._most("per_workload", most) - self.by_workload[workload.key]
+
+    def _most(self, name: str, of_policy: int) -> int:
+        return min(of_policy, self.tighter.get(name, _UNLIMITED))
+
+    def reached(self, node: NodeRow, namespace: str, workload: WorkloadInfo) -> tuple[str, ...]:
+        """The names of the limits that each allow no further eviction of a pod."""
+        return (
+            *(("per_run",) if self.is_spent else ()),
+            *(("per_node",) if self.room_on(node) <= 0 else ()),
+            *(("per_namespace",) if self.room_in(namespace) <= 0 else ()),
+            *(("per_workload",) if self.room_of(workload) <= 0 else ()),
+        )
+
+    def refusal(self, node: NodeRow, namespace: str, workload: WorkloadInfo) -> KeptReason | None:
+        """Every limit that allows no further eviction of a pod: raising only one of several does not help."""
         limits = self.limits
-        if self.by_namespace[namespace] >= limits.per_namespace:
-            return KeptReason(Reason.LIMIT, f"perNamespace {limits.per_namespace} is reached for {namespace}")
         most = limits.per_workload.of(workload.desired or 0)
-        if self.by_workload[workload.key] >= most:
-            return KeptReason(
-                Reason.LIMIT, f"perWorkload {limits.per_workload} ({most}) is reached for {workload.name}"
-            )
-        return None
+        words = {
+            "per_run": f"perRun {limits.per_run}",
+            "per_node": f"perNode {limits.per_node}",
+            "per_namespace": f"perNamespace {limits.per_namespace} for {namespace}",
+            "per_workload": f"perWorkload {limits.per_workload} ({most}) for {workload.name}",
+        }
+        reached = [words[name] for name in self.reached(node, namespace, workload)]
+        if not reached:
+            return None
+        return KeptReason(
+            Reason.LIMIT, f"{' and '.join(reached)} {'is' if len(reached) == 1 else 'are'} reached"
+        )
+
+    def most_used(self, name: str) -> int:
+        """The most evictions that one node, namespace or workload has in the plan."""
+        used: Counter[str] | Counter[NodeRow] = {
+            "per_node": self.by_node,
+            "per_namespace": self.by_namespace,
+            "per_workload": self.by_workload,
+        }[name]  # type: ignore[assignment]
+        return max(used.values(), default=0)
 
     def count(self, node: NodeRow, namespace: str, workload: WorkloadInfo) -> None:
         """Count one eviction."""

@@ -4,6 +4,7 @@ Moves are carried out in waves. The pods of a wave are evicted together, and the
 their replacements run. So a move belongs in the next wave when it cannot be made beside those of this one:
 
 * the wave has ``execution.waveSize`` moves, or its disruption budget is spent until replacements are ready;
+* a ResourceQuota has no room for one more replacement beside the pods of this wave that still count;
 * it has moved a pod of the same controller, and which of the two replacements is placed first is not known;
 * its landing is only acceptable once the pods that this wave evicts are gone;
 * its last move is of a StatefulSet, whose replacement comes when the old pod is gone: that closes the wave.
@@ -18,9 +19,10 @@ For example, with waveSize 3 and a budget of web that allows 1:
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
+from rebalancer.cluster.arrays import FloatArray, NodeRow
 from rebalancer.planning.eviction.budgets import WaveBudgets
 from rebalancer.planning.eviction.context import EvictionContext
 from rebalancer.planning.inputs import PlanningInputs
@@ -28,6 +30,7 @@ from rebalancer.planning.landing.evaluation import Candidate, Evaluation, MoveEv
 from rebalancer.planning.landing.scenarios import Scenarios
 from rebalancer.planning.reasons import KeptReason, Reason
 from rebalancer.planning.search.limits import UsedLimits
+from rebalancer.planning.search.wave_quotas import WaveQuotas
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,23 +51,8 @@ class PlannedMove:
     violation: str = ""  # why its node would no longer admit it, when that is the reason to move it
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Savepoint:
-    """A builder before a node was tried, to go back to."""
-
-    scenarios: Scenarios
-    used: UsedLimits
-    budgets: WaveBudgets
-    confidence: float
-    wave: int
-    in_wave: int
-    controllers: frozenset[str]
-    closed: bool
-    moves: int
-
-
 class PlanBuilder:
-    """Tries moves and adds them; goes back when a set of them cannot be made together."""
+    """Tries moves, and adds those that hold."""
 
     def __init__(
         self,
@@ -77,6 +65,7 @@ class PlanBuilder:
         self.evaluator = evaluator
         self.moves: list[PlannedMove] = []
         self._policy = inputs.policy
+        self._most = inputs.policy.planning.max_placements
         self._allocatable = inputs.load.allocatable
         self._pods = inputs.snapshot.pods
         self._eviction = eviction
@@ -86,81 +75,66 @@ class PlanBuilder:
         self._controllers: frozenset[str] = frozenset()  # whose pods this wave moves already
         self._closed = False  # this wave's last replacement is made only after its pod is gone
         self._wave_budgets = WaveBudgets()
-        self._used = UsedLimits(inputs.policy.limits)
+        self._wave_quotas = WaveQuotas(eviction.quotas, scenarios.all[0].after_termination.classes)
+        self.used = UsedLimits(inputs.policy.limits)
         self._later: Scenarios | None = None
 
     def expected_percent(self, node: NodeRow) -> FloatArray:
         """(resources,) percent of allocatable expected on a node after the moves so far (mean)."""
         return self.scenarios.expected_percent(node, self._allocatable)
 
-    def copy(self) -> PlanBuilder:
-        """An independent builder with the same moves, which will draw the same landings."""
+    def copy(self, tighter: Mapping[str, int] | None = None, placements: int | None = None) -> PlanBuilder:
+        """An independent builder with the same moves, which will draw the same landings.
+
+        ``tighter`` are limits below the policy's, by name, for further moves, and ``placements`` how many the
+        evaluator may still compute; None for the policy's.
+        """
         other = copy.copy(self)
         other.moves = list(self.moves)
-        other.go_back(self.savepoint())
+        other.scenarios, other._later = self.scenarios.copy(), None
+        other.used, other._wave_budgets = self.used.copy(tighter), self._wave_budgets.copy()
+        other._wave_quotas = self._wave_quotas.copy()
+        most = self._policy.planning.max_placements
+        other._most = most if placements is None else min(most, self.evaluator.placements + placements)
         return other
 
-    def savepoint(self) -> Savepoint:
-        """All that adding moves changes."""
-        return Savepoint(
-            self.scenarios.copy(),
-            self._used.copy(),
-            self._wave_budgets.copy(),
-            self._confidence,
-            self._wave,
-            self._in_wave,
-            self._controllers,
-            self._closed,
-            len(self.moves),
-        )
-
-    def go_back(self, savepoint: Savepoint) -> list[PodRow]:
-        """Take back the moves added since; returns the rows of their pods."""
-        rows = [move.evaluation.candidate.row for move in self.moves[savepoint.moves :]]
-        del self.moves[savepoint.moves :]
-        self.scenarios, self._used, self._wave_budgets = (
-            savepoint.scenarios,
-            savepoint.used,
-            savepoint.budgets,
-        )
-        self._confidence, self._wave, self._in_wave = (
-            savepoint.confidence,
-            savepoint.wave,
-            savepoint.in_wave,
-        )
-        self._controllers, self._closed = savepoint.controllers, savepoint.closed
-        self._later = None
-        return rows
-
-    def has_ended(self, node: NodeRow) -> bool:
-        """Whether a limit or the end of the search keeps every pod on a node."""
-        return bool(self._used.refusal_on(node) or self._search_ended())
-
-    def _search_ended(self) -> KeptReason | None:
+    def search_ended(self) -> KeptReason:
+        """The reason for pods that the search did not reach."""
         most = self._policy.planning.max_placements
-        tries = 2 if self._in_wave else 1  # the second in the next wave
-        if self.evaluator.placements + tries * self.evaluator.cost(self.scenarios) > most:
-            return KeptReason(Reason.SEARCH_ENDED, f"maxPlacements {most} is reached")
-        return None
+        if self._most < most:
+            return KeptReason(Reason.SEARCH_ENDED, "the search for a better order of moves is bounded")
+        return KeptReason(Reason.SEARCH_ENDED, f"maxPlacements {most} is reached")
 
-    def _limit(self, candidate: Candidate) -> KeptReason | None:
-        namespace, workload = self._pods.namespaces[candidate.row], self._eviction.workload(candidate.row)
-        return (
-            self._used.refusal_on(candidate.source)
-            or self._used.refusal(namespace, workload)
-            or self._search_ended()
-        )
+    def limits_reached(self, candidate: Candidate) -> tuple[str, ...]:
+        """The names of the limits that keep a pod."""
+        row = candidate.row
+        return self.used.reached(candidate.source, self._pods.namespaces[row], self._eviction.workload(row))
+
+    def limit(self, candidate: Candidate) -> KeptReason | None:
+        """The limits that keep a pod, in words; None when there are none."""
+        row = candidate.row
+        return self.used.refusal(candidate.source, self._pods.namespaces[row], self._eviction.workload(row))
+
+    def _out_of_placements(self, candidate: Candidate) -> bool:
+        tries = 2 if self._in_wave else 1  # the second in the next wave
+        needed = tries * self.evaluator.cost(candidate, self.scenarios)
+        return self.evaluator.placements + needed > self._most
 
     def find(self, candidate: Candidate, *, may_wait: bool = True) -> AcceptedMove | KeptReason:
         """A move acceptable in this wave or, if it may wait, in the next one; else why the pod stays."""
-        limit = self._limit(candidate)
+        limit = self.limit(candidate)
         if limit:
             return limit
+        if self._out_of_placements(candidate):
+            return self.search_ended()
         exhausted = self._wave_budgets.exhausted(self._eviction.budgets.spending(candidate.row))
         if exhausted and not may_wait:
             return KeptReason(Reason.BUDGET, f"budget {exhausted.name} {exhausted.because}, spent by others")
+        lacking = self._wave_quotas.lacking(candidate)
+        if lacking and not (may_wait and self._in_wave):
+            return KeptReason(Reason.QUOTA, lacking)
         full = self._closed or self._wave_is_full()
-        waits = exhausted is not None or full or self._has_sibling(candidate)
+        waits = bool(exhausted or lacking) or full or self._has_sibling(candidate)
         later = may_wait and self._in_wave > 0 and waits
         evaluation = self.evaluator.evaluate(candidate, self._next_scenarios() if later else self.scenarios)
         if may_wait and not later and evaluation.only_while_terminating and self._in_wave:
@@ -208,6 +182,7 @@ class PlanBuilder:
         self._in_wave = 0
         self._controllers, self._closed = frozenset(), False
         self._wave_budgets = WaveBudgets()
+        self._wave_quotas = self._wave_quotas.of_next_wave()
 
     def add(self, found: AcceptedMove, violation: str = "") -> None:
         """Make the move in every scenario, each of which draws its own landing."""
@@ -234,13 +209,14 @@ class PlanBuilder:
             scenario.is_terminating = True
             scenario.usage[target] += candidate.usage
         self._wave_budgets.spend(self._eviction.budgets.spending(candidate.row))
+        self._wave_quotas.spend(candidate)
         self._confidence *= 1.0 - evaluation.unacceptable
         self._in_wave += 1
         self._controllers |= {self._controller(candidate)}
         # A StatefulSet replacement is created only after the old pod is gone, so it is planned last in its
         # wave and closes it.
         self._closed = candidate.replaced_late
-        self._used.count(
+        self.used.count(
             candidate.source, self._pods.namespaces[candidate.row], self._eviction.workload(candidate.row)
         )
         self.moves.append(PlannedMove(evaluation, self._wave, before, violation))

@@ -267,7 +267,18 @@ UNKNOWN_OR_NOT_NOW: list[tuple[Reason, str, Case]] = [
             "workloads": [
                 a_workload("agent", ["hot"], kind="DaemonSet", cpu="3500m"),
                 a_workload("web", ["hot"], cpu="400m"),
-            ]
+            ],
+            "policy": a_policy(planning={"partialRelief": False}),
+        },
+    ),
+    (
+        Reason.LITTLE_RELIEF,
+        "",
+        {
+            "workloads": [
+                a_workload("big", ["hot"], cpu="3800m", spec=ON_HOT),
+                a_workload("web", ["hot"], cpu="10m"),
+            ],
         },
     ),
     (

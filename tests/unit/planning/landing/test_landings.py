@@ -191,7 +191,7 @@ def test_what_earlier_moves_have_cooled_need_not_gain_again() -> None:
     ]
     plan = plan_of(planning_inputs(nodes, pods, policy=policy))
     assert moved(plan) == {"cpu-0": "cool", "memory-0": "cool"}
-    assert {move.pod.name: set(move.gain) for move in plan.moves}["memory-0"] == {"memory"}
+    assert [set(move.gain) for move in plan.moves] == [{"cpu", "memory"}, {"cpu"}]
 
 
 def test_every_tied_node_must_be_acceptable() -> None:
@@ -477,13 +477,38 @@ def test_pods_that_relieve_different_resources_are_taken_largest_first() -> None
     assert set(moved(plan_of(planning_inputs(nodes, pods, policy=policy)))) == {"cpu-0", "memory-0"}
 
 
-def test_a_node_that_cannot_cool_loses_nothing() -> None:
+def test_a_node_that_cannot_cool_is_relieved_as_far_as_it_goes() -> None:
     nodes = [a_node("hot", cpu=10), a_node("cool", cpu=40)]
     pods = [
         a_workload("rest", ["hot"], kind="DaemonSet", cpu="8500m"),
         a_workload("web", ["hot"], cpu="1"),
     ]
     plan = plan_of(planning_inputs(nodes, pods))
+    assert moved(plan) == {"web-0": "cool"}
+    assert plan.unsolved == {"hot": "stays at 85.0 % cpu; its pods: 1 DaemonSet"}
+
+
+def test_a_resource_that_cannot_cool_keeps_none_from_cooling() -> None:
+    policy = a_policy(
+        hotNodes={"any": [{"utilization": {"cpu": 80, "memory": 85}, "coolTo": {"cpu": 65, "memory": 75}}]}
+    )
+    nodes = [a_node(name, cpu=10, memory="10Gi") for name in ("hot", "b", "c")]
+    database = a_workload("db", ["hot"], kind="DaemonSet", cpu="100m", memory="9Gi")
+    plan = plan_of(planning_inputs(nodes, [a_workload("web", ["hot"] * 9), database], policy=policy))
+    assert len(plan.moves) == 3
+    [hot] = [node for node in plan.nodes if node.hot]
+    assert hot.after is not None
+    assert hot.after.load["cpu"] <= 65
+
+
+def test_without_partial_relief_a_node_that_cannot_cool_loses_nothing() -> None:
+    nodes = [a_node("hot", cpu=10), a_node("cool", cpu=40)]
+    pods = [
+        a_workload("rest", ["hot"], kind="DaemonSet", cpu="8500m"),
+        a_workload("web", ["hot"], cpu="1"),
+    ]
+    policy = a_policy(planning={"partialRelief": False})
+    plan = plan_of(planning_inputs(nodes, pods, policy=policy))
     only("CannotCool", "its node would stay hot at 85.0 % cpu", plan)
     assert plan.unsolved == {"hot": "stays at 95.0 % cpu; its pods: 1 CannotCool, 1 DaemonSet"}
 

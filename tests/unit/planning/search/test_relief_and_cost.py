@@ -1,4 +1,4 @@
-"""Which sets of pods are tried, and in which order."""
+"""Which pods of a node are moved, and what moving each costs."""
 
 from __future__ import annotations
 
@@ -11,78 +11,92 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rebalancer.cluster.arrays import PodRow
-from rebalancer.planning.search.covering_sets import covering_sets
 from rebalancer.planning.search.disruption_cost import Disruption
+from rebalancer.planning.search.relief import Group, pods_to_move
 from rebalancer.planning.workloads.lookup import Workloads
 from tests.builders import a_node
 from tests.unit.planning.builders import a_policy, a_workload, at, moved, plan_of, planning_inputs
 
 
-def sets(relief: list[list[float]], need: list[float], cost: list[float] | None = None) -> list[set[int]]:
+def chosen(
+    relief: list[list[float]], need: list[float], cost: list[float] | None = None, most: int = 99, **more: Any
+) -> list[int]:
     costs = np.array(cost or [0.0] * len(relief))
-    return [set(item) for item in covering_sets(np.array(relief), np.array(need), costs)]
+    return pods_to_move(np.array(relief, np.float64), np.array(need, np.float64), costs, most, **more)
 
 
 def test_one_pod_that_is_enough_comes_before_two() -> None:
-    assert sets([[3], [5], [20]], [6])[0] == {2}
+    assert chosen([[3], [5], [20]], [6]) == [2]
 
 
-def test_of_single_pods_the_closest_fit_comes_first() -> None:
-    assert sets([[40], [12], [11], [1]], [10])[:3] == [{2}, {1}, {0}]
+def test_of_single_pods_the_closest_fit_is_moved() -> None:
+    assert chosen([[40], [12], [11], [1]], [10]) == [2]
 
 
-def test_where_one_is_not_enough_two_small_ones_are_tried() -> None:
-    assert sets([[6], [5], [4]], [9]) == [{1, 2}, {0, 2}, {0, 1}]
+def test_where_one_is_not_enough_as_few_as_possible_are_moved() -> None:
+    assert len(chosen([[6], [5], [4]], [9])) == 2
 
 
-def test_no_set_holds_a_pod_that_could_stay() -> None:
-    assert all(found in ({0}, {1, 2}) for found in sets([[10], [6], [5]], [10]))
-
-
-def test_the_largest_pod_of_a_set_goes_first() -> None:
-    assert next(covering_sets(np.array([[2.0], [9.0], [5.0]]), np.array([15.0]), np.zeros(3))) == (1, 2, 0)
+def test_the_pod_that_removes_most_goes_first() -> None:
+    assert chosen([[2.0], [9.0], [5.0]], [15.0]) == [1, 2, 0]
 
 
 def test_every_resource_counts() -> None:
-    assert sets([[9, 0], [0, 9], [5, 5]], [8, 8])[0] == {0, 1}
-    assert sets([[9, 0], [0, 9], [9, 9]], [8, 8])[0] == {2}
+    assert set(chosen([[9, 0], [0, 9], [5, 5]], [8, 8])) == {0, 1}
+    assert chosen([[9, 0], [0, 9], [9, 9]], [8, 8]) == [2]
 
 
 def test_a_resource_that_need_not_cool_does_not_count() -> None:
-    assert sets([[9, 0], [0, 90]], [8, 0]) == [{0}]
+    assert chosen([[9, 0], [0, 90]], [8, 0]) == [0]
 
 
-def test_nothing_is_tried_where_all_pods_together_are_not_enough() -> None:
-    assert sets([[3], [3]], [7]) == []
+def test_where_all_pods_together_are_not_enough_those_that_remove_most_are_moved() -> None:
+    assert chosen([[3], [1], [2]], [70]) == [0, 2, 1]
+    assert chosen([[3], [1], [2]], [70], most=2) == [0, 2]
 
 
-def test_of_equal_sets_the_cheaper_comes_first() -> None:
-    assert sets([[10], [10]], [5], [0.5, 0.2])[0] == {1}
+def test_of_equal_pods_the_cheaper_is_moved() -> None:
+    assert chosen([[10], [10]], [5], [0.5, 0.2]) == [1]
 
 
-@settings(max_examples=100, deadline=None)
+def test_an_expensive_pod_stays_where_as_many_cheap_ones_are_enough() -> None:
+    assert chosen([[22], [13], [13], [12.5]], [25], [2, 0, 0, 0.1], groups=[one_of_the_13()]) == [1, 3]
+
+
+def one_of_the_13() -> Group:
+    return Group(np.array([0, 1, 1, 2]), np.array([9, 1, 9]))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=7), st.integers(1, 30), st.data())
+def test_no_fewer_pods_of_one_resource_are_enough(relief: list[int], need: int, data: st.DataObject) -> None:
+    cost = data.draw(st.lists(st.floats(0, 3), min_size=len(relief), max_size=len(relief)))
+    found = chosen([[item] for item in relief], [need], cost)
+    sizes = [
+        size
+        for size in range(1, len(relief) + 1)
+        if any(sum(some) >= need for some in itertools.combinations(relief, size))
+    ]
+    assert all(relief[row] > 0 for row in found)
+    if sizes:
+        assert len(found) == sizes[0]
+        assert sum(relief[row] for row in found) >= need
+    else:
+        assert len(found) == sum(item > 0 for item in relief)
+
+
+@settings(max_examples=200, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=7),
     st.tuples(st.integers(0, 20), st.integers(0, 20)),
 )
-def test_the_first_set_is_as_small_as_any_that_is_enough(
+def test_pods_that_are_enough_in_two_resources_are_found_wherever_there_are_some(
     relief: list[tuple[int, int]], need: tuple[int, int]
 ) -> None:
-    enough = [
-        len(chosen)
-        for size in range(1, len(relief) + 1)
-        for chosen in itertools.combinations(relief, size)
-        if all(sum(column) >= least for column, least in zip(zip(*chosen, strict=True), need, strict=True))
-    ]
-    found = sets([list(map(float, item)) for item in relief], list(map(float, need)))
-    if not any(need) or not enough:
-        assert found == []
-    else:
-        # Sets with up to two pods more than the bound of each resource alone are tried.
-        assert not found or len(found[0]) == min(enough)
-        assert all(
-            sum(relief[at][column] for at in chosen) >= need[column] for chosen in found for column in (0, 1)
-        )
+    found = chosen([list(item) for item in relief], list(need))
+    for column in (0, 1):
+        wanted = min(need[column], sum(item[column] for item in relief))
+        assert sum(relief[row][column] for row in found) >= wanted
 
 
 def costs(weight: str, *workloads: Any) -> list[float]:
@@ -122,7 +136,7 @@ def test_a_workload_short_of_ready_pods_is_dearer() -> None:
 
 
 def test_weights_decide_between_sets_of_the_same_size() -> None:
-    def chosen(**weights: float) -> set[str]:
+    def taken(**weights: float) -> set[str]:
         workloads = [
             a_workload("dear", ["hot"], cpu="1100m", spec={"priority": 100}),
             a_workload("cheap", ["hot"], cpu="2400m"),
@@ -131,8 +145,8 @@ def test_weights_decide_between_sets_of_the_same_size() -> None:
         inputs = planning_inputs([a_node("hot"), a_node("cool", cpu=16)], workloads, policy=policy)
         return set(moved(plan_of(inputs)))
 
-    assert chosen() == {"cheap-0"}
-    assert chosen(priority=0) == {"dear-0"}
+    assert taken() == {"cheap-0"}
+    assert taken(priority=0) == {"dear-0"}
 
 
 def test_two_pods_go_where_the_one_that_would_do_has_no_landing() -> None:
@@ -143,19 +157,6 @@ def test_two_pods_go_where_the_one_that_would_do_has_no_landing() -> None:
     ]
     plan = plan_of(planning_inputs([a_node("hot"), a_node("cool", cpu=16)], workloads))
     assert set(moved(plan)) == {"one-0", "two-0"}
-
-
-def test_a_node_whose_movable_pods_are_not_enough_loses_none() -> None:
-    workloads = [
-        a_workload("big", ["hot"], cpu="3400m", spec={"nodeSelector": {"kubernetes.io/hostname": "hot"}}),
-        a_workload("small", ["hot"], cpu="100m"),
-    ]
-    plan = plan_of(planning_inputs([a_node("hot"), a_node("cool", cpu=16)], workloads))
-    assert plan.moves == ()
-    assert {item.pod.name: item.reason for item in plan.kept} == {
-        "big-0": "NoLanding",
-        "small-0": "CannotCool",
-    }
 
 
 def test_a_node_whose_only_landing_another_would_take_goes_first() -> None:

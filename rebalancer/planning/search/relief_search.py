@@ -1,0 +1,159 @@
+"""One search for moves that relieve hot nodes, from a plan builder to why every other pod stays.
+
+See ``hot_node_relief`` for the theory. Every step is the same whatever ``limits.perRun`` and
+``planning.maxPlacements`` are, up to the step at which one of them ends the search.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
+from rebalancer.planning.prepared import PreparedInputs
+from rebalancer.planning.reasons import KeptReason, Reason
+from rebalancer.planning.search.node_pods import NodePods
+from rebalancer.planning.search.plan_builder import PlanBuilder
+from rebalancer.planning.search.relief import NEGLIGIBLE, removed
+
+_NOT_NEEDED = KeptReason(Reason.NOT_NEEDED, "its node cools without moving it")
+_NO_RELIEF = KeptReason(Reason.NO_RELIEF, "it uses nothing of what its node is above coolTo in")
+
+_Entry = tuple[float, float, float, str, NodeRow]
+Order = Callable[[float, int, float], tuple[float, float, float]]
+
+
+def most_removed(relieves: float, together: int, excess: float) -> tuple[float, float, float]:
+    """First the node whose pod removes most: the best order where limits allow few moves."""
+    return -round(relieves, 6), -round(excess, 6), together
+
+
+def least_removed(relieves: float, together: int, excess: float) -> tuple[float, float, float]:
+    """First the node whose pod removes least: small pods leave room for others where room is scarce."""
+    return round(relieves, 6), -round(excess, 6), together
+
+
+def hottest(relieves: float, together: int, excess: float) -> tuple[float, float, float]:
+    """First the node that is furthest above its coolTo."""
+    return -round(excess, 6), together, -round(relieves, 6)
+
+
+ORDERS: tuple[Order, ...] = (most_removed, least_removed, hottest)
+
+
+class ReliefSearch:
+    """Adds the moves of all hot nodes to a builder."""
+
+    def __init__(
+        self,
+        prepared: PreparedInputs,
+        builder: PlanBuilder,
+        pods: Mapping[NodeRow, NodePods],
+        order: Order,
+    ) -> None:
+        self._hotness = prepared.hotness
+        self._builder = builder
+        self._pods = pods
+        self._order = order
+        self._least = prepared.policy.planning.least_relief
+        self._refused_at: dict[PodRow, int] = {}  # how many moves the plan had when a pod was refused
+        self.stopped_by: frozenset[str] = frozenset()
+
+    def run(self) -> dict[PodRow, KeptReason]:
+        """Move what relieves; returns why each of the other pods stays."""
+        while not self._pass():
+            moves = len(self._builder.moves)
+            again = [node.reopen(self._refused_at, moves) for node in self._pods.values()]
+            if not any(again):
+                break
+        return self._kept()
+
+    def _pass(self) -> bool:
+        """Go on until no open pod removes any excess; whether a limit of the whole plan ended the search."""
+        builder = self._builder
+        queue: list[_Entry] = []
+        for node in self._pods:
+            self._push(queue, node)
+        while queue:
+            if builder.used.is_spent:
+                return True
+            entry = heapq.heappop(queue)
+            pods = self._pods[entry[-1]]
+            following = self._entry(pods)
+            if following is None:
+                continue
+            if following[0] != entry and queue and following[0] > queue[0]:
+                heapq.heappush(queue, following[0])  # limits or landings have changed what it would remove
+                continue
+            at = following[1]
+            candidate = pods.candidates[at]
+            found = builder.find(candidate)
+            if isinstance(found, KeptReason):
+                if found.reason is Reason.SEARCH_ENDED:
+                    return True
+                pods.refused[at] = found
+                self._refused_at[candidate.row] = len(builder.moves)
+            else:
+                builder.add(found)
+                pods.moved.add(at)
+            self._push(queue, entry[-1])
+        return False
+
+    def _push(self, queue: list[_Entry], node: NodeRow) -> None:
+        found = self._entry(self._pods[node])
+        if found is not None:
+            heapq.heappush(queue, found[0])
+
+    def _excess(self, node: NodeRow) -> FloatArray:
+        return self._hotness.excess(node, self._builder.expected_percent(node))
+
+    def _entry(self, pods: NodePods) -> tuple[_Entry, int] | None:
+        """Where a node belongs in the queue, and the pod it would move next."""
+        excess = self._excess(pods.node)
+        found = pods.next(excess, self._builder.used)
+        if found is None:
+            return None
+        at, relieves, together = found
+        if not self._is_worth(pods, at, relieves, excess):
+            return None
+        return (*self._order(relieves, together, float(excess.sum())), pods.name, pods.node), at
+
+    def _is_worth(self, pods: NodePods, at: int, relieves: float, excess: FloatArray) -> bool:
+        """Whether a move removes enough for its cost; one that ends a node's being hot always does."""
+        if relieves >= self._least * (1.0 + float(pods.cost[at])):
+            return True
+        percent = self._builder.expected_percent(pods.node)
+        hot = np.asarray(percent > self._hotness.hot_above[pods.node] + NEGLIGIBLE)
+        return bool((hot & (excess > 0)).any() and relieves >= float(excess.sum()) - NEGLIGIBLE)
+
+    def _kept(self) -> dict[PodRow, KeptReason]:
+        kept: dict[PodRow, KeptReason] = {}
+        stopped: set[str] = set()
+        for node, pods in self._pods.items():
+            excess = self._excess(node)
+            relieves: FloatArray = removed(pods.relief, excess)
+            for at, candidate in enumerate(pods.candidates):
+                if at in pods.moved:
+                    continue
+                reached = self._builder.limits_reached(candidate)
+                if at in pods.refused:
+                    kept[candidate.row] = pods.refused[at]
+                elif not excess.any():
+                    kept[candidate.row] = _NOT_NEEDED
+                elif relieves[at] <= 0:
+                    kept[candidate.row] = _NO_RELIEF
+                elif reached:
+                    stopped.update(reached)
+                    kept[candidate.row] = self._builder.limit(candidate) or _NOT_NEEDED
+                elif not self._is_worth(pods, at, float(relieves[at]), excess):
+                    kept[candidate.row] = KeptReason(
+                        Reason.LITTLE_RELIEF,
+                        f"it would remove {relieves[at]:.1f} points of excess, "
+                        f"planning.leastRelief asks for {self._least * (1.0 + float(pods.cost[at])):.1f}",
+                    )
+                else:
+                    kept[candidate.row] = self._builder.search_ended()
+        self.stopped_by = frozenset(stopped)
+        return kept
