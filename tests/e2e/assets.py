@@ -6,12 +6,11 @@ module beside this file and two published programs. Its folder is named by the c
 
 from __future__ import annotations
 
-import hashlib
 import os
-import shutil
-import subprocess
 import sys
 from pathlib import Path
+
+from tests import go_programs
 
 MODULE = Path(__file__).parent / "controlplane"
 KUBERNETES_VERSION = "1.34.4"
@@ -54,8 +53,13 @@ def missing() -> list[str]:
 
 def build() -> Path:
     """Build what is not in the cache; its folder. Raises MissingAssetsError when that fails."""
-    if (go := shutil.which("go") or shutil.which("/usr/local/go/bin/go")) is None:
-        raise MissingAssetsError("Go is not installed; install Go >= 1.26 and start again")
+    try:
+        return _build(go_programs.find_go())
+    except go_programs.BuildError as error:
+        raise MissingAssetsError(str(error)) from error
+
+
+def _build(go: str) -> Path:
     folder = cache_folder()
     folder.mkdir(parents=True, exist_ok=True)
     environment = {**os.environ, "CGO_ENABLED": "0", "GOBIN": str(folder)}
@@ -72,12 +76,9 @@ def build() -> Path:
 
 def cache_folder() -> Path:
     """Where programs built from this content are kept."""
-    digest = hashlib.sha256()
-    for path in sorted((*MODULE.rglob("*.go"), MODULE / "go.mod", MODULE / "go.sum")):
-        digest.update(f"{path.relative_to(MODULE)}\n".encode() + path.read_bytes())
-    digest.update(repr((KUBERNETES_VERSION, sorted(INSTALLED.items()))).encode())
-    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(home) / "rebalancer" / "controlplane" / digest.hexdigest()[:16]
+    sources = sorted((*MODULE.rglob("*.go"), MODULE / "go.mod", MODULE / "go.sum"))
+    settings = (KUBERNETES_VERSION, sorted(INSTALLED.items()))
+    return go_programs.cache_folder("controlplane", MODULE, sources, settings)
 
 
 def _folders() -> list[Path]:
@@ -94,9 +95,7 @@ def _flags() -> list[str]:
 
 
 def _go(command: list[str], environment: dict[str, str], folder: Path = MODULE) -> None:
-    sys.stderr.write(f"e2e: {' '.join(command)}\n")
-    if subprocess.run(command, cwd=folder, env=environment, check=False).returncode:
-        raise MissingAssetsError(f"{command[-1]} could not be built: see above")
+    go_programs.run_go(command, folder, environment, announced_by="e2e")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,95 @@
+"""Whole cases: a cluster, a configuration, pods to schedule. The same seed, family and number make the same case."""
+
+from __future__ import annotations
+
+from tests.conformance.generator import loads, volumes
+from tests.conformance.generator.configurations import configuration
+from tests.conformance.generator.draws import APPS, NAMESPACES, Draws, Object
+from tests.conformance.generator.nodes import node
+from tests.conformance.generator.pods import pod, running
+
+# What a family emphasizes; everything else occurs in it as well, but rarely.
+FAMILIES: dict[str, frozenset[str]] = {
+    "resources": frozenset({"resources"}),
+    "resize": frozenset({"resources", "resize"}),
+    "taints": frozenset({"taints"}),
+    "nodeaffinity": frozenset({"nodeaffinity"}),
+    "ports": frozenset({"ports"}),
+    "interpod": frozenset({"interpod"}),
+    "spread": frozenset({"spread"}),
+    "images": frozenset({"images"}),
+    "config": frozenset({"config", "images"}),
+    "nominated": frozenset({"nominated"}),
+    "volumes": frozenset({"volumes"}),
+    "trimaran": frozenset({"trimaran", "resources"}),
+    "mixed": frozenset({"resources", "taints", "nodeaffinity", "interpod", "spread", "images", "config"}),
+}
+
+
+def make_case(seed: int, family: str, number: int) -> Object:
+    """One case of a family."""
+    draws = Draws((seed, family, number))
+    emphasis = FAMILIES[family]
+    nodes = [node(draws, index, emphasis) for index in range(draws.one((3, 5, 8, 12, 1, 2), 3, 3, 3, 2))]
+    draws.random.shuffle(nodes)
+    names = [item["metadata"]["name"] for item in nodes]
+    pods = [
+        running(draws, f"p{index}", draws.one(names), emphasis)
+        for index in range(draws.few(3 * len(nodes)))
+        if draws.chance(0.9)
+    ]
+    pending = [pod(draws, f"q{index}", emphasis) for index in range(draws.number(2, 5))]
+    objects: Object = {"nodes": nodes, "pods": pods, "namespaces": _namespaces(draws)}
+    objects |= _owners(draws)
+    if "nominated" in emphasis:
+        _nominate(draws, objects, pending, names)
+    if "volumes" in emphasis:
+        claims, existing = volumes.claims_and_volumes(draws)
+        objects["persistentVolumeClaims"], objects["persistentVolumes"] = claims, existing
+        objects["storageClasses"] = volumes.storage_classes(draws)
+        objects["csiNodes"] = volumes.csi_nodes(draws, names)
+        for item in (*pods, *pending):
+            if draws.chance(0.6):
+                volumes.use_volumes(draws, item, claims)
+    case: Object = {
+        "id": f"{family}-{seed}-{number}",
+        "family": family,
+        "config": configuration(draws, emphasis),
+        "objects": objects,
+        "pending": pending,
+    }
+    if "trimaran" in emphasis:
+        case["watcher"] = loads.watcher(draws, names)
+    return case
+
+
+def _namespaces(draws: Draws) -> list[Object]:
+    labels = ({}, {"team": "x"}, {"team": "y"})
+    return [{"metadata": {"name": name, "labels": draws.one(labels)}} for name in NAMESPACES]
+
+
+def _owners(draws: Draws) -> Object:
+    """Services and controllers, from which default spread constraints derive their selector."""
+    made: Object = {"services": [], "replicaSets": [], "statefulSets": []}
+    for namespace in NAMESPACES:
+        for app in APPS:
+            selector = {"app": app}
+            if draws.chance(0.3):
+                meta = {"name": app, "namespace": namespace}
+                made["services"].append({"metadata": meta, "spec": {"selector": selector}})
+            for kind, suffix in (("replicaSets", "-r1"), ("statefulSets", "-set")):
+                if draws.chance(0.4):
+                    meta = {"name": app + suffix, "namespace": namespace, "uid": f"{namespace}-{app}{suffix}"}
+                    made[kind].append({"metadata": meta, "spec": {"selector": {"matchLabels": selector}}})
+    return made
+
+
+def _nominate(draws: Draws, objects: Object, pending: list[Object], names: list[str]) -> None:
+    """Pods that preempted and wait: others of the queue, and now and then the one being scheduled."""
+    for index in range(draws.number(1, 3)):
+        waiting = pod(draws, f"w{index}", frozenset())
+        waiting["status"]["nominatedNodeName"] = draws.one(names)
+        objects["pods"].append(waiting)
+    for item in pending:
+        if draws.chance(0.2):
+            item["status"]["nominatedNodeName"] = draws.one((*names, "gone"))

@@ -1,0 +1,116 @@
+"""Scheduler configurations: plugins switched off, weighted anew, and with every argument that changes a number."""
+
+from __future__ import annotations
+
+import json
+
+from tests.conformance.generator import constraints
+from tests.conformance.generator.draws import GPU, ZONE, Draws, Object
+
+SCORES = (
+    "TaintToleration",
+    "NodeAffinity",
+    "NodeResourcesFit",
+    "NodeResourcesBalancedAllocation",
+    "PodTopologySpread",
+    "InterPodAffinity",
+    "ImageLocality",
+)
+TRIMARAN = ("TargetLoadPacking", "LoadVariationRiskBalancing", "LowRiskOverCommitment")
+WATCHER = "http://127.0.0.1:9321/watched"
+
+
+def _resources(draws: Draws, weighted: bool) -> list[Object]:
+    names = draws.some(("cpu", "memory", "ephemeral-storage", GPU), 4, 1)
+    return [{"name": name, "weight": draws.one((1, 2, 100), 3) if weighted else 1} for name in names]
+
+
+def _shape(draws: Draws) -> list[Object]:
+    steps = sorted({0, 100, *(draws.number(1, 99) for _ in range(draws.few(3)))})
+    return [{"utilization": step, "score": draws.number(0, 10)} for step in steps]
+
+
+def _fit(draws: Draws) -> Object:
+    kind = draws.one(("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"))
+    strategy: Object = {"type": kind, "resources": _resources(draws, weighted=True)}
+    if kind == "RequestedToCapacityRatio":
+        strategy["requestedToCapacityRatio"] = {"shape": _shape(draws)}
+    arguments: Object = {"scoringStrategy": strategy}
+    if draws.chance(0.15):
+        arguments["ignoredResources"] = [GPU]
+    if draws.chance(0.1):
+        arguments["ignoredResourceGroups"] = ["nvidia.com"]
+    return arguments
+
+
+def _default_constraints(draws: Draws) -> Object:
+    kinds = ("ScheduleAnyway", "DoNotSchedule")
+    constraint = {"maxSkew": draws.number(1, 3), "topologyKey": ZONE, "whenUnsatisfiable": draws.one(kinds)}
+    return {"defaultingType": "List", "defaultConstraints": [constraint] if draws.chance(0.8) else []}
+
+
+def _trimaran_arguments(draws: Draws, plugin: str) -> Object:
+    if plugin == "TargetLoadPacking":
+        return {
+            "watcherAddress": WATCHER,
+            "targetUtilization": draws.one((40, 1, 100, 70), 2),
+            "defaultRequests": {"cpu": draws.one(("1000m", "0", "250m"))},
+            "defaultRequestsMultiplier": draws.one(("1.5", "1", "2.25")),
+        }
+    if plugin == "LoadVariationRiskBalancing":
+        return {
+            "watcherAddress": WATCHER,
+            "safeVarianceMargin": draws.one((1, 0, 2.5)),
+            "safeVarianceSensitivity": draws.one((1, 0, 2)),
+        }
+    return {
+        "watcherAddress": WATCHER,
+        "smoothingWindowSize": draws.one((5, 1, 20)),
+        "riskLimitWeights": {"cpu": draws.one((0.5, 0, 1)), "memory": draws.one((0.5, 0.25, 1))},
+    }
+
+
+def configuration(draws: Draws, emphasis: frozenset[str]) -> str:
+    """A v1 configuration with one profile, as JSON."""
+    profile: Object = {"schedulerName": "default-scheduler"}
+    arguments: dict[str, Object] = {}
+    score: Object = {}
+    changed = "config" in emphasis
+    if draws.chance(0.6 if changed else 0.1):
+        arguments["NodeResourcesFit"] = _fit(draws)
+    if draws.chance(0.5 if changed else 0.1):
+        arguments["NodeResourcesBalancedAllocation"] = {"resources": _resources(draws, weighted=False)}
+    if draws.chance(0.4 if changed or "interpod" in emphasis else 0.05):
+        arguments["InterPodAffinity"] = {
+            "hardPodAffinityWeight": draws.one((0, 1, 100, 37)),
+            "ignorePreferredTermsOfExistingPods": draws.chance(0.5),
+        }
+    if draws.chance(0.3 if changed or "spread" in emphasis else 0.05):
+        arguments["PodTopologySpread"] = _default_constraints(draws)
+    if draws.chance(0.25 if changed or "nodeaffinity" in emphasis else 0.02):
+        arguments["NodeAffinity"] = {"addedAffinity": constraints.node_affinity(draws)}
+    if draws.chance(0.4 if changed else 0.05):
+        score["disabled"] = [{"name": name} for name in draws.some(SCORES, 3, 1)]
+        if draws.chance(0.15):
+            score["disabled"] = [{"name": "*"}]
+    if draws.chance(0.5 if changed else 0.05):
+        enabled = draws.some(SCORES, 2, 1)
+        score["enabled"] = [{"name": name, "weight": draws.number(1, 7)} for name in enabled]
+        taken = {item["name"] for item in score.get("disabled", [])}
+        if not taken & {"*"}:
+            score["disabled"] = [{"name": name} for name in sorted(taken | set(enabled))]
+    if "trimaran" in emphasis:
+        plugin = draws.one(TRIMARAN)
+        arguments[plugin] = _trimaran_arguments(draws, plugin)
+        score.setdefault("enabled", []).append({"name": plugin, "weight": draws.number(1, 5)})
+    if score:
+        profile["plugins"] = {"score": score}
+    if arguments:
+        profile["pluginConfig"] = [{"name": name, "args": given} for name, given in arguments.items()]
+    return json.dumps(
+        {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "profiles": [profile],
+        }
+    )

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// request is one line of standard input: a case of the conformance vectors, and what is asked about it.
+type request struct {
+	ID      string                       `json:"id"`
+	Config  string                       `json:"config"`
+	Objects map[string][]json.RawMessage `json:"objects"`
+	Pending []json.RawMessage            `json:"pending"`
+	Watcher json.RawMessage              `json:"watcher"`
+}
+
+// answer is the decision about each pending pod.
+type answer struct {
+	ID   string     `json:"id"`
+	Pods []decision `json:"pods"`
+}
+
+// complaint is the answer to a case that cannot be decided at all.
+type complaint struct {
+	ID    string `json:"id"`
+	Error string `json:"error"`
+}
+
+// decision is what the scheduler makes of one pod. Error is a failed scheduling cycle, which is no rejection.
+type decision struct {
+	Pod       string          `json:"pod"`
+	Error     string          `json:"error,omitempty"`
+	PreFilter string          `json:"preFilter,omitempty"`
+	Nodes     map[string]node `json:"nodes"`
+	Chosen    string          `json:"chosen,omitempty"`
+}
+
+type node struct {
+	Filter string           `json:"filter,omitempty"`
+	Scores map[string]int64 `json:"scores,omitempty"`
+	Total  *int64           `json:"total,omitempty"`
+}
+
+// decodePods reads pods as the API server has stored them: cases hold objects with their defaults filled in. Only a
+// namespace and an identity are made up where a case has none.
+func decodePods(raw []json.RawMessage) ([]v1.Pod, error) {
+	pods := make([]v1.Pod, len(raw))
+	for i := range pods {
+		if err := json.Unmarshal(raw[i], &pods[i]); err != nil {
+			return nil, fmt.Errorf("pod: %w", err)
+		}
+		if pods[i].Namespace == "" {
+			pods[i].Namespace = v1.NamespaceDefault
+		}
+		if err := identify(&pods[i]); err != nil {
+			return nil, err
+		}
+	}
+	return pods, nil
+}
+
+// objectsOf are the objects of a kind, whose plural is spelled in either case (persistentvolumes, persistentVolumes).
+func (r *request) objectsOf(plural string) []json.RawMessage {
+	for name, items := range r.Objects {
+		if strings.EqualFold(name, plural) {
+			return items
+		}
+	}
+	return nil
+}
