@@ -37,7 +37,7 @@ from rebalancer.planning import (
 )
 from rebalancer.policy import LoadedPolicy, load_policy
 from rebalancer.policy.schema import Safety
-from rebalancer.scheduling import SCHEDULER_LAG_SECONDS, VERIFIED
+from rebalancer.scheduling import SCHEDULER_LAG_SECONDS, verified_in_words, why_unverified
 from rebalancer.state import (
     ConfigMapStore,
     FileStore,
@@ -67,7 +67,7 @@ def run(
     prepared = prepare(gathered.inputs)
     plan = plan_prepared(prepared)
     show_plan(plan)
-    _refuse_unverified(gathered.inputs)
+    _refuse_unverified(gathered.inputs, plan)
     hot = [node.name for node in plan.nodes if node.hot]
     kept = None if run_options.dry_run else store  # a dry run leaves no trace
     next_state = _next_state(gathered, state, hot) if kept else None
@@ -113,11 +113,14 @@ def _store(options: PipelineOptions, run_options: RunOptions, api: RawApi) -> St
     return FileStore(options.state_path) if options.state_path else None
 
 
-def _refuse_unverified(inputs: PlanningInputs) -> None:
-    version = inputs.scheduler_version
-    if version != VERIFIED and not inputs.policy.scheduler.allow_unverified_version:
+def _refuse_unverified(inputs: PlanningInputs, plan: Plan) -> None:
+    """An unverified scheduler is acted on if no rule in which it differs is in use by the plan's pods."""
+    version, pods = inputs.scheduler_version, inputs.snapshot.pods
+    moved = (pods.class_of(pods.row[move.pod.namespace, move.pod.name]) for move in plan.moves)
+    reason = why_unverified(version, moved)
+    if reason and not inputs.policy.scheduler.allow_unverified_version:
         raise SafetyError(
-            f"scheduler {version or '(version unknown)'}: only {VERIFIED} was verified",
+            f"scheduler {version or '(version unknown)'}: {reason}; only {verified_in_words()} were verified",
             where=inputs.snapshot.source,
             hint="set scheduler.allowUnverifiedVersion: true in the policy to act all the same",
         )
