@@ -75,7 +75,7 @@ class SchedulerSettings(PolicyModel):
     )
     feature_gates: Mapping[str, bool] = Field(
         default_factory=dict,
-        description="Feature gates that the scheduler's command line states: true is on. Of a gate that is on "
+        description="Feature gates of the scheduler's command line: true is on. Of a gate that is on "
         "by default and not stated here, it is not known whether it was turned off: pods that it concerns "
         "are unpredictable.",
     )
