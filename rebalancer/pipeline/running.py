@@ -41,7 +41,7 @@ from rebalancer.planning import (
 )
 from rebalancer.policy import LoadedPolicy, load_policy
 from rebalancer.policy.schema import Safety
-from rebalancer.scheduling import SCHEDULER_LAG_SECONDS, VERIFIED
+from rebalancer.scheduling import SCHEDULER_LAG_SECONDS, verified_in_words, why_unverified
 from rebalancer.state import (
     ConfigMapStore,
     FileStore,
@@ -123,7 +123,7 @@ class _Run:
         prepared = prepare(gathered.inputs)
         planned = _Planned(gathered, prepared, plan_prepared(prepared))
         self._show_plan(planned.plan)
-        _refuse_unverified(gathered.inputs)
+        _refuse_unverified(gathered.inputs, planned.plan)
         memory.found(_finding(planned))
         return planned
 
@@ -175,11 +175,14 @@ def _store(options: PipelineOptions, run_options: RunOptions, api: RawApi) -> St
     return FileStore(options.state_path) if options.state_path else None
 
 
-def _refuse_unverified(inputs: PlanningInputs) -> None:
-    version = inputs.scheduler_version
-    if version != VERIFIED and not inputs.policy.scheduler.allow_unverified_version:
+def _refuse_unverified(inputs: PlanningInputs, plan: Plan) -> None:
+    """An unverified scheduler is acted on if no rule in which it differs is in use by the plan's pods."""
+    version, pods = inputs.scheduler_version, inputs.snapshot.pods
+    moved = (pods.class_of(pods.row[move.pod.namespace, move.pod.name]) for move in plan.moves)
+    reason = why_unverified(version, moved)
+    if reason and not inputs.policy.scheduler.allow_unverified_version:
         raise SafetyError(
-            f"scheduler {version or '(version unknown)'}: only {VERIFIED} was verified",
+            f"scheduler {version or '(version unknown)'}: {reason}; only {verified_in_words()} were verified",
             where=inputs.snapshot.source,
             hint="set scheduler.allowUnverifiedVersion: true in the policy to act all the same",
         )

@@ -9,6 +9,7 @@ from rebalancer.load.report import LoadReport
 from rebalancer.load.view import SchedulerView
 from rebalancer.policy import RebalancePolicy
 from rebalancer.profiles.types import SchedulerConfiguration
+from rebalancer.scheduling import GATES_AS_RELEASED, FeatureGates, Release
 from rebalancer.state import RunState
 
 
@@ -28,5 +29,11 @@ class PlanningInputs:
     own_pod: str = ""  # namespace/name of the pod this program runs in
     system_workloads: frozenset[str] = frozenset()  # namespace/Kind/name of what plans rely on
     scheduler_version: str = ""  # major.minor; empty when not known
+    feature_gates: FeatureGates = GATES_AS_RELEASED
     warnings: tuple[str, ...] = ()
     earlier_view: SchedulerView | None = None  # read before, which the scheduler may not have renewed since
+
+    @property
+    def release(self) -> Release:
+        """The scheduler that is modelled."""
+        return Release.of(self.scheduler_version, self.feature_gates)

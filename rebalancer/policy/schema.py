@@ -74,6 +74,12 @@ class SchedulerSettings(PolicyModel):
     mirror: Annotated[tuple[Mirror, ...], AfterValidator(check_mirrors)] = Field(
         default=(), description="Unknown plugins of the configuration, and what they compute."
     )
+    feature_gates: Mapping[str, bool] = Field(
+        default_factory=dict,
+        description="Feature gates of the scheduler's command line: true is on. Of a gate that is on "
+        "by default and not stated here, it is not known whether it was turned off: pods that it concerns "
+        "are unpredictable.",
+    )
     allow_unverified_version: bool = Field(
         default=False, description="Let a run act on a scheduler version that was not verified."
     )

@@ -21,12 +21,28 @@ from rebalancer.scheduling.plugins.unread_inputs import unread_inputs
 from rebalancer.scheduling.resources.requests import pod_requests, requested_amounts
 from rebalancer.scheduling.state.cluster_state import UNBOUND, ClusterState
 from rebalancer.scheduling.state.volumes import claim_names, claims_by_name
-from rebalancer.scheduling.versions import RULES, VERIFIED, major_minor, version_warnings
+from rebalancer.scheduling.versions import (
+    GATES_AS_RELEASED,
+    REFERENCE,
+    RULES,
+    VERIFIED,
+    FeatureGates,
+    Release,
+    differing_rules,
+    is_verified,
+    major_minor,
+    unpredictable_rule,
+    verified_in_words,
+    version_warnings,
+    why_unverified,
+)
 
 __all__ = [
     "CATALOGUE",
     "ENTRY_POINT_GROUP",
+    "GATES_AS_RELEASED",
     "MODELLED",
+    "REFERENCE",
     "RULES",
     "SCHEDULER_LAG_SECONDS",
     "UNBOUND",
@@ -34,6 +50,7 @@ __all__ = [
     "ClusterState",
     "Definition",
     "Direction",
+    "FeatureGates",
     "Normalization",
     "ObjectsRead",
     "Placement",
@@ -43,6 +60,7 @@ __all__ = [
     "Preemption",
     "Preemptions",
     "Rejections",
+    "Release",
     "Scheduler",
     "SelectorIndex",
     "claim_names",
@@ -50,6 +68,8 @@ __all__ = [
     "default_configuration",
     "described",
     "described_score",
+    "differing_rules",
+    "is_verified",
     "label_match",
     "load_configuration",
     "major_minor",
@@ -61,7 +81,10 @@ __all__ = [
     "queries_of",
     "requested_amounts",
     "tolerates_any",
+    "unpredictable_rule",
     "unread_inputs",
+    "verified_in_words",
     "version_warnings",
     "waiting_pods",
+    "why_unverified",
 ]

@@ -2,6 +2,9 @@
 
 python -m tests.conformance.decide < CASES.jsonl > DECISIONS.jsonl
 
+``version`` of a case is the minor that decides, 1.35 without it. With ``"landings": true`` each pod's
+decision has ``landings``, the chance of each node that the pod may land on.
+
 A line that cannot be decided is one line on standard error; the others are decided all the same.
 """
 
@@ -27,8 +30,10 @@ from rebalancer.scheduling import (
     PluginInputs,
     Scheduler,
     load_configuration,
+    major_minor,
     make_scheduler,
 )
+from rebalancer.scheduling.versions import REFERENCE, FeatureGates, Release
 
 Case = Mapping[str, Any]
 _BY_PLURAL = {kind.plural: kind for kind in KINDS}
@@ -81,15 +86,18 @@ def schedulers_of(case: Case, snapshot: Snapshot) -> dict[str, Scheduler]:
     }
 
 
-def decide_pod(scheduler: Scheduler, state: ClusterState, class_index: int) -> dict[str, Any]:
+def decide_pod(scheduler: Scheduler, state: ClusterState, pod: int, *, landings: bool) -> dict[str, Any]:
     """One decision, in the format of the expectations."""
-    placement = scheduler.place(state, class_index)
+    class_index = state.pod_class[pod]
+    placement = scheduler.place(state, class_index, pod)
     names = state.nodes.names
+    if placement.score_failure:
+        return {"error": placement.score_failure, "nodes": {}}
     if placement.rejected and not len(placement.feasible):
         return {"preFilter": placement.rejected, "nodes": {}}
     nodes: dict[str, Any] = {
         names[row]: {"filter": reason}
-        for row, reason in scheduler.rejections(state, class_index).reasons.items()
+        for row, reason in scheduler.rejections(state, class_index, pod).reasons.items()
     }
     for position, row in enumerate(placement.feasible.tolist()):
         scores = {plugin: int(values[position]) for plugin, values in placement.scores.items()}
@@ -99,14 +107,36 @@ def decide_pod(scheduler: Scheduler, state: ClusterState, class_index: int) -> d
     if len(placement.feasible):
         best = placement.totals.max()
         decision["chosen"] = min(names[row] for row in placement.feasible[placement.totals == best].tolist())
+        if state.nominated.get(pod) in placement.feasible.tolist():
+            decision["chosen"] = names[state.nominated[pod]]
+    if landings:
+        decision["landings"] = {
+            names[row]: float(placement.chance[position])
+            for position, row in enumerate(placement.feasible.tolist())
+            if placement.chance[position] > 0
+        }
     return decision
+
+
+def _registered(case: Case) -> list[str]:
+    """Nodes register in the order of the list."""
+    listed: list[Any] = next((items for key, items in case["objects"].items() if _kind_of(key) is NODES), [])
+    return [str(item["metadata"]["name"]) for item in listed]
+
+
+def release_of(case: Case) -> Release:
+    """The scheduler of a case: its ``version``, and ``featureGates`` as its command line states them."""
+    version = str(case.get("version") or REFERENCE)
+    if not major_minor(version):
+        raise ValueError(f"version {version!r} is no version of Kubernetes")
+    return Release.of(major_minor(version), FeatureGates(case.get("featureGates") or {}))
 
 
 def decide(case: Case) -> dict[str, Any]:
     """All decisions of a case; each pod is bound before the next one is scheduled."""
     snapshot = snapshot_of(case)
     schedulers = schedulers_of(case, snapshot)
-    state = ClusterState.of(snapshot)
+    state = ClusterState.of(snapshot, release_of(case), _registered(case))
     decisions = []
     for raw in case["pending"]:
         pod = msgspec.convert(raw, Pod)
@@ -116,10 +146,12 @@ def decide(case: Case) -> dict[str, Any]:
         _, pod_class = pod_class_of(pod)
         if pod_class.scheduler_name not in schedulers:
             raise ValueError(f"no profile has schedulerName {pod_class.scheduler_name}")
-        decision = decide_pod(schedulers[pod_class.scheduler_name], state, state.pod_class[row])
+        decision = decide_pod(
+            schedulers[pod_class.scheduler_name], state, row, landings=bool(case.get("landings"))
+        )
         if "chosen" in decision:
             state.bind(row, snapshot.nodes.row[decision["chosen"]])
-            state.bound_here.clear()  # as in the cases: no pod counts as recently bound
+            state.forget_bound()  # as in the cases: no pod counts as recently bound
         decisions.append({"pod": f"{namespace}/{pod.metadata.name}", **decision})
     return {"id": case["id"], "pods": decisions}
 

@@ -9,7 +9,7 @@ import msgspec
 
 from rebalancer.cluster import records, times
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
-from rebalancer.cluster.columns.pod_classes import PodClass
+from rebalancer.cluster.columns.pod_classes import POD_ITSELF, PodClass
 
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 # Of a pod's annotations only those that affect eviction are kept.
@@ -81,6 +81,7 @@ class ListedPods:
             conditions.append(records.Condition(type="Ready", status="True"))
         if found.resize_infeasible:
             conditions.append(records.Condition(type="PodResizePending", status="True", reason="Infeasible"))
+        of_pod = next((item for item in found.statuses if item.name == POD_ITSELF), records.ContainerStatus())
         return records.Pod(
             metadata=records.Metadata(
                 name=self.names[row],
@@ -98,6 +99,8 @@ class ListedPods:
                 nominated_node_name=self.nominated.get(row, ""),
                 start_time=times.render_optional(float(self.started[row])),
                 conditions=conditions or None,
-                container_statuses=list(found.statuses) or None,
+                container_statuses=[item for item in found.statuses if item.name != POD_ITSELF] or None,
+                resources=of_pod.resources,
+                allocated_resources=of_pod.allocated_resources,
             ),
         )

@@ -17,6 +17,8 @@ from rebalancer.cluster.amounts import checked_amount
 # Admission mounts a service account's token under a name of each pod's own; nothing depends on it.
 _TOKEN_VOLUME = "kube-api-access-"  # noqa: S105 - a volume's name
 _MAX_CACHED_ARRAYS = 1 << 16
+# Among the statuses of a class: that of the pod itself, whose resources may be resized as a whole.
+POD_ITSELF = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,7 @@ class PodClass:
     labels: Mapping[str, str]
     owner: Owner
     spec: records.PodSpec  # without nodeName and the volume of the service account's token
-    statuses: tuple[records.ContainerStatus, ...]  # of resized containers only
+    statuses: tuple[records.ContainerStatus, ...]  # of resized containers, and of a resized POD_ITSELF
     resize_infeasible: bool
 
     @property
@@ -70,17 +72,30 @@ _canonical = msgspec.json.Encoder(order="deterministic")
 _parts = msgspec.json.Decoder(_ClassParts)
 
 
-def _resized(pod: records.Pod) -> tuple[records.ContainerStatus, ...]:
-    """The container statuses that differ from the spec: an in-place resize left them."""
+def _resized(pod: records.Pod, infeasible: bool) -> tuple[records.ContainerStatus, ...]:
+    """The statuses that differ from the spec: an in-place resize left them.
+
+    Where the resize is infeasible the spec does not count, so a status without any request counts too.
+    """
     spec = {
-        container.name: container
+        container.name: container.resources
         for container in (*(pod.spec.containers or ()), *(pod.spec.init_containers or ()))
     }
+    status_of_pod = records.ContainerStatus(
+        name=POD_ITSELF, resources=pod.status.resources, allocated_resources=pod.status.allocated_resources
+    )
+    spec[POD_ITSELF] = pod.spec.resources
     found = []
-    for status in (*(pod.status.container_statuses or ()), *(pod.status.init_container_statuses or ())):
-        container = spec.get(status.name)
-        wanted = (container.resources.requests if container and container.resources else None) or {}
+    for status in (
+        *(pod.status.container_statuses or ()),
+        *(pod.status.init_container_statuses or ()),
+        status_of_pod,
+    ):
+        resources = spec.get(status.name)
+        wanted = (resources.requests if resources else None) or {}
         actual = (status.resources.requests if status.resources else None) or wanted
+        if infeasible and status.resources is not None:
+            actual = status.resources.requests or {}
         allocated = status.allocated_resources or wanted
         if actual != wanted or allocated != wanted:
             found.append(
@@ -114,14 +129,15 @@ def pod_class_of(pod: records.Pod) -> tuple[bytes, PodClass]:
     """The class of a pod and the key that equal classes share; the class is a function of the key."""
     metadata = pod.metadata
     pending_resize = records.condition(pod.status.conditions, "PodResizePending")
+    infeasible = pending_resize is not None and pending_resize.reason == "Infeasible"
     key = _canonical.encode(
         _ClassParts(
             metadata.namespace,
             metadata.labels or {},
             _owner(metadata),
             _scheduling_spec(pod.spec),
-            _resized(pod),
-            pending_resize is not None and pending_resize.reason == "Infeasible",
+            _resized(pod, infeasible),
+            infeasible,
         )
     )
     parts = _parts.decode(key)
@@ -183,6 +199,8 @@ class ClassIndex:
                 spec,
                 status.container_statuses,
                 status.init_container_statuses,
+                status.resources,
+                status.allocated_resources,
                 resize_infeasible,
             )
         )

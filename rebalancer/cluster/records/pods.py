@@ -25,6 +25,12 @@ class ContainerPort(Record, frozen=True):
     protocol: str = ""
 
 
+class RestartRule(Record, frozen=True):
+    """restartPolicyRules[] of a container."""
+
+    action: str = ""
+
+
 class Container(Record, frozen=True):
     """A container or init container."""
 
@@ -33,6 +39,7 @@ class Container(Record, frozen=True):
     resources: ResourceRequirements | None = None
     ports: list[ContainerPort] | None = None
     restart_policy: str | None = None
+    restart_policy_rules: list[RestartRule] | None = None
 
 
 class ClaimSource(Record, frozen=True):
@@ -72,8 +79,14 @@ class Rbd(Record, frozen=True):
     read_only: bool = False
 
 
+class ImageVolume(Record, frozen=True):
+    """volumes[].image."""
+
+    reference: str = ""
+
+
 class Present(Record, frozen=True):
-    """A volume source; only its presence matters."""
+    """A field of which only the presence matters."""
 
 
 class EmptyDir(Record, frozen=True):
@@ -94,6 +107,7 @@ class Volume(Record, frozen=True):
     aws_elastic_block_store: AwsElasticBlockStore | None = None
     iscsi: Iscsi | None = None
     rbd: Rbd | None = None
+    image: ImageVolume | None = None
 
 
 class SchedulingGate(Record, frozen=True):
@@ -128,6 +142,9 @@ class PodSpec(Record, frozen=True):
     resource_claims: list[ResourceClaim] | None = None
     volumes: list[Volume] | None = None
     host_network: bool | None = None
+    host_users: bool | None = None
+    scheduling_group: Present | None = None
+    workload_ref: Present | None = None
     termination_grace_period_seconds: Int64 | None = None
     restart_policy: str = ""
 
@@ -150,6 +167,8 @@ class PodStatus(Record, frozen=True):
     conditions: list[Condition] | None = None
     container_statuses: list[ContainerStatus] | None = None
     init_container_statuses: list[ContainerStatus] | None = None
+    resources: ResourceRequirements | None = None
+    allocated_resources: Labels | None = None
 
 
 class Pod(Record, frozen=True):

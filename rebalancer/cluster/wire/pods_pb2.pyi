@@ -100,20 +100,24 @@ class SpecOutline(_message.Message):
     def __init__(self, node_name: _Optional[str] = ...) -> None: ...
 
 class StatusOutline(_message.Message):
-    __slots__ = ("phase", "conditions", "start_time", "container_statuses", "init_container_statuses", "nominated_node_name")
+    __slots__ = ("phase", "conditions", "start_time", "container_statuses", "init_container_statuses", "nominated_node_name", "allocated_resources", "resources")
     PHASE_FIELD_NUMBER: _ClassVar[int]
     CONDITIONS_FIELD_NUMBER: _ClassVar[int]
     START_TIME_FIELD_NUMBER: _ClassVar[int]
     CONTAINER_STATUSES_FIELD_NUMBER: _ClassVar[int]
     INIT_CONTAINER_STATUSES_FIELD_NUMBER: _ClassVar[int]
     NOMINATED_NODE_NAME_FIELD_NUMBER: _ClassVar[int]
+    ALLOCATED_RESOURCES_FIELD_NUMBER: _ClassVar[int]
+    RESOURCES_FIELD_NUMBER: _ClassVar[int]
     phase: str
     conditions: _containers.RepeatedCompositeFieldContainer[ConditionOutline]
     start_time: Time
     container_statuses: _containers.RepeatedCompositeFieldContainer[ContainerStatusOutline]
     init_container_statuses: _containers.RepeatedCompositeFieldContainer[ContainerStatusOutline]
     nominated_node_name: str
-    def __init__(self, phase: _Optional[str] = ..., conditions: _Optional[_Iterable[_Union[ConditionOutline, _Mapping]]] = ..., start_time: _Optional[_Union[Time, _Mapping]] = ..., container_statuses: _Optional[_Iterable[_Union[ContainerStatusOutline, _Mapping]]] = ..., init_container_statuses: _Optional[_Iterable[_Union[ContainerStatusOutline, _Mapping]]] = ..., nominated_node_name: _Optional[str] = ...) -> None: ...
+    allocated_resources: _containers.RepeatedScalarFieldContainer[bytes]
+    resources: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, phase: _Optional[str] = ..., conditions: _Optional[_Iterable[_Union[ConditionOutline, _Mapping]]] = ..., start_time: _Optional[_Union[Time, _Mapping]] = ..., container_statuses: _Optional[_Iterable[_Union[ContainerStatusOutline, _Mapping]]] = ..., init_container_statuses: _Optional[_Iterable[_Union[ContainerStatusOutline, _Mapping]]] = ..., nominated_node_name: _Optional[str] = ..., allocated_resources: _Optional[_Iterable[bytes]] = ..., resources: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class ConditionOutline(_message.Message):
     __slots__ = ("type", "status", "reason")
@@ -228,7 +232,7 @@ class OwnerReference(_message.Message):
     def __init__(self, kind: _Optional[str] = ..., name: _Optional[str] = ..., uid: _Optional[str] = ..., api_version: _Optional[str] = ..., controller: _Optional[bool] = ...) -> None: ...
 
 class PodSpec(_message.Message):
-    __slots__ = ("volumes", "containers", "restart_policy", "termination_grace_period_seconds", "node_selector", "node_name", "host_network", "affinity", "scheduler_name", "init_containers", "tolerations", "priority_class_name", "priority", "preemption_policy", "overhead", "topology_spread_constraints", "scheduling_gates", "resource_claims", "resources")
+    __slots__ = ("volumes", "containers", "restart_policy", "termination_grace_period_seconds", "node_selector", "node_name", "host_network", "affinity", "scheduler_name", "init_containers", "tolerations", "priority_class_name", "priority", "preemption_policy", "overhead", "topology_spread_constraints", "scheduling_gates", "resource_claims", "host_users", "resources", "workload_ref", "scheduling_group")
     class NodeSelectorEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -261,7 +265,10 @@ class PodSpec(_message.Message):
     TOPOLOGY_SPREAD_CONSTRAINTS_FIELD_NUMBER: _ClassVar[int]
     SCHEDULING_GATES_FIELD_NUMBER: _ClassVar[int]
     RESOURCE_CLAIMS_FIELD_NUMBER: _ClassVar[int]
+    HOST_USERS_FIELD_NUMBER: _ClassVar[int]
     RESOURCES_FIELD_NUMBER: _ClassVar[int]
+    WORKLOAD_REF_FIELD_NUMBER: _ClassVar[int]
+    SCHEDULING_GROUP_FIELD_NUMBER: _ClassVar[int]
     volumes: _containers.RepeatedCompositeFieldContainer[Volume]
     containers: _containers.RepeatedCompositeFieldContainer[Container]
     restart_policy: str
@@ -280,8 +287,11 @@ class PodSpec(_message.Message):
     topology_spread_constraints: _containers.RepeatedCompositeFieldContainer[TopologySpreadConstraint]
     scheduling_gates: _containers.RepeatedCompositeFieldContainer[SchedulingGate]
     resource_claims: _containers.RepeatedCompositeFieldContainer[ResourceClaim]
+    host_users: bool
     resources: ResourceRequirements
-    def __init__(self, volumes: _Optional[_Iterable[_Union[Volume, _Mapping]]] = ..., containers: _Optional[_Iterable[_Union[Container, _Mapping]]] = ..., restart_policy: _Optional[str] = ..., termination_grace_period_seconds: _Optional[int] = ..., node_selector: _Optional[_Mapping[str, str]] = ..., node_name: _Optional[str] = ..., host_network: _Optional[bool] = ..., affinity: _Optional[_Union[Affinity, _Mapping]] = ..., scheduler_name: _Optional[str] = ..., init_containers: _Optional[_Iterable[_Union[Container, _Mapping]]] = ..., tolerations: _Optional[_Iterable[_Union[Toleration, _Mapping]]] = ..., priority_class_name: _Optional[str] = ..., priority: _Optional[int] = ..., preemption_policy: _Optional[str] = ..., overhead: _Optional[_Mapping[str, Quantity]] = ..., topology_spread_constraints: _Optional[_Iterable[_Union[TopologySpreadConstraint, _Mapping]]] = ..., scheduling_gates: _Optional[_Iterable[_Union[SchedulingGate, _Mapping]]] = ..., resource_claims: _Optional[_Iterable[_Union[ResourceClaim, _Mapping]]] = ..., resources: _Optional[_Union[ResourceRequirements, _Mapping]] = ...) -> None: ...
+    workload_ref: Present
+    scheduling_group: Present
+    def __init__(self, volumes: _Optional[_Iterable[_Union[Volume, _Mapping]]] = ..., containers: _Optional[_Iterable[_Union[Container, _Mapping]]] = ..., restart_policy: _Optional[str] = ..., termination_grace_period_seconds: _Optional[int] = ..., node_selector: _Optional[_Mapping[str, str]] = ..., node_name: _Optional[str] = ..., host_network: _Optional[bool] = ..., affinity: _Optional[_Union[Affinity, _Mapping]] = ..., scheduler_name: _Optional[str] = ..., init_containers: _Optional[_Iterable[_Union[Container, _Mapping]]] = ..., tolerations: _Optional[_Iterable[_Union[Toleration, _Mapping]]] = ..., priority_class_name: _Optional[str] = ..., priority: _Optional[int] = ..., preemption_policy: _Optional[str] = ..., overhead: _Optional[_Mapping[str, Quantity]] = ..., topology_spread_constraints: _Optional[_Iterable[_Union[TopologySpreadConstraint, _Mapping]]] = ..., scheduling_gates: _Optional[_Iterable[_Union[SchedulingGate, _Mapping]]] = ..., resource_claims: _Optional[_Iterable[_Union[ResourceClaim, _Mapping]]] = ..., host_users: _Optional[bool] = ..., resources: _Optional[_Union[ResourceRequirements, _Mapping]] = ..., workload_ref: _Optional[_Union[Present, _Mapping]] = ..., scheduling_group: _Optional[_Union[Present, _Mapping]] = ...) -> None: ...
 
 class SchedulingGate(_message.Message):
     __slots__ = ("name",)
@@ -304,7 +314,7 @@ class Volume(_message.Message):
     def __init__(self, name: _Optional[str] = ..., source: _Optional[_Union[VolumeSource, _Mapping]] = ...) -> None: ...
 
 class VolumeSource(_message.Message):
-    __slots__ = ("host_path", "empty_dir", "gce_persistent_disk", "aws_elastic_block_store", "iscsi", "persistent_volume_claim", "rbd", "ephemeral")
+    __slots__ = ("host_path", "empty_dir", "gce_persistent_disk", "aws_elastic_block_store", "iscsi", "persistent_volume_claim", "rbd", "ephemeral", "image")
     HOST_PATH_FIELD_NUMBER: _ClassVar[int]
     EMPTY_DIR_FIELD_NUMBER: _ClassVar[int]
     GCE_PERSISTENT_DISK_FIELD_NUMBER: _ClassVar[int]
@@ -313,6 +323,7 @@ class VolumeSource(_message.Message):
     PERSISTENT_VOLUME_CLAIM_FIELD_NUMBER: _ClassVar[int]
     RBD_FIELD_NUMBER: _ClassVar[int]
     EPHEMERAL_FIELD_NUMBER: _ClassVar[int]
+    IMAGE_FIELD_NUMBER: _ClassVar[int]
     host_path: Present
     empty_dir: EmptyDir
     gce_persistent_disk: GcePersistentDisk
@@ -321,7 +332,8 @@ class VolumeSource(_message.Message):
     persistent_volume_claim: ClaimSource
     rbd: Rbd
     ephemeral: Present
-    def __init__(self, host_path: _Optional[_Union[Present, _Mapping]] = ..., empty_dir: _Optional[_Union[EmptyDir, _Mapping]] = ..., gce_persistent_disk: _Optional[_Union[GcePersistentDisk, _Mapping]] = ..., aws_elastic_block_store: _Optional[_Union[AwsElasticBlockStore, _Mapping]] = ..., iscsi: _Optional[_Union[Iscsi, _Mapping]] = ..., persistent_volume_claim: _Optional[_Union[ClaimSource, _Mapping]] = ..., rbd: _Optional[_Union[Rbd, _Mapping]] = ..., ephemeral: _Optional[_Union[Present, _Mapping]] = ...) -> None: ...
+    image: ImageVolume
+    def __init__(self, host_path: _Optional[_Union[Present, _Mapping]] = ..., empty_dir: _Optional[_Union[EmptyDir, _Mapping]] = ..., gce_persistent_disk: _Optional[_Union[GcePersistentDisk, _Mapping]] = ..., aws_elastic_block_store: _Optional[_Union[AwsElasticBlockStore, _Mapping]] = ..., iscsi: _Optional[_Union[Iscsi, _Mapping]] = ..., persistent_volume_claim: _Optional[_Union[ClaimSource, _Mapping]] = ..., rbd: _Optional[_Union[Rbd, _Mapping]] = ..., ephemeral: _Optional[_Union[Present, _Mapping]] = ..., image: _Optional[_Union[ImageVolume, _Mapping]] = ...) -> None: ...
 
 class Present(_message.Message):
     __slots__ = ()
@@ -332,6 +344,12 @@ class EmptyDir(_message.Message):
     MEDIUM_FIELD_NUMBER: _ClassVar[int]
     medium: str
     def __init__(self, medium: _Optional[str] = ...) -> None: ...
+
+class ImageVolume(_message.Message):
+    __slots__ = ("reference",)
+    REFERENCE_FIELD_NUMBER: _ClassVar[int]
+    reference: str
+    def __init__(self, reference: _Optional[str] = ...) -> None: ...
 
 class GcePersistentDisk(_message.Message):
     __slots__ = ("pd_name", "read_only")
@@ -378,18 +396,26 @@ class Rbd(_message.Message):
     def __init__(self, monitors: _Optional[_Iterable[str]] = ..., image: _Optional[str] = ..., pool: _Optional[str] = ..., read_only: _Optional[bool] = ...) -> None: ...
 
 class Container(_message.Message):
-    __slots__ = ("name", "image", "ports", "resources", "restart_policy")
+    __slots__ = ("name", "image", "ports", "resources", "restart_policy", "restart_policy_rules")
     NAME_FIELD_NUMBER: _ClassVar[int]
     IMAGE_FIELD_NUMBER: _ClassVar[int]
     PORTS_FIELD_NUMBER: _ClassVar[int]
     RESOURCES_FIELD_NUMBER: _ClassVar[int]
     RESTART_POLICY_FIELD_NUMBER: _ClassVar[int]
+    RESTART_POLICY_RULES_FIELD_NUMBER: _ClassVar[int]
     name: str
     image: str
     ports: _containers.RepeatedCompositeFieldContainer[ContainerPort]
     resources: ResourceRequirements
     restart_policy: str
-    def __init__(self, name: _Optional[str] = ..., image: _Optional[str] = ..., ports: _Optional[_Iterable[_Union[ContainerPort, _Mapping]]] = ..., resources: _Optional[_Union[ResourceRequirements, _Mapping]] = ..., restart_policy: _Optional[str] = ...) -> None: ...
+    restart_policy_rules: _containers.RepeatedCompositeFieldContainer[RestartRule]
+    def __init__(self, name: _Optional[str] = ..., image: _Optional[str] = ..., ports: _Optional[_Iterable[_Union[ContainerPort, _Mapping]]] = ..., resources: _Optional[_Union[ResourceRequirements, _Mapping]] = ..., restart_policy: _Optional[str] = ..., restart_policy_rules: _Optional[_Iterable[_Union[RestartRule, _Mapping]]] = ...) -> None: ...
+
+class RestartRule(_message.Message):
+    __slots__ = ("action",)
+    ACTION_FIELD_NUMBER: _ClassVar[int]
+    action: str
+    def __init__(self, action: _Optional[str] = ...) -> None: ...
 
 class ContainerPort(_message.Message):
     __slots__ = ("host_port", "container_port", "protocol", "host_ip")
@@ -557,20 +583,31 @@ class TopologySpreadConstraint(_message.Message):
     def __init__(self, max_skew: _Optional[int] = ..., topology_key: _Optional[str] = ..., when_unsatisfiable: _Optional[str] = ..., label_selector: _Optional[_Union[LabelSelector, _Mapping]] = ..., min_domains: _Optional[int] = ..., node_affinity_policy: _Optional[str] = ..., node_taints_policy: _Optional[str] = ..., match_label_keys: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class PodStatus(_message.Message):
-    __slots__ = ("phase", "conditions", "start_time", "container_statuses", "init_container_statuses", "nominated_node_name")
+    __slots__ = ("phase", "conditions", "start_time", "container_statuses", "init_container_statuses", "nominated_node_name", "allocated_resources", "resources")
+    class AllocatedResourcesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: Quantity
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[Quantity, _Mapping]] = ...) -> None: ...
     PHASE_FIELD_NUMBER: _ClassVar[int]
     CONDITIONS_FIELD_NUMBER: _ClassVar[int]
     START_TIME_FIELD_NUMBER: _ClassVar[int]
     CONTAINER_STATUSES_FIELD_NUMBER: _ClassVar[int]
     INIT_CONTAINER_STATUSES_FIELD_NUMBER: _ClassVar[int]
     NOMINATED_NODE_NAME_FIELD_NUMBER: _ClassVar[int]
+    ALLOCATED_RESOURCES_FIELD_NUMBER: _ClassVar[int]
+    RESOURCES_FIELD_NUMBER: _ClassVar[int]
     phase: str
     conditions: _containers.RepeatedCompositeFieldContainer[Condition]
     start_time: Time
     container_statuses: _containers.RepeatedCompositeFieldContainer[ContainerStatus]
     init_container_statuses: _containers.RepeatedCompositeFieldContainer[ContainerStatus]
     nominated_node_name: str
-    def __init__(self, phase: _Optional[str] = ..., conditions: _Optional[_Iterable[_Union[Condition, _Mapping]]] = ..., start_time: _Optional[_Union[Time, _Mapping]] = ..., container_statuses: _Optional[_Iterable[_Union[ContainerStatus, _Mapping]]] = ..., init_container_statuses: _Optional[_Iterable[_Union[ContainerStatus, _Mapping]]] = ..., nominated_node_name: _Optional[str] = ...) -> None: ...
+    allocated_resources: _containers.MessageMap[str, Quantity]
+    resources: ResourceRequirements
+    def __init__(self, phase: _Optional[str] = ..., conditions: _Optional[_Iterable[_Union[Condition, _Mapping]]] = ..., start_time: _Optional[_Union[Time, _Mapping]] = ..., container_statuses: _Optional[_Iterable[_Union[ContainerStatus, _Mapping]]] = ..., init_container_statuses: _Optional[_Iterable[_Union[ContainerStatus, _Mapping]]] = ..., nominated_node_name: _Optional[str] = ..., allocated_resources: _Optional[_Mapping[str, Quantity]] = ..., resources: _Optional[_Union[ResourceRequirements, _Mapping]] = ...) -> None: ...
 
 class Condition(_message.Message):
     __slots__ = ("type", "status", "reason")

@@ -157,6 +157,8 @@ class ProtobufPods:
             tuple(metadata.owner_references),
             written.replace(token[1], b"") if token else written,
             resize_infeasible,
+            tuple(status.allocated_resources),
+            tuple(status.resources),
             *(
                 (found.name, tuple(found.allocated_resources), tuple(found.resources))
                 for statuses in (status.container_statuses, status.init_container_statuses)

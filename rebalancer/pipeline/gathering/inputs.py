@@ -32,11 +32,11 @@ from rebalancer.pipeline.gathering.warnings import input_warnings
 from rebalancer.pipeline.run_settings import PipelineOptions
 from rebalancer.pipeline.scheduler.configuration import configuration_text, load_with_plugins
 from rebalancer.pipeline.scheduler.score_rules import scored_resources
-from rebalancer.pipeline.scheduler.version import scheduler_version
+from rebalancer.pipeline.scheduler.version import feature_gates, scheduler_version
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.policy import LoadedPolicy, default_policy, load_policy
 from rebalancer.profiles.types import SchedulerConfiguration
-from rebalancer.scheduling import VERIFIED, default_configuration, plugin_queries
+from rebalancer.scheduling import REFERENCE, default_configuration, plugin_queries
 from rebalancer.scheduling.resources.requests import pod_requests
 from rebalancer.state import RunState
 from rebalancer.state.run_state import encode as encode_state
@@ -131,12 +131,13 @@ def gather(
             repr(sorted(view.watchers.items())).encode(),
             prometheus.book.encode_answers(),
             encode_state(state) if state else b"",
-            # Every version other than the verified one may follow different rules.
-            ("" if version == VERIFIED else version).encode(),
+            # Every version other than the one of reference may follow different rules.
+            ("" if version == REFERENCE else version).encode(),
             repr(now).encode(),
         ),
         own_pod=_own_pod(),
         scheduler_version=version,
+        feature_gates=feature_gates(loaded),
         system_workloads=relied_on_workloads(snapshot, policy, configuration),
         warnings=(
             *insecure_connections(policy, configuration, api),

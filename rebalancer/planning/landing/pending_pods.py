@@ -40,7 +40,7 @@ def place_pending(
         scheduler = schedulers.by_name.get(pods.classes[class_index].scheduler_name)
         if scheduler is None:
             continue
-        placement = None if class_index in infeasible else scheduler.place(state, class_index)
+        placement = None if class_index in infeasible else scheduler.place(state, class_index, row)
         if placement is None or not len(placement.feasible) or not placement.chance.any():
             infeasible.setdefault(class_index)
             unplaced += 1

@@ -27,7 +27,7 @@ class ProfileSchedulers:
 
     def __init__(self, inputs: PlanningInputs) -> None:
         self.inputs = inputs
-        self.state = ClusterState.of(inputs.snapshot, inputs.scheduler_version)
+        self.state = ClusterState.of(inputs.snapshot, inputs.release)
         plugin_inputs = PluginInputs.of(inputs.snapshot, inputs.view)
         configuration = inputs.configuration
         self.by_name: Mapping[str, Scheduler] = {

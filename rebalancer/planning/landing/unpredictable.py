@@ -16,7 +16,7 @@ from rebalancer.profiles.types import (
     Profile,
     SchedulerConfiguration,
 )
-from rebalancer.scheduling import ObjectsRead, queries_of, unread_inputs
+from rebalancer.scheduling import ObjectsRead, Release, queries_of, unpredictable_rule, unread_inputs
 
 
 def find_unpredictable(inputs: PlanningInputs) -> Mapping[int, str]:
@@ -30,7 +30,7 @@ def find_unpredictable(inputs: PlanningInputs) -> Mapping[int, str]:
     found: dict[int, str] = {}
     for index, pod in enumerate(snapshot.pods.classes):
         profile = configuration.profile(pod.scheduler_name)
-        unpredictable_reason = _class_reason(pod) or by_profile.get(pod.scheduler_name, "")
+        unpredictable_reason = _class_reason(pod, inputs.release) or by_profile.get(pod.scheduler_name, "")
         if not unpredictable_reason and profile is not None:
             unpredictable_reason = _unread_reason(unread_inputs(profile, pod, objects))
         if unpredictable_reason:
@@ -89,10 +89,12 @@ def _unread_reason(unread: tuple[str, ...]) -> str:
     return f"where it would land depends on what was not read: {', '.join(unread)}" if unread else ""
 
 
-def _class_reason(pod: PodClass) -> str:
+def _class_reason(pod: PodClass, release: Release) -> str:
     """Why pods of a class cannot be placed by the model, whatever their profile."""
     if pod.spec.resource_claims:
         return f"it uses resource claim {pod.spec.resource_claims[0].name}, which is not modelled"
     if pod.spec.scheduling_gates:
         return f"scheduling gate {pod.spec.scheduling_gates[0].name} would hold its replacement back"
-    return ""
+    if pod.spec.scheduling_group or pod.spec.workload_ref:
+        return "it belongs to a pod group, whose pods are placed together, which is not modelled"
+    return unpredictable_rule(release, pod)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 
 from rebalancer.profiles.types import ExtensionPoint
-from rebalancer.scheduling import CATALOGUE, MODELLED, RULES, VERIFIED
+from rebalancer.scheduling import CATALOGUE, MODELLED, REFERENCE, RULES, verified_in_words
 
 _DECIDING = (ExtensionPoint.FILTER, ExtensionPoint.SCORE)
 
@@ -21,7 +21,7 @@ live scheduler may decide differently. Its tables are generated from the code.
 
 ## How it was checked
 
-The conformance suite repeats 5,339 decisions that a real kube-scheduler VERIFIED made on
+The conformance suite repeats 5,339 decisions that a real kube-scheduler REFERENCE made on
 1,320 generated clusters, in 11 families: resources, taints, node affinity, ports, images, configurations,
 topology spread, inter-pod affinity, volumes, Trimaran, and a mix of everything. The feasible nodes, the
 plugin that rejects a node and its message, every plugin's score, every total, and the chosen node all agree
@@ -34,10 +34,16 @@ exactly. Trimaran's arithmetic is also compared with test vectors produced by it
 _ON_VERSIONS = """\
 ## Versions
 
-Only the rules of VERIFIED are checked against real decisions. The rules of other versions were read from the
-scheduler's source: plans name the rules that differ, and `run` refuses to act unless the policy sets
-`scheduler.allowUnverifiedVersion`. The version is taken from `scheduler.version` in the policy, or else from
-the image of the scheduler's pod, or else from the API server.
+Verified: VERIFIED. The scheduler of each of these was built from its sources, and it and the model decided
+random clusters alike (`make conformance`). The rules of other versions were read from the scheduler's source:
+plans name the rules that differ, and `run` refuses to act if a pod that it would move depends on one of them,
+unless the policy sets `scheduler.allowUnverifiedVersion`. The version is taken from `scheduler.version` in
+the policy, or else from the image of the scheduler's pod, or else from the API server.
+
+A rule with a feature gate may be off although its version has it. Gates of the scheduler's command line are
+stated in `scheduler.featureGates`. Where a gate is on by default and not stated, pods that the rule concerns
+are `Unpredictable`; gates that are off by default are taken to be off. Pods that a rule concerns which is not
+modelled are `Unpredictable` too.
 
 """
 
@@ -52,8 +58,10 @@ _TAIL = """\
   nodes; the tests compare it with a search from every start.
 * **Preemption** is reported, not predicted: a plan says on how many nodes pods of lower priority are in the
   way, but not which node and which victims the scheduler would pick.
-* **Nominated pods** are treated like other Pending pods, and are placed first, in order of priority. The node
-  that preemption nominated is not reserved for them. Plans warn about them.
+* **Nominated pods**: room is kept on the node that preemption nominated, against pods of the same priority or
+  a lower one. A nominated pod that passes its node is placed there without scoring. Plans warn about them.
+* **Image sizes**: the scheduler counts one size of an image on all nodes, that of the node which registered
+  it first. Where nodes report several sizes, the nodes that any of them leads to are possible landings.
 
 ## What is not modelled, and what happens then
 
@@ -70,8 +78,7 @@ The policy's `scheduler.allowUnpredictable` allows the eviction of `Unpredictabl
 
 ## Assumptions and known deviations
 
-* **ImageLocality** uses the size of an image that each node reports, as the recorded decisions do. A live
-  scheduler may use the size that the first node reported, and a count of nodes that is out of date.
+* **ImageLocality**: a live scheduler may use a count of nodes with an image that is out of date.
 * **Recently bound pods** (TargetLoadPacking): a pod bound less than 60 s before the end of the metrics
   window counts as not yet measured. A scheduler that has just restarted treats every pod as recent for a
   while.
@@ -83,10 +90,9 @@ The policy's `scheduler.allowUnpredictable` allows the eviction of `Unpredictabl
   before placement, reproduces the log in its article.
 * **Node order**: zones are visited in the order of their first node by name. A node that changed its zone is
   visited last.
-* **Alpha features** are off: scoring by storage capacity, numeric comparison of taints,
-  NodeDeclaredFeatures.
-* **Namespace selectors** of affinity terms follow VERIFIED, where NotIn and DoesNotExist match every
-  namespace.
+* **Alpha features** are off unless `scheduler.featureGates` states them; numeric comparison of taints is not
+  modelled.
+* **Namespace selectors** of affinity terms: from 1.34 on, NotIn and DoesNotExist match every namespace.
 """
 
 
@@ -110,8 +116,11 @@ def _neutral() -> str:
 
 
 def _versions() -> str:
-    rows = ["| rule | Kubernetes versions | effect |\n|---|---|---|\n"]
-    rows += [f"| {rule.name} | {rule.range} | {rule.what} |\n" for rule in RULES]
+    rows = ["| rule | Kubernetes versions | feature gate | effect |\n|---|---|---|---|\n"]
+    rows += [
+        f"| {rule.name} | {rule.range} | {rule.gate.name if rule.gate else ''} | {rule.what} |\n"
+        for rule in RULES
+    ]
     return "".join(rows)
 
 
@@ -125,7 +134,7 @@ def scheduling_page() -> str:
         _ON_VERSIONS + _versions(),
         _TAIL,
     )
-    return "\n".join(parts).replace("VERIFIED", VERIFIED)
+    return "\n".join(parts).replace("VERIFIED", verified_in_words()).replace("REFERENCE", REFERENCE)
 
 
 if __name__ == "__main__":

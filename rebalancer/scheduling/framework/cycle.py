@@ -8,15 +8,18 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from rebalancer.cluster.arrays import BoolArray, IntArray
 from rebalancer.profiles.types import ExtensionPoint, Profile
+from rebalancer.scheduling.framework.nominated_pods import NO_POD, rejected_beside_nominated
 from rebalancer.scheduling.framework.placement import Placement, Rejections
 from rebalancer.scheduling.framework.plugin import MAX_SCORE, Plugin
 from rebalancer.scheduling.framework.sampling import Search, nodes_to_find
 from rebalancer.scheduling.framework.scores import RawScores, WeightedScores
+from rebalancer.scheduling.framework.uncertain_scores import other_scores
 from rebalancer.scheduling.state.cluster_state import ClusterState
 
 NOT_A_CANDIDATE = "PreFilterResult"
@@ -48,6 +51,7 @@ class Scheduler:
         self._scores = self._at(ExtensionPoint.SCORE, plugins)
         self._searches: deque[Search] = deque(maxlen=4)
         self._may_fail = [plugin for plugin in self._scores if plugin.may_fail]
+        self._is_uncertain = any(plugin.is_uncertain for plugin in self._scores)
 
     def _at(self, point: ExtensionPoint, plugins: Mapping[str, Plugin]) -> tuple[Plugin, ...]:
         return tuple(plugins[name] for name in self.profile.enabled(point) if name in plugins)
@@ -96,7 +100,9 @@ class Scheduler:
         candidates = self._candidates(state, class_index)
         return self._feasible(state, class_index, candidates)
 
-    def _feasible(self, state: ClusterState, class_index: int, candidates: _Candidates) -> BoolArray:
+    def _feasible(
+        self, state: ClusterState, class_index: int, candidates: _Candidates, pod: int = NO_POD
+    ) -> BoolArray:
         if candidates.rejected:
             return np.zeros(len(state.nodes), np.bool_)
         mask = self._static_mask(state, class_index).copy()
@@ -105,9 +111,12 @@ class Scheduler:
         for plugin in self._filters:
             if not plugin.static and plugin.name not in candidates.skipped:
                 mask &= plugin.filter(state, class_index) == 0
+        if state.nominated:
+            reject = partial(self._first_reason, class_index, candidates.skipped)
+            mask[list(rejected_beside_nominated(state, class_index, pod, mask, reject))] = False
         return mask
 
-    def rejections(self, state: ClusterState, class_index: int) -> Rejections:
+    def rejections(self, state: ClusterState, class_index: int, pod: int = NO_POD) -> Rejections:
         """The first plugin that rejects each node, with its reason, in the order the profile runs them."""
         candidates = self._candidates(state, class_index)
         reasons: dict[int, str] = {}
@@ -125,7 +134,24 @@ class Scheduler:
                 reason = plugin.reason(state, class_index, int(codes[row]))
                 reasons[row] = f"{plugin.name}: {reason}"
             open_nodes &= codes == 0
+        if state.nominated:
+            looked_at = np.ones(len(state.nodes), np.bool_)
+            if candidates.restricted_to is not None:
+                looked_at = candidates.restricted_to
+            reject = partial(self._first_reason, class_index, candidates.skipped)
+            reasons.update(rejected_beside_nominated(state, class_index, pod, looked_at, reject))
         return Rejections(reasons)
+
+    def _first_reason(
+        self, class_index: int, skipped: Collection[str], state: ClusterState, node: int
+    ) -> str:
+        """``Plugin: reason`` of the first filter that rejects a node; empty when none does."""
+        for plugin in self._filters:
+            if plugin.name not in skipped:
+                code = int(self._codes(plugin, state, class_index)[node])
+                if code:
+                    return f"{plugin.name}: {plugin.reason(state, class_index, code)}"
+        return ""
 
     def rejection_at(self, state: ClusterState, class_index: int, node: int, names: Collection[str]) -> str:
         """``Plugin: reason`` of the first of the named filters that rejects a node; empty when none does."""
@@ -161,25 +187,45 @@ class Scheduler:
 
         return state.classes.cached(class_index, self, (plugin.name, "raw"), compute)
 
-    def place(self, state: ClusterState, class_index: int) -> Placement:
-        """Where a pod of a class would land on this state."""
+    def place(self, state: ClusterState, class_index: int, pod: int = NO_POD) -> Placement:
+        """Where a pod of a class would land on this state; ``pod`` is its number if the state has it."""
         candidates = self._candidates(state, class_index)
-        feasible = np.flatnonzero(self._feasible(state, class_index, candidates))
+        feasible = np.flatnonzero(self._feasible(state, class_index, candidates, pod))
         if not len(feasible):
             return Placement(_NO_NODES, {}, np.zeros(0), rejected=candidates.rejected)
         looked_at = self._order(state, candidates)
         limit = self.nodes_to_find(len(looked_at)) if self._scores else 1
         raw = self._raw_scores(state, class_index, feasible, min(limit, len(feasible)))
         scores, without_scores = WeightedScores(raw), 0 if self._scores else 1
-        failing = _out_of_range(raw) or self._failure(state, feasible)
-        if failing:
-            return Placement(feasible, scores, np.zeros(len(feasible)), without_scores, failing)
+        failing = _out_of_range(raw) or self._failure(state, class_index, feasible)
+        # One feasible node is taken without scoring, and so is the node the pod was nominated to.
+        nominated = np.flatnonzero(feasible == state.nominated[pod]) if pod in state.nominated else _NO_NODES
+        if len(nominated):
+            chance = np.zeros(len(feasible))
+            chance[nominated] = 1.0
+        elif failing and len(feasible) > 1:
+            return Placement(
+                feasible, scores, np.zeros(len(feasible)), without_scores, failing, score_failure=failing
+            )
+        else:
+            search = self._search(feasible, looked_at, limit)
+            chance = search.chances(raw)
+            others: Sequence[list[RawScores]] = ()
+            unknown = ""
+            if self._is_uncertain and len(feasible) > 1:
+                others, unknown = other_scores(state, class_index, feasible, raw)
+            if unknown:
+                return Placement(feasible, scores, np.zeros(len(feasible)), without_scores, unknown)
+            if others:
+                chances = [chance, *(search.chances(other) for other in others)]
+                chance = np.asarray(np.mean(chances, axis=0), np.float64)
         return Placement(
             feasible=feasible,
             scores=scores,
-            chance=self._search(feasible, looked_at, limit).chances(raw),
+            chance=chance,
             total_without_scores=without_scores,
             notes=tuple(_notes(raw)),
+            score_failure=failing,
         )
 
     def _search(self, feasible: IntArray, looked_at: IntArray, limit: int) -> Search:
@@ -201,9 +247,9 @@ class Scheduler:
         found = {plugin.name: plugin.has_figures(state, class_index) for plugin in self._scores}
         return {name: known for name, known in found.items() if known is not None}
 
-    def _failure(self, state: ClusterState, feasible: IntArray) -> str:
+    def _failure(self, state: ClusterState, class_index: int, feasible: IntArray) -> str:
         for plugin in self._may_fail:
-            message = plugin.fails(state, feasible)
+            message = plugin.fails(state, class_index, feasible)
             if message:
                 return f"{plugin.name}: {message}"
         return ""

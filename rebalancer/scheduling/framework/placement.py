@@ -19,6 +19,9 @@ class Placement:
     chance: FloatArray  # (feasible,) of being chosen
     total_without_scores: int = 0  # 1 when the profile has no score plugin
     rejected: str = ""  # "Plugin: message" when no node was looked at, or the cycle fails
+    score_failure: str = (
+        ""  # "Plugin: message" when the nodes could not be scored, even if one needs no score
+    )
     notes: tuple[str, ...] = ()  # "Plugin: message", remarks on how to read the scores
 
     @property

@@ -13,7 +13,7 @@ defined.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import Any, ClassVar, Self
@@ -88,19 +88,23 @@ class Plugin:
     static_pre_filter: ClassVar[bool] = False  # the result of ``pre_filter`` does
     may_fail: ClassVar[bool] = False  # it implements ``fails``
     has_notes: ClassVar[bool] = False  # it implements ``note``
+    is_uncertain: ClassVar[bool] = False  # it implements ``other_raw_scores``
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         undeclared = {
             "fails": cls.may_fail,
             "note": cls.has_notes,
+            "other_raw_scores": cls.is_uncertain,
             "normalize": cls.normalization is not Normalization.NONE,
         }
         for method, declared in undeclared.items():
             if method in vars(cls) and not declared:
-                flag = {"fails": "may_fail = True", "note": "has_notes = True"}.get(
-                    method, "its normalization"
-                )
+                flag = {
+                    "fails": "may_fail = True",
+                    "note": "has_notes = True",
+                    "other_raw_scores": "is_uncertain = True",
+                }.get(method, "its normalization")
                 raise TypeError(f"{cls.__name__} implements {method} and must declare {flag}")
 
     @classmethod
@@ -136,7 +140,7 @@ class Plugin:
         """A filter's code in the scheduler's own words."""
         return str(code)
 
-    def fails(self, state: ClusterState, feasible: IntArray) -> str:
+    def fails(self, state: ClusterState, class_index: int, feasible: IntArray) -> str:
         """Why scoring these nodes fails the pod's whole cycle; empty when it does not."""
         return ""
 
@@ -160,6 +164,14 @@ class Plugin:
     ) -> IntArray | None:
         """As ``raw_scores``, when the scheduler compares only ``found`` of them, nobody knows which."""
         return self.raw_scores(state, class_index, feasible)
+
+    def other_raw_scores(self, state: ClusterState, class_index: int) -> Sequence[IntArray] | None:
+        """(nodes,) each: raw scores that the scheduler may have instead, by facts that it alone knows.
+
+        Each is as likely as ``raw_scores``, and all the nodes they lead to are possible landings. None means
+        that there are too many to compute: the landing is not known.
+        """
+        return ()
 
     def normalize(self, raw: IntArray, smallest: int, largest: int) -> IntArray:
         """Scores in 0..100 from raw ones, given the extremes of the raw scores among the nodes compared.

@@ -53,16 +53,17 @@ class AffinityTerm:
         """A selector that selects at least what the term does, for an index."""
         return PodSelector(None if self.namespace_selector is not None else self.namespaces, self.labels)
 
-    def selector(self, namespaces: NamespaceLabels) -> PodSelector:
+    def selector(self, namespaces: NamespaceLabels, *, kept: bool = True) -> PodSelector:
         """What the term of the incoming pod selects among the pods that are there.
 
-        The scheduler expands a namespaceSelector into names, keeps it, and then matches it against no labels
-        at all: one that matches the absence of labels (NotIn, DoesNotExist) matches every namespace.
+        The scheduler expands a namespaceSelector into names. If it is ``kept`` all the same, as in 1.34 and
+        later, it is then matched against no labels at all: one that matches the absence of labels (NotIn,
+        DoesNotExist) matches every namespace.
         """
         chosen = self.namespace_selector
         if chosen is None:
             return PodSelector(self.namespaces, self.labels)
-        if chosen.matches(_NO_LABELS):
+        if chosen.is_empty or (kept and chosen.matches(_NO_LABELS)):
             return PodSelector(None, self.labels)
         expanded = {name for name, labels in namespaces.items() if chosen.matches(labels)}
         return PodSelector(self.namespaces | expanded, self.labels)

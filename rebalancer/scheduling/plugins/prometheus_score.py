@@ -83,7 +83,7 @@ class PrometheusScore(Plugin):
             lambda: np.array([self._values.get(name, np.nan) for name in state.nodes.names], np.float64),
         )
 
-    def fails(self, state: ClusterState, feasible: IntArray) -> str:
+    def fails(self, state: ClusterState, class_index: int, feasible: IntArray) -> str:
         """A compared node without a value fails the cycle, unless ``missing_score`` is given."""
         if self._missing is not None:
             return ""

@@ -15,8 +15,10 @@ import numpy as np
 
 from rebalancer.cluster import quantities
 from rebalancer.cluster.arrays import FloatArray
-from rebalancer.cluster.columns.pod_classes import PodClass
+from rebalancer.cluster.columns.pod_classes import POD_ITSELF, PodClass
 from rebalancer.cluster.records import Container, ContainerStatus, Labels, PodSpec, ResourceRequirements
+from rebalancer.scheduling.versions import REFERENCE_RELEASE, Release
+from rebalancer.scheduling.versions.rules import SCORED_SIDECARS
 
 Amounts = dict[str, Fraction]
 
@@ -119,9 +121,15 @@ def _total(
     statuses: Iterable[ContainerStatus] = (),
     infeasible: bool = False,
 ) -> Amounts:
-    total = _aggregate(spec, defaults, {status.name: status for status in statuses}, infeasible)
+    by_name = {status.name: status for status in statuses}
+    total = _aggregate(spec, defaults, by_name, infeasible)
     if pod_level:
-        total.update(_pod_level(spec))
+        level = _pod_level(spec)
+        status = by_name.get(POD_ITSELF)
+        if level and status is not None and status.resources is not None:
+            effective = _with_status(_requests(spec.resources), status, infeasible)
+            level = {name: effective.get(name, _ZERO) for name in level}
+        total.update(level)
     _add(total, _exact(spec.overhead))
     return total
 
@@ -166,39 +174,63 @@ def _asked(containers: list[Container] | None) -> tuple[object, ...]:
     )
 
 
-def pod_requests(pod: PodClass) -> PodRequests:
-    """All four counts of a class of pods; classes with the same requests share them."""
+def pod_requests(pod: PodClass, release: Release = REFERENCE_RELEASE) -> PodRequests:
+    """All four counts of a class of pods, as a release sees it; classes with the same requests share them."""
     spec = pod.spec
+    scored_sidecars = release.has(SCORED_SIDECARS)
     if pod.statuses:
-        return _pod_requests(pod)
+        return _pod_requests(pod, scored_sidecars)
     level = spec.resources.requests if spec.resources else None
     key = (
         _asked(spec.containers),
         _asked(spec.init_containers),
         tuple((level or {}).items()),
         tuple((spec.overhead or {}).items()),
+        scored_sidecars,
     )
     found = _known.get(key)
     if found is None:
         if len(_known) >= _MAX_CACHED:
             _known.clear()
-        found = _known[key] = _pod_requests(pod)
+        found = _known[key] = _pod_requests(pod, scored_sidecars)
     return found
 
 
-def _pod_requests(pod: PodClass) -> PodRequests:
+def _pod_requests(pod: PodClass, scored_sidecars: bool) -> PodRequests:
     """The incoming pod's pod-level requests are ignored in the score."""
     spec = pod.spec
     incoming = _total(spec)
     resize = {"statuses": pod.statuses, "infeasible": pod.resize_infeasible}
     present = _total(spec, **resize) if pod.statuses else incoming  # type: ignore[arg-type]
-    scored = _total(spec, defaults=_present_defaults(spec, present), **resize)  # type: ignore[arg-type]
+    if scored_sidecars or not any(map(is_sidecar, spec.init_containers or ())):
+        scored = _total(spec, defaults=_present_defaults(spec, present), **resize)  # type: ignore[arg-type]
+    else:
+        scored = _scored_without_sidecars(spec)
     return PodRequests(
         incoming=_integers(incoming),
         incoming_scored=_integers(_total(spec, defaults=DEFAULT_REQUESTS, pod_level=False)),
         present=_integers(present),
         present_scored={name: _integers(scored).get(name, 0) for name in DEFAULT_REQUESTS},
     )
+
+
+def _scored_without_sidecars(spec: PodSpec) -> Amounts:
+    """What a pod on a node counts for in scores up to 1.31: the larger of its containers and of starting up.
+
+    Sidecars are part of starting up alone (kubernetes v1.31.14 pkg/scheduler/framework/types.go:913).
+    """
+    total: Amounts = {}
+    for container in spec.containers or ():
+        _add(total, {**DEFAULT_REQUESTS, **_requests(container.resources)})
+    sidecars: Amounts = {}
+    for container in spec.init_containers or ():
+        needed = _requests(container.resources)
+        _add(needed, sidecars)
+        if is_sidecar(container):
+            sidecars = needed
+        total = _largest(total, {**DEFAULT_REQUESTS, **needed})
+    _add(total, {name: value for name, value in _exact(spec.overhead).items() if name in DEFAULT_REQUESTS})
+    return total
 
 
 def requested_amounts(requests: Mapping[str, int], resources: Sequence[str]) -> FloatArray:

@@ -7,7 +7,7 @@ takes it away. Each changes only the cells it touches; nothing is rebuilt.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from rebalancer.scheduling.state.nodes import NodeIndex
 from rebalancer.scheduling.state.pod_classes import PodClasses
 from rebalancer.scheduling.state.pods import Column, FirstPods
 from rebalancer.scheduling.state.volumes import Volumes
-from rebalancer.scheduling.versions import as_seen_by
+from rebalancer.scheduling.versions import REFERENCE_RELEASE, Release
 
 Rows = IntArray | slice
 
@@ -53,6 +53,10 @@ class ClusterState:
         self._last_changed: tuple[int, int, IntArray] = (0, 0, np.zeros(0, np.int64))
         # Pods this state bound itself, in order: load-aware plugins add them to what their metrics show.
         self.bound_here: dict[int, tuple[int, int]] = {}  # pod -> (class, node)
+        self._bound_sums: dict[object, tuple[Callable[[int], int], IntArray]] = {}  # by owner
+        # As ``bound_here``, those with volumes: what their claims take is not theirs in the snapshot yet.
+        self.volumes_here: dict[int, tuple[int, int]] = {}
+        self.nominated: dict[int, int] = {}  # unbound pod -> the node where room is kept for it
         self._attach_all()
 
     def _attach_all(self) -> None:
@@ -66,14 +70,26 @@ class ClusterState:
                 self.attached.attach(volume, self.nodes.table.row[name])
 
     @classmethod
-    def of(cls, snapshot: Snapshot, version: str = "") -> ClusterState:
-        """The state of a snapshot as a version of the scheduler sees it; pods are numbered by their rows."""
-        classes = [as_seen_by(version, pod) for pod in snapshot.pods.classes]
-        indexed = PodClasses(NodeIndex(snapshot.nodes), classes, Volumes.of(snapshot))
+    def of(
+        cls, snapshot: Snapshot, release: Release = REFERENCE_RELEASE, registered: Sequence[str] = ()
+    ) -> ClusterState:
+        """The state of a snapshot as a release of the scheduler sees it; pods are numbered by their rows.
+
+        ``registered`` are the names of its nodes in the order the scheduler came to know them, if that is
+        known.
+        """
+        indexed = PodClasses(
+            NodeIndex(snapshot.nodes, registered), snapshot.pods.classes, Volumes.of(snapshot), release
+        )
         pods = snapshot.pods
         # A pod on a node that was not read counts nowhere, and must not look as if it were waiting.
         node = np.where(pods.node_unknown, GONE, pods.node)
-        return cls(indexed, node, pods.pod_class, pods.terminating)
+        state = cls(indexed, node, pods.pod_class, pods.terminating)
+        rows = snapshot.nodes.row
+        state.nominated = {
+            pod: rows[name] for pod, name in pods.nominated.items() if name in rows and node[pod] == UNBOUND
+        }
+        return state
 
     def copy(self) -> ClusterState:
         """An independent state over the same nodes and classes."""
@@ -91,6 +107,9 @@ class ClusterState:
         other._changes = self._changes.copy()
         other._remembered = self._remembered.copy()
         other.bound_here = self.bound_here.copy()
+        other._bound_sums = {owner: (of, sums.copy()) for owner, (of, sums) in self._bound_sums.items()}
+        other.volumes_here = self.volumes_here.copy()
+        other.nominated = self.nominated.copy()
         return other
 
     def add(self, class_index: int) -> int:
@@ -105,7 +124,39 @@ class ClusterState:
         if self.node[pod] != UNBOUND:
             raise ValueError(f"pod {pod} is not unbound")
         self._put(pod, node)
-        self.bound_here[pod] = (self.pod_class[pod], node)
+        kind = self.pod_class[pod]
+        self.bound_here[pod] = (kind, node)
+        for of, sums in self._bound_sums.values():
+            sums[node] += of(kind)
+        if self.classes[kind].spec.volumes:
+            self.volumes_here[pod] = (kind, node)
+        self.nominated.pop(pod, None)
+
+    def with_nominated(self, pods: Iterable[int], node: int) -> ClusterState:
+        """A copy in which these unbound pods count on a node, though nothing is reserved for them."""
+        other = self.copy()
+        for pod in pods:
+            other._put(pod, node)
+            other.nominated.pop(pod, None)
+        return other
+
+    def bound_sum(self, owner: object, of: Callable[[int], int]) -> IntArray:
+        """(nodes,) the sum of ``of`` (class) over the pods this state bound itself; read it only.
+
+        Kept up to date for each owner from its first use on.
+        """
+        found = self._bound_sums.get(owner)
+        if found is None:
+            sums = np.zeros(len(self.nodes), np.int64)
+            for kind, node in self.bound_here.values():
+                sums[node] += of(kind)
+            found = self._bound_sums[owner] = of, sums
+        return found[1]
+
+    def forget_bound(self) -> None:
+        """Take the pods bound so far for pods that have run for long: the figures show them."""
+        self.bound_here.clear()
+        self._bound_sums.clear()
 
     def evict(self, pod: int) -> None:
         """Mark a bound pod terminating: it counts on its node until it is removed."""
@@ -124,8 +175,12 @@ class ClusterState:
         if where >= 0:
             self._count(self.pod_class[pod], where, -1)
             self._counters.change(self.pod_class[pod], where, -1, live=not self.terminating[pod])
-            self.bound_here.pop(pod, None)
+            here = self.bound_here.pop(pod, None)
+            for of, sums in self._bound_sums.values() if here else ():
+                sums[where] -= of(self.pod_class[pod])
+            self.volumes_here.pop(pod, None)
             self._touch(pod)
+        self.nominated.pop(pod, None)
         self.node[pod] = GONE
 
     def restore(self, pod: int, node: int) -> None:

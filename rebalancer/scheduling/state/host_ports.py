@@ -10,17 +10,18 @@ import numpy as np
 from rebalancer.cluster.arrays import BoolArray, IntArray
 from rebalancer.cluster.records import PodSpec
 from rebalancer.scheduling.resources.requests import is_sidecar
+from rebalancer.scheduling.versions import REFERENCE_RELEASE, Release
+from rebalancer.scheduling.versions.rules import SIDECAR_PORTS
 
 ANY_ADDRESS = "0.0.0.0"  # noqa: S104 (a comparison, nothing is bound)
 HostPort = tuple[str, int, str]  # protocol, port, address
 
 
-def wanted_ports(spec: PodSpec) -> tuple[HostPort, ...]:
+def wanted_ports(spec: PodSpec, release: Release = REFERENCE_RELEASE) -> tuple[HostPort, ...]:
     """The host ports of containers and sidecars, defaulted as the API server does."""
-    containers = [
-        *(spec.containers or ()),
-        *(item for item in spec.init_containers or () if is_sidecar(item)),
-    ]
+    containers = list(spec.containers or ())
+    if release.has(SIDECAR_PORTS):
+        containers += [item for item in spec.init_containers or () if is_sidecar(item)]
     found: list[HostPort] = []
     for container in containers:
         for port in container.ports or ():

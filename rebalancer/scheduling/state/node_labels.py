@@ -12,6 +12,9 @@ from rebalancer.cluster.arrays import BoolArray, IntArray
 from rebalancer.cluster.records import NodeSelector, NodeSelectorTerm, Requirement
 
 _INTEGER = re.compile(r"[+-]?\d{1,19}", re.ASCII)
+_NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]", re.ASCII)
+_PREFIX = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
+_MAX_NAME, _MAX_PREFIX = 63, 253
 _INT64 = range(-(1 << 63), 1 << 63)
 
 
@@ -21,6 +24,26 @@ def parse_integer(text: str) -> int | None:
         return None
     value = int(text)
     return value if value in _INT64 else None
+
+
+def _is_label_value(text: str) -> bool:
+    return not text or (len(text) <= _MAX_NAME and _NAME.fullmatch(text) is not None)
+
+
+def _is_label_key(text: str) -> bool:
+    prefix, slash, name = text.rpartition("/")
+    if slash and not (len(prefix) <= _MAX_PREFIX and _PREFIX.fullmatch(prefix)):
+        return False
+    return bool(name) and _is_label_value(name)
+
+
+def _check(requirement: Requirement) -> None:
+    """Refuse what no label can be, as the scheduler does (apimachinery labels.NewRequirement)."""
+    if not _is_label_key(requirement.key):
+        raise ValueError(f"{requirement.key!r} is no label key")
+    for value in requirement.values or ():
+        if not _is_label_value(value):
+            raise ValueError(f"{value!r} is no label value")
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +103,7 @@ class NodeLabels:
 
     def matches(self, requirement: Requirement) -> BoolArray:
         """Nodes that satisfy one expression; ValueError when it does not parse."""
+        _check(requirement)
         present = self.column(requirement.key).values >= 0
         match requirement.operator:
             case "In" if requirement.values:
@@ -113,12 +137,17 @@ class NodeLabels:
         if not term.match_expressions and not term.match_fields:
             return ~matched
         try:
-            for requirement in term.match_expressions or ():
-                matched &= self.matches(requirement)
-            for requirement in term.match_fields or ():
-                matched &= self._field(requirement)
+            return self.parsed_term(term)
         except ValueError:
             return np.zeros(len(self._labels), np.bool_)
+
+    def parsed_term(self, term: NodeSelectorTerm) -> BoolArray:
+        """Nodes that match all expressions of a term; ValueError when one does not parse."""
+        matched = np.ones(len(self._labels), np.bool_)
+        for requirement in term.match_expressions or ():
+            matched &= self.matches(requirement)
+        for requirement in term.match_fields or ():
+            matched &= self._field(requirement)
         return matched
 
     def selector(self, selector: NodeSelector) -> BoolArray:

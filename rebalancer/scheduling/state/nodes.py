@@ -6,7 +6,8 @@ once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -21,11 +22,25 @@ from rebalancer.scheduling.state.node_order import node_order
 T = TypeVar("T")
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class HeldImage:
+    """An image that nodes hold: the scheduler counts one size on all of them.
+
+    That is the size on the node that registered the name first (backend/cache/cache.go:683). Which node that
+    was, a scheduler that has run for a while alone knows.
+    """
+
+    rows: IntArray  # of the nodes that hold it
+    sizes: tuple[int, ...]  # bytes; each that occurs, that of the first to register first
+
+
 class NodeIndex:
     """The nodes by row: names, labels, taints and images, and results that depend on nothing else."""
 
-    def __init__(self, table: NodeTable) -> None:
+    def __init__(self, table: NodeTable, registered: Sequence[str] = ()) -> None:
+        """``registered`` are the nodes in the order the scheduler came to know them; by name if unknown."""
         self.table = table
+        self._registered = [table.row[name] for name in registered] or list(range(len(table)))
         self.names = table.names
         self.labels = NodeLabels([node.metadata.labels or {} for node in table.records], table.names)
         self.unschedulable: BoolArray = np.array(
@@ -62,17 +77,19 @@ class NodeIndex:
     @cached_property
     def order(self) -> IntArray:
         """Node rows in the order the scheduler looks at them (backend/cache/node_tree.go:119)."""
-        return node_order([node.metadata.labels or {} for node in self.table.records])
+        rows = np.array(self._registered, np.int64)
+        return rows[node_order([self.table.records[row].metadata.labels or {} for row in self._registered])]
 
     @cached_property
-    def images(self) -> Mapping[str, tuple[IntArray, IntArray]]:
-        """Image name -> rows of the nodes that hold it, and its size in bytes on each of them."""
-        sizes: dict[str, dict[int, int]] = {}
-        for row, node in enumerate(self.table.records):
-            for image in node.status.images or ():
+    def images(self) -> Mapping[str, HeldImage]:
+        """The images on nodes by name."""
+        rows: dict[str, dict[int, None]] = {}
+        sizes: dict[str, dict[int, None]] = {}
+        for row in self._registered:
+            for image in self.table.records[row].status.images or ():
                 for name in image.names or ():
-                    sizes.setdefault(name, {})[row] = image.size_bytes
+                    rows.setdefault(name, {})[row] = None
+                    sizes.setdefault(name, {})[image.size_bytes] = None
         return {
-            name: (np.array(list(held), np.int64), np.array(list(held.values()), np.int64))
-            for name, held in sizes.items()
+            name: HeldImage(np.array(list(held), np.int64), tuple(sizes[name])) for name, held in rows.items()
         }

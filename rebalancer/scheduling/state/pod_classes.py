@@ -19,6 +19,7 @@ from rebalancer.scheduling.state.counters import CounterRegistry
 from rebalancer.scheduling.state.host_ports import HostPort, wanted_ports
 from rebalancer.scheduling.state.nodes import NodeIndex
 from rebalancer.scheduling.state.volumes import UniqueVolume, Volumes
+from rebalancer.scheduling.versions import REFERENCE_RELEASE, Release, as_seen_by
 
 T = TypeVar("T")
 
@@ -29,11 +30,19 @@ class PodClasses:
     Classes are numbered as in the snapshot; ``add`` appends those of replacements.
     """
 
-    def __init__(self, nodes: NodeIndex, classes: Sequence[PodClass], volumes: Volumes) -> None:
+    def __init__(
+        self,
+        nodes: NodeIndex,
+        classes: Sequence[PodClass],
+        volumes: Volumes,
+        release: Release = REFERENCE_RELEASE,
+    ) -> None:
+        self.release = release
+        classes = [as_seen_by(release, pod) for pod in classes]
         self.nodes = nodes
         self.volumes = volumes
         self._classes: list[PodClass] = list(classes)
-        self.requests: list[PodRequests] = [pod_requests(pod) for pod in classes]
+        self.requests: list[PodRequests] = [pod_requests(pod, release) for pod in classes]
         requested = {name for item in self.requests for name in (*item.incoming, *item.present)}
         on_nodes = [name for name in nodes.table.resources if name in BASE_RESOURCES or is_scalar(name)]
         self.resources: tuple[str, ...] = (*on_nodes, *sorted(requested - set(on_nodes)))
@@ -55,7 +64,8 @@ class PodClasses:
 
     def add(self, pod: PodClass) -> int:
         """The index of a new class; ValueError if it requests a resource that no node and no pod names."""
-        requests = pod_requests(pod)
+        pod = as_seen_by(self.release, pod)
+        requests = pod_requests(pod, self.release)
         unknown = {name for name in (*requests.incoming, *requests.present) if name not in self.column}
         if unknown:
             raise ValueError(f"requests {', '.join(sorted(unknown))}, which no node offers")
@@ -92,7 +102,10 @@ class PodClasses:
     def ports(self, class_index: int) -> tuple[HostPort, ...]:
         """The host ports a pod of the class wants."""
         return self.cached(
-            class_index, PodClasses, "ports", lambda: wanted_ports(self._classes[class_index].spec)
+            class_index,
+            PodClasses,
+            "ports",
+            lambda: wanted_ports(self._classes[class_index].spec, self.release),
         )
 
     def csi_volumes(self, class_index: int) -> tuple[UniqueVolume, ...]:

@@ -8,13 +8,16 @@ import pytest
 
 from rebalancer.pipeline.scheduler.version import scheduler_version, versions_running
 from rebalancer.policy import LoadedPolicy, RebalancePolicy
-from rebalancer.scheduling import ClusterState
+from rebalancer.scheduling import ClusterState, FeatureGates, Release
 from rebalancer.scheduling.versions import (
+    REFERENCE,
     RULES,
     VERIFIED,
     as_seen_by,
     major_minor,
+    unpredictable_rule,
     version_warnings,
+    why_unverified,
 )
 from tests.builders import a_node, a_pod, a_snapshot
 
@@ -32,15 +35,17 @@ CONSTRAINT = {
 
 def requested_cpu(version: str, **pod: Any) -> int:
     snapshot = a_snapshot(nodes=[a_node("n")], pods=[a_pod("p", cpu="1", **pod)])
-    return ClusterState.of(snapshot, version).classes.requests[0].incoming["cpu"]
+    return ClusterState.of(snapshot, Release.of(version)).classes.requests[0].incoming["cpu"]
 
 
-@pytest.mark.parametrize(("version", "milli"), [("1.28", 1000), ("1.29", 1500), (VERIFIED, 1500), ("", 1500)])
+@pytest.mark.parametrize(
+    ("version", "milli"), [("1.28", 1000), ("1.29", 1500), (REFERENCE, 1500), ("", 1500)]
+)
 def test_sidecars_count_beside_the_containers_since_1_29(version: str, milli: int) -> None:
     assert requested_cpu(version, initContainers=[SIDECAR]) == milli
 
 
-@pytest.mark.parametrize(("version", "milli"), [("1.33", 1000), ("1.34", 3000), (VERIFIED, 3000)])
+@pytest.mark.parametrize(("version", "milli"), [("1.33", 1000), ("1.34", 3000), (REFERENCE, 3000)])
 def test_pod_level_resources_count_since_1_34(version: str, milli: int) -> None:
     assert requested_cpu(version, resources={"requests": {"cpu": "3"}}) == milli
 
@@ -51,32 +56,88 @@ def test_pod_level_resources_count_since_1_34(version: str, milli: int) -> None:
         ("1.25", (None, None, None)),
         ("1.26", (None, "Honor", None)),
         ("1.27", (3, "Honor", ["hash"])),
-        (VERIFIED, (3, "Honor", ["hash"])),
+        (REFERENCE, (3, "Honor", ["hash"])),
     ],
 )
 def test_fields_of_spread_constraints_are_seen_from_their_version_on(version: str, seen: Any) -> None:
     snapshot = a_snapshot(nodes=[a_node("n")], pods=[a_pod("p", topologySpreadConstraints=[CONSTRAINT])])
-    (item,) = as_seen_by(version, snapshot.pods.classes[0]).spec.topology_spread_constraints or []
+    (item,) = as_seen_by(Release.of(version), snapshot.pods.classes[0]).spec.topology_spread_constraints or []
     assert (item.min_domains, item.node_taints_policy, item.match_label_keys) == seen
 
 
-def test_the_verified_version_sees_pods_as_they_are() -> None:
+def test_the_version_of_reference_sees_pods_as_they_are() -> None:
     pods = [a_pod("p", initContainers=[SIDECAR], topologySpreadConstraints=[CONSTRAINT])]
     pod = a_snapshot(nodes=[a_node("n")], pods=pods).pods.classes[0]
-    assert as_seen_by(VERIFIED, pod) is pod
+    assert as_seen_by(Release.of(REFERENCE), pod) is pod
 
 
-def test_only_the_verified_version_goes_without_a_warning() -> None:
-    assert version_warnings(VERIFIED, V1) == ()
+def test_only_verified_versions_go_without_a_warning() -> None:
+    assert [version_warnings(version, V1) for version in VERIFIED] == [()] * len(VERIFIED)
     assert version_warnings("", V1) == (
-        f"the scheduler's version is not known; the rules of {VERIFIED} are used",
+        f"the scheduler's version is not known; the rules of {REFERENCE} are used",
     )
-    (older,) = version_warnings("1.33", V1)
-    assert older.startswith(f"scheduler 1.33: only the rules of {VERIFIED} were verified")
-    assert "differ in uniform ties, heap ties, OpportunisticBatching, pod-level resources" in older
-    assert "sidecars" not in older
-    (newer,) = version_warnings("1.36", V1)
-    assert "differ" not in newer
+    (newer,) = version_warnings("1.37", V1)
+    assert newer.startswith("scheduler 1.37: the model was verified for 1.31, ")
+    assert newer.endswith("which differ in StorageCapacityScoring, VolumeLimitScaling")
+
+
+def a_class(**pod: Any) -> Any:
+    return a_snapshot(nodes=[a_node("n")], pods=[a_pod("p", **pod)]).pods.classes[0]
+
+
+CLAIMED = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}
+GPU = {"containers": [{"name": "c", "resources": {"requests": {"nvidia.com/gpu": "1"}}}]}
+
+
+def test_an_unverified_version_is_acted_on_where_no_rule_that_differs_is_in_use() -> None:
+    assert why_unverified("1.37", [a_class()]) == ""
+    assert why_unverified("1.37", [a_class(), a_class(**CLAIMED)]) == (
+        "it differs in StorageCapacityScoring, VolumeLimitScaling"
+    )
+    assert why_unverified("1.36", [a_class(**CLAIMED)]) == ""
+    assert why_unverified("1.30", [a_class()]) == ""
+    assert "sidecars" in why_unverified("1.28", [a_class(initContainers=[SIDECAR])])
+
+
+@pytest.mark.parametrize("version", ["", "1.38", "1.99"])
+def test_a_version_of_which_nothing_was_read_is_never_acted_on(version: str) -> None:
+    assert why_unverified(version, [])
+
+
+@pytest.mark.parametrize(
+    ("version", "pod", "unknown"),
+    [
+        ("1.33", {"resources": {"requests": {"cpu": "1"}}}, ""),
+        ("1.34", {"resources": {"requests": {"cpu": "1"}}}, "PodLevelResources"),
+        ("1.35", GPU, ""),
+        ("1.36", GPU, "DRAExtendedResource"),
+        ("1.36", {"hostNetwork": True, "hostUsers": False}, "NodeDeclaredFeatures"),
+        ("1.36", CLAIMED, ""),
+        ("1.37", CLAIMED, "StorageCapacityScoring"),
+        ("1.36", {}, ""),
+    ],
+)
+def test_an_unknown_gate_makes_the_pods_it_concerns_unpredictable_and_no_others(
+    version: str, pod: dict[str, Any], unknown: str
+) -> None:
+    release = Release.of(version, FeatureGates({}, known=False))
+    reason = unpredictable_rule(release, a_class(**pod))
+    assert unknown in reason
+    assert bool(reason) is bool(unknown)
+    if unknown:
+        assert "scheduler.featureGates" in reason
+        stated = Release.of(version, FeatureGates({unknown: False, "VolumeLimitScaling": False}, known=False))
+        assert unpredictable_rule(stated, a_class(**pod)) == ""
+
+
+@pytest.mark.parametrize(
+    ("version", "gate", "milli"), [("1.33", True, 3000), ("1.34", False, 1000), ("1.31", True, 1000)]
+)
+def test_a_stated_gate_decides_where_the_version_has_it(version: str, gate: bool, milli: int) -> None:
+    pods = [a_pod("p", cpu="1", resources={"requests": {"cpu": "3"}})]
+    release = Release.of(version, FeatureGates({"PodLevelResources": gate}))
+    state = ClusterState.of(a_snapshot(nodes=[a_node("n")], pods=pods), release)
+    assert state.classes.requests[0].incoming["cpu"] == milli
 
 
 @pytest.mark.parametrize(
@@ -85,7 +146,7 @@ def test_only_the_verified_version_goes_without_a_warning() -> None:
         ("v1beta2", "1.27", True),
         ("v1beta2", "1.28", False),
         ("v1", "1.24", False),
-        ("v1beta3", VERIFIED, False),
+        ("v1beta3", REFERENCE, False),
     ],
 )
 def test_a_configuration_that_a_version_does_not_read_is_a_warning(

@@ -89,7 +89,7 @@ class NetworkTraffic(Plugin):
             lambda: np.array([self._traffic.get(name, np.nan) for name in state.nodes.names], np.float64),
         )
 
-    def fails(self, state: ClusterState, feasible: IntArray) -> str:
+    def fails(self, state: ClusterState, class_index: int, feasible: IntArray) -> str:
         """A feasible node without exactly one sample fails the pod's cycle."""
         missing = np.flatnonzero(np.isnan(self._of_nodes(state)[feasible]))
         return f"no sample of node {state.nodes.names[feasible[missing[0]]]}" if len(missing) else ""

@@ -5,16 +5,26 @@ Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/imagelocality/image_l
 
 from __future__ import annotations
 
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+
 import numpy as np
 
 from rebalancer.cluster.arrays import IntArray
 from rebalancer.profiles.types import ExtensionPoint
 from rebalancer.scheduling.framework.plugin import MAX_SCORE, Evidence, Plugin
 from rebalancer.scheduling.state.cluster_state import ClusterState
+from rebalancer.scheduling.versions.rules import IMAGE_VOLUMES, INIT_IMAGES
 
 _MEBIBYTE = 1 << 20
 _LOWEST = 23 * _MEBIBYTE
 _HIGHEST_A_CONTAINER = 1000 * _MEBIBYTE
+# Combinations of sizes of one pod's images that are tried; with more, its landing cannot be told.
+MAX_SIZE_COMBINATIONS = 1024
+_MAX_VALUES = 1 << 20  # scores of nodes, all combinations together
 
 
 def normalized_name(image: str) -> str:
@@ -29,19 +39,64 @@ class ImageLocality(Plugin):
     points = frozenset({ExtensionPoint.SCORE})
     evidence = Evidence.DECISIONS
     static = True
+    is_uncertain = True
 
     def raw_scores(self, state: ClusterState, class_index: int, feasible: IntArray) -> IntArray:
         """100·(sum clamped to lowest..highest − lowest) ÷ (highest − lowest)."""
-        spec = state.classes[class_index].spec
-        containers = [*(spec.init_containers or ()), *(spec.containers or ())]
-        sums = np.zeros(len(state.nodes), np.int64)
-        for container in containers:
-            held = state.nodes.images.get(normalized_name(container.image))
-            if held is not None:
-                rows, sizes = held
-                spread = float(len(rows)) / float(len(state.nodes))
-                sums[rows] += np.trunc(sizes.astype(np.float64) * spread).astype(np.int64)
-        highest = max(len(containers), 1) * _HIGHEST_A_CONTAINER
-        clamped = np.clip(sums, _LOWEST, highest)
-        scores: IntArray = MAX_SCORE * (clamped - _LOWEST) // (highest - _LOWEST)
-        return scores[feasible]
+        images = _images_of(state, class_index)
+        sizes = {name: state.nodes.images[name].sizes[0] for name in images.names}
+        return _scores(state, images, sizes)[feasible]
+
+    def other_raw_scores(self, state: ClusterState, class_index: int) -> Sequence[IntArray] | None:
+        """The scores by the other sizes of the pod's images, each of which may be the scheduler's."""
+        return state.classes.cached(
+            class_index, self, "other sizes", lambda: _scores_by_other_sizes(state, class_index)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Images:
+    """The images of a pod that nodes hold."""
+
+    names: Mapping[str, int]  # name -> how often the pod names it
+    containers: int  # all of them, whether nodes hold their images or not
+
+
+def _images_of(state: ClusterState, class_index: int) -> _Images:
+    spec, release = state.classes[class_index].spec, state.classes.release
+    containers = [*(spec.containers or ())]
+    if release.has(INIT_IMAGES):
+        containers += spec.init_containers or ()
+    references = [container.image for container in containers]
+    if release.has(IMAGE_VOLUMES):
+        references += [volume.image.reference for volume in spec.volumes or () if volume.image]
+    held = Counter(name for name in map(normalized_name, references) if name in state.nodes.images)
+    return _Images(held, len(containers))
+
+
+def _scores_by_other_sizes(state: ClusterState, class_index: int) -> Sequence[IntArray] | None:
+    """(nodes,) each distinct score by other sizes than the first; None when there are too many to try."""
+    images = _images_of(state, class_index)
+    names = tuple(images.names)
+    sizes = [state.nodes.images[name].sizes for name in names]
+    combinations = math.prod(map(len, sizes))
+    if combinations == 1:
+        return ()
+    if combinations > MAX_SIZE_COMBINATIONS or combinations * len(state.nodes) > _MAX_VALUES:
+        return None
+    first, *others = (
+        _scores(state, images, dict(zip(names, chosen, strict=True))).tobytes() for chosen in product(*sizes)
+    )
+    return tuple(np.frombuffer(other, np.int64) for other in sorted(set(others) - {first}))
+
+
+def _scores(state: ClusterState, images: _Images, sizes: Mapping[str, int]) -> IntArray:
+    """(nodes,) the scores by these sizes in bytes, by image name."""
+    sums = np.zeros(len(state.nodes), np.int64)
+    for name, times in images.names.items():
+        rows = state.nodes.images[name].rows
+        spread = float(len(rows)) / float(len(state.nodes))
+        sums[rows] += times * int(float(sizes[name]) * spread)
+    highest = max(images.containers, 1) * _HIGHEST_A_CONTAINER
+    clamped = np.clip(sums, _LOWEST, highest)
+    return np.asarray(MAX_SCORE * (clamped - _LOWEST) // (highest - _LOWEST), np.int64)

@@ -87,6 +87,7 @@ class NodeAffinity(Plugin):
     evidence = Evidence.DECISIONS
     normalization = Normalization.MAXIMUM
     static = True
+    may_fail = True
 
     @classmethod
     def make(cls, arguments: NodeAffinityArguments, inputs: PluginInputs) -> Self:
@@ -120,6 +121,24 @@ class NodeAffinity(Plugin):
         if code == _ENFORCED:
             return "node(s) didn't match scheduler-enforced node affinity"
         return "node(s) didn't match Pod's node affinity/selector"
+
+    def fails(self, state: ClusterState, class_index: int, feasible: IntArray) -> str:
+        """A preference that does not parse fails the cycle, where a required term would match nothing."""
+        affinity = _affinity(state.classes[class_index].spec)
+        if affinity is None or not affinity.preferred:
+            return ""
+        preferred = affinity.preferred
+
+        def complaint() -> str:
+            for term in preferred:
+                if term.weight and term.preference:
+                    try:
+                        state.nodes.labels.parsed_term(term.preference)
+                    except ValueError as error:
+                        return f"a preferred node affinity does not parse: {error}"
+            return ""
+
+        return state.classes.cached(class_index, self, "preferences", complaint)
 
     def raw_scores(self, state: ClusterState, class_index: int, feasible: IntArray) -> IntArray | None:
         """The sum of the weights of the matching preferences; skipped when there are none at all."""

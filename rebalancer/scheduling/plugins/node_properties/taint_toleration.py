@@ -13,8 +13,9 @@ from rebalancer.profiles.types import ExtensionPoint
 from rebalancer.scheduling.framework.plugin import Evidence, Normalization, Plugin, normalize_by_maximum
 from rebalancer.scheduling.matching.tolerations import tolerates_any
 from rebalancer.scheduling.state.cluster_state import ClusterState
+from rebalancer.scheduling.versions.rules import NAMED_TAINT
 
-_HARD = ("NoSchedule", "NoExecute")
+HARD_EFFECTS = ("NoSchedule", "NoExecute")
 _SOFT = "PreferNoSchedule"
 
 
@@ -22,7 +23,10 @@ def untolerated_hard_taints(state: ClusterState, spec: PodSpec) -> BoolArray:
     """(nodes,) carries a NoSchedule or NoExecute taint that the pod does not tolerate."""
     nodes = state.nodes
     untolerated = np.array(
-        [taint.effect in _HARD and not tolerates_any(spec.tolerations, taint) for taint in nodes.taints],
+        [
+            taint.effect in HARD_EFFECTS and not tolerates_any(spec.tolerations, taint)
+            for taint in nodes.taints
+        ],
         np.int64,
     )
     found: BoolArray = nodes.taint_counts @ untolerated > 0
@@ -39,11 +43,27 @@ class TaintToleration(Plugin):
     static = True
 
     def filter(self, state: ClusterState, class_index: int) -> IntArray:
-        """1 where a hard taint is not tolerated."""
-        return untolerated_hard_taints(state, state.classes[class_index].spec).astype(np.int64)
+        """1 where a hard taint is not tolerated; more where the reason names the taint."""
+        spec = state.classes[class_index].spec
+        rejected = untolerated_hard_taints(state, spec)
+        codes = rejected.astype(np.int64)
+        if not state.classes.release.has(NAMED_TAINT):
+            return codes
+        number = {taint: index for index, taint in enumerate(state.nodes.taints, start=1)}
+        for row in np.flatnonzero(rejected).tolist():
+            taints = state.nodes.table.records[row].spec.taints or ()
+            codes[row] = next(
+                number[taint]
+                for taint in taints
+                if taint.effect in HARD_EFFECTS and not tolerates_any(spec.tolerations, taint)
+            )
+        return codes
 
     def reason(self, state: ClusterState, class_index: int, code: int) -> str:
         """The scheduler's words."""
+        if state.classes.release.has(NAMED_TAINT):
+            taint = state.nodes.taints[code - 1]
+            return f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
         return "node(s) had untolerated taint(s)"
 
     def raw_scores(self, state: ClusterState, class_index: int, feasible: IntArray) -> IntArray:

@@ -20,6 +20,7 @@ from rebalancer.scheduling.plugins.node_resources.scored_amounts import plain_am
 from rebalancer.scheduling.plugins.node_resources.weights import CPU_AND_MEMORY, Resources
 from rebalancer.scheduling.resources.arithmetic import take
 from rebalancer.scheduling.state.cluster_state import ClusterState, Rows
+from rebalancer.scheduling.versions.rules import BALANCE_BEFORE_AND_AFTER, BALANCE_SKIPS_BEST_EFFORT
 
 
 class NodeResourcesBalancedAllocationArguments(Arguments):
@@ -59,12 +60,25 @@ class NodeResourcesBalancedAllocation(Plugin):
         """Skipped for a pod that requests none of the resources; not normalised."""
         requests = state.classes.requests[class_index].incoming
         own = tuple(requests.get(name, 0) for name in self._resources)
-        if not any(own):
+        if not any(own) and state.classes.release.has(BALANCE_SKIPS_BEST_EFFORT):
             return None
         values = state.per_node((self, own), lambda rows: self._of_rows(state, class_index, rows))
         return take(values, feasible)
 
     def _of_rows(self, state: ClusterState, class_index: int, rows: Rows) -> IntArray:
+        """The balance with the pod; where the release compares, moved towards 100 by as much as it gains.
+
+        50 + (50 + with − without) ÷ 2, both over the same resources (v1.36.3 balanced_allocation.go:204).
+        """
+        after = self._balance(state, class_index, rows, with_pod=True)
+        if not state.classes.release.has(BALANCE_BEFORE_AND_AFTER):
+            return after
+        half = MAX_SCORE // 2
+        gained: IntArray = after - self._balance(state, class_index, rows, with_pod=False)
+        return half + (half + gained) // 2
+
+    def _balance(self, state: ClusterState, class_index: int, rows: Rows, *, with_pod: bool) -> IntArray:
+        own = state.classes.requests[class_index].incoming
         shares: list[FloatArray] = []
         counted: list[BoolArray] = []
         for name in self._resources:
@@ -72,6 +86,8 @@ class NodeResourcesBalancedAllocation(Plugin):
             if amounts is None:
                 continue
             requested, allocatable = amounts
+            if not with_pod:
+                requested = requested - own.get(name, 0)
             present = allocatable > 0
             if present.all():
                 share = np.minimum(requested / allocatable, 1.0)

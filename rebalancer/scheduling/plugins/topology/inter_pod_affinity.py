@@ -30,6 +30,7 @@ from rebalancer.scheduling.framework.plugin import (
 from rebalancer.scheduling.matching.affinity_terms import AffinityTerm, NamespaceLabels, TermKind, terms_of
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.scheduling.state.counters import MatchingPods, PodsWithTerm
+from rebalancer.scheduling.versions.rules import KEPT_NAMESPACE_SELECTOR
 
 _FAR_FROM_WANTED, _NEAR_UNWANTED, _UNWANTED_HERE = 1, 2, 3
 _REASONS = {
@@ -63,9 +64,6 @@ class _Required:
     matches_itself: bool
     anti_affinity: Sequence[_Count]
     existing: Sequence[_Count]  # of the pods whose anti-affinity matches the class, a count a key
-
-    def __bool__(self) -> bool:
-        return bool(self.affinity or self.anti_affinity or self.existing)
 
 
 _NOTHING_REQUIRED = _Required((), False, (), ())
@@ -123,9 +121,10 @@ class InterPodAffinity(Plugin):
 
     def _find_required(self, state: ClusterState, class_index: int) -> _Required:
         pod, book = state.classes[class_index], state.classes.counters
+        kept = state.classes.release.has(KEPT_NAMESPACE_SELECTOR)
         own = [term for term, _ in terms_of(pod)]
         wanted = [term for term in own if term.kind is TermKind.AFFINITY]
-        selectors = tuple(term.selector(self._namespaces) for term in wanted)
+        selectors = tuple(term.selector(self._namespaces, kept=kept) for term in wanted)
         by_key: dict[str, list[AffinityTerm]] = {}
         for term in self._matching(state, class_index, TermKind.ANTI_AFFINITY):
             by_key.setdefault(term.topology_key, []).append(term)
@@ -136,7 +135,9 @@ class InterPodAffinity(Plugin):
             anti_affinity=[
                 _Count(
                     term.topology_key,
-                    book.number(MatchingPods((term.selector(self._namespaces),), terminating=True)),
+                    book.number(
+                        MatchingPods((term.selector(self._namespaces, kept=kept),), terminating=True)
+                    ),
                 )
                 for term in own
                 if term.kind is TermKind.ANTI_AFFINITY
@@ -149,7 +150,11 @@ class InterPodAffinity(Plugin):
 
     def pre_filter(self, state: ClusterState, class_index: int) -> PreFilter:
         """Nothing to filter when neither side requires anything."""
-        return PASS if self._required(state, class_index) else SKIP
+        required = self._required(state, class_index)
+        if required.affinity or required.anti_affinity:
+            return PASS
+        unwanted = any(state.counter(count.counter, count.key).any() for count in required.existing)
+        return PASS if unwanted else SKIP
 
     def filter(self, state: ClusterState, class_index: int) -> IntArray:
         """In this order: the pod's affinity, its anti-affinity, the anti-affinity of pods that are there."""
@@ -188,10 +193,13 @@ class InterPodAffinity(Plugin):
     def _find_scored(self, state: ClusterState, class_index: int) -> Sequence[_Count]:
         """What counts for the score: the pod's preferences, and the wishes of pods that are there."""
         book = state.classes.counters
+        kept = state.classes.release.has(KEPT_NAMESPACE_SELECTOR)
         found: list[_Count] = []
         for term, weight in terms_of(state.classes[class_index]):
             if term.kind in (TermKind.PREFERRED, TermKind.PREFERRED_ANTI):
-                selected = book.number(MatchingPods((term.selector(self._namespaces),), terminating=True))
+                selected = book.number(
+                    MatchingPods((term.selector(self._namespaces, kept=kept),), terminating=True)
+                )
                 sign = 1 if term.kind is TermKind.PREFERRED else -1
                 found.append(_Count(term.topology_key, selected, sign * weight))
         if self._arguments.ignore_preferred_terms_of_existing_pods and not found:

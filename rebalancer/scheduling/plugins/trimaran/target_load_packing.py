@@ -26,6 +26,7 @@ from rebalancer.scheduling.framework.plugin import Evidence, Plugin
 from rebalancer.scheduling.plugins.trimaran.arguments import TrimaranArguments, positive_or
 from rebalancer.scheduling.resources.arithmetic import round_half_away
 from rebalancer.scheduling.state.cluster_state import ClusterState
+from rebalancer.scheduling.state.pod_classes import PodClasses
 
 
 def _quantities(value: object) -> object:
@@ -153,9 +154,9 @@ class TargetLoadPacking(Plugin):
         overhead = quantities.parse((spec.overhead or {}).get("cpu", "0"))
         return total + quantities.milli_of(Fraction(overhead))
 
-    def _predicted(self, state: ClusterState, class_index: int) -> int:
-        spec = state.classes[class_index].spec
-        return state.classes.cached(class_index, self, "cpu", lambda: self.predicted_cpu_milli(spec))
+    def _predicted(self, classes: PodClasses, class_index: int) -> int:
+        spec = classes[class_index].spec
+        return classes.cached(class_index, self, "cpu", lambda: self.predicted_cpu_milli(spec))
 
     def _known(self, state: ClusterState) -> tuple[np.ndarray[tuple[int], np.dtype[np.bool_]], FloatArray]:
         """Per node: whether load-watcher lists figures for it, and its CPU in percent."""
@@ -169,10 +170,16 @@ class TargetLoadPacking(Plugin):
 
     def _missing(self, state: ClusterState) -> IntArray:
         """What pods bound after the window's end will add; the metrics do not show them yet."""
-        missing = np.zeros(len(state.nodes), np.int64)
-        for class_index, node in (*self._recently_bound, *state.bound_here.values()):
-            missing[node] += self._predicted(state, class_index)
-        return missing
+        classes = state.classes
+
+        def of_recent() -> IntArray:
+            missing = np.zeros(len(state.nodes), np.int64)
+            for class_index, node in self._recently_bound:
+                missing[node] += self._predicted(classes, class_index)
+            return missing
+
+        recent = state.nodes.cached(self, "recently bound", of_recent)
+        return recent + state.bound_sum(self, lambda class_index: self._predicted(classes, class_index))
 
     def has_figures(self, state: ClusterState, class_index: int) -> BoolArray:
         """(nodes,) load-watcher lists its CPU."""
@@ -184,7 +191,7 @@ class TargetLoadPacking(Plugin):
         predicted = predicted_utilization(
             used[feasible],
             state.nodes.table.capacity[feasible, CPU],
-            self._predicted(state, class_index),
+            self._predicted(state.classes, class_index),
             self._missing(state)[feasible],
         )
         scores = packing_score(predicted, float(self._arguments.target_utilization))

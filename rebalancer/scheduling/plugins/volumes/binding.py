@@ -5,7 +5,7 @@ Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/volumebinding/volume_
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -34,6 +34,7 @@ from rebalancer.scheduling.framework.plugin import PASS, SKIP, Evidence, Plugin,
 from rebalancer.scheduling.matching.label_selectors import label_match
 from rebalancer.scheduling.plugins.node_resources.weights import ShapePoint
 from rebalancer.scheduling.plugins.volumes.claim_matching import (
+    Assumed,
     SortedClaims,
     is_large_enough,
     is_reserved_for,
@@ -44,13 +45,12 @@ from rebalancer.scheduling.plugins.volumes.claim_matching import (
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.scheduling.state.volumes import (
     NO_PROVISIONER,
-    SELECTED_NODE_ANNOTATION,
-    Volumes,
     claim_names,
     claim_size,
     class_name,
     storage,
 )
+from rebalancer.scheduling.versions.rules import AFFINITY_REASON
 
 _ELSEWHERE, _NONE_FREE, _NO_SPACE, _NO_VOLUME = 1, 2, 4, 8
 _REASONS = {
@@ -59,6 +59,8 @@ _REASONS = {
     _NO_SPACE: "node(s) did not have enough free storage",
     _NO_VOLUME: "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
 }
+
+_REASONS_BEFORE = {_ELSEWHERE: "node(s) had volume node affinity conflict"}
 
 
 class VolumeBindingArguments(Arguments):
@@ -71,8 +73,8 @@ class VolumeBindingArguments(Arguments):
 class VolumeBinding(Plugin):
     """Bound claims tie the pod to their volumes' nodes; others need a free volume or room to make one.
 
-    Free volumes that earlier pods of the same run would take are not set aside for them. It scores only
-    behind an alpha gate.
+    What pods that were bound on the state take is set aside for their claims, as the scheduler assumes it
+    between placing a pod and the binding of its volumes. It scores only behind a feature gate.
     """
 
     name = "VolumeBinding"
@@ -99,7 +101,7 @@ class VolumeBinding(Plugin):
     )
     kinds_for_claims = (CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES)
     evidence = Evidence.DECISIONS
-    static = True
+    static_pre_filter = True
 
     @classmethod
     def needs(cls, pod: PodClass, enabled: Enabled, objects: ObjectsRead) -> Iterable[Kind]:
@@ -128,10 +130,30 @@ class VolumeBinding(Plugin):
     def filter(self, state: ClusterState, class_index: int) -> IntArray:
         """A bit a reason."""
         claims = self._claims(state, class_index)
-        codes = self._bound(state, claims.bound)
-        if claims.to_bind:
-            codes |= self._unbound(state, claims.to_bind)
-        return codes
+        if claims.to_bind and state.volumes_here:
+            assumed = self._assumed(state)
+            return self._bound(state, claims.bound) | self._unbound(state, claims.to_bind, assumed)
+
+        def compute() -> IntArray:
+            nothing = Assumed(state.classes.volumes.volumes)
+            return self._bound(state, claims.bound) | self._unbound(state, claims.to_bind, nothing)
+
+        return state.classes.cached(class_index, self, "nothing assumed", compute)
+
+    def _assumed(self, state: ClusterState) -> Assumed:
+        """What the claims of the pods bound on the state have taken, in the order they were bound."""
+        assumed = Assumed(state.classes.volumes.volumes)
+        for class_index, node in state.volumes_here.values():
+            left = [
+                claim
+                for claim in self._claims(state, class_index).to_bind
+                if assumed.selected_node(claim) is None and not assumed.has_volume(claim)
+            ]
+            for claim in sorted(left, key=lambda claim: claim_size(claim) or 0):
+                candidates = self._candidates(assumed.volumes, claim, claim_size(claim))
+                found = next((item for item in candidates if self._reachable(state, item)[node]), None)
+                assumed.take(claim, found, state.nodes.names[node])
+        return assumed
 
     def _reachable(self, state: ClusterState, volume: PersistentVolume) -> BoolArray:
         """(nodes,) matches the volume's node affinity."""
@@ -150,10 +172,14 @@ class VolumeBinding(Plugin):
                 codes[(codes == 0) & ~self._reachable(state, volume)] = _ELSEWHERE
         return codes
 
-    def _unbound(self, state: ClusterState, claims: Sequence[PersistentVolumeClaim]) -> IntArray:
+    def _unbound(
+        self, state: ClusterState, claims: Sequence[PersistentVolumeClaim], assumed: Assumed
+    ) -> IntArray:
         """Where each claim finds a free volume or can have one made."""
         nodes = len(state.nodes)
-        selected = [(claim.metadata.annotations or {}).get(SELECTED_NODE_ANNOTATION) for claim in claims]
+        if not claims:
+            return np.zeros(nodes, np.int64)
+        selected = [assumed.selected_node(claim) for claim in claims]
         wanted_elsewhere = np.zeros(nodes, np.bool_)
         to_make: list[tuple[PersistentVolumeClaim, BoolArray]] = []
         to_find: list[PersistentVolumeClaim] = []
@@ -163,14 +189,19 @@ class VolumeBinding(Plugin):
             else:
                 wanted_elsewhere |= np.array([name != node for name in state.nodes.names], np.bool_)
                 to_make.append((claim, np.ones(nodes, np.bool_)))
-        to_make += self._unmatched(state, sorted(to_find, key=lambda claim: claim_size(claim) or 0))
+        to_make += self._unmatched(
+            state, sorted(to_find, key=lambda claim: claim_size(claim) or 0), assumed.volumes
+        )
         codes = np.zeros(nodes, np.int64)
         for claim, where in to_make:  # the first claim that fails on a node says why
             codes = np.where((codes == 0) & where, self._provision(state, claim), codes)
         return np.where(wanted_elsewhere, _NONE_FREE, codes)
 
     def _unmatched(
-        self, state: ClusterState, claims: Sequence[PersistentVolumeClaim]
+        self,
+        state: ClusterState,
+        claims: Sequence[PersistentVolumeClaim],
+        volumes: Mapping[str, PersistentVolume],
     ) -> list[tuple[PersistentVolumeClaim, BoolArray]]:
         """Each claim with the nodes where no free volume suits it; no volume is taken twice on a node."""
         taken: dict[str, BoolArray] = {}
@@ -178,7 +209,7 @@ class VolumeBinding(Plugin):
         for claim in claims:
             size = claim_size(claim)
             unmatched = np.ones(len(state.nodes), np.bool_)
-            for volume in self._candidates(state.classes.volumes, claim, size):
+            for volume in self._candidates(volumes, claim, size):
                 used = taken.setdefault(volume.metadata.name, np.zeros(len(state.nodes), np.bool_))
                 here = unmatched & self._reachable(state, volume) & ~used
                 used |= here
@@ -187,12 +218,15 @@ class VolumeBinding(Plugin):
         return left
 
     def _candidates(
-        self, volumes: Volumes, claim: PersistentVolumeClaim, size: Fraction | None
+        self,
+        volumes: Mapping[str, PersistentVolume],
+        claim: PersistentVolumeClaim,
+        size: Fraction | None,
     ) -> Sequence[PersistentVolume]:
         """Volumes to try in turn: the one reserved for the claim alone, else free ones, smallest first."""
         if size is None:
             return ()
-        same_class = [item for item in volumes.volumes.values() if class_name(item) == class_name(claim)]
+        same_class = [item for item in volumes.values() if class_name(item) == class_name(claim)]
         reserved = [
             item for item in same_class if is_reserved_for(item, claim) and is_large_enough(item, claim, size)
         ]
@@ -254,4 +288,5 @@ class VolumeBinding(Plugin):
 
     def reason(self, state: ClusterState, class_index: int, code: int) -> str:
         """The scheduler's words, every reason that holds."""
-        return ", ".join(words for bit, words in _REASONS.items() if code & bit)
+        words = _REASONS if state.classes.release.has(AFFINITY_REASON) else _REASONS | _REASONS_BEFORE
+        return ", ".join(text for bit, text in words.items() if code & bit)

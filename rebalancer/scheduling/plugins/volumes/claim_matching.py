@@ -5,14 +5,22 @@ Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/volumebinding/binder.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from rebalancer.cluster.records import CsiStorageCapacity, PersistentVolume, PersistentVolumeClaim
+import msgspec
+
+from rebalancer.cluster.records import (
+    ClaimReference,
+    CsiStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+)
 from rebalancer.scheduling.matching.label_selectors import label_match
 from rebalancer.scheduling.state.volumes import (
     ON_FIRST_CONSUMER,
+    SELECTED_NODE_ANNOTATION,
     Volumes,
     class_name,
     is_bound,
@@ -27,6 +35,44 @@ class SortedClaims:
     rejected: str = ""
     bound: tuple[PersistentVolumeClaim, ...] = ()
     to_bind: tuple[PersistentVolumeClaim, ...] = ()
+
+
+class Assumed:
+    """What claims have taken since the snapshot was made: free volumes, and nodes for volumes to be made.
+
+    Source: kubernetes v1.35.4 pkg/scheduler/framework/plugins/volumebinding/binder.go:364.
+    """
+
+    def __init__(self, volumes: Mapping[str, PersistentVolume]) -> None:
+        """``volumes`` are those of the snapshot by name."""
+        self.volumes: Mapping[str, PersistentVolume] = volumes  # those taken reserved for their claims
+        self._selected: dict[tuple[str, str], str] = {}  # claim -> node where its volume is to be made
+        self._taken: set[tuple[str, str]] = set()  # claims with a volume
+
+    def has_volume(self, claim: PersistentVolumeClaim) -> bool:
+        """Whether a claim has taken a free volume."""
+        return _key(claim) in self._taken
+
+    def take(self, claim: PersistentVolumeClaim, volume: PersistentVolume | None, node: str) -> None:
+        """Reserve a volume for a claim; without one, note the node where it is to be made."""
+        if volume is None:
+            self._selected[_key(claim)] = node
+            return
+        self._taken.add(_key(claim))
+        reference = ClaimReference(*_key(claim), claim.metadata.uid)
+        reserved = msgspec.structs.replace(
+            volume, spec=msgspec.structs.replace(volume.spec, claim_ref=reference)
+        )
+        self.volumes = {**self.volumes, volume.metadata.name: reserved}
+
+    def selected_node(self, claim: PersistentVolumeClaim) -> str | None:
+        """The node where a claim's volume is to be made; None when it is free to be anywhere."""
+        annotation = (claim.metadata.annotations or {}).get(SELECTED_NODE_ANNOTATION)
+        return self._selected.get(_key(claim), annotation)
+
+
+def _key(claim: PersistentVolumeClaim) -> tuple[str, str]:
+    return claim.metadata.namespace, claim.metadata.name
 
 
 def sort_claims(volumes: Volumes, namespace: str, names: Sequence[str]) -> SortedClaims:

@@ -16,12 +16,17 @@ from rebalancer.scheduling.framework.plugin import PASS, SKIP, Evidence, Plugin,
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.scheduling.state.counters import PodsWithTerm
 from rebalancer.scheduling.state.volumes import ONE_POD, claim_names, marks_of
+from rebalancer.scheduling.versions.rules import CLAIM_IN_USE_REASON
 
 _DISK, _CLAIM = 1, 2
-_REASONS = {
-    _DISK: "node(s) had no available disk",
-    _CLAIM: "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode",
-}
+_DISK_TAKEN = "node(s) had no available disk"
+_CLAIM_IN_USE = (
+    "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by "
+    "another pod"
+)
+_CLAIM_IN_USE_BEFORE = (
+    "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,4 +96,6 @@ class VolumeRestrictions(Plugin):
 
     def reason(self, state: ClusterState, class_index: int, code: int) -> str:
         """The scheduler's words."""
-        return _REASONS[code]
+        if code == _DISK:
+            return _DISK_TAKEN
+        return _CLAIM_IN_USE if state.classes.release.has(CLAIM_IN_USE_REASON) else _CLAIM_IN_USE_BEFORE

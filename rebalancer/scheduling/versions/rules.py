@@ -1,0 +1,250 @@
+"""The rules that differ between Kubernetes minors, each with its range; all others are those of 1.35.
+
+The code that computes a rule asks the ``Release`` whether it holds, so a rule's minors stand here only. The
+tables in the documentation and the warnings are made from this one.
+
+Fields that a version does not know yet are dropped from its pods, as its API server would have done
+(``without``). Sources: the differences between kubernetes v1.31.14, v1.32.13, v1.33.13, v1.34.4, v1.35.4 and
+v1.36.3 under pkg/scheduler, and pkg/features/kube_features.go of the last; 1.37 is read from its change log.
+"""
+
+from __future__ import annotations
+
+from rebalancer.cluster.columns.pod_classes import PodClass
+from rebalancer.scheduling.versions.pod_fields import (
+    has_claims,
+    has_extended_resources,
+    has_image_volumes,
+    has_init_containers,
+    has_pod_level_requests,
+    has_sidecar_ports,
+    has_sidecars,
+    is_resized,
+    is_resized_as_a_whole,
+    needs_declared_features,
+    selects_namespaces,
+    without_of_constraints,
+    without_pod_level,
+    without_pod_level_resize,
+    without_resize,
+    without_sidecars,
+)
+from rebalancer.scheduling.versions.release import Gate, Release, Rule
+
+UNIFORM_TIES = Rule(
+    "uniform ties",
+    "among equal totals one is drawn at random; landings are a set either way",
+    until=34,
+    decides=False,
+)
+HEAP_TIES = Rule(
+    "heap ties",
+    "among equal totals the root of a heap wins, whose order is a race; landings are a set either way",
+    since=35,
+    decides=False,
+)
+OPPORTUNISTIC_BATCHING = Rule(
+    "OpportunisticBatching",
+    "equal pods in a row may reuse the last one's order; inert with the default plugins, not modelled",
+    since=35,
+    decides=False,
+)
+STORAGE_CAPACITY_SCORING = Rule(
+    "StorageCapacityScoring",
+    "VolumeBinding scores nodes by the capacity that CSI drivers publish; not modelled",
+    since=37,
+    gate=Gate("StorageCapacityScoring", exists_since=33),
+    modelled=False,
+    concerns=has_claims,
+)
+VOLUME_LIMIT_SCALING = Rule(
+    "VolumeLimitScaling",
+    "nodes without a volume's CSI driver may be rejected; not modelled",
+    since=37,
+    gate=Gate("VolumeLimitScaling", exists_since=35),
+    modelled=False,
+    concerns=has_claims,
+)
+NODE_DECLARED_FEATURES = Rule(
+    "NodeDeclaredFeatures",
+    "a node must declare the features that a pod's fields need; not modelled",
+    since=36,
+    gate=Gate("NodeDeclaredFeatures", exists_since=35),
+    modelled=False,
+    concerns=needs_declared_features,
+)
+BALANCE_BEFORE_AND_AFTER = Rule(
+    "balance before and after",
+    "NodeResourcesBalancedAllocation compares a node's balance with the pod and without it",
+    since=36,
+)
+DRA_EXTENDED_RESOURCES = Rule(
+    "DRAExtendedResource",
+    "an extended resource that a node does not offer may be served by DRA (DeviceClass); not modelled",
+    since=36,
+    gate=Gate("DRAExtendedResource", exists_since=34),
+    modelled=False,
+    concerns=has_extended_resources,
+)
+IN_TREE_VOLUME_LIMITS = Rule(
+    "in-tree volume limits",
+    "in-tree volumes count against their CSI driver's limit on every node, migrated there or not",
+    since=36,
+    concerns=has_claims,
+)
+IMAGE_VOLUMES = Rule(
+    "images of volumes",
+    "ImageLocality counts the images of image volumes",
+    since=36,
+    concerns=has_image_volumes,
+)
+POD_LEVEL_RESOURCES = Rule(
+    "pod-level resources",
+    "spec.resources of a pod counts instead of what its containers request",
+    since=34,
+    gate=Gate("PodLevelResources", exists_since=32),
+    without=without_pod_level,
+    concerns=has_pod_level_requests,
+)
+POD_LEVEL_RESIZE = Rule(
+    "pod-level resize",
+    "of a pod whose pod-level resources are being resized the larger of spec, status and allocation counts",
+    since=36,
+    gate=Gate("InPlacePodLevelResourcesVerticalScaling", exists_since=35),
+    without=without_pod_level_resize,
+    concerns=is_resized_as_a_whole,
+)
+KEPT_NAMESPACE_SELECTOR = Rule(
+    "kept namespaceSelector",
+    "a namespaceSelector of the incoming pod that matches no labels at all matches every namespace",
+    since=34,
+    concerns=selects_namespaces,
+)
+CLAIM_IN_USE_REASON = Rule(
+    "reason of one-pod claims",
+    "the reason names the claim's access mode rather than the other pod",
+    since=34,
+    decides=False,
+)
+AFFINITY_REASON = Rule(
+    "reason of bound volumes",
+    "the reason says that a volume's node affinity does not match, rather than that it conflicts",
+    since=33,
+    decides=False,
+)
+NAMED_TAINT = Rule("named taint", "the reason names the taint", until=33, decides=False)
+IN_PLACE_RESIZE = Rule(
+    "in-place resize",
+    "of a pod being resized the larger of spec, status and allocation counts",
+    since=33,
+    gate=Gate("InPlacePodVerticalScaling", exists_since=27, locked_since=35),
+    without=without_resize,
+    concerns=is_resized,
+)
+BALANCE_SKIPS_BEST_EFFORT = Rule(
+    "balance without requests",
+    "NodeResourcesBalancedAllocation does not score pods that request nothing",
+    since=33,
+)
+SIDECAR_PORTS = Rule(
+    "ports of sidecars",
+    "host ports of init containers that restart always count",
+    since=33,
+    concerns=has_sidecar_ports,
+)
+SCORED_SIDECARS = Rule(
+    "scored sidecars",
+    "of pods that are on a node, scores count init containers that restart always beside the containers",
+    since=32,
+)
+SIDECARS = Rule(
+    "sidecars",
+    "init containers that restart always count beside the containers",
+    since=29,
+    without=without_sidecars,
+    concerns=has_sidecars,
+)
+INIT_IMAGES = Rule(
+    "images of init containers",
+    "ImageLocality counts the images of init containers",
+    since=30,
+    concerns=has_init_containers,
+)
+
+RULES: tuple[Rule, ...] = (
+    STORAGE_CAPACITY_SCORING,
+    VOLUME_LIMIT_SCALING,
+    NODE_DECLARED_FEATURES,
+    BALANCE_BEFORE_AND_AFTER,
+    DRA_EXTENDED_RESOURCES,
+    IN_TREE_VOLUME_LIMITS,
+    IMAGE_VOLUMES,
+    UNIFORM_TIES,
+    HEAP_TIES,
+    OPPORTUNISTIC_BATCHING,
+    POD_LEVEL_RESOURCES,
+    POD_LEVEL_RESIZE,
+    KEPT_NAMESPACE_SELECTOR,
+    CLAIM_IN_USE_REASON,
+    NAMED_TAINT,
+    AFFINITY_REASON,
+    IN_PLACE_RESIZE,
+    BALANCE_SKIPS_BEST_EFFORT,
+    SIDECAR_PORTS,
+    SCORED_SIDECARS,
+    Rule(
+        "affinity matchLabelKeys",
+        "matchLabelKeys and mismatchLabelKeys of affinity terms",
+        since=31,
+        decides=False,  # the API server writes them into the terms' selectors
+    ),
+    INIT_IMAGES,
+    SIDECARS,
+    Rule(
+        "spread matchLabelKeys",
+        "matchLabelKeys of topology spread constraints",
+        since=27,
+        without=without_of_constraints("match_label_keys"),
+    ),
+    Rule(
+        "minDomains",
+        "minDomains of topology spread constraints",
+        since=27,
+        without=without_of_constraints("min_domains"),
+    ),
+    Rule(
+        "nodeInclusionPolicies",
+        "nodeAffinityPolicy and nodeTaintsPolicy of topology spread constraints",
+        since=26,
+        without=without_of_constraints("node_affinity_policy", "node_taints_policy"),
+    ),
+    Rule(
+        "configuration v1",
+        "with the weights of v1beta3; the only one that 1.35 reads",
+        since=25,
+        decides=False,
+    ),
+    Rule(
+        "configuration v1beta3",
+        "weights 3 for TaintToleration, 2 for NodeAffinity and InterPodAffinity",
+        since=23,
+        until=28,
+        decides=False,
+    ),
+    Rule("configuration v1beta2", "no multiPoint; most weights 1", since=22, until=27, decides=False),
+    Rule(
+        "configuration v1beta1",
+        "NodeResourcesLeastAllocated instead of NodeResourcesFit's score, NodePreferAvoidPods",
+        since=19,
+        until=22,
+        decides=False,
+    ),
+)
+
+
+def as_seen_by(release: Release, pod: PodClass) -> PodClass:
+    """A pod without the fields that a scheduler does not look at."""
+    for rule in RULES:
+        if rule.without is not None and not release.has(rule):
+            pod = rule.without(pod)
+    return pod

@@ -1,0 +1,92 @@
+"""Which minors are verified, and what is said of the others.
+
+A minor is verified when its scheduler, built from its sources, and the model decided the same random clusters
+alike (``make conformance``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rebalancer.cluster.columns.pod_classes import PodClass
+from rebalancer.scheduling.versions.release import REFERENCE, Release, Rule, minor_of
+from rebalancer.scheduling.versions.rules import RULES
+
+VERIFIED: tuple[str, ...] = ("1.31", "1.32", "1.33", "1.34", "1.35", "1.36")
+"""The minors whose decisions were compared with the model's, oldest first; everything is made from this."""
+
+_NEWEST_READ = 37  # the newest minor whose rules are in the table, verified or not
+
+
+def verified_in_words() -> str:
+    """``1.34 and 1.35``."""
+    *others, last = VERIFIED
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def is_verified(version: str) -> bool:
+    """Whether a minor's decisions were compared with the model's."""
+    return version in VERIFIED
+
+
+def differing_rules(version: str) -> tuple[Rule, ...]:
+    """The rules that decide otherwise in this minor than in the verified one next to it."""
+    minor = minor_of(version)
+    if minor is None:
+        return ()
+    nearest = min((minor_of(item) or 0 for item in VERIFIED), key=lambda item: abs(item - minor))
+    return tuple(rule for rule in RULES if rule.decides and rule.holds(minor) != rule.holds(nearest))
+
+
+def why_unverified(version: str, pods: Iterable[PodClass]) -> str:
+    """Why the decisions of a minor about these pods may be others than the model's; empty when they are not.
+
+    A minor that was not verified decides as the verified one next to it does, where no rule that differs
+    between the two is in use.
+    """
+    minor = minor_of(version)
+    if minor is None:
+        return "its version is not known"
+    if is_verified(version):
+        return ""
+    if minor > _NEWEST_READ:
+        return f"what changed after 1.{_NEWEST_READ} is not known"
+    classes = tuple(pods)
+    in_use = [rule.name for rule in differing_rules(version) if any(map(rule.may_concern, classes))]
+    return f"it differs in {', '.join(in_use)}" if in_use else ""
+
+
+def unpredictable_rule(release: Release, pod: PodClass) -> str:
+    """Why a rule makes a pod's placement unknown: its gate may be closed, or it is not modelled."""
+    for rule in RULES:
+        unsure, unmodelled = release.is_unsure_of(rule), release.has(rule) and not rule.modelled
+        if not (unsure or unmodelled) or not rule.may_concern(pod):
+            continue
+        gate = rule.gate.name if rule.gate is not None else rule.name
+        what = f"{gate} of scheduler 1.{release.minor} would decide"
+        if unmodelled:
+            return (
+                f"{what}, which is not modelled; if it is off, say scheduler.featureGates: {{{gate}: false}}"
+            )
+        return f"{what}, and whether it is on is not known; say so in scheduler.featureGates"
+    return ""
+
+
+def version_warnings(version: str, api_version: str) -> tuple[str, ...]:
+    """Warnings about a scheduler's version and its configuration's API version."""
+    minor = minor_of(version)
+    if minor is None:
+        return (f"the scheduler's version is not known; the rules of {REFERENCE} are used",)
+    found: list[str] = []
+    if not is_verified(version):
+        names = [rule.name for rule in differing_rules(version)]
+        differing = f", which differ in {', '.join(names)}" if names else ""
+        found.append(
+            f"scheduler {version}: the model was verified for {verified_in_words()}; the rules of {version} "
+            f"are as read from its reference{differing}"
+        )
+    short = api_version.rpartition("/")[2]
+    rule = next((item for item in RULES if item.name == f"configuration {short}"), None)
+    if rule is not None and not rule.holds(minor):
+        found.append(f"scheduler {version} does not read configurations of {short}: that is {rule.range}")
+    return tuple(found)

@@ -1,0 +1,158 @@
+"""What one scheduling cycle does beside filters and scores: nominated pods, uncertain scores, failures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rebalancer.cluster.snapshot import Snapshot
+from rebalancer.load.view import NOTHING_SEEN
+from rebalancer.scheduling import (
+    ClusterState,
+    Placement,
+    PluginInputs,
+    Release,
+    Scheduler,
+    load_configuration,
+    make_scheduler,
+)
+from tests.builders import a_node, a_pod, a_snapshot
+
+V1 = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+GIBIBYTE = 1 << 30
+CLAIM = [{"name": "data", "persistentVolumeClaim": {"claimName": "c"}}]
+
+
+def _scheduler(snapshot: Snapshot) -> Scheduler:
+    configuration = load_configuration(V1, "test")
+    return make_scheduler(configuration, configuration.profiles[0], PluginInputs.of(snapshot, NOTHING_SEEN))
+
+
+def _landings(snapshot: Snapshot, placement: Placement) -> dict[str, float]:
+    return {
+        snapshot.nodes.names[row]: float(chance)
+        for row, chance in zip(placement.feasible.tolist(), placement.chance.tolist(), strict=True)
+        if chance
+    }
+
+
+def _placed(snapshot: Snapshot, release: str = "1.35") -> dict[str, float]:
+    """The landings of the pod named ``p``."""
+    state = ClusterState.of(snapshot, Release.of(release))
+    row = snapshot.pods.row["default", "p"]
+    return _landings(snapshot, _scheduler(snapshot).place(state, state.pod_class[row], row))
+
+
+def _nominated(name: str, node: str, **spec: Any) -> dict[str, Any]:
+    pod = a_pod(name, cpu="1", **spec)
+    pod["status"] = {**pod.get("status", {}), "phase": "Pending", "nominatedNodeName": node}
+    return pod
+
+
+@pytest.mark.parametrize(("priority", "passes"), [(5, False), (10, False), (20, True)])
+def test_room_is_kept_for_nominated_pods_of_the_same_priority_or_a_higher_one(
+    priority: int, passes: bool
+) -> None:
+    pods = [_nominated("waiting", "a", priority=10), a_pod("p", cpu="1", priority=priority)]
+    snapshot = a_snapshot(nodes=[a_node("a", cpu="1")], pods=pods)
+    assert bool(_placed(snapshot)) is passes
+    state, row = ClusterState.of(snapshot), snapshot.pods.row["default", "p"]
+    reasons = _scheduler(snapshot).rejections(state, state.pod_class[row], row).reasons
+    assert reasons == ({} if passes else {0: "NodeResourcesFit: Insufficient cpu"})
+
+
+def test_the_node_a_pod_is_nominated_to_is_taken_although_another_scores_higher() -> None:
+    nodes = [a_node("a", cpu="2"), a_node("b", cpu="64")]
+    assert _placed(a_snapshot(nodes=nodes, pods=[_nominated("p", "a")])) == {"a": 1.0}
+    assert _placed(a_snapshot(nodes=nodes, pods=[a_pod("p", cpu="1")])) == {"b": 1.0}
+
+
+def test_a_nominated_pod_that_is_placed_keeps_no_room_elsewhere() -> None:
+    nodes = [a_node("a", cpu="1"), a_node("b", cpu="1")]
+    snapshot = a_snapshot(nodes=nodes, pods=[_nominated("waiting", "a"), a_pod("p", cpu="1")])
+    state = ClusterState.of(snapshot)
+    state.bind(snapshot.pods.row["default", "waiting"], snapshot.nodes.row["b"])
+    row = snapshot.pods.row["default", "p"]
+    placement = _scheduler(snapshot).place(state, state.pod_class[row], row)
+    assert _landings(snapshot, placement) == {"a": 1.0}
+
+
+def _holding(name: str, size: int | None) -> dict[str, Any]:
+    node = a_node(name)
+    if size is not None:
+        node["status"]["images"] = [{"names": ["web:1"], "sizeBytes": size}]
+    return node
+
+
+def test_where_nodes_report_several_sizes_of_an_image_all_they_lead_to_are_possible() -> None:
+    """By the large size b, which holds the image, outweighs its soft taint; by the small one it does not."""
+    web = {"name": "c", "image": "web:1"}
+
+    def landings(first: int, second: int) -> dict[str, float]:
+        nodes = [_holding("a", None), _holding("b", first), _holding("c", second)]
+        nodes[2]["spec"]["unschedulable"] = True
+        return _placed(a_snapshot(nodes=nodes, pods=[a_pod("p", containers=[web])]))
+
+    assert landings(GIBIBYTE, GIBIBYTE) == {"b": 1.0}
+    assert landings(1, 1) == {"a": 0.5, "b": 0.5}
+    assert landings(1, GIBIBYTE) == landings(GIBIBYTE, 1) == {"a": 0.25, "b": 0.75}
+
+
+def test_more_sizes_than_can_be_tried_leave_no_landing_to_count_on() -> None:
+    names = [f"image-{number}:1" for number in range(11)]
+    nodes = [a_node("a"), a_node("b")]
+    for factor, node in enumerate(nodes, start=1):
+        node["status"]["images"] = [{"names": [name], "sizeBytes": factor * GIBIBYTE} for name in names]
+    containers = [{"name": f"c-{number}", "image": name} for number, name in enumerate(names)]
+    assert _placed(a_snapshot(nodes=nodes, pods=[a_pod("p", containers=containers)])) == {}
+
+
+def test_a_preferred_node_affinity_that_does_not_parse_fails_the_cycle_where_nodes_are_scored() -> None:
+    term = {"matchExpressions": [{"key": "gen", "operator": "Gt", "values": ["-1"]}]}
+    preferred = [{"weight": 1, "preference": term}]
+    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
+    pods = [a_pod("p", affinity=affinity)]
+    assert _placed(a_snapshot(nodes=[a_node("a"), a_node("b")], pods=pods)) == {}
+    assert _placed(a_snapshot(nodes=[a_node("a")], pods=pods)) == {"a": 1.0}
+
+
+def test_a_claim_that_a_placed_pod_uses_is_provisioned_on_its_node() -> None:
+    lazy = {"metadata": {"name": "lazy"}, "provisioner": "d", "volumeBindingMode": "WaitForFirstConsumer"}
+    claim = {"metadata": {"name": "c", "namespace": "default"}, "spec": {"storageClassName": "lazy"}}
+    pods = [a_pod("first", volumes=CLAIM), a_pod("p", volumes=CLAIM)]
+    snapshot = a_snapshot(
+        nodes=[a_node("a"), a_node("b")],
+        pods=pods,
+        persistentvolumeclaims=[claim],
+        storageclasses=[lazy],
+    )
+    state, scheduler = ClusterState.of(snapshot), _scheduler(snapshot)
+    kind = state.pod_class[snapshot.pods.row["default", "p"]]
+    assert scheduler.feasible(state, kind).tolist() == [True, True]
+    first = snapshot.pods.row["default", "first"]
+    state.bind(first, 1)
+    assert scheduler.feasible(state, kind).tolist() == [False, True]
+    state.remove(first)
+    assert scheduler.feasible(state, kind).tolist() == [True, True]
+
+
+def test_what_is_summed_over_bound_pods_is_kept_up_to_date_in_every_copy() -> None:
+    snapshot = a_snapshot(nodes=[a_node("a"), a_node("b")], pods=[a_pod("p"), a_pod("q")])
+    state = ClusterState.of(snapshot)
+    assert state.bound_sum("owner", lambda _: 3).tolist() == [0, 0]
+    state.bind(0, 1)
+    other = state.copy()
+    other.bind(1, 0)
+    other.remove(0)
+    assert state.bound_sum("owner", lambda _: 3).tolist() == [0, 3]
+    assert other.bound_sum("owner", lambda _: 3).tolist() == [3, 0]
+    assert other.bound_sum("another", lambda _: 1).tolist() == [1, 0]
+
+
+@pytest.mark.parametrize(("release", "score"), [("1.35", 100), ("1.36", 75)])
+def test_balanced_allocation_compares_with_the_node_as_it_is_since_1_36(release: str, score: int) -> None:
+    pods = [a_pod("p", cpu="500m", memory="1Gi")]
+    snapshot = a_snapshot(nodes=[a_node(name, cpu="4", memory="8Gi") for name in "ab"], pods=pods)
+    placement = _scheduler(snapshot).place(ClusterState.of(snapshot, Release.of(release)), 0)
+    assert placement.scores["NodeResourcesBalancedAllocation"].tolist() == [score, score]
