@@ -36,4 +36,4 @@ def fragmentation_relief(
     rows = np.array(pods, np.int64)
     after = before - 100.0 * load.pod_usage[rows, : len(RESOURCES)] / whole
     narrowed = np.abs(before[0] - before[1]) - np.abs(after[:, 0] - after[:, 1])
-    return np.nan_to_num(narrowed, nan=0.0)
+    return np.asarray(np.nan_to_num(narrowed, nan=0.0), np.float64)
