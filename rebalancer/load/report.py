@@ -6,7 +6,7 @@ Unknown is not favourable: a figure that is missing, stale or from the future st
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -51,6 +51,7 @@ class LoadReport:
     required: tuple[str, ...] = RESOURCES  # without a fresh figure of these a node is unknown
     statistics: tuple[str, ...] = ()  # by source: what of their window its figures are
     deviation: FloatArray | None = None  # (nodes, resources) standard deviation in the window, NaN unknown
+    pressure: Mapping[str, FloatArray] = field(default_factory=dict)  # (nodes,) percent of time, NaN unknown
 
     @property
     def percent(self) -> FloatArray:
@@ -166,6 +167,7 @@ class _Join:
         self._sources: list[str] = []
         self._statistics: list[str] = []
         self._capacity: dict[str, FloatArray] = {}
+        self._pressure: dict[str, FloatArray] = {}
         self._warnings: list[str] = list(failures)
 
     def take(self, figures: NodeFigures) -> None:
@@ -187,6 +189,11 @@ class _Join:
         for resource, amounts in figures.capacity.items():
             known = self._capacity.get(resource, np.full(len(self._nodes), np.nan))
             self._capacity[resource] = np.where(np.isnan(known), amounts, known)
+        if figures.pressure is not None:
+            recent = _fresh(figures.pressure.measured_at, self._now, self._max_age)
+            for resource, percent in figures.pressure.percent.items():
+                earlier = self._pressure.get(resource, np.full(len(self._nodes), np.nan))
+                self._pressure[resource] = np.where(recent & np.isnan(earlier), percent, earlier)
         self._sources.append(figures.source)
         self._statistics.append(figures.statistic)
         self._warnings += figures.warnings
@@ -238,6 +245,7 @@ class _Join:
             required=tuple(name for name in self._resources if name in required),
             statistics=tuple(self._statistics),
             deviation=self._deviation,
+            pressure=self._pressure,
         )
 
 

@@ -35,6 +35,7 @@ from rebalancer.policy import (
     RebalancePolicy,
     RequestsSource,
     measured_resources,
+    pressure_resources,
     required_resources,
 )
 from rebalancer.state import LoadSamples
@@ -150,6 +151,7 @@ def _reader(source: LoadSource, inputs: LoadInputs) -> Reader:
             inputs.window,
             measured_resources(inputs.policy, inputs.scored),
             inputs.policy.load.signals,
+            pressure_resources(inputs.policy),
             inputs.prometheus.book.time,
         )
     if isinstance(source, RequestsSource):

@@ -49,11 +49,14 @@ def _node_reports(
     """All nodes, in order of name; ``after`` holds those that the plan concerns."""
     inputs, hotness = prepared.inputs, prepared.hotness
     scores, settling = prepared.schedulers.node_scores(), prepared.landing_check.settling
+    left = {move.from_node for move in inputs.state.moves} if inputs.state else set()
     reports = []
     for row, name in enumerate(inputs.snapshot.nodes.names):
         because = hotness.because.get(row, ())
         if not inputs.load.known[row]:
             because = (f"{_unknown(inputs, row)}: neither hot nor a landing to count on",)
+        if row in hotness.waiting and name in left:
+            because = (*because, hotness.waiting[row])
         if row in settling:
             because = (*because, f"settling: {settling[row]}")
         changed = after.get(row)

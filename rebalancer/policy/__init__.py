@@ -38,6 +38,7 @@ from rebalancer.policy.policy_file import (
 from rebalancer.policy.resources import (
     measured_resources,
     named_resources,
+    pressure_resources,
     required_resources,
     scorable_resources,
 )
@@ -113,6 +114,7 @@ __all__ = [
     "named_resources",
     "parse_duration",
     "parse_policy",
+    "pressure_resources",
     "required_resources",
     "schema",
     "scorable_resources",

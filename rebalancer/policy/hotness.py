@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, Tag, model_validator
 
@@ -31,7 +31,7 @@ def _complete_cool_to(
 
 
 class UtilizationRule(PolicyModel):
-    """Hot when the usage of a resource is above a threshold."""
+    """Hot when the usage of a resource is above a threshold and, if pressure is given, pods wait as well."""
 
     utilization: Mapping[ResourceName, Percent] = Field(
         min_length=1, description="Hot above these percentages of allocatable."
@@ -40,6 +40,13 @@ class UtilizationRule(PolicyModel):
         default={},
         description="Nothing more is evicted at or below these percentages; default: 10 points below the "
         "threshold.",
+    )
+
+    pressure: Mapping[Literal["cpu", "memory", "io"], Percent] = Field(
+        default={},
+        description="Hot only if, besides, something waits for one of these for more than this percentage "
+        "of the time, over 5 minutes; read from Prometheus. A node whose pressure is unknown is not hot by "
+        "this rule.",
     )
 
     @model_validator(mode="after")
@@ -94,11 +101,15 @@ class ScoreRule(PolicyModel):
     )
 
 
+_PRESSURE_ALONE = (
+    "; pressure needs utilization in the same rule: a pod that its own limits throttle waits on an idle node "
+    "too, and how far pressure falls when a pod leaves cannot be predicted"
+)
 HotRule = Annotated[
     Annotated[UtilizationRule, Tag("<utilization>")]
     | Annotated[DeviationRule, Tag("<deviation>")]
     | Annotated[ScoreRule, Tag("<score>")],
-    one_key_of("utilization", "deviation", "score"),
+    one_key_of("utilization", "deviation", "score", note=_PRESSURE_ALONE),
 ]
 """One rule; its key states of which kind it is."""
 

@@ -32,6 +32,12 @@ def required_resources(policy: RebalancePolicy, scored: Iterable[str] = ()) -> t
     return tuple(name for name in found if name != _COUNTED)
 
 
+def pressure_resources(policy: RebalancePolicy) -> tuple[str, ...]:
+    """The resources whose pressure rules name, each once."""
+    rules = (rule for rule in policy.hot_nodes.every_rule if isinstance(rule, UtilizationRule))
+    return tuple(dict.fromkeys(name for rule in rules for name in rule.pressure))
+
+
 def scorable_resources(policy: RebalancePolicy) -> tuple[str, ...]:
     """Whatever the policy's sources can measure, named by a rule or not, and the number of pods."""
     if not _reads_prometheus(policy):
@@ -56,6 +62,10 @@ def check_resources(policy: RebalancePolicy, document: Document) -> None:
         if name not in (*EVERYWHERE, _COUNTED) and not reads_prometheus:
             message = f"nothing measures {name}: load.sources has no prometheus source"
             raise document.error(path, message, hint="add a prometheus source", key=True)
+    for path, rule in _rules(policy):
+        if isinstance(rule, UtilizationRule) and rule.pressure and not reads_prometheus:
+            message = "nothing measures pressure: load.sources has no prometheus source"
+            raise document.error((*path, "pressure"), message, hint="add a prometheus source", key=True)
     if policy.load.signals and not reads_prometheus:
         message = "signals are read from Prometheus, but load.sources has no prometheus source"
         raise document.error(("load", "signals"), message, hint="add a prometheus source")
@@ -72,14 +82,19 @@ def _mentions_elsewhere(policy: RebalancePolicy) -> Iterator[tuple[tuple[str | i
 
 def _mentions(policy: RebalancePolicy) -> Iterator[tuple[tuple[str | int, ...], str]]:
     """Every resource a rule names, and where."""
+    for place, rule in _rules(policy):
+        if isinstance(rule, UtilizationRule):
+            yield from (((*place, "utilization", name), name) for name in rule.utilization)
+        elif isinstance(rule, DeviationRule):
+            yield from (((*place, "deviation", name), name) for name in rule.deviation)
+
+
+def _rules(policy: RebalancePolicy) -> list[tuple[tuple[str | int, ...], HotRule]]:
+    """Every rule, and where it is written."""
     hot_nodes = policy.hot_nodes
     places: list[tuple[tuple[str | int, ...], HotRule]] = [
         (("hotNodes", "any", index), rule) for index, rule in enumerate(hot_nodes.any)
     ]
     for number, pool in enumerate(hot_nodes.pools):
         places += [(("hotNodes", "pools", number, "any", at), rule) for at, rule in enumerate(pool.any)]
-    for place, rule in places:
-        if isinstance(rule, UtilizationRule):
-            yield from (((*place, "utilization", name), name) for name in rule.utilization)
-        elif isinstance(rule, DeviationRule):
-            yield from (((*place, "deviation", name), name) for name in rule.deviation)
+    return places

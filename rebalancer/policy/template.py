@@ -47,6 +47,8 @@ hotNodes:
     # - deviation: {cpu: 20}    # percentage points above the mean of the nodes
     #   coolTo: {cpu: 10}
     #   floor: {cpu: 50}        # never hot below this
+    # - utilization: {cpu: 70}  # hot only if pods wait as well, in percent of the time, by Prometheus
+    #   pressure: {cpu: 20, memory: 5}
     # - score: {plugins: [TargetLoadPacking], below: 20}   # the scheduler's own score
   # nodeSelector: {matchLabels: {role: worker}}   # only these nodes can be hot
   # pools:                      # nodes with thresholds of their own; without rules they are never hot

@@ -20,6 +20,14 @@ _IMPLAUSIBLE = 2.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class PressureFigures:
+    """For how much of the time something on each node waited; NaN where that is not known."""
+
+    percent: Mapping[str, FloatArray]  # by resource, (nodes,) percent of the time
+    measured_at: FloatArray  # (nodes,) Unix seconds
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class NodeFigures:
     """Usage of the nodes according to one source; NaN where it has no figure."""
 
@@ -34,6 +42,7 @@ class NodeFigures:
     statistic: str = "mean"  # what of the window the figures are
     deviation: FloatArray | None = None  # (nodes, resources) standard deviation in the window, NaN unknown
     capacity: Mapping[str, FloatArray] = field(default_factory=dict)  # of what nodes do not state: (nodes,)
+    pressure: PressureFigures | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

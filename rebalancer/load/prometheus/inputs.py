@@ -27,6 +27,7 @@ class PrometheusInputs:
     window: MetricWindow = PRESENT
     resources: tuple[str, ...] = RESOURCES
     signals: Mapping[str, Signal] = field(default_factory=dict)
+    pressure: tuple[str, ...] = ()  # cpu, memory and io, as far as rules name their pressure
     asked_at: float | None = None  # by our clock, to compare with the server's; None: not compared
 
     @property

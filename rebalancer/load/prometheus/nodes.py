@@ -41,6 +41,7 @@ class NodeReading:
         self.nodes = inputs.nodes
         self.index = NodeNameIndex(inputs.nodes)
         self.warnings: list[str] = []
+        self.skew = 0.0  # seconds by which Prometheus' clock is ahead of ours, once the figures are read
         self._answers: dict[Question, Sequence[Series]] = {}
         self._failures: list[Exception] = []
         created = (node.metadata.creation_timestamp for node in inputs.nodes.records)
@@ -56,16 +57,16 @@ class NodeReading:
         shape = (len(self.nodes), len(inputs.resources))
         usage, spread = np.full(shape, np.nan), np.full(shape, np.nan)
         measured_at, windows = np.full(shape, np.nan), np.zeros(shape)
-        skew = self._clock_skew()
+        self.skew = self._clock_skew()
         for resource, query in wanted.items():
-            series = self._ask(resource, Question(query.query.query, window.seconds, window.step_seconds))
+            series = self.ask(resource, Question(query.query.query, window.seconds, window.step_seconds))
             if series is None:
                 continue
             column = inputs.resources.index(resource)
             figures = self._by_node(resource, series)
             factor = self._factor(resource, query, capacity)
             usage[:, column], spread[:, column] = figures.values * factor, figures.deviation * factor
-            measured_at[:, column] = self._measured_at(resource, query, figures) - skew
+            measured_at[:, column] = self._measured_at(resource, query, figures) - self.skew
             windows[:, column] = window.seconds + lookback_seconds(query.query.query)
         if len(self._failures) and np.isnan(usage).all() and not self._answers:
             raise self._failure()
@@ -88,7 +89,7 @@ class NodeReading:
             return first
         return UnreachableError(failure_words(first), where=self.inputs.settings.address)
 
-    def _ask(self, what: str, question: Question) -> Sequence[Series] | None:
+    def ask(self, what: str, question: Question) -> Sequence[Series] | None:
         """The answer, each question asked once; None, and a warning, when there is none."""
         if question not in self._answers:
             try:
@@ -128,11 +129,11 @@ class NodeReading:
             if constant is not None:
                 found[resource] = np.full(len(self.nodes), constant)
                 continue
-            series = self._ask(f"capacity of {resource}", Question(text))
+            series = self.ask(f"capacity of {resource}", Question(text))
             if series is not None:
-                amounts = self._last_values(f"capacity of {resource}", series)
+                amounts = self.last_values(f"capacity of {resource}", series)
                 found[resource] = np.where(amounts > 0, amounts, np.nan)
-                self._warn_about(np.isnan(found[resource]), f"no capacity of {resource} for")
+                self.warn_about(np.isnan(found[resource]), f"no capacity of {resource} for")
         return found
 
     def _factor(
@@ -149,10 +150,10 @@ class NodeReading:
         """(nodes,) when the figures were measured; NaN where it should be known and is not."""
         if not query.timestamp:
             return figures.last
-        series = self._ask(f"age of {resource}", Question(query.timestamp))
+        series = self.ask(f"age of {resource}", Question(query.timestamp))
         if series is None:
             return np.full(len(self.nodes), np.nan)
-        return self._last_values(f"age of {resource}", series, newest=True)
+        return self.last_values(f"age of {resource}", series, newest=True)
 
     # Series to nodes
 
@@ -208,12 +209,12 @@ class NodeReading:
             if not negative[row]:
                 found.values[row], found.deviation[row] = window.of(values), deviation(values)
                 found.last[row] = item.times[finite][-1]
-        self._warn_about(not_numbers, f"{resource} is not a number on")
-        self._warn_about(negative, f"{resource} is negative on")
-        self._warn_about(brief, f"{resource} is known for less than half the window on")
+        self.warn_about(not_numbers, f"{resource} is not a number on")
+        self.warn_about(negative, f"{resource} is negative on")
+        self.warn_about(brief, f"{resource} is known for less than half the window on")
         return found
 
-    def _last_values(self, what: str, series: Sequence[Series], *, newest: bool = False) -> FloatArray:
+    def last_values(self, what: str, series: Sequence[Series], *, newest: bool = False) -> FloatArray:
         """(nodes,) the last value of each node's series; a series without labels is about all nodes."""
         if len(series) == 1 and not series[0].labels and len(series[0].values):
             return np.full(len(self.nodes), float(series[0].values[-1]))
@@ -230,9 +231,10 @@ class NodeReading:
             with np.errstate(invalid="ignore"):
                 broken = (usage[:, column] > whole * _IMPLAUSIBLE) & (whole > 0)
             usage[broken, column] = np.nan
-            self._warn_about(broken, f"{resource} is more than {_IMPLAUSIBLE:g} times the capacity of")
+            self.warn_about(broken, f"{resource} is more than {_IMPLAUSIBLE:g} times the capacity of")
 
-    def _warn_about(self, rows: BoolArray, what: str) -> None:
+    def warn_about(self, rows: BoolArray, what: str) -> None:
+        """One warning that names these nodes, if there are any."""
         found = [self.nodes.names[row] for row in np.flatnonzero(rows).tolist()]
         if found:
             self.warnings.append(f"{self.inputs.name}: {what} {named(found)}")

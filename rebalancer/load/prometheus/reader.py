@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
@@ -9,6 +11,7 @@ from rebalancer.errors import RebalancerError
 from rebalancer.load.figures.node_figures import NodeFigures, PodFigures
 from rebalancer.load.prometheus.inputs import PrometheusInputs
 from rebalancer.load.prometheus.nodes import NodeReading
+from rebalancer.load.prometheus.pressure import read_pressure
 from rebalancer.load.prometheus.queries import queries_of
 from rebalancer.load.prometheus.questions import Question
 from rebalancer.load.prometheus.wire import Latest, failure_words
@@ -23,7 +26,12 @@ class PrometheusReader(PrometheusInputs):
 
     def node_figures(self) -> NodeFigures:
         """Figures of every resource that is asked for; RebalancerError when no query was answered."""
-        return NodeReading(self).figures()
+        reading = NodeReading(self)
+        figures = reading.figures()
+        if not self.pressure:
+            return figures
+        pressure = read_pressure(reading)
+        return replace(figures, pressure=pressure, warnings=tuple(reading.warnings))
 
     def pod_figures(self) -> PodFigures | None:
         """Usage of the pods; None when the policy does not want it, or no query was answered."""

@@ -15,7 +15,7 @@ from rebalancer.load.prometheus.answers import DOCUMENT
 from rebalancer.load.prometheus.reader import PrometheusReader
 from rebalancer.load.service_addresses import runs_in_a_cluster
 from rebalancer.pipeline.scheduler.score_rules import scored_resources
-from rebalancer.policy import LoadedPolicy, PrometheusSource, measured_resources
+from rebalancer.policy import LoadedPolicy, PrometheusSource, measured_resources, pressure_resources
 from rebalancer.profiles.types import SchedulerConfiguration
 from rebalancer.scheduling import plugin_queries
 
@@ -70,6 +70,7 @@ def _read_sources(
                 window=MetricWindow(settings.window, settings.statistic),
                 resources=measured_resources(loaded.policy, scored),
                 signals=settings.signals,
+                pressure=pressure_resources(loaded.policy),
                 asked_at=now,
             )
             warnings += reader.node_figures().warnings

@@ -6,7 +6,7 @@ Several rules may set a level for the same node and resource; the lowest one cou
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -24,6 +24,7 @@ class Hotness:
     cool_to: FloatArray  # (nodes, resources) the level at which no further eviction is worth it
     because: Mapping[int, tuple[str, ...]]  # by node row
     names: tuple[str, ...] = PERCENT_RESOURCES  # of the resources, by column
+    waiting: Mapping[int, str] = field(default_factory=dict)  # nodes that are not hot, yet pods wait there
 
     def is_cool(self, row: int, percent: FloatArray) -> bool:
         """Whether no (resources,) percent is above its level to cool to; an unknown one is not above."""
@@ -56,13 +57,27 @@ class LevelBuilder:
         self.resources = np.zeros(shape, np.bool_)
         self.because: dict[int, list[str]] = {}
 
-    def apply(self, resource: str, above: FloatArray, cool_to: FloatArray, words: str) -> None:
-        """One rule on one resource: levels are (nodes,), ``words`` describes the threshold."""
+    def apply(
+        self,
+        resource: str,
+        above: FloatArray,
+        cool_to: FloatArray,
+        words: str,
+        waits: Mapping[int, str] | None = None,
+    ) -> None:
+        """One rule on one resource: levels are (nodes,), ``words`` describes the threshold.
+
+        ``waits`` are, by row and with what they wait for, the only nodes that may be hot; None: all may.
+        Landings are held to the threshold on every node: whether pods will wait there cannot be predicted.
+        """
         column = self.names.index(resource)
         hot = self.eligible & (self.percent[:, column] > above)
+        if waits is not None:
+            hot &= np.isin(np.arange(len(hot)), list(waits))
         self.hot_above[:, column] = np.minimum(self.hot_above[:, column], above)
         self.cool_to[:, column] = np.minimum(self.cool_to[:, column], cool_to)
         self.resources[:, column] |= hot
         for row in np.flatnonzero(hot).tolist():
             sentence = f"{resource} {self.percent[row, column]:.1f} % of allocatable, {words}"
+            sentence += f"; {waits[row]}" if waits else ""
             self.because.setdefault(row, []).append(sentence.format(above=above[row], cool_to=cool_to[row]))

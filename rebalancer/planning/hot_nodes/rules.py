@@ -56,34 +56,58 @@ def find_hot_nodes(inputs: PlanningInputs, scores: Mapping[str, RuleScore]) -> H
     hot_above, cool_to = np.full(shape, np.inf), np.full(shape, np.inf)
     resources: BoolArray = np.zeros(shape, np.bool_)
     because: dict[int, tuple[str, ...]] = {}
+    waiting: dict[int, str] = {}
     for group in groups_of(inputs.policy.hot_nodes, [node.metadata.labels or {} for node in nodes.records]):
         rows = group.members
         if not rows.any():
             continue
         levels = LevelBuilder(percent, known & rows & group.may_be_hot, names)
-        _apply(levels, group.rules, _mean(percent[counted & rows]), scores)
+        pressure = inputs.load.pressure
+        _apply(levels, group.rules, _mean(percent[counted & rows]), scores, pressure)
+        for rule in group.rules:
+            if isinstance(rule, UtilizationRule) and rule.pressure:
+                waiting |= {
+                    row: f"cooled but still waiting: {words}"
+                    for row, words in waiting_nodes(rule, pressure).items()
+                    if rows[row] and levels.eligible[row] and not levels.resources[row].any()
+                }
         hot_above[rows], cool_to[rows] = levels.hot_above[rows], levels.cool_to[rows]
         resources[rows] = levels.resources[rows]
         because |= {row: tuple(sentences) for row, sentences in levels.because.items()}
     hot: BoolArray = np.asarray(resources.any(axis=1), np.bool_)
-    return Hotness(hot, resources, hot_above, cool_to, because, names)
+    return Hotness(hot, resources, hot_above, cool_to, because, names, waiting)
 
 
 def _apply(
-    levels: LevelBuilder, rules: tuple[HotRule, ...], mean: FloatArray, scores: Mapping[str, RuleScore]
+    levels: LevelBuilder,
+    rules: tuple[HotRule, ...],
+    mean: FloatArray,
+    scores: Mapping[str, RuleScore],
+    pressure: Mapping[str, FloatArray],
 ) -> None:
     everywhere = np.ones(len(levels.percent))
     for rule in rules:
         match rule:
             case UtilizationRule():
+                waits = waiting_nodes(rule, pressure) if rule.pressure else None
                 for resource, level in rule.utilization.items():
                     cool = rule.cool_to[resource]
                     words = "hot above {above:.1f} %, cool at {cool_to:.1f} %"
-                    levels.apply(resource, everywhere * level, everywhere * cool, words)
+                    levels.apply(resource, everywhere * level, everywhere * cool, words, waits)
             case DeviationRule():
                 _apply_deviation(levels, rule, mean, everywhere)
             case ScoreRule():
                 _apply_score(levels, rule, mean, scores)
+
+
+def waiting_nodes(rule: UtilizationRule, pressure: Mapping[str, FloatArray]) -> dict[int, str]:
+    """Nodes, by row, on which something waits longer than a rule allows; unknown pressure is none."""
+    found: dict[int, str] = {}
+    for resource, level in rule.pressure.items():
+        percent = pressure.get(resource, np.zeros(0))
+        for row in np.flatnonzero(np.nan_to_num(percent, nan=0.0) > level).tolist():
+            found.setdefault(row, f"{resource} pressure {percent[row]:.1f} % of the time, above {level:g} %")
+    return found
 
 
 def _mean(percent: FloatArray) -> FloatArray:

@@ -178,6 +178,12 @@ def check_signals(signals: Mapping[str, Signal]) -> Mapping[str, Signal]:
     taken = next((name for name in BUILT_IN_RESOURCES if name in signals), None)
     if taken is not None:
         raise ValueError(f"{taken} is a resource already; give the signal another name")
+    for name, signal in signals.items():
+        if any("pressure" in query.lower() for query in (signal.query, signal.pod_query or "")):
+            raise ValueError(
+                f"{name} reads pressure, which does not add up: a pod that leaves does not take its part "
+                "of the waiting along; name pressure beside utilization in a rule of hotNodes instead"
+            )
     if len(signals) > MAX_SIGNALS:
         raise ValueError(f"{len(signals)} signals; at most {MAX_SIGNALS} are supported")
     return signals

@@ -58,7 +58,7 @@ class RecordedSource(PolicyModel):
     recorded: Recorded = Field(description="Read the figures recorded with a snapshot.")
 
 
-def one_key_of(*keys: str) -> Discriminator:
+def one_key_of(*keys: str, note: str = "") -> Discriminator:
     """A discriminator for mappings whose kind is given by exactly one of ``keys`` (camelCase)."""
 
     def tag(value: object) -> str | None:
@@ -73,7 +73,7 @@ def one_key_of(*keys: str) -> Discriminator:
 
     listed = f"{', '.join(keys[:-1])} or {keys[-1]}"
     return Discriminator(
-        tag, custom_error_type="one_key", custom_error_message=f"needs exactly one of the keys {listed}"
+        tag, custom_error_type="one_key", custom_error_message=f"needs exactly one of the keys {listed}{note}"
     )
 
 
