@@ -17,6 +17,7 @@ from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
 from rebalancer.cluster.columns.pods import PodTable
 from rebalancer.errors import SafetyError
 from rebalancer.load.correction import correct
+from rebalancer.planning.coverage import coverage_of
 from rebalancer.planning.eviction import EvictionContext
 from rebalancer.planning.hot_nodes.levels import Hotness
 from rebalancer.planning.hot_nodes.rules import find_hot_nodes
@@ -121,12 +122,12 @@ def prepare(inputs: PlanningInputs) -> PreparedInputs:
 
 
 def _check_coverage(inputs: PlanningInputs) -> None:
-    load, least = inputs.load, inputs.policy.load.min_coverage
-    if load.coverage < least:
-        known = int(np.count_nonzero(load.known))
-        sources = ", ".join(load.sources) or "no source"
+    coverage, least = coverage_of(inputs), inputs.policy.load.min_coverage
+    if coverage.share < least:
+        sources = ", ".join(inputs.load.sources) or "no source"
         raise SafetyError(
-            f"only {known} of {len(load.known)} nodes have a fresh load figure ({load.coverage:.0%}), "
+            f"only {coverage.known} of {coverage.counted} nodes have a fresh load figure "
+            f"({coverage.share:.0%}), "
             f"load.minCoverage is {least:.0%}",
             where=sources,
             hint="see which nodes are unknown with: rebalancer nodes",
