@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from rebalancer.errors import SafetyError
 from rebalancer.planning import coverage_of
 from tests.builders import a_node
 from tests.unit.planning.builders import a_policy, a_workload, moved, plan_of, planning_inputs
@@ -57,3 +58,11 @@ def test_a_node_that_is_about_to_be_removed_does_not_count() -> None:
 
 def test_a_cluster_without_nodes_is_covered() -> None:
     assert coverage_of(planning_inputs([])).share == 1.0
+
+
+def test_a_resource_that_no_source_gives_is_named() -> None:
+    nodes = [a_node("a"), a_node("b")]
+    load = {"a": (50.0, float("nan")), "b": (50.0, float("nan"))}
+    inputs = planning_inputs(nodes, load=load, policy=a_policy(load={"minCoverage": "80%"}))
+    with pytest.raises(SafetyError, match="no source gives memory, which the policy's rules name"):
+        plan_of(inputs)
