@@ -1,7 +1,7 @@
 """Rules about pods of Jobs: whether the policy lets them go, what it costs the Job, and when the Job ends.
 
 A Job's pod starts its work anew where it lands, so moving one that is about to end gains nothing and loses
-all it has done. When a Job ends is known from its deadline, and guessed from earlier Jobs of the same CronJob:
+all it has done. When a Job ends is known from its deadline, and guessed from earlier Jobs of its CronJob:
 
     report-4   started 50 min ago; report-1, -2 and -3 took 58, 60 and 63 min: it should end in 10 min
     import-9   started 50 min ago, activeDeadlineSeconds 3600: it ends in 10 min at the latest
