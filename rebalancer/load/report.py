@@ -70,11 +70,6 @@ class LoadReport:
         return np.asarray(~np.isnan(self.usage[:, columns]).any(axis=1), np.bool_)
 
     @property
-    def coverage(self) -> float:
-        """The share of the nodes that are known; 1 for a cluster without nodes."""
-        return float(np.mean(self.known)) if len(self.usage) else 1.0
-
-    @property
     def pod_method(self) -> IntArray:
         """(pods,) how cpu and memory of a pod are known: the less exact of both."""
         both = self.pod_methods[:, : len(RESOURCES)]

@@ -7,7 +7,7 @@ import dataclasses
 from rebalancer import planning
 from rebalancer.pipeline.gathering import gather, known_state, open_api, policy_of
 from rebalancer.pipeline.run_settings import PipelineOptions
-from rebalancer.planning import Plan, PlanningInputs, explain, find_subject
+from rebalancer.planning import Plan, PlanningInputs, coverage_of, explain, find_subject
 from rebalancer.planning.explanation.values import NodeExplanation, PodExplanation
 
 
@@ -35,10 +35,11 @@ def _inputs(options: PipelineOptions) -> PlanningInputs:
 def _without_refusal(inputs: PlanningInputs) -> PlanningInputs:
     """The same inputs, to be looked at however few nodes have a known load."""
     settings = inputs.policy.load
-    if inputs.load.coverage >= settings.min_coverage:
+    coverage = coverage_of(inputs).share
+    if coverage >= settings.min_coverage:
         return inputs
     warning = (
-        f"load is known of {inputs.load.coverage:.0%} of the nodes, load.minCoverage is "
+        f"load is known of {coverage:.0%} of the nodes, load.minCoverage is "
         f"{settings.min_coverage:.0%}: a run would refuse to act"
     )
     lenient = inputs.policy.model_copy(update={"load": settings.model_copy(update={"min_coverage": 0.0})})

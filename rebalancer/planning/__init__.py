@@ -3,6 +3,7 @@
 The names below are what other packages need; ``planner`` shows how a plan is made.
 """
 
+from rebalancer.planning.coverage import coverage_of
 from rebalancer.planning.explanation.nodes import explain
 from rebalancer.planning.explanation.subjects import Subject, find_subject
 from rebalancer.planning.inputs import PlanningInputs
@@ -18,6 +19,7 @@ __all__ = [
     "PreparedInputs",
     "Subject",
     "check_landing",
+    "coverage_of",
     "explain",
     "find_subject",
     "make_plan",

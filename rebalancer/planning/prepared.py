@@ -20,6 +20,7 @@ from rebalancer.errors import SafetyError
 from rebalancer.load.correction import correct
 from rebalancer.load.figures.node_figures import RESOURCES
 from rebalancer.load.recent_pods import RecentLoad, recent_load
+from rebalancer.planning.coverage import coverage_of
 from rebalancer.planning.eviction import EvictionContext
 from rebalancer.planning.hot_nodes.levels import Hotness
 from rebalancer.planning.hot_nodes.rules import find_hot_nodes
@@ -141,13 +142,16 @@ def _recent_load(
 
 
 def _check_coverage(inputs: PlanningInputs) -> None:
-    load, least = inputs.load, inputs.policy.load.min_coverage
-    if load.coverage < least:
-        known = int(np.count_nonzero(load.known))
+    coverage, least = coverage_of(inputs), inputs.policy.load.min_coverage
+    if coverage.share < least:
+        load = inputs.load
         sources = ", ".join(load.sources) or "no source"
+        columns = {name: load.usage[:, load.resources.index(name)] for name in load.required}
+        dark = [name for name, figures in columns.items() if np.isnan(figures).all()]
+        nobody = f"; no source gives {' or '.join(dark)}, which the policy's rules name" if dark else ""
         raise SafetyError(
-            f"only {known} of {len(load.known)} nodes have a fresh load figure ({load.coverage:.0%}), "
-            f"load.minCoverage is {least:.0%}",
+            f"only {coverage.known} of {coverage.counted} nodes have a fresh load figure "
+            f"({coverage.share:.0%}), load.minCoverage is {least:.0%}{nobody}",
             where=sources,
             hint="see which nodes are unknown with: rebalancer nodes",
         )

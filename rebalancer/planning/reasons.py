@@ -48,6 +48,7 @@ class Reason(StrEnum):
     SINGLE_REPLICA = "SingleReplica", "its workload has only one desired replica"
     MIN_REPLICAS = "MinReplicas", "its workload has fewer desired replicas than the policy's minReplicas"
     JOB = "Job", "the policy excludes Jobs"
+    ENDS_SOON = "EndsSoon", "its Job is expected to end within the policy's minJobRemaining"
     STORAGE_CLASS = "StorageClass", "it uses a claim of a storage class that the policy excludes"
     LABELS = "Labels", "the policy's podSelector does not select it"
     ANNOTATION = "Annotation", "one of its annotations forbids or discourages eviction"

@@ -14,6 +14,7 @@ from rebalancer.load.report import percent_of_allocatable
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.distribution import LandingDistribution
 from rebalancer.planning.plan import Figure, Kept, Landing, Move, NodeAfter, NodeReport, Plan
+from rebalancer.planning.policy_fit import misfits
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import KeptReason
 from rebalancer.planning.rounding import CHANCE_DIGITS, PERCENT_DIGITS, by_resource
@@ -214,7 +215,7 @@ def _most_first(item: tuple[str, int]) -> tuple[int, str]:
 
 def _warnings(prepared: PreparedInputs) -> tuple[str, ...]:
     inputs = prepared.inputs
-    found: list[str] = []
+    found = list(misfits(inputs))
     if prepared.schedulers.neutral:
         found.append(
             "not modelled, taken to pass and score all nodes alike: " + ", ".join(prepared.schedulers.neutral)

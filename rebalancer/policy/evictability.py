@@ -109,6 +109,11 @@ class Evictable(PolicyModel):
         default=tuple(Protection), description="Kinds of pods that are never evicted."
     )
     jobs: bool = Field(default=False, description="Also evict pods of Jobs, where the Job tolerates it.")
+    min_job_remaining: Duration = Field(
+        default=1800.0,
+        description="Protect pods of Jobs that will end within this, by their activeDeadlineSeconds or by "
+        "how long earlier Jobs of their CronJob took; 0s protects none.",
+    )
     pod_selector: Selector | None = Field(
         default=None, description="Evict only pods with these labels; without it, labels do not matter."
     )

@@ -123,7 +123,8 @@ class LoadSettings(PolicyModel):
     )
     min_coverage: Percentage = Field(
         default=0.8,
-        description="Share of the nodes that must have a fresh figure; below it a run refuses to act.",
+        description="Share of the nodes that must have a fresh figure; below it a run refuses to act. A node "
+        "that no pod may leave or land on does not count.",
     )
 
 

@@ -63,6 +63,7 @@ evictable:
     exclude: [kube-system]
   protect: [LocalStorage, PersistentVolumes, SingleReplica]
   jobs: false                   # also evict pods of Jobs that tolerate it
+  minJobRemaining: 30m          # but none that will end within this
   # controllers: [{apiVersion: apps.kruise.io/v1alpha1, kind: CloneSet}]   # other kinds that recreate pods
   minReplicas: 1                # protect pods of workloads with fewer desired replicas
   # podSelector: {matchLabels: {tier: web}}    # only pods with these labels

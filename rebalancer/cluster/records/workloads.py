@@ -94,6 +94,7 @@ class WorkloadSpec(Record, frozen=True):
     parallelism: Int32 | None = None
     completions: Int32 | None = None
     backoff_limit: Int32 | None = None
+    active_deadline_seconds: Int64 | None = None
     pod_failure_policy: PodFailurePolicy | None = None
     update_strategy: UpdateStrategy | None = None
     ordinals: Ordinals | None = None
@@ -112,6 +113,8 @@ class WorkloadStatus(Record, frozen=True):
     observed_generation: Int64 = 0
     active: Int32 = 0
     failed: Int32 = 0
+    start_time: str | None = None
+    completion_time: str | None = None
     current_revision: str = ""
     update_revision: str = ""
 

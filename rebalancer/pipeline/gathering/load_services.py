@@ -5,7 +5,7 @@ from __future__ import annotations
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.load.plugin_sources import watcher_addresses
 from rebalancer.load.service_addresses import service_of
-from rebalancer.planning.eviction.system_pods import system_workloads
+from rebalancer.planning.workloads.system_pods import system_workloads
 from rebalancer.policy import LoadWatcherSource, PrometheusSource, RebalancePolicy
 from rebalancer.profiles.types import SchedulerConfiguration
 from rebalancer.scheduling.plugins.queries import plugin_queries

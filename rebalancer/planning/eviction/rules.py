@@ -21,6 +21,7 @@ from rebalancer.planning.eviction import (
     autoscaler_rules,
     budget_rules,
     history_rules,
+    job_rules,
     pod_rules,
     replacement_rules,
     volume_rules,
@@ -47,7 +48,8 @@ BY_POLICY: tuple[Rule, ...] = (
     pod_rules.namespace,
     pod_rules.labels,
     pod_rules.priority,
-    workload_rules.job,
+    job_rules.job,
+    job_rules.ends_soon,
     pod_rules.annotated,
     volume_rules.local_storage,
     volume_rules.persistent_volumes,
@@ -57,7 +59,7 @@ BY_POLICY: tuple[Rule, ...] = (
     pod_rules.young,
 )
 OF_THE_WORKLOAD: tuple[Rule, ...] = (
-    workload_rules.job_would_fail,
+    job_rules.job_would_fail,
     volume_rules.read_write_once,
     workload_rules.rollout,
     workload_rules.unready_replicas,

@@ -1,4 +1,4 @@
-"""Rules that read a pod's workload: its controller, replicas, rollout, revision, and Jobs."""
+"""Rules that read a pod's workload: its controller, replicas, rollout and revision."""
 
 from __future__ import annotations
 
@@ -10,9 +10,6 @@ from rebalancer.planning.reasons import KeptReason, Reason
 from rebalancer.planning.workloads.lookup import RECREATING, is_read_kind
 from rebalancer.planning.workloads.stateful_sets import is_rolling_out, next_revision, revision_of
 from rebalancer.policy import Protection
-
-_DISRUPTION_CONDITION = "DisruptionTarget"  # what the API sets on a pod it evicts
-_DEFAULT_BACKOFF_LIMIT = 6
 
 
 def controller(context: EvictionContext, row: PodRow) -> KeptReason | None:
@@ -148,47 +145,3 @@ def older_revision(context: EvictionContext, row: PodRow) -> KeptReason | None:
         return KeptReason(Reason.OLDER_REVISION, f"it is of revision {own}, {workload.name} is at {coming}")
     because = f"it is of revision {own}, {workload.name} would recreate it as {coming}: see its partition"
     return KeptReason(Reason.OLDER_REVISION, because)
-
-
-def job(context: EvictionContext, row: PodRow) -> KeptReason | None:
-    """Pods of Jobs, where the policy does not allow it."""
-    owner = context.pods.class_of(row).owner
-    if owner.kind != "Job" or context.policy.evictable.jobs:
-        return None
-    return KeptReason(Reason.JOB, f"belongs to Job {owner.name}")
-
-
-def job_would_fail(context: EvictionContext, row: PodRow) -> KeptReason | None:
-    """Pods of Jobs to which an eviction counts as a failure too many."""
-    owner = context.pods.class_of(row).owner
-    if owner.kind != "Job":
-        return None
-    record = context.workload(row).record
-    if record is None:
-        return KeptReason(
-            Reason.JOB_WOULD_FAIL, f"Job {owner.name} was not read: how many failures it has left is unknown"
-        )
-    if _ignores_disruption(record):
-        return None
-    limit = record.spec.backoff_limit
-    limit = _DEFAULT_BACKOFF_LIMIT if limit is None else limit
-    failed = record.status.failed
-    if failed + 1 <= limit:
-        return None
-    return KeptReason(
-        Reason.JOB_WOULD_FAIL, f"Job {owner.name} has failed {failed} times, backoffLimit {limit}"
-    )
-
-
-def _ignores_disruption(record: Workload) -> bool:
-    """Whether the first rule of the pod failure policy that an eviction matches ignores it."""
-    policy = record.spec.pod_failure_policy
-    for rule in (policy.rules if policy else None) or ():
-        if any(
-            item.type == _DISRUPTION_CONDITION and item.status == "True"
-            for item in rule.on_pod_conditions or ()
-        ):
-            return rule.action == "Ignore"
-        if rule.on_exit_codes is not None:
-            return False  # the eviction may end the container with a code it matches
-    return False

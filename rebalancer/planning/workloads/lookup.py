@@ -11,7 +11,7 @@ import numpy as np
 
 from rebalancer.cluster.arrays import BoolArray, IntArray, PodRow
 from rebalancer.cluster.columns.pod_classes import Owner, PodClass
-from rebalancer.cluster.kinds import BY_NAME, REPLICA_SETS
+from rebalancer.cluster.kinds import BY_NAME, JOBS, REPLICA_SETS
 from rebalancer.cluster.records import Metadata, OwnerReference, PodTemplate, Workload
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.planning.workloads.stateful_sets import revision_of
@@ -103,6 +103,22 @@ class Workloads:
         above = controller_of(record.metadata)
         siblings = self._active_replica_sets[above.uid] if above else []
         return [item.metadata.name for item in siblings if item.metadata.uid != record.metadata.uid]
+
+    def sibling_jobs(self, record: Workload) -> list[Workload]:
+        """The other Jobs of a Job's CronJob."""
+        above = controller_of(record.metadata)
+        jobs = self._jobs_of_controllers[above.uid] if above else []
+        return [item for item in jobs if item.metadata.uid != record.metadata.uid]
+
+    @cached_property
+    def _jobs_of_controllers(self) -> Mapping[str, list[Workload]]:
+        """Jobs by the uid of their controller."""
+        found: dict[str, list[Workload]] = defaultdict(list)
+        for kind, record in self._snapshot.workloads.values():
+            above = controller_of(record.metadata)
+            if kind is JOBS and above:
+                found[above.uid].append(record)
+        return found
 
     @cached_property
     def _active_replica_sets(self) -> Mapping[str, list[Workload]]:

@@ -84,7 +84,6 @@ def test_a_node_is_known_only_with_both_figures(figures: list[NodeFigures]) -> N
     found = report(figures)
 
     assert found.known.tolist() == (~np.isnan(found.usage)).all(axis=1).tolist()
-    assert found.coverage == found.known.mean()
 
 
 @given(
@@ -180,12 +179,3 @@ def test_a_pod_that_seems_to_use_far_more_than_its_node_has_is_not_believed() ->
     assert found.pod_method[:2].tolist() == [SHARE, MEASURED]
     assert found.pod_usage[0, 0] == 98.0
     assert "e.g. default/web-0" in found.warnings[0]
-
-
-def test_a_cluster_without_nodes_is_covered() -> None:
-    snapshot = a_snapshot()
-    found = build_report(
-        snapshot.nodes, snapshot.pods, [], None, np.zeros((0, 2)), now=NOW, max_age_seconds=MAX_AGE
-    )
-
-    assert found.coverage == 1.0

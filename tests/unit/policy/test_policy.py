@@ -133,9 +133,14 @@ def test_the_policies_we_ship_are_valid_and_named_after_their_file(path: Path) -
     assert read_back(policy) == policy
 
 
-def test_four_policies_are_shipped_and_the_conservative_one_names_no_configuration() -> None:
+def test_the_policy_named_default_says_the_defaults() -> None:
+    shipped = next(load_policy(path).policy for path in POLICIES if path.stem == "default")
+    assert shipped == RebalancePolicy()
+
+
+def test_policies_for_articles_are_shipped_and_the_conservative_one_names_no_configuration() -> None:
     names = {path.stem for path in POLICIES}
-    assert {"conservative", "k3s-trimaran", "network-traffic", "pods-per-node"} <= names
+    assert {"balanced", "conservative", "k3s-trimaran", "network-traffic", "pods-per-node"} <= names
     conservative = next(load_policy(path).policy for path in POLICIES if path.stem == "conservative")
     assert conservative.scheduler == SchedulerSettings()
     assert conservative.hot_nodes.any == HotNodes().any

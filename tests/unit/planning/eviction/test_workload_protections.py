@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -102,11 +102,35 @@ def claiming(mode: str, kind: str = "ReplicaSet", **policy: Any) -> Case:
     )
 
 
-def a_job(failed: int = 0, rules: list[Mapping[str, Any]] | None = None, **spec: Any) -> Case:
+def a_job(
+    failed: int = 0,
+    rules: list[Mapping[str, Any]] | None = None,
+    started: float = 0.0,
+    before: Sequence[float | None] = (),
+    minJobRemaining: str = "30m",  # noqa: N803 - a key of the policy
+    **spec: Any,
+) -> Case:
+    """A Job that started so many seconds ago; those of its CronJob ``before`` it took so long."""
     workload = the_pod(kind="Job")
     workload.item["spec"].update(spec, **({"podFailurePolicy": {"rules": rules}} if rules else {}))
-    workload.item["status"]["failed"] = failed
-    return case(workload, policy=a_policy(evictable={"jobs": True}))
+    workload.item["status"] |= {"failed": failed, "startTime": at(-started)}
+    cron = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "web", "uid": "cron", "controller": True}
+    workload.item["metadata"]["ownerReferences"] = [cron]
+    jobs = [
+        {
+            "metadata": {
+                "name": f"web-{n}",
+                "namespace": "default",
+                "uid": f"job-{n}",
+                "ownerReferences": [cron],
+            },
+            "status": {"startTime": at(-90_000)}
+            | ({} if taken is None else {"completionTime": at(taken - 90_000)}),
+        }
+        for n, taken in enumerate(before)
+    ]
+    policy = a_policy(evictable={"jobs": True, "minJobRemaining": minJobRemaining})
+    return case(workload, jobs=jobs, policy=policy)
 
 
 def stateful(revision: str, **status: Any) -> Case:
@@ -191,6 +215,10 @@ selecting = {"matchExpressions": [{"key": "app", "operator": "NotIn", "values": 
 PROTECTED_BY_POLICY: list[tuple[Reason, str, Case]] = [
     (Reason.MIN_REPLICAS, "", case(policy=a_policy(evictable={"minReplicas": 3}))),
     (Reason.LABELS, "", case(policy=a_policy(evictable={"podSelector": selecting}))),
+    (Reason.ENDS_SOON, "at its deadline", a_job(started=3000, activeDeadlineSeconds=3600)),
+    (Reason.ENDS_SOON, "past its deadline", a_job(started=9000, activeDeadlineSeconds=3600)),
+    (Reason.ENDS_SOON, "as those before it", a_job(started=3000, before=[3500, 3600, 9000])),
+    (Reason.ENDS_SOON, "a little late", a_job(started=5000, before=[3600])),
     (Reason.STORAGE_CLASS, "", claiming("ReadWriteMany", protectStorageClasses=["local-path"])),
 ]
 FACTS_OF_THE_WORKLOAD: list[tuple[Reason, str, Case]] = [
@@ -259,6 +287,11 @@ NOT_PROTECTED: list[tuple[str, Case]] = [
     ("ready", case(with_status(readyReplicas=2))),
     ("ends in time", case(the_pod(spec={"terminationGracePeriodSeconds": 299}))),
     ("a Job that has failures left", a_job(failed=5)),
+    ("a Job far from its deadline", a_job(started=1800, activeDeadlineSeconds=3600)),
+    ("a Job whose like take long", a_job(started=1800, before=[3600])),
+    ("a Job that takes longer than any before it", a_job(started=7300, before=[3600])),
+    ("a Job whose like did not complete", a_job(started=3000, before=[None])),
+    ("a Job that may be moved to its end", a_job(started=3000, before=[3600], minJobRemaining="0s")),
     ("a Job that ignores disruptions", a_job(failed=6, rules=[DISRUPTION])),
     ("of the current revision", stateful("v2", currentRevision="v2", updateRevision="v2")),
     ("at its size", scaled()),

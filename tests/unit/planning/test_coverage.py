@@ -1,0 +1,68 @@
+"""Which nodes without a fresh figure keep a run from acting: those that pods may leave or land on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from rebalancer.errors import SafetyError
+from rebalancer.planning import coverage_of
+from tests.builders import a_node
+from tests.unit.planning.builders import a_policy, a_workload, moved, plan_of, planning_inputs
+
+VIRTUAL = {"key": "virtual-kubelet.io/provider", "value": "azure", "effect": "NoSchedule"}
+TOLERATES = {"tolerations": [{"key": VIRTUAL["key"], "operator": "Exists"}]}
+
+
+def beside(dark: Mapping[str, Any], *workloads: Any, **changes: Any) -> Any:
+    """Three workers, one of them hot, and a node without a figure."""
+    nodes = [*(a_node(name, cpu=10) for name in "abc"), dark]
+    policy = a_policy(load={"minCoverage": "80%"})
+    load = {"dark": float("nan")}
+    web = a_workload("web", ["a"] * 9, **changes)
+    return planning_inputs(nodes, [web, *workloads], policy=policy, load=load)
+
+
+def test_a_virtual_node_that_no_pod_can_use_does_not_stop_a_run() -> None:
+    inputs = beside(a_node("dark", cpu=1000, taints=[VIRTUAL]))
+    assert len(moved(plan_of(inputs))) == 3
+    assert coverage_of(inputs).share == 1.0
+
+
+def test_a_daemon_on_it_changes_nothing() -> None:
+    daemon = a_workload("agent", ["dark"], kind="DaemonSet", cpu="1m", spec=TOLERATES)
+    assert coverage_of(beside(a_node("dark", taints=[VIRTUAL]), daemon)).counted == 3
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        pytest.param(beside(a_node("dark")), id="no taint"),
+        pytest.param(beside(a_node("dark", ready=False)), id="not Ready, and expected back"),
+        pytest.param(beside(a_node("dark", taints=[VIRTUAL]), spec=TOLERATES), id="tolerated"),
+        pytest.param(beside(a_node("dark", taints=[VIRTUAL]), a_workload("job", ["dark"])), id="in use"),
+        pytest.param(beside(a_node("dark", taints=[{**VIRTUAL, "effect": "PreferNoSchedule"}])), id="soft"),
+    ],
+)
+def test_a_node_that_pods_may_leave_or_land_on_counts(inputs: Any) -> None:
+    coverage = coverage_of(inputs)
+    assert (coverage.known, coverage.counted) == (3, 4)
+
+
+def test_a_node_that_is_about_to_be_removed_does_not_count() -> None:
+    leaving = {"key": "karpenter.sh/disrupted", "value": "", "effect": "NoSchedule"}
+    assert coverage_of(beside(a_node("dark", taints=[leaving]), spec=TOLERATES)).counted == 3
+
+
+def test_a_cluster_without_nodes_is_covered() -> None:
+    assert coverage_of(planning_inputs([])).share == 1.0
+
+
+def test_a_resource_that_no_source_gives_is_named() -> None:
+    nodes = [a_node("a"), a_node("b")]
+    load = {"a": (50.0, float("nan")), "b": (50.0, float("nan"))}
+    inputs = planning_inputs(nodes, load=load, policy=a_policy(load={"minCoverage": "80%"}))
+    with pytest.raises(SafetyError, match="no source gives memory, which the policy's rules name"):
+        plan_of(inputs)
