@@ -12,11 +12,11 @@ again. A refused pod is tried once more when later moves may have made room for 
     b 90 %, cool at 65 %   pods of 27, 10, 10 points: it would move 27, which removes 25
     b moves 27; a moves 20, and then another 20, which removes the 10 points that are left
 
-Limits only ever cut this sequence: with a larger perRun or maxPlacements a plan begins with the same moves.
-Limits by node, namespace and workload may lead elsewhere, so where one of them stopped a move, plans under
-tighter values of it are made as well; and where landings did, plans in other orders. The best one counts:
-the least excess, then the fewest nodes still hot, then the lowest disruption cost. So a limit that is raised
-does not leave more excess.
+Limits only ever cut this sequence: with a larger perRun or maxPlacements it begins with the same moves.
+Limits by node, namespace and workload may lead elsewhere, so where limits or landings stopped a move, plans
+in other orders and under tighter limits are made too. The best one counts: the least excess, then the fewest
+nodes still hot, then the lowest disruption cost. How many are tried is bounded, so a limit that is raised
+leaves more excess only where the better plan was beyond these bounds.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ from rebalancer.planning.search.relief_search import ORDERS, Order, ReliefSearch
 from rebalancer.planning.search.strategy import PartialPlan
 
 # How much work an alternative may cost, in placements times nodes: large clusters can afford less.
-_ALTERNATIVE_CELLS = 12_000
-_MAX_ALTERNATIVES = 2  # of tighter limits, each at full cost
+_ALTERNATIVE_CELLS = 14_000
+_MAX_ALTERNATIVES = 1  # of tighter limits, at full cost; most end sooner
+_UNLIMITED = 1 << 30
 # Reasons that another order of moves, or tighter limits, might avoid.
 _AVOIDABLE = frozenset(
     {
@@ -63,7 +64,6 @@ class _Result:
     quality: Quality
     builder: PlanBuilder
     kept: Kept
-    stopped_by: frozenset[str]  # the limits that kept pods from moving
 
     @property
     def is_improvable(self) -> bool:
@@ -98,14 +98,20 @@ class HotNodeRelief:
         return PartialPlan(builder, {**so_far.kept, **protected, **best.kept})
 
     def _tighter(self, found: Sequence[_Result]) -> Iterator[tuple[Order, Mapping[str, int]]]:
-        """Each order with tighter values of the limits that stopped a move, those that change least first."""
-        for name in ("per_node", "per_namespace", "per_workload"):
-            stopped = [item for item in found if name in item.stopped_by]
-            most = max((item.builder.used.most_used(name) for item in stopped), default=0)
-            for value in range(most - 1, 0, -1):
-                for order, item in zip(ORDERS, found, strict=False):
-                    if value < item.builder.used.most_used(name):
-                        yield order, {name: value}
+        """Each order with tighter limits, those that change least first.
+
+        A limit that stopped nothing counts too: it also decides which pods would cool a node together.
+        """
+        limits = self._prepared.policy.limits
+        for name, given in (
+            ("per_node", limits.per_node),
+            ("per_namespace", limits.per_namespace),
+            ("per_workload", _UNLIMITED),
+        ):
+            used = max(item.builder.used.most_used(name) for item in found)
+            for value in range(min(used + 1, given - 1), 0, -1):
+                for order in ORDERS:
+                    yield order, {name: value}
 
     def _complete(
         self,
@@ -130,7 +136,7 @@ class HotNodeRelief:
             kept = search.run()
             stuck = {} if self._prepared.policy.planning.partial_relief else self._stuck(builder)
             if not stuck:
-                return _Result(self._quality(builder), builder, kept, search.stopped_by)
+                return _Result(self._quality(builder), builder, kept)
             given_up |= stuck
 
     def _stuck(self, builder: PlanBuilder) -> dict[NodeRow, KeptReason]:

@@ -59,7 +59,6 @@ class ReliefSearch:
         self._order = order
         self._least = prepared.policy.planning.least_relief
         self._refused_at: dict[PodRow, int] = {}  # how many moves the plan had when a pod was refused
-        self.stopped_by: frozenset[str] = frozenset()
 
     def run(self) -> dict[PodRow, KeptReason]:
         """Move what relieves; returns why each of the other pods stays."""
@@ -130,7 +129,6 @@ class ReliefSearch:
 
     def _kept(self) -> dict[PodRow, KeptReason]:
         kept: dict[PodRow, KeptReason] = {}
-        stopped: set[str] = set()
         for node, pods in self._pods.items():
             excess = self._excess(node)
             relieves: FloatArray = removed(pods.relief, excess)
@@ -145,7 +143,6 @@ class ReliefSearch:
                 elif relieves[at] <= 0:
                     kept[candidate.row] = _NO_RELIEF
                 elif reached:
-                    stopped.update(reached)
                     kept[candidate.row] = self._builder.limit(candidate) or _NOT_NEEDED
                 elif not self._is_worth(pods, at, float(relieves[at]), excess):
                     kept[candidate.row] = KeptReason(
@@ -155,5 +152,4 @@ class ReliefSearch:
                     )
                 else:
                     kept[candidate.row] = self._builder.search_ended()
-        self.stopped_by = frozenset(stopped)
         return kept

@@ -187,7 +187,9 @@ def _unsolved(lines: Lines, plan: Plan) -> None:
     by_cause: defaultdict[str, list[str]] = defaultdict(list)
     for node in sorted(plan.unsolved):
         by_cause[plan.unsolved[node]].append(node)
-    causes = sorted(by_cause, key=lambda cause: (-len(by_cause[cause]), cause))
+    peaks = {node.name: max(node.after.load.values(), default=0.0) for node in plan.nodes if node.after}
+    hottest = {cause: max(peaks.get(node, 0.0) for node in nodes) for cause, nodes in by_cause.items()}
+    causes = sorted(by_cause, key=lambda cause: (-len(by_cause[cause]), -hottest[cause], cause))
     shown = causes[: lines.shown(len(causes), _MAX_UNSOLVED)]
     hot = sum(1 for node in plan.nodes if node.name in plan.unsolved and node.after and node.after.hot)
     note = f"{counted(len(plan.unsolved), 'node')} above coolTo, {hot} still hot"

@@ -11,7 +11,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rebalancer.cluster.arrays import FloatArray
+from rebalancer.cluster.arrays import FloatArray, NodeRow
 from rebalancer.load.report import percent_of_allocatable
 from rebalancer.planning import PlanningInputs, PreparedInputs, make_plan, prepare
 from rebalancer.planning.landing.scenarios import Scenario
@@ -257,3 +257,21 @@ def test_an_eviction_undone_leaves_the_state_as_it_was(cluster: Cluster, data: s
         state.remove(twin)
         state.restore(pod, source)
     assert fingerprint(state, prepared) == before
+
+
+def excess_left(cluster: Cluster, **limits: Any) -> float:
+    """Points above coolTo on hot nodes once the plan is carried out."""
+    prepared = prepare(cluster.inputs(**limits))
+    scenarios = search(prepared).scenarios
+    allocatable, hotness = prepared.inputs.load.allocatable, prepared.hotness
+    hot = [NodeRow(node) for node in np.flatnonzero(hotness.hot).tolist()]
+    return sum(
+        float(hotness.excess(node, scenarios.expected_percent(node, allocatable)).sum()) for node in hot
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(clusters(), st.sampled_from(["perRun", "perNode", "perNamespace"]), st.integers(1, 3))
+def test_a_limit_that_is_raised_never_leaves_more_excess(cluster: Cluster, limit: str, more: int) -> None:
+    raised = cluster.policy["limits"][limit] + more
+    assert excess_left(cluster, **{limit: raised}) <= excess_left(cluster) + 1e-6
