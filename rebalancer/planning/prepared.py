@@ -120,6 +120,19 @@ def prepare(inputs: PlanningInputs) -> PreparedInputs:
     )
 
 
+def _why_uncovered(inputs: PlanningInputs) -> str:
+    """What is missing, of how many nodes, and the first reason that a source gave."""
+    load = inputs.load
+    found = []
+    for name in load.required:
+        column = load.usage[:, load.resources.index(name)]
+        absent = int(np.count_nonzero(np.isnan(column)))
+        if absent:
+            found.append(f"{name} of {absent}")
+    text = f"no fresh figure of {', '.join(found)} nodes" if found else "no node is known in full"
+    return f"{text}; {load.warnings[0]}" if load.warnings else text
+
+
 def _check_coverage(inputs: PlanningInputs) -> None:
     load, least = inputs.load, inputs.policy.load.min_coverage
     if load.coverage < least:
@@ -127,7 +140,7 @@ def _check_coverage(inputs: PlanningInputs) -> None:
         sources = ", ".join(load.sources) or "no source"
         raise SafetyError(
             f"only {known} of {len(load.known)} nodes have a fresh load figure ({load.coverage:.0%}), "
-            f"load.minCoverage is {least:.0%}",
+            f"load.minCoverage is {least:.0%}; {_why_uncovered(inputs)}",
             where=sources,
             hint="see which nodes are unknown with: rebalancer nodes",
         )
