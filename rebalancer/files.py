@@ -29,7 +29,7 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise
-    _make_durable(path.parent)
+    make_durable(path.parent)
 
 
 def replace(path: Path, content: bytes) -> None:
@@ -38,7 +38,7 @@ def replace(path: Path, content: bytes) -> None:
         stream.write(content)
 
 
-def _make_durable(folder: Path) -> None:
+def make_durable(folder: Path) -> None:
     """Write the folder's entries to disk; some file systems cannot, and then the renaming alone must do."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)

@@ -17,7 +17,7 @@ from rebalancer.errors import ExitCode
 
 COMMANDS = {
     name: f"rebalancer.cli.commands.{name}:{name}"
-    for name in ("plan", "run", "nodes", "explain", "snapshot", "policy", "simulate", "demo")
+    for name in ("plan", "run", "nodes", "explain", "snapshot", "policy", "simulate", "journal", "demo")
 }
 
 

@@ -24,6 +24,7 @@ import msgspec
 
 from rebalancer.cluster import times
 from rebalancer.errors import InputError, SafetyError
+from rebalancer.files import make_durable
 from rebalancer.planning.plan import Move
 from rebalancer.safe_text import safe_json
 
@@ -62,9 +63,11 @@ class Journal:
     def to_file(cls, path: Path, run: str, clock: Callable[[], float]) -> Self:
         """A journal that appends to a file. Raises InputError when it cannot be opened."""
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            is_new = not path.exists()
             stream = path.open("a+b")
             _end_last_line(stream)
+            if is_new:
+                make_durable(path.parent)  # else a crash may lose the file's name with all its lines
         except OSError as error:
             raise InputError(
                 f"cannot open the journal: {error.strerror or error}", where=str(path)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from rebalancer.cluster import times
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
 from rebalancer.cluster.columns.nodes import CPU, MEMORY, PODS_COLUMN, NodeTable
 from rebalancer.cluster.columns.pods import PodTable
@@ -21,6 +22,7 @@ from rebalancer.load.figures.pod_usage import (
     usage_of_requests,
     with_shares,
 )
+from rebalancer.policy import format_duration
 
 # Clocks of nodes and metrics servers differ; a figure further ahead than this is not to be trusted.
 CLOCK_SKEW_SECONDS = 60.0
@@ -201,7 +203,8 @@ class _Join:
         self._warn_about(
             figures,
             (there & ~fresh & ~ahead).any(axis=1),
-            f"are older than {self._max_age:g} s and are not used",
+            f"are older than load.maxAge ({format_duration(self._max_age)}) and are not used"
+            f"{self._age_of_newest(figures)}",
         )
         self._warn_about(figures, ahead.any(axis=1), "are from the future and are not used; check the clocks")
         measured: BoolArray = np.asarray(there.any(axis=0), np.bool_)
@@ -212,6 +215,15 @@ class _Join:
             self._warnings.append(
                 f"{figures.source}: has no figure for {', '.join(which)} on {named(self._names(rows))}"
             )
+
+    def _age_of_newest(self, figures: NodeFigures) -> str:
+        """How old the newest figure is, where that alone makes all of them useless."""
+        ages = self._now - figures.measured_at[~np.isnan(figures.measured_at)]
+        if not len(ages) or ages.min() <= self._max_age:
+            return ""
+        return (
+            f"; the newest was {format_duration(round(float(ages.min())))} old at {times.render(self._now)}"
+        )
 
     def _warn_about(self, figures: NodeFigures, rows: BoolArray | np.bool_, what: str) -> None:
         found = np.flatnonzero(np.asarray(rows)).tolist()

@@ -48,6 +48,10 @@ class Figure(Value, frozen=True):
     deviation: float | None = None  # standard deviation in the window, points of allocatable
 
 
+UNKNOWN_NODE = "neither hot nor a landing to count on"
+"""How the reason of a node ends whose load is not known in full."""
+
+
 class NodeReport(Value, frozen=True):
     """A node that is hot, or that the plan may send pods to, or that is unknown."""
 

@@ -141,6 +141,19 @@ def _recent_load(
     return recent_load(inputs.load, pods, inputs.snapshot.nodes, requests, moves)
 
 
+def _why_uncovered(inputs: PlanningInputs) -> str:
+    """What is missing, of how many nodes, and the first reason that a source gave."""
+    load = inputs.load
+    found = []
+    for name in load.required:
+        column = load.usage[:, load.resources.index(name)]
+        absent = int(np.count_nonzero(np.isnan(column)))
+        if absent:
+            found.append(f"{name} of {absent}")
+    text = f"no fresh figure of {', '.join(found)} nodes" if found else "no node is known in full"
+    return f"{text}; {load.warnings[0]}" if load.warnings else text
+
+
 def _check_coverage(inputs: PlanningInputs) -> None:
     coverage, least = coverage_of(inputs), inputs.policy.load.min_coverage
     if coverage.share < least:
@@ -151,7 +164,7 @@ def _check_coverage(inputs: PlanningInputs) -> None:
         nobody = f"; no source gives {' or '.join(dark)}, which the policy's rules name" if dark else ""
         raise SafetyError(
             f"only {coverage.known} of {coverage.counted} nodes have a fresh load figure "
-            f"({coverage.share:.0%}), load.minCoverage is {least:.0%}{nobody}",
+            f"({coverage.share:.0%}), load.minCoverage is {least:.0%}; {_why_uncovered(inputs)}{nobody}",
             where=sources,
             hint="see which nodes are unknown with: rebalancer nodes",
         )

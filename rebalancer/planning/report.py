@@ -13,7 +13,7 @@ from rebalancer.load.figures.node_figures import RESOURCES
 from rebalancer.load.report import percent_of_allocatable
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.distribution import LandingDistribution
-from rebalancer.planning.plan import Figure, Kept, Landing, Move, NodeAfter, NodeReport, Plan
+from rebalancer.planning.plan import UNKNOWN_NODE, Figure, Kept, Landing, Move, NodeAfter, NodeReport, Plan
 from rebalancer.planning.policy_fit import misfits
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import KeptReason
@@ -55,7 +55,7 @@ def _node_reports(
     for row, name in enumerate(inputs.snapshot.nodes.names):
         because = hotness.because.get(row, ())
         if not inputs.load.known[row]:
-            because = (f"{_unknown(inputs, row)}: neither hot nor a landing to count on",)
+            because = (f"{_unknown(inputs, row)}: {UNKNOWN_NODE}",)
         if row in hotness.waiting and name in left:
             because = (*because, hotness.waiting[row])
         if row in settling:

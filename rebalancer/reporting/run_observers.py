@@ -37,8 +37,9 @@ def outcome_words(outcome: Outcome) -> str:
 class LogObserver(Silent):
     """Writes each event of a run as a log line; a context manager, like every observer here."""
 
-    def __init__(self, logger: logging.Logger) -> None:
+    def __init__(self, logger: logging.Logger, *, dry_run: bool = False) -> None:
         self._logger = logger
+        self._dry_run = dry_run
 
     def __enter__(self) -> Self:
         """Start observing."""
@@ -52,11 +53,15 @@ class LogObserver(Silent):
     def wave_started(self, wave: int, moves: Sequence[Move]) -> None:
         """See Observer."""
         pods = ", ".join(move.pod.full_name for move in moves)
-        self._logger.info("wave %d: evicting %s: %s", wave, counted(len(moves), "pod"), words(pods))
+        verb = "asking about" if self._dry_run else "evicting"
+        self._logger.info("wave %d: %s %s: %s", wave, verb, counted(len(moves), "pod"), words(pods))
 
     def eviction_answered(self, move: Move, answer: EvictionAnswer) -> None:
         """See Observer."""
         level = logging.INFO if answer.verdict is Verdict.EVICTED else logging.WARNING
+        if self._dry_run and answer.verdict is Verdict.EVICTED:
+            self._logger.info("would evict %s: the API server agrees", words(move.pod.full_name))
+            return
         self._logger.log(
             level, "%s %s: %s", answer.verdict.value, words(move.pod.full_name), words(answer.because)
         )
@@ -82,8 +87,8 @@ class LogObserver(Silent):
 class BarObserver(LogObserver):
     """Draws a bar per wave that fills while replacements settle; outcomes scroll above it."""
 
-    def __init__(self, console: Console, logger: logging.Logger) -> None:
-        super().__init__(logger)
+    def __init__(self, console: Console, logger: logging.Logger, *, dry_run: bool = False) -> None:
+        super().__init__(logger, dry_run=dry_run)
         self._console = console
         self._progress = Progress(
             TextColumn("{task.description}", markup=False),
@@ -138,6 +143,8 @@ class BarObserver(LogObserver):
             self._console.print(Text(message, style), soft_wrap=True)
 
 
-def observer(console: Console, logger: logging.Logger) -> LogObserver:
+def observer(console: Console, logger: logging.Logger, *, dry_run: bool = False) -> LogObserver:
     """An observer that draws a bar if the console is a terminal, or else one that logs."""
-    return BarObserver(console, logger) if console.is_terminal else LogObserver(logger)
+    if console.is_terminal:
+        return BarObserver(console, logger, dry_run=dry_run)
+    return LogObserver(logger, dry_run=dry_run)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -23,7 +24,8 @@ from rebalancer.cli.shared_options import (
     output_option,
     pipeline_options,
 )
-from rebalancer.errors import ExitCode, InputError, RebalancerError
+from rebalancer.cli.user_files import default_journal, prepare_state_folder
+from rebalancer.errors import ExitCode, InputError, RebalancerError, StopRequestedError
 from rebalancer.pipeline import PipelineOptions, RunOptions
 from rebalancer.reporting.render import Format
 
@@ -67,6 +69,7 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="File to which Prometheus metrics of the run are written.",
 )
+@click.option("--yes", is_flag=True, help="Evict without asking; without a terminal nothing is ever asked.")
 @output_option
 @all_option
 @click.pass_obj
@@ -76,14 +79,20 @@ def run(
     options: PipelineOptions,
     output_format: Format,
     everything: bool,
+    yes: bool,
     **run_values: object,
 ) -> int:
     """Plan, evict in waves and verify every landing. The only command that changes a cluster."""
     run_options = RunOptions(**run_values)  # type: ignore[arg-type]
     _refuse_recorded(options)
+    run_options = _with_journal(run_options)
     plan, outcomes, code = None, None, int(ExitCode.INTERNAL)
     try:
-        shown = functools.partial(_show_plan, output_format=output_format, everything=everything)
+        dry_run = run_options.dry_run
+        ask = not yes and not dry_run and _can_be_asked()
+        shown = functools.partial(
+            _show_plan, output_format=output_format, everything=everything, dry_run=dry_run, ask=ask
+        )
         plan, outcomes = _carried_out(options, run_options, shown)
         code = session.exit_code = outcomes.exit_code
     except RebalancerError as error:
@@ -114,7 +123,7 @@ def _carried_out(
 ) -> tuple[Plan, Outcomes]:
     from rebalancer.reporting.run_observers import observer  # noqa: PLC0415
 
-    with observer(console(stderr=True), LOGGER) as watching:
+    with observer(console(stderr=True), LOGGER, dry_run=run_options.dry_run) as watching:
         return pipeline.run(
             dataclasses.replace(options, progress=lambda kind: LOGGER.debug("reading %s", kind)),
             run_options,
@@ -123,15 +132,42 @@ def _carried_out(
         )
 
 
-def _show_plan(plan: Plan, *, output_format: Format, everything: bool) -> None:
-    """Show people the plan before it is carried out; programs read the outcomes, which hold the moves."""
+def _can_be_asked() -> bool:
+    return sys.stdin.isatty() and _is_watched()
+
+
+def _is_watched() -> bool:
+    return sys.stderr.isatty()
+
+
+def _with_journal(run_options: RunOptions) -> RunOptions:
+    """On a terminal the journal goes to a file: its lines would tear the progress bar."""
+    if run_options.journal is not None or not _is_watched():
+        return run_options
+    path = default_journal()
+    prepare_state_folder()
+    LOGGER.info("journal: %s (show it with: rebalancer journal show)", path)
+    return dataclasses.replace(run_options, journal=path)
+
+
+def _show_plan(
+    plan: Plan, *, output_format: Format, everything: bool, dry_run: bool = False, ask: bool = False
+) -> None:
+    """Show people the plan, and ask them; programs read the outcomes, which hold the moves."""
     from rebalancer.reporting.tables.plan import plan_table  # noqa: PLC0415
 
     if output_format is Format.TABLE:
         target = console()
+        if dry_run:
+            target.print("DRY RUN: nothing is changed")
         show(target, plan_table(plan, style(target, everything=everything)))
         target.print()
         target.file.flush()
+    if ask and plan.moves:
+        count = len(plan.moves)
+        question = f"Evict {count} pod{'' if count == 1 else 's'} now?"
+        if not click.confirm(question, default=False, err=True):
+            raise StopRequestedError("not confirmed: nothing was evicted")
 
 
 def _write_metrics(path: Path | None, plan: Plan | None, outcomes: Outcomes | None, exit_code: int) -> None:

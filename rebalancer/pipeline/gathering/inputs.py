@@ -28,6 +28,7 @@ from rebalancer.pipeline.gathering.recorded import (
     recorded_moment,
     recorded_state,
 )
+from rebalancer.pipeline.gathering.unmatched_names import unmatched_names
 from rebalancer.pipeline.gathering.warnings import input_warnings
 from rebalancer.pipeline.run_settings import PipelineOptions
 from rebalancer.pipeline.scheduler.configuration import configuration_text, load_with_plugins
@@ -140,6 +141,7 @@ def gather(
         feature_gates=feature_gates(loaded),
         system_workloads=relied_on_workloads(snapshot, policy, configuration),
         warnings=(
+            *unmatched_names(policy, snapshot, configuration, options.assume_neutral),
             *insecure_connections(policy, configuration, api),
             *input_warnings(snapshot, configuration, reading.report, view.missing, version),
         ),

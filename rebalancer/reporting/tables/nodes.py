@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 from rich.text import Text
 
-from rebalancer.planning.plan import API_VERSION, Figure, NodeReport, Plan
+from rebalancer.planning.plan import API_VERSION, UNKNOWN_NODE, Figure, NodeReport, Plan
 from rebalancer.policy.units import format_duration
 from rebalancer.reporting.tables.plan import name_width, write_node, write_warnings
 from rebalancer.reporting.tables.text import Lines, Style
@@ -67,7 +67,9 @@ def nodes_table(listing: NodeListing, style: Style = Style()) -> Text:  # noqa: 
         listing.nodes, key=lambda node: (not node.hot, -max(node.load.values(), default=-1.0), node.name)
     )
     hot = sum(1 for node in nodes if node.hot)
-    unknown = sum(1 for node in nodes if not node.load)
+    unknown = sum(
+        1 for node in nodes if not node.load or any(reason.endswith(UNKNOWN_NODE) for reason in node.because)
+    )
     lines.add((f"{counted(len(nodes), 'node')}: {hot} hot, {unknown} without a fresh figure", "bold"))
     lines.add(("at ", "dim"), plain(listing.now), (", load in percent of allocatable", "dim"))
     shown = nodes[: lines.shown(len(nodes), _MAX_NODES)]

@@ -9,7 +9,7 @@ from rich.text import Text
 from rebalancer.errors import ExitCode
 from rebalancer.execution.outcomes import Outcome, Outcomes, Result
 from rebalancer.reporting.tables.text import Lines, Style
-from rebalancer.reporting.words import plain, words
+from rebalancer.reporting.words import counted, plain, words
 
 _MAX_MOVES = 20
 COLOURS = {
@@ -43,7 +43,7 @@ def outcomes_table(outcomes: Outcomes, style: Style = Style()) -> Text:  # noqa:
         kept = sorted(shown, key=lambda outcome: outcome.result is Result.LANDED)[:_MAX_MOVES]
         shown = tuple(outcome for outcome in shown if outcome in kept)
     for outcome in shown:
-        _write(lines, outcome)
+        _write(lines, outcome, "WouldEvict" if _would_evict(outcomes, outcome) else outcome.result.value)
     lines.more(len(outcomes.outcomes) - len(shown), "move")
     return lines.text
 
@@ -51,20 +51,31 @@ def outcomes_table(outcomes: Outcomes, style: Style = Style()) -> Text:  # noqa:
 def _summary(outcomes: Outcomes) -> str:
     if not outcomes.outcomes:
         return "nothing was evicted"
-    counts = Counter(outcome.result for outcome in outcomes.outcomes)
-    return ", ".join(f"{counts[result]} {result.value}" for result in Result if counts[result])
+    agreed = sum(1 for outcome in outcomes.outcomes if _would_evict(outcomes, outcome))
+    counts = Counter(outcome.result for outcome in outcomes.outcomes if not _would_evict(outcomes, outcome))
+    others = ", ".join(f"{counts[result]} {result.value}" for result in Result if counts[result])
+    if not outcomes.dry_run:
+        return others
+    would = f"dry run: would evict {counted(agreed, 'pod')}; the API server agrees"
+    return f"{would}; {others}" if others else would
+
+
+def _would_evict(outcomes: Outcomes, outcome: Outcome) -> bool:
+    return outcomes.dry_run and outcome.result is Result.SKIPPED and outcome.because.startswith("dry run:")
 
 
 def _exit(outcomes: Outcomes) -> str:
     if outcomes.exit_code == ExitCode.DONE:
+        if outcomes.dry_run:
+            return "0: dry run, nothing was changed"
         return "0: done" if outcomes.outcomes else "0: nothing to do"
     meanings = {int(member): member.meaning for member in ExitCode}
     return f"{outcomes.exit_code}: {meanings.get(outcomes.exit_code, 'not an exit code of rebalancer')}"
 
 
-def _write(lines: Lines, outcome: Outcome) -> None:
+def _write(lines: Lines, outcome: Outcome, result: str) -> None:
     pod = plain(outcome.move.pod.full_name)
-    lines.add("  ", (outcome.result.value.ljust(_RESULT_WIDTH), COLOURS[outcome.result]), "  ", (pod, "bold"))
+    lines.add("  ", (result.ljust(_RESULT_WIDTH), COLOURS[outcome.result]), "  ", (pod, "bold"))
     arrow = lines.style.glyphs.arrow
     where = f"{plain(outcome.move.from_node)} {arrow} {plain(outcome.node)}" if outcome.node else ""
     # The API server writes whole seconds, by its own clock: tenths would be invented, and negative is skew.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
 from rich.text import Text
@@ -41,8 +41,7 @@ def _headline(lines: Lines, plan: Plan) -> None:
         verdict += f"; no longer hot: {cooled} of {plan.hot_count}"
         lines.add(("Plan: ", "bold"), (verdict, "bold"))
     elif plan.hot_count:
-        reason = f"evict nothing: {counted(plan.hot_count, 'hot node')}, for the reasons given below"
-        lines.add(("Plan: ", "bold"), (reason, "bold"))
+        lines.add(("Plan: ", "bold"), (_why_nothing(lines, plan), "bold"))
     else:
         lines.add(("Plan: ", "bold"), ("nothing to do: no node is hot", "bold green"))
     unknown = plan.node_count - plan.known_count
@@ -53,6 +52,19 @@ def _headline(lines: Lines, plan: Plan) -> None:
     lines.add(("cluster  ", "dim"), shortened(words(plan.source), columns - 9 - len(now), more), now)
     lines.add(("nodes    ", "dim"), nodes)
     lines.add(("policy   ", "dim"), shortened(words(plan.policy), columns - 9, more))
+
+
+def _why_nothing(lines: Lines, plan: Plan) -> str:
+    """That nothing is evicted, and what keeps most of the pods on hot nodes where they are."""
+    verdict = f"evict nothing: {counted(plan.hot_count, 'hot node')}"
+    if not plan.kept:
+        return f"{verdict} without a pod to move"
+    code, count = min(
+        Counter(item.reason for item in plan.kept).items(), key=lambda item: (-item[1], item[0])
+    )
+    example = next(item.because for item in plan.kept if item.reason == code)
+    verdict += f"; {count} of their {counted(len(plan.kept), 'pod')} stay ({code}): {words(example)}"
+    return shortened(verdict, lines.style.columns - 6, lines.style.glyphs.more)
 
 
 def _hot_nodes(lines: Lines, plan: Plan) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from rebalancer.errors import LeaseHeldError
@@ -121,3 +122,80 @@ def test_json_logs_tell_a_run_as_one_object_an_event(
     assert [line["level"] for line in lines] == ["info", "info"]
     assert lines[0]["message"].startswith("wave 1: evicting 1 pod")
     assert lines[0]["time"].endswith("Z")
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A user at a terminal; returns the state folder."""
+    monkeypatch.setattr("rebalancer.cli.commands.run._is_watched", lambda: True)
+    monkeypatch.setattr("rebalancer.cli.commands.run._can_be_asked", lambda: True)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "xdg"))
+    return tmp_path / "xdg" / "rebalancer"
+
+
+def test_on_a_terminal_nothing_is_evicted_without_a_yes(
+    rebalancer_program: Program, pipeline: FakePipeline, terminal: Path
+) -> None:
+    result = rebalancer_program("run")
+
+    assert "Evict 2 pods now?" in result.stderr
+    assert "Outcome" not in result.stdout
+    assert result.exit_code in (2, 130)
+
+
+@pytest.mark.parametrize("option", ["--yes", "--dry-run"])
+def test_scripts_and_dry_runs_are_not_asked(
+    rebalancer_program: Program, pipeline: FakePipeline, terminal: Path, option: str
+) -> None:
+    result = rebalancer_program("run", option)
+
+    assert "now?" not in result.stderr
+    assert "Outcome" in result.stdout
+
+
+def test_without_a_terminal_nothing_is_asked(rebalancer_program: Program, pipeline: FakePipeline) -> None:
+    assert "now?" not in rebalancer_program("run").stderr
+
+
+def test_on_a_terminal_the_journal_is_a_file_of_the_user(
+    rebalancer_program: Program, pipeline: FakePipeline, terminal: Path
+) -> None:
+    result = rebalancer_program("run", "--yes")
+
+    assert pipeline.run_asked[0].journal == terminal / "journal.jsonl"
+    assert f"journal: {terminal / 'journal.jsonl'}" in result.stderr
+    assert terminal.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_dry_run_says_so_first_and_never_that_it_evicted(
+    rebalancer_program: Program, pipeline: FakePipeline
+) -> None:
+    asked = an_outcome(Result.SKIPPED, because="dry run: the API server would evict it")
+    pipeline.outcomes = msgspec.structs.replace(some_outcomes(asked), dry_run=True)
+    result = rebalancer_program("run", "--dry-run")
+
+    assert result.stdout.startswith("DRY RUN: nothing is changed")
+    assert "would evict 1 pod; the API server agrees" in result.stdout
+    assert "Skipped" not in result.stdout
+    assert "Evicted" not in result.output
+    assert "evicting" not in result.output
+
+
+def test_a_journal_is_shown_with_its_evictions_of_unknown_outcome(
+    rebalancer_program: Program, tmp_path: Path
+) -> None:
+    path = tmp_path / "journal.jsonl"
+    lines = [
+        {"event": "evicting", "uid": "u1", "pod": "shop/a\u009b31m", "run": "r"},
+        {"event": "evicted", "uid": "u1", "pod": "shop/a", "run": "r"},
+        {"event": "evicting", "uid": "u2", "pod": "shop/b", "run": "r"},
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    shown = rebalancer_program("journal", "show", str(path)).stdout
+    found = json.loads(rebalancer_program("journal", "in-flight", str(path), "-o", "json").stdout)
+
+    assert shown.count("\n") == 3
+    assert "\u009b" not in shown
+    assert [line["pod"] for line in found["lines"]] == ["shop/b"]
+    assert rebalancer_program("journal", "show", str(tmp_path / "none")).exit_code == 2

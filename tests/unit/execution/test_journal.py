@@ -39,7 +39,7 @@ def test_a_line_says_when_who_what_and_which_pod() -> None:
 
 
 def test_what_was_written_is_read_back(tmp_path: Path) -> None:
-    path = tmp_path / "logs" / "journal"
+    path = tmp_path / "journal"
     write(path, "run-started", "evicting", "evicted")
     write(path, "run-started", run="run-2")
     lines = read_journal(path)
@@ -52,7 +52,7 @@ def test_each_line_is_durable_before_the_next_thing_happens(
     path, durable = tmp_path / "journal", []
     monkeypatch.setattr(os, "fsync", lambda _descriptor: durable.append(path.read_text().count("\n")))
     write(path, "run-started", "evicting", "evicted")
-    assert durable == [1, 2, 3]
+    assert durable == [0, 1, 2, 3]  # the name of the file first
 
 
 @given(cut=st.integers(0, 600))
@@ -116,3 +116,19 @@ def test_a_pipe_is_written_line_by_line_without_being_made_durable() -> None:
     with os.fdopen(writing, "w") as stream, os.fdopen(reading) as reader:
         Journal(stream, "run-1", lambda: NOW).write("run-started")
         assert json.loads(reader.readline())["event"] == "run-started"
+
+
+def test_no_control_character_of_a_cluster_reaches_the_journal(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    with Journal.to_file(path, "run", lambda: 0.0) as journal:
+        journal.write("refused", because="\x9b2J \x7f \u202e \x1b[31m")
+
+    assert path.read_text().rstrip("\n").isprintable()
+    assert read_journal(path)[0]["because"] == "\x9b2J \x7f \u202e \x1b[31m"
+
+
+def test_a_journal_creates_no_folders(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot open the journal: No such file or directory"):
+        Journal.to_file(tmp_path / "no" / "journal.jsonl", "run", lambda: 0.0)
+
+    assert not (tmp_path / "no").exists()

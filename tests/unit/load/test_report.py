@@ -120,8 +120,8 @@ def measured(usage: float, moment: float = NOW) -> list[NodeFigures]:
 @pytest.mark.parametrize(
     ("moment", "why"),
     [
-        (NOW - MAX_AGE - 1, "older than 180 s"),
-        (0.0, "older than 180 s"),
+        (NOW - MAX_AGE - 1, "older than load.maxAge (3m)"),
+        (0.0, "older than load.maxAge (3m)"),
         (NOW + CLOCK_SKEW_SECONDS + 1, "from the future"),
         (1e18, "from the future"),
     ],

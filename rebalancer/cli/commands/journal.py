@@ -1,0 +1,77 @@
+"""``rebalancer journal``: read what runs recorded of their evictions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rebalancer.cli.output import emit
+from rebalancer.cli.shared_options import FILE, output_option
+from rebalancer.cli.user_files import default_journal
+from rebalancer.reporting.render import Format
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from rebalancer.reporting.tables.text import Style
+
+_MAX_SHOWN = 40
+
+
+@click.group()
+def journal() -> None:
+    """Read the journal of earlier runs."""
+
+
+def _file_argument(command: Callable[..., Any]) -> Callable[..., Any]:
+    return click.argument("path", type=FILE, required=False, metavar="[FILE]")(command)
+
+
+@journal.command("show")
+@_file_argument
+@click.option("--all", "everything", is_flag=True, help=f"Show every line, not the last {_MAX_SHOWN}.")
+@output_option
+def show_journal(path: Path | None, output_format: Format, everything: bool) -> None:
+    """Show what was recorded, the newest last.
+
+    Without FILE, the journal that runs on a terminal keep in your state folder.
+    """
+    from rebalancer.execution import read_journal  # noqa: PLC0415 - not for --help
+
+    lines = read_journal(path or default_journal())
+    _emit(lines if everything else lines[-_MAX_SHOWN:], output_format)
+
+
+@journal.command("in-flight")
+@_file_argument
+@output_option
+def show_in_flight(path: Path | None, output_format: Format) -> None:
+    """Show the evictions whose outcome is unknown, because a run was killed while it made them."""
+    from rebalancer.execution.journal import in_flight, read_journal  # noqa: PLC0415 - not for --help
+
+    _emit(in_flight(read_journal(path or default_journal())), output_format)
+
+
+def _emit(lines: Iterable[Mapping[str, Any]], output_format: Format) -> None:
+    value = {"apiVersion": "rebalancer/v1alpha1", "kind": "Journal", "lines": list(lines)}
+    emit(value, output_format, _table)
+
+
+def _table(value: Mapping[str, Any], style: Style) -> Text:
+    from rebalancer.reporting.tables.text import Lines  # noqa: PLC0415 - imports rich
+    from rebalancer.reporting.words import words  # noqa: PLC0415
+
+    table = Lines(style)
+    for line in value["lines"]:
+        shown = " ".join(
+            words(str(line[key])) for key in ("time", "run", "event", "pod", "from") if line.get(key)
+        )
+        table.add(shown)
+        if line.get("because"):
+            table.message(str(line["because"]), 4, "dim")
+    if not value["lines"]:
+        table.add("nothing")
+    return table.text
