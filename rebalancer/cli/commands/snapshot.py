@@ -14,12 +14,14 @@ from rebalancer.cli.shared_options import (
     PATH,
     all_option,
     check_source,
+    check_state,
     context_option,
     kubeconfig_option,
     output_option,
     policy_option,
     scheduler_config_option,
     source_option,
+    state_config_map_option,
 )
 from rebalancer.pipeline import RecordingOptions
 from rebalancer.reporting.render import Format
@@ -47,6 +49,7 @@ def snapshot() -> None:
     metavar="FILE",
     help="A file with the state of earlier runs, to be recorded.",
 )
+@state_config_map_option
 @output_option
 @all_option
 def save_snapshot(
@@ -58,6 +61,7 @@ def save_snapshot(
     scheduler_config: Path | None,
     watcher: Path | None,
     state_path: Path | None,
+    state_config_map: str | None,
     output_format: Format,
     everything: bool,
 ) -> None:
@@ -71,8 +75,17 @@ def save_snapshot(
     from rebalancer.reporting.tables.snapshot import snapshot_table  # noqa: PLC0415 - imports rich
 
     check_source(source, kubeconfig, context)
+    check_state(source, state_path, state_config_map)
     options = RecordingOptions(
-        path, source, kubeconfig, context, policy_path, scheduler_config, watcher, state_path
+        path,
+        source,
+        kubeconfig,
+        context,
+        policy_path,
+        scheduler_config,
+        watcher,
+        state_path,
+        state_config_map,
     )
     with progress() as report:
         info = pipeline.record_cluster(options, report, LOGGER.warning)
