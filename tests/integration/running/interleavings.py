@@ -31,7 +31,7 @@ from rebalancer.pipeline.run_sequence import RunSequence
 from rebalancer.planning.plan import Landing, Move, Plan, PodReference
 from rebalancer.policy.schema import Execution, Safety
 from rebalancer.retries import Retries
-from rebalancer.state import ConfigMapStore, after_plan, in_cooldown
+from rebalancer.state import ConfigMapStore, MoveHistory, after_plan
 from rebalancer.state.run_state import decode
 
 BEGIN = 1_700_000_000.0
@@ -330,8 +330,7 @@ class Run:
         moves = [
             _move(pod["metadata"]["name"], pod["metadata"]["uid"])
             for pod in found
-            if in_cooldown(
-                memory.before,
+            if MoveHistory(memory.before.moves if memory.before else ()).in_cooldown(
                 self.clock(),
                 COOLDOWN,
                 workload=f"shop/Deployment/{pod['metadata']['name'].split('-')[0]}",
