@@ -24,6 +24,14 @@ settings.register_profile("rebalancer", deadline=None)
 settings.load_profile("rebalancer")
 
 
+@pytest.fixture(autouse=True)
+def no_state_of_earlier_tests(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """A run without options keeps its state in the user's folder: each test has one of its own."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print the lines that tests recorded for the summary."""
     reports = terminalreporter.stats.get("passed", [])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -64,16 +65,18 @@ class Duration(click.ParamType[float]):
 
 
 class ObjectName(click.ParamType[str]):
-    """NAMESPACE/NAME of an object."""
+    """NAMESPACE/NAME of an object; NAME alone is in the namespace of this pod, else in ``rebalancer``."""
 
     name = "ns/name"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """The same text, checked."""
         text = str(value)
+        if "/" not in text:
+            text = f"{os.environ.get('POD_NAMESPACE') or 'rebalancer'}/{text}"
         parts = text.split("/")
         if len(parts) != 2 or not all(_NAME.fullmatch(part) for part in parts):
-            self.fail(f"{text[:60]!a} is not NAMESPACE/NAME", param, ctx)
+            self.fail(f"{text[:60]!a} is neither NAMESPACE/NAME nor NAME", param, ctx)
         return text
 
 
@@ -134,6 +137,12 @@ state_option = click.option(
     metavar="FILE",
     help="The state of earlier runs: how long nodes have been hot, and recent moves.",
 )
+state_config_map_option = click.option(
+    "--state-config-map",
+    type=ObjectName(),
+    metavar="[NS/]NAME",
+    help="The ConfigMap that holds the state of earlier runs.",
+)
 scheduler_config_option = click.option(
     "--scheduler-config",
     type=FILE,
@@ -168,6 +177,7 @@ _PIPELINE: Sequence[Callable[[Any], Any]] = (
     context_option,
     now_option,
     state_option,
+    state_config_map_option,
     scheduler_config_option,
     neutral_option,
 )
@@ -179,6 +189,7 @@ _FIELDS = (
     "context",
     "now",
     "state_path",
+    "state_config_map",
     "scheduler_config",
     "assume_neutral",
 )
@@ -191,6 +202,7 @@ def pipeline_options(command: Command) -> Command:
     def wrapped(**values: Any) -> Any:
         options = PipelineOptions(**{name: values.pop(name) for name in _FIELDS})
         check_source(options.source, options.kubeconfig, options.context)
+        check_state(options.source, options.state_path, options.state_config_map)
         return command(options=options, **values)
 
     decorated: Any = wrapped
@@ -207,4 +219,17 @@ def check_source(source: Path | None, kubeconfig: Path | None, context: str | No
     if source is not None and given:
         raise InputError(
             f"--from reads a recorded cluster, {' and '.join(given)} a live one", hint="give one or the other"
+        )
+
+
+def check_state(source: Path | None, path: Path | None, config_map: str | None) -> None:
+    """Refuse options for the state of which one would be ignored."""
+    if path is not None and config_map is not None:
+        raise InputError(
+            "--state and --state-config-map each name where the state is kept", hint="give one of them"
+        )
+    if source is not None and config_map is not None:
+        raise InputError(
+            "--state-config-map reads a live cluster, --from a recorded one",
+            hint="give --state, or record the state with: rebalancer snapshot save --state-config-map",
         )

@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 
 from rebalancer import planning
-from rebalancer.pipeline.gathering import gather, known_state, open_api, policy_of
+from rebalancer.pipeline.gathering import gather, open_api, policy_of
 from rebalancer.pipeline.run_settings import PipelineOptions
+from rebalancer.pipeline.state_location import known_state
 from rebalancer.planning import Plan, PlanningInputs, coverage_of, explain, find_subject
 from rebalancer.planning.explanation.values import NodeExplanation, PodExplanation
 
@@ -28,8 +29,10 @@ def explain_subject(options: PipelineOptions, subject: str) -> PodExplanation | 
 
 def _inputs(options: PipelineOptions) -> PlanningInputs:
     loaded = policy_of(options)
-    state = known_state(options)
-    return gather(options, loaded, open_api(options), state).inputs
+    api = open_api(options)
+    recorded = options.source is not None
+    state = known_state(options.state_path, options.state_config_map, api, recorded=recorded)
+    return gather(options, loaded, api, state).inputs
 
 
 def _without_refusal(inputs: PlanningInputs) -> PlanningInputs:

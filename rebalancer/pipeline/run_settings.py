@@ -17,6 +17,7 @@ class PipelineOptions:
     context: str | None = None
     now: float | None = None  # Unix seconds; None: the clock, or the newest metric of a recorded cluster
     state_path: Path | None = None  # the state of earlier runs
+    state_config_map: str | None = None  # NAMESPACE/NAME: the same in the cluster
     scheduler_config: Path | None = None  # instead of the configuration the policy names
     assume_neutral: tuple[str, ...] = ()
     max_dump_bytes: int | None = None  # of a recorded cluster, unpacked; None: the default
@@ -31,7 +32,6 @@ class RunOptions:
     dry_run: bool = False
     journal: Path | None = None
     max_duration_seconds: float | None = None
-    state_config_map: str | None = None  # NAMESPACE/NAME
     lease: str = "rebalancer/rebalancer"  # NAMESPACE/NAME
     metrics_textfile: Path | None = None
 
@@ -49,4 +49,5 @@ class RecordingOptions:
     scheduler_config: Path | None = None
     watcher: Path | None = None
     state_path: Path | None = None
+    state_config_map: str | None = None  # NAMESPACE/NAME
     max_dump_bytes: int | None = None  # of a recorded cluster, unpacked; None: the default

@@ -29,6 +29,7 @@ from rebalancer.pipeline.run_memory import RunMemory
 from rebalancer.pipeline.run_sequence import RunSequence
 from rebalancer.pipeline.run_settings import PipelineOptions, RunOptions
 from rebalancer.pipeline.signals import stop_on_signal
+from rebalancer.pipeline.state_location import state_store
 from rebalancer.planning import (
     Move,
     Plan,
@@ -43,10 +44,7 @@ from rebalancer.policy import LoadedPolicy, load_policy
 from rebalancer.policy.schema import Safety
 from rebalancer.scheduling import SCHEDULER_LAG_SECONDS, verified_in_words, why_unverified
 from rebalancer.state import (
-    ConfigMapStore,
-    FileStore,
     RunState,
-    StateStore,
     after_plan,
     after_reading,
     memory_seconds,
@@ -97,7 +95,9 @@ class _Run:
         self._stop = stop
         self._loaded = policy_of(options)
         self._api = api.pausing(stop.wait)
-        self._store = _store(options, run_options, self._api)
+        self._store = state_store(
+            options.state_path, options.state_config_map, self._api, acts=not run_options.dry_run
+        )
         self._id = uuid.uuid4().hex
 
     def carry_out(self) -> tuple[_Planned, Outcomes]:
@@ -166,13 +166,6 @@ def _finding(planned: _Planned) -> Callable[[RunState], RunState]:
         return after_reading(counted, current_load, now, policy.load.window)
 
     return found
-
-
-def _store(options: PipelineOptions, run_options: RunOptions, api: RawApi) -> StateStore | None:
-    if run_options.state_config_map:
-        namespace, name = run_options.state_config_map.split("/")
-        return ConfigMapStore(api, namespace, name)
-    return FileStore(options.state_path) if options.state_path else None
 
 
 def _refuse_unverified(inputs: PlanningInputs, plan: Plan) -> None:

@@ -199,7 +199,13 @@ class Planning(PolicyModel):
         description="Minimum probability that every landing of the plan is acceptable.",
     )
     cooldown: Duration = Field(
-        default=3600.0, description="How long a workload is left alone after one of its pods was moved."
+        default=3600.0,
+        description="How long a workload is left alone after a run moved pods of it; doubled with each "
+        "further run that moved it within cooldownWindow.",
+    )
+    cooldown_max: Duration = Field(default=86_400.0, description="Maximum of a cooldown that was doubled.")
+    cooldown_window: Duration = Field(
+        default=172_800.0, description="How far back the runs are counted that double a cooldown."
     )
     bad_landing_cooldown: Duration = Field(
         default=86_400.0,

@@ -83,7 +83,9 @@ planning:
   partialRelief: true           # relieve a node even if it stays hot; false: only nodes that cool down
   leastRelief: 0.5              # minimum excess, in points above coolTo, that a move removes per unit of cost
   confidence: 0.95              # minimum probability that every pod of the plan lands well
-  cooldown: 1h                  # after a move, leave the pod's workload alone for this long
+  cooldown: 1h                  # after a move, leave the pod's workload alone for this long,
+  cooldownMax: 24h              # doubled with each further run that moves it, up to this,
+  cooldownWindow: 48h           # counting the runs of so long
   badLandingCooldown: 24h       # and for this long after a bad landing
   maxAfter: {cpu: 95, memory: 90}   # never fill a node above these percentages of allocatable
   maxPlacements: 20000          # how many placements the planner may compute

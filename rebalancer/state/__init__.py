@@ -8,13 +8,13 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from rebalancer.state.move_history import MoveHistory
 from rebalancer.state.run_state import (
     PastMove,
     RunState,
     after_moves,
     after_plan,
     after_reading,
-    in_cooldown,
     memory_seconds,
 )
 from rebalancer.state.samples import LoadSamples
@@ -26,13 +26,13 @@ __all__ = [
     "ConfigMapStore",
     "FileStore",
     "LoadSamples",
+    "MoveHistory",
     "PastMove",
     "RunState",
     "StateStore",
     "after_moves",
     "after_plan",
     "after_reading",
-    "in_cooldown",
     "memory_seconds",
 ]
 

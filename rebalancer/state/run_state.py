@@ -17,11 +17,11 @@ from rebalancer.state.samples import LoadSamples
 
 API_VERSION = "rebalancer/v1alpha1"
 KIND = "RunState"
-MAX_MOVES = 500
+MAX_MOVES = 5000
 UNSETTLED = "Unknown"  # the result of a move whose end its run has not seen
 MAX_HOT_NODES = 5000
 MAX_STREAK = 1_000_000
-MAX_BYTES = 512 << 10
+MAX_BYTES = 900 << 10  # a ConfigMap holds 1 MiB
 _MIN_MEMORY_SECONDS = 24 * 3600.0
 _MIN_SPACING_SECONDS = 1e-6  # the same run never counts twice
 _OVERHEAD_BYTES = 1024  # the envelope around the moves and the streaks
@@ -108,9 +108,15 @@ def after_reading(
 
 
 def memory_seconds(policy: RebalancePolicy) -> float:
-    """How long past moves are remembered: two cooldowns, at least a day, so that reports can look back."""
+    """How long past moves are remembered: as long as a cooldown asks, and at least a day."""
     planning = policy.planning
-    return max(_MIN_MEMORY_SECONDS, 2 * planning.cooldown, planning.bad_landing_cooldown)
+    return max(
+        _MIN_MEMORY_SECONDS,
+        2 * planning.cooldown,
+        planning.cooldown_max,
+        planning.cooldown_window,
+        planning.bad_landing_cooldown,
+    )
 
 
 def after_moves(
@@ -133,29 +139,6 @@ def after_moves(
     ]
     kept.sort(key=_order)
     return bounded(msgspec.structs.replace(before, moves=tuple(kept), updated_at=now))
-
-
-def in_cooldown(
-    state: RunState | None,
-    now: float,
-    cooldown_seconds: float,
-    *,
-    workload: str = "",
-    controller_uid: str = "",
-    results: Collection[str] | None = None,
-) -> PastMove | None:
-    """The latest move, of those with one of ``results``, that is too recent to move a pod of its like again.
-
-    Its like are pods of this workload, ``namespace/Kind/name``, or of this controller. A move dated in the
-    future counts as just made: the clocks of two runs may differ.
-    """
-    for move in reversed(state.moves if state else ()):
-        same = (controller_uid and move.controller_uid == controller_uid) or (
-            workload and f"{move.namespace}/{move.workload}" == workload
-        )
-        if same and (results is None or move.result in results) and now - move.evicted_at < cooldown_seconds:
-            return move
-    return None
 
 
 def bounded(state: RunState) -> RunState:

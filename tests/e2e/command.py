@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,7 +62,8 @@ class Rebalancer:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env={**os.environ, **dict(self.environment)},
+            # Without a file of its own a run would know those of other tests.
+            env={**os.environ, "XDG_STATE_HOME": tempfile.mkdtemp(dir=self.folder), **dict(self.environment)},
         )
 
     def plan(self, *options: str, seconds: float = 120.0) -> Finished:

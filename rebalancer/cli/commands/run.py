@@ -52,16 +52,10 @@ if TYPE_CHECKING:
 @click.option(
     "--lease",
     type=ObjectName(),
-    default="rebalancer/rebalancer",
+    default="rebalancer",
     show_default=True,
-    metavar="NS/NAME",
+    metavar="[NS/]NAME",
     help="The Lease that keeps two runs from acting at the same time.",
-)
-@click.option(
-    "--state-config-map",
-    type=ObjectName(),
-    metavar="NS/NAME",
-    help="The ConfigMap that holds the state of earlier runs.",
 )
 @click.option(
     "--metrics-textfile",

@@ -14,6 +14,7 @@ from rebalancer.cli.shared_options import (
     PATH,
     all_option,
     check_source,
+    check_state,
     context_option,
     kubeconfig_option,
     max_dump_size_option,
@@ -21,6 +22,7 @@ from rebalancer.cli.shared_options import (
     policy_option,
     scheduler_config_option,
     source_option,
+    state_config_map_option,
 )
 from rebalancer.pipeline import RecordingOptions
 from rebalancer.reporting.render import Format
@@ -49,6 +51,7 @@ def snapshot() -> None:
     metavar="FILE",
     help="A file with the state of earlier runs, to be recorded.",
 )
+@state_config_map_option
 @output_option
 @all_option
 def save_snapshot(
@@ -61,6 +64,7 @@ def save_snapshot(
     scheduler_config: Path | None,
     watcher: Path | None,
     state_path: Path | None,
+    state_config_map: str | None,
     output_format: Format,
     everything: bool,
 ) -> None:
@@ -74,8 +78,18 @@ def save_snapshot(
     from rebalancer.reporting.tables.snapshot import snapshot_table  # noqa: PLC0415 - imports rich
 
     check_source(source, kubeconfig, context)
+    check_state(source, state_path, state_config_map)
     options = RecordingOptions(
-        path, source, kubeconfig, context, policy_path, scheduler_config, watcher, state_path, max_dump_bytes
+        path,
+        source,
+        kubeconfig,
+        context,
+        policy_path,
+        scheduler_config,
+        watcher,
+        state_path,
+        state_config_map,
+        max_dump_bytes=max_dump_bytes,
     )
     with progress() as report:
         info = pipeline.record_cluster(options, report, LOGGER.warning)

@@ -59,19 +59,6 @@ def policy_of(options: PipelineOptions) -> LoadedPolicy:
     return load_policy(options.policy_path) if options.policy_path else default_policy()
 
 
-def known_state(options: PipelineOptions) -> RunState | None:
-    """The state that earlier runs left in a file; an empty one when the file is yet to be written.
-
-    None when no file is named, and for a recorded cluster without that file: then a recorded state counts.
-    """
-    if options.state_path is None:
-        return None
-    from rebalancer.state import FileStore  # noqa: PLC0415 - imports kubernetes
-
-    found = FileStore(options.state_path).load()
-    return found if found is not None or options.source is not None else RunState()
-
-
 def gather(
     options: PipelineOptions,
     loaded: LoadedPolicy,

@@ -9,7 +9,7 @@ from rebalancer.cluster.recordings.writer import save
 from rebalancer.pipeline.gathering import open_api, policy_of
 from rebalancer.pipeline.recording.cluster import convert, record_live
 from rebalancer.pipeline.recording.description import describe_recording
-from rebalancer.pipeline.recording.documents import documents_from_files, policy_documents
+from rebalancer.pipeline.recording.documents import documents_from_files, policy_documents, state_document
 from rebalancer.pipeline.run_settings import PipelineOptions, RecordingOptions
 from rebalancer.reporting.tables.snapshot import SnapshotInfo
 
@@ -32,6 +32,7 @@ def record_cluster(
     loaded = policy_of(source)
     documents = documents_from_files(options)
     api = open_api(source)
+    documents |= state_document(options, api)
     documents |= policy_documents(loaded, options, api, warn)
     if api is not None:
         recording = record_live(api, time.time, documents, progress, loaded, warn)

@@ -16,9 +16,11 @@ from rebalancer.pipeline.scheduler.configuration import (
     configuration_text,
     load_with_plugins,
 )
+from rebalancer.pipeline.state_location import known_state
 from rebalancer.policy import LoadedPolicy, LoadWatcherSource
 from rebalancer.profiles.types import SchedulerConfiguration
 from rebalancer.state.run_state import decode as decode_state
+from rebalancer.state.run_state import encode as encode_state
 
 if TYPE_CHECKING:
     from rebalancer.cluster.live import RawApi
@@ -36,6 +38,14 @@ def documents_from_files(options: RecordingOptions) -> dict[str, bytes]:
         documents[STATE] = read_bytes(options.state_path, _MAX_DOCUMENT_BYTES)
         decode_state(documents[STATE], str(options.state_path))
     return documents
+
+
+def state_document(options: RecordingOptions, api: RawApi | None) -> dict[str, bytes]:
+    """The state of earlier runs where it is not given as a file; nothing when there is none."""
+    if api is None or options.state_path is not None:
+        return {}
+    state = known_state(None, options.state_config_map, api)
+    return {} if state is None else {STATE: encode_state(state)}
 
 
 def _checked(path: Path, decode: Callable[[bytes], object], what: str) -> bytes:

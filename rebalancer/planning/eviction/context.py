@@ -25,6 +25,7 @@ from rebalancer.planning.workloads.autoscalers import Autoscalers
 from rebalancer.planning.workloads.lookup import WorkloadInfo, Workloads
 from rebalancer.planning.workloads.replacement import Replacement, Replacements
 from rebalancer.policy import RebalancePolicy
+from rebalancer.state import MoveHistory
 
 Claims = Mapping[tuple[str, str], PersistentVolumeClaim]  # by namespace and name
 
@@ -39,6 +40,7 @@ class EvictionContext:
     budgets: Budgets
     quotas: Quotas
     autoscalers: Autoscalers
+    history: MoveHistory
     claims: Claims
     priority_classes: Mapping[str, int] | None  # value by name; None when they were not read
     unpredictable: Mapping[int, str]  # by pod class: why the model cannot place its pods
@@ -57,6 +59,7 @@ class EvictionContext:
             budgets=Budgets(snapshot),
             quotas=Quotas(snapshot),
             autoscalers=Autoscalers(snapshot),
+            history=MoveHistory(inputs.state.moves if inputs.state else ()),
             claims=claims,
             priority_classes=_priority_classes(snapshot),
             unpredictable=unpredictable,

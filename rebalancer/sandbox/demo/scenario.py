@@ -107,7 +107,7 @@ def _command(options: Sequence[str], kubeconfig: Path, folder: Path) -> int:
     """Run one command on this terminal; returns its exit code."""
     finished = subprocess.run(  # noqa: S603 - our own interpreter and module
         [sys.executable, "-m", "rebalancer", *options],
-        env={**os.environ, "KUBECONFIG": str(kubeconfig)},
+        env={**os.environ, "KUBECONFIG": str(kubeconfig), "XDG_STATE_HOME": str(folder / "state")},
         cwd=folder,
         check=False,
     )

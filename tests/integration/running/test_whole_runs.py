@@ -6,6 +6,7 @@ The sandbox can misplace, delay and drop replacements; otherwise verification co
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -112,6 +113,32 @@ def test_the_dry_run_is_the_run(cluster: HotCluster) -> None:
 
     moves = [(move["pod"]["name"], move["from"]) for move in planned["moves"]]
     assert moves == [(item["move"]["pod"]["name"], item["move"]["from"]) for item in outcomes["outcomes"]]
+
+
+@pytest.mark.parametrize("where", ["file", "config map"])
+def test_a_plan_with_the_runs_state_shows_exactly_the_moves_that_the_run_makes(
+    cluster: HotCluster, where: str
+) -> None:
+    path = cluster.folder / "state.json"
+    option = ("--state", str(path)) if where == "file" else ("--state-config-map", "rebalancer/state")
+    cluster.policy = cluster.policy.replace("perWorkload: 25%", "perWorkload: 1")
+    cluster.run(*option)
+    cluster.policy = cluster.policy.replace("planning: {minGain: 5}", "planning: {minGain: 5, cooldown: 0s}")
+    moment = f"{time.time():.3f}"
+    planned = json.loads(cluster.start("plan", "-o", "json", "--now", moment, *option).stdout)
+    shown = cluster.start("run", "--dry-run", "-o", "json", "--now", moment, *option)
+
+    moves = [item["move"] for item in json.loads(shown.stdout)["outcomes"]]
+    assert json.dumps(planned["moves"], sort_keys=True) == json.dumps(moves, sort_keys=True)
+
+
+def test_a_run_without_options_remembers_too(cluster: HotCluster) -> None:
+    cluster.run()
+    hot = cluster.start("nodes", "-o", "json")
+    assert "the state of earlier runs is in" in hot.stderr
+    state = list(Path(os.environ["XDG_STATE_HOME"]).glob("rebalancer/*.json"))
+    assert len(state) == 1
+    assert json.loads(state[0].read_text())["moves"]
 
 
 def test_a_plan_evicts_nothing(cluster: HotCluster) -> None:

@@ -105,7 +105,7 @@ def test_sigterm_unwinds_as_an_interrupt_does(
         ("plan", "-o", "html"),
         ("plan", "--now", "yesterday"),
         ("run", "--max-duration", "10"),
-        ("run", "--lease", "no-slash"),
+        ("run", "--lease", "too/many/parts"),
         ("snapshot", "save"),
     ],
 )

@@ -51,13 +51,13 @@ def test_run_options_reach_the_pipeline_as_values(
     )
     rebalancer_program("run", *arguments.split())
 
+    assert [options.state_config_map for options in pipeline.asked] == ["ops/state"]
     assert pipeline.run_asked == [
         RunOptions(
             dry_run=True,
             journal=Path("j.sqlite"),
             max_duration_seconds=5400.0,
             lease="ops/one",
-            state_config_map="ops/state",
             metrics_textfile=tmp_path / "m.prom",
         )
     ]
@@ -67,6 +67,27 @@ def test_the_lease_has_a_default(rebalancer_program: Program, pipeline: FakePipe
     rebalancer_program("run")
 
     assert pipeline.run_asked == [RunOptions(lease="rebalancer/rebalancer")]
+
+
+def test_a_name_alone_is_in_the_namespace_of_this_pod(
+    rebalancer_program: Program, pipeline: FakePipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("POD_NAMESPACE", "ops")
+    rebalancer_program("run", "--state-config-map", "state")
+
+    assert pipeline.run_asked == [RunOptions(lease="ops/rebalancer")]
+    assert [options.state_config_map for options in pipeline.asked] == ["ops/state"]
+
+
+@pytest.mark.parametrize("command", ["run", "plan", "nodes", "explain pod/shop/web"])
+def test_two_places_for_the_state_are_refused(
+    rebalancer_program: Program, pipeline: FakePipeline, command: str
+) -> None:
+    result = rebalancer_program(*command.split(), "--state", "s.json", "--state-config-map", "ops/state")
+
+    assert result.exit_code == 2
+    assert "give one of them" in result.stderr
+    assert pipeline.asked == []
 
 
 def test_a_recorded_cluster_is_never_run_against(rebalancer_program: Program, pipeline: FakePipeline) -> None:

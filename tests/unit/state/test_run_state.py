@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalancer.errors import InputError
-from rebalancer.state import PastMove, RunState, after_moves, after_plan, in_cooldown
+from rebalancer.state import PastMove, RunState, after_moves, after_plan
 from rebalancer.state.run_state import MAX_BYTES, MAX_MOVES, bounded, decode, encode
 
 NOW = 1_700_000_000.0
@@ -57,21 +57,6 @@ def test_a_later_account_of_a_pod_replaces_the_earlier() -> None:
     state = after_moves(None, [a_past_move(result="Unknown")], NOW, 3600)
     state = after_moves(state, [a_past_move(result="Landed", to_node="cool")], NOW, 3600)
     assert [(move.result, move.to_node) for move in state.moves] == [("Landed", "cool")]
-
-
-@pytest.mark.parametrize(("age", "cooling"), [(0, True), (3599, True), (3600, False), (-60, True)])
-def test_a_workload_is_in_cooldown_until_its_latest_move_is_old_enough(age: float, cooling: bool) -> None:
-    state = after_moves(None, [a_past_move(at=NOW - age)], NOW, 86400)
-    assert (in_cooldown(state, NOW, 3600, workload="shop/Deployment/web") is not None) is cooling
-    assert (in_cooldown(state, NOW, 3600, controller_uid="of-Deployment/web") is not None) is cooling
-
-
-def test_another_workload_or_an_unnamed_one_is_not_in_cooldown() -> None:
-    state = after_moves(None, [a_past_move()], NOW, 86400)
-    assert in_cooldown(state, NOW, 3600, workload="elsewhere/Deployment/web") is None
-    assert in_cooldown(state, NOW, 3600, controller_uid="other") is None
-    assert in_cooldown(state, NOW, 3600) is None
-    assert in_cooldown(None, NOW, 3600, workload="shop/Deployment/web") is None
 
 
 NAMES = st.text(max_size=20)
@@ -139,9 +124,24 @@ def test_what_another_run_knows_of_a_pod_stays_until_it_is_settled() -> None:
 def test_the_oldest_moves_go_first_when_there_are_too_many() -> None:
     state = RunState(moves=tuple(a_past_move(str(index), at=NOW + index) for index in range(MAX_MOVES + 9)))
     kept = bounded(state)
-    assert len(kept.moves) == MAX_MOVES
-    assert kept.moves[-1] == state.moves[-1]
+    assert kept.moves == state.moves[-len(kept.moves) :]
+    assert len(kept.moves) > MAX_MOVES // 2
     assert bounded(kept) == kept
+
+
+def test_a_bad_landing_is_remembered_for_a_day_of_runs_that_evict_all_they_may() -> None:
+    moves = tuple(
+        a_past_move(
+            f"recommendation-service-7c9f8d6b54-{index:05}",
+            at=NOW + 900.0 * (index // 20),
+            workload="Deployment/recommendation-service",
+            uid=f"{index:036}",
+            run="3f2a9c81d04e",
+            load={"cpu": 250.0, "memory": 2.0**28},
+        )
+        for index in range(20 * 96)
+    )
+    assert len(bounded(RunState(moves=moves)).moves) == len(moves)
 
 
 def test_the_largest_state_fits_a_config_map() -> None:
@@ -159,7 +159,7 @@ def test_the_largest_state_fits_a_config_map() -> None:
         )
         for index in range(MAX_MOVES)
     )
-    streaks = {f"{index:0500}": 1 + index % 7 for index in range(6000)}
+    streaks = {f"{index:0500}": 1 + index % 7 for index in range(12_000)}
     content = encode(RunState(moves=moves, hot_streaks=streaks))
     assert MAX_BYTES // 2 < len(content) <= MAX_BYTES
     kept = decode(content, "state")

@@ -1,0 +1,85 @@
+"""Every command finds the state that runs keep, and says which it is."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rebalancer.pipeline.state_location import known_state, state_store, user_file
+from rebalancer.state import ConfigMapStore, FileStore, RunState
+from tests.unit.execution.fake_api import fake_api, refusal
+
+
+@pytest.fixture
+def api() -> Any:
+    return fake_api(lambda _request: refusal(404, "not found"))[0]
+
+
+@pytest.fixture(autouse=True)
+def outside_of_a_cluster(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    caplog.set_level(logging.INFO)
+
+
+def test_a_run_from_a_laptop_keeps_its_state_in_the_users_folder_and_says_so(
+    api: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = state_store(None, None, api, acts=True)
+
+    assert isinstance(store, FileStore)
+    assert store.where == str(tmp_path / "rebalancer" / "http-fake.json")
+    assert f"{store.where}, which does not exist yet" in caplog.text
+
+
+def test_what_only_reads_uses_the_users_file_once_a_run_made_it(api: Any, tmp_path: Path) -> None:
+    assert state_store(None, None, api) is None
+    FileStore(user_file(api.host)).update(lambda _: RunState(updated_at=1.0))
+
+    assert known_state(None, None, api) == RunState(updated_at=1.0)
+
+
+def test_each_api_server_has_a_file_of_its_own(tmp_path: Path) -> None:
+    hosts = [
+        "https://10.0.0.1:6443",
+        "https://10.0.0.2:6443",
+        "https://API.example.com/k8s/c-1",
+        "https://../..",
+    ]
+    files = [user_file(host) for host in hosts]
+
+    assert files[0] == tmp_path / "rebalancer" / "10.0.0.1-6443.json"
+    assert len(set(files)) == len(hosts)
+    assert {file.parent for file in files} == {tmp_path / "rebalancer"}
+
+
+def test_without_a_folder_of_its_own_the_state_is_in_the_users_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    for value in ("", "relative"):
+        monkeypatch.setenv("XDG_STATE_HOME", value)
+        assert user_file("https://a").parent == Path.home() / ".local" / "state" / "rebalancer"
+
+
+def test_in_a_cluster_and_for_a_recorded_one_nothing_is_assumed(
+    api: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert state_store(None, None, None, acts=True) is None
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    assert state_store(None, None, api, acts=True) is None
+
+
+def test_a_config_map_is_used_by_what_only_reads_too(api: Any, caplog: pytest.LogCaptureFixture) -> None:
+    assert isinstance(state_store(None, "ops/state", api), ConfigMapStore)
+    assert known_state(None, "ops/state", api) == RunState()
+    assert "configmap ops/state" in caplog.text
+
+
+def test_a_file_that_does_not_exist_is_mentioned(
+    tmp_path: Path, api: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert known_state(tmp_path / "stat.json", None, api) == RunState()
+    assert "stat.json, which does not exist yet" in caplog.text
