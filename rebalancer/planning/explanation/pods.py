@@ -80,7 +80,11 @@ class PodExplainer:
         known = inputs.configuration.profile(pods.classes[self._class].scheduler_name) is not None
         placement, table = self._cycle() if known else (None, None)
         movable = known and self._node >= 0 and not pods.terminating[row]
-        evaluation = self._evaluator.evaluate(prepared.candidate(row), self._scenarios) if movable else None
+        evaluation = (
+            self._evaluator.evaluate(prepared.candidate(row), self._scenarios, complete=True)
+            if movable
+            else None
+        )
         landings = self._landings(evaluation if self._node >= 0 else placement)
         staying = self._staying(evaluation) if self._node >= 0 else None
         verdict, verdict_because = verdict_of(plan_prepared(prepared), pods.uids[row], self._name())

@@ -107,11 +107,12 @@ class MoveEvaluator:
             [not schedulers.needs_requested_room(index) for index in waiting], np.bool_
         )
 
-    def evaluate(self, candidate: Candidate, scenarios: Scenarios) -> Evaluation:
+    def evaluate(self, candidate: Candidate, scenarios: Scenarios, *, complete: bool = False) -> Evaluation:
         """Where the replacement may land in every scenario, and whether each landing is acceptable.
 
         A move is refused by one unacceptable landing, unless the scheduler takes samples; so the first one
-        ends the evaluation, and ``by_scenario`` is complete for moves that are not refused.
+        ends the evaluation, and ``by_scenario`` is complete for moves that are not refused. An explanation
+        asks for the landings of refused moves too: ``complete``.
         """
         landings: list[LandingDistribution] = []
         masses: list[float] = []
@@ -121,17 +122,18 @@ class MoveEvaluator:
         sampled = False
         percents = scenarios.percents(candidate.source, self._inputs.load.allocatable)
         for scenario, before in zip(scenarios.all, percents, strict=True):
-            found = self._in_scenario(candidate, scenario, before)
+            found = self._in_scenario(candidate, scenario, before, complete=complete)
             sampled |= found.sampled
             masses.append(found.worst.unacceptable)
             gain = np.minimum(gain, found.worst.gain)
             if found.worst.unacceptable > _NEGLIGIBLE:
                 only_while_terminating &= found.only_while_terminating
                 refused = refused or KeptReason(found.worst.reason, found.worst.why)
-                if not found.sampled or masses[-1] >= 1.0:
+                if not complete and (not found.sampled or masses[-1] >= 1.0):
                     break
-            landings.append(_mean(found.placements, len(self._names)))
-        mass = 1.0 if masses[-1] >= 1.0 else float(np.mean(masses))
+            if found.placements:
+                landings.append(_mean(found.placements, len(self._names)))
+        mass = 1.0 if max(masses) >= 1.0 else float(np.mean(masses))
         return Evaluation(
             candidate,
             tuple(landings),
@@ -148,7 +150,9 @@ class MoveEvaluator:
         waiting = max(len(self._would_fit(candidate, scenario)) for scenario in scenarios.all)
         return len(scenarios.all) * (states * self._schedulers.max_views + waiting)
 
-    def _in_scenario(self, candidate: Candidate, scenario: Scenario, before: FloatArray) -> _InScenario:
+    def _in_scenario(
+        self, candidate: Candidate, scenario: Scenario, before: FloatArray, *, complete: bool
+    ) -> _InScenario:
         """The replacement's placements in one scenario, until one of them refuses the move.
 
         Evicted pods terminate at different speeds: this one may still be terminating when earlier ones are
@@ -162,7 +166,8 @@ class MoveEvaluator:
         for state, terminating in self._states(candidate, scenario):
             once_gone = state is scenario.after_termination and not terminating
             if (
-                worst.unacceptable > _NEGLIGIBLE
+                not complete
+                and worst.unacceptable > _NEGLIGIBLE
                 and not sampled
                 and not (once_gone and scenario.is_terminating)
             ):

@@ -70,9 +70,8 @@ class Scheduler:
         if lasting.rejected and changing.rejected:
             return _pre_filtered(self._pre_filters, state, class_index)  # the first in order counts
         restricted = _both(lasting.restricted_to, changing.restricted_to)
-        return _Candidates(
-            lasting.rejected or changing.rejected, restricted, lasting.skipped | changing.skipped
-        )
+        skipped = lasting.skipped | changing.skipped
+        return _Candidates(lasting.rejected or changing.rejected, restricted, skipped)
 
     def _codes(self, plugin: Plugin, state: ClusterState, class_index: int) -> IntArray:
         if not plugin.static:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,8 +15,6 @@ from tests.conformance.oracle.process import Oracle
 from tests.conformance.test_decisions import DATA, FAMILIES
 from tests.conftest import ORACLE_MINOR
 
-# Recorded anew: image sizes as the scheduler's cache has them, volumes assumed after each placement.
-NEWER = Path(__file__).parent / "data"
 # Minors that decide like the one the decisions were recorded with.
 ALIKE = ("1.34", "1.35")
 
@@ -29,7 +26,7 @@ def oracle() -> Iterator[Oracle]:
 
 
 def _lines(name: str) -> list[dict[str, Any]]:
-    path = NEWER / name if (NEWER / name).exists() else DATA / name
+    path = DATA / name
     with gzip.open(path, "rt") as lines:
         return [json.loads(line) for line in lines]
 

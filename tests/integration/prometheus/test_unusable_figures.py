@@ -87,7 +87,7 @@ def test_an_impossible_figure_is_not_used_and_is_a_warning(
     ("query", "warning"),
     [
         ("half", "has no figure for cpu on node n0"),
-        ("stale", "figures of node n0 are older than 180 s and are not used"),
+        ("stale", "figures of node n0 are older than load.maxAge (3m) and are not used"),
     ],
 )
 def test_a_figure_that_is_missing_or_old_leaves_its_node_unknown(
