@@ -23,7 +23,7 @@ from rebalancer.load.prometheus.access import recorded_access
 from rebalancer.load.sources import LoadInputs, LoadReading, read_load
 from rebalancer.load.view import NOTHING_SEEN
 from rebalancer.pipeline.gathering import gather, policy_of
-from rebalancer.pipeline.gathering.inputs import requested_amounts
+from rebalancer.pipeline.gathering.inputs import requests_by_pod
 from rebalancer.pipeline.gathering.recorded import recorded_answers, recorded_moment
 from rebalancer.pipeline.run_settings import PipelineOptions
 from rebalancer.planning import make_plan
@@ -45,7 +45,7 @@ def load_stage(snapshot: Snapshot, policy: Path) -> LoadReading:
         LoadInputs(
             snapshot=snapshot,
             policy=load_policy(policy).policy,
-            requests=requested_amounts(snapshot),
+            requests=requests_by_pod(snapshot),
             watchers={},
             missing={},
             prometheus=recorded_access(recorded_answers(snapshot.recording), snapshot.source),

@@ -34,6 +34,7 @@ class RunOptions:
     max_duration_seconds: float | None = None
     lease: str = "rebalancer/rebalancer"  # NAMESPACE/NAME
     metrics_textfile: Path | None = None
+    metrics_push: str | None = None  # URL of a Pushgateway
 
 
 @dataclass(frozen=True, slots=True)

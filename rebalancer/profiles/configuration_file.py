@@ -130,7 +130,7 @@ def _known_to(version: str, catalogue: Mapping[str, PluginDescription]) -> dict[
 
 
 def _share_process_wide(profiles: tuple[Profile, ...], context: Context) -> tuple[Profile, ...]:
-    """Arguments that a plugin keeps once a process are those of the last profile that runs it."""
+    """Arguments that a plugin keeps once per process are those of the last profile that runs it."""
     for description in context.known.values():
         if description.process_wide_arguments:
             profiles = _with_shared_arguments(profiles, description, context)
@@ -148,7 +148,7 @@ def _with_shared_arguments(
     if any(getattr(arguments, field) != value for arguments in own for field, value in shared.items()):
         *first, last = map(to_camel, fields)
         context.warnings.append(
-            f"{context.document.source}: {name} keeps {', '.join(first)} and {last} once a process: "
+            f"{context.document.source}: {name} keeps {', '.join(first)} and {last} once per process: "
             "those of the last profile hold for all"
         )
     return tuple(

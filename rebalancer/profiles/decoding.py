@@ -8,7 +8,7 @@ from pydantic import Field
 
 from rebalancer.profiles.arguments import Arguments
 
-_LARGEST_INT32 = 2**31 - 1
+_MAX_INT32 = 2**31 - 1
 
 
 def without_nulls(value: Any) -> Any:
@@ -24,7 +24,7 @@ class WrittenPlugin(Arguments):
     """A plugin's name, and its weight where it scores."""
 
     name: str = Field(min_length=1)
-    weight: int = Field(default=0, ge=0, le=_LARGEST_INT32)
+    weight: int = Field(default=0, ge=0, le=_MAX_INT32)
 
 
 PluginList = tuple[WrittenPlugin, ...]
@@ -92,7 +92,7 @@ class WrittenExtender(Arguments):
     preempt_verb: str = ""
     prioritize_verb: str = ""
     bind_verb: str = ""
-    weight: int = Field(default=0, ge=0, le=_LARGEST_INT32)
+    weight: int = Field(default=0, ge=0, le=_MAX_INT32)
     enable_https: bool = Field(default=False, validation_alias="enableHTTPS")
     tls_config: Any = None
     http_timeout: Any = Field(default=None, validation_alias="httpTimeout")

@@ -74,7 +74,7 @@ class PluginDescription:
     but not modelled. ``every_node`` says that its ``queries`` must have a value for every Ready node to be
     predictable. ``scored_resources`` are the resources whose use its score follows. ``counts_recent_pods``:
     it adds pods that were bound too recently for the measured load to show. ``process_wide_arguments`` are
-    the fields that the Go plugin keeps once a process, so that the last profile sets them for all.
+    the fields that the Go plugin keeps once per process, so that the last profile sets them for all.
     """
 
     name: str

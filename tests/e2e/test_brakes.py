@@ -271,8 +271,8 @@ def scheduler_dies(scene: Scene, _run: Run | None) -> None:
 Trouble = Callable[[Scene, Run | None], None]
 BRAKES = {
     "paused": (pause, ("the policy is paused", "safety.pause")),
-    "nodes not ready": (nodes_fail, ("2 nodes are not ready (new-0, new-1), 1 of 6 nodes may be",)),
-    "pods pending": (pods_pend, ("3 pods are Pending (default/huge-", "2 may be")),
+    "nodes not ready": (nodes_fail, ("2 of 6 nodes are not ready (new-0, new-1); the limit is 1",)),
+    "pods pending": (pods_pend, ("3 pods are Pending (default/huge-", "the limit is 2")),
     "scheduler dead": (
         scheduler_dies,
         ("kube-scheduler is not alive", "lease kube-system/kube-scheduler was renewed"),

@@ -270,7 +270,7 @@ def test_a_run_with_the_read_only_role_evicts_nothing_and_says_which_right_is_mi
     finished = cluster.start_run()
 
     assert finished.exit_code == RIGHTS_MISSING
-    assert [line for line in errors(finished) if 'cannot get resource "configmaps"' in line]
+    assert [line for line in errors(finished) if 'cannot get resource "leases"' in line]
     assert "Traceback" not in finished.stderr
     assert cluster.pods() == before
 
@@ -338,7 +338,7 @@ PLANS: dict[Right, Fails | Tells | Warns] = {
         ("apps", "replicasets", "list", "", not_read("web", "ReplicaSets")),
         ("apps", "statefulsets", "list", "", not_read("database", "StatefulSets")),
         ("apps", "deployments", "list", "", not_read("web", "Deployments")),
-        ("batch", "jobs", "list", "", Tells("report", "Job: Job report was not read")),
+        ("batch", "jobs", "list", "", Tells("report", "JobWouldFail: Job report was not read")),
         ("scheduling.k8s.io", "priorityclasses", "list", "", not_read("urgent", "PriorityClasses")),
         (STORAGE, "storageclasses", "list", "", unpredictable("stored", "storageclasses")),
         (STORAGE, "csinodes", "list", "", unpredictable("stored", "csinodes")),

@@ -7,7 +7,6 @@ import functools
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -32,6 +31,8 @@ from rebalancer.reporting.render import Format
 if TYPE_CHECKING:
     from rebalancer.execution.outcomes import Outcomes
     from rebalancer.planning.plan import Plan
+
+_PUSH_SECONDS = 10.0
 
 
 @click.command()
@@ -62,6 +63,11 @@ if TYPE_CHECKING:
     type=FILE,
     metavar="FILE",
     help="File to which Prometheus metrics of the run are written.",
+)
+@click.option(
+    "--metrics-push",
+    metavar="URL",
+    help="Pushgateway to which Prometheus metrics of the run are pushed, as job rebalancer.",
 )
 @click.option("--yes", is_flag=True, help="Evict without asking; without a terminal nothing is ever asked.")
 @output_option
@@ -96,7 +102,7 @@ def run(
         code = int(ExitCode.INTERRUPTED)
         raise
     finally:
-        _write_metrics(run_options.metrics_textfile, plan, outcomes, code)
+        _export_metrics(run_options, plan, outcomes, code)
     from rebalancer.reporting.tables.outcomes import outcomes_table  # noqa: PLC0415
 
     emit(outcomes, output_format, outcomes_table, everything=everything)
@@ -164,16 +170,27 @@ def _show_plan(
             raise StopRequestedError("not confirmed: nothing was evicted")
 
 
-def _write_metrics(path: Path | None, plan: Plan | None, outcomes: Outcomes | None, exit_code: int) -> None:
-    """Replace the metrics file; when that fails the run still counts, so it is only a warning."""
-    if path is None:
+def _export_metrics(
+    run_options: RunOptions, plan: Plan | None, outcomes: Outcomes | None, exit_code: int
+) -> None:
+    """Write and push the run's metrics; when that fails the run still counts, so it is only a warning."""
+    path, url = run_options.metrics_textfile, run_options.metrics_push
+    if path is None and url is None:
         return
-    from prometheus_client import write_to_textfile  # noqa: PLC0415
+    from http.client import HTTPException  # noqa: PLC0415 - slow to import, as the next one
 
-    from rebalancer.cli.logs import LOGGER  # noqa: PLC0415
+    from prometheus_client import push_to_gateway, write_to_textfile  # noqa: PLC0415
+
     from rebalancer.reporting.metrics import run_metrics  # noqa: PLC0415
 
-    try:
-        write_to_textfile(str(path), run_metrics(plan, outcomes, exit_code=exit_code, now=time.time()))
-    except OSError as error:
-        LOGGER.warning("cannot write metrics to %s: %s", path, error.strerror or error)
+    metrics = run_metrics(plan, outcomes, exit_code=exit_code, now=time.time())
+    if path is not None:
+        try:
+            write_to_textfile(str(path), metrics)
+        except OSError as error:
+            LOGGER.warning("cannot write metrics to %s: %s", path, error.strerror or error)
+    if url is not None:
+        try:
+            push_to_gateway(url, job="rebalancer", registry=metrics, timeout=_PUSH_SECONDS)
+        except (OSError, ValueError, HTTPException) as error:
+            LOGGER.warning("cannot push metrics to %s: %s", url, error)

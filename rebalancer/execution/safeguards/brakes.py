@@ -20,8 +20,8 @@ def too_many_not_ready_nodes(safety: Safety, health: ClusterHealth) -> str | Non
     count, most = len(health.not_ready_nodes), safety.max_not_ready_nodes.of(health.node_count)
     if count <= most:
         return None
-    allowed = f"{safety.max_not_ready_nodes} of {health.node_count} nodes"
-    return f"{count} nodes are not ready ({_some(health.not_ready_nodes)}), {allowed} may be"
+    names, limit = _some(health.not_ready_nodes), safety.max_not_ready_nodes
+    return f"{count} of {health.node_count} nodes are not ready ({names}); the limit is {limit}"
 
 
 def too_many_pending_pods(safety: Safety, health: ClusterHealth) -> str | None:
@@ -29,7 +29,7 @@ def too_many_pending_pods(safety: Safety, health: ClusterHealth) -> str | None:
     count = len(health.pending_pods)
     if count <= safety.max_pending_pods:
         return None
-    return f"{count} pods are Pending ({_some(health.pending_pods)}), {safety.max_pending_pods} may be"
+    return f"{count} pods are Pending ({_some(health.pending_pods)}); the limit is {safety.max_pending_pods}"
 
 
 def scheduler_not_alive(_safety: Safety, health: ClusterHealth) -> str | None:

@@ -9,7 +9,6 @@ import msgspec
 
 from rebalancer.errors import InputError, RebalancerError
 from rebalancer.load.prometheus.questions import Ask, Question
-from rebalancer.load.prometheus.wire import decode_latest
 
 DOCUMENT = "prometheus.json"
 
@@ -49,7 +48,7 @@ class AnswerBook:
         def kept(question: Question) -> bytes:
             try:
                 content = ask(question)
-                decode_latest(content)
+                msgspec.json.decode(content, type=msgspec.Raw)  # the reader decodes it; here it must be JSON
             except (RebalancerError, ValueError, RecursionError) as error:
                 self.failures.setdefault(address, {})[question.key] = str(error)
                 raise

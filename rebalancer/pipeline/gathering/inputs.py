@@ -15,6 +15,7 @@ from rebalancer.cluster.arrays import FloatArray
 from rebalancer.cluster.recordings.listing import Recording
 from rebalancer.cluster.recordings.writer import digest as recording_digest
 from rebalancer.cluster.snapshot import Snapshot
+from rebalancer.load import RESOURCES
 from rebalancer.load.plugin_sources import PluginSources, read_view
 from rebalancer.load.prometheus.access import PrometheusAccess, live_access, recorded_access
 from rebalancer.load.service_addresses import runs_in_a_cluster
@@ -37,8 +38,13 @@ from rebalancer.pipeline.scheduler.version import feature_gates, scheduler_versi
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.policy import LoadedPolicy, default_policy, load_policy
 from rebalancer.profiles.types import SchedulerConfiguration
-from rebalancer.scheduling import REFERENCE, default_configuration, plugin_queries
-from rebalancer.scheduling.resources.requests import pod_requests
+from rebalancer.scheduling import (
+    REFERENCE,
+    default_configuration,
+    plugin_queries,
+    pod_requests,
+    requested_amounts,
+)
 from rebalancer.state import RunState
 from rebalancer.state.run_state import encode as encode_state
 
@@ -93,7 +99,7 @@ def gather(
         LoadInputs(
             snapshot=snapshot,
             policy=policy,
-            requests=requested_amounts(snapshot),
+            requests=requests_by_pod(snapshot),
             watchers=view.watchers,
             missing=view.missing,
             prometheus=prometheus,
@@ -155,13 +161,10 @@ def _prometheus(
     return live_access(api, now, clock(), inside=runs_in_a_cluster())
 
 
-def requested_amounts(snapshot: Snapshot) -> FloatArray:
+def requests_by_pod(snapshot: Snapshot) -> FloatArray:
     """(pods, 2) what each pod requests: thousandths of a core, bytes."""
-    rows = [
-        (found.get("cpu", 0), found.get("memory", 0))
-        for found in (pod_requests(pod).present for pod in snapshot.pods.classes)
-    ]
-    table = np.array(rows, np.float64).reshape(len(rows), 2)
+    rows = [requested_amounts(pod_requests(pod).present, RESOURCES) for pod in snapshot.pods.classes]
+    table = np.array(rows, np.float64).reshape(len(rows), len(RESOURCES))
     return np.asarray(table[snapshot.pods.pod_class], np.float64)
 
 

@@ -79,7 +79,7 @@ class Scheduler:
         return state.classes.cached(class_index, self, plugin.name, lambda: plugin.filter(state, class_index))
 
     def _static_mask(self, state: ClusterState, class_index: int) -> BoolArray:
-        """(nodes,) passes every static filter; computed once a class."""
+        """(nodes,) passes every static filter; computed once per class."""
 
         def compute() -> BoolArray:
             mask = np.ones(len(state.nodes), np.bool_)
@@ -178,7 +178,7 @@ class Scheduler:
         return scored
 
     def _everywhere(self, plugin: Plugin, state: ClusterState, class_index: int) -> RawScores | None:
-        """(nodes,) raw scores of a static plugin, computed once a class."""
+        """(nodes,) raw scores of a static plugin, computed once per class."""
 
         def compute() -> RawScores | None:
             raw = plugin.raw_scores(state, class_index, np.arange(len(state.nodes)))

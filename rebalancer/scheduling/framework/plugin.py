@@ -79,7 +79,7 @@ class Plugin:
     kinds_for_claims: ClassVar[tuple[Kind, ...]] = ()  # what its filter reads for a pod with volume claims
     scored_resources: ClassVar[frozenset[str]] = frozenset()  # whose use its score follows
     versions: ClassVar[frozenset[str]] = frozenset()  # of the configuration API; empty: all of them
-    process_wide_arguments: ClassVar[tuple[str, ...]] = ()  # fields the Go plugin keeps once a process
+    process_wide_arguments: ClassVar[tuple[str, ...]] = ()  # fields the Go plugin keeps once per process
     counts_recent_pods: ClassVar[bool] = False  # adds pods that the measured load does not show yet
     evidence: ClassVar[Evidence] = Evidence.SOURCE
 

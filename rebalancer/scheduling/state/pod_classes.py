@@ -81,7 +81,7 @@ class PodClasses:
         return row
 
     def present(self, class_index: int) -> IntArray:
-        """(resources,) what a pod of the class takes of its node; computed once a class."""
+        """(resources,) what a pod of the class takes of its node; computed once per class."""
         return self.cached(class_index, PodClasses, "present", lambda: self._present(class_index))
 
     def _present(self, class_index: int) -> IntArray:

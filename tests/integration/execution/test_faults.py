@@ -216,7 +216,7 @@ def test_a_node_that_dies_stops_the_run_before_the_next_wave() -> None:
         )
     assert found == [Result.LANDED, Result.SKIPPED]
     assert (outcomes.stop, outcomes.exit_code) == (Stop.BRAKE, ExitCode.STOPPED)
-    assert outcomes.stopped.startswith("1 nodes are not ready (other), 0 of 3")
+    assert outcomes.stopped.startswith("1 of 3 nodes are not ready (other); the limit is 0")
 
 
 def test_a_scheduler_that_is_gone_stops_the_run() -> None:

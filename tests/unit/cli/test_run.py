@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import json
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import ClassVar
 
 import msgspec
 import pytest
@@ -220,3 +223,44 @@ def test_a_journal_is_shown_with_its_evictions_of_unknown_outcome(
     assert "\u009b" not in shown
     assert [line["pod"] for line in found["lines"]] == ["shop/b"]
     assert rebalancer_program("journal", "show", str(tmp_path / "none")).exit_code == 2
+
+
+class _Pushgateway(BaseHTTPRequestHandler):
+    """Keeps what is pushed to it."""
+
+    pushed: ClassVar[list[tuple[str, str]]] = []
+
+    def do_PUT(self) -> None:
+        content = self.rfile.read(int(self.headers["Content-Length"]))
+        self.pushed.append((self.path, content.decode()))
+        self.send_response(202)
+        self.end_headers()
+
+    def log_message(self, *_arguments: object) -> None:
+        pass
+
+
+def test_metrics_are_pushed_when_the_run_ends(rebalancer_program: Program, pipeline: FakePipeline) -> None:
+    with HTTPServer(("127.0.0.1", 0), _Pushgateway) as server:
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        result = rebalancer_program("run", "--metrics-push", f"http://127.0.0.1:{server.server_port}")
+        thread.join()
+
+    assert result.exit_code == 0
+    [(path, metrics)] = _Pushgateway.pushed
+    assert path == "/metrics/job/rebalancer"
+    assert 'rebalancer_moves{result="Landed"} 1.0' in metrics
+
+
+@pytest.mark.parametrize(
+    "address", ["http://127.0.0.1:9", "no-such-scheme://x", "http://[", "http://127.0.0.1:x"]
+)
+def test_metrics_that_cannot_be_pushed_do_not_change_the_run(
+    rebalancer_program: Program, pipeline: FakePipeline, address: str
+) -> None:
+    result = rebalancer_program("run", "--metrics-push", address)
+
+    assert result.exit_code == 0
+    assert f"warning: cannot push metrics to {address}" in result.stderr
+    assert "Traceback" not in result.stderr

@@ -90,7 +90,7 @@ def test_nodes_that_are_not_ready_are_counted_against_the_share_of_all() -> None
     safety = Safety(max_not_ready_nodes=Amount(50, percent=True))
     nodes = [a_node("a"), a_node("b", "False"), a_node("c", "Unknown"), {"metadata": {"name": "d"}}]
     assert (
-        engaged_brake(safety, health(nodes=nodes)) == "3 nodes are not ready (b, c, d), 50% of 4 nodes may be"
+        engaged_brake(safety, health(nodes=nodes)) == "3 of 4 nodes are not ready (b, c, d); the limit is 50%"
     )
     assert engaged_brake(safety, health(nodes=[a_node("a"), a_node("b", "False")])) is None
 
@@ -109,7 +109,7 @@ def test_pods_that_wait_since_before_the_run_are_counted() -> None:
     assert found.pending_pods == ("shop/old-0", "shop/old-1", "shop/old-2")
     assert engaged_brake(Safety(max_pending_pods=3), found) is None
     reason = engaged_brake(Safety(max_pending_pods=2), found)
-    assert reason == "3 pods are Pending (shop/old-0, shop/old-1, shop/old-2), 2 may be"
+    assert reason == "3 pods are Pending (shop/old-0, shop/old-1, shop/old-2); the limit is 2"
 
 
 def test_a_pod_made_during_the_run_counts_once_the_scheduler_found_no_node_for_it() -> None:
