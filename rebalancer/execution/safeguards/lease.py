@@ -76,12 +76,15 @@ class HeldLease:
         return self._began + self._duration - self._monotonic()
 
     def ensure(self) -> None:
-        """Make sure that nobody can take it before the answer to a request sent now: two thirds are left.
+        """Make sure that it is ours still, and that nobody may take it before the answer to a request sent now.
 
-        Raises LeaseLostError when that cannot be had.
+        Two thirds of its duration are left then. It is read again even so: somebody may have taken it by
+        hand. Raises LeaseLostError when either cannot be had.
         """
         if self.seconds_left < self._duration * 2 / 3:
             self.renew()
+        else:
+            self._confirm()
         if self._lost is not None:
             raise self._lost
         if self.seconds_left < self._duration * 2 / 3:
@@ -111,15 +114,33 @@ class HeldLease:
                     f"the lease could not be renewed: {error}", where=self._lease.where
                 ) from error
 
+    def _confirm(self) -> None:
+        """Read it again; one that cannot be read is ours for as long as it is known to be."""
+        with self._lock:
+            if self._lost is not None or self._released:
+                return
+            try:
+                self._ours()
+            except StopRequestedError:
+                raise
+            except LeaseLostError as error:
+                self._lost = error
+            except RebalancerError as error:
+                LOGGER.info("%s could not be read again: %s", self._lease.where, error)
+
+    def _ours(self) -> dict[str, Any]:
+        """The lease as it is kept. Raises LeaseLostError when another holds it, or nobody."""
+        item = self._lease.read()
+        holder = text_of(spec_of(item), "holderIdentity")
+        if item is None or holder != self._lease.identity:
+            now = f"it is held by {holder[:200]!a}" if holder else "it was removed"
+            raise LeaseLostError(f"the lease was lost: {now}", where=self._lease.where)
+        return item
+
     def _renewed(self) -> float:
         def attempt() -> float:
             began = self._monotonic()
-            item = self._lease.read()
-            holder = text_of(spec_of(item), "holderIdentity")
-            if item is None or holder != self._lease.identity:
-                now = f"it is held by {holder[:200]!a}" if holder else "it was removed"
-                raise LeaseLostError(f"the lease was lost: {now}", where=self._lease.where)
-            self._lease.write(item, self._lease.identity, self._duration)
+            self._lease.write(self._ours(), self._lease.identity, self._duration)
             return began
 
         what = f"renew {self._lease.where}"

@@ -187,6 +187,24 @@ def test_a_lease_is_trusted_only_while_enough_of_it_is_left_for_an_eviction(
     assert (server.version, held.seconds_left) == (2, 60)
 
 
+@pytest.mark.parametrize(
+    ("holder", "message"), [("somebody-else", "held by 'somebody-else'"), (None, "removed")]
+)
+def test_a_lease_taken_by_hand_before_its_time_allows_no_further_eviction(
+    api: RawApi, time: FakeTime, server: LeaseServer, holder: str | None, message: str
+) -> None:
+    held = lease_of(api, time).acquire()
+    assert server.item is not None
+    if holder is None:
+        server.item = None
+    else:
+        server.item["spec"]["holderIdentity"] = holder
+    for _ in range(2):
+        with pytest.raises(LeaseLostError, match=message):
+            held.ensure()
+    assert not held.held
+
+
 def test_a_renewal_counts_from_when_it_was_sent(api: RawApi, time: FakeTime, server: LeaseServer) -> None:
     held = lease_of(api, time).acquire()
     server.while_writing = lambda: setattr(time, "now", time.now + 30)
