@@ -76,7 +76,7 @@ class HeldLease:
         return self._began + self._duration - self._monotonic()
 
     def ensure(self) -> None:
-        """Make sure that it is ours still, and that nobody may take it before the answer to a request sent now.
+        """Make sure that it is still ours, and stays so until the answer to a request sent now.
 
         Two thirds of its duration are left then. It is read again even so: somebody may have taken it by
         hand. Raises LeaseLostError when either cannot be had.
