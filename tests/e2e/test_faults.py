@@ -253,9 +253,10 @@ def test_without_a_usable_answer_nothing_is_evicted_and_one_line_says_why(
 ) -> None:
     faulty = run_through(cluster, fault)
     assert faulty.finished.exit_code == ExitCode.UNREACHABLE
-    [line] = faulty.finished.stderr.splitlines()
+    *retries, line = faulty.finished.stderr.splitlines()
     assert line.startswith("error: ")
     assert said in line
+    assert [text for text in retries if not text.startswith("info: ")] == []
     assert not faulty.accepted
 
 
