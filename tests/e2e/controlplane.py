@@ -294,8 +294,8 @@ def is_ready(pod: dict[str, Any]) -> bool:
 
 
 def _healthy(url: str) -> bool:
-    # Each part signs itself with a certificate of its own; this is loopback. The warning of it is ignored in
-    # pyproject.toml: threads that change warning filters change each other's.
+    # Each part signs itself with a certificate of its own; this is loopback. The warning of it is ignored for
+    # the whole suite in conftest.py: threads that change warning filters change each other's.
     with urllib3.PoolManager(cert_reqs="CERT_NONE", retries=False) as pool:
         try:
             return bool(pool.request("GET", url, timeout=5.0).status == 200)
