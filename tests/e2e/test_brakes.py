@@ -399,7 +399,7 @@ def test_a_run_whose_lease_is_taken_away_evicts_nothing_more(scene: Scene, recor
     assert ended.exit_code == ExitCode.STOPPED, ended
     assert ended.document["stop"] == "LeaseLost"
     assert "the lease was lost: it is held by 'somebody-else'" in ended.document["stopped"]
-    assert len(run.events("evicting")) == 1
+    assert len(run.events("evicted")) == 1
     assert len(scene.untouched()) == REPLICAS - 1
     assert scene.api.get(LEASE)["spec"]["holderIdentity"] == "somebody-else"
     record_property(SUMMARY, f"a lease taken away: 1 eviction of 4, exit {ended.exit_code}")
