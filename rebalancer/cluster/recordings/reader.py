@@ -39,6 +39,7 @@ _MAX_MALFORMED = 10_000  # objects of a kind; beyond it the file is something el
 _MAX_FILES = 1000
 _MAX_UNUSED_NAMED = 50  # kinds that are listed as not used
 _FIRST_BLOCK = 1 << 20
+_STANDARD_INPUT = ("-", "/dev/stdin")  # a dump is read more than once
 _DAMAGED = "the file is truncated or damaged; record it again"
 DOCUMENTS = ("scheduler-config.yaml", "watcher.json", "prometheus.json", "state.json", "recording.json")
 
@@ -102,7 +103,8 @@ class DumpReader:
                 return [path]
             if not path.is_dir():
                 what = "neither a file nor a folder" if path.exists() else "no such file or folder"
-                raise InputError(what, where=str(path), hint="give a dump to --from")
+                hint = "write it to a file" if str(path) in _STANDARD_INPUT else "give a dump to --from"
+                raise InputError(what, where=str(path), hint=hint)
             found = sorted(
                 entry
                 for entry in path.iterdir()

@@ -115,7 +115,7 @@ def test_a_server_that_is_not_there_is_one_line() -> None:
 
     assert str(caught.value).startswith(f"{url}: list nodes: ")
     assert str(caught.value).endswith(
-        "Connection refused (is the API server up, and does the kubeconfig name it?)"
+        "nothing listens there (is the API server up, and does the kubeconfig name it?)"
     )
 
 
