@@ -139,7 +139,8 @@ def _carried_out(
 ) -> tuple[Plan, Outcomes]:
     from rebalancer.reporting.run_observers import observer  # noqa: PLC0415
 
-    with observer(console(stderr=True), LOGGER, dry_run=run_options.dry_run) as watching:
+    journaled = run_options.journal is None  # then it goes to stderr, where the log goes
+    with observer(console(stderr=True), LOGGER, dry_run=run_options.dry_run, journaled=journaled) as watching:
         return pipeline.run(
             dataclasses.replace(options, progress=lambda kind: LOGGER.debug("reading %s", kind)),
             run_options,
