@@ -10,7 +10,7 @@ from rebalancer import planning
 from rebalancer.pipeline.gathering import gather, open_api, policy_of
 from rebalancer.pipeline.run_settings import PipelineOptions
 from rebalancer.pipeline.state_location import known_state
-from rebalancer.planning import Plan, PlanningInputs, coverage_of, explain, find_subject
+from rebalancer.planning import Plan, PlanningInputs, coverage_of, explain, find_subject, parse_subject
 from rebalancer.planning.explanation.values import NodeExplanation, PodExplanation, SchedulingTable
 from rebalancer.policy import RebalancePolicy
 
@@ -45,8 +45,9 @@ def make_reported_plan(options: PipelineOptions) -> ReportedPlan:
 
 def explain_subject(options: PipelineOptions, subject: str) -> PodExplanation | NodeExplanation:
     """The explanation of what ``subject`` names; InputError with the nearest names when there is none."""
+    wanted = parse_subject(subject)  # before the cluster is read, which takes time
     inputs = _inputs(options)
-    return explain(inputs, find_subject(inputs.snapshot, subject))
+    return explain(inputs, find_subject(inputs.snapshot, wanted))
 
 
 def _inputs(options: PipelineOptions) -> PlanningInputs:
