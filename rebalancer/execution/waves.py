@@ -20,6 +20,7 @@ MAX_SECONDS_TO_PLACE = 3.0
 _FIRST_LOOK_SECONDS = 0.05
 
 _RESULTS = {
+    Verdict.GONE: Result.GONE,
     Verdict.SKIPPED: Result.SKIPPED,
     Verdict.REFUSED: Result.REFUSED,
     Verdict.UNKNOWN: Result.UNKNOWN,

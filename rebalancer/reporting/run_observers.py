@@ -25,7 +25,7 @@ from rebalancer.reporting.words import counted, words
 
 # What drawing on a closed stream raises; an IndexError comes from rich when a write fails inside a live bar.
 _STREAM_ERRORS = (OSError, ValueError, IndexError)
-_HARMLESS = frozenset({Result.LANDED, Result.LANDED_ELSEWHERE, Result.SKIPPED})
+_HARMLESS = frozenset({Result.LANDED, Result.LANDED_ELSEWHERE, Result.SKIPPED, Result.GONE})
 
 
 def outcome_words(outcome: Outcome) -> str:

@@ -8,7 +8,7 @@ nothing certain (a lost connection, 409, 5xx) is settled by reading the pod agai
     connection lost, pod is terminating  EVICTED
     connection lost, pod is unchanged    try again; UNKNOWN at the end: the request may still arrive
     connection lost, then 404            EVICTED: the lost request did it
-    404 to the first request             SKIPPED: somebody else deleted the pod
+    404 to the first request             GONE: somebody else deleted the pod
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ class _Attempts:
             return _Attempt(
                 Verdict.EVICTED, f"{because}: an earlier request that returned an error did evict it"
             )
-        return _Attempt(Verdict.SKIPPED, because)
+        return _Attempt(Verdict.GONE, because)
 
     def _looked_up(self, message: str, *, skipped: str = "", final: bool = False) -> _Attempt:
         """Read the pod again to find out what a request did whose answer does not say."""

@@ -93,8 +93,8 @@ def test_a_pod_that_was_replaced_since_the_plan_is_left_alone() -> None:
     with a_hot_cluster() as runner:
         outcomes = runner.run(a_move_of(runner.sandbox, "web-0", uid="of-its-predecessor"))
         assert evictions(runner) == 0
-    assert [outcome.result for outcome in outcomes.outcomes] == [Result.SKIPPED]
-    assert outcomes.exit_code == ExitCode.PARTLY_DONE
+    assert [outcome.result for outcome in outcomes.outcomes] == [Result.GONE]
+    assert outcomes.exit_code == ExitCode.DONE
 
 
 def test_two_runs_never_act_at_once() -> None:

@@ -112,13 +112,13 @@ def test_a_pod_of_two_budgets_is_refused_without_asking_again() -> None:
 
 def test_a_pod_that_is_gone_was_not_evicted_by_us() -> None:
     answer, _, _ = evicted(Script(refusal(404, "pods not found")))
-    assert answer.verdict is Verdict.SKIPPED
+    assert answer.verdict is Verdict.GONE
 
 
 def test_another_pod_of_the_same_name_is_left_alone() -> None:
     conflict = refusal(409, "Precondition failed: UID in precondition")
     answer, transport, _ = evicted(Script(conflict), the_pod(uid="another"))
-    assert answer.verdict is Verdict.SKIPPED
+    assert answer.verdict is Verdict.GONE
     assert len(transport.sent("POST")) == 1
 
 
@@ -198,7 +198,7 @@ def test_a_server_error_is_looked_up_and_is_a_refusal_if_it_persists() -> None:
 @pytest.mark.parametrize("status", [302, 400, 401, 403, 404, 409, 418, 422, 429, 500, 599])
 def test_odd_answers_are_verdicts(status: int, body: bytes) -> None:
     answer, _, _ = evicted(Script(Answer(status, body)), the_pod())
-    assert answer.verdict in (Verdict.REFUSED, Verdict.SKIPPED)
+    assert answer.verdict in (Verdict.REFUSED, Verdict.GONE)
     assert answer.because
 
 
