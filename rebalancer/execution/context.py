@@ -19,8 +19,8 @@ from rebalancer.execution.eviction.verdicts import Patience
 from rebalancer.execution.journal import Journal, JournalError
 from rebalancer.execution.outcomes import Outcome, Stop
 from rebalancer.execution.progress import Observer, Silent
-from rebalancer.execution.safeguards.health import SchedulerLocation
 from rebalancer.execution.safeguards.lease import HeldLease, LeaseLostError
+from rebalancer.execution.safeguards.scheduler_health import SchedulerLocation
 from rebalancer.execution.verification.landings import LandingCheck
 from rebalancer.planning.plan import Move
 from rebalancer.policy.schema import Execution, Safety

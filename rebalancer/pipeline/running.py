@@ -20,7 +20,6 @@ from rebalancer.execution import (
     Outcomes,
     RunContext,
     RunLease,
-    SchedulerLocation,
     carry_out,
     holder_identity,
 )
@@ -28,6 +27,7 @@ from rebalancer.pipeline.gathering import Gathered, gather, open_api, policy_of
 from rebalancer.pipeline.run_memory import RunMemory
 from rebalancer.pipeline.run_sequence import RunSequence
 from rebalancer.pipeline.run_settings import PipelineOptions, RunOptions
+from rebalancer.pipeline.scheduler.location import schedulers_of
 from rebalancer.pipeline.signals import stop_on_signal
 from rebalancer.pipeline.state_location import state_store
 from rebalancer.planning import (
@@ -144,7 +144,7 @@ class _Run:
                 ),
                 journal=journal,
                 lease=held,
-                schedulers=(SchedulerLocation(name="kube-scheduler"),),
+                schedulers=schedulers_of(planned.plan, planned.gathered.inputs),
                 max_duration_seconds=self._run_options.max_duration_seconds,
                 stop_requested=self._stop.is_set,
                 observer=self._observer,
