@@ -76,13 +76,16 @@ def _brake(context: RunContext, ledger: Ledger, started: float) -> Halt | None:
     """Read the cluster's health and check every brake."""
     if context.lease is not None:
         context.lease.renew_if_due()
+    reason = context.why_paused()
+    if reason:
+        return Halt(Stop.BRAKE, reason)
     safety = context.safety()
     health = read_health(context.api, context.clock(), started, context.schedulers)
     for unknown in unknowns(health):
         ledger.record("not-known", because=unknown)
         context.observer.warned(unknown)
-    reason = engaged_brake(safety, health)
-    return Halt(Stop.BRAKE, reason) if reason else None
+    engaged = engaged_brake(safety, health)
+    return Halt(Stop.BRAKE, engaged) if engaged else None
 
 
 def _still_holding(context: RunContext, ledger: Ledger, moves: Sequence[Move]) -> list[Move]:

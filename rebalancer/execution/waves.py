@@ -97,9 +97,14 @@ class WaveRunner:
     def _permitted(self) -> str:
         """Why the eviction that is about to be requested must not be; empty when it may.
 
-        Asked immediately before each request: saving the state and waiting to try again take time.
+        Asked immediately before each request: saving the state and waiting to try again take time. The lease
+        comes last, because it must still be ours when the answer arrives.
         """
         try:
+            paused = self._context.why_paused()
+            if paused:
+                self._ledger.stop(Halt(Stop.BRAKE, paused))
+                return paused
             if self._context.lease is not None:
                 self._context.lease.ensure()
         except RebalancerError as error:

@@ -18,6 +18,7 @@ from rebalancer.execution import (
     Journal,
     Observer,
     Outcomes,
+    PauseSwitch,
     RunContext,
     RunLease,
     carry_out,
@@ -144,6 +145,7 @@ class _Run:
                 ),
                 journal=journal,
                 lease=held,
+                pause=PauseSwitch(api, _lease_place(self._run_options)[0]),
                 schedulers=schedulers_of(planned.plan, planned.gathered.inputs),
                 max_duration_seconds=self._run_options.max_duration_seconds,
                 stop_requested=self._stop.is_set,
@@ -224,5 +226,10 @@ def _journal(run_options: RunOptions, run_id: str) -> Journal:
 
 
 def _lease(run_options: RunOptions, api: RawApi, run_id: str) -> RunLease:
-    namespace, name = run_options.lease.split("/")
+    namespace, name = _lease_place(run_options)
     return RunLease(api, namespace, name, holder_identity(run_id), time.time)
+
+
+def _lease_place(run_options: RunOptions) -> tuple[str, str]:
+    namespace, name = run_options.lease.split("/")
+    return namespace, name

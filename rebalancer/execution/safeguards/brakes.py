@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rebalancer.execution.safeguards.health import ClusterHealth
+from rebalancer.execution.safeguards.pause import paused_by_policy
 from rebalancer.policy.schema import Safety
 
 Brake = Callable[[Safety, ClusterHealth], str | None]
@@ -12,7 +13,7 @@ Brake = Callable[[Safety, ClusterHealth], str | None]
 
 def paused(safety: Safety, _health: ClusterHealth) -> str | None:
     """The policy pauses all runs."""
-    return "the policy is paused (safety.pause)" if safety.pause else None
+    return paused_by_policy(safety) or None
 
 
 def too_many_not_ready_nodes(safety: Safety, health: ClusterHealth) -> str | None:

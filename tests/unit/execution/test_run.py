@@ -142,9 +142,11 @@ def test_a_run_ends_with_its_longest_duration() -> None:
 
 
 def test_a_pause_that_comes_during_the_run_stops_the_next_wave() -> None:
-    policies = iter([Safety(), Safety(pause=True)])
-    outcomes = Run("web-1", "web-2")(
-        a_move("web-1", wave=1), a_move("web-2", wave=2), safety=lambda: next(policies)
+    run = Run("web-1", "web-2")
+    outcomes = run(
+        a_move("web-1", wave=1),
+        a_move("web-2", wave=2),
+        safety=lambda: Safety(pause=bool(run.cluster.evicted)),
     )
     assert results(outcomes) == [Result.LANDED, Result.SKIPPED]
     assert outcomes.stop is Stop.BRAKE
