@@ -345,7 +345,7 @@ def test_a_pause_between_two_evictions_of_one_wave_holds_for_the_second(
     scene: Scene, trouble: str, record_property: Record
 ) -> None:
     happens, sentences = BRAKES[trouble]
-    # The first eviction is in flight for as long as the API server waits for the webhook, and is then granted.
+    # The first eviction takes as long as the API server waits for the webhook, and is then granted.
     with a_webhook_that_never_answers(scene, failure_policy="Ignore", seconds=5):
         run = scene.start(wave_size=REPLICAS)
         run.wait_for("evicting")
