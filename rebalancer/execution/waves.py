@@ -123,18 +123,25 @@ class WaveRunner:
             self._ledger.settle(_outcome(move, Result.SKIPPED, "the journal cannot be written"))
             return
         answer = self._evictor.evict(move)
-        waited_for = answer.verdict is Verdict.EVICTED and not self._context.dry_run
+        started = answer.verdict is Verdict.STARTED
+        granted = started or answer.verdict is Verdict.EVICTED
+        waited_for = granted and not self._context.dry_run
         if waited_for:
-            evicted.append(Evicted(move, answer.at, answer.not_before))
+            evicted.append(Evicted(move, answer.at, answer.not_before, started))
         self._ledger.record(
             answer.verdict.value.lower(), move, because=answer.because, attempts=answer.attempts
         )
         self._context.observer.eviction_answered(move, answer)
         if waited_for:
             if self._context.events is not None:
-                self._context.events.evicted(move)
-        elif answer.verdict is Verdict.EVICTED:
-            self._ledger.settle(_outcome(move, Result.SKIPPED, "dry run: the API server would evict it"))
+                self._context.events.evicted(move, started=started)
+        elif granted:
+            would = (
+                f"its eviction would begin so: {answer.because}"
+                if started
+                else "the API server would evict it"
+            )
+            self._ledger.settle(_outcome(move, Result.SKIPPED, f"dry run: {would}"))
         else:
             self._not_evicted(move, answer)
 

@@ -25,7 +25,7 @@ from rebalancer.reporting.words import counted, words
 
 # What drawing on a closed stream raises; an IndexError comes from rich when a write fails inside a live bar.
 _STREAM_ERRORS = (OSError, ValueError, IndexError)
-_HARMLESS = frozenset({Result.LANDED, Result.LANDED_ELSEWHERE, Result.SKIPPED, Result.GONE})
+_HARMLESS = frozenset({Result.LANDED, Result.LANDED_ELSEWHERE, Result.SKIPPED, Result.STARTED, Result.GONE})
 
 
 def outcome_words(outcome: Outcome) -> str:
@@ -58,7 +58,8 @@ class LogObserver(Silent):
 
     def eviction_answered(self, move: Move, answer: EvictionAnswer) -> None:
         """See Observer."""
-        level = logging.INFO if answer.verdict is Verdict.EVICTED else logging.WARNING
+        expected = answer.verdict in (Verdict.EVICTED, Verdict.STARTED, Verdict.GONE)
+        level = logging.INFO if expected else logging.WARNING
         if self._dry_run and answer.verdict is Verdict.EVICTED:
             self._logger.info("would evict %s: the API server agrees", words(move.pod.full_name))
             return

@@ -103,6 +103,26 @@ def test_a_retry_after_that_is_none_is_not_waited_for(value: str) -> None:
     assert time.slept == [0.5]
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        'Eviction triggered evacuation of VMI "shop/web"',
+        'admission webhook "x" denied the request: Evacuation in progress: '
+        'Eviction triggered evacuation of VMI "shop/web"',
+    ],
+)
+def test_an_evacuation_that_began_is_started_and_never_asked_again(message: str) -> None:
+    answer, transport, time = evicted(Script(refusal(429, message, retry_after=1), ACCEPTED))
+    assert (answer.verdict, answer.because, answer.attempts) == (Verdict.STARTED, message, 1)
+    assert len(transport.requests) == 1
+    assert not time.slept
+
+
+def test_the_same_words_in_another_answer_start_nothing() -> None:
+    answer, _, _ = evicted(Script(refusal(403, "Eviction triggered evacuation of nothing")))
+    assert answer.verdict is Verdict.REFUSED
+
+
 def test_a_pod_of_two_budgets_is_refused_without_asking_again() -> None:
     answer, transport, _ = evicted(Script(TWO_BUDGETS), the_pod())
     assert answer.verdict is Verdict.REFUSED
