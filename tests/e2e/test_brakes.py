@@ -290,8 +290,8 @@ BRAKES = {
         scheduler_dies,
         (
             "the scheduler default-scheduler is not alive",
-            "lease kube-system/kube-scheduler of ",
-            "was renewed ",
+            "nobody holds lease kube-system/kube-scheduler, renewed ",
+            "s ago, and not again in the ",
         ),
     ),
 }

@@ -91,21 +91,21 @@ def _by_lease(
     found = _read(api, lease)
     if found is None:
         return None
-    spec, renewed = spec_of(found), _renewed_at(found, lease)
+    spec, age = spec_of(found), now - _renewed_at(found, lease)
     holder = text_of(spec, "holderIdentity")[:200]
-    age = now - renewed
-    when = f"renewed {age_in_words(age)}"
-    if not holder:
-        return SchedulerHealth(location.name, False, f"nobody holds {lease}, {when}")
-    valid = min(duration_of(spec, DEFAULT_VALID_SECONDS), MAX_VALID_SECONDS)
-    if abs(age) <= valid:
-        return SchedulerHealth(location.name, True, f"{lease} of {holder} was {when}")
+    valid = (
+        min(duration_of(spec, DEFAULT_VALID_SECONDS), MAX_VALID_SECONDS) if holder else DEFAULT_VALID_SECONDS
+    )
+    was = f"{lease} of {holder} was" if holder else f"nobody holds {lease},"
+    when = f"{was} renewed {age_in_words(age)}"
+    if holder and abs(age) <= valid:
+        return SchedulerHealth(location.name, True, when)
     changed, watched = _watched(api, lease, found, valid)
-    if changed:
-        why = f"{lease} of {holder} was renewed while it was watched; its clock differs from ours"
-        return SchedulerHealth(location.name, True, f"{why} by about {abs(age):.0f} s")
-    why = f"{lease} of {holder} was {when}, and not again in the {watched:.0f} s for which it was watched"
-    return SchedulerHealth(location.name, False, why)
+    if not changed:
+        why = f"{when}, and not again in the {watched:.0f} s for which it was watched"
+        return SchedulerHealth(location.name, False, why)
+    why = f"; its clock differs from ours by about {abs(age):.0f} s" if holder else ""
+    return SchedulerHealth(location.name, True, f"{when}, and again while it was watched{why}")
 
 
 def _watched(api: RawApi, lease: LeaseName, found: dict[str, Any], seconds: float) -> tuple[bool, float]:

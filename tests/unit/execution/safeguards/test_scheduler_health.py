@@ -120,7 +120,7 @@ def test_clocks_that_differ_hide_no_live_scheduler_and_no_dead_one(skew: float) 
     renewals = iter([a_lease(skew), a_lease(skew), a_lease(skew - 4)])
     alive, time = seen(BY_LEASE, lease=lambda: [next(renewals)])
     assert alive.alive is True
-    assert alive.because.endswith("renewed while it was watched; its clock differs from ours by about 600 s")
+    assert alive.because.endswith("again while it was watched; its clock differs from ours by about 600 s")
     assert sum(time.slept) == pytest.approx(4)
 
 
@@ -133,11 +133,21 @@ def test_a_lease_claims_no_more_than_a_minute() -> None:
 def test_a_lease_that_was_given_up_shows_no_live_scheduler() -> None:
     found, _ = seen(BY_LEASE, lease=[a_lease(1, holder="")])
     assert found.alive is False
-    assert found.because == "nobody holds lease kube-system/trimaran, renewed 1 s ago"
+    assert found.because == (
+        "nobody holds lease kube-system/trimaran, renewed 1 s ago, "
+        "and not again in the 16 s for which it was watched"
+    )
     given_up = iter([a_lease(60), a_lease(0, holder="")])
     last = a_lease(0, holder="")
     found, _ = seen(BY_LEASE, lease=lambda: [next(given_up, last)])
     assert found.alive is False
+
+
+def test_a_lease_between_two_leaders_shows_a_live_scheduler_once_one_takes_it() -> None:
+    handed_over = iter([a_lease(1, holder="", seconds=1), a_lease(-4, holder="node-2_def")])
+    found, time = seen(BY_LEASE, lease=lambda: [next(handed_over)])
+    assert found.alive is True
+    assert sum(time.slept) == pytest.approx(2)
 
 
 def test_watching_a_lease_ends_when_asked_to_stop() -> None:
