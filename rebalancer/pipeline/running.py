@@ -18,9 +18,9 @@ from rebalancer.execution import (
     Journal,
     Observer,
     Outcomes,
+    PauseSwitch,
     RunContext,
     RunLease,
-    SchedulerLocation,
     carry_out,
     holder_identity,
 )
@@ -28,6 +28,7 @@ from rebalancer.pipeline.gathering import Gathered, gather, open_api, policy_of
 from rebalancer.pipeline.run_memory import RunMemory
 from rebalancer.pipeline.run_sequence import RunSequence
 from rebalancer.pipeline.run_settings import PipelineOptions, RunOptions
+from rebalancer.pipeline.scheduler.location import schedulers_of
 from rebalancer.pipeline.signals import stop_on_signal
 from rebalancer.pipeline.state_location import state_store
 from rebalancer.planning import (
@@ -144,7 +145,8 @@ class _Run:
                 ),
                 journal=journal,
                 lease=held,
-                schedulers=(SchedulerLocation(name="kube-scheduler"),),
+                pause=PauseSwitch(api, _lease_place(self._run_options)[0]),
+                schedulers=schedulers_of(planned.plan, planned.gathered.inputs),
                 max_duration_seconds=self._run_options.max_duration_seconds,
                 stop_requested=self._stop.is_set,
                 observer=self._observer,
@@ -224,5 +226,10 @@ def _journal(run_options: RunOptions, run_id: str) -> Journal:
 
 
 def _lease(run_options: RunOptions, api: RawApi, run_id: str) -> RunLease:
-    namespace, name = run_options.lease.split("/")
+    namespace, name = _lease_place(run_options)
     return RunLease(api, namespace, name, holder_identity(run_id), time.time)
+
+
+def _lease_place(run_options: RunOptions) -> tuple[str, str]:
+    namespace, name = run_options.lease.split("/")
+    return namespace, name

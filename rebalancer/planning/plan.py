@@ -8,6 +8,7 @@ from __future__ import annotations
 import msgspec
 
 API_VERSION = "rebalancer/v1alpha1"
+POD_GONE = "the pod is gone"  # why a move no longer holds whose pod left by itself
 
 
 class Value(msgspec.Struct, frozen=True, rename="camel", kw_only=True):

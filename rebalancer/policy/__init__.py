@@ -42,10 +42,14 @@ from rebalancer.policy.resources import (
     required_resources,
     scorable_resources,
 )
+from rebalancer.policy.schedulers.scheduler_settings import (
+    ConfigMapKey,
+    SchedulerLease,
+    SchedulerSettings,
+)
 from rebalancer.policy.schema import (
     API_VERSION,
     KIND,
-    ConfigMapKey,
     Execution,
     Limits,
     LoadSettings,
@@ -53,7 +57,6 @@ from rebalancer.policy.schema import (
     Planning,
     RebalancePolicy,
     Safety,
-    SchedulerSettings,
     Weights,
 )
 from rebalancer.policy.selection import Selector
@@ -98,6 +101,7 @@ __all__ = [
     "RequestsSource",
     "ResourceName",
     "Safety",
+    "SchedulerLease",
     "SchedulerSettings",
     "ScoreRule",
     "ScoreThreshold",

@@ -14,8 +14,8 @@ from rebalancer.policy.evictability import Evictable
 from rebalancer.policy.hotness import HotNodes
 from rebalancer.policy.load_sources.prometheus import Signal, SignalName, check_signals
 from rebalancer.policy.load_sources.sources import LoadSource, MetricsServer, MetricsServerSource
-from rebalancer.policy.mirror import Mirror, check_mirrors
-from rebalancer.policy.model import CountOfPods, Percent, PolicyModel, ResourceName, Unique, json_text
+from rebalancer.policy.model import CountOfPods, Percent, PolicyModel, ResourceName
+from rebalancer.policy.schedulers.scheduler_settings import SchedulerSettings
 from rebalancer.policy.strategies import Strategies
 from rebalancer.policy.units import Amount, AmountField, Duration, Percentage
 
@@ -30,69 +30,6 @@ class Metadata(PolicyModel):
     name: str = Field(
         default="default", min_length=1, max_length=253, description="Name of the policy, shown in reports."
     )
-
-
-class ConfigMapKey(PolicyModel):
-    """One key of a ConfigMap."""
-
-    namespace: str = Field(min_length=1, description="Namespace of the ConfigMap.")
-    name: str = Field(min_length=1, description="Name of the ConfigMap.")
-    key: str = Field(
-        default="scheduler-config.yaml",
-        min_length=1,
-        description="Key whose text is the KubeSchedulerConfiguration.",
-    )
-
-
-class SchedulerSettings(PolicyModel):
-    """Which scheduler places the replacements, and how it is configured."""
-
-    version: str | None = Field(
-        default=None,
-        pattern=r"^v?\d{1,3}\.\d{1,3}(\.\d{1,3})?$",
-        description="Version of the scheduler, such as 1.35; read from the cluster when absent.",
-    )
-    config_map: ConfigMapKey | None = Field(
-        default=None, description="ConfigMap that holds the scheduler's configuration."
-    )
-    file: str | None = Field(
-        default=None, min_length=1, description="File that holds the scheduler's configuration."
-    )
-    inline: Annotated[str, json_text] | None = Field(
-        default=None,
-        min_length=1,
-        description="The scheduler's configuration itself, as text or as a mapping.",
-    )
-    profiles: Annotated[tuple[str, ...], Unique] = Field(
-        default=(),
-        description="Act on pods with these schedulerNames; all profiles of the configuration when empty.",
-    )
-    assume_neutral: Annotated[tuple[str, ...], Unique] = Field(
-        default=(),
-        description="Unknown plugins that are assumed to score all nodes the same and to reject none.",
-    )
-    mirror: Annotated[tuple[Mirror, ...], AfterValidator(check_mirrors)] = Field(
-        default=(), description="Unknown plugins of the configuration, and what they compute."
-    )
-    feature_gates: Mapping[str, bool] = Field(
-        default_factory=dict,
-        description="Feature gates of the scheduler's command line: true is on. Of a gate that is on "
-        "by default and not stated here, it is not known whether it was turned off: pods that it concerns "
-        "are unpredictable.",
-    )
-    allow_unverified_version: bool = Field(
-        default=False, description="Let a run act on a scheduler version that was not verified."
-    )
-    allow_unpredictable: bool = Field(
-        default=False, description="Evict pods even if their placement cannot be predicted with certainty."
-    )
-
-    @model_validator(mode="after")
-    def _at_most_one_configuration(self) -> Self:
-        given = [name for name in ("config_map", "file", "inline") if getattr(self, name) is not None]
-        if len(given) > 1:
-            raise ValueError("at most one of configMap, file and inline may be given")
-        return self
 
 
 class LoadSettings(PolicyModel):
@@ -252,15 +189,24 @@ class Execution(PolicyModel):
 
 
 class Safety(PolicyModel):
-    """Conditions that stop a run; they are read again before each wave."""
+    """Conditions that stop a run; they are checked before each wave, pause before each eviction."""
 
-    pause: bool = Field(default=False, description="Evict nothing while this is true.")
+    pause: bool = Field(
+        default=False,
+        description="Evict nothing while this is true. A run that is at work is paused by creating the "
+        "ConfigMap rebalancer-pause in the namespace of its lease.",
+    )
     max_not_ready_nodes: AmountField = Field(
         default=Amount(5, percent=True),
         description="Stop when more nodes than this are not ready: a number, or a percentage of all nodes.",
     )
     max_pending_pods: CountOfPods = Field(
         default=20, ge=0, description="Stop when more pods than this are Pending."
+    )
+    unknown_scheduler: Literal["stop", "proceed"] = Field(
+        default="stop",
+        description="Whether to stop when it cannot be determined whether the scheduler that places the "
+        "plan's pods is alive. One that is known to be down always stops the run.",
     )
 
 

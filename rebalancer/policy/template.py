@@ -16,6 +16,7 @@ metadata:
 scheduler:
   # version: "1.35"             # read from the cluster when absent
   # configMap: {namespace: kube-system, name: scheduler-config, key: scheduler-config.yaml}
+  # lease: {namespace: kube-system, name: kube-scheduler}   # by which it shows that it is alive
   profiles: []                  # act on pods with these schedulerNames; [] means all profiles
   assumeNeutral: []             # unknown plugins, assumed to score all nodes the same
   # mirror:                     # unknown plugins whose score is the result of a PromQL query
@@ -102,9 +103,10 @@ execution:
   waveTimeout: 5m
   onUnexpectedLanding: stop     # or: continue
 
-# Conditions that stop a run; they are read again before each wave.
+# Conditions that stop a run; they are checked before each wave, pause before each eviction.
 safety:
-  pause: false
+  pause: false                  # a run at work: kubectl -n rebalancer create configmap rebalancer-pause
   maxNotReadyNodes: 5%
   maxPendingPods: 20
+  unknownScheduler: stop        # when it cannot be seen whether the scheduler is alive; or: proceed
 """

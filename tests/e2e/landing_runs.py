@@ -229,7 +229,7 @@ def _rebalanced(situation: Situation, finished: Finished, api: Api) -> Rebalance
     seen, skipped = [], []
     for outcome in finished.document["outcomes"]:
         move = outcome["move"]
-        if outcome["result"] in ("Skipped", "Refused"):
+        if outcome["result"] in ("Skipped", "Refused", "Gone"):
             skipped.append(f"{move['pod']['name']}: {outcome['result']}: {outcome['because']}")
             continue
         seen.append(
