@@ -50,7 +50,8 @@ class RunContext:
     journal: Journal
     lease: HeldLease | None  # None where nothing but this run can act, as in a dry run
     schedulers: tuple[SchedulerLocation, ...] = ()
-    max_duration_seconds: float | None = None
+    max_duration_seconds: float | None = None  # no eviction begins later
+    began: float | None = None  # when the run began, by the clock of the API's retries; None: now
     stop_requested: Callable[[], bool] = lambda: False
     observer: Observer = field(default_factory=Silent)
     checkpoint: Checkpoint = lambda _: None

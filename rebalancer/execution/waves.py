@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from rebalancer.errors import InternalError, RebalancerError
 from rebalancer.execution.context import Halt, Ledger, RunContext, halt_for
 from rebalancer.execution.eviction.evictor import Evictor
 from rebalancer.execution.eviction.verdicts import EvictionAnswer, Verdict
-from rebalancer.execution.observed_pods import PodReader
+from rebalancer.execution.observed_pods import ObservedPod, PodReader
 from rebalancer.execution.outcomes import STOPPING, Outcome, Result, Stop
 from rebalancer.execution.verification.landings import Landing, Waiting, await_landings, uids
 from rebalancer.execution.verification.replacements import Evicted, match
@@ -18,6 +18,7 @@ from rebalancer.planning.plan import Move
 # the replacement of the one before, at most so long. Verification finds landings that went wrong by that.
 MAX_SECONDS_TO_PLACE = 3.0
 _FIRST_LOOK_SECONDS = 0.05
+_LAST_LOOK_SECONDS = 3.0  # after a request to stop: where the replacements are by then
 
 _RESULTS = {
     Verdict.SKIPPED: Result.SKIPPED,
@@ -35,7 +36,8 @@ class WaveRunner:
         self._deadline = (
             None if context.max_duration_seconds is None else started + context.max_duration_seconds
         )
-        api = context.api.pausing(context.sleep)
+        self._monotonic = context.api.retries.clock
+        self._api = api = context.api
         self._pods = PodReader(api)
         self._evictor = Evictor(
             api,
@@ -50,7 +52,7 @@ class WaveRunner:
         """Why no further eviction may begin: asked to stop, or out of time."""
         if self._context.stop_requested():
             return Halt(Stop.INTERRUPTED, "asked to stop by a signal")
-        if self._deadline is not None and self._context.clock() >= self._deadline:
+        if self._deadline is not None and self._monotonic() >= self._deadline:
             seconds = self._context.max_duration_seconds
             return Halt(Stop.BRAKE, f"the run reached its longest duration of {seconds:.0f} s")
         return None
@@ -79,12 +81,13 @@ class WaveRunner:
     def _await_placement(self, evicted: Sequence[Evicted], before: frozenset[str]) -> None:
         """Wait up to 3 s for the last evicted pod's replacement to be bound."""
         pod = evicted[-1].move.pod
-        deadline = self._context.clock() + MAX_SECONDS_TO_PLACE
+        deadline = self._monotonic() + MAX_SECONDS_TO_PLACE
         pause = _FIRST_LOOK_SECONDS
-        while self._context.clock() < deadline and not self._give_up():
-            self._context.sleep(pause)
+        while (left := deadline - self._monotonic()) > 0 and not self._give_up():
+            self._context.sleep(min(pause, left))
             try:
-                replacement = match(evicted, before, self._pods.pods({pod.namespace})).get(pod.uid)
+                pods = PodReader(self._api.within(deadline - self._monotonic()))
+                replacement = match(evicted, before, pods.pods({pod.namespace})).get(pod.uid)
             except InternalError:
                 raise
             except RebalancerError:
@@ -158,10 +161,13 @@ class WaveRunner:
             self._context.observer.waiting(wave, sum(landing.settled for landing in landings), len(landings))
             self._keep_lease()
 
+        def read(namespaces: Collection[str], seconds: float) -> Sequence[ObservedPod]:
+            return PodReader(self._api.finishing(_LAST_LOOK_SECONDS).within(seconds)).pods(namespaces)
+
         waiting = Waiting(
-            read=self._pods.pods,
+            read=read,
             check=self._context.check_landing,
-            clock=self._context.clock,
+            clock=self._monotonic,
             sleep=self._context.sleep,
             timeout_seconds=self._context.execution.wave_timeout,
             interrupted=self._context.stop_requested,

@@ -12,7 +12,7 @@ from rebalancer import pipeline
 from rebalancer.cli.logs import LOGGER
 from rebalancer.cli.output import emit, progress
 from rebalancer.cli.shared_options import Duration, all_option, output_option, pipeline_options
-from rebalancer.errors import InputError, RebalancerError
+from rebalancer.errors import InputError, RebalancerError, StopRequestedError
 from rebalancer.pipeline import PipelineOptions
 from rebalancer.pipeline.signals import stop_on_signal
 from rebalancer.reporting.render import Format
@@ -46,10 +46,12 @@ def nodes(
     emit(_listing(options), output_format, nodes_table, everything=everything)
     if not watch:
         return
-    with stop_on_signal() as stop:
-        while not stop.wait(every):
+    with stop_on_signal() as signals:
+        while not signals.stop.wait(every):
             try:
-                listing = _listing(options)
+                listing = signals.interruptibly(lambda: _listing(options))
+            except StopRequestedError:
+                return
             except RebalancerError as error:
                 LOGGER.warning("%s", error)  # the next reading may succeed
                 continue

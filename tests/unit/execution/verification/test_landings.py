@@ -74,9 +74,11 @@ class Film:
     def __init__(self, *moments: Sequence[ObservedPod] | UnreachableError) -> None:
         self.moments = list(moments)
         self.looks = 0
+        self.allowed: list[float] = []  # seconds for each look
 
-    def __call__(self, namespaces: Collection[str]) -> Sequence[ObservedPod]:
+    def __call__(self, namespaces: Collection[str], seconds: float) -> Sequence[ObservedPod]:
         assert namespaces == ["shop"]
+        self.allowed.append(seconds)
         self.looks += 1
         moment = self.moments.pop(0) if len(self.moments) > 1 else self.moments[0]
         if isinstance(moment, UnreachableError):
