@@ -54,6 +54,8 @@ class RunContext:
     began: float | None = None  # when the run began, by the clock of the API's retries; None: now
     stop_requested: Callable[[], bool] = lambda: False
     observer: Observer = field(default_factory=Silent)
+    # The label selector of the controller of a move's pod; empty where it is not known.
+    selector_of: Callable[[Move], str] = lambda _: ""
     checkpoint: Checkpoint = lambda _: None
     events: EventWriter | None = None
     patience: Patience = field(default_factory=Patience)

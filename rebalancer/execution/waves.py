@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from rebalancer.errors import InternalError, RebalancerError
 from rebalancer.execution.context import Halt, Ledger, RunContext, halt_for
 from rebalancer.execution.eviction.evictor import Evictor
 from rebalancer.execution.eviction.verdicts import EvictionAnswer, Verdict
-from rebalancer.execution.observed_pods import ObservedPod, PodReader
+from rebalancer.execution.observed_pods import ObservedPod, PodReader, Scope
 from rebalancer.execution.outcomes import STOPPING, Outcome, Result, Stop
 from rebalancer.execution.verification.landings import Landing, Waiting, await_landings, uids
 from rebalancer.execution.verification.replacements import Evicted, match
@@ -59,7 +59,7 @@ class WaveRunner:
 
     def run(self, wave: int, moves: Sequence[Move]) -> None:
         """Evict these pods and verify the landings. Raises when the pods cannot be read beforehand."""
-        before = uids(self._pods.pods({move.pod.namespace for move in moves}))
+        before = uids(self._pods.pods(self._scopes(moves)))
         self._ledger.record("wave-started", wave=wave, moves=len(moves))
         self._context.observer.wave_started(wave, moves)
         evicted: list[Evicted] = []
@@ -80,14 +80,14 @@ class WaveRunner:
 
     def _await_placement(self, evicted: Sequence[Evicted], before: frozenset[str]) -> None:
         """Wait up to 3 s for the last evicted pod's replacement to be bound."""
-        pod = evicted[-1].move.pod
+        move = evicted[-1].move
         deadline = self._monotonic() + MAX_SECONDS_TO_PLACE
         pause = _FIRST_LOOK_SECONDS
         while (left := deadline - self._monotonic()) > 0 and not self._give_up():
             self._context.sleep(min(pause, left))
             try:
                 pods = PodReader(self._api.within(deadline - self._monotonic()))
-                replacement = match(evicted, before, pods.pods({pod.namespace})).get(pod.uid)
+                replacement = match(evicted, before, pods.pods(self._scopes([move]))).get(move.pod.uid)
             except InternalError:
                 raise
             except RebalancerError:
@@ -95,6 +95,10 @@ class WaveRunner:
             if replacement is not None and replacement.spec.node_name:
                 return
             pause *= 1.6
+
+    def _scopes(self, moves: Sequence[Move]) -> frozenset[Scope]:
+        """The pods among which replacements are looked for, and no others: they are read again and again."""
+        return frozenset(Scope(move.pod.namespace, self._context.selector_of(move)) for move in moves)
 
     def _permitted(self) -> str:
         """Why the eviction that is about to be requested must not be; empty when it may.
@@ -161,8 +165,10 @@ class WaveRunner:
             self._context.observer.waiting(wave, sum(landing.settled for landing in landings), len(landings))
             self._keep_lease()
 
-        def read(namespaces: Collection[str], seconds: float) -> Sequence[ObservedPod]:
-            return PodReader(self._api.finishing(_LAST_LOOK_SECONDS).within(seconds)).pods(namespaces)
+        scopes = self._scopes([item.move for item in evicted])
+
+        def read(seconds: float) -> Sequence[ObservedPod]:
+            return PodReader(self._api.finishing(_LAST_LOOK_SECONDS).within(seconds)).pods(scopes)
 
         waiting = Waiting(
             read=read,

@@ -25,6 +25,7 @@ from rebalancer.execution import (
     carry_out,
     holder_identity,
 )
+from rebalancer.pipeline.controller_selectors import selectors_of
 from rebalancer.pipeline.gathering import Gathered, gather, open_api, policy_of
 from rebalancer.pipeline.run_memory import RunMemory
 from rebalancer.pipeline.run_sequence import RunSequence
@@ -173,6 +174,7 @@ class _Run:
                 stop_requested=self._signals.stop.is_set,
                 observer=self._observer,
                 checkpoint=memory.checkpoint,
+                selector_of=selectors_of(planned.gathered.inputs.snapshot),
                 events=None if dry_run else EventWriter(api, _REPORTER, time.time),
                 dry_run=dry_run,
             )

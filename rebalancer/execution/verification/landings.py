@@ -39,8 +39,7 @@ class Landing:
 class Waiting:
     """How to wait for a wave: what to read, how often and how long, and when to stop."""
 
-    # All pods of these namespaces, read in so many seconds.
-    read: Callable[[Collection[str], float], Sequence[ObservedPod]]
+    read: Callable[[float], Sequence[ObservedPod]]  # the pods of their controllers, in so many seconds
     check: LandingCheck
     clock: Callable[[], float]  # moves only forward
     sleep: Callable[[float], object]
@@ -61,10 +60,9 @@ def await_landings(
     check = _CachedCheck(waiting.check)
     deadline = waiting.clock() + waiting.timeout_seconds
     pause = FIRST_PAUSE_SECONDS
-    namespaces = sorted({item.move.pod.namespace for item in evicted})
     while True:
         left = max(deadline - waiting.clock(), _LAST_READ_SECONDS)
-        landings, trouble = _read(evicted, before, lambda: waiting.read(namespaces, left), check)  # noqa: B023
+        landings, trouble = _read(evicted, before, lambda: waiting.read(left), check)  # noqa: B023
         waiting.after_each_read(landings)
         if not trouble and all(landing.settled for landing in landings):
             return tuple(landing.outcome for landing in landings)
