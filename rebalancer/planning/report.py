@@ -13,6 +13,7 @@ from rebalancer.load.figures.node_figures import RESOURCES
 from rebalancer.load.report import percent_of_allocatable
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.distribution import LandingDistribution
+from rebalancer.planning.obstacles import find_obstacles
 from rebalancer.planning.plan import UNKNOWN_NODE, Figure, Kept, Landing, Move, NodeAfter, NodeReport, Plan
 from rebalancer.planning.policy_fit import misfits
 from rebalancer.planning.prepared import PreparedInputs
@@ -36,6 +37,7 @@ def build_plan(prepared: PreparedInputs, found: SearchResult) -> Plan:
         nodes=_node_reports(prepared, _after(prepared, found)),
         kept=tuple(sorted(kept, key=lambda item: (item.node, item.pod.namespace, item.pod.name))),
         unsolved=_unsolved(prepared, found),
+        obstacles=find_obstacles(prepared, found),
         warnings=(*inputs.warnings, *_warnings(prepared)),
         neutral_plugins=prepared.schedulers.neutral,
         node_count=len(hot),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from rich.text import Text
 
-from rebalancer.planning.plan import Kept, Landing, Move, NodeReport, Plan
+from rebalancer.planning.plan import Kept, Landing, Move, NodeReport, Obstacle, Plan
 from rebalancer.reporting.tables.text import Lines, Style, bar
 from rebalancer.reporting.words import amounts, counted, plain, sample, shortened, words
 
@@ -27,6 +27,7 @@ def plan_table(plan: Plan, style: Style = Style()) -> Text:  # noqa: B008 - a fr
     _moves(lines, plan)
     _kept(lines, plan.kept)
     _unsolved(lines, plan)
+    _obstacles(lines, plan)
     _warnings(lines, plan)
     return lines.text
 
@@ -55,16 +56,37 @@ def _headline(lines: Lines, plan: Plan) -> None:
 
 
 def _why_nothing(lines: Lines, plan: Plan) -> str:
-    """That nothing is evicted, and what keeps most of the pods on hot nodes where they are."""
+    """That nothing is evicted, and what keeps most of the load of hot nodes where it is."""
     verdict = f"evict nothing: {counted(plan.hot_count, 'hot node')}"
     if not plan.kept:
         return f"{verdict} without a pod to move"
-    code, count = min(
-        Counter(item.reason for item in plan.kept).items(), key=lambda item: (-item[1], item[0])
+    if not plan.obstacles:
+        return f"{verdict}, on which no pod could ever move"
+    return shortened(
+        f"{verdict}; {held_by(plan.obstacles[0])}", lines.style.columns - 6, lines.style.glyphs.more
     )
-    example = next(item.because for item in plan.kept if item.reason == code)
-    verdict += f"; {count} of their {counted(len(plan.kept), 'pod')} stay ({code}): {words(example)}"
-    return shortened(verdict, lines.style.columns - 6, lines.style.glyphs.more)
+
+
+def held_by(obstacle: Obstacle) -> str:
+    """What keeps how much of the load that could relieve hot nodes: ``evictable.minAge keeps 74 % …``."""
+    name = obstacle.setting or " and ".join(obstacle.reasons)
+    text = f"{name} keeps {obstacle.share:.0%} of the load that could leave"
+    text += f" ({obstacle.pods} of {counted(obstacle.pods_in_all, 'pod')}"
+    alone = obstacle.pods_kept_alone
+    if obstacle.setting and alone < obstacle.pods:
+        text += f", {alone} by it alone" if alone else ", none by it alone"
+    return words(f"{text}): {obstacle.because}")
+
+
+def _obstacles(lines: Lines, plan: Plan) -> None:
+    """One line on what holds most of the load; every setting when everything is shown."""
+    if not plan.obstacles:
+        return
+    shown = plan.obstacles[: lines.shown(len(plan.obstacles), 0) or 1]
+    lines.heading("HELD BY", "what keeps load on nodes above coolTo, by the policy's setting")
+    for obstacle in shown:
+        lines.message(f"{held_by(obstacle)}, e.g. {obstacle.example}", 2, "yellow")
+    lines.more(len(plan.obstacles) - len(shown), "setting or reason", plural="settings or reasons")
 
 
 def _hot_nodes(lines: Lines, plan: Plan) -> None:
