@@ -90,7 +90,8 @@ planning:
   maxAfter: {cpu: 95, memory: 90}   # never fill a node above these percentages of allocatable
   maxPlacements: 20000          # how many placements the planner may compute
   # Among equally small sets of pods the least disruptive one moves; how much each aspect counts:
-  weights: {fit: 1, priority: 1, podDeletionCost: 1, age: 0.1, replicas: 0.5, readiness: 0.5}
+  weights:
+    {fit: 1, fragmentation: 0.5, priority: 1, podDeletionCost: 1, age: 0.1, replicas: 0.5, readiness: 0.5}
 
 strategies:
   misplaced: false              # also move pods that their node would no longer admit

@@ -62,19 +62,26 @@ def _why_nothing(lines: Lines, plan: Plan) -> str:
         return f"{verdict} without a pod to move"
     if not plan.obstacles:
         return f"{verdict}, on which no pod could ever move"
-    return shortened(
-        f"{verdict}; {held_by(plan.obstacles[0])}", lines.style.columns - 6, lines.style.glyphs.more
-    )
+    most = plan.obstacles[0]
+    name, verb = _named(most)
+    verdict += f"; {name} {verb} {most.share:.0%} of the load: {words(most.because)}"
+    return shortened(verdict, lines.style.columns - 6, lines.style.glyphs.more)
+
+
+def _named(obstacle: Obstacle) -> tuple[str, str]:
+    """A setting, or the reasons where there is none, and the verb that goes with them."""
+    name = obstacle.setting or " and ".join(obstacle.reasons)
+    return name, "keep" if " and " in name else "keeps"
 
 
 def held_by(obstacle: Obstacle) -> str:
     """What keeps how much of the load that could relieve hot nodes: ``evictable.minAge keeps 74 % …``."""
-    name = obstacle.setting or " and ".join(obstacle.reasons)
-    text = f"{name} keeps {obstacle.share:.0%} of the load that could leave"
+    name, verb = _named(obstacle)
+    text = f"{name} {verb} {obstacle.share:.0%} of the load that could leave"
     text += f" ({obstacle.pods} of {counted(obstacle.pods_in_all, 'pod')}"
     alone = obstacle.pods_kept_alone
     if obstacle.setting and alone < obstacle.pods:
-        text += f", {alone} by it alone" if alone else ", none by it alone"
+        text += f", {alone or 'none'} by it alone"
     return words(f"{text}): {obstacle.because}")
 
 
