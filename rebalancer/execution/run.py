@@ -59,7 +59,7 @@ def _waves(plan: Plan, context: RunContext, ledger: Ledger, started: float) -> N
     runner = WaveRunner(context, ledger, started)
     left = sorted(plan.moves, key=lambda move: move.wave)
     for wave in sorted({move.wave for move in left}):
-        halt = runner.over() or _brake(context, ledger, started)
+        halt = runner.over() or _brake(plan, context, ledger, started)
         if halt is not None:
             ledger.stop(halt)
             return
@@ -72,12 +72,12 @@ def _waves(plan: Plan, context: RunContext, ledger: Ledger, started: float) -> N
             return
 
 
-def _brake(context: RunContext, ledger: Ledger, started: float) -> Halt | None:
+def _brake(plan: Plan, context: RunContext, ledger: Ledger, started: float) -> Halt | None:
     """Read the cluster's health and check every brake."""
     if context.lease is not None:
         context.lease.renew_if_due()
     safety = context.safety()
-    health = read_health(context.api, context.clock(), started, context.schedulers)
+    health = read_health(context.api, context.clock(), started, context.schedulers, plan.pod_count)
     for unknown in unknowns(health):
         ledger.record("not-known", because=unknown)
         context.observer.warned(unknown)

@@ -127,6 +127,7 @@ class Plan(Value, frozen=True):
     ] = ()  # enabled in the scheduler, not modelled: they score all nodes alike
     node_count: int = 0
     hot_count: int = 0
+    pod_count: int = 0
     known_count: int = 0  # nodes with a fresh figure
     api_version: str = API_VERSION
     kind: str = "Plan"

@@ -42,6 +42,7 @@ def build_plan(prepared: PreparedInputs, found: SearchResult) -> Plan:
         neutral_plugins=prepared.schedulers.neutral,
         node_count=len(hot),
         hot_count=int(np.count_nonzero(hot)),
+        pod_count=len(inputs.snapshot.pods),
         known_count=int(np.count_nonzero(inputs.load.known)),
     )
 

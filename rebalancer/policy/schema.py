@@ -264,8 +264,10 @@ class Safety(PolicyModel):
         default=Amount(5, percent=True),
         description="Stop when more nodes than this are not ready: a number, or a percentage of all nodes.",
     )
-    max_pending_pods: CountOfPods = Field(
-        default=20, ge=0, description="Stop when more pods than this are Pending."
+    max_pending_pods: AmountField = Field(
+        default=Amount(20),
+        description="Stop when more pods than this are Pending: a number, or a percentage of the pods in the "
+        "cluster when the plan was made.",
     )
 
 
