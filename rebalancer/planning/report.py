@@ -104,7 +104,7 @@ def _figures(inputs: PlanningInputs, row: int) -> dict[str, Figure]:
             source=load.sources[source],
             age_seconds=round(inputs.now - float(load.measured_at[row, column]), 1),
             window_seconds=float(load.window_seconds[row, column]),
-            statistic=load.statistics[source] if source < len(load.statistics) else "mean",
+            statistic=load.statistic(row, column),
             deviation=round(100 * spread / whole, PERCENT_DIGITS) if spread >= 0 and whole > 0 else None,
         )
     return found

@@ -14,6 +14,7 @@ from rebalancer.policy.evictability import Evictable
 from rebalancer.policy.hotness import HotNodes
 from rebalancer.policy.load_sources.prometheus import Signal, SignalName, check_signals
 from rebalancer.policy.load_sources.sources import LoadSource, MetricsServer, MetricsServerSource
+from rebalancer.policy.load_sources.statistics import PREDICTED_PEAK, Statistic
 from rebalancer.policy.mirror import Mirror, check_mirrors
 from rebalancer.policy.model import CountOfPods, Percent, PolicyModel, ResourceName, Unique, json_text
 from rebalancer.policy.strategies import Strategies
@@ -109,11 +110,10 @@ class LoadSettings(PolicyModel):
         description="How far back figures look; for sources without a history, over the samples of earlier "
         "runs.",
     )
-    statistic: str = Field(
+    statistic: Statistic = Field(
         default="mean",
-        pattern=r"^(mean|max|meanPlusDeviation|p[1-9][0-9]?)$",
-        json_schema_extra={"examples": ["mean", "max", "meanPlusDeviation", "p95"]},
-        description="Statistic over the window: mean, max, meanPlusDeviation, or a percentile such as p95.",
+        description="Statistic over the window: mean, max, meanPlusDeviation, predictedPeak, or a percentile "
+        "such as p95; or one for each resource, such as {cpu: p66, memory: p95}, the mean for others.",
     )
     signals: Annotated[Mapping[SignalName, Signal], AfterValidator(check_signals)] = Field(
         default={}, description="Resources of your own, by name, read from the policy's Prometheus sources."
@@ -126,6 +126,12 @@ class LoadSettings(PolicyModel):
         description="Share of the nodes that must have a fresh figure; below it a run refuses to act. A node "
         "that no pod may leave or land on does not count.",
     )
+
+    @model_validator(mode="after")
+    def _with_a_window(self) -> Self:
+        if not self.window and (not isinstance(self.statistic, str) or self.statistic == PREDICTED_PEAK):
+            raise ValueError("this statistic needs a window to be taken over; set load.window, e.g. 15m")
+        return self
 
 
 class Limits(PolicyModel):

@@ -32,7 +32,8 @@ load:
     # - loadWatcher: {address: "http://load-watcher.loadwatcher:2020"}
     - metricsServer: {}
   window: 0s                    # how far back to look, e.g. 15m, so that a spike makes no node hot
-  statistic: mean               # over the window: mean, max, meanPlusDeviation or a percentile such as p95
+  statistic: mean               # over the window: mean, max, meanPlusDeviation, predictedPeak, p1 to p99,
+                                # or one for each resource, e.g. {cpu: p66, memory: p95}
   # signals: {disk: {query: "...", capacity: "100"}}   # further resources for the rules
   maxAge: 3m                    # older figures are not used
   minCoverage: 80%              # of the nodes need a fresh figure, or a run refuses to act
