@@ -10,10 +10,12 @@ from rebalancer.load.figures.node_figures import NodeFigures, PodFigures
 from rebalancer.load.predicted_peaks import with_summed_peaks
 from tests.builders import a_node, a_pod, a_snapshot
 
-NODES = ("busy", "idle", "dark")
+NODES = ("busy", "idle", "unknown")
 SNAPSHOT = a_snapshot(
     nodes=[a_node(name) for name in NODES],
-    pods=[a_pod(f"web-{number}", node=node) for number, node in enumerate(("idle", "idle", "dark", "busy"))],
+    pods=[
+        a_pod(f"web-{number}", node=node) for number, node in enumerate(("idle", "idle", "unknown", "busy"))
+    ],
 )
 OF_NODES = NodeFigures(
     "test", np.array([[3000.0, 5.0], [100.0, 5.0], [np.nan, np.nan]]), np.zeros((3, 2)), np.zeros(3)
