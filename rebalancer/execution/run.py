@@ -62,7 +62,7 @@ def _stopping_at_errors(plan: Plan, context: RunContext, ledger: Ledger, started
 def _waves(plan: Plan, context: RunContext, ledger: Ledger, runner: WaveRunner, begun_at: float) -> None:
     left = sorted(plan.moves, key=lambda move: move.wave)
     for wave in sorted({move.wave for move in left}):
-        halt = runner.over() or _brake(context, ledger, begun_at)
+        halt = runner.over() or _brake(plan, context, ledger, begun_at)
         if halt is not None:
             ledger.stop(halt)
             return
@@ -75,7 +75,7 @@ def _waves(plan: Plan, context: RunContext, ledger: Ledger, runner: WaveRunner, 
             return
 
 
-def _brake(context: RunContext, ledger: Ledger, started: float) -> Halt | None:
+def _brake(plan: Plan, context: RunContext, ledger: Ledger, started: float) -> Halt | None:
     """Read the cluster's health and check every brake."""
     if context.lease is not None:
         context.lease.renew_if_due()
@@ -83,7 +83,7 @@ def _brake(context: RunContext, ledger: Ledger, started: float) -> Halt | None:
     if reason:
         return Halt(Stop.BRAKE, reason)
     safety = context.safety()
-    health = read_health(context.api, context.clock(), started, context.schedulers)
+    health = read_health(context.api, context.clock(), started, context.schedulers, plan.pod_count)
     for unknown in unknowns(health):
         ledger.record("not-known", because=unknown)
         context.observer.warned(unknown)

@@ -14,6 +14,7 @@ from rebalancer.policy.evictability import Evictable
 from rebalancer.policy.hotness import HotNodes
 from rebalancer.policy.load_sources.prometheus import Signal, SignalName, check_signals
 from rebalancer.policy.load_sources.sources import LoadSource, MetricsServer, MetricsServerSource
+from rebalancer.policy.load_sources.statistics import PREDICTED_PEAK, Statistic
 from rebalancer.policy.model import CountOfPods, Percent, PolicyModel, ResourceName
 from rebalancer.policy.schedulers.scheduler_settings import SchedulerSettings
 from rebalancer.policy.strategies import Strategies
@@ -46,11 +47,10 @@ class LoadSettings(PolicyModel):
         description="How far back figures look; for sources without a history, over the samples of earlier "
         "runs.",
     )
-    statistic: str = Field(
+    statistic: Statistic = Field(
         default="mean",
-        pattern=r"^(mean|max|meanPlusDeviation|p[1-9][0-9]?)$",
-        json_schema_extra={"examples": ["mean", "max", "meanPlusDeviation", "p95"]},
-        description="Statistic over the window: mean, max, meanPlusDeviation, or a percentile such as p95.",
+        description="Statistic over the window: mean, max, meanPlusDeviation, predictedPeak, or a percentile "
+        "such as p95; or one for each resource, such as {cpu: p66, memory: p95}, the mean for others.",
     )
     signals: Annotated[Mapping[SignalName, Signal], AfterValidator(check_signals)] = Field(
         default={}, description="Resources of your own, by name, read from the policy's Prometheus sources."
@@ -63,6 +63,12 @@ class LoadSettings(PolicyModel):
         description="Share of the nodes that must have a fresh figure; below it a run refuses to act. A node "
         "that no pod may leave or land on does not count.",
     )
+
+    @model_validator(mode="after")
+    def _with_a_window(self) -> Self:
+        if not self.window and (not isinstance(self.statistic, str) or self.statistic == PREDICTED_PEAK):
+            raise ValueError("this statistic needs a window to be taken over; set load.window, e.g. 15m")
+        return self
 
 
 class Limits(PolicyModel):
@@ -91,6 +97,11 @@ class Weights(PolicyModel):
 
     fit: Weight = Field(
         default=1.0, description="Load moved beyond what has to leave the node, per 100 percentage points."
+    )
+    fragmentation: Weight = Field(
+        default=0.5,
+        description="On a node that is hot in cpu or memory alone: how much less a pod's leaving narrows the "
+        "gap between the two than that of the best pod does, per 100 percentage points.",
     )
     priority: Weight = Field(default=1.0, description="Priority, compared with the other pods of the node.")
     pod_deletion_cost: Weight = Field(
@@ -200,8 +211,10 @@ class Safety(PolicyModel):
         default=Amount(5, percent=True),
         description="Stop when more nodes than this are not ready: a number, or a percentage of all nodes.",
     )
-    max_pending_pods: CountOfPods = Field(
-        default=20, ge=0, description="Stop when more pods than this are Pending."
+    max_pending_pods: AmountField = Field(
+        default=Amount(20),
+        description="Stop when more pods than this are Pending: a number, or a percentage of the pods in the "
+        "cluster when the plan was made.",
     )
     unknown_scheduler: Literal["stop", "proceed"] = Field(
         default="stop",

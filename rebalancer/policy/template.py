@@ -33,7 +33,8 @@ load:
     # - loadWatcher: {address: "http://load-watcher.loadwatcher:2020"}
     - metricsServer: {}
   window: 0s                    # how far back to look, e.g. 15m, so that a spike makes no node hot
-  statistic: mean               # over the window: mean, max, meanPlusDeviation or a percentile such as p95
+  statistic: mean               # over the window: mean, max, meanPlusDeviation, predictedPeak, p1 to p99,
+                                # or one for each resource, e.g. {cpu: p66, memory: p95}
   # signals: {disk: {query: "...", capacity: "100"}}   # further resources for the rules
   maxAge: 3m                    # older figures are not used
   minCoverage: 80%              # of the nodes need a fresh figure, or a run refuses to act
@@ -91,7 +92,8 @@ planning:
   maxAfter: {cpu: 95, memory: 90}   # never fill a node above these percentages of allocatable
   maxPlacements: 20000          # how many placements the planner may compute
   # Among equally small sets of pods the least disruptive one moves; how much each aspect counts:
-  weights: {fit: 1, priority: 1, podDeletionCost: 1, age: 0.1, replicas: 0.5, readiness: 0.5}
+  weights:
+    {fit: 1, fragmentation: 0.5, priority: 1, podDeletionCost: 1, age: 0.1, replicas: 0.5, readiness: 0.5}
 
 strategies:
   misplaced: false              # also move pods that their node would no longer admit
