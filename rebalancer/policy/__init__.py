@@ -26,6 +26,7 @@ from rebalancer.policy.load_sources.sources import (
     RequestsSource,
 )
 from rebalancer.policy.model import ResourceName
+from rebalancer.policy.planning import Planning, Weights
 from rebalancer.policy.policy_file import (
     LoadedPolicy,
     default_policy,
@@ -50,11 +51,9 @@ from rebalancer.policy.schema import (
     Limits,
     LoadSettings,
     Metadata,
-    Planning,
     RebalancePolicy,
     Safety,
     SchedulerSettings,
-    Weights,
 )
 from rebalancer.policy.selection import Selector
 from rebalancer.policy.strategies import Misplaced, Strategies

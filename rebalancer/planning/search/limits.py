@@ -87,7 +87,9 @@ class UsedLimits:
         )
 
     def most_used(self, name: str) -> int:
-        """The most evictions that one node, namespace or workload has in the plan."""
+        """The most evictions that one node, namespace or workload has in the plan, or all for perRun."""
+        if name == "per_run":
+            return self.total
         used: Counter[str] | Counter[NodeRow] = {
             "per_node": self.by_node,
             "per_namespace": self.by_namespace,

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from rich.text import Text
 
 from rebalancer.planning.plan import Kept, Landing, Move, NodeReport, Plan
+from rebalancer.reporting.tables.benefit import write_benefit
 from rebalancer.reporting.tables.text import Lines, Style, bar
 from rebalancer.reporting.words import amounts, counted, plain, sample, shortened, words
 
@@ -23,6 +24,7 @@ def plan_table(plan: Plan, style: Style = Style()) -> Text:  # noqa: B008 - a fr
     """The plan as text; long lists summarised unless the style shows everything."""
     lines = Lines(style)
     _headline(lines, plan)
+    write_benefit(lines, plan)
     _hot_nodes(lines, plan)
     _moves(lines, plan)
     _kept(lines, plan.kept)
