@@ -81,10 +81,11 @@ limits:
   perWorkload: 10%              # of desired replicas, rounded up
 
 planning:
-  minGain: 5                    # minimum gain of a move, in percentage points of allocatable
-  partialRelief: true           # relieve a node even if it stays hot; false: only nodes that cool down
-  leastRelief: 0.5              # minimum excess, in points above coolTo, that a move removes per unit of cost
-  confidence: 0.95              # minimum probability that every pod of the plan lands well
+  aggressiveness: 3             # 1 moves few pods, for large gains; 5 takes every improvement. It sets:
+  # minGain: 5                  # minimum gain of a move, in percentage points of allocatable
+  # partialRelief: true         # relieve a node even if it stays hot; false: only nodes that cool down
+  # leastRelief: 0.5            # minimum excess, in points above coolTo, that a move removes per unit of cost
+  # confidence: 0.95            # minimum probability that every pod of the plan lands well
   cooldown: 1h                  # after a move, leave the pod's workload alone for this long,
   cooldownMax: 24h              # doubled with each further run that moves it, up to this,
   cooldownWindow: 48h           # counting the runs of so long
@@ -93,7 +94,8 @@ planning:
   maxPlacements: 20000          # how many placements the planner may compute
   # Among equally small sets of pods the least disruptive one moves; how much each aspect counts:
   weights:
-    {fit: 1, fragmentation: 0.5, priority: 1, podDeletionCost: 1, age: 0.1, replicas: 0.5, readiness: 0.5}
+    {fit: 1, fragmentation: 0.5, priority: 1, podDeletionCost: 1, evictionCost: 1,
+     age: 0.1, replicas: 0.5, readiness: 0.5, timeToReady: 0.5, volumes: 0.5}
 
 strategies:
   misplaced: false              # also move pods that their node would no longer admit

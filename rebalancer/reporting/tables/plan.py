@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from rebalancer.planning.plan import Kept, Obstacle, Plan
+from rebalancer.reporting.tables.benefit import write_benefit
 from rebalancer.reporting.tables.moves import write_moves
 from rebalancer.reporting.tables.node_loads import write_hot_nodes
 from rebalancer.reporting.tables.text import Lines, Style
@@ -23,6 +24,7 @@ def plan_table(plan: Plan, style: Style = Style()) -> Text:  # noqa: B008 - a fr
         write_moves(lines, plan)
         return lines.text
     _headline(lines, plan)
+    write_benefit(lines, plan)
     write_hot_nodes(lines, plan)
     write_moves(lines, plan)
     _kept(lines, plan.kept)
