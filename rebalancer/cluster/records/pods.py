@@ -63,6 +63,25 @@ class AwsElasticBlockStore(Record, frozen=True):
     read_only: bool = False
 
 
+class AzureDisk(Record, frozen=True):
+    """volumes[].azureDisk, and that of a persistent volume."""
+
+    disk_uri: str = msgspec.field(name="diskURI", default="")
+    kind: str | None = None
+
+
+class Cinder(Record, frozen=True):
+    """volumes[].cinder, and that of a persistent volume."""
+
+    volume_id: str = msgspec.field(name="volumeID", default="")
+
+
+class PortworxVolume(Record, frozen=True):
+    """volumes[].portworxVolume, and that of a persistent volume."""
+
+    volume_id: str = msgspec.field(name="volumeID", default="")
+
+
 class Iscsi(Record, frozen=True):
     """volumes[].iscsi."""
 
@@ -105,6 +124,9 @@ class Volume(Record, frozen=True):
     host_path: Present | None = None
     gce_persistent_disk: GcePersistentDisk | None = None
     aws_elastic_block_store: AwsElasticBlockStore | None = None
+    azure_disk: AzureDisk | None = None
+    cinder: Cinder | None = None
+    portworx_volume: PortworxVolume | None = None
     iscsi: Iscsi | None = None
     rbd: Rbd | None = None
     image: ImageVolume | None = None
