@@ -14,6 +14,7 @@ from rebalancer.cluster.records.base import (
     Record,
     ResourceRequirements,
 )
+from rebalancer.cluster.records.command_lines import PROGRAM, kept_arguments
 
 
 class ContainerPort(Record, frozen=True):
@@ -32,14 +33,23 @@ class RestartRule(Record, frozen=True):
 
 
 class Container(Record, frozen=True):
-    """A container or init container."""
+    """A container or init container; of its command line a kube-scheduler's feature gates stay."""
 
     name: str = ""
     image: str = ""
+    command: list[str] | None = None
+    args: list[str] | None = None
     resources: ResourceRequirements | None = None
     ports: list[ContainerPort] | None = None
     restart_policy: str | None = None
     restart_policy_rules: list[RestartRule] | None = None
+
+    def __post_init__(self) -> None:
+        """Drop what may hold secrets before anything can keep or write it."""
+        if self.command or self.args:
+            kept = kept_arguments(self.image, self.command or (), self.args or ())
+            msgspec.structs.force_setattr(self, "command", None if kept is None else [PROGRAM])
+            msgspec.structs.force_setattr(self, "args", kept or None)
 
 
 class ClaimSource(Record, frozen=True):

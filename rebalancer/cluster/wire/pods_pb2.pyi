@@ -422,20 +422,24 @@ class Rbd(_message.Message):
     def __init__(self, monitors: _Optional[_Iterable[str]] = ..., image: _Optional[str] = ..., pool: _Optional[str] = ..., read_only: _Optional[bool] = ...) -> None: ...
 
 class Container(_message.Message):
-    __slots__ = ("name", "image", "ports", "resources", "restart_policy", "restart_policy_rules")
+    __slots__ = ("name", "image", "command", "args", "ports", "resources", "restart_policy", "restart_policy_rules")
     NAME_FIELD_NUMBER: _ClassVar[int]
     IMAGE_FIELD_NUMBER: _ClassVar[int]
+    COMMAND_FIELD_NUMBER: _ClassVar[int]
+    ARGS_FIELD_NUMBER: _ClassVar[int]
     PORTS_FIELD_NUMBER: _ClassVar[int]
     RESOURCES_FIELD_NUMBER: _ClassVar[int]
     RESTART_POLICY_FIELD_NUMBER: _ClassVar[int]
     RESTART_POLICY_RULES_FIELD_NUMBER: _ClassVar[int]
     name: str
     image: str
+    command: _containers.RepeatedScalarFieldContainer[str]
+    args: _containers.RepeatedScalarFieldContainer[str]
     ports: _containers.RepeatedCompositeFieldContainer[ContainerPort]
     resources: ResourceRequirements
     restart_policy: str
     restart_policy_rules: _containers.RepeatedCompositeFieldContainer[RestartRule]
-    def __init__(self, name: _Optional[str] = ..., image: _Optional[str] = ..., ports: _Optional[_Iterable[_Union[ContainerPort, _Mapping]]] = ..., resources: _Optional[_Union[ResourceRequirements, _Mapping]] = ..., restart_policy: _Optional[str] = ..., restart_policy_rules: _Optional[_Iterable[_Union[RestartRule, _Mapping]]] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., image: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., args: _Optional[_Iterable[str]] = ..., ports: _Optional[_Iterable[_Union[ContainerPort, _Mapping]]] = ..., resources: _Optional[_Union[ResourceRequirements, _Mapping]] = ..., restart_policy: _Optional[str] = ..., restart_policy_rules: _Optional[_Iterable[_Union[RestartRule, _Mapping]]] = ...) -> None: ...
 
 class RestartRule(_message.Message):
     __slots__ = ("action",)
