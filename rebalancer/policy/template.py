@@ -22,7 +22,7 @@ scheduler:
   # mirror:                     # unknown plugins whose score is the result of a PromQL query
   #   - plugin: OurTraffic
   #     prometheusScore: {address: "http://prometheus.monitoring:9090", query: "...", nodeLabel: node}
-  featureGates: {}              # gates of the scheduler's command line, e.g. {PodLevelResources: true}
+  featureGates: {}              # as on its command line, e.g. {PodLevelResources: true}; read from its pod
   allowUnverifiedVersion: false # let `run` act on scheduler versions that were not verified
   allowUnpredictable: false     # evict pods even if their placement cannot be predicted
 
