@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 @click.option(
     "--sort",
     metavar="KEY",
-    help="Order: heat (hot nodes first, then the highest load; a table's default), name (the default of other "
+    help="Order: heat (hot nodes first, then the highest load; a table's default), name (the default "
+    "of other "
     "formats), score, or a resource such as memory.",
 )
 @output_options(*ROW_FORMATS)
