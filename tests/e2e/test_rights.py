@@ -335,6 +335,8 @@ PLANS: dict[Right, Fails | Tells | Warns] = {
             "",
             not_read("web", "VerticalPodAutoscalers"),
         ),
+        ("lifecycle.k8s.io", "evictionrequests", "list", "", not_read("web", "EvictionRequests")),
+        ("lifecycle.k8s.io", "evictions", "list", "", not_read("web", "Evictions")),
         ("policy", "poddisruptionbudgets", "list", "", not_read("web", "disruption budgets")),
         ("apps", "replicasets", "list", "", not_read("web", "ReplicaSets")),
         ("apps", "statefulsets", "list", "", not_read("database", "StatefulSets")),
