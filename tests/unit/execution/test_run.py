@@ -217,6 +217,25 @@ def test_a_run_that_stopped_reads_no_more() -> None:
     assert calls == [2]
 
 
+def test_an_api_server_that_rejects_evictions_is_asked_once_and_the_run_ends_with_a_code_of_its_own() -> None:
+    run = Run("web-1", "web-2")
+    run.cluster.refuse = dict.fromkeys(("web-1", "web-2"), refusal(405, "not served"))
+    outcomes = run(a_move("web-1"), a_move("web-2"))
+    assert results(outcomes) == [Result.REFUSED, Result.SKIPPED]
+    assert (outcomes.stop, outcomes.exit_code) == (Stop.REJECTED, ExitCode.REJECTED)
+    assert outcomes.stopped == (
+        "evicting shop/web-1: the API server rejected the request with HTTP 405: not served"
+    )
+
+
+def test_a_webhook_that_denies_one_pod_stops_no_other() -> None:
+    run = Run("web-1", "web-2")
+    run.cluster.refuse = {"web-1": refusal(422, 'admission webhook "x" denied the request: no')}
+    outcomes = run(a_move("web-1"), a_move("web-2"))
+    assert results(outcomes) == [Result.REFUSED, Result.LANDED]
+    assert (outcomes.stop, outcomes.exit_code) == (None, ExitCode.PARTLY_DONE)
+
+
 def test_a_missing_right_to_evict_stops_the_run() -> None:
     run = Run("web-1", "web-2")
     message = 'pods "web-1" is forbidden: User "x" cannot create resource "pods/eviction"'
