@@ -53,9 +53,12 @@ class RunContext:
     lease: HeldLease | None  # None where nothing but this run can act, as in a dry run
     schedulers: tuple[SchedulerLocation, ...] = ()
     pause: PauseSwitch | None = None  # None where nothing but the policy pauses a run
-    max_duration_seconds: float | None = None
+    max_duration_seconds: float | None = None  # no eviction begins later
+    began: float | None = None  # when the run began, by the clock of the API's retries; None: now
     stop_requested: Callable[[], bool] = lambda: False
     observer: Observer = field(default_factory=Silent)
+    # The label selector of the controller of a move's pod; empty where it is not known.
+    selector_of: Callable[[Move], str] = lambda _: ""
     checkpoint: Checkpoint = lambda _: None
     events: EventWriter | None = None
     patience: Patience = field(default_factory=Patience)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import msgspec
 
@@ -121,6 +122,13 @@ def _true_since(pod: ObservedPod, kind: str, *, always: bool = False) -> float |
     return since if since == since else pod.created_at  # noqa: PLR0124 - NaN alone differs from itself
 
 
+class Scope(NamedTuple):
+    """Some pods of a namespace: those that a label selector selects, or all where it is empty."""
+
+    namespace: str
+    selector: str = ""
+
+
 class PodReader:
     """Reads pods of single namespaces, in pages of raw bytes."""
 
@@ -143,17 +151,23 @@ class PodReader:
                 f"{what}: the answer is no pod: {str(error)[:200]}", where=self._api.host
             ) from error
 
-    def pods(self, namespaces: Iterable[str]) -> tuple[ObservedPod, ...]:
-        """All pods of these namespaces that could be read. Raises UnreachableError or RightsError."""
-        found: list[ObservedPod] = []
-        for namespace in sorted(set(namespaces)):
+    def pods(self, scopes: Iterable[Scope]) -> tuple[ObservedPod, ...]:
+        """Each pod of these scopes once, if it could be read. Raises UnreachableError or RightsError."""
+        wanted = set(scopes)
+        whole = {scope.namespace for scope in wanted if not scope.selector}
+        found: dict[str, ObservedPod] = {}  # by uid: selectors may overlap
+        for scope in sorted(wanted):
+            if scope.selector and scope.namespace in whole:
+                continue
             listing = read_list(
                 self._api,
                 OBSERVED_PODS,
-                f"list pods of {namespace}",
+                f"list pods of {scope.namespace}",
                 self._core.list_namespaced_pod,
-                namespace,
+                scope.namespace,
                 max_pages=_MAX_PAGES,
+                **({"label_selector": scope.selector} if scope.selector else {}),
             )
-            found.extend(pod for pod in listing.records if isinstance(pod, ObservedPod))
-        return tuple(found)
+            pods = [pod for pod in listing.records if isinstance(pod, ObservedPod)]
+            found.update((pod.metadata.uid, pod) for pod in pods)
+        return tuple(found.values())

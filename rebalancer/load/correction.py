@@ -85,7 +85,6 @@ def _apply(
 
 def _linear(load: LoadReport, row: int) -> BoolArray:
     """(resources,) whether a figure is a mean, so that a part of its window weighs as long as it lasted."""
-    found = [
-        load.statistics[index] if 0 <= index < len(load.statistics) else "mean" for index in load.source[row]
-    ]
-    return np.array([statistic == "mean" for statistic in found], np.bool_)
+    return np.array(
+        [load.statistic(row, column) == "mean" for column in range(len(load.resources))], np.bool_
+    )

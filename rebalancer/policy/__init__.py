@@ -26,6 +26,7 @@ from rebalancer.policy.load_sources.sources import (
     RequestsSource,
 )
 from rebalancer.policy.model import ResourceName
+from rebalancer.policy.planning import Planning, Weights
 from rebalancer.policy.policy_file import (
     LoadedPolicy,
     default_policy,
@@ -54,10 +55,8 @@ from rebalancer.policy.schema import (
     Limits,
     LoadSettings,
     Metadata,
-    Planning,
     RebalancePolicy,
     Safety,
-    Weights,
 )
 from rebalancer.policy.selection import Selector
 from rebalancer.policy.strategies import Misplaced, Strategies

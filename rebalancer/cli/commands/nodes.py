@@ -13,7 +13,7 @@ from rebalancer import pipeline
 from rebalancer.cli.logs import LOGGER
 from rebalancer.cli.output import Output, Rows, emit, progress
 from rebalancer.cli.shared_options import ROW_FORMATS, Duration, output_options, pipeline_options
-from rebalancer.errors import InputError, RebalancerError
+from rebalancer.errors import InputError, RebalancerError, StopRequestedError
 from rebalancer.pipeline import PipelineOptions
 from rebalancer.pipeline.signals import stop_on_signal
 from rebalancer.reporting.render import TABLES
@@ -56,10 +56,12 @@ def nodes(
     emit(_listing(options, sort, hot_only=hot_only), output, nodes_table, Rows(_names, _frame))
     if not watch:
         return
-    with stop_on_signal() as stop:
-        while not stop.wait(every):
+    with stop_on_signal() as signals:
+        while not signals.stop.wait(every):
             try:
-                listing = _listing(options, sort, hot_only=hot_only)
+                listing = signals.interruptibly(lambda: _listing(options, sort, hot_only=hot_only))
+            except StopRequestedError:
+                return
             except RebalancerError as error:
                 LOGGER.warning("%s", error)  # the next reading may succeed
                 continue

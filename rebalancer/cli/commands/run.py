@@ -52,7 +52,7 @@ _PUSH_SECONDS = 10.0
     "max_duration_seconds",
     type=Duration(),
     metavar="DURATION",
-    help="Start no new wave after this time.",
+    help="Start no new wave after this time; the run ends at most execution.waveTimeout later.",
 )
 @click.option(
     "--lease",

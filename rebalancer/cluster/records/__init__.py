@@ -46,6 +46,8 @@ from rebalancer.cluster.records.nodes import (
 )
 from rebalancer.cluster.records.pods import (
     AwsElasticBlockStore,
+    AzureDisk,
+    Cinder,
     ClaimSource,
     Container,
     ContainerPort,
@@ -57,6 +59,7 @@ from rebalancer.cluster.records.pods import (
     Pod,
     PodSpec,
     PodStatus,
+    PortworxVolume,
     Present,
     Rbd,
     ResourceClaim,
@@ -119,6 +122,8 @@ __all__ = [
     "Affinity",
     "AttachmentSource",
     "AwsElasticBlockStore",
+    "AzureDisk",
+    "Cinder",
     "ClaimReference",
     "ClaimSource",
     "ClaimSpec",
@@ -177,6 +182,7 @@ __all__ = [
     "PodSpec",
     "PodStatus",
     "PodTemplate",
+    "PortworxVolume",
     "PreferredSchedulingTerm",
     "Present",
     "PriorityClass",

@@ -21,7 +21,8 @@ from typing import Any
 
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.answers import NoAnswerError, StatusError
-from rebalancer.errors import RebalancerError
+from rebalancer.deadlines import ANSWER_SECONDS
+from rebalancer.errors import RebalancerError, StopRequestedError
 from rebalancer.execution.eviction.verdicts import EvictionAnswer, Patience, Verdict
 from rebalancer.execution.observed_pods import ObservedPod, PodReader
 from rebalancer.planning.plan import Move, PodReference
@@ -68,7 +69,8 @@ class Evictor:
         dry_run: bool = False,
     ) -> None:
         self._client = api.client
-        self._pods = PodReader(api)
+        self._deadline = api.retries.run.finishing(ANSWER_SECONDS)
+        self._pods = PodReader(api.finishing())
         self._clock = clock
         self._retries = replace(
             api.retries,
@@ -117,6 +119,8 @@ class Evictor:
             body,
             max_bytes=_MAX_BYTES,
             read_seconds=_READ_SECONDS,
+            deadline=self._deadline,
+            what=f"evict {pod.full_name}",
             body_needed=False,
             **options,
         )
@@ -157,6 +161,9 @@ class _Attempts:
             server = self._evictor.post(self._pod)
         except StatusError as error:
             return self._refused(error)
+        except StopRequestedError as error:
+            self._answer_lost = self._perhaps_sent = True
+            return self._looked_up(f"the answer was not awaited ({error.message})")
         except NoAnswerError as error:
             self._answer_lost = self._perhaps_sent = True
             return self._looked_up(f"the answer was lost ({error.kind})")

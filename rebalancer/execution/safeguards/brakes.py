@@ -27,10 +27,12 @@ def too_many_not_ready_nodes(safety: Safety, health: ClusterHealth) -> str | Non
 
 def too_many_pending_pods(safety: Safety, health: ClusterHealth) -> str | None:
     """More pods wait for a node than the policy allows."""
-    count = len(health.pending_pods)
-    if count <= safety.max_pending_pods:
+    count, limit = len(health.pending_pods), safety.max_pending_pods
+    if count <= limit.of(health.pod_count):
         return None
-    return f"{count} pods are Pending ({_some(health.pending_pods)}); the limit is {safety.max_pending_pods}"
+    of_all = f" of {health.pod_count}" if limit.percent else ""
+    setting = f"the limit is {limit} (safety.maxPendingPods)"
+    return f"{count}{of_all} pods are Pending ({_some(health.pending_pods)}); {setting}"
 
 
 def scheduler_not_alive(_safety: Safety, health: ClusterHealth) -> str | None:

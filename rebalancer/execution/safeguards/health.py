@@ -22,6 +22,7 @@ class ClusterHealth:
     """The figures that the brakes compare with the policy."""
 
     node_count: int = 0
+    pod_count: int = 0  # of the cluster that the plan was made for; 0 when that is not known
     not_ready_nodes: tuple[str, ...] = ()
     pending_pods: tuple[str, ...] = ()  # namespace/name; unscheduled, and not just made
     schedulers: tuple[SchedulerHealth, ...] = ()
@@ -44,10 +45,15 @@ _NODES = Kind("nodes", "Node", "", "v1", _Node)
 
 
 def read_health(
-    api: RawApi, now: float, run_started: float, schedulers: Iterable[SchedulerLocation] = ()
+    api: RawApi,
+    now: float,
+    run_started: float,
+    schedulers: Iterable[SchedulerLocation] = (),
+    pod_count: int = 0,
 ) -> ClusterHealth:
-    """Read the health of the cluster. Raises RightsError or UnreachableError if nodes or pods cannot be read.
+    """Read the health of the cluster; RightsError or UnreachableError if nodes or pods cannot be read.
 
+    ``pod_count`` is passed on, because only Pending pods are read here.
     A node that cannot be decoded counts as not ready, a pod as Pending: unknown is not favourable.
     """
     core = api.client.core
@@ -67,6 +73,7 @@ def read_health(
     pending += [f"{item.namespace}/{item.name}" for item in pods.malformed]
     return ClusterHealth(
         node_count=len(nodes.records) + len(nodes.malformed),
+        pod_count=pod_count,
         not_ready_nodes=tuple(not_ready),
         pending_pods=tuple(pending),
         schedulers=tuple(scheduler_health(api, location, now) for location in schedulers),

@@ -25,6 +25,7 @@ LandingCheck = Callable[[Move, str], str | None]
 
 FIRST_PAUSE_SECONDS = 0.5
 MAX_PAUSE_SECONDS = 5.0
+_LAST_READ_SECONDS = 1.0  # for the read that ends the waiting, begun just in time
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +40,9 @@ class Landing:
 class Waiting:
     """How to wait for a wave: what to read, how often and how long, and when to stop."""
 
-    read: Callable[[Collection[str]], Sequence[ObservedPod]]  # all pods of these namespaces
+    read: Callable[[float], Sequence[ObservedPod]]  # the pods of their controllers, in so many seconds
     check: LandingCheck
-    clock: Callable[[], float]
+    clock: Callable[[], float]  # moves only forward
     sleep: Callable[[float], object]
     timeout_seconds: float
     interrupted: Callable[[], bool] = lambda: False
@@ -60,9 +61,9 @@ def await_landings(
     check = _CachedCheck(waiting.check)
     deadline = waiting.clock() + waiting.timeout_seconds
     pause = FIRST_PAUSE_SECONDS
-    namespaces = sorted({item.move.pod.namespace for item in evicted})
     while True:
-        landings, trouble = _read(evicted, before, namespaces, waiting, check)
+        left = max(deadline - waiting.clock(), _LAST_READ_SECONDS)
+        landings, trouble = _read(evicted, before, lambda: waiting.read(left), check)  # noqa: B023
         waiting.after_each_read(landings)
         if not trouble and all(landing.settled for landing in landings):
             return tuple(landing.outcome for landing in landings)
@@ -157,13 +158,12 @@ def _why_pending(pod: ObservedPod) -> str:
 def _read(
     evicted: Sequence[Evicted],
     before: Collection[str],
-    namespaces: Sequence[str],
-    waiting: Waiting,
+    read: Callable[[], Sequence[ObservedPod]],
     check: LandingCheck,
 ) -> tuple[tuple[Landing, ...], str]:
     """The moves as they stand, and why they could not be read if they could not."""
     try:
-        return appraise(evicted, before, waiting.read(namespaces), check), ""
+        return appraise(evicted, before, read(), check), ""
     except InternalError:
         raise
     except RebalancerError as error:

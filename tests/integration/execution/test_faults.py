@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -163,8 +164,9 @@ def test_a_run_killed_during_an_eviction_leaves_it_in_flight() -> None:
             raise Killed
 
         runner.sandbox.faults.add(Fault("status", EVICTION, "POST", code=429))
+        api = replace(runner.api, retries=replace(runner.api.retries, pause=sleep))
         with pytest.raises(Killed):
-            results(runner, "web-0", sleep=sleep)
+            results(runner, "web-0", api=api)
         [line] = in_flight(tuple(runner.journaled()))
     assert line["pod"] == "shop/web-0"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -110,9 +111,23 @@ def test_pods_that_wait_since_before_the_run_are_counted() -> None:
     leaving = a_waiting_pod("leaving", deletionTimestamp=times.render(NOW))
     found = health(pods=[*pods, younger, gated, leaving])
     assert found.pending_pods == ("shop/old-0", "shop/old-1", "shop/old-2")
-    assert engaged_brake(Safety(max_pending_pods=3), found) is None
-    reason = engaged_brake(Safety(max_pending_pods=2), found)
-    assert reason == "3 pods are Pending (shop/old-0, shop/old-1, shop/old-2); the limit is 2"
+    assert engaged_brake(Safety(max_pending_pods=Amount(3)), found) is None
+    reason = engaged_brake(Safety(max_pending_pods=Amount(2)), found)
+    assert (
+        reason
+        == "3 pods are Pending (shop/old-0, shop/old-1, shop/old-2); the limit is 2 (safety.maxPendingPods)"
+    )
+
+
+@pytest.mark.parametrize(("pod_count", "stops"), [(200, True), (201, False), (0, True)])
+def test_pods_that_wait_are_counted_against_the_share_of_all_pods(pod_count: int, stops: bool) -> None:
+    """A cluster whose number of pods is not known is not taken for a large one."""
+    found = dataclasses.replace(
+        health(pods=[a_waiting_pod(f"old-{index}") for index in range(3)]), pod_count=pod_count
+    )
+    reason = engaged_brake(Safety(max_pending_pods=Amount(1, percent=True)), found)
+    assert (reason is not None) is stops
+    assert reason is None or reason.startswith(f"3 of {pod_count} pods are Pending (shop/old-0")
 
 
 def test_a_pod_made_during_the_run_counts_once_the_scheduler_found_no_node_for_it() -> None:
