@@ -112,7 +112,7 @@ def _watched(api: RawApi, lease: LeaseName, found: dict[str, Any], seconds: floa
     """Whether somebody renews the Lease within ``seconds``, and for how long it was watched."""
     since = api.retries.clock()
     while (watched := api.retries.clock() - since) < seconds:
-        if api.retries.pause(min(_LOOK_SECONDS, seconds)) is True:
+        if api.retries.wait(min(_LOOK_SECONDS, seconds)):
             raise StopRequestedError(f"asked to stop while {lease} was watched")
         item = _read(api, lease)
         if item is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -91,7 +92,9 @@ def seen(
     time = FakeTime(NOW)
     time.while_asleep = while_asleep
     api, _ = fake_api(handler, time)
-    return scheduler_health(api if pause is None else api.pausing(pause), location, NOW), time
+    if pause is not None:
+        api = replace(api, retries=replace(api.retries, pause=pause))
+    return scheduler_health(api, location, NOW), time
 
 
 @pytest.mark.parametrize("age", [0.0, 3.0, 15.0, -5.0])
