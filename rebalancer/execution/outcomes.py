@@ -24,7 +24,7 @@ class Result(StrEnum):
     UNKNOWN = "Unknown"  # the eviction's answer was lost, or its end could not be seen
     SKIPPED = "Skipped"  # not attempted
     STARTED = "Started"  # somebody else moves the pod, which had not left when the wave ended
-    GONE = "Gone"  # it left by itself before its turn
+    GONE = "Gone"  # it left, or was leaving, by itself before its turn
 
 
 class Stop(StrEnum):
