@@ -92,7 +92,7 @@ class Reason(StrEnum):
     )
     UNPREDICTABLE = "Unpredictable", "where its replacement would land cannot be predicted"
     UNKNOWN_LOAD = "UnknownLoad", "its resource usage is not known", "load.sources"
-    SETTLING = "Settling", "the figures of its node still include load that an earlier run moved"
+    SETTLING = "Settling", "its node still carries, or its figures include, load that an earlier run moved"
     # It could be evicted, but not now.
     WINDOW = "Window", "the policy's maintenance windows are closed", "evictable.windows"
     OLDER_REVISION = (
