@@ -75,7 +75,7 @@ def test_a_run_ends_itself_before_kubernetes_would() -> None:
     longest = parse_duration(option.removeprefix("--max-duration="))
 
     # The last wave may start just before --max-duration: it is checked again, evicts, and waits. A run counts
-    # from its own start, Kubernetes from the start of the Job: the pod is scheduled and its image pulled first.
+    # from its own start, Kubernetes from that of the Job: the pod is scheduled and its image pulled first.
     last_end = longest + PLANNING_SECONDS + policy.execution.wave_timeout
     assert last_end + pod_template(CRON_JOB)["terminationGracePeriodSeconds"] <= job["activeDeadlineSeconds"]
 
