@@ -16,6 +16,7 @@ import click
 
 from rebalancer.cli.logs import LOGGER, set_up_logs
 from rebalancer.cli.session import Session
+from rebalancer.cli.usage_hints import usage_hint
 from rebalancer.errors import ExitCode, RebalancerError
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -54,7 +55,8 @@ def guarded(call: Callable[[], object], session: Session) -> int:
             return int(ExitCode.BAD_INPUT)
         except click.UsageError as error:
             command = error.ctx.command_path if error.ctx else "rebalancer"
-            message = f"{error.format_message().rstrip('.')} (see: {command} --help)"
+            hints = "; ".join(filter(None, (usage_hint(error), f"see: {command} --help")))
+            message = f"{error.format_message().rstrip('.')} ({hints})"
             return _fail(session, " ".join(message.split()), ExitCode.BAD_INPUT, error)
         except click.ClickException as error:
             return _fail(session, error.format_message(), ExitCode.BAD_INPUT, error)

@@ -206,7 +206,7 @@ def _output_options(formats: Sequence[Format], *, lists: bool) -> list[Callable[
 
 
 DOCUMENT_FORMATS = (Format.TABLE, Format.JSON, Format.YAML)
-ROW_FORMATS = tuple(Format)
+ROW_FORMATS = (Format.TABLE, Format.WIDE, Format.NAME, Format.JSON, Format.YAML, Format.CSV)
 
 _PIPELINE: Sequence[Callable[[Any], Any]] = (
     policy_option,

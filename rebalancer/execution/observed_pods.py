@@ -8,6 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from rebalancer.cluster import records, times
+from rebalancer.cluster.foreign_evictions import EVICTION_IN_PROGRESS
 from rebalancer.cluster.kinds import Kind
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.answers import RequestRejectedError
@@ -69,6 +70,16 @@ class ObservedPod(records.Record, frozen=True):
     def terminating(self) -> bool:
         """Whether its deletion was requested."""
         return self.metadata.deletion_timestamp is not None
+
+    @property
+    def finished(self) -> bool:
+        """Whether all its containers ended for good."""
+        return self.status.phase in ("Succeeded", "Failed")
+
+    @property
+    def being_evicted(self) -> bool:
+        """Whether whoever moves it in the background says that this is under way."""
+        return EVICTION_IN_PROGRESS in (self.metadata.annotations or {})
 
     @property
     def failed(self) -> bool:

@@ -21,6 +21,7 @@ _FIRST_LOOK_SECONDS = 0.05
 _LAST_LOOK_SECONDS = 3.0  # after a request to stop: where the replacements are by then
 
 _RESULTS = {
+    Verdict.GONE: Result.GONE,
     Verdict.SKIPPED: Result.SKIPPED,
     Verdict.REFUSED: Result.REFUSED,
     Verdict.UNKNOWN: Result.UNKNOWN,
@@ -103,9 +104,14 @@ class WaveRunner:
     def _permitted(self) -> str:
         """Why the eviction that is about to be requested must not be; empty when it may.
 
-        Asked immediately before each request: saving the state and waiting to try again take time.
+        Asked immediately before each request: saving the state and waiting to try again take time. The lease
+        comes last, because it must still be ours when the answer arrives.
         """
         try:
+            paused = self._context.why_paused()
+            if paused:
+                self._ledger.stop(Halt(Stop.BRAKE, paused))
+                return paused
             if self._context.lease is not None:
                 self._context.lease.ensure()
         except RebalancerError as error:
@@ -124,18 +130,25 @@ class WaveRunner:
             self._ledger.settle(_outcome(move, Result.SKIPPED, "the journal cannot be written"))
             return
         answer = self._evictor.evict(move)
-        waited_for = answer.verdict is Verdict.EVICTED and not self._context.dry_run
+        started = answer.verdict is Verdict.STARTED
+        granted = started or answer.verdict is Verdict.EVICTED
+        waited_for = granted and not self._context.dry_run
         if waited_for:
-            evicted.append(Evicted(move, answer.at, answer.not_before))
+            evicted.append(Evicted(move, answer.at, answer.not_before, started))
         self._ledger.record(
             answer.verdict.value.lower(), move, because=answer.because, attempts=answer.attempts
         )
         self._context.observer.eviction_answered(move, answer)
         if waited_for:
             if self._context.events is not None:
-                self._context.events.evicted(move)
-        elif answer.verdict is Verdict.EVICTED:
-            self._ledger.settle(_outcome(move, Result.SKIPPED, "dry run: the API server would evict it"))
+                self._context.events.evicted(move, started=started)
+        elif granted:
+            would = (
+                f"its eviction would begin so: {answer.because}"
+                if started
+                else "the API server would evict it"
+            )
+            self._ledger.settle(_outcome(move, Result.SKIPPED, f"dry run: {would}"))
         else:
             self._not_evicted(move, answer)
 

@@ -19,9 +19,9 @@ from rebalancer.execution import (
     Journal,
     Observer,
     Outcomes,
+    PauseSwitch,
     RunContext,
     RunLease,
-    SchedulerLocation,
     carry_out,
     holder_identity,
 )
@@ -30,6 +30,7 @@ from rebalancer.pipeline.gathering import Gathered, gather, open_api, policy_of
 from rebalancer.pipeline.run_memory import RunMemory
 from rebalancer.pipeline.run_sequence import RunSequence
 from rebalancer.pipeline.run_settings import PipelineOptions, RunOptions
+from rebalancer.pipeline.scheduler.location import schedulers_of
 from rebalancer.pipeline.signals import StopSignals, stop_on_signal
 from rebalancer.pipeline.state_location import state_store
 from rebalancer.planning import (
@@ -168,7 +169,8 @@ class _Run:
                 ),
                 journal=journal,
                 lease=held,
-                schedulers=(SchedulerLocation(name="kube-scheduler"),),
+                pause=PauseSwitch(api, _lease_place(self._run_options)[0]),
+                schedulers=schedulers_of(planned.plan, planned.gathered.inputs),
                 max_duration_seconds=self._run_options.max_duration_seconds,
                 began=self._began,
                 stop_requested=self._signals.stop.is_set,
@@ -250,5 +252,10 @@ def _journal(run_options: RunOptions, run_id: str) -> Journal:
 
 
 def _lease(run_options: RunOptions, api: RawApi, run_id: str) -> RunLease:
-    namespace, name = run_options.lease.split("/")
+    namespace, name = _lease_place(run_options)
     return RunLease(api, namespace, name, holder_identity(run_id), time.time)
+
+
+def _lease_place(run_options: RunOptions) -> tuple[str, str]:
+    namespace, name = run_options.lease.split("/")
+    return namespace, name

@@ -31,7 +31,7 @@ _MAX_RUN_SECONDS = 300.0
 
 LANDED = {"Landed", "LandedElsewhere"}
 BADLY_ENDED = {"Unexpected", "Pending", "NotReady", "NotReplaced"}
-UNTOUCHED = {"Refused", "Skipped"}
+UNTOUCHED = {"Refused", "Skipped", "Gone"}
 NAMES = {code.value: code.name for code in ExitCode}
 STOPS = {
     "LeaseLost": ExitCode.STOPPED,

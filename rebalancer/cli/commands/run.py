@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import os
 import sys
 import time
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -86,6 +88,7 @@ def run(
     run_options = RunOptions(**run_values)  # type: ignore[arg-type]
     _refuse_recorded(options)
     run_options = _with_journal(run_options)
+    _check_journal(run_options.journal)
     plan, outcomes, code = None, None, int(ExitCode.INTERNAL)
     try:
         dry_run = run_options.dry_run
@@ -126,12 +129,26 @@ def _refuse_recorded(options: PipelineOptions) -> None:
         )
 
 
+def _check_journal(path: Path | None) -> None:
+    """Refuse a journal that cannot be written, before the cluster is read."""
+    if path is None:
+        return
+    where = str(path)
+    if not path.parent.is_dir():
+        raise InputError("its folder does not exist", where=where, hint="make it, or give another --journal")
+    if path.is_dir():
+        raise InputError("is a folder", where=where, hint="give a file to --journal")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise InputError("may not be written", where=where, hint="give another file to --journal")
+
+
 def _carried_out(
     options: PipelineOptions, run_options: RunOptions, planned: Callable[[Plan], None]
 ) -> tuple[Plan, Outcomes]:
     from rebalancer.reporting.run_observers import observer  # noqa: PLC0415
 
-    with observer(console(stderr=True), LOGGER, dry_run=run_options.dry_run) as watching:
+    journaled = run_options.journal is None  # then it goes to stderr, where the log goes
+    with observer(console(stderr=True), LOGGER, dry_run=run_options.dry_run, journaled=journaled) as watching:
         return pipeline.run(
             dataclasses.replace(options, progress=lambda kind: LOGGER.debug("reading %s", kind)),
             run_options,

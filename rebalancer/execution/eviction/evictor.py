@@ -1,14 +1,15 @@
-"""One eviction through the Eviction API, never a DELETE; every answer is reduced to one of four verdicts.
+"""One eviction through the Eviction API, never a DELETE; every answer is reduced to one verdict.
 
 The uid travels as a precondition, so that a new pod of the same name is never evicted. An answer that says
 nothing certain (a lost connection, 409, 5xx) is settled by reading the pod again:
 
     the lease or a brake forbids it      SKIPPED, without a request
     429 from a budget                    try again; REFUSED at the end
+    429 of an evacuation that began      STARTED, never asked again
     connection lost, pod is terminating  EVICTED
     connection lost, pod is unchanged    try again; UNKNOWN at the end: the request may still arrive
     connection lost, then 404            EVICTED: the lost request did it
-    404 to the first request             SKIPPED: somebody else deleted the pod
+    404 to the first request             GONE: somebody else deleted the pod
 """
 
 from __future__ import annotations
@@ -34,6 +35,9 @@ _MAX_WAIT_SECONDS = 8.0
 _TWO_BUDGETS = "more than one PodDisruptionBudget"
 _GATEWAY_TIMEOUTS = frozenset({502, 504})  # a proxy stopped waiting: the request may still be carried out
 _STORAGE = "etcdserver:"  # how the API server words that its storage did not answer in time
+# How KubeVirt, and whoever follows it, answers: the pod was not evicted, and is moved in another way
+# (kubevirt pkg/virt-api/webhooks/validating-webhook/admitters/pod-eviction-admitter.go).
+_EVACUATION = "Eviction triggered evacuation"
 _NO_RIGHT = "cannot create resource"  # how the API server words a missing right, and no webhook does
 
 
@@ -165,6 +169,8 @@ class _Attempts:
 
     def _refused(self, error: StatusError) -> _Attempt:
         message, status = error.message, error.status
+        if status == 429 and _EVACUATION in message:
+            return _Attempt(Verdict.STARTED, message)
         if status == 429:
             budgets = " ".join(error.causes("DisruptionBudget"))[:500]
             return _Attempt(None, budgets or message, self._not_accepted, error.retry_after)
@@ -190,7 +196,7 @@ class _Attempts:
             return _Attempt(
                 Verdict.EVICTED, f"{because}: an earlier request that returned an error did evict it"
             )
-        return _Attempt(Verdict.SKIPPED, because)
+        return _Attempt(Verdict.GONE, because)
 
     def _looked_up(self, message: str, *, skipped: str = "", final: bool = False) -> _Attempt:
         """Read the pod again to find out what a request did whose answer does not say."""

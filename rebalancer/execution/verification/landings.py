@@ -6,6 +6,7 @@ A move is settled when waiting longer cannot change its outcome:
     replacement bound to a node that fails the check      Unexpected, settled
     replacement bound, not ready yet                      NotReady unless that changes before the timeout
     no replacement yet                                    NotReplaced unless that changes before the timeout
+    eviction started only, old pod still at work          Started unless that changes before the timeout
 """
 
 from __future__ import annotations
@@ -92,6 +93,11 @@ def appraise(
 def _appraise(
     item: Evicted, replacement: ObservedPod | None, old: ObservedPod | None, check: LandingCheck
 ) -> Landing:
+    if old is not None and (item.started or old.being_evicted) and not old.terminating:
+        if not old.finished:
+            because = "somebody else moves it; it had not left yet when it was looked at last"
+            return _landing(item, Result.STARTED, because, replacement)
+        old = None  # its work went on elsewhere, and what is left of it is not cleaned up yet
     if replacement is None:
         because = "its controller has made no replacement"
         if old is not None:

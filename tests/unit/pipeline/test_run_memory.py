@@ -10,8 +10,7 @@ import pytest
 from rebalancer.errors import UnreachableError
 from rebalancer.execution import Result
 from rebalancer.pipeline.run_memory import RunMemory
-from rebalancer.policy import RebalancePolicy
-from rebalancer.policy.schema import Planning
+from rebalancer.policy import Planning, RebalancePolicy
 from rebalancer.state import PastMove, RunState, after_moves, after_plan, memory_seconds
 from tests.unit.reporting.builders import an_outcome
 
