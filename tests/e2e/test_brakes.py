@@ -27,6 +27,8 @@ from tests.e2e.controlplane import ControlPlane, is_ready
 from tests.e2e.loads import Load, LoadServer
 from tests.e2e.processes import wait_until
 
+pytestmark = pytest.mark.safety
+
 PODS = "/api/v1/namespaces/default/pods"
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/default/leases/rebalancer"
 BUDGET = "/apis/policy/v1/namespaces/default/poddisruptionbudgets/web"

@@ -10,11 +10,15 @@ from collections.abc import Callable
 from pathlib import Path
 from subprocess import Popen
 
+import pytest
+
 from rebalancer.errors import ExitCode
 from rebalancer.execution.journal import in_flight, read_journal
 from tests.conftest import SUMMARY
 from tests.e2e.faulty_proxy import Answer, FaultyProxy, Request
 from tests.e2e.hot_cluster import HotCluster, untruths
+
+pytestmark = pytest.mark.safety
 
 KILLS = 50
 SEED = 6
@@ -61,6 +65,7 @@ class Killer:
 def test_after_a_kill_at_any_moment_the_next_run_takes_over_and_nothing_is_evicted_twice(
     tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
+    record_property("seed", SEED)
     draw = random.Random(SEED)
     tally: Counter[str] = Counter()
     with HotCluster.started(tmp_path) as cluster:
