@@ -109,7 +109,10 @@ def _close_stdout() -> None:
 
 @contextlib.contextmanager
 def _terminated_as_interrupted() -> Iterator[None]:
-    """SIGTERM, which Kubernetes sends to stop a pod, unwinds as Ctrl-C does, so that leases are released."""
+    """SIGTERM and SIGHUP end a command as Ctrl-C does: it unwinds, so that temporary files are removed.
+
+    SIGHUP stays ignored where ``nohup`` ignores it.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -117,8 +120,12 @@ def _terminated_as_interrupted() -> Iterator[None]:
     def interrupt(_signal: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    heard = [signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        heard.append(signal.SIGHUP)
+    before = {number: signal.signal(number, interrupt) for number in heard}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -4,7 +4,7 @@ The names below are what other packages need; ``planner`` shows how a plan is ma
 """
 
 from rebalancer.planning.coverage import coverage_of
-from rebalancer.planning.explanation.nodes import explain
+from rebalancer.planning.explanation.nodes import explain, scheduling_tables
 from rebalancer.planning.explanation.subjects import Subject, find_subject, parse_subject
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Move, Plan
@@ -27,4 +27,5 @@ __all__ = [
     "plan_prepared",
     "prepare",
     "revalidate_moves",
+    "scheduling_tables",
 ]

@@ -25,7 +25,7 @@ from rebalancer.reporting.words import counted, words
 
 # What drawing on a closed stream raises; an IndexError comes from rich when a write fails inside a live bar.
 _STREAM_ERRORS = (OSError, ValueError, IndexError)
-_HARMLESS = frozenset({Result.LANDED, Result.LANDED_ELSEWHERE, Result.SKIPPED})
+_HARMLESS = frozenset({Result.LANDED, Result.LANDED_ELSEWHERE, Result.SKIPPED, Result.STARTED, Result.GONE})
 
 
 def outcome_words(outcome: Outcome) -> str:
@@ -61,11 +61,11 @@ class LogObserver(Silent):
     def eviction_answered(self, move: Move, answer: EvictionAnswer) -> None:
         """See Observer."""
         pod = words(move.pod.full_name)
-        evicted = answer.verdict is Verdict.EVICTED
-        if self._dry_run and evicted:
+        if self._dry_run and answer.verdict is Verdict.EVICTED:
             self._event(logging.INFO, f"would evict {pod}: the API server agrees")
             return
-        level = logging.INFO if evicted else logging.WARNING
+        expected = answer.verdict in (Verdict.EVICTED, Verdict.STARTED, Verdict.GONE)
+        level = logging.INFO if expected else logging.WARNING
         self._event(level, f"{answer.verdict.value} {pod}: {words(answer.because)}")
 
     def outcome_known(self, outcome: Outcome) -> None:

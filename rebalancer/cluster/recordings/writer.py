@@ -1,7 +1,8 @@
 """Writes a recording as a folder that ``--from`` reads: a zstd file a kind, documents beside them.
 
-Only the fields we decode are written: no environment variables, no arguments, no managed fields. Documents
-are written without their secrets, and a recording is readable by its owner only.
+Only the fields we decode are written: no environment variables, no arguments but the feature gates of a
+kube-scheduler, no managed fields. Documents are written without their secrets, and a recording is readable by
+its owner only.
 """
 
 from __future__ import annotations

@@ -33,8 +33,9 @@ from rebalancer.pipeline.gathering.unmatched_names import unmatched_names
 from rebalancer.pipeline.gathering.warnings import input_warnings
 from rebalancer.pipeline.run_settings import PipelineOptions
 from rebalancer.pipeline.scheduler.configuration import configuration_text, load_with_plugins
+from rebalancer.pipeline.scheduler.feature_gates import feature_gates, gate_warnings
 from rebalancer.pipeline.scheduler.score_rules import scored_resources
-from rebalancer.pipeline.scheduler.version import feature_gates, scheduler_version
+from rebalancer.pipeline.scheduler.version import scheduler_version
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.policy import LoadedPolicy, default_policy, load_policy
 from rebalancer.profiles.types import SchedulerConfiguration
@@ -132,10 +133,11 @@ def gather(
         ),
         own_pod=_own_pod(),
         scheduler_version=version,
-        feature_gates=feature_gates(loaded),
+        feature_gates=feature_gates(loaded, snapshot),
         system_workloads=relied_on_workloads(snapshot, policy, configuration),
         warnings=(
             *unmatched_names(policy, snapshot, configuration, options.assume_neutral),
+            *gate_warnings(loaded, snapshot),
             *insecure_connections(policy, configuration, api),
             *input_warnings(snapshot, configuration, reading.report, view.missing, version),
         ),
