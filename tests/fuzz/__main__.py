@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.fuzz.corpus import CORPUS, write_corpus
+from tests.fuzz.corpus import begin, grow
 from tests.fuzz.targets import ALL
 from tests.fuzz.worker import REPORT, TIMEOUT_SECONDS
 
@@ -34,12 +34,12 @@ class Ended:
     findings: dict[str, str] = field(default_factory=dict)
 
 
-def fuzz(name: str, seconds: float, keep: Path) -> Ended:
+def fuzz(name: str, seconds: float, keep: Path, *, growing: bool = False) -> Ended:
     """Fuzz one target in a process of its own; inputs of findings are copied to ``keep``."""
     with tempfile.TemporaryDirectory() as place:
         folder, corpus = Path(place) / "found", Path(place) / "corpus"
         folder.mkdir()
-        shutil.copytree(CORPUS / name, corpus)
+        begin(ALL[name], corpus)
         words = [sys.executable, "-m", "tests.fuzz.worker", name, str(seconds), str(folder), str(corpus)]
         limit = seconds + TIMEOUT_SECONDS + _START_SECONDS
         try:
@@ -56,6 +56,8 @@ def fuzz(name: str, seconds: float, keep: Path) -> Ended:
             if path.name != REPORT:
                 (keep / name).mkdir(parents=True, exist_ok=True)
                 shutil.copy(path, keep / name)
+        if growing:
+            grow(ALL[name], corpus)
         return Ended(name, int(report.get("runs", 0)), len(list(corpus.iterdir())), findings)
 
 
@@ -66,17 +68,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=60.0, help="for each target")
     parser.add_argument("--jobs", type=int, default=1, help="how many targets at once")
     parser.add_argument("--keep", type=Path, default=FINDINGS, help="folder for the inputs of findings")
-    parser.add_argument(
-        "--write-corpus", action="store_true", help="write the seeds anew, and do nothing else"
-    )
+    parser.add_argument("--grow", action="store_true", help="keep new inputs in tests/fuzz/corpus")
     options = parser.parse_args(arguments)
-    if options.write_corpus:
-        write_corpus()
-        return 0
     found = 0
     with ThreadPoolExecutor(options.jobs) as pool:
         names = options.targets or list(ALL)
-        for ended in pool.map(lambda name: fuzz(name, options.seconds, options.keep), names):
+
+        def one(name: str) -> Ended:
+            return fuzz(name, options.seconds, options.keep, growing=options.grow)
+
+        for ended in pool.map(one, names):
             count = len(ended.findings)
             found += count
             line = f"fuzz: {ended.name}: {ended.runs} executions, {ended.inputs} inputs, {count} findings"

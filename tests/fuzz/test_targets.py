@@ -11,13 +11,14 @@ from random import Random
 import pytest
 
 from rebalancer.errors import InputError, InternalError
+from tests.fuzz import corpus
 from tests.fuzz import target as bounds
-from tests.fuzz.corpus import CORPUS, REGRESSION
+from tests.fuzz.corpus import CORPUS, FINDING, MAX_INPUT_BYTES, MAX_INPUTS, begin, grow, kept
 from tests.fuzz.structure import json_structure, line_structure, yaml_structure
 from tests.fuzz.target import Target, finding_of
 from tests.fuzz.targets import ALL
 
-INPUTS = [path for name in ALL for path in sorted((CORPUS / name).iterdir())]
+INPUTS = [path for name in ALL for path in kept(name)]
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -26,16 +27,30 @@ def test_every_seed_is_read(name: str) -> None:
         ALL[name].decode(content)
 
 
-@pytest.mark.parametrize("name", ALL)
-def test_the_corpus_is_what_the_builders_write_and_small(name: str) -> None:
-    files = {path.name: path.read_bytes() for path in (CORPUS / name).iterdir()}
-    seeds = {key: content for key, content in files.items() if not key.startswith(REGRESSION)}
+def test_the_corpus_is_of_targets_that_exist_and_small() -> None:
+    assert {path.name for path in CORPUS.iterdir()} <= set(ALL)
+    for name in ALL:
+        grown = [path for path in kept(name) if not path.name.startswith(FINDING)]
+        assert len(grown) <= MAX_INPUTS
+        assert all(path.stat().st_size <= MAX_INPUT_BYTES for path in grown)
 
-    built = dict(ALL[name].seeds())
-    if name == "dump-packed":  # packed differently by other versions of the same library
-        seeds, built = dict.fromkeys(seeds, b""), dict.fromkeys(built, b"")
-    assert seeds == built, "renew it with: python -m tests.fuzz --write-corpus"
-    assert sum(map(len, files.values())) < 200_000
+
+def test_fuzzing_begins_with_seeds_and_what_was_kept_and_keeps_what_is_new(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(corpus, "CORPUS", tmp_path / "kept")
+    target = Target("test", lambda _content: None, lambda: {"seed": b"sound"})
+    (tmp_path / "kept" / "test").mkdir(parents=True)
+    (tmp_path / "kept" / "test" / "finding-1").write_bytes(b"mended")
+    begin(target, tmp_path / "first")
+    assert {path.read_bytes() for path in (tmp_path / "first").iterdir()} == {b"sound", b"mended"}
+
+    (tmp_path / "first" / "new").write_bytes(b"found")
+    (tmp_path / "first" / "large").write_bytes(b"x" * (MAX_INPUT_BYTES + 1))
+    grow(target, tmp_path / "first")
+    assert len(kept("test")) == 2
+    begin(target, tmp_path / "second")
+    assert {path.read_bytes() for path in (tmp_path / "second").iterdir()} == {b"sound", b"mended", b"found"}
 
 
 @pytest.mark.parametrize("path", INPUTS, ids=lambda path: f"{path.parent.name}/{path.name}")

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rich.text import Text
-
 from rebalancer.pipeline import PipelineOptions, make_plan
-from rebalancer.reporting.render import Format, render
+from rebalancer.reporting.render import to_json
 from tests.fuzz.clusters import as_kubectl_prints, folder, mixed_items
 from tests.fuzz.structure import json_structure
 from tests.fuzz.target import Target
@@ -17,7 +15,7 @@ def decode(content: bytes) -> None:
     """Plan for the cluster, and write the plan as JSON."""
     path = folder() / "cluster.json"
     path.write_bytes(content)
-    render(make_plan(PipelineOptions(source=path)), Format.JSON, Text)
+    to_json(make_plan(PipelineOptions(source=path)))
 
 
 def seeds() -> Mapping[str, bytes]:
