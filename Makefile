@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 WORKERS ?= auto
 E2E_WORKERS ?= 2
 
-.PHONY: demo test e2e e2e-assets oracle conformance bench quality check format protobuf lock clean
+.PHONY: demo test e2e e2e-assets oracle conformance bench quality fuzz check format protobuf lock clean
 
 demo: $(STAMP)
 	@$(BIN)/rebalancer demo
@@ -42,6 +42,12 @@ quality: $(STAMP)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-bench.lock
 	$(BIN)/python -m bench.quality $(if $(DUMP),--from $(DUMP)) $(ARGS)
 
+# Coverage-guided fuzzing of everything that reads what others wrote, SECONDS for each decoder, JOBS at once;
+# TARGETS="policy protobuf" limits it. Findings are kept in fuzz-findings/.
+fuzz: $(STAMP)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-fuzz.lock
+	$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),60) --jobs $(or $(JOBS),1) $(TARGETS)
+
 check: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -66,6 +72,9 @@ lock: $(STAMP)
 	$(BIN)/uv pip compile --universal --generate-hashes --python-version 3.11 --no-emit-index-url \
 		--extra bench --custom-compile-command "make lock" --quiet -c requirements.lock \
 		-o requirements-bench.lock pyproject.toml
+	$(BIN)/uv pip compile --universal --generate-hashes --python-version 3.11 --no-emit-index-url \
+		--extra fuzz --custom-compile-command "make lock" --quiet -c requirements.lock \
+		-o requirements-fuzz.lock pyproject.toml
 
 $(STAMP): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -29,6 +29,8 @@ from tests.e2e.evacuation_webhook import Evacuations, serving
 from tests.e2e.loads import Load, LoadServer
 from tests.e2e.processes import wait_until
 
+pytestmark = pytest.mark.safety
+
 PODS = "/api/v1/namespaces/default/pods"
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/default/leases/rebalancer"
 PAUSE = "/api/v1/namespaces/default/configmaps/rebalancer-pause"
