@@ -237,7 +237,7 @@ def test_a_record_that_fails_after_an_eviction_stops_the_run_and_its_landing_is_
     assert "No space left" in outcomes.stopped
 
 
-def test_nothing_is_evicted_that_the_next_run_could_not_be_told_of() -> None:
+def test_nothing_is_evicted_that_could_not_be_recorded_for_the_next_run() -> None:
     def checkpoint(_outcomes: Sequence[Outcome]) -> None:
         raise UnreachableError("connection refused")
 
@@ -258,14 +258,14 @@ def test_a_stop_heard_while_a_request_is_retried_is_an_interruption() -> None:
     assert (outcomes.stop, outcomes.exit_code) == (Stop.INTERRUPTED, ExitCode.INTERRUPTED)
 
 
-def test_the_next_run_is_told_of_an_eviction_before_it_is_asked_for() -> None:
+def test_an_eviction_is_recorded_for_the_next_run_before_it_is_requested() -> None:
     run = Run("web-1")
     evicted_by_then: list[int] = []
     run(a_move(), checkpoint=lambda _: evicted_by_then.append(len(run.cluster.evicted)))
     assert evicted_by_then[0] == 0
 
 
-def test_a_state_that_cannot_be_kept_at_the_end_of_a_run_stops_it_and_its_outcomes_are_told() -> None:
+def test_a_state_that_cannot_be_kept_at_the_end_of_a_run_stops_it_after_printing_its_outcomes() -> None:
     run = Run("web-1")
 
     def checkpoint(outcomes: Sequence[Outcome]) -> None:
@@ -314,7 +314,7 @@ def test_a_dry_run_that_a_budget_refuses_says_so() -> None:
     assert not run.cluster.evicted
 
 
-def test_outcomes_are_told_once_each() -> None:
+def test_outcomes_are_reported_once_each() -> None:
     told: list[str] = []
 
     class Watching:

@@ -39,7 +39,7 @@ def test_a_write_that_flow_control_turned_away_is_repeated() -> None:
 
 
 @pytest.mark.parametrize("status", [404, 409, 410, 422])
-def test_a_request_that_is_rejected_is_told_from_a_server_that_is_down(status: int) -> None:
+def test_a_rejected_request_is_distinguished_from_a_server_that_is_down(status: int) -> None:
     api, transport = fake_api(Script(refusal(status, "no")))
     with pytest.raises(RequestRejectedError, match="list nodes: no") as caught:
         api.list_page(NODES)

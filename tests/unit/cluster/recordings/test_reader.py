@@ -85,7 +85,7 @@ def test_items_null_is_an_empty_kind(folder: Path) -> None:
     assert DumpReader(folder).read().listings[PODS.plural].records == ()
 
 
-def test_what_is_not_used_is_told_and_what_is_hidden_is_not_read(folder: Path) -> None:
+def test_unused_files_are_reported_and_hidden_files_are_not_read(folder: Path) -> None:
     (folder / "._nodes.json").write_bytes(b"\x00\x05\x16\x07")
     (folder / "config.json").write_bytes(a_mixed_list({"apiVersion": "v1", "kind": "ConfigMap"}))
     (folder / "old.json").write_bytes(b'{"apiVersion": "policy/v1beta1", "kind": "PodList", "items": []}')

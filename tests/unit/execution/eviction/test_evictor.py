@@ -127,7 +127,7 @@ def test_a_conflict_on_the_same_pod_is_tried_again() -> None:
     assert answer.verdict is Verdict.EVICTED
 
 
-def test_a_missing_right_is_told_from_a_refusal() -> None:
+def test_a_missing_right_is_distinguished_from_a_refusal() -> None:
     rbac = 'pods "web-1" is forbidden: User "x" cannot create resource "pods/eviction" in API group ""'
     answer, _, _ = evicted(Script(refusal(403, rbac)))
     assert (answer.verdict, answer.rights_missing) == (Verdict.REFUSED, True)

@@ -129,7 +129,7 @@ def test_what_could_not_be_seen_in_time_is_unknown() -> None:
     assert "connection refused" in outcome.because
 
 
-def test_an_interrupted_wait_tells_what_it_last_saw() -> None:
+def test_an_interrupted_wait_returns_what_it_last_saw() -> None:
     outcome, time = watched(Film(PENDING), interrupt_at=2)
     assert outcome.result is Result.UNKNOWN
     assert "interrupted" in outcome.because

@@ -146,7 +146,7 @@ def deletion_cost(value: str) -> dict[str, dict[str, str]]:
         ("volumes", {"spec": {"volumes": [CLAIM] * 3}}, {"spec": {"volumes": [SCRATCH]}}, [1.0, 0.0]),
     ],
 )
-def test_what_speaks_against_moving_a_pod_is_weighed(
+def test_each_cost_of_moving_a_pod_is_weighed(
     weight: str, first: dict[str, Any], second: dict[str, Any], told: list[float]
 ) -> None:
     assert costs(weight, a_workload("a", ["hot"], **first), a_workload("b", ["hot"], **second)) == told
