@@ -65,7 +65,7 @@ def test_a_pending_replacement_says_what_the_scheduler_said() -> None:
 
 @pytest.mark.parametrize("replacement", [an_observed_pod("web-9"), an_observed_pod("web-9", node="cool")])
 def test_a_node_that_was_relieved_is_told_from_a_replacement_that_serves(replacement: ObservedPod) -> None:
-    """The load is gone from the hot node either way; who reads the outcome must know that nobody serves it."""
+    """The load is gone from the hot node; who reads the outcome must know that nobody serves it yet."""
     assert one(replacement)[0].because.endswith(
         "hot has lost the pod's load, but its replacement still waits"
     )
