@@ -8,6 +8,7 @@ from __future__ import annotations
 import msgspec
 
 API_VERSION = "rebalancer/v1alpha1"
+POD_GONE = "the pod is gone"  # why a move no longer holds whose pod left by itself
 
 
 class Value(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
@@ -109,6 +110,26 @@ class Obstacle(Value, frozen=True):
     because: str  # why that pod stays
 
 
+class Change(Value, frozen=True):
+    """A figure now, and as expected once the plan has been carried out."""
+
+    before: float
+    after: float
+
+
+class Benefit(Value, frozen=True):
+    """What the plan gains, and what it costs."""
+
+    hot_nodes: Change
+    excess: Change  # points above coolTo, summed over hot nodes and the resources in which they are hot
+    peak: dict[str, Change] = {}  # percent of the busiest node, by resource
+    deviation: dict[str, Change] = {}  # standard deviation over the nodes in points, by resource
+    pods_moved: int = 0
+    pods: int = 0  # that run in the cluster
+    cost: float = 0.0  # 1 for each eviction, and what makes it worse, by planning.weights
+    score: float = 0.0  # points of excess removed for each unit of cost; what planning.leastRelief is held to
+
+
 class Plan(Value, frozen=True):
     """Ordered moves, the nodes they concern, and every pod on a hot node that stays."""
 
@@ -121,6 +142,8 @@ class Plan(Value, frozen=True):
     kept: tuple[Kept, ...] = ()
     unsolved: dict[str, str] = {}  # hot node -> why it stays hot after the plan
     obstacles: tuple[Obstacle, ...] = ()  # what keeps load on these nodes, the one that keeps most first
+    benefit: Benefit | None = None  # None in plans of versions that did not compute it
+    raised_limit: str = ""  # what the next useful value of the limit that binds would give
     warnings: tuple[str, ...] = ()
     neutral_plugins: tuple[
         str, ...

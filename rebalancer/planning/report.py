@@ -11,6 +11,7 @@ from rebalancer.cluster import times
 from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
 from rebalancer.load.figures.node_figures import RESOURCES
 from rebalancer.load.report import percent_of_allocatable
+from rebalancer.planning.benefit import benefit_of
 from rebalancer.planning.hot_nodes.still_waiting import still_waiting
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.distribution import LandingDistribution
@@ -39,6 +40,8 @@ def build_plan(prepared: PreparedInputs, found: SearchResult) -> Plan:
         kept=tuple(sorted(kept, key=lambda item: (item.node, item.pod.namespace, item.pod.name))),
         unsolved=_unsolved(prepared, found),
         obstacles=find_obstacles(prepared, found),
+        benefit=benefit_of(prepared, found),
+        raised_limit=found.raised_limit,
         warnings=(*inputs.warnings, *_warnings(prepared)),
         neutral_plugins=prepared.schedulers.neutral,
         node_count=len(hot),

@@ -2,7 +2,8 @@
 
 ``python -m tests.conformance.differential --minor 1.35 --cases 100 --seed 7`` decides that many cases of
 every family twice, prints how many decisions are equal, and keeps a minimal case of every kind of difference.
-With ``--against 1.34`` two real schedulers are compared: what a rule must say by minor.
+With ``--against 1.34`` two real schedulers are compared: what a rule must say by minor. ``--gates A=true``
+gives both sides feature gates, as on kube-scheduler's command line.
 """
 
 from __future__ import annotations
@@ -56,11 +57,14 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         for minor in minors:
             with ExitStack() as programs:
-                real = asked(programs.enter_context(Oracle(build.program(minor))))
+                flags = [f"--feature-gates={options.gates}"] if options.gates else []
+                real = asked(programs.enter_context(Oracle(build.program(minor), *flags)))
                 other: Decider = model
                 if options.against:
-                    other = asked(programs.enter_context(Oracle(build.program(options.against))))
-                findings = find_differences(real, other, _cases(minor, options.family, options.cases, seed))
+                    other = asked(programs.enter_context(Oracle(build.program(options.against), *flags)))
+                cases = _cases(minor, options.family, options.cases, seed)
+                gates = {name: text == "true" for name, text in parse_gates(options.gates)}
+                findings = find_differences(real, other, (case | {"featureGates": gates} for case in cases))
                 different |= bool(findings.occurrences or findings.failures)
                 _report(minor, findings)
                 if options.keep:
@@ -168,9 +172,18 @@ def _keep(real: Decider, other: Decider, minor: str, findings: Findings, folder:
     for (kind, plugin), case in findings.examples.items():
         smallest = minimal_case(real, other, case, (kind, plugin))
         path = folder / f"{minor}-{kind}-{''.join(filter(str.isalnum, plugin)) or 'any'}.json"
-        shown = smallest | {"differences": [str(difference) for difference in _found(real, other, smallest)]}
+        shown = smallest | {
+            "differences": [str(difference) for difference in _found(real, other, smallest)],
+            "expected": next(real([smallest])),
+        }
         path.write_text(json.dumps(shown, indent=1) + "\n")
         sys.stdout.write(f"  kept {path}\n")
+
+
+def parse_gates(text: str) -> list[tuple[str, str]]:
+    """``A=true,B=false`` as pairs."""
+    pairs = (item.partition("=") for item in text.split(",") if item)
+    return [(name, value) for name, _, value in pairs]
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -182,6 +195,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--against", metavar="MINOR", help="the real scheduler of this minor instead of the model"
     )
+    parser.add_argument("--gates", default="", metavar="A=true,B=false", help="feature gates of both sides")
     parser.add_argument("--keep", metavar="FOLDER", help="write a minimal case of every kind of difference")
     parser.add_argument("--table", action="store_true", help="write the rates to docs/conformance.md")
     return parser

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from tests.e2e import assets
 from tests.e2e.api import Api, collection_of, path_of
 from tests.e2e.command import Finished, Rebalancer
 from tests.e2e.controlplane import ControlPlane, is_ready
@@ -149,8 +150,7 @@ def rebalance(situation: Situation, folder: Path, **planning: Any) -> Rebalanced
                 "limits": {**_POLICY["limits"], "perRun": situation.most_moves},
                 "planning": {**_POLICY["planning"], **planning},
                 "scheduler": {
-                    "version": "1.34",
-                    "allowUnverifiedVersion": True,
+                    "version": assets.MINOR,
                     "file": str(folder / "scheduler.json"),
                 },
                 "load": {"sources": [{"loadWatcher": {"address": server.address}}]},
@@ -229,7 +229,7 @@ def _rebalanced(situation: Situation, finished: Finished, api: Api) -> Rebalance
     seen, skipped = [], []
     for outcome in finished.document["outcomes"]:
         move = outcome["move"]
-        if outcome["result"] in ("Skipped", "Refused"):
+        if outcome["result"] in ("Skipped", "Refused", "Gone"):
             skipped.append(f"{move['pod']['name']}: {outcome['result']}: {outcome['because']}")
             continue
         seen.append(

@@ -45,6 +45,8 @@ from rebalancer.cluster.records.nodes import (
 )
 from rebalancer.cluster.records.pods import (
     AwsElasticBlockStore,
+    AzureDisk,
+    Cinder,
     ClaimSource,
     Container,
     ContainerPort,
@@ -56,6 +58,7 @@ from rebalancer.cluster.records.pods import (
     Pod,
     PodSpec,
     PodStatus,
+    PortworxVolume,
     Present,
     Rbd,
     ResourceClaim,
@@ -118,6 +121,8 @@ __all__ = [
     "Affinity",
     "AttachmentSource",
     "AwsElasticBlockStore",
+    "AzureDisk",
+    "Cinder",
     "ClaimReference",
     "ClaimSource",
     "ClaimSpec",
@@ -175,6 +180,7 @@ __all__ = [
     "PodSpec",
     "PodStatus",
     "PodTemplate",
+    "PortworxVolume",
     "PreferredSchedulingTerm",
     "Present",
     "PriorityClass",

@@ -88,7 +88,9 @@ class UsedLimits:
         return KeptReason(Reason.LIMIT, because, tuple(f"limits.{words[name].split()[0]}" for name in names))
 
     def most_used(self, name: str) -> int:
-        """The most evictions that one node, namespace or workload has in the plan."""
+        """The most evictions that one node, namespace or workload has in the plan, or all for perRun."""
+        if name == "per_run":
+            return self.total
         used: Counter[str] | Counter[NodeRow] = {
             "per_node": self.by_node,
             "per_namespace": self.by_namespace,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -26,7 +26,10 @@ def relief_of(candidates: Sequence[Candidate], whole: FloatArray) -> FloatArray:
 
 
 class NodePods:
-    """One hot node while the search runs; ``give_up`` is the reason to move nothing off it."""
+    """One hot node while the search runs.
+
+    ``moved`` are pods that the plan moves already, ``give_up`` is the reason to move nothing off the node.
+    """
 
     def __init__(
         self,
@@ -35,6 +38,7 @@ class NodePods:
         node: NodeRow,
         candidates: Sequence[Candidate],
         *,
+        moved: Collection[PodRow] = (),
         give_up: KeptReason | None = None,
     ) -> None:
         names = prepared.pods.full_name
@@ -49,7 +53,7 @@ class NodePods:
         shape = shape_cost(prepared.inputs.load, prepared.hotness, prepared.usage, node, rows)
         self._price = self.cost + prepared.policy.planning.weights.fragmentation * shape
         self.refused: dict[int, KeptReason] = dict.fromkeys(range(len(rows)), give_up) if give_up else {}
-        self.moved: set[int] = set()
+        self.moved = {at for at, row in enumerate(rows) if row in moved}
         self._fit_weight = prepared.policy.planning.weights.fit
         workloads = [prepared.eviction.workload(row) for row in rows]
         self._workloads, self._workload_members = _numbered([item.key for item in workloads])

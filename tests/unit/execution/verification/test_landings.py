@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 import pytest
 
@@ -83,9 +83,10 @@ class Film:
     def __init__(self, *moments: Sequence[ObservedPod] | UnreachableError) -> None:
         self.moments = list(moments)
         self.looks = 0
+        self.allowed: list[float] = []  # seconds for each look
 
-    def __call__(self, namespaces: Collection[str]) -> Sequence[ObservedPod]:
-        assert namespaces == ["shop"]
+    def __call__(self, seconds: float) -> Sequence[ObservedPod]:
+        self.allowed.append(seconds)
         self.looks += 1
         moment = self.moments.pop(0) if len(self.moments) > 1 else self.moments[0]
         if isinstance(moment, UnreachableError):
