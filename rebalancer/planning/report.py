@@ -191,6 +191,7 @@ def _kept(prepared: PreparedInputs, row: PodRow, reason: KeptReason) -> Kept:
         node=prepared.inputs.snapshot.nodes.names[node],
         reason=str(reason.reason),
         because=reason.because,
+        setting=reason.setting,
     )
 
 
