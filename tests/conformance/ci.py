@@ -57,7 +57,7 @@ def main(arguments: list[str] | None = None) -> int:
         compared, equal = (sum(rate[index] for rate in found.rates.values()) for index in (0, 1))
         failed = f", {len(found.failures)} cases failed" if found.failures else ""
         sys.stdout.write(
-            f"conformance: {minor}: {equal} of {compared} decisions as the scheduler's{failed} (seed {seed})\n"
+            f"conformance: {minor}: {equal} of {compared} decisions are equal{failed} (seed {seed})\n"
         )
     return int(any(found.differ for found in results.values()))
 
