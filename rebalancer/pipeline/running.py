@@ -179,8 +179,8 @@ def _refuse_unverified(inputs: PlanningInputs, plan: Plan) -> None:
             f"verified are {verified_in_words()}",
             where=inputs.snapshot.source,
             hint=(
-                f"set {'' if version else 'scheduler.version, or '}scheduler.allowUnverifiedVersion: true "
-                "to act all the same, in the policy"
+                f"in the policy, set {'' if version else 'scheduler.version, or '}"
+                "scheduler.allowUnverifiedVersion: true to act all the same"
             ),
         )
 
