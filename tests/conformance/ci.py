@@ -50,7 +50,7 @@ def main(arguments: list[str] | None = None) -> int:
                 results[minor] = found
                 for path in sorted(Path(folder).glob(f"{minor}-*.json")):
                     sys.stdout.write(f"minimal case {path.name}:\n{path.read_text()}")
-    except go_programs.BuildError as error:
+    except (go_programs.BuildError, EOFError) as error:
         sys.stderr.write(f"conformance: {error}\n")
         return 2
     for minor, found in results.items():

@@ -67,7 +67,7 @@ def main(arguments: list[str] | None = None) -> int:
             different |= findings.differ
             if options.table:
                 write_table(minor, findings.rates, seed, options.cases)
-    except go_programs.BuildError as error:
+    except (go_programs.BuildError, EOFError) as error:
         sys.stderr.write(f"conformance: {error}\n")
         return 2
     return int(different)

@@ -61,6 +61,11 @@ def why_unverified(version: str, pods: Iterable[PodClass]) -> str:
 def unpredictable_rule(release: Release, pod: PodClass) -> str:
     """Why a rule makes a pod's placement unknown: its gate may be closed, or it is not modelled."""
     for rule in RULES:
+        if rule.gate is not None and release.follows_an_older_form_of(rule):
+            return (
+                f"{rule.gate.name} is on in scheduler 1.{release.minor}, whose form of it is not modelled; "
+                f"if no pod uses it, say scheduler.featureGates: {{{rule.gate.name}: false}}"
+            )
         unsure, unmodelled = release.is_unsure_of(rule), release.has(rule) and not rule.modelled
         if not (unsure or unmodelled) or not rule.may_concern(pod):
             continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import threading
 from collections.abc import Iterable, Iterator, Mapping
@@ -52,6 +53,7 @@ class Oracle:
 
     def _write(self, lines: list[bytes]) -> None:
         assert self._process.stdin is not None
-        for line in lines:
-            self._process.stdin.write(line)
-        self._process.stdin.flush()
+        with contextlib.suppress(BrokenPipeError):  # whoever reads the answers notices that it has ended
+            for line in lines:
+                self._process.stdin.write(line)
+            self._process.stdin.flush()

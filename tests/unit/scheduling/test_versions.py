@@ -146,6 +146,25 @@ def test_an_unknown_gate_makes_the_pods_it_concerns_unpredictable_and_no_others(
 
 
 @pytest.mark.parametrize(
+    ("version", "gate", "known"),
+    [
+        ("1.31", "InPlacePodVerticalScaling", False),
+        ("1.32", "InPlacePodVerticalScaling", False),
+        ("1.33", "InPlacePodVerticalScaling", True),
+        ("1.31", "PodLevelResources", True),
+        ("1.32", "PodLevelResources", False),
+        ("1.33", "PodLevelResources", True),
+    ],
+)
+def test_a_gate_that_did_something_else_when_it_was_new_makes_every_pod_unpredictable(
+    version: str, gate: str, known: bool
+) -> None:
+    on, off = (Release.of(version, FeatureGates({gate: state})) for state in (True, False))
+    assert (unpredictable_rule(on, a_class()) == "") == known
+    assert unpredictable_rule(off, a_class()) == ""
+
+
+@pytest.mark.parametrize(
     ("version", "gate", "milli"), [("1.33", True, 3000), ("1.34", False, 1000), ("1.31", True, 1000)]
 )
 def test_a_stated_gate_decides_where_the_version_has_it(version: str, gate: bool, milli: int) -> None:
