@@ -31,7 +31,8 @@ class Oracle:
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
-                pipe.close()
+                with contextlib.suppress(BrokenPipeError):
+                    pipe.close()
 
     def answer(self, case: Case) -> dict[str, Any]:
         """The answer to one case. Raises EOFError when the program has ended."""
@@ -47,6 +48,7 @@ class Oracle:
         writer.start()
         for _ in lines:
             if not (line := self._process.stdout.readline()):
+                writer.join()
                 raise EOFError("the oracle ended without an answer")
             yield msgspec.json.decode(line)
         writer.join()
