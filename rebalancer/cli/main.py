@@ -15,10 +15,8 @@ from rebalancer.cli.logs import set_up_logs, take_down_logs
 from rebalancer.cli.session import Session
 from rebalancer.errors import ExitCode
 
-COMMANDS = {
-    name: f"rebalancer.cli.commands.{name}:{name}"
-    for name in ("plan", "run", "nodes", "explain", "snapshot", "policy", "simulate", "journal", "demo")
-}
+_NAMES = ("plan", "run", "nodes", "explain", "diff", "snapshot", "policy", "simulate", "journal", "demo")
+COMMANDS = {name: f"rebalancer.cli.commands.{name}:{name}" for name in _NAMES}
 
 
 class Program(LazyGroup):

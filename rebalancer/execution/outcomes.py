@@ -23,6 +23,8 @@ class Result(StrEnum):
     REFUSED = "Refused"  # the API refused the eviction; nothing happened
     UNKNOWN = "Unknown"  # the eviction's answer was lost, or its end could not be seen
     SKIPPED = "Skipped"  # not attempted
+    STARTED = "Started"  # somebody else moves the pod, which had not left when the wave ended
+    GONE = "Gone"  # it left by itself before its turn
 
 
 class Stop(StrEnum):
@@ -59,6 +61,8 @@ RESULT_CODES = {
     Result.REFUSED: ExitCode.PARTLY_DONE,
     Result.UNKNOWN: ExitCode.PARTLY_DONE,
     Result.SKIPPED: ExitCode.PARTLY_DONE,
+    Result.STARTED: ExitCode.DONE,
+    Result.GONE: ExitCode.DONE,
 }
 _WORST_FIRST = (ExitCode.STOPPED, ExitCode.PARTLY_DONE)
 

@@ -11,24 +11,27 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rebalancer.cluster.live import RawApi
-from rebalancer.errors import SafetyError
+from rebalancer.deadlines import Deadline
+from rebalancer.errors import SafetyError, UnreachableError
 from rebalancer.execution import (
     EventWriter,
     HeldLease,
     Journal,
     Observer,
     Outcomes,
+    PauseSwitch,
     RunContext,
     RunLease,
-    SchedulerLocation,
     carry_out,
     holder_identity,
 )
+from rebalancer.pipeline.controller_selectors import selectors_of
 from rebalancer.pipeline.gathering import Gathered, gather, open_api, policy_of
 from rebalancer.pipeline.run_memory import RunMemory
 from rebalancer.pipeline.run_sequence import RunSequence
 from rebalancer.pipeline.run_settings import PipelineOptions, RunOptions
-from rebalancer.pipeline.signals import stop_on_signal
+from rebalancer.pipeline.scheduler.location import schedulers_of
+from rebalancer.pipeline.signals import StopSignals, stop_on_signal
 from rebalancer.pipeline.state_location import state_store
 from rebalancer.planning import (
     Move,
@@ -69,8 +72,8 @@ def run(
     show_plan: Callable[[Plan], None] = lambda _: None,
 ) -> tuple[Plan, Outcomes]:
     """Plan as ``make_plan`` does, show the plan, carry it out and keep what became of it for later runs."""
-    with stop_on_signal() as stop:
-        run = _Run(options, run_options, observer, show_plan, stop)
+    with stop_on_signal() as signals:
+        run = _Run(options, run_options, observer, show_plan, signals)
         planned, outcomes = run.rehearse() if run_options.dry_run else run.carry_out()
     return planned.plan, outcomes
 
@@ -84,17 +87,22 @@ class _Run:
         run_options: RunOptions,
         observer: Observer,
         show_plan: Callable[[Plan], None],
-        stop: threading.Event,
+        signals: StopSignals,
     ) -> None:
-        api = open_api(options)
+        self._began = time.monotonic()
+        api = signals.interruptibly(lambda: open_api(options))
         assert api is not None  # the command refuses a recorded cluster
         self._options = options
         self._run_options = run_options
         self._observer = observer
         self._show_plan = show_plan
-        self._stop = stop
+        self._signals = signals
         self._loaded = policy_of(options)
-        self._api = api.pausing(stop.wait)
+        last_wave_at = self._began + (run_options.max_duration_seconds or float("inf"))
+        end = last_wave_at + self._loaded.policy.execution.wave_timeout
+        self._api = api.until(Deadline(end, stop=signals.stop))
+        # What a wave needs before it begins is of no use after the last one may begin.
+        self._reading_api = api.until(Deadline(last_wave_at, stop=signals.stop))
         self._store = state_store(
             options.state_path, options.state_config_map, self._api, acts=not run_options.dry_run
         )
@@ -119,36 +127,56 @@ class _Run:
         return planned, self._act(planned, None, memory)
 
     def _plan(self, memory: RunMemory) -> _Planned:
-        gathered = gather(self._options, self._loaded, self._api, memory.before)
-        prepared = prepare(gathered.inputs)
-        planned = _Planned(gathered, prepared, plan_prepared(prepared))
-        self._show_plan(planned.plan)
+        def plan() -> _Planned:
+            gathered = gather(self._options, self._loaded, self._reading_api, memory.before)
+            prepared = prepare(gathered.inputs)
+            planned = _Planned(gathered, prepared, plan_prepared(prepared))
+            self._show_plan(planned.plan)
+            return planned
+
+        planned = self._in_time(plan)
+        gathered = planned.gathered
         _refuse_unverified(gathered.inputs, planned.plan)
         memory.found(_finding(planned))
         return planned
 
+    def _in_time(self, plan: Callable[[], _Planned]) -> _Planned:
+        try:
+            return self._signals.interruptibly(plan)
+        except UnreachableError as error:
+            seconds = self._run_options.max_duration_seconds
+            if seconds is None or time.monotonic() < self._began + seconds:
+                raise
+            raise SafetyError(
+                f"the run reached its longest duration of {seconds:.0f} s before it had a plan: {error}",
+                hint="give it more time with --max-duration",
+            ) from error
+
     def _act(self, planned: _Planned, held: HeldLease | None, memory: RunMemory) -> Outcomes:
         policy, api, dry_run = self._loaded.policy, self._api, self._run_options.dry_run
-        validate = _validator(self._options, self._loaded, planned.gathered.inputs, api, memory)
+        validate = _validator(self._options, self._loaded, planned.gathered.inputs, self._reading_api, memory)
         with _journal(self._run_options, self._id) as journal:
             context = RunContext(
                 run=self._id,
                 api=api,
                 clock=time.time,
-                sleep=self._stop.wait,
+                sleep=self._signals.stop.wait,
                 execution=policy.execution,
                 safety=_safety(self._options, self._loaded),
-                validate=validate,
+                validate=lambda moves: self._signals.interruptibly(lambda: validate(moves)),
                 check_landing=lambda move, node: check_landing(
                     planned.prepared, planned.plan, move, node, memory.moved
                 ),
                 journal=journal,
                 lease=held,
-                schedulers=(SchedulerLocation(name="kube-scheduler"),),
+                pause=PauseSwitch(api, _lease_place(self._run_options)[0]),
+                schedulers=schedulers_of(planned.plan, planned.gathered.inputs),
                 max_duration_seconds=self._run_options.max_duration_seconds,
-                stop_requested=self._stop.is_set,
+                began=self._began,
+                stop_requested=self._signals.stop.is_set,
                 observer=self._observer,
                 checkpoint=memory.checkpoint,
+                selector_of=selectors_of(planned.gathered.inputs.snapshot),
                 events=None if dry_run else EventWriter(api, _REPORTER, time.time),
                 dry_run=dry_run,
             )
@@ -228,5 +256,10 @@ def _journal(run_options: RunOptions, run_id: str) -> Journal:
 
 
 def _lease(run_options: RunOptions, api: RawApi, run_id: str) -> RunLease:
-    namespace, name = run_options.lease.split("/")
+    namespace, name = _lease_place(run_options)
     return RunLease(api, namespace, name, holder_identity(run_id), time.time)
+
+
+def _lease_place(run_options: RunOptions) -> tuple[str, str]:
+    namespace, name = run_options.lease.split("/")
+    return namespace, name

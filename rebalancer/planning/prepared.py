@@ -158,13 +158,15 @@ def _check_coverage(inputs: PlanningInputs) -> None:
     coverage, least = coverage_of(inputs), inputs.policy.load.min_coverage
     if coverage.share < least:
         load = inputs.load
-        sources = ", ".join(load.sources) or "no source"
         columns = {name: load.usage[:, load.resources.index(name)] for name in load.required}
         dark = [name for name, figures in columns.items() if np.isnan(figures).all()]
-        nobody = f"; no source gives {' or '.join(dark)}, which the policy's rules name" if dark else ""
+        answering = f"{', '.join(load.sources)} answered, and " if load.sources else ""
+        nobody = (
+            f"; {answering}no source gives {' or '.join(dark)}, which the policy's rules name" if dark else ""
+        )
         raise SafetyError(
             f"only {coverage.known} of {coverage.counted} nodes have a fresh load figure "
             f"({coverage.share:.0%}), load.minCoverage is {least:.0%}; {_why_uncovered(inputs)}{nobody}",
-            where=sources,
+            where=inputs.snapshot.source,  # not the sources that answered: it is another that is missing
             hint="see which nodes are unknown with: rebalancer nodes",
         )

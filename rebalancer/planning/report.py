@@ -11,8 +11,10 @@ from rebalancer.cluster import times
 from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
 from rebalancer.load.figures.node_figures import RESOURCES
 from rebalancer.load.report import percent_of_allocatable
+from rebalancer.planning.benefit import benefit_of
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.distribution import LandingDistribution
+from rebalancer.planning.obstacles import find_obstacles
 from rebalancer.planning.plan import UNKNOWN_NODE, Figure, Kept, Landing, Move, NodeAfter, NodeReport, Plan
 from rebalancer.planning.policy_fit import misfits
 from rebalancer.planning.prepared import PreparedInputs
@@ -36,10 +38,14 @@ def build_plan(prepared: PreparedInputs, found: SearchResult) -> Plan:
         nodes=_node_reports(prepared, _after(prepared, found)),
         kept=tuple(sorted(kept, key=lambda item: (item.node, item.pod.namespace, item.pod.name))),
         unsolved=_unsolved(prepared, found),
+        obstacles=find_obstacles(prepared, found),
+        benefit=benefit_of(prepared, found),
+        raised_limit=found.raised_limit,
         warnings=(*inputs.warnings, *_warnings(prepared)),
         neutral_plugins=prepared.schedulers.neutral,
         node_count=len(hot),
         hot_count=int(np.count_nonzero(hot)),
+        pod_count=len(inputs.snapshot.pods),
         known_count=int(np.count_nonzero(inputs.load.known)),
     )
 
@@ -101,7 +107,7 @@ def _figures(inputs: PlanningInputs, row: int) -> dict[str, Figure]:
             source=load.sources[source],
             age_seconds=round(inputs.now - float(load.measured_at[row, column]), 1),
             window_seconds=float(load.window_seconds[row, column]),
-            statistic=load.statistics[source] if source < len(load.statistics) else "mean",
+            statistic=load.statistic(row, column),
             deviation=round(100 * spread / whole, PERCENT_DIGITS) if spread >= 0 and whole > 0 else None,
         )
     return found

@@ -48,8 +48,11 @@ class StateStore(Protocol):
     def load(self) -> RunState | None:
         """The state kept; None when there is none yet. Raises InputError when it cannot be used."""
 
-    def update(self, change: Change) -> RunState:
-        """Change what is kept at this moment, an empty state if there is none; returns what is kept then."""
+    def update(self, change: Change, *, closing: bool = False) -> RunState:
+        """Change what is kept at this moment, an empty state if there is none; returns what is kept then.
+
+        ``closing`` says that it must be kept even after the run was asked to stop.
+        """
 
 
 class FileStore:
@@ -76,7 +79,7 @@ class FileStore:
             ) from error
         return decode(content, str(self._path))
 
-    def update(self, change: Change) -> RunState:
+    def update(self, change: Change, *, closing: bool = False) -> RunState:  # noqa: ARG002
         """Change the file. Raises InputError, or SafetyError when another process keeps it locked."""
         from filelock import FileLock, Timeout  # noqa: PLC0415 - a plan never writes a state
 
@@ -118,23 +121,25 @@ class ConfigMapStore:
 
     def load(self) -> RunState | None:
         """The state in the ConfigMap; None when there is no ConfigMap or it has no such key."""
-        return self._state(self._read())
+        return self._state(self._read(self._api))
 
-    def update(self, change: Change) -> RunState:
+    def update(self, change: Change, *, closing: bool = False) -> RunState:
         """Change the state, creating the ConfigMap when absent.
 
         Raises SafetyError when others keep writing it, InputError when its namespace does not exist,
         RightsError and UnreachableError as they come.
         """
 
+        api = self._api.finishing() if closing else self._api
+
         def attempt() -> RunState:
-            item = self._read()
+            item = self._read(api)
             kept = bounded(change(self._state(item) or RunState()))
-            self._write(item, kept)
+            self._write(api, item, kept)
             return kept
 
         try:
-            return update(self._api, f"write {self.where}", attempt)
+            return update(api, f"write {self.where}", attempt)
         except NotWrittenError as error:
             if error.unanswered is not None:
                 raise error.unanswered from error
@@ -152,9 +157,9 @@ class ConfigMapStore:
                 hint="is the ConfigMap immutable?",
             ) from error
 
-    def _read(self) -> dict[str, Any] | None:
+    def _read(self, api: RawApi) -> dict[str, Any] | None:
         try:
-            body = self._api.get(
+            body = api.get(
                 f"read {self.where}", self._core.read_namespaced_config_map, self._name, self._namespace
             )
         except RequestRejectedError as error:
@@ -172,13 +177,13 @@ class ConfigMapStore:
             raise InputError("the state is not text", where=f"{self.where} {KEY}")
         return decode(text.encode(errors="replace"), f"{self.where} {KEY}")
 
-    def _write(self, item: dict[str, Any] | None, state: RunState) -> None:
+    def _write(self, api: RawApi, item: dict[str, Any] | None, state: RunState) -> None:
         text = encode(state).decode()
         what = f"write {self.where}"
         if item is None:
             body = _new(self._namespace, self._name, text)
             create_version(
-                self._api,
+                api,
                 what,
                 self._core.create_namespaced_config_map,
                 self._namespace,
@@ -190,7 +195,7 @@ class ConfigMapStore:
         data = item.get("data")
         body = {**item, "data": {**(data if isinstance(data, dict) else {}), KEY: text}}
         call = self._core.replace_namespaced_config_map
-        write_version(self._api, what, call, self._name, self._namespace, body)
+        write_version(api, what, call, self._name, self._namespace, body)
 
 
 def _new(namespace: str, name: str, text: str) -> dict[str, Any]:

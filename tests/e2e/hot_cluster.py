@@ -230,5 +230,5 @@ def untruths(lines: Iterable[Mapping[str, Any]], evictions: Iterable[AuditedEvic
 
 
 _WORDS = {"evicting", "evicted", "refused", "skipped", "unknown", "outcome"}
-_NOT_EVICTED = {"refused", "skipped", "Refused", "Skipped"}
+_NOT_EVICTED = {"refused", "skipped", "gone", "Refused", "Skipped", "Gone"}
 _PERHAPS = {"evicting", "unknown", "Unknown"}

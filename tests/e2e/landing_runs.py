@@ -157,7 +157,7 @@ def rebalance(situation: Situation, folder: Path, **planning: Any) -> Rebalanced
             }
             rebalancer = Rebalancer(folder / "run", control_plane.kubeconfig(), json.dumps(policy))
             finished = rebalancer.run("--lease=default/rebalancer", seconds=900)
-            return _told(situation, finished, api)
+            return _rebalanced(situation, finished, api)
 
 
 def _fill(control_plane: ControlPlane, cluster: RandomCluster, scheduler: str, situation: Situation) -> None:
@@ -222,14 +222,14 @@ def _delete_what_is_pending(api: Api, workloads: list[dict[str, Any]]) -> None:
     wait_until(gone, "pods of deleted workloads gone", seconds=180, every=0.5)
 
 
-def _told(situation: Situation, finished: Finished, api: Api) -> Rebalanced:
-    """What the run tells, the landings as the API server has them."""
+def _rebalanced(situation: Situation, finished: Finished, api: Api) -> Rebalanced:
+    """What the run reports, the landings as the API server has them."""
     assert finished.stdout, f"{situation}: exit code {finished.exit_code}\n{finished.stderr}"
     node_of = {pod["metadata"]["uid"]: pod["spec"].get("nodeName", "") for pod in api.list("/api/v1/pods")}
     seen, skipped = [], []
     for outcome in finished.document["outcomes"]:
         move = outcome["move"]
-        if outcome["result"] in ("Skipped", "Refused"):
+        if outcome["result"] in ("Skipped", "Refused", "Gone"):
             skipped.append(f"{move['pod']['name']}: {outcome['result']}: {outcome['because']}")
             continue
         seen.append(

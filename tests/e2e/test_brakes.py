@@ -29,6 +29,7 @@ from tests.e2e.processes import wait_until
 
 PODS = "/api/v1/namespaces/default/pods"
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/default/leases/rebalancer"
+PAUSE = "/api/v1/namespaces/default/configmaps/rebalancer-pause"
 BUDGET = "/apis/policy/v1/namespaces/default/poddisruptionbudgets/web"
 SCHEDULER_LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"
 NODES = tuple(f"new-{number}" for number in range(5))
@@ -36,8 +37,8 @@ REPLICAS = 4
 Record = Callable[[str, object], None]
 
 
-def policy(address: str, moves: int, **safety: object) -> str:
-    """A policy that moves the pods of a node they no longer belong on, one a wave."""
+def policy(address: str, moves: int, wave_size: int, **safety: object) -> str:
+    """A policy that moves the pods of a node they no longer belong on."""
     return yaml.safe_dump(
         {
             "apiVersion": "rebalancer/v1alpha1",
@@ -50,7 +51,7 @@ def policy(address: str, moves: int, **safety: object) -> str:
             "limits": {"perRun": moves, "perNode": 20, "perNamespace": 20, "perWorkload": "100%"},
             "planning": {"minGain": 0},
             "strategies": {"misplaced": True},
-            "execution": {"waveSize": 1, "firstWave": 1, "waveTimeout": "120s"},
+            "execution": {"waveSize": wave_size, "firstWave": wave_size, "waveTimeout": "120s"},
             "safety": {"maxNotReadyNodes": 1, "maxPendingPods": 2, **safety},
         }
     )
@@ -75,10 +76,11 @@ class Scene:
         """The API as its administrator."""
         return self.control_plane.api
 
-    def start(self, *options: str, moves: int = 20, **safety: object) -> Run:
-        """Start a run of at most so many moves."""
+    def start(self, *options: str, moves: int = 20, wave_size: int = 1, **safety: object) -> Run:
+        """Start a run of at most so many moves, so many a wave."""
         folder = self.folder / f"run-{len(self.runs)}"
-        command = Rebalancer(folder, self.control_plane.kubeconfig(), policy(self.address, moves, **safety))
+        text = policy(self.address, moves, wave_size, **safety)
+        command = Rebalancer(folder, self.control_plane.kubeconfig(), text)
         journal = folder / "journal.jsonl"
         process = command.start("run", f"--journal={journal}", "--lease=default/rebalancer", *options)
         self.runs.append(Run(process, folder / "policy.yaml", journal))
@@ -189,6 +191,7 @@ def _mend(scene: Scene) -> None:
         api.delete(f"/apis/apps/v1/namespaces/default/deployments/{name}")
     api.delete(BUDGET)
     api.delete(LEASE)
+    api.delete(PAUSE)
     if "kube-scheduler" not in scene.control_plane.programs:
         api.delete(SCHEDULER_LEASE)  # else the next scheduler waits until it expires
         scene.control_plane.start_scheduler()
@@ -242,6 +245,12 @@ def pause(_scene: Scene, run: Run | None) -> None:
         run.policy.write_text(yaml.safe_dump(changed))
 
 
+def switch_off(scene: Scene, _run: Run | None) -> None:
+    """Somebody pauses all runs by kubectl, as the documentation says."""
+    where = ("--namespace=default", "configmap", "rebalancer-pause")
+    scene.control_plane.kubectl("create", *where, "--from-literal=reason=incident 42")
+
+
 def nodes_fail(scene: Scene, _run: Run | None) -> None:
     """Two nodes stop being ready, one may."""
     for node in NODES[:2]:
@@ -271,11 +280,19 @@ def scheduler_dies(scene: Scene, _run: Run | None) -> None:
 Trouble = Callable[[Scene, Run | None], None]
 BRAKES = {
     "paused": (pause, ("the policy is paused", "safety.pause")),
+    "paused by ConfigMap": (
+        switch_off,
+        ("runs are paused by the configmap default/rebalancer-pause ('incident 42')", "lets them go on"),
+    ),
     "nodes not ready": (nodes_fail, ("2 of 6 nodes are not ready (new-0, new-1); the limit is 1",)),
     "pods pending": (pods_pend, ("3 pods are Pending (default/huge-", "the limit is 2")),
     "scheduler dead": (
         scheduler_dies,
-        ("kube-scheduler is not alive", "lease kube-system/kube-scheduler was renewed"),
+        (
+            "the scheduler default-scheduler is not alive",
+            "nobody holds lease kube-system/kube-scheduler, renewed ",
+            "s ago, and not again in the ",
+        ),
     ),
 }
 EACH_BRAKE = pytest.mark.parametrize("trouble", BRAKES)
@@ -321,6 +338,30 @@ def test_a_brake_that_comes_on_between_waves_stops_the_run_before_the_next(
     results = sorted(outcome["result"] for outcome in ended.document["outcomes"])
     assert results == ["Landed", "Skipped", "Skipped", "Skipped"]
     record_property(SUMMARY, f"brakes, between waves, {trouble}: 1 eviction of 4, exit {ended.exit_code}")
+
+
+@pytest.mark.parametrize("trouble", ["paused", "paused by ConfigMap"])
+def test_a_pause_between_two_evictions_of_one_wave_holds_for_the_second(
+    scene: Scene, trouble: str, record_property: Record
+) -> None:
+    happens, sentences = BRAKES[trouble]
+    # The first eviction takes as long as the API server waits for the webhook, and is then granted.
+    with a_webhook_that_never_answers(scene, failure_policy="Ignore", seconds=5):
+        run = scene.start(wave_size=REPLICAS)
+        run.wait_for("evicting")
+        happens(scene, run)
+        assert run.events("evicted") == []
+        ended = scene.finish(run)
+    assert ended.exit_code == ExitCode.STOPPED, ended
+    assert ended.document["stop"] == "Brake"
+    for sentence in sentences:
+        assert sentence in ended.document["stopped"]
+    assert len(run.events("evicted")) == 1
+    assert len(scene.untouched()) == REPLICAS - 1
+    results = sorted(outcome["result"] for outcome in ended.document["outcomes"])
+    assert results == ["Landed", "Skipped", "Skipped", "Skipped"]
+    assert len(run.events("wave-started")) == 1
+    record_property(SUMMARY, f"brakes, inside a wave, {trouble}: 1 eviction of 4, exit {ended.exit_code}")
 
 
 def _bound(scene: Scene) -> list[Object]:

@@ -31,7 +31,7 @@ _MAX_RUN_SECONDS = 300.0
 
 LANDED = {"Landed", "LandedElsewhere"}
 BADLY_ENDED = {"Unexpected", "Pending", "NotReady", "NotReplaced"}
-UNTOUCHED = {"Refused", "Skipped"}
+UNTOUCHED = {"Refused", "Skipped", "Gone"}
 NAMES = {code.value: code.name for code in ExitCode}
 STOPS = {
     "LeaseLost": ExitCode.STOPPED,
@@ -193,6 +193,19 @@ def test_a_run_watches_nothing_so_no_watch_can_be_cut(cluster: HotCluster) -> No
     assert set(run_through(cluster, tap=tap).results) <= LANDED
     assert paths
     assert not any("watch=" in path for path in paths)
+
+
+def test_a_run_reads_no_whole_namespace_while_it_waits(cluster: HotCluster) -> None:
+    paths: list[str] = []
+
+    def tap(request: Request, _answer: Answer | None) -> bool:
+        paths.append(request.path)
+        return True
+
+    assert set(run_through(cluster, tap=tap).results) <= LANDED
+    lists = [path for path in paths if path.startswith("/api/v1/namespaces/default/pods?")]
+    assert lists
+    assert [path for path in lists if "labelSelector=" not in path] == []
 
 
 def test_a_list_that_expires_between_two_pages_is_read_again(cluster: HotCluster) -> None:

@@ -31,7 +31,7 @@ LEAST_EVICTIONS = 500
 LEAST_SHARE = 0.995
 
 
-def told(seen: Seen) -> str:
+def described(seen: Seen) -> str:
     """A landing that was not predicted, in a line."""
     predicted = ", ".join(f"{node} {chance:.0%}" for node, chance in seen.predicted.items())
     return (
@@ -56,7 +56,7 @@ def test_replacements_land_where_the_plan_says(
     counted = [landing for landing in seen if 4 * len(landing.predicted) <= nodes[landing.cluster]]
     as_predicted = sum(landing.as_predicted for landing in counted)
     size = sum(len(landing.predicted) for landing in counted) / max(1, len(counted))
-    misses = [told(landing) for landing in counted if not landing.as_predicted]
+    misses = [described(landing) for landing in counted if not landing.as_predicted]
     skipped = sum(len(item.skipped) for item in clusters)
     record_property(
         SUMMARY,
@@ -109,7 +109,7 @@ def test_where_the_scheduler_samples_landings_are_as_frequent_as_predicted(
         + f", chi-square {chi_square:.1f} of {len(bins)}",
     )
     assert len(uncertain) >= LEAST_SAMPLED
-    misses = [told(landing) for landing in seen if not landing.as_predicted]
+    misses = [described(landing) for landing in seen if not landing.as_predicted]
     assert as_predicted >= LEAST_SHARE * len(seen), "\n".join(misses)
     assert bins
     assert chi_square <= CHI_SQUARE[len(bins)]

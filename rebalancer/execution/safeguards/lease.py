@@ -153,9 +153,10 @@ class HeldLease:
                 return
             self._released = True
             with contextlib.suppress(RebalancerError, NotWrittenError):
-                item = self._lease.read()
-                if item is not None and text_of(spec_of(item), "holderIdentity") == self._lease.identity:
-                    self._lease.write(item, "", self._duration)
+                lease = self._lease.closing()
+                item = lease.read()
+                if item is not None and text_of(spec_of(item), "holderIdentity") == lease.identity:
+                    lease.write(item, "", self._duration)
 
     @contextmanager
     def renewed_meanwhile(self) -> Iterator[None]:
@@ -196,7 +197,7 @@ class RunLease:
         """``clock`` dates what others read; durations are counted by the clock of the API's retries."""
         self._lease = LeaseObject(api, namespace, name, identity, clock)
         self._monotonic = api.retries.clock
-        self._pause = api.retries.pause
+        self._wait = api.retries.wait
         self._duration = duration_seconds
 
     @property
@@ -239,11 +240,16 @@ class RunLease:
         if 0 <= self._lease.age(spec) < seconds or seconds > MAX_WATCHED_SECONDS:
             raise self._held(spec, seconds)
         holder = text_of(spec, "holderIdentity")[:200]
-        LOGGER.info("%s of %a may have expired: watching it for %.0f s", self.where, holder, seconds)
+        LOGGER.info(
+            "%s of %a was not renewed in time: taken in %.0f s unless its holder shows that it lives",
+            self.where,
+            holder,
+            seconds,
+        )
         since = self._monotonic()
         item: dict[str, Any] | None = found
         while self._monotonic() - since < seconds:
-            if self._pause(min(_LOOK_SECONDS, seconds)) is True:
+            if self._wait(min(_LOOK_SECONDS, seconds)):
                 raise StopRequestedError(f"asked to stop while {self.where} of another run was watched")
             item = self._lease.read()
             if item is None or self._free(spec_of(item)):

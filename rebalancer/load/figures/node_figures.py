@@ -43,6 +43,7 @@ class NodeFigures:
     deviation: FloatArray | None = None  # (nodes, resources) standard deviation in the window, NaN unknown
     capacity: Mapping[str, FloatArray] = field(default_factory=dict)  # of what nodes do not state: (nodes,)
     pressure: PressureFigures | None = None
+    statistics: Mapping[str, str] = field(default_factory=dict)  # by resource, where not ``statistic``
 
 
 @dataclass(frozen=True, slots=True, eq=False)

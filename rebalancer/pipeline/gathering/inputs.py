@@ -77,11 +77,12 @@ def gather(
 
     ``state`` is what earlier runs left; without it the one recorded with the cluster counts.
     """
+    configuration = _configuration(options, loaded, api)  # first: a mistake in it is found in no time
     snapshot = read_snapshot(options, api, clock)
     recording = snapshot.recording
     policy = loaded.policy
     now = options.now if options.now is not None else (recorded_moment(snapshot) if api is None else clock())
-    configuration = _configuration(options, loaded, recording, api)
+    configuration = configuration or _recorded_configuration(options, loaded, recording)
     state = state or recorded_state(recording)
     prometheus = _prometheus(recording, api, now, clock)
     view = read_view(
@@ -145,10 +146,18 @@ def gather(
 
 
 def _configuration(
-    options: PipelineOptions, loaded: LoadedPolicy, recording: Recording, api: RawApi | None
+    options: PipelineOptions, loaded: LoadedPolicy, api: RawApi | None
+) -> SchedulerConfiguration | None:
+    """The one of an option's file, else the policy's own; None where neither names one."""
+    written = configuration_text(loaded, options.scheduler_config, api)
+    return load_with_plugins(loaded, written, options.assume_neutral) if written else None
+
+
+def _recorded_configuration(
+    options: PipelineOptions, loaded: LoadedPolicy, recording: Recording
 ) -> SchedulerConfiguration:
-    """An option's file, else the policy's own, else what was recorded, else the defaults."""
-    written = configuration_text(loaded, options.scheduler_config, api) or recorded_configuration(recording)
+    """What was recorded with the cluster, else the defaults."""
+    written = recorded_configuration(recording)
     if written is None:
         return default_configuration()
     return load_with_plugins(loaded, written, options.assume_neutral)

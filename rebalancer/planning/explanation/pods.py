@@ -106,6 +106,13 @@ class PodExplainer:
             table=table,
         )
 
+    def scheduling_table(self) -> SchedulingTable | None:
+        """The scheduler's cycle for the replacement; None where no profile places it."""
+        known = self._prepared.inputs.configuration.profile(
+            self._prepared.pods.classes[self._class].scheduler_name
+        )
+        return None if known is None else self._cycle()[1]
+
     def _name(self) -> str:
         return self._names[self._node] if self._node >= 0 else ""
 

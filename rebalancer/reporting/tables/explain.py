@@ -14,7 +14,8 @@ from rebalancer.planning.explanation.values import (
     ScoredNode,
 )
 from rebalancer.planning.plan import NodeAfter, NodeReport
-from rebalancer.reporting.tables.plan import landing_words, name_width, write_node
+from rebalancer.reporting.tables.moves import landing_words
+from rebalancer.reporting.tables.node_loads import name_width, write_node
 from rebalancer.reporting.tables.text import Lines, Style
 from rebalancer.reporting.words import amounts, counted, plain, sample, shortened, words
 

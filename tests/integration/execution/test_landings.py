@@ -51,7 +51,7 @@ def test_a_misplaced_replacement_stops_the_run() -> None:
     assert "deletionTimestamp" not in left["metadata"]
 
 
-def test_a_misplaced_replacement_is_told_and_borne_when_the_policy_says_so() -> None:
+def test_a_misplaced_replacement_is_reported_and_accepted_when_the_policy_allows_it() -> None:
     with a_hot_cluster() as runner:
         runner.sandbox.misbehave(Misbehaviour("misplace", node="hot"))
         moves = [a_move_of(runner.sandbox, f"web-{index}", wave=index + 1) for index in range(2)]

@@ -17,14 +17,21 @@ from tests.unit.reporting.builders import an_outcome, some_outcomes
 
 
 def test_a_run_shows_its_plan_and_what_came_of_it(
-    rebalancer_program: Program, pipeline: FakePipeline
+    rebalancer_program: Program, pipeline: FakePipeline, tmp_path: Path
 ) -> None:
-    result = rebalancer_program("run")
+    result = rebalancer_program("run", "--journal", str(tmp_path / "journal"))
 
     assert result.exit_code == 0
     assert result.stdout.startswith("Plan: evict 2 pods")
     assert "Outcome: 1 Landed" in result.stdout
     assert "info: wave 1: evicting 1 pod" in result.stderr
+
+
+def test_events_that_the_journal_writes_to_stderr_are_not_logged_there_again(
+    rebalancer_program: Program, pipeline: FakePipeline
+) -> None:
+    assert rebalancer_program("run").stderr == "info: finished 1 move, exit code 0\n"
+    assert "wave 1: evicting 1 pod" in rebalancer_program("-v", "run").stderr
 
 
 @pytest.mark.parametrize("output", ["table", "json", "yaml"])
@@ -138,9 +145,10 @@ def test_metrics_that_cannot_be_written_do_not_change_the_run(
 
 
 def test_json_logs_tell_a_run_as_one_object_an_event(
-    rebalancer_program: Program, pipeline: FakePipeline
+    rebalancer_program: Program, pipeline: FakePipeline, tmp_path: Path
 ) -> None:
-    result = rebalancer_program("--log-format", "json", "run", "-o", "json")
+    journal = ("--journal", str(tmp_path / "journal"))
+    result = rebalancer_program("--log-format", "json", "run", "-o", "json", *journal)
     lines = [json.loads(line) for line in result.stderr.splitlines()]
 
     assert [line["level"] for line in lines] == ["info", "info"]

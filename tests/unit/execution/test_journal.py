@@ -94,7 +94,7 @@ def test_a_journal_that_cannot_be_written_is_said_so() -> None:
         journal.write("evicting", a_move())
 
 
-def test_errors_can_still_be_told_where_a_journal_was_written() -> None:
+def test_errors_can_still_be_printed_where_a_journal_was_written() -> None:
     stream = io.StringIO()
     with Journal(stream, "run-1", lambda: NOW) as journal:
         journal.write("run-started")

@@ -214,7 +214,7 @@ def test_versions_are_read_as_kubernetes_writes_them(text: str, version: str) ->
         ("registry.k8s.io/kube-proxy:v1.34.2", ()),
     ],
 )
-def test_the_schedulers_pod_tells_its_version(image: str, versions: tuple[str, ...]) -> None:
+def test_the_version_is_read_from_the_schedulers_pod(image: str, versions: tuple[str, ...]) -> None:
     snapshot = a_snapshot(
         nodes=[a_node("n")], pods=[a_pod("scheduler", node="n", containers=[{"name": "c", "image": image}])]
     )

@@ -91,12 +91,12 @@ def test_lag_does_not_make_the_rebalancer_evict_twice_for_the_same_heat() -> Non
 
 
 def test_the_same_seed_gives_the_same_simulation_byte_for_byte() -> None:
-    def told(seed: int) -> str:
+    def simulated(seed: int) -> str:
         course = SimulationSettings(cycles=5, shape=LoadShape(0.2, 0.3, 300), seed=seed)
         return to_json(simulate([("test", _inputs())], course))
 
-    assert told(3) == told(3)
-    assert told(3) != told(4)
+    assert simulated(3) == simulated(3)
+    assert simulated(3) != simulated(4)
 
 
 def test_noise_has_the_deviation_asked_for_and_no_load_is_negative() -> None:

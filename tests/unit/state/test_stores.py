@@ -213,7 +213,7 @@ def test_a_config_map_deleted_meanwhile_is_created_again(
     assert store.load() == STATE
 
 
-def test_writers_that_never_rest_are_told_of(store: ConfigMapStore, server: ConfigMapServer) -> None:
+def test_writers_that_never_rest_end_in_an_error(store: ConfigMapStore, server: ConfigMapServer) -> None:
     server.put(STATE)
     server.before_write = [lambda: server.put(STATE)] * 10
     with pytest.raises(SafetyError, match="4 times"):
@@ -242,7 +242,7 @@ def test_a_state_whose_answer_is_lost_is_written_again(
     assert store.load() == STATE
 
 
-def test_a_state_that_stays_unwritten_is_told_of(server: ConfigMapServer) -> None:
+def test_a_state_that_stays_unwritten_is_an_error(server: ConfigMapServer) -> None:
     def handler(request: Request) -> Answer | Exception:
         return server(request) if request.method == "GET" else ProtocolError("reset")
 

@@ -20,7 +20,7 @@ def test_an_event_stands_on_the_controller_of_the_evicted_pod() -> None:
     assert request.body["eventTime"] == "2023-11-14T22:13:20.000000Z"
 
 
-def test_a_pod_of_an_unknown_kind_of_controller_bears_its_event_itself() -> None:
+def test_the_event_of_a_pod_with_an_unknown_kind_of_controller_is_on_the_pod() -> None:
     api, transport = fake_api(lambda _request: Answer(201, {}))
     EventWriter(api, "run-1", lambda: NOW).evicted(a_move(kind="Rollout"))
     assert transport.requests[0].body["regarding"]["kind"] == "Pod"

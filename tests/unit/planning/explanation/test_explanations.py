@@ -129,7 +129,7 @@ def test_a_node_is_explained_with_why_it_is_hot_and_every_pod_with_share_and_ver
     assert verdicts["side-0"][0] == 25.0
 
 
-def test_pods_of_a_cool_node_are_told_whether_they_could_be_evicted() -> None:
+def test_pods_of_a_cool_node_are_listed_as_evictable_or_not() -> None:
     inputs = planning_inputs(
         [a_node("a"), a_node("b")],
         [a_workload("web", ["a"]), a_workload("agent", ["a"], kind="DaemonSet")],
