@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 WORKERS ?= auto
 E2E_WORKERS ?= 2
 
-.PHONY: demo test e2e e2e-assets oracle conformance conformance-ci bench quality check format protobuf lock clean
+.PHONY: demo test e2e e2e-assets e2e-built oracle conformance conformance-ci bench quality check format protobuf lock clean
 
 demo: $(STAMP)
 	@$(BIN)/rebalancer demo
@@ -17,10 +17,14 @@ test: $(STAMP)
 # The same command against a real etcd, kube-apiserver, kube-controller-manager and kube-scheduler on loopback, of
 # Kubernetes MINOR (1.34 or 1.36). Programs in KUBEBUILDER_ASSETS are used; those missing are built once (Go >= 1.26).
 e2e: e2e-assets
-	REBALANCER_E2E=1 REBALANCER_E2E_MINOR=$(MINOR) $(BIN)/python -m pytest -q -n $(E2E_WORKERS) --dist loadfile tests/e2e $(ARGS)
+	REBALANCER_E2E=1 REBALANCER_E2E_MINOR=$(MINOR) $(BIN)/python -m pytest -q -n $(E2E_WORKERS) --dist loadfile $(or $(TESTS),tests/e2e) $(ARGS)
 
 e2e-assets: $(STAMP)
 	@REBALANCER_E2E_MINOR=$(MINOR) $(BIN)/python -m tests.e2e.assets
+
+# Fails where e2e-assets would have to build something.
+e2e-built: $(STAMP)
+	@REBALANCER_E2E_MINOR=$(MINOR) $(BIN)/python -m tests.e2e.assets --only-find
 
 # The real scheduler of a minor as a program that decides cases, built once (Go >= 1.26); all minors without MINOR.
 oracle: $(STAMP)
