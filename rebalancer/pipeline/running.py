@@ -208,9 +208,13 @@ def _refuse_unverified(inputs: PlanningInputs, plan: Plan) -> None:
     reason = why_unverified(version, moved)
     if reason and not inputs.policy.scheduler.allow_unverified_version:
         raise SafetyError(
-            f"scheduler {version or '(version unknown)'}: {reason}; only {verified_in_words()} were verified",
+            f"run does not act on scheduler {version or 'of an unknown version'}: {reason}; "
+            f"verified are {verified_in_words()}",
             where=inputs.snapshot.source,
-            hint="set scheduler.allowUnverifiedVersion: true in the policy to act all the same",
+            hint=(
+                f"in the policy, set {'' if version else 'scheduler.version, or '}"
+                "scheduler.allowUnverifiedVersion: true to act all the same"
+            ),
         )
 
 
