@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 WORKERS ?= auto
 E2E_WORKERS ?= 2
 
-.PHONY: demo test e2e e2e-assets oracle conformance bench quality check format protobuf lock clean
+.PHONY: demo test installs e2e e2e-assets oracle conformance bench quality check format protobuf lock clean
 
 demo: $(STAMP)
 	@$(BIN)/rebalancer demo
@@ -21,6 +21,10 @@ e2e: e2e-assets
 
 e2e-assets: $(STAMP)
 	@$(BIN)/python -m tests.e2e.assets
+
+# The wheel, installed by pip, pipx and uv with its dependencies from the package registry.
+installs: $(STAMP)
+	REBALANCER_INSTALLS=1 $(BIN)/python -m pytest -q -p no:cacheprovider tests/install $(ARGS)
 
 # The real scheduler of a minor as a program that decides cases, built once (Go >= 1.26); all minors without MINOR.
 oracle: $(STAMP)
@@ -60,7 +64,7 @@ protobuf: $(STAMP)
 lock: $(STAMP)
 	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile --universal --generate-hashes --python-version 3.11 --no-emit-index-url \
-		--extra dev --custom-compile-command "make lock" --quiet -o requirements.lock pyproject.toml
+		--extra dev --extra analysis --custom-compile-command "make lock" --quiet -o requirements.lock pyproject.toml
 	$(BIN)/uv pip compile --universal --generate-hashes --python-version 3.11 --no-emit-index-url \
 		--custom-compile-command "make lock" --quiet -c requirements.lock -o requirements-runtime.lock pyproject.toml
 	$(BIN)/uv pip compile --universal --generate-hashes --python-version 3.11 --no-emit-index-url \
