@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 WORKERS ?= auto
 E2E_WORKERS ?= 2
 
-.PHONY: demo test installs e2e e2e-assets oracle conformance bench quality check format protobuf lock clean
+.PHONY: demo test installs e2e e2e-assets oracle conformance bench quality check format pages protobuf lock clean
 
 demo: $(STAMP)
 	@$(BIN)/rebalancer demo
@@ -20,6 +20,7 @@ e2e: e2e-assets
 	REBALANCER_E2E=1 $(BIN)/python -m pytest -q -n $(E2E_WORKERS) --dist loadfile tests/e2e $(ARGS)
 
 e2e-assets: $(STAMP)
+	@$(BIN)/python -m tests.e2e.helm_program >/dev/null
 	@$(BIN)/python -m tests.e2e.assets
 
 # The wheel, installed by pip, pipx and uv with its dependencies from the package registry.
@@ -59,6 +60,10 @@ format: $(STAMP)
 # The decoder of pods, generated from the fields that are read; a test holds it to its source.
 protobuf: $(STAMP)
 	$(BIN)/python -m grpc_tools.protoc -I . --python_out=. --pyi_out=. rebalancer/cluster/wire/pods.proto
+
+# Everything that is generated from the code: pages of docs/ and parts of the chart. Tests compare them.
+pages: $(STAMP)
+	@$(BIN)/python -m rebalancer.reporting.pages
 
 # The lock holds hashes of every dependency; `make lock` renews it.
 lock: $(STAMP)
