@@ -6,8 +6,8 @@ STAMP := $(VENV)/.installed
 WORKERS ?= auto
 E2E_WORKERS ?= 2
 
-.PHONY: demo test e2e e2e-assets e2e-built oracle conformance conformance-ci bench quality fuzz check format \
-	protobuf lock clean
+.PHONY: demo test installs e2e e2e-assets e2e-built oracle conformance conformance-ci bench quality fuzz check format \
+	pages protobuf lock clean
 
 demo: $(STAMP)
 	@$(BIN)/rebalancer demo
@@ -21,11 +21,16 @@ e2e: e2e-assets
 	REBALANCER_E2E=1 REBALANCER_E2E_MINOR=$(MINOR) $(BIN)/python -m pytest -q -n $(E2E_WORKERS) --dist loadfile $(or $(TESTS),tests/e2e) $(ARGS)
 
 e2e-assets: $(STAMP)
+	@$(BIN)/python -m tests.e2e.helm_program >/dev/null
 	@REBALANCER_E2E_MINOR=$(MINOR) $(BIN)/python -m tests.e2e.assets
 
 # Fails where e2e-assets would have to build something.
 e2e-built: $(STAMP)
 	@REBALANCER_E2E_MINOR=$(MINOR) $(BIN)/python -m tests.e2e.assets --only-find
+
+# The wheel, installed by pip, pipx and uv with its dependencies from the package registry.
+installs: $(STAMP)
+	REBALANCER_INSTALLS=1 $(BIN)/python -m pytest -q -p no:cacheprovider tests/install $(ARGS)
 
 # The real scheduler of a minor as a program that decides cases, built once (Go >= 1.26); all minors without MINOR.
 oracle: $(STAMP)
@@ -70,6 +75,10 @@ format: $(STAMP)
 # The decoder of pods, generated from the fields that are read; a test holds it to its source.
 protobuf: $(STAMP)
 	$(BIN)/python -m grpc_tools.protoc -I . --python_out=. --pyi_out=. rebalancer/cluster/wire/pods.proto
+
+# Everything that is generated from the code: pages of docs/ and parts of the chart. Tests compare them.
+pages: $(STAMP)
+	@$(BIN)/python -m rebalancer.reporting.pages
 
 # The lock holds hashes of every dependency; `make lock` renews it.
 lock: $(STAMP)
