@@ -25,6 +25,7 @@ from rebalancer.execution import (
     carry_out,
     holder_identity,
 )
+from rebalancer.load.view import SchedulerView
 from rebalancer.pipeline.controller_selectors import selectors_of
 from rebalancer.pipeline.gathering import Gathered, gather, open_api, policy_of
 from rebalancer.pipeline.plan_age import PlanAge
@@ -54,6 +55,7 @@ from rebalancer.state import (
     memory_seconds,
 )
 
+MAX_EARLIER_VIEWS = 3
 _REPORTER = "rebalancer"
 
 
@@ -206,9 +208,13 @@ def _refuse_unverified(inputs: PlanningInputs, plan: Plan) -> None:
     reason = why_unverified(version, moved)
     if reason and not inputs.policy.scheduler.allow_unverified_version:
         raise SafetyError(
-            f"scheduler {version or '(version unknown)'}: {reason}; only {verified_in_words()} were verified",
+            f"run does not act on scheduler {version or 'of an unknown version'}: {reason}; "
+            f"verified are {verified_in_words()}",
             where=inputs.snapshot.source,
-            hint="set scheduler.allowUnverifiedVersion: true in the policy to act all the same",
+            hint=(
+                f"in the policy, set {'' if version else 'scheduler.version, or '}"
+                "scheduler.allowUnverifiedVersion: true to act all the same"
+            ),
         )
 
 
@@ -242,12 +248,22 @@ def _validator(
             if planned.age.fresh:
                 return {}
         inputs = gather(options, loaded, api, memory.before).inputs
-        oldest = inputs.now - SCHEDULER_LAG_SECONDS
-        earlier = [view for moment, view in read if moment <= oldest][-1:] or [read[0][1]]
+        earlier = still_in_use(read, inputs.now - SCHEDULER_LAG_SECONDS)
         read.append((inputs.now, inputs.view))
-        return revalidate_moves(dataclasses.replace(inputs, earlier_view=earlier[0]), moves, memory.moved)
+        return revalidate_moves(dataclasses.replace(inputs, earlier_views=earlier), moves, memory.moved)
 
     return validate
+
+
+def still_in_use(read: Sequence[tuple[float, SchedulerView]], oldest: float) -> tuple[SchedulerView, ...]:
+    """Of the views read so far, with the moments of reading, those that a scheduler may still have.
+
+    It renewed its figures since ``oldest``: by then it had the last view from before, at the latest. At most
+    ``MAX_EARLIER_VIEWS`` of them, the first and the newest: each is one more scenario.
+    """
+    begin = max((index for index, (moment, _) in enumerate(read) if moment <= oldest), default=0)
+    views = [view for _, view in read[begin:]]
+    return (views[0], *views[1:][-(MAX_EARLIER_VIEWS - 1) :])
 
 
 def _journal(run_options: RunOptions, run_id: str) -> Journal:

@@ -97,6 +97,7 @@ class Kept(Value, frozen=True):
     node: str
     reason: str  # a code of planning.reasons
     because: str
+    setting: str = ""  # of the policy, that keeps it; empty where the cluster and no setting does
 
 
 class Obstacle(Value, frozen=True):

@@ -24,8 +24,8 @@ from rebalancer.cli.shared_options import (
     ROW_FORMATS,
     Duration,
     ObjectName,
+    live_pipeline_options,
     output_options,
-    pipeline_options,
 )
 from rebalancer.cli.user_files import default_journal, prepare_state_folder
 from rebalancer.errors import ExitCode, InputError, RebalancerError, StopRequestedError
@@ -43,7 +43,7 @@ _PUSH_SECONDS = 10.0
 
 
 @click.command()
-@pipeline_options
+@live_pipeline_options
 @click.option(
     "--dry-run", is_flag=True, help="Ask the API server whether it would allow each eviction; evict nothing."
 )

@@ -103,6 +103,7 @@ def test_two_places_for_the_state_are_refused(
 def test_a_recorded_cluster_is_never_run_against(rebalancer_program: Program, pipeline: FakePipeline) -> None:
     result = rebalancer_program("run", "--from", "dump")
 
+    assert "--from PATH" not in rebalancer_program("run", "--help").stdout
     assert result.exit_code == 2
     assert "a recorded cluster cannot be changed" in result.stderr
     assert pipeline.asked == []

@@ -188,11 +188,35 @@ def test_a_move_must_hold_with_figures_that_the_scheduler_may_not_have_renewed()
         pod_load={"web-0": 1.2},
     )
     (move,) = plan_of(inputs).moves
-    lagging = dataclasses.replace(inputs, earlier_view=seen(hot=95, a=30, b=20))
+    lagging = dataclasses.replace(inputs, earlier_views=(seen(hot=95, a=30, b=20),))
     (now,) = revalidate_moves(lagging, [move]).values()
     assert isinstance(now, Move)
     assert [landing.node for landing in move.landings] == ["b"]
     assert [landing.node for landing in now.landings] == ["a", "b"]
+
+
+def test_a_move_must_hold_with_every_figure_that_the_scheduler_may_still_have() -> None:
+    """It packs up to 40 %: what was read first and last agrees, what was read between does not."""
+
+    def seen(**percent: float) -> SchedulerView:
+        nodes = {name: (Metric(CPU, AVERAGE, value),) for name, value in percent.items()}
+        return SchedulerView({"http://w": WatcherMetrics(nodes, NOW, NOW - 900, NOW, "test")})
+
+    now, between, first = seen(hot=95, a=20, b=30), seen(hot=95, a=30, b=20), seen(hot=95, a=20, b=30)
+    inputs = planning_inputs(
+        [a_node("hot"), a_node("a", cpu=10), a_node("b", cpu=10)],
+        [a_workload("web", ["hot"], cpu="200m")],
+        configuration=PACKED,
+        view=now,
+        load={"hot": 95, "a": 20, "b": 30},
+        pod_load={"web-0": 1.2},
+    )
+    (move,) = plan_of(inputs).moves
+    (holding,) = revalidate_moves(
+        dataclasses.replace(inputs, earlier_views=(first, between)), [move]
+    ).values()
+    assert isinstance(holding, Move)
+    assert [landing.node for landing in holding.landings] == ["a", "b"]
 
 
 def test_moves_of_one_wave_are_judged_together() -> None:
