@@ -1,8 +1,8 @@
 """The emergency brake of a run that is at work: a ConfigMap that pauses runs by merely existing.
 
-Its name is that of the lease with ``-pause`` after it, in the lease's namespace: whoever shares the lease is paused
-together. It is no part of the manifests. So kustomize gives it no hashed name, which a running pod would never see, and
-neither ``kubectl apply`` nor a controller that keeps a cluster as its repository says ends a pause:
+It stands beside the lease and is named after it, so whoever shares a lease is paused together. It is no part
+of the manifests: kustomize gives it no hashed name, which a running pod would never see, and neither
+``kubectl apply`` nor a controller that keeps a cluster as its repository says ends a pause:
 
     kubectl -n rebalancer create configmap rebalancer-pause --from-literal=reason="incident 42"
     kubectl -n rebalancer delete configmap rebalancer-pause
