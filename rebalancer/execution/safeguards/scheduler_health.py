@@ -53,6 +53,7 @@ class SchedulerLocation:
     lease: LeaseName | None = LeaseName("kube-system", "kube-scheduler")
     why_no_lease: str = ""  # in words, where ``lease`` is None
     pods: PodSelection | None = None  # None: where its pods run is not known
+    named_by: str = ""  # who names the lease: a scheduler that does not hold it schedules nothing then
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,8 @@ def scheduler_health(api: RawApi, location: SchedulerLocation, now: float) -> Sc
             if by_lease is not None:
                 return by_lease
             absent = f"{location.lease} does not exist"
+            if location.named_by:
+                return SchedulerHealth(location.name, None, f"{absent}, which {location.named_by} names")
         if location.pods is None:
             return SchedulerHealth(location.name, None, f"{absent}, and where its pods run is not known")
         return _by_pods(api, location, location.pods, absent, now)
