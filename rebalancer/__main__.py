@@ -9,7 +9,7 @@ def start() -> None:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     from rebalancer.cli.main import main  # noqa: PLC0415 - importing takes a while, and may be interrupted
 
-    main(prog_name="rebalancer")
+    main()
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ from rebalancer.execution import (
 from rebalancer.load.view import SchedulerView
 from rebalancer.pipeline.controller_selectors import selectors_of
 from rebalancer.pipeline.gathering import Gathered, gather, open_api, policy_of
+from rebalancer.pipeline.plan_age import PlanAge
 from rebalancer.pipeline.run_memory import RunMemory
 from rebalancer.pipeline.run_sequence import RunSequence
 from rebalancer.pipeline.run_settings import PipelineOptions, RunOptions
@@ -65,6 +66,7 @@ class _Planned:
     gathered: Gathered
     prepared: PreparedInputs
     plan: Plan
+    age: PlanAge
 
 
 def run(
@@ -132,12 +134,13 @@ class _Run:
         def plan() -> _Planned:
             gathered = gather(self._options, self._loaded, self._reading_api, memory.before)
             prepared = prepare(gathered.inputs)
-            planned = _Planned(gathered, prepared, plan_prepared(prepared))
+            planned = _Planned(gathered, prepared, plan_prepared(prepared), PlanAge())
             self._show_plan(planned.plan)
             return planned
 
         planned = self._in_time(plan)
         gathered = planned.gathered
+        planned.age.ensure_usable()
         _refuse_unverified(gathered.inputs, planned.plan)
         memory.found(_finding(planned))
         return planned
@@ -156,7 +159,7 @@ class _Run:
 
     def _act(self, planned: _Planned, held: HeldLease | None, memory: RunMemory) -> Outcomes:
         policy, api, dry_run = self._loaded.policy, self._api, self._run_options.dry_run
-        validate = _validator(self._options, self._loaded, planned.gathered.inputs, self._reading_api, memory)
+        validate = _validator(self._options, self._loaded, planned, self._reading_api, memory)
         with _journal(self._run_options, self._id) as journal:
             context = RunContext(
                 run=self._id,
@@ -205,9 +208,13 @@ def _refuse_unverified(inputs: PlanningInputs, plan: Plan) -> None:
     reason = why_unverified(version, moved)
     if reason and not inputs.policy.scheduler.allow_unverified_version:
         raise SafetyError(
-            f"scheduler {version or '(version unknown)'}: {reason}; only {verified_in_words()} were verified",
+            f"run does not act on scheduler {version or 'of an unknown version'}: {reason}; "
+            f"verified are {verified_in_words()}",
             where=inputs.snapshot.source,
-            hint="set scheduler.allowUnverifiedVersion: true in the policy to act all the same",
+            hint=(
+                f"in the policy, set {'' if version else 'scheduler.version, or '}"
+                "scheduler.allowUnverifiedVersion: true to act all the same"
+            ),
         )
 
 
@@ -222,22 +229,24 @@ def _safety(options: PipelineOptions, loaded: LoadedPolicy) -> Callable[[], Safe
 def _validator(
     options: PipelineOptions,
     loaded: LoadedPolicy,
-    planned_from: PlanningInputs,
+    planned: _Planned,
     api: RawApi,
     memory: RunMemory,
 ) -> Callable[[Sequence[Move]], Mapping[str, str | Move]]:
-    """Before the first wave the plan is fresh; before every later one the cluster is read again.
+    """Before the first wave the plan is mostly fresh; before every later one the cluster is read again.
 
     What this run moved already corrects figures whose windows began before, but puts nothing into
     cooldown: several pods of a workload may be part of one plan.
     """
     first = threading.Event()
-    read = [(planned_from.now, planned_from.view)]
+    made_from = planned.gathered.inputs
+    read = [(made_from.now, made_from.view)]
 
     def validate(moves: Sequence[Move]) -> Mapping[str, str | Move]:
         if not first.is_set():
             first.set()
-            return {}
+            if planned.age.fresh:
+                return {}
         inputs = gather(options, loaded, api, memory.before).inputs
         earlier = still_in_use(read, inputs.now - SCHEDULER_LAG_SECONDS)
         read.append((inputs.now, inputs.view))

@@ -6,11 +6,15 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from rebalancer.errors import ExitCode
 from rebalancer.execution.journal import in_flight, read_journal
 from tests.conftest import SUMMARY
 from tests.e2e.hot_cluster import HotCluster, Round, untruths
 from tests.e2e.moments import PLACES, Tally, course_of, disturbed, moments
+
+pytestmark = pytest.mark.safety
 
 KILLS = 50
 

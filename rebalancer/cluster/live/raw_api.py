@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from rebalancer.cluster.kinds import Kind
 from rebalancer.cluster.live.answers import (
@@ -114,8 +115,8 @@ class RawApi:
 
     def service_proxy(self, namespace: str, service: str, path: str) -> bytes:
         """GET a path of a service through the API server; ``service`` is ``[scheme:]name:port``."""
-        call = self.client.core.connect_get_namespaced_service_proxy_with_path
-        return self.get(f"get {path} of service {namespace}/{service}", call, service, namespace, path)
+        proxy = f"/api/v1/namespaces/{quote(namespace, '')}/services/{quote(service, '')}/proxy/{quote(path)}"
+        return self.get(f"get {path} of service {namespace}/{service}", self.client.get_path, proxy)
 
     def config_map(self, namespace: str, name: str) -> dict[str, str] | None:
         """The data of a ConfigMap; None when there is none."""

@@ -19,6 +19,7 @@ from rebalancer.planning import (
     prepare,
     revalidate_moves,
 )
+from rebalancer.planning.plan import POD_LEAVING
 from tests.builders import a_budget, a_node
 from tests.unit.planning.builders import (
     NOW,
@@ -81,6 +82,20 @@ def test_on_an_unchanged_cluster_every_move_still_holds() -> None:
 
 def test_a_pod_that_is_gone_is_not_moved() -> None:
     assert failing(a_cluster(workloads=[])) == {"web-0": "the pod is gone"}
+
+
+def test_a_pod_that_leaves_by_itself_is_not_moved_even_where_its_node_has_cooled() -> None:
+    workload = a_workload("web", ["hot"], cpu="3500m")
+    workload.pods[0]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    for load in ({}, {"hot": 60}):
+        assert failing(a_cluster(workloads=[workload], load=load)) == {"web-0": POD_LEAVING}
+
+
+def test_a_pod_that_somebody_else_moves_by_now_is_leaving() -> None:
+    annotated = {"descheduler.alpha.kubernetes.io/eviction-in-progress": "true"}
+    workload = a_workload("web", ["hot"], cpu="3500m", annotations=annotated)
+    said = failing(a_cluster(workloads=[workload]))["web-0"]
+    assert said.startswith(f"{POD_LEAVING}: is being evicted already")
 
 
 def test_a_pod_of_the_same_name_is_another_pod() -> None:
