@@ -37,6 +37,7 @@ class Stop(StrEnum):
     SETTINGS = "Settings"  # something the run was given cannot be used
     RIGHTS = "Rights"
     UNREACHABLE = "Unreachable"
+    REJECTED = "Rejected"  # the API server answered, and does not accept a request
     INTERRUPTED = "Interrupted"
 
 
@@ -49,6 +50,7 @@ STOP_CODES = {
     Stop.SETTINGS: ExitCode.BAD_INPUT,
     Stop.RIGHTS: ExitCode.RIGHTS_MISSING,
     Stop.UNREACHABLE: ExitCode.UNREACHABLE,
+    Stop.REJECTED: ExitCode.REJECTED,
     Stop.INTERRUPTED: ExitCode.INTERRUPTED,
 }
 RESULT_CODES = {

@@ -39,6 +39,7 @@ STOPS = {
     "LeaseLost": ExitCode.STOPPED,
     "Outcome": ExitCode.STOPPED,
     "Unreachable": ExitCode.UNREACHABLE,
+    "Rejected": ExitCode.REJECTED,
 }
 
 
