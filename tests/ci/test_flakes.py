@@ -14,7 +14,13 @@ PASSED, FAILED = Ended(False), Ended(True)
 GUARD = Ended(True, safety=True, seeds=("6",))
 ROOT = Path(__file__).parents[2]
 END_TO_END = ROOT / "tests" / "e2e"
-NO_SAFETY = {"test_landings.py", "test_manifests.py", "test_rights.py", "test_article_stack.py"}
+NO_SAFETY = {
+    "test_landings.py",
+    "test_manifests.py",
+    "test_rights.py",
+    "test_article_stack.py",
+    "test_chart.py",
+}
 
 
 def test_a_suite_without_failures_passes_without_a_word() -> None:

@@ -37,6 +37,7 @@ UNTOUCHED = {"Refused", "Skipped", "Gone"}
 NAMES = {code.value: code.name for code in ExitCode}
 STOPS = {
     "LeaseLost": ExitCode.STOPPED,
+    "Brake": ExitCode.STOPPED,  # what cannot be read of the scheduler is one
     "Outcome": ExitCode.STOPPED,
     "Unreachable": ExitCode.UNREACHABLE,
     "Rejected": ExitCode.REJECTED,
@@ -133,7 +134,7 @@ def right_exit_code(outcomes: Object) -> ExitCode:
     if outcomes.get("stop"):
         return STOPS[outcomes["stop"]]
     results = {outcome["result"] for outcome in outcomes["outcomes"]}
-    if results <= LANDED:
+    if results <= LANDED | {"Gone", "Started"}:
         return ExitCode.DONE
     return ExitCode.STOPPED if results & BADLY_ENDED else ExitCode.PARTLY_DONE
 

@@ -36,7 +36,7 @@ def described(seen: Seen) -> str:
     predicted = ", ".join(f"{node} {chance:.0%}" for node, chance in seen.predicted.items())
     return (
         f"{seen.cluster}: {seen.pod} of {seen.left}, wave {seen.wave}: predicted {predicted}, "
-        f"landed on {seen.node or 'no node'} ({seen.result}: {seen.because})"
+        f"landed on {seen.node or 'no node'} ({seen.result}: {seen.because}; {seen.known})"
     )
 
 

@@ -44,10 +44,9 @@ class RawApi:
         return replace(self, retries=replace(self.retries, run=deadline))
 
     def within(self, seconds: float) -> RawApi:
-        """The same API, whose requests, with their retries, end that many seconds from now."""
-        seconds = max(0.0, seconds)
-        retries = replace(self.retries, deadline_seconds=min(seconds, self.retries.deadline_seconds))
-        return replace(self, retries=retries)
+        """The same API, all of whose requests, with their retries, end at most that many seconds from now."""
+        run = replace(self.retries.run, clock=self.retries.clock)
+        return self.until(run.within(seconds))
 
     def finishing(self, seconds: float = CLOSING_SECONDS) -> RawApi:
         """The same API, for what a run finishes after its end, or after it was asked to stop."""

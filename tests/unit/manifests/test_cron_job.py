@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from rebalancer.cli.main import COMMANDS, main
+from rebalancer.deadlines import ANSWER_SECONDS, CLOSING_SECONDS
 from rebalancer.policy import load_policy, parse_duration
 from tests.unit.manifests.documents import (
     ACTIVE,
@@ -26,6 +27,7 @@ from tests.unit.manifests.documents import (
 
 CRON_JOB = of_kind(BASE, "CronJob")
 RUN_PATCH = read(ACTIVE / "cronjob-run.yaml")
+PUSH_SECONDS = 10.0  # to push the run's metrics
 PLANNING_SECONDS = 120.0  # to read a large cluster and to plan, on the CPU that the pod may use
 
 
@@ -81,9 +83,15 @@ def test_a_run_ends_itself_before_kubernetes_would() -> None:
     policy = load_policy(BASE / "policy.yaml").policy
     longest = parse_duration(option.removeprefix("--max-duration="))
 
-    # The last wave may start just before --max-duration: it is checked again, evicts, and waits.
+    # The last wave may start just before --max-duration: it is checked again, evicts, and waits. A run counts
+    # from its own start, Kubernetes from that of the Job: the pod is scheduled and its image pulled first.
     last_end = longest + PLANNING_SECONDS + policy.execution.wave_timeout
     assert last_end + pod_template(CRON_JOB)["terminationGracePeriodSeconds"] <= job["activeDeadlineSeconds"]
+
+
+def test_a_run_that_is_asked_to_stop_has_time_to_end_in_order() -> None:
+    grace = pod_template(CRON_JOB)["terminationGracePeriodSeconds"]
+    assert grace >= ANSWER_SECONDS + CLOSING_SECONDS + PUSH_SECONDS
 
 
 def test_its_own_pod_is_left_alone_and_runs_where_it_can() -> None:

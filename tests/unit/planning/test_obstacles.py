@@ -79,6 +79,22 @@ def test_a_controller_of_an_unknown_kind_leads_to_the_setting_that_names_kinds()
     assert [item.setting for item in obstacles(clone)] == ["evictable.controllers"]
 
 
+@pytest.mark.parametrize(
+    ("scheduler", "setting"),
+    [
+        ({}, "scheduler.configMap"),
+        ({"file": "scheduler.yaml"}, "scheduler.file"),
+        ({"profiles": ["other"]}, "scheduler.profiles"),
+    ],
+)
+def test_a_profile_that_is_not_configured_is_told_from_one_that_the_policy_leaves_out(
+    scheduler: dict[str, Any], setting: str
+) -> None:
+    name = "default-scheduler" if "profiles" in scheduler else "trimaran"
+    web = a_workload("web", ["a"] * 9, spec={"schedulerName": name})
+    assert [item.setting for item in obstacles(web, policy=a_policy(scheduler=scheduler))] == [setting]
+
+
 def test_the_settings_of_reasons_are_keys_of_the_policy() -> None:
     """A setting that no policy has would send its reader nowhere."""
     document = RebalancePolicy().model_dump(by_alias=True)
