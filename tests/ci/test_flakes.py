@@ -121,6 +121,16 @@ def test_the_reports_that_pytest_writes_are_read_with_markers_and_seeds(
     assert main([str(tmp_path / "missing.xml")]) == 1
 
 
+CHANCE = ("random.Random(", "tests.e2e.moments import", "tests.e2e.landing_runs import")
+
+
+@pytest.mark.parametrize("path", sorted(END_TO_END.glob("test_*.py")), ids=lambda path: path.name)
+def test_every_end_to_end_module_with_chance_in_it_records_its_seeds(path: Path) -> None:
+    text = path.read_text()
+
+    assert any(word in text for word in CHANCE) == ('record_property("seed"' in text)
+
+
 @pytest.mark.parametrize("path", sorted(END_TO_END.glob("test_*.py")), ids=lambda path: path.name)
 def test_every_end_to_end_module_says_whether_it_guards_safety(path: Path) -> None:
     marked = "pytestmark = pytest.mark.safety" in path.read_text()
