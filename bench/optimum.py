@@ -4,8 +4,8 @@ Mixed-integer programs over the evictable pods of the hot nodes. ``departures_al
 that cool every hot node, wherever pods land. The others let each pod land on any node that the model's
 filters admit and on which its landing would be acceptable, whatever the scheduler's scores would prefer:
 ``departures_and_landings`` asks for the fewest departures that cool the nodes, ``least_excess`` for the least
-excess left with so many moves, ``fewest_moves`` for the fewest moves that leave so much excess at most. No plan
-can do better.
+excess left with so many moves, ``fewest_moves`` for the fewest moves that leave so much excess at most. No
+plan can do better.
 """
 
 from __future__ import annotations

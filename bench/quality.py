@@ -182,7 +182,8 @@ def relieved(inputs: PlanningInputs) -> Relieved:
 def busy_clusters(count: int, first_seed: int, loads: list[int]) -> None:
     """Part (c): the excess left and the moves made, against the optima, by mean load."""
     print(
-        "load  clusters  moves  fewest  ratio  excess: before    left   least  ratio  peak up  most placements"
+        "load  clusters  moves  fewest  ratio  excess: before    left   least  ratio  peak up  "
+        "most placements"
     )
     for load in loads:
         found: list[Relieved] = []

@@ -18,8 +18,8 @@ same moves, and no move adds excess.
 Limits by node, namespace and workload may lead elsewhere, and so may landings that were taken before. So
 where landings stopped moves, plans in other orders are made too, and where limits did, plans under tighter
 ones. The best one counts: the least excess, then the fewest nodes still hot, then the lowest disruption
-cost. How much work they may be is bounded, so one of these limits that is raised leaves more excess only where
-the better plan was beyond that bound. Large clusters, which have landings enough, make none.
+cost. How much work they may be is bounded, so one of these limits that is raised leaves more excess only
+where the better plan was beyond that bound. Large clusters, which have landings enough, make none.
 """
 
 from __future__ import annotations
