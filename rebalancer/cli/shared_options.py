@@ -206,7 +206,7 @@ def _output_options(formats: Sequence[Format], *, lists: bool) -> list[Callable[
 
 
 DOCUMENT_FORMATS = (Format.TABLE, Format.JSON, Format.YAML)
-ROW_FORMATS = tuple(Format)
+ROW_FORMATS = (Format.TABLE, Format.WIDE, Format.NAME, Format.JSON, Format.YAML, Format.CSV)
 
 _PIPELINE: Sequence[Callable[[Any], Any]] = (
     policy_option,
@@ -248,6 +248,15 @@ def pipeline_options(command: Command) -> Command:
     for decorate in reversed(_PIPELINE):
         decorated = decorate(decorated)
     return decorated  # type: ignore[no-any-return]
+
+
+def live_pipeline_options(command: Command) -> Command:
+    """The same for a command that acts: what is about recorded clusters is refused, and so not shown."""
+    decorated = pipeline_options(command)
+    for parameter in decorated.__click_params__:  # type: ignore[attr-defined]
+        if parameter.name in ("source", "max_dump_bytes"):
+            parameter.hidden = True
+    return decorated
 
 
 def check_source(source: Path | None, kubeconfig: Path | None, context: str | None) -> None:

@@ -43,17 +43,20 @@ from rebalancer.policy.resources import (
     required_resources,
     scorable_resources,
 )
+from rebalancer.policy.schedulers.scheduler_settings import (
+    ConfigMapKey,
+    SchedulerLease,
+    SchedulerSettings,
+)
 from rebalancer.policy.schema import (
     API_VERSION,
     KIND,
-    ConfigMapKey,
     Execution,
     Limits,
     LoadSettings,
     Metadata,
     RebalancePolicy,
     Safety,
-    SchedulerSettings,
 )
 from rebalancer.policy.selection import Selector
 from rebalancer.policy.strategies import Misplaced, Strategies
@@ -97,6 +100,7 @@ __all__ = [
     "RequestsSource",
     "ResourceName",
     "Safety",
+    "SchedulerLease",
     "SchedulerSettings",
     "ScoreRule",
     "ScoreThreshold",

@@ -27,6 +27,7 @@ class Format(StrEnum):
     JSON = "json"
     YAML = "yaml"
     CSV = "csv"
+    HTML = "html"  # a page to attach to a change request
 
 
 TABLES = frozenset({Format.TABLE, Format.WIDE})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from rebalancer.cli.output import Output, Rows, emit, progress
 from rebalancer.cli.shared_options import ROW_FORMATS, output_options, pipeline_options
 from rebalancer.errors import InputError
 from rebalancer.pipeline import PipelineOptions
-from rebalancer.reporting.render import DOCUMENTS
+from rebalancer.reporting.render import DOCUMENTS, Format, to_yaml
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @pipeline_options
-@output_options(*ROW_FORMATS)
+@output_options(*ROW_FORMATS, Format.HTML)
 @click.option(
     "-n",
     "--namespace",
@@ -34,16 +35,30 @@ def plan(options: PipelineOptions, output: Output, namespace: str | None) -> Non
     """Show what would be evicted, why, and where it would land. Only reads."""
     from rebalancer.reporting.tables.plan import plan_table  # noqa: PLC0415 - imports rich
 
-    if namespace is not None and output.format in DOCUMENTS:
+    if namespace is not None and output.format in {*DOCUMENTS, Format.HTML}:
         raise InputError(
             f"-n chooses rows of a table, and -o {output.format} prints the whole plan",
             hint="leave one of them out",
         )
+    if output.format is Format.HTML:
+        _write_page(options)
+        return
     with progress() as report:
         found = pipeline.make_plan(dataclasses.replace(options, progress=report))
     if namespace is not None:
         found = _of_namespace(found, namespace)
     emit(found, output, plan_table, Rows(_names, _frame))
+
+
+def _write_page(options: PipelineOptions) -> None:
+    """Write the plan as one HTML file to stdout."""
+    from rebalancer.policy import shown  # noqa: PLC0415 - imports pydantic
+    from rebalancer.reporting.html.report import ReportInputs, html_report  # noqa: PLC0415 - imports jinja2
+
+    with progress() as report:
+        found = pipeline.make_reported_plan(dataclasses.replace(options, progress=report))
+    policy, _ = shown(found.policy)
+    sys.stdout.write(html_report(ReportInputs(found.plan, to_yaml(policy), found.tables)))
 
 
 def _of_namespace(plan: Plan, namespace: str) -> Plan:

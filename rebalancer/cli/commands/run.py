@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
+import os
+import select
 import sys
 import time
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -20,12 +24,13 @@ from rebalancer.cli.shared_options import (
     ROW_FORMATS,
     Duration,
     ObjectName,
+    live_pipeline_options,
     output_options,
-    pipeline_options,
 )
 from rebalancer.cli.user_files import default_journal, prepare_state_folder
 from rebalancer.errors import ExitCode, InputError, RebalancerError, StopRequestedError
 from rebalancer.pipeline import PipelineOptions, RunOptions
+from rebalancer.pipeline.run_settings import MAX_CONFIRMATION_SECONDS
 from rebalancer.reporting.render import TABLES
 
 if TYPE_CHECKING:
@@ -38,7 +43,7 @@ _PUSH_SECONDS = 10.0
 
 
 @click.command()
-@pipeline_options
+@live_pipeline_options
 @click.option(
     "--dry-run", is_flag=True, help="Ask the API server whether it would allow each eviction; evict nothing."
 )
@@ -50,7 +55,7 @@ _PUSH_SECONDS = 10.0
     "max_duration_seconds",
     type=Duration(),
     metavar="DURATION",
-    help="Start no new wave after this time.",
+    help="Start no new wave after this time; the run ends at most execution.waveTimeout later.",
 )
 @click.option(
     "--lease",
@@ -86,6 +91,7 @@ def run(
     run_options = RunOptions(**run_values)  # type: ignore[arg-type]
     _refuse_recorded(options)
     run_options = _with_journal(run_options)
+    _check_journal(run_options.journal)
     plan, outcomes, code = None, None, int(ExitCode.INTERNAL)
     try:
         dry_run = run_options.dry_run
@@ -126,12 +132,26 @@ def _refuse_recorded(options: PipelineOptions) -> None:
         )
 
 
+def _check_journal(path: Path | None) -> None:
+    """Refuse a journal that cannot be written, before the cluster is read."""
+    if path is None:
+        return
+    where = str(path)
+    if not path.parent.is_dir():
+        raise InputError("its folder does not exist", where=where, hint="make it, or give another --journal")
+    if path.is_dir():
+        raise InputError("is a folder", where=where, hint="give a file to --journal")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise InputError("may not be written", where=where, hint="give another file to --journal")
+
+
 def _carried_out(
     options: PipelineOptions, run_options: RunOptions, planned: Callable[[Plan], None]
 ) -> tuple[Plan, Outcomes]:
     from rebalancer.reporting.run_observers import observer  # noqa: PLC0415
 
-    with observer(console(stderr=True), LOGGER, dry_run=run_options.dry_run) as watching:
+    journaled = run_options.journal is None  # then it goes to stderr, where the log goes
+    with observer(console(stderr=True), LOGGER, dry_run=run_options.dry_run, journaled=journaled) as watching:
         return pipeline.run(
             dataclasses.replace(options, progress=lambda kind: LOGGER.debug("reading %s", kind)),
             run_options,
@@ -172,8 +192,20 @@ def _show_plan(plan: Plan, *, output: Output, dry_run: bool = False, ask: bool =
     if ask and plan.moves:
         count = len(plan.moves)
         question = f"Evict {count} pod{'' if count == 1 else 's'} now?"
-        if not click.confirm(question, default=False, err=True):
+        if not _confirmed(question):
             raise StopRequestedError("not confirmed: nothing was evicted")
+
+
+def _confirmed(question: str) -> bool:
+    """Ask, and wait for the answer as long as other runs are let wait for the lease."""
+    click.echo(f"{question} [y/N]: ", nl=False, err=True)
+    with contextlib.suppress(OSError, ValueError):  # input that is no file, as tests give it, never waits
+        if not select.select([sys.stdin], [], [], MAX_CONFIRMATION_SECONDS)[0]:
+            click.echo(err=True)
+            raise StopRequestedError(
+                f"not confirmed within {MAX_CONFIRMATION_SECONDS:.0f} s: nothing was evicted"
+            )
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def _export_metrics(

@@ -8,6 +8,7 @@ import numpy as np
 
 from rebalancer.cluster.arrays import FloatArray, IntArray, NodeRow, PodRow
 from rebalancer.load.report import with_pods
+from rebalancer.planning.hot_nodes.fragmentation import shape_cost
 from rebalancer.planning.landing.evaluation import Candidate
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import KeptReason, Reason
@@ -49,6 +50,8 @@ class NodePods:
         )
         rows = [item.row for item in self.candidates]
         self.cost: FloatArray = disruption.costs(rows) if rows else np.zeros(0)
+        shape = shape_cost(prepared.inputs.load, prepared.hotness, prepared.usage, node, rows)
+        self._price = self.cost + prepared.policy.planning.weights.fragmentation * shape
         self.refused: dict[int, KeptReason] = dict.fromkeys(range(len(rows)), give_up) if give_up else {}
         self.moved = {at for at, row in enumerate(rows) if row in moved}
         self._fit_weight = prepared.policy.planning.weights.fit
@@ -77,7 +80,7 @@ class NodePods:
         )
         relief = self.relief[rows]
         chosen = pods_to_move(
-            relief, excess, self.cost[rows], used.room_on(self.node), groups, self._fit_weight
+            relief, excess, self._price[rows], used.room_on(self.node), groups, self._fit_weight
         )
         if not chosen:
             return None

@@ -22,6 +22,11 @@ class Weights(PolicyModel):
     fit: Weight = Field(
         default=1.0, description="Load moved beyond what has to leave the node, per 100 percentage points."
     )
+    fragmentation: Weight = Field(
+        default=0.5,
+        description="On a node that is hot in cpu or memory alone: how much less a pod's leaving narrows the "
+        "gap between the two than that of the best pod does, per 100 percentage points.",
+    )
     priority: Weight = Field(default=1.0, description="Priority, compared with the other pods of the node.")
     pod_deletion_cost: Weight = Field(
         default=1.0, description="Its pod-deletion-cost annotation, compared with the other pods of the node."

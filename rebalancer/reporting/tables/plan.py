@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 
 from rich.text import Text
 
-from rebalancer.planning.plan import Kept, Plan
+from rebalancer.planning.plan import Kept, Obstacle, Plan
 from rebalancer.reporting.tables.benefit import write_benefit
 from rebalancer.reporting.tables.moves import write_moves
 from rebalancer.reporting.tables.node_loads import write_hot_nodes
@@ -29,6 +29,7 @@ def plan_table(plan: Plan, style: Style = Style()) -> Text:  # noqa: B008 - a fr
     write_moves(lines, plan)
     _kept(lines, plan.kept)
     _unsolved(lines, plan)
+    _obstacles(lines, plan)
     _warnings(lines, plan)
     return lines.text
 
@@ -57,16 +58,44 @@ def _headline(lines: Lines, plan: Plan) -> None:
 
 
 def _why_nothing(lines: Lines, plan: Plan) -> str:
-    """That nothing is evicted, and what keeps most of the pods on hot nodes where they are."""
+    """That nothing is evicted, and what keeps most of the load of hot nodes where it is."""
     verdict = f"evict nothing: {counted(plan.hot_count, 'hot node')}"
     if not plan.kept:
         return f"{verdict} without a pod to move"
-    code, count = min(
-        Counter(item.reason for item in plan.kept).items(), key=lambda item: (-item[1], item[0])
-    )
-    example = next(item.because for item in plan.kept if item.reason == code)
-    verdict += f"; {count} of their {counted(len(plan.kept), 'pod')} stay ({code}): {words(example)}"
+    if not plan.obstacles:
+        return f"{verdict}, on which no pod could ever move"
+    most = plan.obstacles[0]
+    name, verb = _named(most)
+    verdict += f"; {name} {verb} {most.share:.0%} of the load: {words(most.because)}"
     return shortened(verdict, lines.style.columns - 6, lines.style.glyphs.more)
+
+
+def _named(obstacle: Obstacle) -> tuple[str, str]:
+    """A setting, or the reasons where there is none, and the verb that goes with them."""
+    name = obstacle.setting or " and ".join(obstacle.reasons)
+    return name, "keep" if " and " in name else "keeps"
+
+
+def held_by(obstacle: Obstacle) -> str:
+    """What keeps how much of the load that could relieve hot nodes: ``evictable.minAge keeps 74 % …``."""
+    name, verb = _named(obstacle)
+    text = f"{name} {verb} {obstacle.share:.0%} of the load that could leave"
+    text += f" ({obstacle.pods} of {counted(obstacle.pods_in_all, 'pod')}"
+    alone = obstacle.pods_kept_alone
+    if obstacle.setting and alone < obstacle.pods:
+        text += f", {alone or 'none'} by it alone"
+    return words(f"{text}): {obstacle.because}")
+
+
+def _obstacles(lines: Lines, plan: Plan) -> None:
+    """One line on what holds most of the load; every setting when everything is shown."""
+    if not plan.obstacles:
+        return
+    shown = plan.obstacles[: lines.shown(len(plan.obstacles), 0) or 1]
+    lines.heading("HELD BY", "what keeps load on nodes above coolTo, by the policy's setting")
+    for obstacle in shown:
+        lines.message(f"{held_by(obstacle)}, e.g. {obstacle.example}", 2, "yellow")
+    lines.more(len(plan.obstacles) - len(shown), "setting or reason", plural="settings or reasons")
 
 
 def _kept(lines: Lines, kept: Sequence[Kept]) -> None:
