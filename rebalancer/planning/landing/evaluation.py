@@ -12,7 +12,8 @@ from rebalancer.cluster.arrays import FloatArray, IntArray, NodeRow, PodClassInd
 from rebalancer.cluster.columns.nodes import BASE_RESOURCES
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.acceptability import LandingCheck
-from rebalancer.planning.landing.distribution import LandingDistribution
+from rebalancer.planning.landing.distribution import LandingDistribution, mean_of
+from rebalancer.planning.landing.known_placements import KnownPlacements
 from rebalancer.planning.landing.no_landing import NoLanding
 from rebalancer.planning.landing.scenarios import Scenario, Scenarios
 from rebalancer.planning.landing.schedulers import ProfileSchedulers
@@ -101,6 +102,7 @@ class MoveEvaluator:
         self.no_landing = NoLanding(schedulers)
         self._names = inputs.snapshot.nodes.names
         self.placements = 0
+        self._placed = KnownPlacements(len(self._names))
         classes = schedulers.state.classes
         self._wanted = np.array(
             [classes.vector(classes.requests[index].incoming) for index in waiting], np.int64
@@ -134,7 +136,7 @@ class MoveEvaluator:
                 if not complete and (not found.sampled or masses[-1] >= 1.0):
                     break
             if found.placements:
-                landings.append(_mean(found.placements, len(self._names)))
+                landings.append(mean_of(found.placements, len(self._names)))
         mass = 1.0 if max(masses) >= 1.0 else float(np.mean(masses))
         return Evaluation(
             candidate,
@@ -218,12 +220,20 @@ class MoveEvaluator:
                 yield state, terminating
 
     def _place(self, candidate: Candidate, state: ClusterState, *, terminating: bool) -> list[Placement]:
-        """The replacement's placements as the schedulers see the nodes."""
-        with _without(candidate, state, terminating=terminating):
-            views = self._schedulers.views(candidate.replacement)
-            placements = [item.place(state, candidate.replacement) for item in views]
-        self.placements += len(placements)
-        return placements
+        """The replacement's placements as the schedulers see the nodes; siblings on a node share them."""
+        kind = (state.pod_class[candidate.row], candidate.replacement, candidate.source, terminating)
+        found = self._placed.get(state, kind)
+        if found is None:
+            with _without(candidate, state, terminating=terminating):
+                views = self._schedulers.views(candidate.replacement)
+                found = [item.place(state, candidate.replacement) for item in views]
+            self._placed.keep(state, kind, found)
+            self.placements += len(found)
+        return found
+
+    def forget(self) -> None:
+        """Forget what was placed: a move was made since."""
+        self._placed.forget()
 
     def _would_fit(self, candidate: Candidate, scenario: Scenario) -> tuple[int, ...]:
         """The classes of Pending pods whose requests would fit on the node left; most need more than that."""
@@ -287,12 +297,3 @@ def _without(candidate: Candidate, state: ClusterState, *, terminating: bool) ->
         yield
     finally:
         state.restore(candidate.row, candidate.source)
-
-
-def _mean(placements: Sequence[Placement], nodes: int) -> LandingDistribution:
-    """The chances of several placements, averaged."""
-    total = np.zeros(nodes)
-    for placement in placements:
-        total[placement.feasible] += placement.chance
-    rows = np.flatnonzero(total / len(placements) > _NEGLIGIBLE)
-    return LandingDistribution(rows, total[rows] / len(placements))

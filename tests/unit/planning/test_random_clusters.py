@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections import Counter
 from dataclasses import dataclass, field
@@ -275,3 +276,15 @@ def excess_left(cluster: Cluster, **limits: Any) -> float:
 def test_a_limit_that_is_raised_never_leaves_more_excess(cluster: Cluster, limit: str, more: int) -> None:
     raised = cluster.policy["limits"][limit] + more
     assert excess_left(cluster, **{limit: raised}) <= excess_left(cluster) + 1e-6
+
+
+@settings(max_examples=30, deadline=None)
+@given(clusters(), st.integers(20, 400), st.integers(1, 400))
+def test_a_search_with_more_placements_never_leaves_more_excess(
+    cluster: Cluster, most: int, more: int
+) -> None:
+    def left(placements: int) -> float:
+        planning = {**cluster.policy["planning"], "maxPlacements": placements}
+        return excess_left(dataclasses.replace(cluster, policy={**cluster.policy, "planning": planning}))
+
+    assert left(most + more) <= left(most) + 1e-6
