@@ -120,7 +120,7 @@ def _terminated_as_interrupted() -> Iterator[None]:
     def interrupt(_signal: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    heard = [signal.SIGTERM]
+    heard = [signal.SIGTERM, signal.SIGINT]
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
         heard.append(signal.SIGHUP)
     before = {number: signal.signal(number, interrupt) for number in heard}

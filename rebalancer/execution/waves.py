@@ -169,6 +169,8 @@ class WaveRunner:
         self._ledger.settle(_outcome(move, _RESULTS[answer.verdict], answer.because, evicted_at=perhaps))
         if answer.rights_missing:
             self._ledger.stop(Halt(Stop.RIGHTS, f"evicting {move.pod.full_name}: {answer.because}"))
+        elif answer.rejected:
+            self._ledger.stop(Halt(Stop.REJECTED, f"evicting {move.pod.full_name}: {answer.because}"))
         elif answer.verdict is Verdict.UNKNOWN:
             because = f"whether {move.pod.full_name} was evicted is not known: {answer.because}"
             self._ledger.stop(Halt(Stop.OUTCOME, because))

@@ -8,7 +8,9 @@ from __future__ import annotations
 import msgspec
 
 API_VERSION = "rebalancer/v1alpha1"
-POD_GONE = "the pod is gone"  # why a move no longer holds whose pod left by itself
+# Why a move no longer holds whose pod leaves, or left, without us.
+POD_GONE = "the pod is gone"
+POD_LEAVING = "the pod is leaving"
 
 
 class Value(msgspec.Struct, frozen=True, rename="camel", kw_only=True):

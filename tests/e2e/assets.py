@@ -120,7 +120,14 @@ def _go(command: list[str], environment: dict[str, str], folder: Path = MODULE) 
     go_programs.run_go(command, folder, environment, announced_by="e2e")
 
 
+def is_built() -> bool:
+    """Whether all programs of the minor are there already."""
+    return not missing()
+
+
 if __name__ == "__main__":
+    if sys.argv[1:] == ["--only-find"]:
+        sys.exit(0 if is_built() else 1)
     try:
         if missing():
             sys.stderr.write(f"e2e: built in {build()}\n")

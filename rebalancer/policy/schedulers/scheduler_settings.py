@@ -68,8 +68,8 @@ class SchedulerSettings(PolicyModel):
     feature_gates: Mapping[str, bool] = Field(
         default_factory=dict,
         description="Feature gates of the scheduler's command line: true is on. They are read from the "
-        "scheduler's pod where that can be seen; what is stated here goes before. Otherwise it is not known "
-        "of a gate that is on by default whether it was turned off: pods that it concerns are unpredictable.",
+        "scheduler's pod where that can be seen; what is stated here goes before. If neither is there, it is "
+        "not known whether a gate that is on by default was turned off; pods it concerns are unpredictable.",
     )
     allow_unverified_version: bool = Field(
         default=False, description="Let a run act on a scheduler version that was not verified."

@@ -58,6 +58,7 @@ class ClusterState:
         # As ``bound_here``, those with volumes: what their claims take is not theirs in the snapshot yet.
         self.volumes_here: dict[int, tuple[int, int]] = {}
         self.nominated: dict[int, int] = {}  # unbound pod -> the node where room is kept for it
+        self.counted_nominated: tuple[tuple[int, int], ...] = ()  # (class, node) of ``with_nominated``
         self._attach_all()
 
     def _attach_all(self) -> None:
@@ -151,6 +152,7 @@ class ClusterState:
         for pod in pods:
             other._put(pod, node)
             other.nominated.pop(pod, None)
+            other.counted_nominated = (*other.counted_nominated, (self.pod_class[pod], node))
         return other
 
     def bound_sum(self, owner: object, of: Callable[[int], int]) -> IntArray:

@@ -116,7 +116,7 @@ POD_LEVEL_RESOURCES = Rule(
     "pod-level resources",
     "spec.resources of a pod counts instead of what its containers request",
     since=34,
-    gate=Gate("PodLevelResources", exists_since=32),
+    gate=Gate("PodLevelResources", exists_since=32, modelled_since=33),
     without=without_pod_level,
     concerns=has_pod_level_requests,
 )
@@ -151,7 +151,7 @@ IN_PLACE_RESIZE = Rule(
     "in-place resize",
     "of a pod being resized the larger of spec, status and allocation counts",
     since=33,
-    gate=Gate("InPlacePodVerticalScaling", exists_since=27, locked_since=35),
+    gate=Gate("InPlacePodVerticalScaling", exists_since=27, locked_since=35, modelled_since=33),
     without=without_resize,
     concerns=is_resized,
 )

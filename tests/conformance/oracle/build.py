@@ -21,17 +21,21 @@ _OLDEST = 31
 
 def program(minor: str) -> Path:
     """The oracle of this minor, built if it is not there. Raises BuildError."""
+    built = place_of(minor)
+    if not built.exists():
+        built.parent.mkdir(parents=True, exist_ok=True)
+        _build(minor, built)
+    return built
+
+
+def place_of(minor: str) -> Path:
+    """Where the oracle of this minor is kept once it is built. Raises BuildError for a minor without one."""
     if minor not in MINORS:
         raise go_programs.BuildError(f"no oracle for {minor}: there are {', '.join(MINORS)}")
     module, sums = _module_files(minor)
     sources = sorted((*MODULE.glob("*.go"), Path(__file__), module, sums))
     settings = (minor, Path(trimaran.__file__).read_text())
-    folder = go_programs.cache_folder("oracle", MODULE, sources, settings)
-    built = folder / f"oracle-{minor}"
-    if not built.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        _build(minor, built)
-    return built
+    return go_programs.cache_folder("oracle", MODULE, sources, settings) / f"oracle-{minor}"
 
 
 def _module_files(minor: str) -> tuple[Path, Path]:

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from rebalancer.planning.plan import Landing, NodeAfter, NodeReport, Plan
+from rebalancer.planning.plan import Benefit, Change, Landing, NodeAfter, NodeReport, Plan
 from rebalancer.reporting.console import ReportConsole
 from rebalancer.reporting.tables.moves import landing_words
 from rebalancer.reporting.tables.plan import plan_table
@@ -90,6 +90,36 @@ def test_the_first_rows_of_each_list_are_shown_when_so_many_are_asked_for() -> N
 
     assert text.count("shop/web-") == 2
     assert "67 more hot nodes" in text
+
+
+def a_benefit() -> Benefit:
+    return Benefit(
+        hot_nodes=Change(before=76, after=56),
+        excess=Change(before=1896.3, after=1236.1),
+        peak={"cpu": Change(before=106.7, after=101.2), "memory": Change(before=87.6, after=87.6)},
+        deviation={"cpu": Change(before=25.41, after=24.32), "memory": Change(before=23.1, after=23.2)},
+        pods_moved=20,
+        pods=9397,
+        cost=31.81,
+        score=20.75,
+    )
+
+
+def test_benefit_and_cost_of_a_plan_are_a_line_each() -> None:
+    lines = plan_table(a_plan(benefit=a_benefit())).plain.splitlines()
+    assert "benefit  hot 76 → 56, excess 1896 → 1236, peak 107 → 101, deviation 25.4 → 24.3" in lines
+    assert "cost     20 of 9397 pods (0.21 %), cost 31.8; score 20.8 points per unit" in lines
+
+
+def test_a_plan_that_moves_nothing_has_no_benefit_to_show() -> None:
+    assert "benefit" not in plan_table(a_plan(moves=(), benefit=a_benefit())).plain
+
+
+def test_what_a_higher_limit_would_give_is_shown_in_full() -> None:
+    sentence = "with perRun 84 and perNamespace 45 this plan would cool 58 of 76 hot nodes, not 20"
+    text = plan_table(a_plan(raised_limit=sentence)).plain
+    assert sentence in " ".join(text.split())
+    assert max(map(len, text.splitlines())) <= 80
 
 
 def test_everything_is_shown_when_asked_for() -> None:
