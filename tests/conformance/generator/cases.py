@@ -24,6 +24,7 @@ FAMILIES: dict[str, frozenset[str]] = {
     "config": frozenset({"config", "images"}),
     "nominated": frozenset({"nominated"}),
     "volumes": frozenset({"volumes"}),
+    "claims": frozenset({"volumes", "claims"}),
     "trimaran": frozenset({"trimaran", "resources"}),
     "profiles": frozenset({"profiles", "config", "nodeaffinity"}),
     "large": frozenset({"large"}),
@@ -59,7 +60,7 @@ def make_case(seed: int, family: str, number: int) -> Object:
     if "nominated" in emphasis:
         _nominate(draws, objects, pending, names)
     if "volumes" in emphasis:
-        objects |= volumes.storage(draws, nodes, pods, pending)
+        objects |= volumes.storage(draws, nodes, pods, pending, odd="claims" in emphasis)
     case: Object = {
         "id": f"{family}-{seed}-{number}",
         "family": family,
