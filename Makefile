@@ -75,6 +75,9 @@ lock: $(STAMP)
 	$(BIN)/uv pip compile --universal --generate-hashes --python-version 3.11 --no-emit-index-url \
 		--extra bench --custom-compile-command "make lock" --quiet -c requirements.lock \
 		-o requirements-bench.lock pyproject.toml
+	$(BIN)/uv pip compile --universal --generate-hashes --python-version 3.11 --no-emit-index-url \
+		--extra docs --custom-compile-command "make lock" --quiet -c requirements.lock \
+		-o requirements-docs.lock pyproject.toml
 
 $(STAMP): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
