@@ -6,7 +6,8 @@ STAMP := $(VENV)/.installed
 WORKERS ?= auto
 E2E_WORKERS ?= 2
 
-.PHONY: demo test installs e2e e2e-assets oracle conformance bench quality check format pages protobuf lock clean
+.PHONY: demo test installs e2e e2e-assets e2e-built oracle conformance conformance-ci bench quality fuzz check format \
+	pages protobuf lock clean
 
 demo: $(STAMP)
 	@$(BIN)/rebalancer demo
@@ -14,14 +15,18 @@ demo: $(STAMP)
 test: $(STAMP)
 	$(BIN)/python -m pytest -q -n $(WORKERS)
 
-# The same command against a real etcd, kube-apiserver, kube-controller-manager and kube-scheduler on loopback.
-# Programs in KUBEBUILDER_ASSETS are used; those missing are built once (Go >= 1.26).
+# The same command against a real etcd, kube-apiserver, kube-controller-manager and kube-scheduler on loopback, of
+# Kubernetes MINOR (1.34 or 1.36). Programs in KUBEBUILDER_ASSETS are used; those missing are built once (Go >= 1.26).
 e2e: e2e-assets
-	REBALANCER_E2E=1 $(BIN)/python -m pytest -q -n $(E2E_WORKERS) --dist loadfile tests/e2e $(ARGS)
+	REBALANCER_E2E=1 REBALANCER_E2E_MINOR=$(MINOR) $(BIN)/python -m pytest -q -n $(E2E_WORKERS) --dist loadfile $(or $(TESTS),tests/e2e) $(ARGS)
 
 e2e-assets: $(STAMP)
 	@$(BIN)/python -m tests.e2e.helm_program >/dev/null
-	@$(BIN)/python -m tests.e2e.assets
+	@REBALANCER_E2E_MINOR=$(MINOR) $(BIN)/python -m tests.e2e.assets
+
+# Fails where e2e-assets would have to build something.
+e2e-built: $(STAMP)
+	@REBALANCER_E2E_MINOR=$(MINOR) $(BIN)/python -m tests.e2e.assets --only-find
 
 # The wheel, installed by pip, pipx and uv with its dependencies from the package registry.
 installs: $(STAMP)
@@ -38,6 +43,10 @@ conformance: $(STAMP)
 	$(BIN)/python -m tests.conformance.differential --minor $(or $(MINOR),1.35) --cases $(or $(CASES),100) \
 		$(if $(SEED),--seed $(SEED)) $(ARGS)
 
+# What CI compares: some thousand decisions of every minor whose oracle is cached, and of one that is built now.
+conformance-ci: $(STAMP)
+	@$(BIN)/python -m tests.conformance.ci --commit "$$(git rev-parse HEAD 2>/dev/null || true)" $(ARGS)
+
 # How fast every stage is by the size of the cluster; make bench ARGS="--sizes 100/3000 --compare OLD.json".
 bench: $(STAMP)
 	@$(BIN)/python -m bench.suite $(ARGS)
@@ -46,6 +55,12 @@ bench: $(STAMP)
 quality: $(STAMP)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-bench.lock
 	$(BIN)/python -m bench.quality $(if $(DUMP),--from $(DUMP)) $(ARGS)
+
+# Coverage-guided fuzzing of everything that reads what others wrote, SECONDS for each decoder, JOBS at once;
+# TARGETS="policy protobuf" limits it. Findings are kept in fuzz-findings/.
+fuzz: $(STAMP)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-fuzz.lock
+	$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),60) --jobs $(or $(JOBS),1) $(TARGETS)
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .
@@ -69,7 +84,7 @@ pages: $(STAMP)
 lock: $(STAMP)
 	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile --universal --generate-hashes --python-version 3.11 --no-emit-index-url \
-		--extra dev --extra analysis --custom-compile-command "make lock" --quiet -o requirements.lock pyproject.toml
+		--extra dev --custom-compile-command "make lock" --quiet -o requirements.lock pyproject.toml
 	$(BIN)/uv pip compile --universal --generate-hashes --python-version 3.11 --no-emit-index-url \
 		--custom-compile-command "make lock" --quiet -c requirements.lock -o requirements-runtime.lock pyproject.toml
 	$(BIN)/uv pip compile --universal --generate-hashes --python-version 3.11 --no-emit-index-url \
@@ -78,6 +93,9 @@ lock: $(STAMP)
 	$(BIN)/uv pip compile --universal --generate-hashes --python-version 3.11 --no-emit-index-url \
 		--extra docs --custom-compile-command "make lock" --quiet -c requirements.lock \
 		-o requirements-docs.lock pyproject.toml
+	$(BIN)/uv pip compile --universal --generate-hashes --python-version 3.11 --no-emit-index-url \
+		--extra fuzz --custom-compile-command "make lock" --quiet -c requirements.lock \
+		-o requirements-fuzz.lock pyproject.toml
 
 $(STAMP): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -3,7 +3,7 @@
 RebalancerError
 ├── InputError            a policy, configuration, dump or option that cannot be used
 ├── RightsError           the API server refused who we are or what we may do
-├── UnreachableError      no answer from an API server or a load source
+├── UnreachableError      no answer from an API server or a load source, or one that rejects the request
 ├── SafetyError           a brake or a bound of the policy forbids going on
 ├── LeaseHeldError        another run holds the lease
 ├── StopRequestedError    the program was asked to stop while it waited to repeat a request
@@ -44,6 +44,7 @@ class ExitCode(IntEnum):
     RIGHTS_MISSING = 5, "rights missing: the API server refused who we are or what we may do"
     UNREACHABLE = 6, "unreachable: no answer from the API server or from any load source"
     LEASE_HELD = 7, "lease held: another run is at work"
+    REJECTED = 8, "request rejected: the API server answered, and does not serve or accept this request"
     INTERRUPTED = 130, "interrupted by a signal, after the eviction in flight was finished and journaled"
 
 

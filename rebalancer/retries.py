@@ -1,8 +1,8 @@
 """Requests that are tried again: one policy for every client.
 
 A request is repeated only while all of these hold: its client says that another attempt may help, attempts
-are left, the next one would begin before the deadline, and nobody asked the program to stop. Every repetition
-is one log line, at level INFO when the wait is a long one.
+are left, the next one would begin before the deadlines of the request and of the run, and nobody asked the
+program to stop. Every repetition is one log line, at level INFO when the wait is a long one.
 
 The server's ``Retry-After`` decides how long to wait, within a bound. Without one the wait doubles from
 attempt to attempt and up to half of it is added at random, so that many clients turned away at once do not
@@ -20,13 +20,14 @@ import logging
 import random
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 
 from tenacity import Future, RetryCallState, Retrying
 
+from rebalancer.deadlines import Deadline
 from rebalancer.errors import StopRequestedError
 
 LOGGER = logging.getLogger(__name__)
@@ -48,10 +49,6 @@ class Again:
     retry_after: float | None = None
 
 
-def _sleep(seconds: float) -> None:
-    time.sleep(seconds)
-
-
 def _new_random() -> Callable[[], float]:
     return random.Random().random  # noqa: S311 - spreads requests, protects nothing
 
@@ -61,13 +58,14 @@ class Retries:
     """How often and how long one request is tried, and by which clock; all durations in seconds."""
 
     attempts: int = 4
-    deadline_seconds: float = 120.0  # no attempt begins later than this after the first one
+    deadline_seconds: float = 120.0  # for all attempts together
     first_wait_seconds: float = 0.2
     max_wait_seconds: float = 5.0  # without Retry-After
     max_retry_after_seconds: float = 30.0
-    pause: Pause = _sleep
+    pause: Pause | None = None  # None: by the run's deadline
     clock: Callable[[], float] = time.monotonic
     random: Callable[[], float] = field(default_factory=_new_random)  # from 0 to 1
+    run: Deadline = field(default_factory=Deadline)  # of the whole run
 
     def call(
         self, what: str, request: Callable[[], _Result], again: Callable[[Exception], Again | None]
@@ -98,6 +96,14 @@ class Retries:
         except _StopHeard as stop:
             result = stop.last.result()
         return result
+
+    def limit(self) -> Deadline:
+        """When a request that begins now, with all its attempts, has to be done."""
+        return replace(self.run, clock=self.clock).within(self.deadline_seconds)
+
+    def wait(self, seconds: float) -> bool:
+        """Wait so long; returns True when asked to stop."""
+        return (self.pause or self.run.pause)(seconds) is True
 
     def wait_seconds(self, attempt: int, retry_after: float | None) -> float:
         """How long to wait after this attempt, the first being 1."""
@@ -156,6 +162,7 @@ class _Attempts:
     def _out_of_attempts_or_time(self, state: RetryCallState) -> bool:
         elapsed = self._policy.clock() - self._begun
         too_late = elapsed + state.upcoming_sleep > self._policy.deadline_seconds
+        too_late |= state.upcoming_sleep >= self._policy.run.seconds_left
         return state.attempt_number >= self._policy.attempts or too_late
 
     def _log(self, state: RetryCallState) -> None:
@@ -171,7 +178,7 @@ class _Attempts:
         )
 
     def _pause(self, seconds: float) -> None:
-        if self._policy.pause(seconds) is True and self._outcome is not None:
+        if self._policy.wait(seconds) and self._outcome is not None:
             raise _StopHeard(self._outcome)
 
 

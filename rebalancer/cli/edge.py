@@ -16,6 +16,7 @@ import click
 
 from rebalancer.cli.logs import LOGGER, set_up_logs
 from rebalancer.cli.session import Session
+from rebalancer.cli.usage_hints import usage_hint
 from rebalancer.errors import ExitCode, RebalancerError
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -54,7 +55,8 @@ def guarded(call: Callable[[], object], session: Session) -> int:
             return int(ExitCode.BAD_INPUT)
         except click.UsageError as error:
             command = error.ctx.command_path if error.ctx else "rebalancer"
-            message = f"{error.format_message().rstrip('.')} (see: {command} --help)"
+            hints = "; ".join(filter(None, (usage_hint(error), f"see: {command} --help")))
+            message = f"{error.format_message().rstrip('.')} ({hints})"
             return _fail(session, " ".join(message.split()), ExitCode.BAD_INPUT, error)
         except click.ClickException as error:
             return _fail(session, error.format_message(), ExitCode.BAD_INPUT, error)
@@ -107,7 +109,10 @@ def _close_stdout() -> None:
 
 @contextlib.contextmanager
 def _terminated_as_interrupted() -> Iterator[None]:
-    """SIGTERM, which Kubernetes sends to stop a pod, unwinds as Ctrl-C does, so that leases are released."""
+    """SIGTERM and SIGHUP end a command as Ctrl-C does: it unwinds, so that temporary files are removed.
+
+    SIGHUP stays ignored where ``nohup`` ignores it.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -115,8 +120,12 @@ def _terminated_as_interrupted() -> Iterator[None]:
     def interrupt(_signal: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    heard = [signal.SIGTERM, signal.SIGINT]
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        heard.append(signal.SIGHUP)
+    before = {number: signal.signal(number, interrupt) for number in heard}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

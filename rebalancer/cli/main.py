@@ -16,13 +16,11 @@ from rebalancer.cli.logs import set_up_logs, take_down_logs
 from rebalancer.cli.session import Session
 from rebalancer.errors import ExitCode
 
-COMMANDS = {
-    name: f"rebalancer.cli.commands.{name}:{name}"
-    for name in (
-        *("plan", "run", "nodes", "explain", "snapshot", "policy", "simulate", "journal", "demo"),
-        *("version", "completion"),
-    )
-}
+_NAMES = (
+    *("plan", "run", "nodes", "explain", "diff", "snapshot", "policy", "simulate", "journal", "demo"),
+    *("version", "completion"),
+)
+COMMANDS = {name: f"rebalancer.cli.commands.{name}:{name}" for name in _NAMES}
 
 
 class Program(LazyGroup):

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rebalancer.cli.logs import LOGGER
-from rebalancer.reporting.render import Format, render
+from rebalancer.reporting.render import TABLES, Format, to_csv, to_json, to_yaml
+from rebalancer.reporting.words import plain
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
     from rich.console import Console
     from rich.text import Text
 
     from rebalancer.reporting.tables.text import Style
 
 _MAX_WIDTH = 120  # columns: longer lines are hard to read
+_WIDE = 160  # columns that a wide table has everywhere, in a pipe too
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -26,24 +30,52 @@ def console(*, stderr: bool = False) -> Console:
     return ReportConsole(sys.stderr if stderr else sys.stdout)
 
 
-def style(target: Console, *, everything: bool = False) -> Style:
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What the user asked for: the format, and how many rows of a table."""
+
+    format: Format = Format.TABLE
+    everything: bool = False
+    top: int | None = None
+    no_headers: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The main rows of a value, for the formats that list nothing else."""
+
+    names: Callable[[Any], Iterable[str]]  # kind/name of each
+    frame: Callable[[Any], DataFrame]
+
+
+def style(target: Console, output: Output = Output()) -> Style:
     """How tables look on this console."""
     from rebalancer.reporting.tables.text import ASCII, UNICODE, Style  # noqa: PLC0415 - not for JSON
 
-    glyphs = ASCII if target.options.ascii_only else UNICODE
-    return Style(width=min(target.width, _MAX_WIDTH), everything=everything, glyphs=glyphs)
+    wide = output.format is Format.WIDE
+    return Style(
+        width=max(target.width, _WIDE) if wide else min(target.width, _MAX_WIDTH),
+        everything=output.everything,
+        glyphs=ASCII if target.options.ascii_only else UNICODE,
+        wide=wide,
+        top=output.top,
+        no_headers=output.no_headers,
+    )
 
 
-def emit(
-    value: Any, output_format: Format, table: Callable[[Any, Style], Text], *, everything: bool = False
-) -> None:
+def emit(value: Any, output: Output, table: Callable[[Any, Style], Text], rows: Rows | None = None) -> None:
     """Write one result to stdout in the format asked for, and nothing else."""
-    if output_format is Format.TABLE:
+    if output.format in TABLES:
         target = console()
-        show(target, table(value, style(target, everything=everything)))
-        return
-    text = render(value, output_format, lambda: table(value, style(console())))
-    sys.stdout.write(str(text))
+        show(target, table(value, style(target, output)))
+    elif output.format is Format.JSON:
+        sys.stdout.write(to_json(value, indent=2 if sys.stdout.isatty() else 0))
+    elif output.format is Format.YAML:
+        sys.stdout.write(to_yaml(value))
+    elif rows is not None and output.format is Format.NAME:
+        sys.stdout.writelines(f"{plain(name)}\n" for name in rows.names(value))
+    elif rows is not None and output.format is Format.CSV:
+        sys.stdout.write(to_csv(rows.frame(value)))
 
 
 def show(target: Console, text: Text) -> None:

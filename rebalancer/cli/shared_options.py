@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
+from rebalancer.cli.output import Output
 from rebalancer.errors import InputError
 from rebalancer.pipeline import PipelineOptions
 from rebalancer.reporting.render import Format
@@ -155,19 +156,57 @@ neutral_option = click.option(
     metavar="NAME",
     help="An unknown plugin, assumed to score all nodes the same; may be repeated.",
 )
-output_option = click.option(
-    "-o",
-    "--output",
-    "output_format",
-    type=click.Choice([str(member) for member in Format]),
-    default=str(Format.TABLE),
-    show_default=True,
-    callback=lambda _context, _parameter, value: Format(value),
-    help="Output format.",
-)
-all_option = click.option(
-    "--all", "everything", is_flag=True, help="Show every row of a table instead of a summary."
-)
+_OUTPUT = {"output_format": "format", "everything": "everything", "top": "top", "no_headers": "no_headers"}
+
+
+def output_options(*formats: Format, lists: bool = True) -> Callable[[Command], Command]:
+    """Give a command ``-o`` and, for lists, how many rows to show, as one ``Output`` named ``output``."""
+
+    def decorate(command: Command) -> Command:
+        @functools.wraps(command)
+        def wrapped(**values: Any) -> Any:
+            output = Output(**{field: values.pop(name) for name, field in _OUTPUT.items() if name in values})
+            return command(output=output, **values)
+
+        decorated: Any = wrapped
+        for option in reversed(_output_options(formats, lists=lists)):
+            decorated = option(decorated)
+        return decorated  # type: ignore[no-any-return]
+
+    return decorate
+
+
+def _output_options(formats: Sequence[Format], *, lists: bool) -> list[Callable[[Any], Any]]:
+    options = [
+        click.option(
+            "-o",
+            "--output",
+            "output_format",
+            type=click.Choice([str(member) for member in formats]),
+            default=str(Format.TABLE),
+            show_default=True,
+            callback=lambda _context, _parameter, value: Format(value),
+            help="Output format.",
+        ),
+    ]
+    if lists:
+        options.append(
+            click.option(
+                "--all", "everything", is_flag=True, help="Show every row of a table instead of a summary."
+            )
+        )
+    if Format.CSV in formats:
+        options += [
+            click.option(
+                "--top", type=click.IntRange(1), metavar="N", help="Show at most N rows of each list."
+            ),
+            click.option("--no-headers", is_flag=True, help="Print only the rows of the table."),
+        ]
+    return options
+
+
+DOCUMENT_FORMATS = (Format.TABLE, Format.JSON, Format.YAML)
+ROW_FORMATS = (Format.TABLE, Format.WIDE, Format.NAME, Format.JSON, Format.YAML, Format.CSV)
 
 _PIPELINE: Sequence[Callable[[Any], Any]] = (
     policy_option,
@@ -209,6 +248,15 @@ def pipeline_options(command: Command) -> Command:
     for decorate in reversed(_PIPELINE):
         decorated = decorate(decorated)
     return decorated  # type: ignore[no-any-return]
+
+
+def live_pipeline_options(command: Command) -> Command:
+    """The same for a command that acts: what is about recorded clusters is refused, and so not shown."""
+    decorated = pipeline_options(command)
+    for parameter in decorated.__click_params__:  # type: ignore[attr-defined]
+        if parameter.name in ("source", "max_dump_bytes"):
+            parameter.hidden = True
+    return decorated
 
 
 def check_source(source: Path | None, kubeconfig: Path | None, context: str | None) -> None:

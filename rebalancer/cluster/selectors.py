@@ -65,6 +65,22 @@ def matcher_of(selector: object) -> Matcher:
     return matcher(msgspec.convert(selector, LabelSelector | None))
 
 
+def query(selector: LabelSelector) -> str:
+    """A selector as the query of a LIST; ValueError for a malformed one.
+
+    For example ``app=web,tier in (front,back),!canary``.
+    """
+    matcher(selector)  # refuses a malformed one
+    parts = [f"{key}={value}" for key, value in sorted((selector.match_labels or _NO_LABELS).items())]
+    for requirement in selector.match_expressions or ():
+        values = f"({','.join(requirement.values or ())})"
+        parts.append(_QUERIES[requirement.operator].format(requirement.key, values))
+    return ",".join(parts)
+
+
+_QUERIES = {"In": "{} in {}", "NotIn": "{} notin {}", "Exists": "{}", "DoesNotExist": "!{}"}
+
+
 def is_empty(selector: LabelSelector | None) -> bool:
     """Whether a selector is present and selects everything."""
     return selector is not None and not selector.match_labels and not selector.match_expressions

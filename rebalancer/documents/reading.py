@@ -27,7 +27,8 @@ def read_text(path: str | pathlib.Path, *, largest: int = MAX_TEXT_BYTES) -> str
         with pathlib.Path(path).open("rb") as file:
             content = file.read(largest + 1)
     except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror or error}", where=str(path)) from error
+        hint = "for standard input, write /dev/stdin" if str(path) == "-" else ""
+        raise InputError(f"cannot be read: {error.strerror or error}", where=str(path), hint=hint) from error
     if len(content) > largest:
         raise InputError(f"is larger than {largest} bytes", where=str(path), hint="is this the right file?")
     try:

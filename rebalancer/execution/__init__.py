@@ -10,16 +10,21 @@ from rebalancer.execution.outcomes import Outcome, Outcomes, Result, Stop
 from rebalancer.execution.past_moves import after_outcomes, past_moves
 from rebalancer.execution.progress import Observer, Silent
 from rebalancer.execution.run import carry_out
-from rebalancer.execution.safeguards.health import SchedulerLocation
 from rebalancer.execution.safeguards.lease import HeldLease, RunLease, holder_identity
+from rebalancer.execution.safeguards.pause import PauseSwitch
+from rebalancer.execution.safeguards.scheduler_health import LeaseName, SchedulerLocation
+from rebalancer.execution.safeguards.scheduler_pods import PodSelection, is_scheduler_image
 
 __all__ = [
     "EventWriter",
     "HeldLease",
     "Journal",
+    "LeaseName",
     "Observer",
     "Outcome",
     "Outcomes",
+    "PauseSwitch",
+    "PodSelection",
     "Result",
     "RunContext",
     "RunLease",
@@ -29,6 +34,7 @@ __all__ = [
     "after_outcomes",
     "carry_out",
     "holder_identity",
+    "is_scheduler_image",
     "past_moves",
     "read_journal",
 ]

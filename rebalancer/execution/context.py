@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rebalancer.cluster.live import RawApi
+from rebalancer.cluster.live.answers import RequestRejectedError
 from rebalancer.errors import (
     InputError,
     InternalError,
@@ -19,8 +20,9 @@ from rebalancer.execution.eviction.verdicts import Patience
 from rebalancer.execution.journal import Journal, JournalError
 from rebalancer.execution.outcomes import Outcome, Stop
 from rebalancer.execution.progress import Observer, Silent
-from rebalancer.execution.safeguards.health import SchedulerLocation
 from rebalancer.execution.safeguards.lease import HeldLease, LeaseLostError
+from rebalancer.execution.safeguards.pause import PauseSwitch, paused_by_policy
+from rebalancer.execution.safeguards.scheduler_health import SchedulerLocation
 from rebalancer.execution.verification.landings import LandingCheck
 from rebalancer.planning.plan import Move
 from rebalancer.policy.schema import Execution, Safety
@@ -44,19 +46,30 @@ class RunContext:
     clock: Callable[[], float]
     sleep: Callable[[float], object]
     execution: Execution
-    safety: Callable[[], Safety]  # read again before each wave
+    safety: Callable[[], Safety]  # read again before each wave, and before each eviction
     validate: Validate
     check_landing: LandingCheck
     journal: Journal
     lease: HeldLease | None  # None where nothing but this run can act, as in a dry run
     schedulers: tuple[SchedulerLocation, ...] = ()
-    max_duration_seconds: float | None = None
+    pause: PauseSwitch | None = None  # None where nothing but the policy pauses a run
+    max_duration_seconds: float | None = None  # no eviction begins later
+    began: float | None = None  # when the run began, by the clock of the API's retries; None: now
     stop_requested: Callable[[], bool] = lambda: False
     observer: Observer = field(default_factory=Silent)
+    # The label selector of the controller of a move's pod; empty where it is not known.
+    selector_of: Callable[[Move], str] = lambda _: ""
     checkpoint: Checkpoint = lambda _: None
     events: EventWriter | None = None
     patience: Patience = field(default_factory=Patience)
     dry_run: bool = False
+
+    def why_paused(self) -> str:
+        """Why nothing may be evicted now, by the policy or by the pause switch, read again; else empty.
+
+        Raises InputError for a policy that can no longer be used, RightsError or UnreachableError.
+        """
+        return paused_by_policy(self.safety()) or (self.pause.why_paused() if self.pause else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +88,7 @@ _STOPS: tuple[tuple[type[RebalancerError], Stop], ...] = (
     (RightsError, Stop.RIGHTS),
     (InputError, Stop.SETTINGS),
     (StopRequestedError, Stop.INTERRUPTED),
+    (RequestRejectedError, Stop.REJECTED),
     (RebalancerError, Stop.UNREACHABLE),
 )
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import msgspec
 
 from rebalancer.cluster import records, times
+from rebalancer.cluster.columns.listed_pods import EVICTION_IN_PROGRESS
 from rebalancer.cluster.kinds import Kind
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.answers import RequestRejectedError
@@ -70,6 +72,16 @@ class ObservedPod(records.Record, frozen=True):
         return self.metadata.deletion_timestamp is not None
 
     @property
+    def finished(self) -> bool:
+        """Whether all its containers ended for good."""
+        return self.status.phase in ("Succeeded", "Failed")
+
+    @property
+    def being_evicted(self) -> bool:
+        """Whether whoever moves it in the background says that this is under way."""
+        return EVICTION_IN_PROGRESS in (self.metadata.annotations or {})
+
+    @property
     def failed(self) -> bool:
         """Whether it ended for good, without success."""
         return self.status.phase == "Failed"
@@ -110,6 +122,13 @@ def _true_since(pod: ObservedPod, kind: str, *, always: bool = False) -> float |
     return since if since == since else pod.created_at  # noqa: PLR0124 - NaN alone differs from itself
 
 
+class Scope(NamedTuple):
+    """Some pods of a namespace: those that a label selector selects, or all where it is empty."""
+
+    namespace: str
+    selector: str = ""
+
+
 class PodReader:
     """Reads pods of single namespaces, in pages of raw bytes."""
 
@@ -132,17 +151,23 @@ class PodReader:
                 f"{what}: the answer is no pod: {str(error)[:200]}", where=self._api.host
             ) from error
 
-    def pods(self, namespaces: Iterable[str]) -> tuple[ObservedPod, ...]:
-        """All pods of these namespaces that could be read. Raises UnreachableError or RightsError."""
-        found: list[ObservedPod] = []
-        for namespace in sorted(set(namespaces)):
+    def pods(self, scopes: Iterable[Scope]) -> tuple[ObservedPod, ...]:
+        """Each pod of these scopes once, if it could be read. Raises UnreachableError or RightsError."""
+        wanted = set(scopes)
+        whole = {scope.namespace for scope in wanted if not scope.selector}
+        found: dict[str, ObservedPod] = {}  # by uid: selectors may overlap
+        for scope in sorted(wanted):
+            if scope.selector and scope.namespace in whole:
+                continue
             listing = read_list(
                 self._api,
                 OBSERVED_PODS,
-                f"list pods of {namespace}",
+                f"list pods of {scope.namespace}",
                 self._core.list_namespaced_pod,
-                namespace,
+                scope.namespace,
                 max_pages=_MAX_PAGES,
+                **({"label_selector": scope.selector} if scope.selector else {}),
             )
-            found.extend(pod for pod in listing.records if isinstance(pod, ObservedPod))
-        return tuple(found)
+            pods = [pod for pod in listing.records if isinstance(pod, ObservedPod)]
+            found.update((pod.metadata.uid, pod) for pod in pods)
+        return tuple(found.values())

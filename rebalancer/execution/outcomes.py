@@ -23,6 +23,8 @@ class Result(StrEnum):
     REFUSED = "Refused"  # the API refused the eviction; nothing happened
     UNKNOWN = "Unknown"  # the eviction's answer was lost, or its end could not be seen
     SKIPPED = "Skipped"  # not attempted
+    STARTED = "Started"  # somebody else moves the pod, which had not left when the wave ended
+    GONE = "Gone"  # it left, or was leaving, by itself before its turn
 
 
 class Stop(StrEnum):
@@ -35,6 +37,7 @@ class Stop(StrEnum):
     SETTINGS = "Settings"  # something the run was given cannot be used
     RIGHTS = "Rights"
     UNREACHABLE = "Unreachable"
+    REJECTED = "Rejected"  # the API server does not serve or accept a request
     INTERRUPTED = "Interrupted"
 
 
@@ -47,6 +50,7 @@ STOP_CODES = {
     Stop.SETTINGS: ExitCode.BAD_INPUT,
     Stop.RIGHTS: ExitCode.RIGHTS_MISSING,
     Stop.UNREACHABLE: ExitCode.UNREACHABLE,
+    Stop.REJECTED: ExitCode.REJECTED,
     Stop.INTERRUPTED: ExitCode.INTERRUPTED,
 }
 RESULT_CODES = {
@@ -59,6 +63,8 @@ RESULT_CODES = {
     Result.REFUSED: ExitCode.PARTLY_DONE,
     Result.UNKNOWN: ExitCode.PARTLY_DONE,
     Result.SKIPPED: ExitCode.PARTLY_DONE,
+    Result.STARTED: ExitCode.DONE,
+    Result.GONE: ExitCode.DONE,
 }
 _WORST_FIRST = (ExitCode.STOPPED, ExitCode.PARTLY_DONE)
 

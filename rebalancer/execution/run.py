@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rebalancer.errors import InputError, RebalancerError
+from rebalancer.errors import InputError, RebalancerError, UnreachableError
 from rebalancer.execution.context import Halt, Ledger, RunContext, halt_for
 from rebalancer.execution.journal import RUN_STARTED
 from rebalancer.execution.outcomes import Outcome, Outcomes, Result, Stop, exit_code
 from rebalancer.execution.safeguards.brakes import engaged_brake, unknowns
 from rebalancer.execution.safeguards.health import read_health
 from rebalancer.execution.waves import WaveRunner
-from rebalancer.planning.plan import Move, Plan
+from rebalancer.planning.plan import POD_GONE, POD_LEAVING, Move, Plan
 
 
 def carry_out(plan: Plan, context: RunContext) -> Outcomes:
@@ -21,7 +21,7 @@ def carry_out(plan: Plan, context: RunContext) -> Outcomes:
     InputError for a plan that names a pod twice: nothing was evicted then.
     """
     _check(plan)
-    started = context.clock()
+    started = context.api.retries.clock() if context.began is None else context.began
     context.journal.write(
         RUN_STARTED,
         plan=plan.inputs,
@@ -49,17 +49,20 @@ def _check(plan: Plan) -> None:
 
 
 def _stopping_at_errors(plan: Plan, context: RunContext, ledger: Ledger, started: float) -> None:
-    try:
-        _waves(plan, context, ledger, started)
-    except RebalancerError as error:
-        ledger.stop(halt_for(error))
-
-
-def _waves(plan: Plan, context: RunContext, ledger: Ledger, started: float) -> None:
     runner = WaveRunner(context, ledger, started)
+    begun_at = context.clock()
+    try:
+        _waves(plan, context, ledger, runner, begun_at)
+    except RebalancerError as error:
+        # A request that ended with the run's own time says less than that the time is over.
+        over = runner.over() if isinstance(error, UnreachableError) else None
+        ledger.stop(over or halt_for(error))
+
+
+def _waves(plan: Plan, context: RunContext, ledger: Ledger, runner: WaveRunner, begun_at: float) -> None:
     left = sorted(plan.moves, key=lambda move: move.wave)
     for wave in sorted({move.wave for move in left}):
-        halt = runner.over() or _brake(context, ledger, started)
+        halt = runner.over() or _brake(plan, context, ledger, begun_at)
         if halt is not None:
             ledger.stop(halt)
             return
@@ -72,17 +75,20 @@ def _waves(plan: Plan, context: RunContext, ledger: Ledger, started: float) -> N
             return
 
 
-def _brake(context: RunContext, ledger: Ledger, started: float) -> Halt | None:
+def _brake(plan: Plan, context: RunContext, ledger: Ledger, started: float) -> Halt | None:
     """Read the cluster's health and check every brake."""
     if context.lease is not None:
         context.lease.renew_if_due()
+    reason = context.why_paused()
+    if reason:
+        return Halt(Stop.BRAKE, reason)
     safety = context.safety()
-    health = read_health(context.api, context.clock(), started, context.schedulers)
+    health = read_health(context.api, context.clock(), started, context.schedulers, plan.pod_count)
     for unknown in unknowns(health):
         ledger.record("not-known", because=unknown)
         context.observer.warned(unknown)
-    reason = engaged_brake(safety, health)
-    return Halt(Stop.BRAKE, reason) if reason else None
+    engaged = engaged_brake(safety, health)
+    return Halt(Stop.BRAKE, engaged) if engaged else None
 
 
 def _still_holding(context: RunContext, ledger: Ledger, moves: Sequence[Move]) -> list[Move]:
@@ -92,7 +98,8 @@ def _still_holding(context: RunContext, ledger: Ledger, moves: Sequence[Move]) -
     for move in moves:
         verdict = verdicts.get(move.pod.uid, move)
         if isinstance(verdict, str):
-            ledger.settle(_skipped(move, verdict))
+            gone = verdict == POD_GONE or verdict.startswith(POD_LEAVING)
+            ledger.settle(Outcome(move=move, result=Result.GONE if gone else Result.SKIPPED, because=verdict))
             continue
         if verdict.landings != move.landings:
             landings = {landing.node: landing.probability for landing in verdict.landings}

@@ -8,7 +8,7 @@ from rebalancer.errors import InternalError, RebalancerError
 from rebalancer.execution.context import Halt, Ledger, RunContext, halt_for
 from rebalancer.execution.eviction.evictor import Evictor
 from rebalancer.execution.eviction.verdicts import EvictionAnswer, Verdict
-from rebalancer.execution.observed_pods import PodReader
+from rebalancer.execution.observed_pods import ObservedPod, PodReader, Scope
 from rebalancer.execution.outcomes import STOPPING, Outcome, Result, Stop
 from rebalancer.execution.verification.landings import Landing, Waiting, await_landings, uids
 from rebalancer.execution.verification.replacements import Evicted, match
@@ -18,8 +18,10 @@ from rebalancer.planning.plan import Move
 # the replacement of the one before, at most so long. Verification finds landings that went wrong by that.
 MAX_SECONDS_TO_PLACE = 3.0
 _FIRST_LOOK_SECONDS = 0.05
+_LAST_LOOK_SECONDS = 3.0  # after a request to stop: where the replacements are by then
 
 _RESULTS = {
+    Verdict.GONE: Result.GONE,
     Verdict.SKIPPED: Result.SKIPPED,
     Verdict.REFUSED: Result.REFUSED,
     Verdict.UNKNOWN: Result.UNKNOWN,
@@ -35,7 +37,8 @@ class WaveRunner:
         self._deadline = (
             None if context.max_duration_seconds is None else started + context.max_duration_seconds
         )
-        api = context.api.pausing(context.sleep)
+        self._monotonic = context.api.retries.clock
+        self._api = api = context.api
         self._pods = PodReader(api)
         self._evictor = Evictor(
             api,
@@ -50,14 +53,14 @@ class WaveRunner:
         """Why no further eviction may begin: asked to stop, or out of time."""
         if self._context.stop_requested():
             return Halt(Stop.INTERRUPTED, "asked to stop by a signal")
-        if self._deadline is not None and self._context.clock() >= self._deadline:
+        if self._deadline is not None and self._monotonic() >= self._deadline:
             seconds = self._context.max_duration_seconds
             return Halt(Stop.BRAKE, f"the run reached its longest duration of {seconds:.0f} s")
         return None
 
     def run(self, wave: int, moves: Sequence[Move]) -> None:
         """Evict these pods and verify the landings. Raises when the pods cannot be read beforehand."""
-        before = uids(self._pods.pods({move.pod.namespace for move in moves}))
+        before = uids(self._pods.pods(self._scopes(moves)))
         self._ledger.record("wave-started", wave=wave, moves=len(moves))
         self._context.observer.wave_started(wave, moves)
         evicted: list[Evicted] = []
@@ -78,13 +81,14 @@ class WaveRunner:
 
     def _await_placement(self, evicted: Sequence[Evicted], before: frozenset[str]) -> None:
         """Wait up to 3 s for the last evicted pod's replacement to be bound."""
-        pod = evicted[-1].move.pod
-        deadline = self._context.clock() + MAX_SECONDS_TO_PLACE
+        move = evicted[-1].move
+        deadline = self._monotonic() + MAX_SECONDS_TO_PLACE
         pause = _FIRST_LOOK_SECONDS
-        while self._context.clock() < deadline and not self._give_up():
-            self._context.sleep(pause)
+        while (left := deadline - self._monotonic()) > 0 and not self._give_up():
+            self._context.sleep(min(pause, left))
             try:
-                replacement = match(evicted, before, self._pods.pods({pod.namespace})).get(pod.uid)
+                pods = PodReader(self._api.within(deadline - self._monotonic()))
+                replacement = match(evicted, before, pods.pods(self._scopes([move]))).get(move.pod.uid)
             except InternalError:
                 raise
             except RebalancerError:
@@ -93,12 +97,21 @@ class WaveRunner:
                 return
             pause *= 1.6
 
+    def _scopes(self, moves: Sequence[Move]) -> frozenset[Scope]:
+        """The pods among which replacements are looked for, and no others: they are read again and again."""
+        return frozenset(Scope(move.pod.namespace, self._context.selector_of(move)) for move in moves)
+
     def _permitted(self) -> str:
         """Why the eviction that is about to be requested must not be; empty when it may.
 
-        Asked immediately before each request: saving the state and waiting to try again take time.
+        Asked immediately before each request: saving the state and waiting to try again take time. The lease
+        comes last, because it must still be ours when the answer arrives.
         """
         try:
+            paused = self._context.why_paused()
+            if paused:
+                self._ledger.stop(Halt(Stop.BRAKE, paused))
+                return paused
             if self._context.lease is not None:
                 self._context.lease.ensure()
         except RebalancerError as error:
@@ -117,18 +130,25 @@ class WaveRunner:
             self._ledger.settle(_outcome(move, Result.SKIPPED, "the journal cannot be written"))
             return
         answer = self._evictor.evict(move)
-        waited_for = answer.verdict is Verdict.EVICTED and not self._context.dry_run
+        started = answer.verdict is Verdict.STARTED
+        granted = started or answer.verdict is Verdict.EVICTED
+        waited_for = granted and not self._context.dry_run
         if waited_for:
-            evicted.append(Evicted(move, answer.at, answer.not_before))
+            evicted.append(Evicted(move, answer.at, answer.not_before, started))
         self._ledger.record(
             answer.verdict.value.lower(), move, because=answer.because, attempts=answer.attempts
         )
         self._context.observer.eviction_answered(move, answer)
         if waited_for:
             if self._context.events is not None:
-                self._context.events.evicted(move)
-        elif answer.verdict is Verdict.EVICTED:
-            self._ledger.settle(_outcome(move, Result.SKIPPED, "dry run: the API server would evict it"))
+                self._context.events.evicted(move, started=started)
+        elif granted:
+            would = (
+                f"its eviction would begin so: {answer.because}"
+                if started
+                else "the API server would evict it"
+            )
+            self._ledger.settle(_outcome(move, Result.SKIPPED, f"dry run: {would}"))
         else:
             self._not_evicted(move, answer)
 
@@ -149,6 +169,8 @@ class WaveRunner:
         self._ledger.settle(_outcome(move, _RESULTS[answer.verdict], answer.because, evicted_at=perhaps))
         if answer.rights_missing:
             self._ledger.stop(Halt(Stop.RIGHTS, f"evicting {move.pod.full_name}: {answer.because}"))
+        elif answer.rejected:
+            self._ledger.stop(Halt(Stop.REJECTED, f"evicting {move.pod.full_name}: {answer.because}"))
         elif answer.verdict is Verdict.UNKNOWN:
             because = f"whether {move.pod.full_name} was evicted is not known: {answer.because}"
             self._ledger.stop(Halt(Stop.OUTCOME, because))
@@ -158,10 +180,15 @@ class WaveRunner:
             self._context.observer.waiting(wave, sum(landing.settled for landing in landings), len(landings))
             self._keep_lease()
 
+        scopes = self._scopes([item.move for item in evicted])
+
+        def read(seconds: float) -> Sequence[ObservedPod]:
+            return PodReader(self._api.finishing(_LAST_LOOK_SECONDS).within(seconds)).pods(scopes)
+
         waiting = Waiting(
-            read=self._pods.pods,
+            read=read,
             check=self._context.check_landing,
-            clock=self._context.clock,
+            clock=self._monotonic,
             sleep=self._context.sleep,
             timeout_seconds=self._context.execution.wave_timeout,
             interrupted=self._context.stop_requested,

@@ -19,7 +19,7 @@ from rebalancer.load.report import LoadReport
 from rebalancer.state import PastMove
 
 # Results after which the pod is where it was: nothing changed.
-_UNTOUCHED = frozenset({"Refused", "Skipped"})
+_UNTOUCHED = frozenset({"Refused", "Skipped", "Gone"})
 # Results after which it is known where the load went.
 _ARRIVED = frozenset({"Landed", "LandedElsewhere", "Unexpected", "NotReady"})
 _WITHOUT_REPLACEMENT = frozenset({"Pending", "NotReplaced"})
@@ -85,7 +85,6 @@ def _apply(
 
 def _linear(load: LoadReport, row: int) -> BoolArray:
     """(resources,) whether a figure is a mean, so that a part of its window weighs as long as it lasted."""
-    found = [
-        load.statistics[index] if 0 <= index < len(load.statistics) else "mean" for index in load.source[row]
-    ]
-    return np.array([statistic == "mean" for statistic in found], np.bool_)
+    return np.array(
+        [load.statistic(row, column) == "mean" for column in range(len(load.resources))], np.bool_
+    )

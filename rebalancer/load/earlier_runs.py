@@ -69,7 +69,8 @@ def over_earlier_runs(
             ]
             past = [(at, value) for at, value in earlier if value is not None]
             points = np.array([value / 100 * whole[row, column] for _, value in past] + [usage[row, column]])
-            usage[row, column], spread[row, column] = window.of(points), deviation(points)
+            usage[row, column] = window.of_resource(resource).of(points)
+            spread[row, column] = deviation(points)
             begun = min((at for at, _ in past), default=now)
             windows[row, column] += now - begun
             oldest = min(oldest, begun)
@@ -84,5 +85,6 @@ def over_earlier_runs(
         deviation=spread,
         window_seconds=windows,
         statistic=window.statistic,
+        statistics=window.by_resource,
         warnings=tuple(warnings),
     )

@@ -14,8 +14,10 @@ from urllib3.exceptions import HTTPError, NewConnectionError
 from urllib3.exceptions import TimeoutError as TransportTimeoutError
 
 from rebalancer.cluster.live.answers import NoAnswerError
+from rebalancer.deadlines import Deadline
 
 CONNECT_SECONDS = 5.0
+_NO_DEADLINE = Deadline()
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +35,29 @@ def get(
     *,
     read_seconds: float,
     max_bytes: int,
+    deadline: Deadline = _NO_DEADLINE,
     headers: Mapping[str, str] | None = None,
     redirects: int = 0,
 ) -> HttpAnswer:
-    """GET a URL once. Raises NoAnswerError, or ValueError for an answer larger than ``max_bytes``."""
+    """GET a URL once; ``read_seconds`` bounds the whole answer.
+
+    Raises NoAnswerError, StopRequestedError, or ValueError for an answer larger than ``max_bytes``.
+    """
+    limit = deadline.within(CONNECT_SECONDS + read_seconds)
+    try:
+        return limit.bound(f"get {url}", lambda: _get(pool, url, read_seconds, max_bytes, headers, redirects))
+    except TimeoutError as error:
+        raise NoAnswerError(error, slow=True) from error
+
+
+def _get(
+    pool: urllib3.PoolManager,
+    url: str,
+    read_seconds: float,
+    max_bytes: int,
+    headers: Mapping[str, str] | None,
+    redirects: int,
+) -> HttpAnswer:
     try:
         response = pool.request(
             "GET",

@@ -107,7 +107,9 @@ def _share_before(load: LoadReport, nodes: IntArray, started: FloatArray) -> Flo
         inside = np.where(window > 0, (moment - (measured - window)) / np.where(window > 0, window, 1.0), 0.0)
         inside = np.where(moment >= measured, 1.0, np.clip(inside, 0.0, 1.0))
     inside = np.nan_to_num(inside, nan=0.0)
-    inside = np.where(_has(source, [item != "mean" for item in load.statistics]), np.ceil(inside), inside)
+    for column in range(len(load.resources)):
+        slow = _has(source[:, column], [item[column] != "mean" for item in load.statistics])
+        inside[slow, column] = np.ceil(inside[slow, column])
     return np.where((source < 0) | _has(source, [item == _REQUESTS for item in load.sources]), 0.0, inside)
 
 

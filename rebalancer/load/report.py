@@ -51,7 +51,7 @@ class LoadReport:
     warnings: tuple[str, ...] = ()
     resources: tuple[str, ...] = RESOURCES
     required: tuple[str, ...] = RESOURCES  # without a fresh figure of these a node is unknown
-    statistics: tuple[str, ...] = ()  # by source: what of their window its figures are
+    statistics: tuple[tuple[str, ...], ...] = ()  # by source and resource: what of their window figures are
     deviation: FloatArray | None = None  # (nodes, resources) standard deviation in the window, NaN unknown
     pressure: Mapping[str, FloatArray] = field(default_factory=dict)  # (nodes,) percent of time, NaN unknown
 
@@ -70,6 +70,11 @@ class LoadReport:
         """(nodes,) has a fresh figure of every resource that is required."""
         columns = [self.resources.index(resource) for resource in self.required]
         return np.asarray(~np.isnan(self.usage[:, columns]).any(axis=1), np.bool_)
+
+    def statistic(self, row: int, column: int) -> str:
+        """What of its window the figure of a node and resource is."""
+        source = int(self.source[row, column])
+        return self.statistics[source][column] if 0 <= source < len(self.statistics) else "mean"
 
     @property
     def pod_method(self) -> IntArray:
@@ -162,7 +167,7 @@ class _Join:
         self._window = np.zeros(shape)
         self._source: IntArray = np.full(shape, -1, np.int64)
         self._sources: list[str] = []
-        self._statistics: list[str] = []
+        self._statistics: list[tuple[str, ...]] = []
         self._capacity: dict[str, FloatArray] = {}
         self._pressure: dict[str, FloatArray] = {}
         self._warnings: list[str] = list(failures)
@@ -192,7 +197,9 @@ class _Join:
                 earlier = self._pressure.get(resource, np.full(len(self._nodes), np.nan))
                 self._pressure[resource] = np.where(recent & np.isnan(earlier), percent, earlier)
         self._sources.append(figures.source)
-        self._statistics.append(figures.statistic)
+        self._statistics.append(
+            tuple(figures.statistics.get(name, figures.statistic) for name in self._resources)
+        )
         self._warnings += figures.warnings
         self._warn_about_unused(figures, fresh)
 

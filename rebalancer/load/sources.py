@@ -25,6 +25,7 @@ from rebalancer.load.figures.node_figures import (
 )
 from rebalancer.load.figures.pod_figures import pod_figures_of_metrics
 from rebalancer.load.load_watcher.document import WatcherMetrics
+from rebalancer.load.predicted_peaks import with_summed_peaks
 from rebalancer.load.prometheus.access import PrometheusAccess, connection_of
 from rebalancer.load.prometheus.reader import PrometheusReader
 from rebalancer.load.report import LoadReport, build_report
@@ -69,7 +70,7 @@ class LoadInputs:
     @property
     def window(self) -> MetricWindow:
         """How far back figures look."""
-        return MetricWindow(self.policy.load.window, self.policy.load.statistic)
+        return MetricWindow.of_policy(self.policy.load.window, self.policy.load.statistic)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,10 +100,11 @@ def read_load(inputs: LoadInputs) -> LoadReading:
             for resource, percent in present_percent(inputs.snapshot.nodes, found).items():
                 present[resource] = percent | present.get(resource, {})
             found = over_earlier_runs(found, inputs.snapshot.nodes, inputs.samples, inputs.window, inputs.now)
-        figures.append(found)
         of_pods = reader.pod_figures()
         if of_pods is not None:
             pod_figures.append(of_pods)
+            found = with_summed_peaks(found, of_pods, inputs.snapshot.pods, inputs.window)
+        figures.append(found)
     if not figures:
         raise _no_source_answered(inputs, failures)
     if inputs.snapshot.has(POD_METRICS):

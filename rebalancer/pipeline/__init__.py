@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rebalancer.pipeline.run_settings import PipelineOptions, RecordingOptions, RunOptions
 
 if TYPE_CHECKING:
-    from rebalancer.pipeline.planning import explain_subject, make_plan
+    from rebalancer.pipeline.planning import explain_subject, make_plan, make_reported_plan
     from rebalancer.pipeline.recording import describe_recording, record_cluster
     from rebalancer.pipeline.running import run
     from rebalancer.pipeline.scheduler.configuration import check_configuration
@@ -26,6 +26,7 @@ __all__ = [
     "explain_subject",
     "inputs_by_policy",
     "make_plan",
+    "make_reported_plan",
     "record_cluster",
     "run",
     "simulate",
@@ -37,6 +38,7 @@ _MODULES = {
     "explain_subject": "planning",
     "inputs_by_policy": "simulating",
     "make_plan": "planning",
+    "make_reported_plan": "planning",
     "record_cluster": "recording",
     "run": "running",
     "simulate": "simulating",

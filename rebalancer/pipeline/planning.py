@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from rebalancer import planning
 from rebalancer.pipeline.gathering import gather, open_api, policy_of
 from rebalancer.pipeline.run_settings import PipelineOptions
 from rebalancer.pipeline.state_location import known_state
-from rebalancer.planning import Plan, PlanningInputs, coverage_of, explain, find_subject
-from rebalancer.planning.explanation.values import NodeExplanation, PodExplanation
+from rebalancer.planning import Plan, PlanningInputs, coverage_of, explain, find_subject, parse_subject
+from rebalancer.planning.explanation.values import NodeExplanation, PodExplanation, SchedulingTable
+from rebalancer.policy import RebalancePolicy
+
+_MAX_TABLES = 100  # moves of a report whose scores are computed
 
 
 def make_plan(options: PipelineOptions) -> Plan:
@@ -21,10 +26,28 @@ def make_plan(options: PipelineOptions) -> Plan:
     return planning.make_plan(_without_refusal(inputs) if options.only_look else inputs)
 
 
+@dataclass(frozen=True, slots=True)
+class ReportedPlan:
+    """A plan, the policy it was made by, and by pod uid what the scheduler's cycle looks like."""
+
+    plan: Plan
+    policy: RebalancePolicy
+    tables: Mapping[str, SchedulingTable]
+
+
+def make_reported_plan(options: PipelineOptions) -> ReportedPlan:
+    """The plan of ``make_plan`` with the scores behind its first moves, for a report."""
+    prepared = planning.prepare(_inputs(options))
+    plan = planning.plan_prepared(prepared)
+    tables = planning.scheduling_tables(prepared, plan, _MAX_TABLES)
+    return ReportedPlan(plan, prepared.policy, tables)
+
+
 def explain_subject(options: PipelineOptions, subject: str) -> PodExplanation | NodeExplanation:
     """The explanation of what ``subject`` names; InputError with the nearest names when there is none."""
+    wanted = parse_subject(subject)  # before the cluster is read, which takes time
     inputs = _inputs(options)
-    return explain(inputs, find_subject(inputs.snapshot, subject))
+    return explain(inputs, find_subject(inputs.snapshot, wanted))
 
 
 def _inputs(options: PipelineOptions) -> PlanningInputs:

@@ -73,5 +73,5 @@ class RunMemory:
             found = self._finding(state) if self._finding is not None else state
             return after_outcomes(found, outcomes, now, keeps_seconds, self._run) if outcomes else found
 
-        self._store.update(change)
+        self._store.update(change, closing=bool(outcomes))
         self._finding = None  # it is kept now

@@ -11,24 +11,29 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rebalancer.cluster.live import RawApi
-from rebalancer.errors import SafetyError
+from rebalancer.deadlines import Deadline
+from rebalancer.errors import SafetyError, UnreachableError
 from rebalancer.execution import (
     EventWriter,
     HeldLease,
     Journal,
     Observer,
     Outcomes,
+    PauseSwitch,
     RunContext,
     RunLease,
-    SchedulerLocation,
     carry_out,
     holder_identity,
 )
+from rebalancer.load.view import SchedulerView
+from rebalancer.pipeline.controller_selectors import selectors_of
 from rebalancer.pipeline.gathering import Gathered, gather, open_api, policy_of
+from rebalancer.pipeline.plan_age import PlanAge
 from rebalancer.pipeline.run_memory import RunMemory
 from rebalancer.pipeline.run_sequence import RunSequence
 from rebalancer.pipeline.run_settings import PipelineOptions, RunOptions
-from rebalancer.pipeline.signals import stop_on_signal
+from rebalancer.pipeline.scheduler.location import schedulers_of
+from rebalancer.pipeline.signals import StopSignals, stop_on_signal
 from rebalancer.pipeline.state_location import state_store
 from rebalancer.planning import (
     Move,
@@ -50,6 +55,7 @@ from rebalancer.state import (
     memory_seconds,
 )
 
+MAX_EARLIER_VIEWS = 3
 _REPORTER = "rebalancer"
 
 
@@ -60,6 +66,7 @@ class _Planned:
     gathered: Gathered
     prepared: PreparedInputs
     plan: Plan
+    age: PlanAge
 
 
 def run(
@@ -69,8 +76,8 @@ def run(
     show_plan: Callable[[Plan], None] = lambda _: None,
 ) -> tuple[Plan, Outcomes]:
     """Plan as ``make_plan`` does, show the plan, carry it out and keep what became of it for later runs."""
-    with stop_on_signal() as stop:
-        run = _Run(options, run_options, observer, show_plan, stop)
+    with stop_on_signal() as signals:
+        run = _Run(options, run_options, observer, show_plan, signals)
         planned, outcomes = run.rehearse() if run_options.dry_run else run.carry_out()
     return planned.plan, outcomes
 
@@ -84,17 +91,22 @@ class _Run:
         run_options: RunOptions,
         observer: Observer,
         show_plan: Callable[[Plan], None],
-        stop: threading.Event,
+        signals: StopSignals,
     ) -> None:
-        api = open_api(options)
+        self._began = time.monotonic()
+        api = signals.interruptibly(lambda: open_api(options))
         assert api is not None  # the command refuses a recorded cluster
         self._options = options
         self._run_options = run_options
         self._observer = observer
         self._show_plan = show_plan
-        self._stop = stop
+        self._signals = signals
         self._loaded = policy_of(options)
-        self._api = api.pausing(stop.wait)
+        last_wave_at = self._began + (run_options.max_duration_seconds or float("inf"))
+        end = last_wave_at + self._loaded.policy.execution.wave_timeout
+        self._api = api.until(Deadline(end, stop=signals.stop))
+        # What a wave needs before it begins is of no use after the last one may begin.
+        self._reading_api = api.until(Deadline(last_wave_at, stop=signals.stop))
         self._store = state_store(
             options.state_path, options.state_config_map, self._api, acts=not run_options.dry_run
         )
@@ -119,36 +131,57 @@ class _Run:
         return planned, self._act(planned, None, memory)
 
     def _plan(self, memory: RunMemory) -> _Planned:
-        gathered = gather(self._options, self._loaded, self._api, memory.before)
-        prepared = prepare(gathered.inputs)
-        planned = _Planned(gathered, prepared, plan_prepared(prepared))
-        self._show_plan(planned.plan)
+        def plan() -> _Planned:
+            gathered = gather(self._options, self._loaded, self._reading_api, memory.before)
+            prepared = prepare(gathered.inputs)
+            planned = _Planned(gathered, prepared, plan_prepared(prepared), PlanAge())
+            self._show_plan(planned.plan)
+            return planned
+
+        planned = self._in_time(plan)
+        gathered = planned.gathered
+        planned.age.ensure_usable()
         _refuse_unverified(gathered.inputs, planned.plan)
         memory.found(_finding(planned))
         return planned
 
+    def _in_time(self, plan: Callable[[], _Planned]) -> _Planned:
+        try:
+            return self._signals.interruptibly(plan)
+        except UnreachableError as error:
+            seconds = self._run_options.max_duration_seconds
+            if seconds is None or time.monotonic() < self._began + seconds:
+                raise
+            raise SafetyError(
+                f"the run reached its longest duration of {seconds:.0f} s before it had a plan: {error}",
+                hint="give it more time with --max-duration",
+            ) from error
+
     def _act(self, planned: _Planned, held: HeldLease | None, memory: RunMemory) -> Outcomes:
         policy, api, dry_run = self._loaded.policy, self._api, self._run_options.dry_run
-        validate = _validator(self._options, self._loaded, planned.gathered.inputs, api, memory)
+        validate = _validator(self._options, self._loaded, planned, self._reading_api, memory)
         with _journal(self._run_options, self._id) as journal:
             context = RunContext(
                 run=self._id,
                 api=api,
                 clock=time.time,
-                sleep=self._stop.wait,
+                sleep=self._signals.stop.wait,
                 execution=policy.execution,
                 safety=_safety(self._options, self._loaded),
-                validate=validate,
+                validate=lambda moves: self._signals.interruptibly(lambda: validate(moves)),
                 check_landing=lambda move, node: check_landing(
                     planned.prepared, planned.plan, move, node, memory.moved
                 ),
                 journal=journal,
                 lease=held,
-                schedulers=(SchedulerLocation(name="kube-scheduler"),),
+                pause=PauseSwitch(api, _lease_place(self._run_options)[0]),
+                schedulers=schedulers_of(planned.plan, planned.gathered.inputs),
                 max_duration_seconds=self._run_options.max_duration_seconds,
-                stop_requested=self._stop.is_set,
+                began=self._began,
+                stop_requested=self._signals.stop.is_set,
                 observer=self._observer,
                 checkpoint=memory.checkpoint,
+                selector_of=selectors_of(planned.gathered.inputs.snapshot),
                 events=None if dry_run else EventWriter(api, _REPORTER, time.time),
                 dry_run=dry_run,
             )
@@ -175,9 +208,13 @@ def _refuse_unverified(inputs: PlanningInputs, plan: Plan) -> None:
     reason = why_unverified(version, moved)
     if reason and not inputs.policy.scheduler.allow_unverified_version:
         raise SafetyError(
-            f"scheduler {version or '(version unknown)'}: {reason}; only {verified_in_words()} were verified",
+            f"run does not act on scheduler {version or 'of an unknown version'}: {reason}; "
+            f"verified are {verified_in_words()}",
             where=inputs.snapshot.source,
-            hint="set scheduler.allowUnverifiedVersion: true in the policy to act all the same",
+            hint=(
+                f"in the policy, set {'' if version else 'scheduler.version, or '}"
+                "scheduler.allowUnverifiedVersion: true to act all the same"
+            ),
         )
 
 
@@ -192,29 +229,41 @@ def _safety(options: PipelineOptions, loaded: LoadedPolicy) -> Callable[[], Safe
 def _validator(
     options: PipelineOptions,
     loaded: LoadedPolicy,
-    planned_from: PlanningInputs,
+    planned: _Planned,
     api: RawApi,
     memory: RunMemory,
 ) -> Callable[[Sequence[Move]], Mapping[str, str | Move]]:
-    """Before the first wave the plan is fresh; before every later one the cluster is read again.
+    """Before the first wave the plan is mostly fresh; before every later one the cluster is read again.
 
     What this run moved already corrects figures whose windows began before, but puts nothing into
     cooldown: several pods of a workload may be part of one plan.
     """
     first = threading.Event()
-    read = [(planned_from.now, planned_from.view)]
+    made_from = planned.gathered.inputs
+    read = [(made_from.now, made_from.view)]
 
     def validate(moves: Sequence[Move]) -> Mapping[str, str | Move]:
         if not first.is_set():
             first.set()
-            return {}
+            if planned.age.fresh:
+                return {}
         inputs = gather(options, loaded, api, memory.before).inputs
-        oldest = inputs.now - SCHEDULER_LAG_SECONDS
-        earlier = [view for moment, view in read if moment <= oldest][-1:] or [read[0][1]]
+        earlier = still_in_use(read, inputs.now - SCHEDULER_LAG_SECONDS)
         read.append((inputs.now, inputs.view))
-        return revalidate_moves(dataclasses.replace(inputs, earlier_view=earlier[0]), moves, memory.moved)
+        return revalidate_moves(dataclasses.replace(inputs, earlier_views=earlier), moves, memory.moved)
 
     return validate
+
+
+def still_in_use(read: Sequence[tuple[float, SchedulerView]], oldest: float) -> tuple[SchedulerView, ...]:
+    """Of the views read so far, with the moments of reading, those that a scheduler may still have.
+
+    It renewed its figures since ``oldest``: by then it had the last view from before, at the latest. At most
+    ``MAX_EARLIER_VIEWS`` of them, the first and the newest: each is one more scenario.
+    """
+    begin = max((index for index, (moment, _) in enumerate(read) if moment <= oldest), default=0)
+    views = [view for _, view in read[begin:]]
+    return (views[0], *views[1:][-(MAX_EARLIER_VIEWS - 1) :])
 
 
 def _journal(run_options: RunOptions, run_id: str) -> Journal:
@@ -224,5 +273,10 @@ def _journal(run_options: RunOptions, run_id: str) -> Journal:
 
 
 def _lease(run_options: RunOptions, api: RawApi, run_id: str) -> RunLease:
-    namespace, name = run_options.lease.split("/")
+    namespace, name = _lease_place(run_options)
     return RunLease(api, namespace, name, holder_identity(run_id), time.time)
+
+
+def _lease_place(run_options: RunOptions) -> tuple[str, str]:
+    namespace, name = run_options.lease.split("/")
+    return namespace, name

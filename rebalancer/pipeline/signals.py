@@ -1,32 +1,83 @@
-"""SIGTERM and SIGINT ask a run to stop; it finishes the eviction in flight first."""
+"""Signals ask a run to stop: it ends in order, and hears them wherever it is.
+
+SIGTERM, SIGINT and SIGHUP only set a ``StopRequest``, because a run that was thrown out of any line of its
+code could not say what became of a pod. Waits look for the request. Reading a cluster, planning and asking
+the user can be left at any line: ``interruptibly`` is for those.
+
+    first signal while planning               the plan is given up, the lease released
+    first signal while an eviction is sent    its answer is awaited, the state saved, the lease released
+    second SIGTERM or SIGINT                  KeyboardInterrupt; the lease is released if that is quick
+
+A second SIGHUP is no second request: a terminal that is closed may send two.
+"""
 
 from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import TypeVar
 
-_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+from rebalancer.deadlines import StopRequest
+from rebalancer.errors import StopRequestedError
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+_Result = TypeVar("_Result")
+
+
+class _Interrupted(BaseException):
+    """Leaves work that can be left at any line; no handler of errors may swallow it."""
+
+
+class StopSignals:
+    """What signals asked for so far."""
+
+    def __init__(self) -> None:
+        self.stop = StopRequest()
+        self._may_raise = False
+
+    def receive(self, number: int, _frame: FrameType | None = None) -> None:
+        """Handle a signal. Raises what ends the work at hand, where that can be ended at any line."""
+        if self.stop.is_set() and number != signal.SIGHUP:
+            self.stop.hurry()
+            raise KeyboardInterrupt
+        self.stop.set()
+        if self._may_raise:
+            self._may_raise = False
+            raise _Interrupted
+
+    def interruptibly(self, work: Callable[[], _Result]) -> _Result:
+        """The result of work that changes nothing. Raises StopRequestedError as soon as a signal comes."""
+        try:
+            try:
+                self._may_raise = True
+                if self.stop.is_set():
+                    raise _Interrupted
+                return work()
+            finally:
+                self._may_raise = False
+        except _Interrupted:
+            raise StopRequestedError("asked to stop by a signal") from None
 
 
 @contextmanager
-def stop_on_signal() -> Iterator[threading.Event]:
-    """An event that is set once a stop was requested; a second SIGINT interrupts at once."""
-    requested = threading.Event()
-
-    def request(number: int, _frame: FrameType | None) -> None:
-        if requested.is_set() and number == signal.SIGINT:
-            raise KeyboardInterrupt
-        requested.set()
-
+def stop_on_signal() -> Iterator[StopSignals]:
+    """Signals only ask to stop, within this block; SIGHUP stays ignored where ``nohup`` ignores it."""
+    signals = StopSignals()
     if threading.current_thread() is not threading.main_thread():
-        yield requested
+        yield signals
         return
-    before = {number: signal.signal(number, request) for number in _SIGNALS}
+    heard = [number for number in _SIGNALS if not _ignored(number)]
+    before = {number: signal.signal(number, signals.receive) for number in heard}
     try:
-        yield requested
+        yield signals
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _ignored(number: signal.Signals) -> bool:
+    return number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN

@@ -4,8 +4,8 @@ The names below are what other packages need; ``planner`` shows how a plan is ma
 """
 
 from rebalancer.planning.coverage import coverage_of
-from rebalancer.planning.explanation.nodes import explain
-from rebalancer.planning.explanation.subjects import Subject, find_subject
+from rebalancer.planning.explanation.nodes import explain, scheduling_tables
+from rebalancer.planning.explanation.subjects import Subject, find_subject, parse_subject
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Move, Plan
 from rebalancer.planning.planner import make_plan, plan_prepared
@@ -23,7 +23,9 @@ __all__ = [
     "explain",
     "find_subject",
     "make_plan",
+    "parse_subject",
     "plan_prepared",
     "prepare",
     "revalidate_moves",
+    "scheduling_tables",
 ]

@@ -31,7 +31,7 @@ class PlanningInputs:
     scheduler_version: str = ""  # major.minor; empty when not known
     feature_gates: FeatureGates = GATES_AS_RELEASED
     warnings: tuple[str, ...] = ()
-    earlier_view: SchedulerView | None = None  # read before, which the scheduler may not have renewed since
+    earlier_views: tuple[SchedulerView, ...] = ()  # read before; the scheduler may still have any of them
 
     @property
     def release(self) -> Release:

@@ -8,6 +8,9 @@ from __future__ import annotations
 import msgspec
 
 API_VERSION = "rebalancer/v1alpha1"
+# Why a move no longer holds whose pod leaves, or left, without us.
+POD_GONE = "the pod is gone"
+POD_LEAVING = "the pod is leaving"
 
 
 class Value(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
@@ -94,6 +97,40 @@ class Kept(Value, frozen=True):
     node: str
     reason: str  # a code of planning.reasons
     because: str
+    setting: str = ""  # of the policy, that keeps it; empty where the cluster and no setting does
+
+
+class Obstacle(Value, frozen=True):
+    """A setting of the policy that keeps load on nodes which stay above their coolTo."""
+
+    setting: str  # such as evictable.minAge; empty where the cluster and no setting is the reason
+    reasons: tuple[str, ...]  # codes of planning.reasons
+    share: float  # 0..1 of the load that could leave: what pods use of resources above coolTo
+    pods: int
+    pods_in_all: int  # kept on these nodes, whatever keeps them, but for those that never move
+    pods_kept_alone: int  # of ``pods``, those that no rule of another setting keeps
+    example: str  # namespace/name of the pod that uses most
+    because: str  # why that pod stays
+
+
+class Change(Value, frozen=True):
+    """A figure now, and as expected once the plan has been carried out."""
+
+    before: float
+    after: float
+
+
+class Benefit(Value, frozen=True):
+    """What the plan gains, and what it costs."""
+
+    hot_nodes: Change
+    excess: Change  # points above coolTo, summed over hot nodes and the resources in which they are hot
+    peak: dict[str, Change] = {}  # percent of the busiest node, by resource
+    deviation: dict[str, Change] = {}  # standard deviation over the nodes in points, by resource
+    pods_moved: int = 0
+    pods: int = 0  # that run in the cluster
+    cost: float = 0.0  # 1 for each eviction, and what makes it worse, by planning.weights
+    score: float = 0.0  # points of excess removed for each unit of cost; what planning.leastRelief is held to
 
 
 class Plan(Value, frozen=True):
@@ -107,12 +144,16 @@ class Plan(Value, frozen=True):
     nodes: tuple[NodeReport, ...] = ()
     kept: tuple[Kept, ...] = ()
     unsolved: dict[str, str] = {}  # hot node -> why it stays hot after the plan
+    obstacles: tuple[Obstacle, ...] = ()  # what keeps load on these nodes, the one that keeps most first
+    benefit: Benefit | None = None  # None in plans of versions that did not compute it
+    raised_limit: str = ""  # what the next useful value of the limit that binds would give
     warnings: tuple[str, ...] = ()
     neutral_plugins: tuple[
         str, ...
     ] = ()  # enabled in the scheduler, not modelled: they score all nodes alike
     node_count: int = 0
     hot_count: int = 0
+    pod_count: int = 0
     known_count: int = 0  # nodes with a fresh figure
     api_version: str = API_VERSION
     kind: str = "Plan"

@@ -7,21 +7,23 @@ from enum import StrEnum
 
 
 class Reason(StrEnum):
-    """A code and the sentence that documents it."""
+    """A code, the sentence that documents it, and the setting of the policy that it comes from, if any."""
 
     meaning: str
+    setting: str
 
-    def __new__(cls, value: str, meaning: str) -> Reason:
+    def __new__(cls, value: str, meaning: str, setting: str = "") -> Reason:
         """Make a member that carries its own documentation."""
         member = str.__new__(cls, value)
         member._value_ = value
         member.meaning = meaning
+        member.setting = setting
         return member
 
     # Never evicted, whatever the policy says.
     STATIC_POD = "StaticPod", "it is a mirror or static pod, which belongs to its node"
     DAEMON_SET = "DaemonSet", "its DaemonSet would recreate it on the same node"
-    TERMINATING = "Terminating", "it is already being deleted"
+    TERMINATING = "Terminating", "it is already being deleted, or somebody else is evicting it"
     NO_CONTROLLER = "NoController", "no controller that is known to recreate pods owns it"
     OVERLAPPING_BUDGETS = (
         "OverlappingBudgets",
@@ -37,20 +39,41 @@ class Reason(StrEnum):
         "it runs rebalancer itself, or the scheduler or a load source that rebalancer relies on",
     )
     # The policy protects it; the annotation descheduler.alpha.kubernetes.io/evict lifts that.
-    NAMESPACE = "Namespace", "the policy excludes its namespace"
-    TOO_YOUNG = "TooYoung", "it is younger than the policy's minAge"
-    PRIORITY = "Priority", "its priority is not below the policy's priorityBelow"
+    NAMESPACE = "Namespace", "the policy excludes its namespace", "evictable.namespaces"
+    TOO_YOUNG = "TooYoung", "it is younger than the policy's minAge", "evictable.minAge"
+    PRIORITY = "Priority", "its priority is not below the policy's priorityBelow", "evictable.priorityBelow"
     LOCAL_STORAGE = (
         "LocalStorage",
         "it would lose the data in its hostPath volumes, or in its emptyDir volumes on disk",
+        "evictable.protect: LocalStorage",
     )
-    PERSISTENT_VOLUMES = "PersistentVolumes", "it uses a PersistentVolumeClaim"
-    SINGLE_REPLICA = "SingleReplica", "its workload has only one desired replica"
-    MIN_REPLICAS = "MinReplicas", "its workload has fewer desired replicas than the policy's minReplicas"
-    JOB = "Job", "the policy excludes Jobs"
-    ENDS_SOON = "EndsSoon", "its Job is expected to end within the policy's minJobRemaining"
-    STORAGE_CLASS = "StorageClass", "it uses a claim of a storage class that the policy excludes"
-    LABELS = "Labels", "the policy's podSelector does not select it"
+    PERSISTENT_VOLUMES = (
+        "PersistentVolumes",
+        "it uses a PersistentVolumeClaim",
+        "evictable.protect: PersistentVolumes",
+    )
+    SINGLE_REPLICA = (
+        "SingleReplica",
+        "its workload has only one desired replica",
+        "evictable.protect: SingleReplica",
+    )
+    MIN_REPLICAS = (
+        "MinReplicas",
+        "its workload has fewer desired replicas than the policy's minReplicas",
+        "evictable.minReplicas",
+    )
+    JOB = "Job", "the policy excludes Jobs", "evictable.jobs"
+    ENDS_SOON = (
+        "EndsSoon",
+        "its Job is expected to end within the policy's minJobRemaining",
+        "evictable.minJobRemaining",
+    )
+    STORAGE_CLASS = (
+        "StorageClass",
+        "it uses a claim of a storage class that the policy excludes",
+        "evictable.protectStorageClasses",
+    )
+    LABELS = "Labels", "the policy's podSelector does not select it", "evictable.podSelector"
     ANNOTATION = "Annotation", "one of its annotations forbids or discourages eviction"
     # Its workload could not take the eviction; nothing lifts that.
     JOB_WOULD_FAIL = "JobWouldFail", "the eviction would exceed the Job's backoffLimit"
@@ -60,14 +83,18 @@ class Reason(StrEnum):
     )
     ROLLOUT = "Rollout", "a rollout of its workload is in progress"
     UNREADY_REPLICAS = "UnreadyReplicas", "its workload has fewer ready replicas than desired"
-    GRACE_PERIOD = "GracePeriod", "its grace period is longer than a wave waits"
+    GRACE_PERIOD = "GracePeriod", "its grace period is longer than a wave waits", "execution.waveTimeout"
     # Unknown is not favourable.
-    OTHER_SCHEDULER = "OtherScheduler", "its scheduler is not one that the policy acts on"
+    OTHER_SCHEDULER = (
+        "OtherScheduler",
+        "its scheduler is not one that the policy acts on",
+        "scheduler.profiles",
+    )
     UNPREDICTABLE = "Unpredictable", "where its replacement would land cannot be predicted"
-    UNKNOWN_LOAD = "UnknownLoad", "its resource usage is not known"
-    SETTLING = "Settling", "the figures of its node still include load that an earlier run moved"
+    UNKNOWN_LOAD = "UnknownLoad", "its resource usage is not known", "load.sources"
+    SETTLING = "Settling", "its node still carries, or its figures include, load that an earlier run moved"
     # It could be evicted, but not now.
-    WINDOW = "Window", "the policy's maintenance windows are closed"
+    WINDOW = "Window", "the policy's maintenance windows are closed", "evictable.windows"
     OLDER_REVISION = (
         "OlderRevision",
         "its StatefulSet would recreate it as another revision, so the replacement would differ",
@@ -78,10 +105,18 @@ class Reason(StrEnum):
         "a VerticalPodAutoscaler would give its replacement different requests",
     )
     QUOTA = "Quota", "a ResourceQuota has no room for its replacement while the pod itself still counts"
-    COOLDOWN = "Cooldown", "its workload was moved too recently"
-    LANDED_BADLY = "LandedBadly", "the last move of its workload landed badly, and that was recently"
+    COOLDOWN = "Cooldown", "its workload was moved too recently", "planning.cooldown"
+    LANDED_BADLY = (
+        "LandedBadly",
+        "the last move of its workload landed badly, and that was recently",
+        "planning.badLandingCooldown",
+    )
     BUDGET = "Budget", "its disruption budget allows no disruption at the moment"
-    HOT_TOO_BRIEFLY = "HotTooBriefly", "its node has not been hot for enough consecutive runs"
+    HOT_TOO_BRIEFLY = (
+        "HotTooBriefly",
+        "its node has not been hot for enough consecutive runs",
+        "hotNodes.forRuns",
+    )
     NO_LANDING = (
         "NoLanding",
         "no node is feasible for its replacement, which would stay Pending or preempt other pods",
@@ -91,30 +126,43 @@ class Reason(StrEnum):
         "the scheduler may place its replacement where it would be no better off",
     )
     ROOM_TAKEN = "RoomTaken", "a Pending pod would take the room that it leaves"
-    LIMIT = "Limit", "a limit of the policy is reached"
+    LIMIT = "Limit", "a limit of the policy is reached", "limits"
     CONFIDENCE = (
         "Confidence",
         "its risk of a bad landing is more than planning.confidence leaves for this plan",
+        "planning.confidence",
     )
     NOT_NEEDED = "NotNeeded", "its node becomes cool without moving it"
     CANNOT_COOL = (
         "CannotCool",
         "its node would stay hot all the same, and the policy's planning.partialRelief is false",
+        "planning.partialRelief",
     )
     NO_RELIEF = "NoRelief", "it uses none of the resources in which its node is above coolTo"
     LITTLE_RELIEF = (
         "LittleRelief",
         "moving it removes less excess than the policy's planning.leastRelief asks for",
+        "planning.leastRelief",
     )
-    SEARCH_ENDED = "SearchEnded", "the search reached planning.maxPlacements before it got to this pod"
+    SEARCH_ENDED = (
+        "SearchEnded",
+        "the search reached planning.maxPlacements before it got to this pod",
+        "planning.maxPlacements",
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class KeptReason:
-    """Why a pod may not be evicted: a code and the sentence for this very pod."""
+    """Why a pod may not be evicted: a code, the sentence for this very pod, and what the policy sets."""
 
     reason: Reason
     because: str
+    settings: tuple[str, ...] = ()  # where they differ from pod to pod; else the code's own
+
+    @property
+    def setting(self) -> str:
+        """The settings that keep the pod, such as ``evictable.minAge``; empty when none does."""
+        return " and ".join(self.settings) or self.reason.setting
 
 
 _FIRST_OF_GROUP = {

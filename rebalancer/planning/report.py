@@ -11,8 +11,11 @@ from rebalancer.cluster import times
 from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
 from rebalancer.load.figures.node_figures import RESOURCES
 from rebalancer.load.report import percent_of_allocatable
+from rebalancer.planning.benefit import benefit_of
+from rebalancer.planning.hot_nodes.still_waiting import still_waiting
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.distribution import LandingDistribution
+from rebalancer.planning.obstacles import find_obstacles
 from rebalancer.planning.plan import UNKNOWN_NODE, Figure, Kept, Landing, Move, NodeAfter, NodeReport, Plan
 from rebalancer.planning.policy_fit import misfits
 from rebalancer.planning.prepared import PreparedInputs
@@ -36,10 +39,14 @@ def build_plan(prepared: PreparedInputs, found: SearchResult) -> Plan:
         nodes=_node_reports(prepared, _after(prepared, found)),
         kept=tuple(sorted(kept, key=lambda item: (item.node, item.pod.namespace, item.pod.name))),
         unsolved=_unsolved(prepared, found),
+        obstacles=find_obstacles(prepared, found),
+        benefit=benefit_of(prepared, found),
+        raised_limit=found.raised_limit,
         warnings=(*inputs.warnings, *_warnings(prepared)),
         neutral_plugins=prepared.schedulers.neutral,
         node_count=len(hot),
         hot_count=int(np.count_nonzero(hot)),
+        pod_count=len(inputs.snapshot.pods),
         known_count=int(np.count_nonzero(inputs.load.known)),
     )
 
@@ -50,14 +57,14 @@ def _node_reports(
     """All nodes, in order of name; ``after`` holds those that the plan concerns."""
     inputs, hotness = prepared.inputs, prepared.hotness
     scores, settling = prepared.schedulers.node_scores(), prepared.landing_check.settling
-    left = {move.from_node for move in inputs.state.moves} if inputs.state else set()
+    waiting = still_waiting(inputs, hotness)
     reports = []
     for row, name in enumerate(inputs.snapshot.nodes.names):
         because = hotness.because.get(row, ())
         if not inputs.load.known[row]:
             because = (f"{_unknown(inputs, row)}: {UNKNOWN_NODE}",)
-        if row in hotness.waiting and name in left:
-            because = (*because, hotness.waiting[row])
+        if name in waiting:
+            because = (*because, waiting[name])
         if row in settling:
             because = (*because, f"settling: {settling[row]}")
         changed = after.get(row)
@@ -101,7 +108,7 @@ def _figures(inputs: PlanningInputs, row: int) -> dict[str, Figure]:
             source=load.sources[source],
             age_seconds=round(inputs.now - float(load.measured_at[row, column]), 1),
             window_seconds=float(load.window_seconds[row, column]),
-            statistic=load.statistics[source] if source < len(load.statistics) else "mean",
+            statistic=load.statistic(row, column),
             deviation=round(100 * spread / whole, PERCENT_DIGITS) if spread >= 0 and whole > 0 else None,
         )
     return found
@@ -184,6 +191,7 @@ def _kept(prepared: PreparedInputs, row: PodRow, reason: KeptReason) -> Kept:
         node=prepared.inputs.snapshot.nodes.names[node],
         reason=str(reason.reason),
         because=reason.because,
+        setting=reason.setting,
     )
 
 
@@ -225,6 +233,7 @@ def _warnings(prepared: PreparedInputs) -> tuple[str, ...]:
             f"no state of earlier runs: hotNodes.forRuns {inputs.policy.hot_nodes.for_runs} is taken as met"
         )
     found += prepared.schedulers.score_rule_warnings()
+    found += [f"{name}: {words}" for name, words in still_waiting(inputs, prepared.hotness).items()]
     if prepared.pending.unplaced:
         found.append(
             f"{prepared.pending.unplaced} Pending pods fit nowhere and will retry when room is freed"

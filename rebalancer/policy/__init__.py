@@ -26,6 +26,7 @@ from rebalancer.policy.load_sources.sources import (
     RequestsSource,
 )
 from rebalancer.policy.model import ResourceName
+from rebalancer.policy.planning import Planning, Weights
 from rebalancer.policy.policy_file import (
     LoadedPolicy,
     default_policy,
@@ -42,19 +43,20 @@ from rebalancer.policy.resources import (
     required_resources,
     scorable_resources,
 )
+from rebalancer.policy.schedulers.scheduler_settings import (
+    ConfigMapKey,
+    SchedulerLease,
+    SchedulerSettings,
+)
 from rebalancer.policy.schema import (
     API_VERSION,
     KIND,
-    ConfigMapKey,
     Execution,
     Limits,
     LoadSettings,
     Metadata,
-    Planning,
     RebalancePolicy,
     Safety,
-    SchedulerSettings,
-    Weights,
 )
 from rebalancer.policy.selection import Selector
 from rebalancer.policy.strategies import Misplaced, Strategies
@@ -98,6 +100,7 @@ __all__ = [
     "RequestsSource",
     "ResourceName",
     "Safety",
+    "SchedulerLease",
     "SchedulerSettings",
     "ScoreRule",
     "ScoreThreshold",

@@ -74,6 +74,8 @@ def check_resources(policy: RebalancePolicy, document: Document) -> None:
 def _mentions_elsewhere(policy: RebalancePolicy) -> Iterator[tuple[tuple[str | int, ...], str]]:
     """Resources that are named outside the rules, and where."""
     yield from ((("planning", "maxAfter", name), name) for name in policy.planning.max_after)
+    if not isinstance(policy.load.statistic, str):
+        yield from ((("load", "statistic", name), name) for name in policy.load.statistic)
     for index, item in enumerate(policy.scheduler.mirror):
         if item.prometheus_score.resource:
             path = ("scheduler", "mirror", index, "prometheusScore", "resource")

@@ -14,8 +14,10 @@ from rebalancer.policy.evictability import Evictable
 from rebalancer.policy.hotness import HotNodes
 from rebalancer.policy.load_sources.prometheus import Signal, SignalName, check_signals
 from rebalancer.policy.load_sources.sources import LoadSource, MetricsServer, MetricsServerSource
-from rebalancer.policy.mirror import Mirror, check_mirrors
-from rebalancer.policy.model import CountOfPods, Percent, PolicyModel, ResourceName, Unique, json_text
+from rebalancer.policy.load_sources.statistics import PREDICTED_PEAK, Statistic
+from rebalancer.policy.model import CountOfPods, PolicyModel
+from rebalancer.policy.planning import Planning
+from rebalancer.policy.schedulers.scheduler_settings import SchedulerSettings
 from rebalancer.policy.strategies import Strategies
 from rebalancer.policy.units import Amount, AmountField, Duration, Percentage
 
@@ -32,69 +34,6 @@ class Metadata(PolicyModel):
     )
 
 
-class ConfigMapKey(PolicyModel):
-    """One key of a ConfigMap."""
-
-    namespace: str = Field(min_length=1, description="Namespace of the ConfigMap.")
-    name: str = Field(min_length=1, description="Name of the ConfigMap.")
-    key: str = Field(
-        default="scheduler-config.yaml",
-        min_length=1,
-        description="Key whose text is the KubeSchedulerConfiguration.",
-    )
-
-
-class SchedulerSettings(PolicyModel):
-    """Which scheduler places the replacements, and how it is configured."""
-
-    version: str | None = Field(
-        default=None,
-        pattern=r"^v?\d{1,3}\.\d{1,3}(\.\d{1,3})?$",
-        description="Version of the scheduler, such as 1.35; read from the cluster when absent.",
-    )
-    config_map: ConfigMapKey | None = Field(
-        default=None, description="ConfigMap that holds the scheduler's configuration."
-    )
-    file: str | None = Field(
-        default=None, min_length=1, description="File that holds the scheduler's configuration."
-    )
-    inline: Annotated[str, json_text] | None = Field(
-        default=None,
-        min_length=1,
-        description="The scheduler's configuration itself, as text or as a mapping.",
-    )
-    profiles: Annotated[tuple[str, ...], Unique] = Field(
-        default=(),
-        description="Act on pods with these schedulerNames; all profiles of the configuration when empty.",
-    )
-    assume_neutral: Annotated[tuple[str, ...], Unique] = Field(
-        default=(),
-        description="Unknown plugins that are assumed to score all nodes the same and to reject none.",
-    )
-    mirror: Annotated[tuple[Mirror, ...], AfterValidator(check_mirrors)] = Field(
-        default=(), description="Unknown plugins of the configuration, and what they compute."
-    )
-    feature_gates: Mapping[str, bool] = Field(
-        default_factory=dict,
-        description="Feature gates of the scheduler's command line: true is on. Of a gate that is on "
-        "by default and not stated here, it is not known whether it was turned off: pods that it concerns "
-        "are unpredictable.",
-    )
-    allow_unverified_version: bool = Field(
-        default=False, description="Let a run act on a scheduler version that was not verified."
-    )
-    allow_unpredictable: bool = Field(
-        default=False, description="Evict pods even if their placement cannot be predicted with certainty."
-    )
-
-    @model_validator(mode="after")
-    def _at_most_one_configuration(self) -> Self:
-        given = [name for name in ("config_map", "file", "inline") if getattr(self, name) is not None]
-        if len(given) > 1:
-            raise ValueError("at most one of configMap, file and inline may be given")
-        return self
-
-
 class LoadSettings(PolicyModel):
     """How the load of nodes and pods is measured."""
 
@@ -109,11 +48,10 @@ class LoadSettings(PolicyModel):
         description="How far back figures look; for sources without a history, over the samples of earlier "
         "runs.",
     )
-    statistic: str = Field(
+    statistic: Statistic = Field(
         default="mean",
-        pattern=r"^(mean|max|meanPlusDeviation|p[1-9][0-9]?)$",
-        json_schema_extra={"examples": ["mean", "max", "meanPlusDeviation", "p95"]},
-        description="Statistic over the window: mean, max, meanPlusDeviation, or a percentile such as p95.",
+        description="Statistic over the window: mean, max, meanPlusDeviation, predictedPeak, or a percentile "
+        "such as p95; or one for each resource, such as {cpu: p66, memory: p95}, the mean for others.",
     )
     signals: Annotated[Mapping[SignalName, Signal], AfterValidator(check_signals)] = Field(
         default={}, description="Resources of your own, by name, read from the policy's Prometheus sources."
@@ -126,6 +64,12 @@ class LoadSettings(PolicyModel):
         description="Share of the nodes that must have a fresh figure; below it a run refuses to act. A node "
         "that no pod may leave or land on does not count.",
     )
+
+    @model_validator(mode="after")
+    def _with_a_window(self) -> Self:
+        if not self.window and (not isinstance(self.statistic, str) or self.statistic == PREDICTED_PEAK):
+            raise ValueError("this statistic needs a window to be taken over; set load.window, e.g. 15m")
+        return self
 
 
 class Limits(PolicyModel):
@@ -143,92 +87,6 @@ class Limits(PolicyModel):
         description="Maximum number of evictions from one workload in one run; a percentage is of its "
         "desired replicas.",
     )
-
-
-Weight = Annotated[float, Field(ge=0, le=1000)]
-"""How much one aspect of disruption counts, compared with the others."""
-
-
-class Weights(PolicyModel):
-    """The cost of moving a pod, each aspect from 0 to 1; fewer pods always come before cheaper ones."""
-
-    fit: Weight = Field(
-        default=1.0, description="Load moved beyond what has to leave the node, per 100 percentage points."
-    )
-    priority: Weight = Field(default=1.0, description="Priority, compared with the other pods of the node.")
-    pod_deletion_cost: Weight = Field(
-        default=1.0, description="Its pod-deletion-cost annotation, compared with the other pods of the node."
-    )
-    age: Weight = Field(default=0.1, description="Age: from 0 for a new pod to 1 after a week.")
-    replicas: Weight = Field(default=0.5, description="1 divided by the desired replicas of its controller.")
-    readiness: Weight = Field(
-        default=0.5,
-        description="Share of its controller's replicas that are not ready; 0 for an unready pod.",
-    )
-
-
-DEFAULT_MAX_AFTER: Mapping[ResourceName, float] = {"cpu": 95.0, "memory": 90.0}
-"""Percent of allocatable; memory has less room, because a node without memory kills pods."""
-
-
-class Planning(PolicyModel):
-    """When an eviction is worthwhile, and how far the planner searches."""
-
-    min_gain: float = Field(
-        default=5.0,
-        ge=0,
-        le=100,
-        description="Minimum gain of a move, in percentage points of allocatable for each hot resource.",
-    )
-    partial_relief: bool = Field(
-        default=True,
-        description="Move pods off a hot node even if it stays hot; when false, only off nodes that then "
-        "are below their thresholds.",
-    )
-    least_relief: float = Field(
-        default=0.5,
-        ge=0,
-        le=100,
-        description="Minimum excess, in percentage points of allocatable above coolTo, that a move removes "
-        "for each unit of its cost; a move costs 1 and its disruption cost.",
-    )
-    confidence: float = Field(
-        default=0.95,
-        gt=0,
-        le=1,
-        description="Minimum probability that every landing of the plan is acceptable.",
-    )
-    cooldown: Duration = Field(
-        default=3600.0,
-        description="How long a workload is left alone after a run moved pods of it; doubled with each "
-        "further run that moved it within cooldownWindow.",
-    )
-    cooldown_max: Duration = Field(default=86_400.0, description="Maximum of a cooldown that was doubled.")
-    cooldown_window: Duration = Field(
-        default=172_800.0, description="How far back the runs are counted that double a cooldown."
-    )
-    bad_landing_cooldown: Duration = Field(
-        default=86_400.0,
-        description="How long a workload is left alone after one of its pods landed badly or was not "
-        "replaced.",
-    )
-    max_after: Mapping[ResourceName, Percent] = Field(
-        default=DEFAULT_MAX_AFTER,
-        description="No pod is moved to a node that it would fill above these percentages of allocatable, "
-        "whatever the rules of hotNodes name. Resources that are not named keep their defaults: cpu 95, "
-        "memory 90.",
-    )
-    max_placements: int = Field(
-        default=20000, ge=1, description="Maximum number of placements the planner computes in one run."
-    )
-    weights: Weights = Field(
-        default=Weights(), description="Which of several equally small sets of pods is moved."
-    )
-
-    @model_validator(mode="after")
-    def _with_default_max_after(self) -> Self:
-        object.__setattr__(self, "max_after", {**DEFAULT_MAX_AFTER, **self.max_after})
-        return self
 
 
 class Execution(PolicyModel):
@@ -252,15 +110,26 @@ class Execution(PolicyModel):
 
 
 class Safety(PolicyModel):
-    """Conditions that stop a run; they are read again before each wave."""
+    """Conditions that stop a run; they are checked before each wave, pause before each eviction."""
 
-    pause: bool = Field(default=False, description="Evict nothing while this is true.")
+    pause: bool = Field(
+        default=False,
+        description="Evict nothing while this is true. A run that is at work is paused by creating the "
+        "ConfigMap rebalancer-pause in the namespace of its lease.",
+    )
     max_not_ready_nodes: AmountField = Field(
         default=Amount(5, percent=True),
         description="Stop when more nodes than this are not ready: a number, or a percentage of all nodes.",
     )
-    max_pending_pods: CountOfPods = Field(
-        default=20, ge=0, description="Stop when more pods than this are Pending."
+    max_pending_pods: AmountField = Field(
+        default=Amount(20),
+        description="Stop when more pods than this are Pending: a number, or a percentage of the pods in the "
+        "cluster when the plan was made.",
+    )
+    unknown_scheduler: Literal["stop", "proceed"] = Field(
+        default="stop",
+        description="Whether to stop when it cannot be determined whether the scheduler that places the "
+        "plan's pods is alive. One that is known to be down always stops the run.",
     )
 
 

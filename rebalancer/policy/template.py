@@ -16,12 +16,13 @@ metadata:
 scheduler:
   # version: "1.35"             # read from the cluster when absent
   # configMap: {namespace: kube-system, name: scheduler-config, key: scheduler-config.yaml}
+  # lease: {namespace: kube-system, name: kube-scheduler}   # by which it shows that it is alive
   profiles: []                  # act on pods with these schedulerNames; [] means all profiles
   assumeNeutral: []             # unknown plugins, assumed to score all nodes the same
   # mirror:                     # unknown plugins whose score is the result of a PromQL query
   #   - plugin: OurTraffic
   #     prometheusScore: {address: "http://prometheus.monitoring:9090", query: "...", nodeLabel: node}
-  featureGates: {}              # gates of the scheduler's command line, e.g. {PodLevelResources: true}
+  featureGates: {}              # as on its command line, e.g. {PodLevelResources: true}; read from its pod
   allowUnverifiedVersion: false # let `run` act on scheduler versions that were not verified
   allowUnpredictable: false     # evict pods even if their placement cannot be predicted
 
@@ -32,7 +33,8 @@ load:
     # - loadWatcher: {address: "http://load-watcher.loadwatcher:2020"}
     - metricsServer: {}
   window: 0s                    # how far back to look, e.g. 15m, so that a spike makes no node hot
-  statistic: mean               # over the window: mean, max, meanPlusDeviation or a percentile such as p95
+  statistic: mean               # over the window: mean, max, meanPlusDeviation, predictedPeak, p1 to p99,
+                                # or one for each resource, e.g. {cpu: p66, memory: p95}
   # signals: {disk: {query: "...", capacity: "100"}}   # further resources for the rules
   maxAge: 3m                    # older figures are not used
   minCoverage: 80%              # of the nodes need a fresh figure, or a run refuses to act
@@ -79,18 +81,22 @@ limits:
   perWorkload: 10%              # of desired replicas, rounded up
 
 planning:
-  minGain: 5                    # minimum gain of a move, in percentage points of allocatable
-  partialRelief: true           # relieve a node even if it stays hot; false: only nodes that cool down
-  leastRelief: 0.5              # minimum excess, in points above coolTo, that a move removes per unit of cost
-  confidence: 0.95              # minimum probability that every pod of the plan lands well
+  aggressiveness: 3             # 1 moves few pods, for large gains; 5 takes every improvement. It sets:
+  # minGain: 5                  # minimum gain of a move, in percentage points of allocatable
+  # partialRelief: true         # relieve a node even if it stays hot; false: only nodes that cool down
+  # leastRelief: 0.5            # minimum excess, in points above coolTo, that a move removes per unit of cost
+  # confidence: 0.95            # minimum probability that every pod of the plan lands well
   cooldown: 1h                  # after a move, leave the pod's workload alone for this long,
   cooldownMax: 24h              # doubled with each further run that moves it, up to this,
   cooldownWindow: 48h           # counting the runs of so long
   badLandingCooldown: 24h       # and for this long after a bad landing
   maxAfter: {cpu: 95, memory: 90}   # never fill a node above these percentages of allocatable
+  terminationRace: strict       # or: likely, where pods take far longer to terminate than to be scheduled
   maxPlacements: 20000          # how many placements the planner may compute
   # Among equally small sets of pods the least disruptive one moves; how much each aspect counts:
-  weights: {fit: 1, priority: 1, podDeletionCost: 1, age: 0.1, replicas: 0.5, readiness: 0.5}
+  weights:
+    {fit: 1, fragmentation: 0.5, priority: 1, podDeletionCost: 1, evictionCost: 1,
+     age: 0.1, replicas: 0.5, readiness: 0.5, timeToReady: 0.5, volumes: 0.5}
 
 strategies:
   misplaced: false              # also move pods that their node would no longer admit
@@ -102,9 +108,10 @@ execution:
   waveTimeout: 5m
   onUnexpectedLanding: stop     # or: continue
 
-# Conditions that stop a run; they are read again before each wave.
+# Conditions that stop a run; they are checked before each wave, pause before each eviction.
 safety:
-  pause: false
+  pause: false                  # a run at work: kubectl -n rebalancer create configmap rebalancer-pause
   maxNotReadyNodes: 5%
   maxPendingPods: 20
+  unknownScheduler: stop        # when it cannot be seen whether the scheduler is alive; or: proceed
 """

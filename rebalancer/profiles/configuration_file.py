@@ -17,6 +17,7 @@ from rebalancer.profiles.types import (
     Extender,
     ExtensionPoint,
     Input,
+    LeaderElection,
     ManagedResource,
     PluginDescription,
     Profile,
@@ -75,6 +76,7 @@ def load_configuration(
             if name in extra or name in catalogue
         },
         extra_plugins={name: extra[name] for name in sorted(names & extra.keys())},
+        leader_election=_leader_election(written),
     )
 
 
@@ -176,6 +178,19 @@ def _warn_of_embedded_watchers(profiles: tuple[Profile, ...], context: Context) 
             f"{context.document.source}: {', '.join(embedded)} each start a load-watcher in the scheduler, "
             "which panics with more than one: set watcherAddress"
         )
+
+
+def _leader_election(written: WrittenConfiguration) -> LeaderElection:
+    """Where the scheduler shows that it is alive; empty names are defaulted, as the scheduler does."""
+    found = written.leader_election or {}
+    default = LeaderElection()
+    namespace, name = found.get("resourceNamespace"), found.get("resourceName")
+    return LeaderElection(
+        enabled=found.get("leaderElect", True) is not False,
+        namespace=str(namespace or default.namespace),
+        name=str(name or default.name),
+        named=bool(namespace or name),
+    )
 
 
 def _extender(written: WrittenExtender) -> Extender:

@@ -142,6 +142,20 @@ class Extender:
 
 
 @dataclass(frozen=True, slots=True)
+class LeaderElection:
+    """The Lease by which the replicas of a scheduler choose their leader.
+
+    Defaults: Kubernetes v1.35 pkg/scheduler/apis/config/v1/defaults.go. ``named`` says that the configuration
+    itself names the Lease.
+    """
+
+    enabled: bool = True
+    namespace: str = "kube-system"
+    name: str = "kube-scheduler"
+    named: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class SchedulerConfiguration:
     """A whole KubeSchedulerConfiguration, merged with the defaults of its version.
 
@@ -162,6 +176,7 @@ class SchedulerConfiguration:
     text: str = field(default="", repr=False)
     plugins: Mapping[str, PluginDescription] = field(default_factory=dict)
     extra_plugins: Mapping[str, PluginDescription] = field(default_factory=dict)
+    leader_election: LeaderElection = LeaderElection()
 
     def profile(self, scheduler_name: str) -> Profile | None:
         """The profile of a schedulerName; None when this configuration has none."""

@@ -1,34 +1,45 @@
 """Encodes a value in the format that ``-o`` names.
 
 JSON is the value's own encoding, YAML holds the same data, and a table is for people. Equal values give equal
-bytes, so that two outputs can be compared with ``diff``.
+bytes, so that two outputs can be compared with ``diff``. Names and CSV list the rows of the main table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from rebalancer.reporting.words import words
 from rebalancer.safe_text import TERMINAL_CONTROLS, safe_json
 
 if TYPE_CHECKING:
-    from rich.text import Text
+    from pandas import DataFrame
 
 
 class Format(StrEnum):
     """The formats that ``-o`` accepts."""
 
     TABLE = "table"
+    WIDE = "wide"  # a table of whole names and more columns
+    NAME = "name"  # kind/name, one a line
     JSON = "json"
     YAML = "yaml"
+    CSV = "csv"
+    HTML = "html"  # a page to attach to a change request
 
 
-def to_json(value: Any) -> str:
-    """One line of JSON with a newline at its end, of msgspec structs, dataclasses, maps and lists."""
-    return safe_json(msgspec.json.encode(value, order="deterministic").decode()) + "\n"
+TABLES = frozenset({Format.TABLE, Format.WIDE})
+DOCUMENTS = frozenset({Format.JSON, Format.YAML})  # the whole value, for programs
+
+
+def to_json(value: Any, *, indent: int = 0) -> str:
+    """JSON of msgspec structs, dataclasses, maps and lists, with a newline at its end."""
+    encoded = msgspec.json.encode(value, order="deterministic")
+    if indent:
+        encoded = msgspec.json.format(encoded, indent=indent)
+    return safe_json(encoded.decode()) + "\n"
 
 
 def to_yaml(value: Any) -> str:
@@ -41,10 +52,19 @@ def to_yaml(value: Any) -> str:
     return encoded if TERMINAL_CONTROLS.search(text) else text
 
 
-ENCODERS: Mapping[Format, Callable[[Any], str]] = {Format.JSON: to_json, Format.YAML: to_yaml}
+def to_csv(frame: DataFrame) -> str:
+    """The rows with a line of titles; text is safe for a terminal and for a spreadsheet."""
+    text = frame.select_dtypes(["object", "string"]).columns
+    text_of_rows: str = frame.assign(**{name: frame[name].map(_cell) for name in text}).to_csv(index=False)
+    return text_of_rows
 
 
-def render(value: Any, output_format: Format, table: Callable[[], Text]) -> str | Text:
-    """The value in a machine format, or else the table that ``table`` returns."""
-    encoder = ENCODERS.get(output_format)
-    return encoder(value) if encoder else table()
+def _cell(value: Any) -> Any:
+    """Text without control characters; what a spreadsheet would take for a formula is quoted as it does."""
+    if not isinstance(value, str):
+        return value
+    text = words(value)
+    return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+_FORMULA = ("=", "+", "-", "@")

@@ -25,7 +25,7 @@ from rebalancer.reporting.words import counted, words
 
 # What drawing on a closed stream raises; an IndexError comes from rich when a write fails inside a live bar.
 _STREAM_ERRORS = (OSError, ValueError, IndexError)
-_HARMLESS = frozenset({Result.LANDED, Result.LANDED_ELSEWHERE, Result.SKIPPED})
+_HARMLESS = frozenset({Result.LANDED, Result.LANDED_ELSEWHERE, Result.SKIPPED, Result.STARTED, Result.GONE})
 
 
 def outcome_words(outcome: Outcome) -> str:
@@ -37,9 +37,11 @@ def outcome_words(outcome: Outcome) -> str:
 class LogObserver(Silent):
     """Writes each event of a run as a log line; a context manager, like every observer here."""
 
-    def __init__(self, logger: logging.Logger, *, dry_run: bool = False) -> None:
+    def __init__(self, logger: logging.Logger, *, dry_run: bool = False, journaled: bool = False) -> None:
+        """``journaled`` says that the journal shows the same events on the same stream."""
         self._logger = logger
         self._dry_run = dry_run
+        self._event_level = logging.DEBUG if journaled else None
 
     def __enter__(self) -> Self:
         """Start observing."""
@@ -54,22 +56,26 @@ class LogObserver(Silent):
         """See Observer."""
         pods = ", ".join(move.pod.full_name for move in moves)
         verb = "asking about" if self._dry_run else "evicting"
-        self._logger.info("wave %d: %s %s: %s", wave, verb, counted(len(moves), "pod"), words(pods))
+        self._event(logging.INFO, f"wave {wave}: {verb} {counted(len(moves), 'pod')}: {words(pods)}")
 
     def eviction_answered(self, move: Move, answer: EvictionAnswer) -> None:
         """See Observer."""
-        level = logging.INFO if answer.verdict is Verdict.EVICTED else logging.WARNING
+        pod = words(move.pod.full_name)
         if self._dry_run and answer.verdict is Verdict.EVICTED:
-            self._logger.info("would evict %s: the API server agrees", words(move.pod.full_name))
+            self._event(logging.INFO, f"would evict {pod}: the API server agrees")
             return
-        self._logger.log(
-            level, "%s %s: %s", answer.verdict.value, words(move.pod.full_name), words(answer.because)
-        )
+        expected = answer.verdict in (Verdict.EVICTED, Verdict.STARTED, Verdict.GONE)
+        level = logging.INFO if expected else logging.WARNING
+        self._event(level, f"{answer.verdict.value} {pod}: {words(answer.because)}")
 
     def outcome_known(self, outcome: Outcome) -> None:
         """See Observer."""
         level = logging.INFO if outcome.result in _HARMLESS else logging.WARNING
-        self._logger.log(level, "%s", outcome_words(outcome))
+        self._event(level, outcome_words(outcome))
+
+    def _event(self, level: int, message: str) -> None:
+        """Log what the journal records too; once is enough where both go to the same stream."""
+        self._logger.log(level if self._event_level is None else self._event_level, "%s", message)
 
     def warned(self, message: str) -> None:
         """See Observer."""
@@ -143,8 +149,13 @@ class BarObserver(LogObserver):
             self._console.print(Text(message, style), soft_wrap=True)
 
 
-def observer(console: Console, logger: logging.Logger, *, dry_run: bool = False) -> LogObserver:
-    """An observer that draws a bar if the console is a terminal, or else one that logs."""
+def observer(
+    console: Console, logger: logging.Logger, *, dry_run: bool = False, journaled: bool = False
+) -> LogObserver:
+    """An observer that draws a bar if the console is a terminal, or else one that logs.
+
+    ``journaled`` says that the journal goes to the same stream: then an event is logged at debug level only.
+    """
     if console.is_terminal:
         return BarObserver(console, logger, dry_run=dry_run)
-    return LogObserver(logger, dry_run=dry_run)
+    return LogObserver(logger, dry_run=dry_run, journaled=journaled)

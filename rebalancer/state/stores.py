@@ -10,6 +10,7 @@ the change he wants, and the store makes it to whatever is there at that moment,
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
@@ -27,11 +28,13 @@ from rebalancer.cluster.live.updates import (
     update,
     write_version,
 )
-from rebalancer.errors import InputError, SafetyError
+from rebalancer.errors import InputError, SafetyError, StopRequestedError
 from rebalancer.state.run_state import MAX_BYTES, RunState, bounded, decode, encode
 
 KEY = "state.json"
 _LOCK_SECONDS = 30.0
+_LOOK_SECONDS = 0.5
+_WRITE_SECONDS = 120.0  # for the state in the cluster, whatever comes in between
 
 
 Change = Callable[[RunState], RunState]
@@ -48,15 +51,20 @@ class StateStore(Protocol):
     def load(self) -> RunState | None:
         """The state kept; None when there is none yet. Raises InputError when it cannot be used."""
 
-    def update(self, change: Change) -> RunState:
-        """Change what is kept at this moment, an empty state if there is none; returns what is kept then."""
+    def update(self, change: Change, *, closing: bool = False) -> RunState:
+        """Change what is kept at this moment, an empty state if there is none; returns what is kept then.
+
+        ``closing`` says that it must be kept even after the run was asked to stop.
+        """
 
 
 class FileStore:
     """Keeps the state in a file that is replaced as a whole and locked while it is written."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, stopped: Callable[[], bool] = lambda: False) -> None:
+        """``stopped`` says that the program was asked to stop: it waits no longer for another one's lock."""
         self._path = path
+        self._stopped = stopped
 
     @property
     def where(self) -> str:
@@ -76,27 +84,32 @@ class FileStore:
             ) from error
         return decode(content, str(self._path))
 
-    def update(self, change: Change) -> RunState:
-        """Change the file. Raises InputError, or SafetyError when another process keeps it locked."""
+    def update(self, change: Change, *, closing: bool = False) -> RunState:
+        """Change the file.
+
+        Raises InputError, SafetyError when another process keeps it locked, or StopRequestedError.
+        """
         from filelock import FileLock, Timeout  # noqa: PLC0415 - a plan never writes a state
 
-        lock = self._path.with_name(f".{self._path.name}.lock")
+        lock = FileLock(self._path.with_name(f".{self._path.name}.lock"))
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            with FileLock(lock, timeout=_LOCK_SECONDS):
-                kept = bounded(change(self.load() or RunState()))
-                files.replace(self._path, encode(kept))
-        except Timeout as error:
-            raise SafetyError(
-                f"the state is locked by another process for more than {_LOCK_SECONDS:.0f} s",
-                where=self.where,
-                hint=f"it holds {lock}",
-            ) from error
+            for _ in range(round(_LOCK_SECONDS / _LOOK_SECONDS)):
+                with contextlib.suppress(Timeout), lock.acquire(timeout=_LOOK_SECONDS):
+                    kept = bounded(change(self.load() or RunState()))
+                    files.replace(self._path, encode(kept))
+                    return kept
+                if self._stopped() and not closing:
+                    raise StopRequestedError("asked to stop while another process locks it", where=self.where)
         except OSError as error:
             raise InputError(
                 f"cannot write the state: {error.strerror or error}", where=self.where
             ) from error
-        return kept
+        raise SafetyError(
+            f"the state is locked by another process for more than {_LOCK_SECONDS:.0f} s",
+            where=self.where,
+            hint=f"it holds {lock.lock_file}",
+        )
 
 
 class ConfigMapStore:
@@ -118,23 +131,25 @@ class ConfigMapStore:
 
     def load(self) -> RunState | None:
         """The state in the ConfigMap; None when there is no ConfigMap or it has no such key."""
-        return self._state(self._read())
+        return self._state(self._read(self._api))
 
-    def update(self, change: Change) -> RunState:
+    def update(self, change: Change, *, closing: bool = False) -> RunState:
         """Change the state, creating the ConfigMap when absent.
 
         Raises SafetyError when others keep writing it, InputError when its namespace does not exist,
         RightsError and UnreachableError as they come.
         """
 
+        api = (self._api.finishing() if closing else self._api).within(_WRITE_SECONDS)
+
         def attempt() -> RunState:
-            item = self._read()
+            item = self._read(api)
             kept = bounded(change(self._state(item) or RunState()))
-            self._write(item, kept)
+            self._write(api, item, kept)
             return kept
 
         try:
-            return update(self._api, f"write {self.where}", attempt)
+            return update(api, f"write {self.where}", attempt)
         except NotWrittenError as error:
             if error.unanswered is not None:
                 raise error.unanswered from error
@@ -152,9 +167,9 @@ class ConfigMapStore:
                 hint="is the ConfigMap immutable?",
             ) from error
 
-    def _read(self) -> dict[str, Any] | None:
+    def _read(self, api: RawApi) -> dict[str, Any] | None:
         try:
-            body = self._api.get(
+            body = api.get(
                 f"read {self.where}", self._core.read_namespaced_config_map, self._name, self._namespace
             )
         except RequestRejectedError as error:
@@ -172,13 +187,13 @@ class ConfigMapStore:
             raise InputError("the state is not text", where=f"{self.where} {KEY}")
         return decode(text.encode(errors="replace"), f"{self.where} {KEY}")
 
-    def _write(self, item: dict[str, Any] | None, state: RunState) -> None:
+    def _write(self, api: RawApi, item: dict[str, Any] | None, state: RunState) -> None:
         text = encode(state).decode()
         what = f"write {self.where}"
         if item is None:
             body = _new(self._namespace, self._name, text)
             create_version(
-                self._api,
+                api,
                 what,
                 self._core.create_namespaced_config_map,
                 self._namespace,
@@ -190,7 +205,7 @@ class ConfigMapStore:
         data = item.get("data")
         body = {**item, "data": {**(data if isinstance(data, dict) else {}), KEY: text}}
         call = self._core.replace_namespaced_config_map
-        write_version(self._api, what, call, self._name, self._namespace, body)
+        write_version(api, what, call, self._name, self._namespace, body)
 
 
 def _new(namespace: str, name: str, text: str) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 ``python -m tests.conformance.differential --minor 1.35 --cases 100 --seed 7`` decides that many cases of
 every family twice, prints how many decisions are equal, and keeps a minimal case of every kind of difference.
-With ``--against 1.34`` two real schedulers are compared: what a rule must say by minor.
+With ``--against 1.34`` two real schedulers are compared: what a rule must say by minor. ``--gates A=true``
+gives both sides feature gates, as on kube-scheduler's command line.
 """
 
 from __future__ import annotations
@@ -45,6 +46,11 @@ class Findings:
     examples: dict[Signature, Case] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
 
+    @property
+    def differ(self) -> bool:
+        """Whether any decision differs, or any case could not be decided by one of the two."""
+        return bool(self.occurrences or self.failures)
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the comparison; 1 when something differs, 2 when it could not be made."""
@@ -52,25 +58,46 @@ def main(arguments: list[str] | None = None) -> int:
     minors = build.MINORS if options.minor == "all" else (options.minor,)
     seed = random.SystemRandom().randrange(10**6) if options.seed is None else options.seed
     sys.stdout.write(f"seed {seed}\n")
+    families = tuple(FAMILIES) if options.family == "all" else (options.family,)
     different = False
     try:
         for minor in minors:
-            with ExitStack() as programs:
-                real = asked(programs.enter_context(Oracle(build.program(minor))))
-                other: Decider = model
-                if options.against:
-                    other = asked(programs.enter_context(Oracle(build.program(options.against))))
-                findings = find_differences(real, other, _cases(minor, options.family, options.cases, seed))
-                different |= bool(findings.occurrences or findings.failures)
-                _report(minor, findings)
-                if options.keep:
-                    _keep(real, other, minor, findings, Path(options.keep))
+            asked_for = Comparing(minor, seed, options.cases, families, options.gates, options.against)
+            findings = compare_minor(asked_for, Path(options.keep) if options.keep else None)
+            different |= findings.differ
             if options.table:
                 write_table(minor, findings.rates, seed, options.cases)
-    except go_programs.BuildError as error:
+    except (go_programs.BuildError, EOFError) as error:
         sys.stderr.write(f"conformance: {error}\n")
         return 2
     return int(different)
+
+
+@dataclass(frozen=True)
+class Comparing:
+    """What is compared: the cases of a seed, decided by the scheduler of a minor and by the model."""
+
+    minor: str
+    seed: int
+    cases: int  # of each family
+    families: tuple[str, ...] = tuple(FAMILIES)
+    gates: str = ""  # A=true,B=false
+    against: str = ""  # a minor whose scheduler decides instead of the model
+
+
+def compare_minor(asked_for: Comparing, keep: Path | None = None) -> Findings:
+    """Compare, report, and keep minimal cases of what differs. Raises BuildError."""
+    flags = [f"--feature-gates={asked_for.gates}"] if asked_for.gates else []
+    with ExitStack() as programs:
+        real = asked(programs.enter_context(Oracle(build.program(asked_for.minor), *flags)))
+        other: Decider = model
+        if asked_for.against:
+            other = asked(programs.enter_context(Oracle(build.program(asked_for.against), *flags)))
+        findings = find_differences(real, other, _cases(asked_for))
+        _report(asked_for.minor, findings)
+        if keep is not None:
+            _keep(real, other, asked_for.minor, findings, keep)
+    return findings
 
 
 def asked(oracle: Oracle) -> Decider:
@@ -133,10 +160,12 @@ def _causes(differences: Iterable[Difference]) -> list[Difference]:
     return causes or found
 
 
-def _cases(minor: str, family: str, count: int, seed: int) -> Iterator[Case]:
-    families = FAMILIES if family == "all" else (family,)
+def _cases(asked_for: Comparing) -> Iterator[Case]:
+    gates = {name: text == "true" for name, text in parse_gates(asked_for.gates)}
     return (
-        make_case(seed, name, number) | {"version": minor} for name in families for number in range(count)
+        make_case(asked_for.seed, name, number) | {"version": asked_for.minor, "featureGates": gates}
+        for name in asked_for.families
+        for number in range(asked_for.cases)
     )
 
 
@@ -168,9 +197,18 @@ def _keep(real: Decider, other: Decider, minor: str, findings: Findings, folder:
     for (kind, plugin), case in findings.examples.items():
         smallest = minimal_case(real, other, case, (kind, plugin))
         path = folder / f"{minor}-{kind}-{''.join(filter(str.isalnum, plugin)) or 'any'}.json"
-        shown = smallest | {"differences": [str(difference) for difference in _found(real, other, smallest)]}
+        shown = smallest | {
+            "differences": [str(difference) for difference in _found(real, other, smallest)],
+            "expected": next(real([smallest])),
+        }
         path.write_text(json.dumps(shown, indent=1) + "\n")
         sys.stdout.write(f"  kept {path}\n")
+
+
+def parse_gates(text: str) -> list[tuple[str, str]]:
+    """``A=true,B=false`` as pairs."""
+    pairs = (item.partition("=") for item in text.split(",") if item)
+    return [(name, value) for name, _, value in pairs]
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -180,8 +218,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, help="another one each time unless given")
     parser.add_argument("--family", default="all", choices=["all", *FAMILIES])
     parser.add_argument(
-        "--against", metavar="MINOR", help="the real scheduler of this minor instead of the model"
+        "--against", default="", metavar="MINOR", help="the real scheduler of this minor instead of the model"
     )
+    parser.add_argument("--gates", default="", metavar="A=true,B=false", help="feature gates of both sides")
     parser.add_argument("--keep", metavar="FOLDER", help="write a minimal case of every kind of difference")
     parser.add_argument("--table", action="store_true", help="write the rates to docs/conformance.md")
     return parser

@@ -20,6 +20,8 @@ MAX_TRIALS = 1500
 _KEPT = frozenset(
     {
         "id",
+        "version",
+        "featureGates",
         "family",
         "config",
         "objects",

@@ -53,7 +53,7 @@ def test_a_case_with_a_damaged_node_is_refused_whole() -> None:
     assert "much" in problems[0]
 
 
-def test_a_pod_of_no_profile_is_told() -> None:
+def test_a_pod_of_no_profile_is_reported() -> None:
     case = _first_case()
     case["pending"][0]["spec"]["schedulerName"] = "nobody"
     problems, _ = _decided(json.dumps(case).encode())

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import go_programs
+from tests import go_programs, trimaran
 from tests.conformance import differential
 from tests.conformance.oracle import build
 
@@ -26,7 +26,7 @@ def test_an_unknown_minor_is_refused_with_those_there_are() -> None:
 
 
 def test_interfaces_that_moved_are_named_at_their_new_place() -> None:
-    moved = build.move_interfaces(SOURCE)
+    moved = trimaran.move_interfaces(SOURCE)
     assert "handle fwk.Handle" in moved
     assert "return fwk.MaxNodeScore" in moved
     assert '\tfwk "k8s.io/kube-scheduler/framework"\n' in moved
@@ -34,13 +34,13 @@ def test_interfaces_that_moved_are_named_at_their_new_place() -> None:
 
 
 def test_an_import_that_is_still_used_stays() -> None:
-    moved = build.move_interfaces(SOURCE + "var amount framework.Resource\n")
+    moved = trimaran.move_interfaces(SOURCE + "var amount framework.Resource\n")
     assert '"k8s.io/kubernetes/pkg/scheduler/framework"' in moved
     assert "framework.Resource" in moved
 
 
 def test_a_file_without_them_is_left_alone() -> None:
-    assert build.move_interfaces("package trimaran\n") == "package trimaran\n"
+    assert trimaran.move_interfaces("package trimaran\n") == "package trimaran\n"
 
 
 def test_without_go_the_comparison_ends_with_one_line(

@@ -7,13 +7,16 @@ module beside this file and two published programs. Its folder is named by the c
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 
-from tests import go_programs
+from tests import go_programs, trimaran
 
 MODULE = Path(__file__).parent / "controlplane"
-KUBERNETES_VERSION = "1.34.4"
+MINORS = tuple(sorted(path.stem for path in (MODULE / "minors").glob("*.mod")))
+# The minor whose control plane the suite runs on.
+MINOR = os.environ.get("REBALANCER_E2E_MINOR") or MINORS[0]
 PARTS = (
     "etcd",
     "kube-apiserver",
@@ -64,7 +67,9 @@ def _build(go: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     environment = {**os.environ, "CGO_ENABLED": "0", "GOBIN": str(folder)}
     if not (folder / "controlplane").exists():
-        _go([go, "build", *_flags(), "-o", str(folder / "controlplane"), "."], environment)
+        module = trimaran.module_file(go, MINOR, _module(), folder, MODULE, environment)
+        flags = [*_flags(), f"-modfile={module}"]
+        _go([go, "build", *flags, "-o", str(folder / "controlplane"), "."], environment)
     for name in PARTS:
         (folder / name).unlink(missing_ok=True)
         (folder / name).symlink_to("controlplane")
@@ -76,9 +81,24 @@ def _build(go: str) -> Path:
 
 def cache_folder() -> Path:
     """Where programs built from this content are kept."""
-    sources = sorted((*MODULE.rglob("*.go"), MODULE / "go.mod", MODULE / "go.sum"))
-    settings = (KUBERNETES_VERSION, sorted(INSTALLED.items()))
+    module = _module()
+    sources = sorted((*MODULE.rglob("*.go"), MODULE / "go.mod", module, module.with_suffix(".sum")))
+    settings = (MINOR, sorted(INSTALLED.items()), Path(trimaran.__file__).read_text())
     return go_programs.cache_folder("controlplane", MODULE, sources, settings)
+
+
+def _module() -> Path:
+    """The go.mod of the minor. Raises MissingAssetsError when there is none."""
+    if MINOR not in MINORS:
+        raise MissingAssetsError(f"REBALANCER_E2E_MINOR is {MINOR}: there are {', '.join(MINORS)}")
+    return MODULE / "minors" / f"{MINOR}.mod"
+
+
+def kubernetes_version() -> str:
+    """The version of the control plane, such as 1.34.4: what k8s.io/kubernetes is replaced by."""
+    found = re.search(r"k8s\.io/kubernetes => k8s\.io/kubernetes v(\S+)", _module().read_text())
+    assert found is not None
+    return found[1]
 
 
 def _folders() -> list[Path]:
@@ -87,18 +107,27 @@ def _folders() -> list[Path]:
 
 
 def _flags() -> list[str]:
-    major, minor, _ = KUBERNETES_VERSION.split(".")
-    values = {"gitVersion": f"v{KUBERNETES_VERSION}", "gitMajor": major, "gitMinor": minor}
+    version = kubernetes_version()
+    major, minor, _ = version.split(".")
+    values = {"gitVersion": f"v{version}", "gitMajor": major, "gitMinor": minor}
     packages = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
     settings = [f"-X {package}.{name}={value}" for package in packages for name, value in values.items()]
-    return ["-trimpath", f"-ldflags=-s -w {' '.join(settings)}"]
+    from_135 = ["-tags=from135"] if int(minor) >= 35 else []
+    return [*from_135, "-trimpath", f"-ldflags=-s -w {' '.join(settings)}"]
 
 
 def _go(command: list[str], environment: dict[str, str], folder: Path = MODULE) -> None:
     go_programs.run_go(command, folder, environment, announced_by="e2e")
 
 
+def is_built() -> bool:
+    """Whether all programs of the minor are there already."""
+    return not missing()
+
+
 if __name__ == "__main__":
+    if sys.argv[1:] == ["--only-find"]:
+        sys.exit(0 if is_built() else 1)
     try:
         if missing():
             sys.stderr.write(f"e2e: built in {build()}\n")

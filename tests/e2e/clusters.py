@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tests.e2e import assets
+
 Object = dict[str, Any]
 
 NOT_READY_TAINT = "node.kubernetes.io/not-ready"
@@ -52,7 +54,7 @@ def node(
                 **info,
                 "architecture": "amd64",
                 "operatingSystem": "linux",
-                "kubeletVersion": "v1.34.4",
+                "kubeletVersion": f"v{assets.kubernetes_version()}",
             },
         },
     }

@@ -54,6 +54,8 @@ def test_a_hot_node_is_cooled_through_trimaran_and_load_watcher(
     address = metrics.start_load_watcher(stack)
     configuration = _trimaran(address)
     _keep(api, configuration)
+    api.create(_scheduler_deployment("warm"))
+    stack.wait_for_pods()
 
     # While there was but one node to take them, it took them all.
     _only_schedulable(api, "hot")
@@ -122,6 +124,7 @@ def test_a_pod_lands_where_pod_capacity_of_node_says_and_a_full_node_is_relieved
     stack.wait_for_pods()
     _keep(api, _POD_CAPACITY)
     policy = _shipped("pods-per-node")
+    policy["safety"]["unknownScheduler"] = "proceed"  # this one runs outside the cluster
 
     # Asked before that scheduler lives, so that nothing but the model can know.
     api.create(deployment("busybox", 1, scheduler=_SECOND))
@@ -257,6 +260,21 @@ def _keep(api: Api, configuration: str) -> None:
     metadata = {"namespace": "scheduler-plugins", "name": "scheduler-config"}
     data = {"scheduler-config.yaml": configuration}
     api.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+
+
+def _scheduler_deployment(on: str) -> Object:
+    """The Deployment of the chart; without leader election, its pod shows that the scheduler is alive."""
+    volume = {"name": "scheduler-config", "configMap": {"name": "scheduler-config"}}
+    return deployment(
+        "scheduler-plugins-scheduler",
+        1,
+        namespace="scheduler-plugins",
+        image="registry.k8s.io/scheduler-plugins/kube-scheduler:v0.31.8",
+        cpu="50m",
+        memory="32Mi",
+        annotations={CPU_MILLI: "10"},
+        pod={"nodeSelector": {PINNED: on}, "volumes": [volume]},
+    )
 
 
 def _pinned(name: str, replicas: int, to: str, *, uses: int = 1) -> Object:

@@ -26,6 +26,8 @@ from tests.e2e.controlplane import ControlPlane, is_ready
 from tests.e2e.loads import Load, LoadServer
 from tests.e2e.processes import wait_until
 
+pytestmark = pytest.mark.safety
+
 PODS = "/api/v1/namespaces/default/pods"
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 REPLICAS = 16  # of an app: half of them blue, half green

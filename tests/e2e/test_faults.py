@@ -21,6 +21,8 @@ from tests.e2e.command import Finished
 from tests.e2e.faulty_proxy import Answer, FaultyProxy, Request
 from tests.e2e.hot_cluster import HOT_NODES, HotCluster, Round, untruths
 
+pytestmark = pytest.mark.safety
+
 MIXTURES = 20
 ALL = 0  # hits of a fault: no end
 EVICTION = r"/eviction(\?|$)"
@@ -31,10 +33,11 @@ _MAX_RUN_SECONDS = 300.0
 
 LANDED = {"Landed", "LandedElsewhere"}
 BADLY_ENDED = {"Unexpected", "Pending", "NotReady", "NotReplaced"}
-UNTOUCHED = {"Refused", "Skipped"}
+UNTOUCHED = {"Refused", "Skipped", "Gone"}
 NAMES = {code.value: code.name for code in ExitCode}
 STOPS = {
     "LeaseLost": ExitCode.STOPPED,
+    "Brake": ExitCode.STOPPED,  # what cannot be read of the scheduler is one
     "Outcome": ExitCode.STOPPED,
     "Unreachable": ExitCode.UNREACHABLE,
 }
@@ -130,7 +133,7 @@ def right_exit_code(outcomes: Object) -> ExitCode:
     if outcomes.get("stop"):
         return STOPS[outcomes["stop"]]
     results = {outcome["result"] for outcome in outcomes["outcomes"]}
-    if results <= LANDED:
+    if results <= LANDED | {"Gone", "Started"}:
         return ExitCode.DONE
     return ExitCode.STOPPED if results & BADLY_ENDED else ExitCode.PARTLY_DONE
 
@@ -193,6 +196,19 @@ def test_a_run_watches_nothing_so_no_watch_can_be_cut(cluster: HotCluster) -> No
     assert set(run_through(cluster, tap=tap).results) <= LANDED
     assert paths
     assert not any("watch=" in path for path in paths)
+
+
+def test_a_run_reads_no_whole_namespace_while_it_waits(cluster: HotCluster) -> None:
+    paths: list[str] = []
+
+    def tap(request: Request, _answer: Answer | None) -> bool:
+        paths.append(request.path)
+        return True
+
+    assert set(run_through(cluster, tap=tap).results) <= LANDED
+    lists = [path for path in paths if path.startswith("/api/v1/namespaces/default/pods?")]
+    assert lists
+    assert [path for path in lists if "labelSelector=" not in path] == []
 
 
 def test_a_list_that_expires_between_two_pages_is_read_again(cluster: HotCluster) -> None:
@@ -296,6 +312,7 @@ def test_in_any_mixture_no_eviction_is_lost_or_doubled_and_the_outcomes_are_true
     codes: Counter[str] = Counter()
     evicted = hits = 0
     for seed in range(MIXTURES):
+        record_property("seed", seed)
         faulty = run_through(cluster, *mixture(seed), seed=seed)
         codes[NAMES[faulty.finished.exit_code]] += 1
         evicted += len(faulty.accepted)

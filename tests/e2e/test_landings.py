@@ -31,12 +31,12 @@ LEAST_EVICTIONS = 500
 LEAST_SHARE = 0.995
 
 
-def told(seen: Seen) -> str:
+def described(seen: Seen) -> str:
     """A landing that was not predicted, in a line."""
     predicted = ", ".join(f"{node} {chance:.0%}" for node, chance in seen.predicted.items())
     return (
         f"{seen.cluster}: {seen.pod} of {seen.left}, wave {seen.wave}: predicted {predicted}, "
-        f"landed on {seen.node or 'no node'} ({seen.result}: {seen.because})"
+        f"landed on {seen.node or 'no node'} ({seen.result}: {seen.because}; {seen.known})"
     )
 
 
@@ -50,13 +50,15 @@ def all_of(situations: Sequence[Situation], folder: Path) -> list[Rebalanced]:
 def test_replacements_land_where_the_plan_says(
     tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
+    for situation in SITUATIONS:
+        record_property("seed", situation.seed)
     clusters = all_of(SITUATIONS, tmp_path)
     nodes = {f"{item.situation.scheduler}-{item.situation.seed}": item.situation.nodes for item in clusters}
     seen = [landing for item in clusters for landing in item.seen]
     counted = [landing for landing in seen if 4 * len(landing.predicted) <= nodes[landing.cluster]]
     as_predicted = sum(landing.as_predicted for landing in counted)
     size = sum(len(landing.predicted) for landing in counted) / max(1, len(counted))
-    misses = [told(landing) for landing in counted if not landing.as_predicted]
+    misses = [described(landing) for landing in counted if not landing.as_predicted]
     skipped = sum(len(item.skipped) for item in clusters)
     record_property(
         SUMMARY,
@@ -96,6 +98,7 @@ def calibration(landings: Sequence[Seen]) -> list[tuple[float, float, float]]:
 def test_where_the_scheduler_samples_landings_are_as_frequent_as_predicted(
     tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
+    record_property("seed", LARGE.seed)
     seen = rebalance(LARGE, tmp_path / "large", confidence=0.001).seen
     as_predicted = sum(landing.as_predicted for landing in seen)
     uncertain = [landing for landing in seen if len(landing.predicted) > 1]
@@ -109,7 +112,7 @@ def test_where_the_scheduler_samples_landings_are_as_frequent_as_predicted(
         + f", chi-square {chi_square:.1f} of {len(bins)}",
     )
     assert len(uncertain) >= LEAST_SAMPLED
-    misses = [told(landing) for landing in seen if not landing.as_predicted]
+    misses = [described(landing) for landing in seen if not landing.as_predicted]
     assert as_predicted >= LEAST_SHARE * len(seen), "\n".join(misses)
     assert bins
     assert chi_square <= CHI_SQUARE[len(bins)]

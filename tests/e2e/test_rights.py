@@ -31,6 +31,7 @@ K8S = Path(__file__).parents[2] / "k8s"
 ACCOUNT = ("rebalancer", "rebalancer")
 READ, EVICT, OWN = "rebalancer-read", "rebalancer-evict", "rebalancer-own"
 RIGHTS_MISSING = 5
+STOPPED = 3
 MEASURED_EVERY_SECONDS = 60.0
 
 
@@ -334,6 +335,8 @@ PLANS: dict[Right, Fails | Tells | Warns] = {
             "",
             not_read("web", "VerticalPodAutoscalers"),
         ),
+        ("lifecycle.k8s.io", "evictionrequests", "list", "", not_read("web", "EvictionRequests")),
+        ("lifecycle.k8s.io", "evictions", "list", "", not_read("web", "Evictions")),
         ("policy", "poddisruptionbudgets", "list", "", not_read("web", "disruption budgets")),
         ("apps", "replicasets", "list", "", not_read("web", "ReplicaSets")),
         ("apps", "statefulsets", "list", "", not_read("database", "StatefulSets")),
@@ -454,10 +457,23 @@ def _whether_the_scheduler_lives_is_unknown(cluster: Cluster, right: Right) -> N
     with_right = cluster.run("--dry-run")
     without = cluster.run("--dry-run", without=right)
 
-    told = "scheduler kube-scheduler: unknown: "
-    assert (with_right.exit_code, without.exit_code) == (0, 0)
-    assert [line for line in without.journal if str(line.get("because", "")).startswith(told)]
-    assert not [line for line in with_right.journal if str(line.get("because", "")).startswith(told)]
+    assert (with_right.exit_code, without.exit_code) == (0, STOPPED)
+    assert without.document["stop"] == "Brake"
+    stopped = without.document["stopped"]
+    assert stopped.startswith("whether the scheduler default-scheduler is alive is not known: ")
+    assert cannot("list", *reversed(LEASES)).text in stopped
+    assert "safety.unknownScheduler: proceed" in stopped
+
+
+def _whether_runs_are_paused_is_unknown(cluster: Cluster, right: Right) -> None:
+    before = cluster.pods()
+
+    finished = cluster.run(without=right)
+
+    assert finished.exit_code == RIGHTS_MISSING
+    assert finished.document["stop"] == "Rights"
+    assert cannot("get", *reversed(CONFIG_MAPS)).text in finished.document["stopped"]
+    assert cluster.pods() == before
 
 
 def _no_event_says_why_a_pod_went(cluster: Cluster, right: Right) -> None:
@@ -481,6 +497,7 @@ RUNS: dict[Right, Shown] = {
     Right(OWN, *LEASES, "update", "rebalancer"): _stops("update", "leases", LEASES[0]),
     Right(OWN, *LEASES, "create"): _stops("create", "leases", LEASES[0], again=False),
     Right(OWN, *CONFIG_MAPS, "get", "rebalancer-state"): _stops("get", "configmaps"),
+    Right(OWN, *CONFIG_MAPS, "get", "rebalancer-pause"): _whether_runs_are_paused_is_unknown,
     Right(OWN, *CONFIG_MAPS, "update", "rebalancer-state"): _stops("update", "configmaps"),
     Right(OWN, *CONFIG_MAPS, "create"): _stops("create", "configmaps", again=False),
     Right(EVICT, "events.k8s.io", "events", "create"): _no_event_says_why_a_pod_went,
@@ -519,6 +536,8 @@ FORBIDDEN: tuple[tuple[str, str, object], ...] = (
     ("DELETE", "/apis/coordination.k8s.io/v1/namespaces/rebalancer/leases/rebalancer", None),
     ("PUT", "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler", {}),
     ("DELETE", "/api/v1/namespaces/rebalancer/configmaps/rebalancer-state", None),
+    ("DELETE", "/api/v1/namespaces/rebalancer/configmaps/rebalancer-pause", None),
+    ("PUT", "/api/v1/namespaces/rebalancer/configmaps/rebalancer-pause", {}),
     ("POST", "/api/v1/namespaces/rebalancer/serviceaccounts/rebalancer/token", {}),
     ("POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", {}),
     ("GET", "/api/v1/pods?watch=1", None),

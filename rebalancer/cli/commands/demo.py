@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import click
 
-from rebalancer.cli.shared_options import all_option
 from rebalancer.errors import InputError
 
 
@@ -12,10 +11,10 @@ from rebalancer.errors import InputError
 @click.option(
     "--keep", is_flag=True, help="Keep the embedded cluster running afterwards, and show how to reach it."
 )
-@all_option
+@click.option("--all", "everything", is_flag=True, help="Show every row of a table instead of a summary.")
 def demo(keep: bool, everything: bool) -> int:
     """Watch an embedded hot cluster cool down."""
-    from rebalancer.cli.output import console, style  # noqa: PLC0415 - heavy
+    from rebalancer.cli.output import Output, console, style  # noqa: PLC0415 - heavy
 
     try:
         from rebalancer.sandbox.demo.scenario import play  # noqa: PLC0415 - a distribution of its own
@@ -26,4 +25,4 @@ def demo(keep: bool, everything: bool) -> int:
             "the embedded cluster is not part of this installation; install rebalancer[demo]"
         ) from None
     target = console()
-    return play(target, style(target, everything=everything), keep=keep)
+    return play(target, style(target, Output(everything=everything)), keep=keep)

@@ -7,18 +7,16 @@ import dataclasses
 import click
 
 from rebalancer import pipeline
-from rebalancer.cli.output import emit, progress
-from rebalancer.cli.shared_options import all_option, output_option, pipeline_options
+from rebalancer.cli.output import Output, emit, progress
+from rebalancer.cli.shared_options import DOCUMENT_FORMATS, output_options, pipeline_options
 from rebalancer.pipeline import PipelineOptions
-from rebalancer.reporting.render import Format
 
 
 @click.command()
 @click.argument("subject", metavar="pod/NAMESPACE/NAME|node/NAME")
 @pipeline_options
-@output_option
-@all_option
-def explain(subject: str, options: PipelineOptions, output_format: Format, everything: bool) -> None:
+@output_options(*DOCUMENT_FORMATS)
+def explain(subject: str, options: PipelineOptions, output: Output) -> None:
     """Explain one pod or node in full. Only reads.
 
     For a pod: whether it may be evicted, how the scheduler scores the nodes for its replacement, where that
@@ -29,4 +27,4 @@ def explain(subject: str, options: PipelineOptions, output_format: Format, every
 
     with progress() as report:
         explanation = pipeline.explain_subject(dataclasses.replace(options, progress=report), subject)
-    emit(explanation, output_format, explain_table, everything=everything)
+    emit(explanation, output, explain_table)

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rebalancer.cli.output import emit
-from rebalancer.cli.shared_options import FILE, output_option
+from rebalancer.cli.output import Output, emit
+from rebalancer.cli.shared_options import DOCUMENT_FORMATS, FILE, output_options
 from rebalancer.cli.user_files import default_journal
-from rebalancer.reporting.render import Format
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -32,32 +31,31 @@ def _file_argument(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @journal.command("show")
 @_file_argument
-@click.option("--all", "everything", is_flag=True, help=f"Show every line, not the last {_MAX_SHOWN}.")
-@output_option
-def show_journal(path: Path | None, output_format: Format, everything: bool) -> None:
-    """Show what was recorded, the newest last.
+@output_options(*DOCUMENT_FORMATS)
+def show_journal(path: Path | None, output: Output) -> None:
+    """Show what was recorded, the newest last: 40 lines, or all with --all.
 
     Without FILE, the journal that runs on a terminal keep in your state folder.
     """
     from rebalancer.execution import read_journal  # noqa: PLC0415 - not for --help
 
     lines = read_journal(path or default_journal())
-    _emit(lines if everything else lines[-_MAX_SHOWN:], output_format)
+    _emit(lines if output.everything else lines[-_MAX_SHOWN:], output)
 
 
 @journal.command("in-flight")
 @_file_argument
-@output_option
-def show_in_flight(path: Path | None, output_format: Format) -> None:
+@output_options(*DOCUMENT_FORMATS)
+def show_in_flight(path: Path | None, output: Output) -> None:
     """Show the evictions whose outcome is unknown, because a run was killed while it made them."""
     from rebalancer.execution.journal import in_flight, read_journal  # noqa: PLC0415 - not for --help
 
-    _emit(in_flight(read_journal(path or default_journal())), output_format)
+    _emit(in_flight(read_journal(path or default_journal())), output)
 
 
-def _emit(lines: Iterable[Mapping[str, Any]], output_format: Format) -> None:
+def _emit(lines: Iterable[Mapping[str, Any]], output: Output) -> None:
     value = {"apiVersion": "rebalancer/v1alpha1", "kind": "Journal", "lines": list(lines)}
-    emit(value, output_format, _table)
+    emit(value, output, _table)
 
 
 def _table(value: Mapping[str, Any], style: Style) -> Text:

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import click
 
 from rebalancer import pipeline
 from rebalancer.cli.logs import LOGGER
-from rebalancer.cli.output import emit, progress
-from rebalancer.cli.shared_options import Duration, all_option, output_option, pipeline_options
-from rebalancer.errors import InputError, RebalancerError
+from rebalancer.cli.output import Output, Rows, emit, progress
+from rebalancer.cli.shared_options import ROW_FORMATS, Duration, output_options, pipeline_options
+from rebalancer.errors import InputError, RebalancerError, StopRequestedError
 from rebalancer.pipeline import PipelineOptions
 from rebalancer.pipeline.signals import stop_on_signal
-from rebalancer.reporting.render import Format
+from rebalancer.reporting.render import TABLES
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
+
     from rebalancer.reporting.tables.nodes import NodeListing
 
 
@@ -31,10 +34,17 @@ if TYPE_CHECKING:
     show_default=True,
     help="How long --watch waits between two readings.",
 )
-@output_option
-@all_option
+@click.option("--hot", "hot_only", is_flag=True, help="Show only hot nodes.")
+@click.option(
+    "--sort",
+    metavar="KEY",
+    help="Order: heat (hot nodes first, then the highest load; a table's default), name (the default "
+    "of other "
+    "formats), score, or a resource such as memory.",
+)
+@output_options(*ROW_FORMATS)
 def nodes(
-    options: PipelineOptions, watch: bool, every: float, output_format: Format, everything: bool
+    options: PipelineOptions, watch: bool, every: float, hot_only: bool, sort: str | None, output: Output
 ) -> None:
     """Show each node's load, where it comes from, its score, and whether it is hot and why. Only reads."""
     from rebalancer.reporting.tables.nodes import nodes_table  # noqa: PLC0415 - heavy
@@ -43,28 +53,47 @@ def nodes(
         raise InputError(
             "--watch looks at a live cluster, --from reads a recorded one", hint="give one or the other"
         )
-    emit(_listing(options), output_format, nodes_table, everything=everything)
+    order = sort or ("heat" if output.format in TABLES else "name")
+    emit(_listing(options, order, hot_only=hot_only), output, nodes_table, Rows(_names, _frame))
     if not watch:
         return
-    with stop_on_signal() as stop:
-        while not stop.wait(every):
+    with stop_on_signal() as signals:
+        while not signals.stop.wait(every):
             try:
-                listing = _listing(options)
+                listing = signals.interruptibly(lambda: _listing(options, order, hot_only=hot_only))
+            except StopRequestedError:
+                return
             except RebalancerError as error:
                 LOGGER.warning("%s", error)  # the next reading may succeed
                 continue
-            if output_format is Format.TABLE:
+            if output.format in TABLES:
                 _begin_again()
-            emit(listing, output_format, nodes_table, everything=everything)
+            emit(listing, output, nodes_table, Rows(_names, _frame))
             sys.stdout.flush()
 
 
-def _listing(options: PipelineOptions) -> NodeListing:
-    from rebalancer.reporting.tables.nodes import node_listing  # noqa: PLC0415
+def _listing(options: PipelineOptions, sort: str, *, hot_only: bool) -> NodeListing:
+    from rebalancer.reporting.tables.nodes import node_listing, sorted_nodes  # noqa: PLC0415
 
     with progress() as report:
         plan = pipeline.make_plan(dataclasses.replace(options, progress=report, only_look=True))
-    return node_listing(plan, plan.nodes)
+    known = {"heat", "name", "score"} | {resource for node in plan.nodes for resource in node.load}
+    if plan.nodes and sort not in known:
+        raise InputError(
+            f"--sort {sort[:60]!a}: no node has such a figure", hint=f"use one of {', '.join(sorted(known))}"
+        )
+    shown = [node for node in plan.nodes if node.hot or not hot_only]
+    return node_listing(plan, tuple(sorted_nodes(shown, sort)))
+
+
+def _names(listing: NodeListing) -> Iterable[str]:
+    return (f"node/{node.name}" for node in listing.nodes)
+
+
+def _frame(listing: NodeListing) -> DataFrame:
+    from rebalancer import analysis  # noqa: PLC0415 - pandas is only for CSV
+
+    return analysis.nodes(listing.nodes)
 
 
 def _begin_again() -> None:

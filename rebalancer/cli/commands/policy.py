@@ -11,7 +11,8 @@ import click
 
 from rebalancer import pipeline
 from rebalancer.cli.logs import LOGGER
-from rebalancer.cli.shared_options import FILE, output_option
+from rebalancer.cli.output import Output
+from rebalancer.cli.shared_options import DOCUMENT_FORMATS, FILE, output_options
 from rebalancer.errors import ExitCode, InputError
 from rebalancer.reporting.render import Format, to_json, to_yaml
 
@@ -41,11 +42,11 @@ def init(path: Path | None) -> None:
 
 @policy.command()
 @click.argument("paths", type=FILE, nargs=-1, required=True, metavar="FILE...")
-@output_option
-def validate(paths: tuple[Path, ...], output_format: Format) -> int:
+@output_options(*DOCUMENT_FORMATS, lists=False)
+def validate(paths: tuple[Path, ...], output: Output) -> int:
     """Check policies, each with the scheduler configuration in or beside it."""
     rows = [_checked(path) for path in paths]
-    if output_format is Format.TABLE:
+    if output.format is Format.TABLE:
         for row in rows:
             if row["valid"]:
                 sys.stdout.write(f"{row['source']}: valid, policy {row['name']}\n")
@@ -53,7 +54,7 @@ def validate(paths: tuple[Path, ...], output_format: Format) -> int:
                 LOGGER.error("%s", row["problem"])
     else:
         _print(
-            {"apiVersion": "rebalancer/v1alpha1", "kind": "PolicyValidation", "policies": rows}, output_format
+            {"apiVersion": "rebalancer/v1alpha1", "kind": "PolicyValidation", "policies": rows}, output.format
         )
     return int(ExitCode.DONE if all(row["valid"] for row in rows) else ExitCode.BAD_INPUT)
 
@@ -80,8 +81,8 @@ def _checked(path: Path) -> dict[str, Any]:
 
 @policy.command("show")
 @click.argument("path", type=FILE, required=False, metavar="[FILE]")
-@output_option
-def show_policy(path: Path | None, output_format: Format) -> None:
+@output_options(*DOCUMENT_FORMATS, lists=False)
+def show_policy(path: Path | None, output: Output) -> None:
     """Show a policy with every default filled in.
 
     Without FILE, show the defaults.
@@ -92,19 +93,41 @@ def show_policy(path: Path | None, output_format: Format) -> None:
     value, hides = shown(loaded.policy)
     if hides:
         LOGGER.warning("secrets of the policy are shown as REDACTED: it cannot be used as printed")
-    _print(value, Format.JSON if output_format is Format.JSON else Format.YAML)
+    _print(value, Format.JSON if output.format is Format.JSON else Format.YAML)
+
+
+@policy.command("import")
+@click.argument("path", type=FILE, metavar="FILE")
+@output_options(*DOCUMENT_FORMATS, lists=False)
+def import_foreign(path: Path, output: Output) -> None:
+    """Print the policy that does what another descheduler's does.
+
+    FILE is a DeschedulerPolicy (v1alpha1 or v1alpha2) or OpenShift's KubeDescheduler. Every key of it is
+    listed in a comment with its place, the key it became, or why it has no counterpart.
+    """
+    from rebalancer.documents.reading import read_text  # noqa: PLC0415 - imports yaml
+    from rebalancer.policy import parse_policy  # noqa: PLC0415 - imports pydantic
+    from rebalancer.policy_import import import_policy  # noqa: PLC0415
+
+    imported = import_policy(read_text(path), str(path))
+    text = to_yaml(imported.policy)
+    parse_policy(text, f"the policy imported from {path}")
+    if output.format is Format.JSON:
+        _print({"kind": "ImportedPolicy", "policy": imported.policy, "notes": imported.notes}, Format.JSON)
+    else:
+        sys.stdout.write(imported.header() + text)
 
 
 @policy.command("schema")
-@output_option
-def show_schema(output_format: Format) -> None:
+@output_options(*DOCUMENT_FORMATS, lists=False)
+def show_schema(output: Output) -> None:
     """Print the JSON schema of a policy, for editors and validation."""
     from rebalancer.policy import schema  # noqa: PLC0415 - imports pydantic
 
-    if output_format is Format.TABLE:
+    if output.format is Format.TABLE:
         sys.stdout.write(json.dumps(schema(), indent=2) + "\n")
     else:
-        _print(schema(), output_format)
+        _print(schema(), output.format)
 
 
 def _print(value: Any, output_format: Format) -> None:

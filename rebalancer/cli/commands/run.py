@@ -2,33 +2,40 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
+import os
+import select
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from rebalancer import pipeline
 from rebalancer.cli.logs import LOGGER
-from rebalancer.cli.output import console, emit, show, style
+from rebalancer.cli.output import Output, Rows, console, emit, show, style
 from rebalancer.cli.session import Session
 from rebalancer.cli.shared_options import (
     FILE,
+    ROW_FORMATS,
     Duration,
     ObjectName,
-    all_option,
-    output_option,
-    pipeline_options,
+    live_pipeline_options,
+    output_options,
 )
 from rebalancer.cli.user_files import default_journal, prepare_state_folder
 from rebalancer.errors import ExitCode, InputError, RebalancerError, StopRequestedError
 from rebalancer.pipeline import PipelineOptions, RunOptions
-from rebalancer.reporting.render import Format
+from rebalancer.pipeline.run_settings import MAX_CONFIRMATION_SECONDS
+from rebalancer.reporting.render import TABLES
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
+
     from rebalancer.execution.outcomes import Outcomes
     from rebalancer.planning.plan import Plan
 
@@ -36,7 +43,7 @@ _PUSH_SECONDS = 10.0
 
 
 @click.command()
-@pipeline_options
+@live_pipeline_options
 @click.option(
     "--dry-run", is_flag=True, help="Ask the API server whether it would allow each eviction; evict nothing."
 )
@@ -48,7 +55,7 @@ _PUSH_SECONDS = 10.0
     "max_duration_seconds",
     type=Duration(),
     metavar="DURATION",
-    help="Start no new wave after this time.",
+    help="Start no new wave after this time; the run ends at most execution.waveTimeout later.",
 )
 @click.option(
     "--lease",
@@ -70,15 +77,13 @@ _PUSH_SECONDS = 10.0
     help="Pushgateway to which Prometheus metrics of the run are pushed, as job rebalancer.",
 )
 @click.option("--yes", is_flag=True, help="Evict without asking; without a terminal nothing is ever asked.")
-@output_option
-@all_option
+@output_options(*ROW_FORMATS)
 @click.pass_obj
 def run(
     session: Session,
     /,
     options: PipelineOptions,
-    output_format: Format,
-    everything: bool,
+    output: Output,
     yes: bool,
     **run_values: object,
 ) -> int:
@@ -86,13 +91,12 @@ def run(
     run_options = RunOptions(**run_values)  # type: ignore[arg-type]
     _refuse_recorded(options)
     run_options = _with_journal(run_options)
+    _check_journal(run_options.journal)
     plan, outcomes, code = None, None, int(ExitCode.INTERNAL)
     try:
         dry_run = run_options.dry_run
         ask = not yes and not dry_run and _can_be_asked()
-        shown = functools.partial(
-            _show_plan, output_format=output_format, everything=everything, dry_run=dry_run, ask=ask
-        )
+        shown = functools.partial(_show_plan, output=output, dry_run=dry_run, ask=ask)
         plan, outcomes = _carried_out(options, run_options, shown)
         code = session.exit_code = outcomes.exit_code
     except RebalancerError as error:
@@ -105,8 +109,18 @@ def run(
         _export_metrics(run_options, plan, outcomes, code)
     from rebalancer.reporting.tables.outcomes import outcomes_table  # noqa: PLC0415
 
-    emit(outcomes, output_format, outcomes_table, everything=everything)
+    emit(outcomes, output, outcomes_table, Rows(_names, _frame))
     return code
+
+
+def _names(outcomes: Outcomes) -> Iterable[str]:
+    return (f"pod/{outcome.move.pod.full_name}" for outcome in outcomes.outcomes)
+
+
+def _frame(outcomes: Outcomes) -> DataFrame:
+    from rebalancer import analysis  # noqa: PLC0415 - pandas is only for CSV
+
+    return analysis.outcomes(outcomes)
 
 
 def _refuse_recorded(options: PipelineOptions) -> None:
@@ -118,12 +132,26 @@ def _refuse_recorded(options: PipelineOptions) -> None:
         )
 
 
+def _check_journal(path: Path | None) -> None:
+    """Refuse a journal that cannot be written, before the cluster is read."""
+    if path is None:
+        return
+    where = str(path)
+    if not path.parent.is_dir():
+        raise InputError("its folder does not exist", where=where, hint="make it, or give another --journal")
+    if path.is_dir():
+        raise InputError("is a folder", where=where, hint="give a file to --journal")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise InputError("may not be written", where=where, hint="give another file to --journal")
+
+
 def _carried_out(
     options: PipelineOptions, run_options: RunOptions, planned: Callable[[Plan], None]
 ) -> tuple[Plan, Outcomes]:
     from rebalancer.reporting.run_observers import observer  # noqa: PLC0415
 
-    with observer(console(stderr=True), LOGGER, dry_run=run_options.dry_run) as watching:
+    journaled = run_options.journal is None  # then it goes to stderr, where the log goes
+    with observer(console(stderr=True), LOGGER, dry_run=run_options.dry_run, journaled=journaled) as watching:
         return pipeline.run(
             dataclasses.replace(options, progress=lambda kind: LOGGER.debug("reading %s", kind)),
             run_options,
@@ -150,24 +178,34 @@ def _with_journal(run_options: RunOptions) -> RunOptions:
     return dataclasses.replace(run_options, journal=path)
 
 
-def _show_plan(
-    plan: Plan, *, output_format: Format, everything: bool, dry_run: bool = False, ask: bool = False
-) -> None:
+def _show_plan(plan: Plan, *, output: Output, dry_run: bool = False, ask: bool = False) -> None:
     """Show people the plan, and ask them; programs read the outcomes, which hold the moves."""
     from rebalancer.reporting.tables.plan import plan_table  # noqa: PLC0415
 
-    if output_format is Format.TABLE:
+    if output.format in TABLES and not output.no_headers:
         target = console()
         if dry_run:
             target.print("DRY RUN: nothing is changed")
-        show(target, plan_table(plan, style(target, everything=everything)))
+        show(target, plan_table(plan, style(target, output)))
         target.print()
         target.file.flush()
     if ask and plan.moves:
         count = len(plan.moves)
         question = f"Evict {count} pod{'' if count == 1 else 's'} now?"
-        if not click.confirm(question, default=False, err=True):
+        if not _confirmed(question):
             raise StopRequestedError("not confirmed: nothing was evicted")
+
+
+def _confirmed(question: str) -> bool:
+    """Ask, and wait for the answer as long as other runs are let wait for the lease."""
+    click.echo(f"{question} [y/N]: ", nl=False, err=True)
+    with contextlib.suppress(OSError, ValueError):  # input that is no file, as tests give it, never waits
+        if not select.select([sys.stdin], [], [], MAX_CONFIRMATION_SECONDS)[0]:
+            click.echo(err=True)
+            raise StopRequestedError(
+                f"not confirmed within {MAX_CONFIRMATION_SECONDS:.0f} s: nothing was evicted"
+            )
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def _export_metrics(

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from rebalancer import pipeline
-from rebalancer.cli.output import emit, progress, progress_bar
+from rebalancer.cli.output import Output, Rows, emit, progress, progress_bar
 from rebalancer.cli.shared_options import (
     FILE,
     PATH,
+    ROW_FORMATS,
     Duration,
-    all_option,
     neutral_option,
     now_option,
-    output_option,
+    output_options,
     scheduler_config_option,
 )
 from rebalancer.pipeline import PipelineOptions
-from rebalancer.reporting.render import Format
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from rebalancer.simulation.report import Simulation
 
 
 class Share(click.ParamType[float]):
@@ -100,8 +106,7 @@ class Share(click.ParamType[float]):
     show_default=True,
     help="Seed for landings and noise; the same seed gives the same simulation.",
 )
-@output_option
-@all_option
+@output_options(*ROW_FORMATS)
 def simulate(
     source: Path,
     policies: tuple[Path, ...],
@@ -114,8 +119,7 @@ def simulate(
     daily: float,
     lag: float | None,
     seed: int,
-    output_format: Format,
-    everything: bool,
+    output: Output,
 ) -> None:
     """Run many rebalancing cycles on a recorded cluster. Changes nothing.
 
@@ -134,4 +138,14 @@ def simulate(
         named = pipeline.inputs_by_policy(dataclasses.replace(options, progress=report), policies)
     with progress_bar("cycles", cycles * len(named)) as advance:
         result = pipeline.simulate(named, settings, advance)
-    emit(result, output_format, simulation_table, everything=everything)
+    emit(result, output, simulation_table, Rows(_names, _frame))
+
+
+def _names(simulation: Simulation) -> Iterable[str]:
+    return (f"pod/{move.pod}" for run in simulation.runs for cycle in run.cycles for move in cycle.moves)
+
+
+def _frame(simulation: Simulation) -> DataFrame:
+    from rebalancer import analysis  # noqa: PLC0415 - pandas is only for CSV
+
+    return analysis.cycles(simulation)

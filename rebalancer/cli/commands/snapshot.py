@@ -8,24 +8,23 @@ import click
 
 from rebalancer import pipeline
 from rebalancer.cli.logs import LOGGER
-from rebalancer.cli.output import emit, progress
+from rebalancer.cli.output import Output, emit, progress
 from rebalancer.cli.shared_options import (
+    DOCUMENT_FORMATS,
     FILE,
     PATH,
-    all_option,
     check_source,
     check_state,
     context_option,
     kubeconfig_option,
     max_dump_size_option,
-    output_option,
+    output_options,
     policy_option,
     scheduler_config_option,
     source_option,
     state_config_map_option,
 )
 from rebalancer.pipeline import RecordingOptions
-from rebalancer.reporting.render import Format
 
 
 @click.group()
@@ -52,8 +51,7 @@ def snapshot() -> None:
     help="A file with the state of earlier runs, to be recorded.",
 )
 @state_config_map_option
-@output_option
-@all_option
+@output_options(*DOCUMENT_FORMATS)
 def save_snapshot(
     path: Path,
     source: Path | None,
@@ -65,8 +63,7 @@ def save_snapshot(
     watcher: Path | None,
     state_path: Path | None,
     state_config_map: str | None,
-    output_format: Format,
-    everything: bool,
+    output: Output,
 ) -> None:
     """Record a cluster into the new folder PATH. Only reads.
 
@@ -93,18 +90,17 @@ def save_snapshot(
     )
     with progress() as report:
         info = pipeline.record_cluster(options, report, LOGGER.warning)
-    emit(info, output_format, snapshot_table, everything=everything)
+    emit(info, output, snapshot_table)
 
 
 @snapshot.command("info")
 @click.argument("path", type=PATH, metavar="PATH")
 @max_dump_size_option
-@output_option
-@all_option
-def snapshot_info(path: Path, max_dump_bytes: int | None, output_format: Format, everything: bool) -> None:
+@output_options(*DOCUMENT_FORMATS)
+def snapshot_info(path: Path, max_dump_bytes: int | None, output: Output) -> None:
     """Show what a recorded cluster contains and what is missing."""
     from rebalancer.reporting.tables.snapshot import snapshot_table  # noqa: PLC0415 - imports rich
 
     with progress() as report:
         info = pipeline.describe_recording(path, report, max_dump_bytes)
-    emit(info, output_format, snapshot_table, everything=everything)
+    emit(info, output, snapshot_table)

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rebalancer import __version__
-from rebalancer.cli.output import emit
-from rebalancer.cli.shared_options import output_option
-from rebalancer.reporting.render import Format
+from rebalancer.cli.output import Output, emit
+from rebalancer.cli.shared_options import DOCUMENT_FORMATS, output_options
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -20,8 +19,8 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@output_option
-def version(output_format: Format) -> None:
+@output_options(*DOCUMENT_FORMATS, lists=False)
+def version(output: Output) -> None:
     """Show the version, and the Kubernetes versions it is verified against.
 
     It does not ask a cluster.
@@ -36,7 +35,7 @@ def version(output_format: Format) -> None:
         "python": platform.python_version(),
         "platform": f"{platform.system().lower()}/{platform.machine()}",
     }
-    emit(value, output_format, _table)
+    emit(value, output, _table)
 
 
 def _table(value: Mapping[str, Any], style: Style) -> Text:

@@ -10,12 +10,16 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
-from rebalancer.errors import RightsError, UnreachableError
+from rebalancer.cluster.live.connection_failures import connection_failure
+from rebalancer.errors import ExitCode, RightsError, UnreachableError
 from rebalancer.retries import RETRIED_STATUSES, Again, retry_after_seconds
 
 _GRANT = "grant it as in k8s/base, for a run as in k8s/overlays/active"
+_LOGIN = "the credentials are not accepted: a token may have expired, so log in again"
+_NO_API_SERVER = "is this an API server, or a proxy before one?"
+_PLAIN_HTTP = "HTTP request to an HTTPS server"  # what Go's servers answer to it
 _TOO_MANY_REQUESTS = 429
 
 
@@ -38,10 +42,18 @@ class StatusError(Exception):
         self._document: Any = None
         with contextlib.suppress(ValueError, TypeError, RecursionError):
             self._document = json.loads(body or "")
+        self._plain_http = _PLAIN_HTTP in str(body)[:500]
+
+    @property
+    def is_status(self) -> bool:
+        """Whether the body is a Status object, as every API server sends it."""
+        return isinstance(self._document, dict) and self._document.get("kind") == "Status"
 
     @property
     def message(self) -> str:
         """The message of the Status object, else the status line."""
+        if self._plain_http:
+            return "the server speaks HTTPS, and the address begins with http://"
         message = self._document.get("message") if isinstance(self._document, dict) else None
         return message[:500] if isinstance(message, str) and message else str(self)
 
@@ -68,6 +80,8 @@ class NoAnswerError(Exception):
 class RequestRejectedError(UnreachableError):
     """The API server answers, but rejects this request: 404, 409, 410, 422 and other client errors."""
 
+    exit_code: ClassVar[ExitCode] = ExitCode.REJECTED
+
     def __init__(self, message: str, *, where: str = "", hint: str = "", status: int = 404) -> None:
         super().__init__(message, where=where, hint=hint)
         self.status = status
@@ -81,15 +95,16 @@ def translated(what: str, host: str) -> Iterator[None]:
     except StatusError as error:
         line = f"{what}: {error.message}"
         if error.status == 401:
-            raise RightsError(line, where=host, hint="the credentials are not accepted") from error
+            raise RightsError(line, where=host, hint=_LOGIN) from error
         if error.status == 403:
             raise RightsError(line, where=host, hint=_GRANT) from error
         if error.status and error.status < 500:
-            raise RequestRejectedError(line, where=host, status=error.status) from error
+            hint = "" if error.is_status else _NO_API_SERVER
+            raise RequestRejectedError(line, where=host, hint=hint, status=error.status) from error
         raise UnreachableError(line, where=host) from error
     except NoAnswerError as error:
-        hint = "is the API server up, and does the kubeconfig name it?"
-        raise UnreachableError(f"{what}: {error}", where=host, hint=hint) from error
+        failure = connection_failure(str(error))
+        raise UnreachableError(f"{what}: {failure.message}", where=host, hint=failure.hint) from error
 
 
 def short_reason(error: BaseException) -> str:

@@ -7,6 +7,7 @@ time on a slow machine, so ``open_api`` imports it when a cluster is contacted, 
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -15,9 +16,13 @@ from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import HTTPError
 
 from rebalancer.cluster.live.answers import Answer, NoAnswerError, StatusError
+from rebalancer.deadlines import Deadline
+from rebalancer.errors import StopRequestedError
 
 CONNECT_SECONDS = 5.0
 READ_SECONDS = 60.0
+_MAX_REFUSAL_BYTES = 1 << 20
+_NO_DEADLINE = Deadline()
 
 
 class KubernetesClient:
@@ -39,33 +44,77 @@ class KubernetesClient:
         """Whether the server's certificate is checked; a kubeconfig can turn that off."""
         return bool(self.api.configuration.verify_ssl)
 
+    def get_path(
+        self, path: str, *, _preload_content: bool = False, _request_timeout: tuple[float, float]
+    ) -> Any:
+        """GET a path exactly as it is written; the generated methods escape every "/" of a parameter."""
+        request = self.api.param_serialize("GET", path, auth_settings=["BearerToken"])
+        response = self.api.call_api(*request, _request_timeout=_request_timeout).response
+        if not 200 <= response.status < 300:
+            body = response.read(_MAX_REFUSAL_BYTES, decode_content=True)
+            response.release_conn()
+            text = body.decode("utf-8", "replace")
+            error = ApiException(status=response.status, reason=response.reason, body=text)
+            error.headers = response.headers
+            raise error
+        return response
+
     def send(
         self,
         call: Callable[..., Any],
         *arguments: Any,
         max_bytes: int,
         read_seconds: float | None = None,
+        deadline: Deadline = _NO_DEADLINE,
+        what: str = "a request",
         body_needed: bool = True,
         **options: Any,
     ) -> Answer:
         """The answer to one request, at most one byte more than ``max_bytes`` of it.
 
-        Raises StatusError or NoAnswerError. Where the status line is all the answer that counts, nothing is
-        raised when the body does not arrive.
+        It is waited for until ``deadline``, and for so many seconds as a whole: the API server, too, ends
+        a request after a minute. Raises StatusError, NoAnswerError, or StopRequestedError naming ``what``.
+        Where the status line is all the answer that counts, nothing is raised when the body does not arrive.
         """
         timeout = (CONNECT_SECONDS, READ_SECONDS if read_seconds is None else read_seconds)
+        arriving: list[Any] = []
+
+        def request() -> Answer:
+            send = functools.partial(call, _preload_content=False, _request_timeout=timeout, **options)
+            return _received(functools.partial(send, *arguments), arriving, max_bytes, body_needed)
+
         try:
-            response = call(*arguments, _preload_content=False, _request_timeout=timeout, **options)
-            body = b""
-            try:
-                with contextlib.nullcontext() if body_needed else contextlib.suppress(HTTPError, OSError):
-                    body = response.read(max_bytes + 1, decode_content=True)
-                if len(body) > max_bytes:
-                    response.close()
-            finally:
-                response.release_conn()
-        except ApiException as error:
-            raise StatusError(error.status or 0, error.reason or "", error.body, error.headers) from error
-        except (HTTPError, OSError) as error:
-            raise NoAnswerError(error) from error
-        return Answer(body, response.headers.get("Content-Type") or "", response.headers.get("Date"))
+            return deadline.within(sum(timeout)).bound(what, request)
+        except TimeoutError as error:
+            _end(arriving)
+            raise NoAnswerError(error, slow=True) from error
+        except (StopRequestedError, KeyboardInterrupt):
+            _end(arriving)
+            raise
+
+
+def _received(send: Callable[[], Any], arriving: list[Any], max_bytes: int, body_needed: bool) -> Answer:
+    """Send a request and read its answer, which is in ``arriving`` meanwhile."""
+    try:
+        response = send()
+        arriving.append(response)
+        body = b""
+        try:
+            with contextlib.nullcontext() if body_needed else contextlib.suppress(HTTPError, OSError):
+                body = response.read(max_bytes + 1, decode_content=True)
+            if len(body) > max_bytes:
+                response.close()
+        finally:
+            response.release_conn()
+    except ApiException as error:
+        raise StatusError(error.status or 0, error.reason or "", error.body, error.headers) from error
+    except (HTTPError, OSError) as error:
+        raise NoAnswerError(error) from error
+    return Answer(body, response.headers.get("Content-Type") or "", response.headers.get("Date"))
+
+
+def _end(arriving: list[Any]) -> None:
+    """Close the connections of answers that nobody waits for any longer, so that their threads end."""
+    for response in arriving:
+        with contextlib.suppress(AttributeError, ValueError, RuntimeError, OSError):
+            response.shutdown()

@@ -16,6 +16,7 @@ from pathlib import Path
 import urllib3
 import yaml
 from kubernetes import client, config
+from kubernetes.config import kube_config
 from urllib3.exceptions import HTTPError
 
 from rebalancer.errors import InputError, RightsError
@@ -45,12 +46,40 @@ def connect(kubeconfig: Path | None = None, context: str | None = None) -> clien
             raise config.ConfigException(complaints[0])
         return _client(settings)
     except _UNUSABLE as error:
+        unknown = _unknown_context(kubeconfig, context) if isinstance(error, config.ConfigException) else None
+        if unknown is not None:
+            message, hint = unknown
+            raise InputError(message, where=where, hint=hint) from error
         raise InputError(
-            f"no usable Kubernetes configuration: {_first_line(error)}",
-            where=where,
-            hint="give --kubeconfig or KUBECONFIG, or read a recorded cluster with --from PATH",
+            f"no usable Kubernetes configuration: {_first_line(error)}", where=where, hint=_GIVE
         ) from error
 
+
+def _unknown_context(kubeconfig: Path | None, context: str | None) -> tuple[str, str] | None:
+    """What is wrong with the context, and which there are; None when it is something else that is wrong."""
+    paths = str(kubeconfig) if kubeconfig else kube_config.KUBE_CONFIG_DEFAULT_LOCATION
+    try:
+        merged = kube_config.KubeConfigMerger(paths).config
+        if merged is None:
+            return "no usable Kubernetes configuration: no such file, and this is no pod of a cluster", _GIVE
+        names = sorted(str(item.value["name"]) for item in merged.value["contexts"])
+        wanted = context or merged.value.get("current-context")
+    except _UNUSABLE:
+        return None
+    if wanted in names:
+        return None
+    if not names:
+        return "no usable Kubernetes configuration: it names no contexts", _GIVE
+    listed = ", ".join(names[:_MAX_CONTEXTS_NAMED])
+    more = len(names) - _MAX_CONTEXTS_NAMED
+    listed = f"{listed} and {more} more" if more > 0 else listed
+    if not wanted:
+        return "names no current-context", f"give --context; there are: {listed}"
+    return f"has no context {str(wanted)[:100]!a}", f"there are: {listed}"
+
+
+_GIVE = "give --kubeconfig or KUBECONFIG, or read a recorded cluster with --from PATH"
+_MAX_CONTEXTS_NAMED = 20
 
 # What the official loader raises for files that are damaged, incomplete or hold something else.
 _UNUSABLE = (

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from rebalancer.cluster.kinds import Kind
 from rebalancer.cluster.live.answers import (
@@ -16,8 +17,9 @@ from rebalancer.cluster.live.answers import (
     translated,
     write_again,
 )
+from rebalancer.deadlines import ANSWER_SECONDS, CLOSING_SECONDS, Deadline
 from rebalancer.errors import UnreachableError
-from rebalancer.retries import Again, Pause, Retries
+from rebalancer.retries import Again, Retries
 
 if TYPE_CHECKING:
     from rebalancer.cluster.live.client import KubernetesClient
@@ -37,9 +39,18 @@ class RawApi:
         """The API server's address."""
         return self.client.host
 
-    def pausing(self, pause: Pause) -> RawApi:
-        """The same API, whose retries wait by ``pause``: with ``Event.wait`` a request to stop ends them."""
-        return replace(self, retries=replace(self.retries, pause=pause))
+    def until(self, deadline: Deadline) -> RawApi:
+        """The same API, whose requests and retries end with the run, or when it is asked to stop."""
+        return replace(self, retries=replace(self.retries, run=deadline))
+
+    def within(self, seconds: float) -> RawApi:
+        """The same API, all of whose requests, with their retries, end at most that many seconds from now."""
+        run = replace(self.retries.run, clock=self.retries.clock)
+        return self.until(run.within(seconds))
+
+    def finishing(self, seconds: float = CLOSING_SECONDS) -> RawApi:
+        """The same API, for what a run finishes after its end, or after it was asked to stop."""
+        return self.until(self.retries.run.finishing(seconds))
 
     def get(self, what: str, call: Callable[..., Any], *arguments: Any, **options: Any) -> bytes:
         """The body of one GET made by a method of the generated client."""
@@ -47,25 +58,30 @@ class RawApi:
 
     def ask(self, what: str, call: Callable[..., Any], *arguments: Any, **options: Any) -> Answer:
         """The answer to one GET made by a method of the generated client."""
-        return self._request(what, read_again, call, arguments, options)
+        return self._request(what, read_again, self.retries.limit(), call, arguments, options)
 
     def write(self, what: str, call: Callable[..., Any], *arguments: Any, **options: Any) -> bytes:
-        """The body of the answer to one write.
+        """The body of the answer to one write, which is waited for even after a request to stop.
 
         Sent again only where flow control turned it away: whether any other may be, the caller knows.
         """
-        return self._request(what, write_again, call, arguments, options).body
+        limit = self.retries.limit()
+        limit = limit.finishing(max(limit.grace_seconds, ANSWER_SECONDS))
+        return self._request(what, write_again, limit, call, arguments, options).body
 
     def _request(
         self,
         what: str,
         again: Callable[[Exception], Again | None],
+        limit: Deadline,
         call: Callable[..., Any],
         arguments: tuple[Any, ...],
         options: dict[str, Any],
     ) -> Answer:
         def once() -> Answer:
-            return self.client.send(call, *arguments, max_bytes=_MAX_ANSWER_BYTES, **options)
+            return self.client.send(
+                call, *arguments, max_bytes=_MAX_ANSWER_BYTES, deadline=limit, what=what, **options
+            )
 
         with translated(what, self.host):
             answer = self.retries.call(what, once, again)
@@ -99,8 +115,8 @@ class RawApi:
 
     def service_proxy(self, namespace: str, service: str, path: str) -> bytes:
         """GET a path of a service through the API server; ``service`` is ``[scheme:]name:port``."""
-        call = self.client.core.connect_get_namespaced_service_proxy_with_path
-        return self.get(f"get {path} of service {namespace}/{service}", call, service, namespace, path)
+        proxy = f"/api/v1/namespaces/{quote(namespace, '')}/services/{quote(service, '')}/proxy/{quote(path)}"
+        return self.get(f"get {path} of service {namespace}/{service}", self.client.get_path, proxy)
 
     def config_map(self, namespace: str, name: str) -> dict[str, str] | None:
         """The data of a ConfigMap; None when there is none."""

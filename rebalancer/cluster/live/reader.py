@@ -26,6 +26,7 @@ from rebalancer.cluster.wire.protobuf_pods import MEDIA_TYPE
 from rebalancer.errors import RebalancerError, RightsError, UnreachableError
 
 _JSON = "application/json"
+_NOT_FOUND = 404
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +139,7 @@ class _Reading:
     def fail(self, kind: Kind, error: RebalancerError) -> None:
         """Note why a kind is not read; raise the error when every plan needs it."""
         if isinstance(error, RequestRejectedError) and kind not in REQUIRED:
-            if kind.optional:
+            if kind.optional and error.status == _NOT_FOUND:  # its API is not installed: there are none
                 self.listings[kind.plural] = ListingBuilder(kind).listing()
             else:
                 self.unread[kind.plural] = (

@@ -46,7 +46,7 @@ class BoundedStream:
     def __init__(self, path: Path, stream: io.BufferedIOBase, packed_size: int, whole: ByteAllowance) -> None:
         self._path = path
         self._stream = stream
-        self._packed_size = packed_size
+        self.packed_size = packed_size
         self._whole = whole
         self._count = 0
 
@@ -54,7 +54,7 @@ class BoundedStream:
         """At most so many bytes; none at the end."""
         block = self._stream.read(size)
         self._count += len(block)
-        if self._count > max(MAX_SMALL_BYTES, MAX_RATIO * self._packed_size):
+        if self._count > max(MAX_SMALL_BYTES, MAX_RATIO * self.packed_size):
             raise InputError(
                 f"unpacks to more than {MAX_RATIO} times its size",
                 where=str(self._path),

@@ -12,6 +12,15 @@ from pathlib import Path
 
 from rebalancer.cluster.kinds import BY_NAME, BY_PLURAL, KINDS, Kind
 from rebalancer.cluster.malformed import Encoded
+from rebalancer.cluster.recordings.foreign_content import (
+    BYTE_ORDER_MARK,
+    WRITE_IT_WITH,
+    Refusal,
+    broken_json,
+    check_json,
+    foreign,
+    not_a_list,
+)
 from rebalancer.cluster.recordings.listing import ListingBuilder, Recording, collector_paused
 from rebalancer.cluster.recordings.packed_files import (
     MAX_DUMP_BYTES,
@@ -30,6 +39,8 @@ _MAX_MALFORMED = 10_000  # objects of a kind; beyond it the file is something el
 _MAX_FILES = 1000
 _MAX_UNUSED_NAMED = 50  # kinds that are listed as not used
 _FIRST_BLOCK = 1 << 20
+_STANDARD_INPUT = ("-", "/dev/stdin")  # a dump is read more than once
+_DAMAGED = "the file is truncated or damaged; record it again"
 DOCUMENTS = ("scheduler-config.yaml", "watcher.json", "prometheus.json", "state.json", "recording.json")
 
 
@@ -65,6 +76,7 @@ class DumpReader:
                     collected.warnings.append(
                         f"{path.name}: not read; of YAML files only scheduler-config.yaml is"
                     )
+                    collected.unusable[name.removesuffix(".yaml")] = f"{path.name} is YAML: {WRITE_IT_WITH}"
                 else:
                     progress(name)
                     _read_list(path, collected)
@@ -81,7 +93,7 @@ class DumpReader:
             for plural in sorted(wanted & set(collected.builders))
         }
         missing = sorted(kind.plural for kind in kinds if kind.plural not in listings and not kind.optional)
-        unread = dict.fromkeys(missing, "not in the dump")
+        unread = {plural: collected.unusable.get(plural, "not in the dump") for plural in missing}
         return Recording(str(self._path), listings, unread, collected.documents, tuple(collected.warnings))
 
     def _files(self) -> list[Path]:
@@ -91,7 +103,8 @@ class DumpReader:
                 return [path]
             if not path.is_dir():
                 what = "neither a file nor a folder" if path.exists() else "no such file or folder"
-                raise InputError(what, where=str(path), hint="give a dump to --from")
+                hint = "write it to a file" if str(path) in _STANDARD_INPUT else "give a dump to --from"
+                raise InputError(what, where=str(path), hint=hint)
             found = sorted(
                 entry
                 for entry in path.iterdir()
@@ -117,6 +130,7 @@ class _Collected:
     builders: dict[str, ListingBuilder] = field(default_factory=dict)
     documents: dict[str, bytes] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+    unusable: dict[str, str] = field(default_factory=dict)  # plural -> why the file of that name holds none
 
     def builder(self, kind: Kind) -> ListingBuilder:
         """The builder of a kind; from now on the kind counts as read."""
@@ -125,21 +139,30 @@ class _Collected:
 
 def _read_list(path: Path, collected: _Collected) -> None:
     """Read one file: item by item where its layout is known, else whole."""
+    content = b""
     try:
         with unpacked(path, collected.allowance) as stream:
-            first = stream.read(_FIRST_BLOCK)
+            first = stream.read(_FIRST_BLOCK).removeprefix(BYTE_ORDER_MARK)
+            if not first and stream.packed_size:
+                raise InputError("unpacks to nothing", where=str(path), hint=_DAMAGED)
+            refusal = foreign(first)
+            if refusal is not None:
+                raise _refused(path, refusal)
             known = layout_of(first)
             if known is None:
-                _take_page(path, decode_page(_whole(path, first, stream)), collected)
+                content = _whole(path, first, stream)
+                _take_page(path, decode_page(content), content, collected)
             else:
                 layout, start = known
                 _take_items(path, layout, split(layout, first[start:], stream.read), collected)
     except InputError:
         raise
     except (ValueError, RecursionError) as error:
-        raise InputError(
-            f"not JSON as kubectl writes it: {error}", where=str(path), hint="record it again"
-        ) from error
+        raise _refused(path, broken_json(error, content)) from error
+
+
+def _refused(path: Path, refusal: Refusal) -> InputError:
+    return InputError(refusal.message, where=refusal.where(path), hint=refusal.hint)
 
 
 def _whole(path: Path, first: bytes, stream: BoundedStream) -> bytes:
@@ -155,8 +178,15 @@ def _whole(path: Path, first: bytes, stream: BoundedStream) -> bytes:
 
 
 def _add(path: Path, builder: ListingBuilder, item: Encoded) -> None:
-    """Add an item; InputError when so many cannot be read that the file is no dump."""
+    """Add an item; InputError when so many cannot be read that the file is no dump.
+
+    Raises NoJsonError for an item that is no JSON.
+    """
+    malformed = builder.malformed_count
     builder.add(item)
+    if builder.malformed_count == malformed:
+        return
+    check_json(item)
     if builder.malformed_count > _MAX_MALFORMED:
         raise InputError(
             f"more than {_MAX_MALFORMED} objects cannot be read",
@@ -181,13 +211,9 @@ def _take_items(path: Path, layout: Layout, items: Iterator[memoryview], collect
         _add(path, builder, item)
 
 
-def _take_page(path: Path, page: Page, collected: _Collected) -> None:
+def _take_page(path: Path, page: Page, content: bytes, collected: _Collected) -> None:
     if not page.is_list:
-        raise InputError(
-            f"kind {page.kind[:60]!a} is no list",
-            where=str(path),
-            hint="write it with: kubectl get KIND -A -o json",
-        )
+        raise _refused(path, not_a_list(page, content))
     if page.kind == "List":
         _sort_mixed(path, page.items, collected)
         stem = _plain_name(path).removesuffix(".json")
@@ -207,7 +233,10 @@ def _kind_of(path: Path, page: Page, collected: _Collected) -> Kind | None:
     kind = BY_NAME.get(page.kind.removesuffix("List"))
     if kind is None or (page.api_version and page.api_version != kind.api_version):
         collected.warnings.append(f"{path.name}: {page.api_version} {page.kind[:60]} is not used")
-        return None
+        kind = None
+    stem = _plain_name(path).removesuffix(".json")
+    if kind is None or kind.plural != stem:
+        collected.unusable[stem] = f"{path.name} holds a {page.api_version} {page.kind[:60]}"
     return kind
 
 
@@ -219,6 +248,7 @@ def _sort_mixed(path: Path, mixed: Iterable[Encoded], collected: _Collected) -> 
         try:
             api_version, name = header(item)
         except (ValueError, RecursionError):
+            check_json(item)
             strangers += 1
             continue
         kind = BY_NAME.get(name)

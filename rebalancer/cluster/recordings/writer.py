@@ -1,7 +1,8 @@
 """Writes a recording as a folder that ``--from`` reads: a zstd file a kind, documents beside them.
 
-Only the fields we decode are written: no environment variables, no arguments, no managed fields. Documents
-are written without their secrets, and a recording is readable by its owner only.
+Only the fields we decode are written: no environment variables, no arguments but the feature gates of a
+kube-scheduler, no managed fields. Documents are written without their secrets, and a recording is readable by
+its owner only.
 """
 
 from __future__ import annotations
@@ -99,12 +100,22 @@ def _parts(listing: Listing) -> Iterator[bytes]:
     return map(_encoder.encode, listing.records)
 
 
+def check_folder(folder: Path) -> None:
+    """InputError unless a recording can be written there: no such folder is there yet, or an empty one."""
+    try:
+        if folder.exists() and any(folder.iterdir()):
+            raise InputError("the folder is not empty", where=str(folder), hint="name a new one")
+    except OSError as error:
+        raise InputError(
+            f"cannot be written to: {error.strerror or error}", where=str(folder), hint="name a new folder"
+        ) from error
+
+
 def save(recording: Recording, folder: Path, now: float) -> None:
     """Write a recording into a new or empty folder; InputError when that cannot be done."""
+    check_folder(folder)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if any(folder.iterdir()):
-            raise InputError("the folder is not empty", where=str(folder), hint="name a new one")
         for plural in sorted(recording.listings):
             _write_packed(
                 folder / f"{BY_PLURAL[plural].plural}.json.zst", list_pieces(recording.listings[plural])

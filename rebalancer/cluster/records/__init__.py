@@ -31,6 +31,7 @@ from rebalancer.cluster.records.base import (
     ResourceRequirements,
     condition,
 )
+from rebalancer.cluster.records.evictions import EvictionRequest
 from rebalancer.cluster.records.metrics import (
     ContainerMetrics,
     NodeMetrics,
@@ -45,6 +46,8 @@ from rebalancer.cluster.records.nodes import (
 )
 from rebalancer.cluster.records.pods import (
     AwsElasticBlockStore,
+    AzureDisk,
+    Cinder,
     ClaimSource,
     Container,
     ContainerPort,
@@ -56,6 +59,7 @@ from rebalancer.cluster.records.pods import (
     Pod,
     PodSpec,
     PodStatus,
+    PortworxVolume,
     Present,
     Rbd,
     ResourceClaim,
@@ -118,6 +122,8 @@ __all__ = [
     "Affinity",
     "AttachmentSource",
     "AwsElasticBlockStore",
+    "AzureDisk",
+    "Cinder",
     "ClaimReference",
     "ClaimSource",
     "ClaimSpec",
@@ -139,6 +145,7 @@ __all__ = [
     "DisruptionBudgetSpec",
     "DisruptionBudgetStatus",
     "EmptyDir",
+    "EvictionRequest",
     "GcePersistentDisk",
     "HorizontalAutoscaler",
     "HorizontalAutoscalerSpec",
@@ -175,6 +182,7 @@ __all__ = [
     "PodSpec",
     "PodStatus",
     "PodTemplate",
+    "PortworxVolume",
     "PreferredSchedulingTerm",
     "Present",
     "PriorityClass",

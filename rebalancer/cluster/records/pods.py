@@ -14,6 +14,7 @@ from rebalancer.cluster.records.base import (
     Record,
     ResourceRequirements,
 )
+from rebalancer.cluster.records.command_lines import PROGRAM, kept_arguments
 
 
 class ContainerPort(Record, frozen=True):
@@ -32,14 +33,23 @@ class RestartRule(Record, frozen=True):
 
 
 class Container(Record, frozen=True):
-    """A container or init container."""
+    """A container or init container; of its command line a kube-scheduler's feature gates stay."""
 
     name: str = ""
     image: str = ""
+    command: list[str] | None = None
+    args: list[str] | None = None
     resources: ResourceRequirements | None = None
     ports: list[ContainerPort] | None = None
     restart_policy: str | None = None
     restart_policy_rules: list[RestartRule] | None = None
+
+    def __post_init__(self) -> None:
+        """Drop what may hold secrets before anything can keep or write it."""
+        if self.command or self.args:
+            kept = kept_arguments(self.image, self.command or (), self.args or ())
+            msgspec.structs.force_setattr(self, "command", None if kept is None else [PROGRAM])
+            msgspec.structs.force_setattr(self, "args", kept or None)
 
 
 class ClaimSource(Record, frozen=True):
@@ -61,6 +71,25 @@ class AwsElasticBlockStore(Record, frozen=True):
 
     volume_id: str = msgspec.field(name="volumeID", default="")
     read_only: bool = False
+
+
+class AzureDisk(Record, frozen=True):
+    """volumes[].azureDisk, and that of a persistent volume."""
+
+    disk_uri: str = msgspec.field(name="diskURI", default="")
+    kind: str | None = None
+
+
+class Cinder(Record, frozen=True):
+    """volumes[].cinder, and that of a persistent volume."""
+
+    volume_id: str = msgspec.field(name="volumeID", default="")
+
+
+class PortworxVolume(Record, frozen=True):
+    """volumes[].portworxVolume, and that of a persistent volume."""
+
+    volume_id: str = msgspec.field(name="volumeID", default="")
 
 
 class Iscsi(Record, frozen=True):
@@ -105,6 +134,9 @@ class Volume(Record, frozen=True):
     host_path: Present | None = None
     gce_persistent_disk: GcePersistentDisk | None = None
     aws_elastic_block_store: AwsElasticBlockStore | None = None
+    azure_disk: AzureDisk | None = None
+    cinder: Cinder | None = None
+    portworx_volume: PortworxVolume | None = None
     iscsi: Iscsi | None = None
     rbd: Rbd | None = None
     image: ImageVolume | None = None

@@ -11,6 +11,13 @@ from rebalancer.cluster.records.base import (
     Record,
     ResourceRequirements,
 )
+from rebalancer.cluster.records.pods import (
+    AwsElasticBlockStore,
+    AzureDisk,
+    Cinder,
+    GcePersistentDisk,
+    PortworxVolume,
+)
 
 
 class ClaimSpec(Record, frozen=True):
@@ -69,6 +76,11 @@ class PersistentVolumeSpec(Record, frozen=True):
     node_affinity: VolumeNodeAffinity | None = None
     claim_ref: ClaimReference | None = None
     csi: CsiVolume | None = None
+    aws_elastic_block_store: AwsElasticBlockStore | None = None
+    gce_persistent_disk: GcePersistentDisk | None = None
+    azure_disk: AzureDisk | None = None
+    cinder: Cinder | None = None
+    portworx_volume: PortworxVolume | None = None
 
 
 class PersistentVolume(Record, frozen=True):
@@ -159,6 +171,7 @@ class AttachmentSource(Record, frozen=True):
 class VolumeAttachmentSpec(Record, frozen=True):
     """spec of a VolumeAttachment."""
 
+    attacher: str = ""
     node_name: str = ""
     source: AttachmentSource = AttachmentSource()
 

@@ -314,7 +314,7 @@ class Volume(_message.Message):
     def __init__(self, name: _Optional[str] = ..., source: _Optional[_Union[VolumeSource, _Mapping]] = ...) -> None: ...
 
 class VolumeSource(_message.Message):
-    __slots__ = ("host_path", "empty_dir", "gce_persistent_disk", "aws_elastic_block_store", "iscsi", "persistent_volume_claim", "rbd", "ephemeral", "image")
+    __slots__ = ("host_path", "empty_dir", "gce_persistent_disk", "aws_elastic_block_store", "iscsi", "persistent_volume_claim", "rbd", "cinder", "azure_disk", "portworx_volume", "ephemeral", "image")
     HOST_PATH_FIELD_NUMBER: _ClassVar[int]
     EMPTY_DIR_FIELD_NUMBER: _ClassVar[int]
     GCE_PERSISTENT_DISK_FIELD_NUMBER: _ClassVar[int]
@@ -322,6 +322,9 @@ class VolumeSource(_message.Message):
     ISCSI_FIELD_NUMBER: _ClassVar[int]
     PERSISTENT_VOLUME_CLAIM_FIELD_NUMBER: _ClassVar[int]
     RBD_FIELD_NUMBER: _ClassVar[int]
+    CINDER_FIELD_NUMBER: _ClassVar[int]
+    AZURE_DISK_FIELD_NUMBER: _ClassVar[int]
+    PORTWORX_VOLUME_FIELD_NUMBER: _ClassVar[int]
     EPHEMERAL_FIELD_NUMBER: _ClassVar[int]
     IMAGE_FIELD_NUMBER: _ClassVar[int]
     host_path: Present
@@ -331,9 +334,12 @@ class VolumeSource(_message.Message):
     iscsi: Iscsi
     persistent_volume_claim: ClaimSource
     rbd: Rbd
+    cinder: Cinder
+    azure_disk: AzureDisk
+    portworx_volume: PortworxVolume
     ephemeral: Present
     image: ImageVolume
-    def __init__(self, host_path: _Optional[_Union[Present, _Mapping]] = ..., empty_dir: _Optional[_Union[EmptyDir, _Mapping]] = ..., gce_persistent_disk: _Optional[_Union[GcePersistentDisk, _Mapping]] = ..., aws_elastic_block_store: _Optional[_Union[AwsElasticBlockStore, _Mapping]] = ..., iscsi: _Optional[_Union[Iscsi, _Mapping]] = ..., persistent_volume_claim: _Optional[_Union[ClaimSource, _Mapping]] = ..., rbd: _Optional[_Union[Rbd, _Mapping]] = ..., ephemeral: _Optional[_Union[Present, _Mapping]] = ..., image: _Optional[_Union[ImageVolume, _Mapping]] = ...) -> None: ...
+    def __init__(self, host_path: _Optional[_Union[Present, _Mapping]] = ..., empty_dir: _Optional[_Union[EmptyDir, _Mapping]] = ..., gce_persistent_disk: _Optional[_Union[GcePersistentDisk, _Mapping]] = ..., aws_elastic_block_store: _Optional[_Union[AwsElasticBlockStore, _Mapping]] = ..., iscsi: _Optional[_Union[Iscsi, _Mapping]] = ..., persistent_volume_claim: _Optional[_Union[ClaimSource, _Mapping]] = ..., rbd: _Optional[_Union[Rbd, _Mapping]] = ..., cinder: _Optional[_Union[Cinder, _Mapping]] = ..., azure_disk: _Optional[_Union[AzureDisk, _Mapping]] = ..., portworx_volume: _Optional[_Union[PortworxVolume, _Mapping]] = ..., ephemeral: _Optional[_Union[Present, _Mapping]] = ..., image: _Optional[_Union[ImageVolume, _Mapping]] = ...) -> None: ...
 
 class Present(_message.Message):
     __slots__ = ()
@@ -367,6 +373,26 @@ class AwsElasticBlockStore(_message.Message):
     read_only: bool
     def __init__(self, volume_id: _Optional[str] = ..., read_only: _Optional[bool] = ...) -> None: ...
 
+class AzureDisk(_message.Message):
+    __slots__ = ("disk_uri", "kind")
+    DISK_URI_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    disk_uri: str
+    kind: str
+    def __init__(self, disk_uri: _Optional[str] = ..., kind: _Optional[str] = ...) -> None: ...
+
+class Cinder(_message.Message):
+    __slots__ = ("volume_id",)
+    VOLUME_ID_FIELD_NUMBER: _ClassVar[int]
+    volume_id: str
+    def __init__(self, volume_id: _Optional[str] = ...) -> None: ...
+
+class PortworxVolume(_message.Message):
+    __slots__ = ("volume_id",)
+    VOLUME_ID_FIELD_NUMBER: _ClassVar[int]
+    volume_id: str
+    def __init__(self, volume_id: _Optional[str] = ...) -> None: ...
+
 class Iscsi(_message.Message):
     __slots__ = ("iqn", "read_only")
     IQN_FIELD_NUMBER: _ClassVar[int]
@@ -396,20 +422,24 @@ class Rbd(_message.Message):
     def __init__(self, monitors: _Optional[_Iterable[str]] = ..., image: _Optional[str] = ..., pool: _Optional[str] = ..., read_only: _Optional[bool] = ...) -> None: ...
 
 class Container(_message.Message):
-    __slots__ = ("name", "image", "ports", "resources", "restart_policy", "restart_policy_rules")
+    __slots__ = ("name", "image", "command", "args", "ports", "resources", "restart_policy", "restart_policy_rules")
     NAME_FIELD_NUMBER: _ClassVar[int]
     IMAGE_FIELD_NUMBER: _ClassVar[int]
+    COMMAND_FIELD_NUMBER: _ClassVar[int]
+    ARGS_FIELD_NUMBER: _ClassVar[int]
     PORTS_FIELD_NUMBER: _ClassVar[int]
     RESOURCES_FIELD_NUMBER: _ClassVar[int]
     RESTART_POLICY_FIELD_NUMBER: _ClassVar[int]
     RESTART_POLICY_RULES_FIELD_NUMBER: _ClassVar[int]
     name: str
     image: str
+    command: _containers.RepeatedScalarFieldContainer[str]
+    args: _containers.RepeatedScalarFieldContainer[str]
     ports: _containers.RepeatedCompositeFieldContainer[ContainerPort]
     resources: ResourceRequirements
     restart_policy: str
     restart_policy_rules: _containers.RepeatedCompositeFieldContainer[RestartRule]
-    def __init__(self, name: _Optional[str] = ..., image: _Optional[str] = ..., ports: _Optional[_Iterable[_Union[ContainerPort, _Mapping]]] = ..., resources: _Optional[_Union[ResourceRequirements, _Mapping]] = ..., restart_policy: _Optional[str] = ..., restart_policy_rules: _Optional[_Iterable[_Union[RestartRule, _Mapping]]] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., image: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., args: _Optional[_Iterable[str]] = ..., ports: _Optional[_Iterable[_Union[ContainerPort, _Mapping]]] = ..., resources: _Optional[_Union[ResourceRequirements, _Mapping]] = ..., restart_policy: _Optional[str] = ..., restart_policy_rules: _Optional[_Iterable[_Union[RestartRule, _Mapping]]] = ...) -> None: ...
 
 class RestartRule(_message.Message):
     __slots__ = ("action",)

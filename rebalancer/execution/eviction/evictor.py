@@ -1,14 +1,16 @@
-"""One eviction through the Eviction API, never a DELETE; every answer is reduced to one of four verdicts.
+"""One eviction through the Eviction API, never a DELETE; every answer is reduced to one verdict.
 
 The uid travels as a precondition, so that a new pod of the same name is never evicted. An answer that says
 nothing certain (a lost connection, 409, 5xx) is settled by reading the pod again:
 
     the lease or a brake forbids it      SKIPPED, without a request
     429 from a budget                    try again; REFUSED at the end
+    429 of an evacuation that began      STARTED, never asked again
+    400, 405, 410, 413, 422              REFUSED, never asked again, for any pod unless a webhook denied it
     connection lost, pod is terminating  EVICTED
     connection lost, pod is unchanged    try again; UNKNOWN at the end: the request may still arrive
     connection lost, then 404            EVICTED: the lost request did it
-    404 to the first request             SKIPPED: somebody else deleted the pod
+    404 to the first request             GONE: somebody else deleted the pod
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from typing import Any
 
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.answers import NoAnswerError, StatusError
-from rebalancer.errors import RebalancerError
+from rebalancer.deadlines import ANSWER_SECONDS
+from rebalancer.errors import RebalancerError, StopRequestedError
 from rebalancer.execution.eviction.verdicts import EvictionAnswer, Patience, Verdict
 from rebalancer.execution.observed_pods import ObservedPod, PodReader
 from rebalancer.planning.plan import Move, PodReference
@@ -33,6 +36,10 @@ _MAX_WAIT_SECONDS = 8.0
 _TWO_BUDGETS = "more than one PodDisruptionBudget"
 _GATEWAY_TIMEOUTS = frozenset({502, 504})  # a proxy stopped waiting: the request may still be carried out
 _STORAGE = "etcdserver:"  # how the API server words that its storage did not answer in time
+# How KubeVirt, and whoever follows it, answers: the pod was not evicted, and is moved in another way
+# (kubevirt pkg/virt-api/webhooks/validating-webhook/admitters/pod-eviction-admitter.go).
+_EVACUATION = "Eviction triggered evacuation"
+_DENIED = "denied the request"  # how the API server words the verdict of a webhook, whatever its status
 _NO_RIGHT = "cannot create resource"  # how the API server words a missing right, and no webhook does
 
 
@@ -45,6 +52,7 @@ class _Attempt:
     otherwise: Verdict = Verdict.REFUSED
     retry_after: float | None = None
     rights_missing: bool = False
+    rejected: bool = False
 
 
 class Evictor:
@@ -61,7 +69,8 @@ class Evictor:
         dry_run: bool = False,
     ) -> None:
         self._client = api.client
-        self._pods = PodReader(api)
+        self._deadline = api.retries.run.finishing(ANSWER_SECONDS)
+        self._pods = PodReader(api.finishing())
         self._clock = clock
         self._retries = replace(
             api.retries,
@@ -86,6 +95,7 @@ class Evictor:
             not_before=attempts.not_before,
             attempts=attempts.count,
             rights_missing=attempt.rights_missing,
+            rejected=attempt.rejected,
         )
 
     def _again(self, attempt: _Attempt) -> Again | None:
@@ -109,6 +119,8 @@ class Evictor:
             body,
             max_bytes=_MAX_BYTES,
             read_seconds=_READ_SECONDS,
+            deadline=self._deadline,
+            what=f"evict {pod.full_name}",
             body_needed=False,
             **options,
         )
@@ -149,6 +161,9 @@ class _Attempts:
             server = self._evictor.post(self._pod)
         except StatusError as error:
             return self._refused(error)
+        except StopRequestedError as error:
+            self._answer_lost = self._perhaps_sent = True
+            return self._looked_up(f"the answer was not awaited ({error.message})")
         except NoAnswerError as error:
             self._answer_lost = self._perhaps_sent = True
             return self._looked_up(f"the answer was lost ({error.kind})")
@@ -158,6 +173,8 @@ class _Attempts:
 
     def _refused(self, error: StatusError) -> _Attempt:
         message, status = error.message, error.status
+        if status == 429 and _EVACUATION in message:
+            return _Attempt(Verdict.STARTED, message)
         if status == 429:
             budgets = " ".join(error.causes("DisruptionBudget"))[:500]
             return _Attempt(None, budgets or message, self._not_accepted, error.retry_after)
@@ -169,8 +186,11 @@ class _Attempts:
             self._perhaps_sent = True
             self._answer_lost |= status in _GATEWAY_TIMEOUTS or _STORAGE in message
             return self._looked_up(message, final=_TWO_BUDGETS in message)
-        missing = status == 401 or (status == 403 and _NO_RIGHT in message)
-        return _Attempt(self._not_accepted, message, rights_missing=missing)
+        if status in (401, 403):
+            missing = status == 401 or _NO_RIGHT in message
+            return _Attempt(self._not_accepted, message, rights_missing=missing)
+        because = f"the API server rejected the request with HTTP {status}: {message}"
+        return _Attempt(self._not_accepted, because, rejected=_DENIED not in message)
 
     @property
     def _not_accepted(self) -> Verdict:
@@ -183,7 +203,7 @@ class _Attempts:
             return _Attempt(
                 Verdict.EVICTED, f"{because}: an earlier request that returned an error did evict it"
             )
-        return _Attempt(Verdict.SKIPPED, because)
+        return _Attempt(Verdict.GONE, because)
 
     def _looked_up(self, message: str, *, skipped: str = "", final: bool = False) -> _Attempt:
         """Read the pod again to find out what a request did whose answer does not say."""

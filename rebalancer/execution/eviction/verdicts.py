@@ -10,7 +10,9 @@ class Verdict(StrEnum):
     """What an eviction came to."""
 
     EVICTED = "Evicted"
-    SKIPPED = "Skipped"  # the pod is gone or replaced by another: this run evicted nothing
+    STARTED = "Started"  # somebody else moves the pod now, as KubeVirt does: it leaves later, or not at all
+    GONE = "Gone"  # the pod left by itself, or was replaced by another: this run evicted nothing
+    SKIPPED = "Skipped"  # nothing was requested
     REFUSED = "Refused"  # by a budget, a missing right or the API's rules: nothing happened
     UNKNOWN = "Unknown"  # the answer was lost and the pod cannot be read
 
@@ -25,6 +27,7 @@ class EvictionAnswer:
     not_before: float  # no replacement is older: the earlier of our clock and the server's at the request
     attempts: int = 1
     rights_missing: bool = False
+    rejected: bool = False  # the API server does not accept such a request, whatever the pod
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rebalancer.execution.safeguards.health import ClusterHealth
+from rebalancer.execution.safeguards.pause import paused_by_policy
 from rebalancer.policy.schema import Safety
 
 Brake = Callable[[Safety, ClusterHealth], str | None]
@@ -12,7 +13,7 @@ Brake = Callable[[Safety, ClusterHealth], str | None]
 
 def paused(safety: Safety, _health: ClusterHealth) -> str | None:
     """The policy pauses all runs."""
-    return "the policy is paused (safety.pause)" if safety.pause else None
+    return paused_by_policy(safety) or None
 
 
 def too_many_not_ready_nodes(safety: Safety, health: ClusterHealth) -> str | None:
@@ -26,19 +27,38 @@ def too_many_not_ready_nodes(safety: Safety, health: ClusterHealth) -> str | Non
 
 def too_many_pending_pods(safety: Safety, health: ClusterHealth) -> str | None:
     """More pods wait for a node than the policy allows."""
-    count = len(health.pending_pods)
-    if count <= safety.max_pending_pods:
+    count, limit = len(health.pending_pods), safety.max_pending_pods
+    if count <= limit.of(health.pod_count):
         return None
-    return f"{count} pods are Pending ({_some(health.pending_pods)}); the limit is {safety.max_pending_pods}"
+    of_all = f" of {health.pod_count}" if limit.percent else ""
+    setting = f"the limit is {limit} (safety.maxPendingPods)"
+    return f"{count}{of_all} pods are Pending ({_some(health.pending_pods)}); {setting}"
 
 
 def scheduler_not_alive(_safety: Safety, health: ClusterHealth) -> str | None:
-    """A scheduler is known to be down; one whose state is unknown does not stop the run."""
+    """A scheduler that must place replacements is known to be down."""
     dead = [scheduler for scheduler in health.schedulers if scheduler.alive is False]
     return f"the scheduler {dead[0].name} is not alive: {dead[0].because}" if dead else None
 
 
-BRAKES: tuple[Brake, ...] = (paused, too_many_not_ready_nodes, too_many_pending_pods, scheduler_not_alive)
+def scheduler_unknown(safety: Safety, health: ClusterHealth) -> str | None:
+    """It cannot be determined whether a scheduler is alive, and the policy does not accept that."""
+    unknown = unknowns(health)
+    if not unknown or safety.unknown_scheduler == "proceed":
+        return None
+    return (
+        f"{unknown[0]}. Name the Lease that it holds (scheduler.lease in the policy), or accept this with "
+        "safety.unknownScheduler: proceed"
+    )
+
+
+BRAKES: tuple[Brake, ...] = (
+    paused,
+    too_many_not_ready_nodes,
+    too_many_pending_pods,
+    scheduler_not_alive,
+    scheduler_unknown,
+)
 
 
 def engaged_brake(safety: Safety, health: ClusterHealth) -> str | None:
@@ -47,9 +67,9 @@ def engaged_brake(safety: Safety, health: ClusterHealth) -> str | None:
 
 
 def unknowns(health: ClusterHealth) -> tuple[str, ...]:
-    """What the brakes could not determine: reported, not fatal."""
+    """What could not be determined: reported, where the policy does not stop the run for it."""
     return tuple(
-        f"scheduler {scheduler.name}: {scheduler.because}"
+        f"whether the scheduler {scheduler.name} is alive is not known: {scheduler.because}"
         for scheduler in health.schedulers
         if scheduler.alive is None
     )

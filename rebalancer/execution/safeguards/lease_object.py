@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ from rebalancer.cluster import times
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.answers import RequestRejectedError
 from rebalancer.cluster.live.updates import APPLY, create_version, write_version
+from rebalancer.deadlines import CLOSING_SECONDS
 from rebalancer.errors import UnreachableError
 
 _GROUP, _VERSION, _PLURAL = "coordination.k8s.io", "v1", "leases"
@@ -29,6 +31,18 @@ class LeaseObject:
         self._namespace = namespace
         self._name = name
         self._clock = clock
+
+    def closing(self) -> LeaseObject:
+        """The same lease, for what is done with it after the end of the run, in bounded time."""
+        other = self.within(CLOSING_SECONDS)
+        other.api = other.api.finishing()
+        return other
+
+    def within(self, seconds: float) -> LeaseObject:
+        """The same lease, read and written within so many seconds from now."""
+        other = copy.copy(self)
+        other.api = self.api.within(seconds)
+        return other
 
     def read(self) -> dict[str, Any] | None:
         """The lease as it is; None when there is none. Raises UnreachableError for what is no lease."""

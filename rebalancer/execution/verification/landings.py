@@ -6,6 +6,7 @@ A move is settled when waiting longer cannot change its outcome:
     replacement bound to a node that fails the check      Unexpected, settled
     replacement bound, not ready yet                      NotReady unless that changes before the timeout
     no replacement yet                                    NotReplaced unless that changes before the timeout
+    eviction started only, old pod still at work          Started unless that changes before the timeout
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ LandingCheck = Callable[[Move, str], str | None]
 
 FIRST_PAUSE_SECONDS = 0.5
 MAX_PAUSE_SECONDS = 5.0
+_LAST_READ_SECONDS = 1.0  # for the read that ends the waiting, begun just in time
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +40,9 @@ class Landing:
 class Waiting:
     """How to wait for a wave: what to read, how often and how long, and when to stop."""
 
-    read: Callable[[Collection[str]], Sequence[ObservedPod]]  # all pods of these namespaces
+    read: Callable[[float], Sequence[ObservedPod]]  # the pods of their controllers, in so many seconds
     check: LandingCheck
-    clock: Callable[[], float]
+    clock: Callable[[], float]  # moves only forward
     sleep: Callable[[float], object]
     timeout_seconds: float
     interrupted: Callable[[], bool] = lambda: False
@@ -59,9 +61,9 @@ def await_landings(
     check = _CachedCheck(waiting.check)
     deadline = waiting.clock() + waiting.timeout_seconds
     pause = FIRST_PAUSE_SECONDS
-    namespaces = sorted({item.move.pod.namespace for item in evicted})
     while True:
-        landings, trouble = _read(evicted, before, namespaces, waiting, check)
+        left = max(deadline - waiting.clock(), _LAST_READ_SECONDS)
+        landings, trouble = _read(evicted, before, lambda: waiting.read(left), check)  # noqa: B023
         waiting.after_each_read(landings)
         if not trouble and all(landing.settled for landing in landings):
             return tuple(landing.outcome for landing in landings)
@@ -91,6 +93,11 @@ def appraise(
 def _appraise(
     item: Evicted, replacement: ObservedPod | None, old: ObservedPod | None, check: LandingCheck
 ) -> Landing:
+    if old is not None and (item.started or old.being_evicted) and not old.terminating:
+        if not old.finished:
+            because = "somebody else moves it; it had not left yet when it was looked at last"
+            return _landing(item, Result.STARTED, because, replacement)
+        old = None  # its work went on elsewhere, and what is left of it is not cleaned up yet
     if replacement is None:
         because = "its controller has made no replacement"
         if old is not None:
@@ -101,18 +108,27 @@ def _appraise(
         return _landing(item, Result.NOT_READY, f"the replacement failed: {why[:200]}", replacement)
     node = replacement.spec.node_name
     if not node:
-        return _landing(item, Result.PENDING, _why_pending(replacement), replacement)
+        because = f"{_why_pending(replacement)}; {_of_the_node_left(item, old)}"
+        return _landing(item, Result.PENDING, because, replacement)
     planned = any(landing.node == node for landing in item.move.landings)
     objection = None if planned else check(item.move, node)
     if objection is not None:
         return _landing(item, Result.UNEXPECTED, objection, replacement, settled=True)
     if replacement.ready_at is None:
-        return _landing(item, Result.NOT_READY, f"on {node}, not ready yet", replacement)
+        because = f"on {node}, not ready yet; {_of_the_node_left(item, old)}"
+        return _landing(item, Result.NOT_READY, because, replacement)
     because = "as planned" if planned else "not listed in the plan, yet acceptable"
     if old is not None:
         because += "; the evicted pod is still terminating"
     result = Result.LANDED if planned else Result.LANDED_ELSEWHERE
     return _landing(item, result, because, replacement, settled=old is None)
+
+
+def _of_the_node_left(item: Evicted, old: ObservedPod | None) -> str:
+    """What a move has come to whose replacement does not serve yet."""
+    if old is not None:
+        return "the evicted pod is still terminating"
+    return f"{item.move.from_node} has lost the pod's load, but its replacement still waits"
 
 
 def _landing(
@@ -151,13 +167,12 @@ def _why_pending(pod: ObservedPod) -> str:
 def _read(
     evicted: Sequence[Evicted],
     before: Collection[str],
-    namespaces: Sequence[str],
-    waiting: Waiting,
+    read: Callable[[], Sequence[ObservedPod]],
     check: LandingCheck,
 ) -> tuple[tuple[Landing, ...], str]:
     """The moves as they stand, and why they could not be read if they could not."""
     try:
-        return appraise(evicted, before, waiting.read(namespaces), check), ""
+        return appraise(evicted, before, read(), check), ""
     except InternalError:
         raise
     except RebalancerError as error:

@@ -24,6 +24,7 @@ class Evicted:
     move: Move
     at: float  # Unix seconds, our clock
     not_before: float  # no replacement is created before this, by the API server's clock
+    started: bool = False  # the pod leaves once somebody else has moved it, or stays
 
 
 def match(

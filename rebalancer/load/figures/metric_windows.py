@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from rebalancer.cluster.arrays import FloatArray
 
+PREDICTED_PEAK = "predictedPeak"
+PEAK_DEVIATIONS = 3.0  # above the mean: a node's load exceeds it rarely, whatever its pods do together
+PEAK_PERCENTILE = 95.0  # of each pod: all pods of a node seldom exceed theirs at once
 _SHORTEST_STEP = 15.0
 _POINTS = 30
 
@@ -17,7 +21,19 @@ class MetricWindow:
     """How far back figures look, and which statistic of it counts; 0 seconds: the present."""
 
     seconds: float = 0.0
-    statistic: str = "mean"  # mean, max, meanPlusDeviation or p1 … p99
+    statistic: str = "mean"  # mean, max, meanPlusDeviation, predictedPeak or p1 … p99
+    by_resource: Mapping[str, str] = field(default_factory=dict)  # where it is not ``statistic``
+
+    @classmethod
+    def of_policy(cls, seconds: float, statistic: str | Mapping[str, str]) -> MetricWindow:
+        """The window that ``load.window`` and ``load.statistic`` describe."""
+        if isinstance(statistic, str):
+            return cls(seconds, statistic)
+        return cls(seconds, by_resource=statistic)
+
+    def of_resource(self, resource: str) -> MetricWindow:
+        """The window with the one statistic that counts for a resource."""
+        return replace(self, statistic=self.by_resource.get(resource, self.statistic), by_resource={})
 
     @property
     def step_seconds(self) -> float:
@@ -34,6 +50,8 @@ class MetricWindow:
             return float(np.max(values))
         if self.statistic == "meanPlusDeviation":
             return float(np.mean(values) + np.std(values))
+        if self.statistic == PREDICTED_PEAK:
+            return float(np.mean(values) + PEAK_DEVIATIONS * np.std(values))
         return float(np.percentile(values, self.percentile))
 
     @property
@@ -42,7 +60,11 @@ class MetricWindow:
         return float(self.statistic.removeprefix("p"))
 
     def over(self, query: str) -> str:
-        """PromQL of the statistic of a query over the window, as an instant query."""
+        """PromQL of the statistic of a query over the window, as an instant query of pods.
+
+        A predicted peak of pods is a high percentile of each: their sum is one of the two predictions of
+        their node's peak.
+        """
         if not self.seconds:
             return query
         points = f"({query})[{max(1, round(self.seconds))}s:{round(self.step_seconds)}s]"
@@ -52,7 +74,8 @@ class MetricWindow:
             return f"max_over_time({points})"
         if self.statistic == "meanPlusDeviation":
             return f"avg_over_time({points}) + stddev_over_time({points})"
-        return f"quantile_over_time({self.percentile / 100:g}, {points})"
+        percentile = PEAK_PERCENTILE if self.statistic == PREDICTED_PEAK else self.percentile
+        return f"quantile_over_time({percentile / 100:g}, {points})"
 
 
 PRESENT = MetricWindow()

@@ -39,9 +39,16 @@ def _get(url: str, retries: Retries) -> bytes:
 
     from rebalancer.load.http_get import get  # noqa: PLC0415 - imports urllib3
 
+    limit = retries.limit()
+
     def once() -> bytes:
         answer = get(
-            pool, url, read_seconds=_READ_SECONDS, max_bytes=_MAX_ANSWER_BYTES, redirects=_MAX_REDIRECTS
+            pool,
+            url,
+            read_seconds=_READ_SECONDS,
+            max_bytes=_MAX_ANSWER_BYTES,
+            deadline=limit,
+            redirects=_MAX_REDIRECTS,
         )
         if answer.status != 200:
             raise StatusError(answer.status, "", b"", answer.headers)

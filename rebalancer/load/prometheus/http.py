@@ -11,6 +11,7 @@ from urllib.parse import quote, urlencode
 
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.answers import NoAnswerError, short_reason
+from rebalancer.deadlines import Deadline
 from rebalancer.errors import InputError, UnreachableError
 from rebalancer.load.prometheus.questions import Connection, Question
 from rebalancer.load.prometheus.wire import refusal
@@ -81,11 +82,12 @@ class LivePrometheus:
     def _answer(self, question: Question) -> bytes:
         where = f"{self._base}/{question.path()}"
         attempts = 0
+        limit = self._retries.limit()
 
         def attempt() -> bytes:
             nonlocal attempts
             attempts += 1
-            return self._ask_once(question, where)
+            return self._ask_once(question, where, limit)
 
         try:
             return self._retries.call(f"query {where}", attempt, _again)
@@ -94,10 +96,10 @@ class LivePrometheus:
             times = f"{attempts} attempt{'s' if attempts > 1 else ''}"
             raise UnreachableError(f"{error} ({times})", where=where, hint=hint) from error
 
-    def _ask_once(self, question: Question, where: str) -> bytes:
+    def _ask_once(self, question: Question, where: str, limit: Deadline) -> bytes:
         seconds = self._connection.timeout_seconds
         try:
-            answer = self._send(f"{where}?{urlencode(question.parameters(self._now))}", seconds)
+            answer = self._send(f"{where}?{urlencode(question.parameters(self._now))}", seconds, limit)
         except NoAnswerError as error:
             # A server that is slow is not asked to do the same again.
             within = f" within {seconds:g} s" if error.slow else ""

@@ -81,6 +81,7 @@ class NodeReading:
             window.statistic,
             spread if window.seconds else None,
             {name: amounts for name, amounts in capacity.items() if name not in RESOURCES},
+            statistics=window.by_resource,
         )
 
     def _failure(self) -> RebalancerError:
@@ -192,7 +193,7 @@ class NodeReading:
 
     def _by_node(self, resource: str, series: Sequence[Series]) -> _Column:
         """The window's statistic of each node; impossible figures become NaN and a warning."""
-        window, now = self.inputs.window, self.inputs.now
+        window, now = self.inputs.window.of_resource(resource), self.inputs.now
         nothing = np.full(len(self.nodes), np.nan)
         found = _Column(nothing.copy(), nothing.copy(), nothing.copy())
         not_numbers, negative, brief = np.zeros((3, len(self.nodes)), np.bool_)

@@ -46,7 +46,7 @@ class PrometheusReader(PrometheusInputs):
         answered = False
         for resource, query in wanted.items():
             try:
-                latest = self.latest(Question(self.window.over(query)))
+                latest = self.latest(Question(self.window.of_resource(resource).over(query)))
             except (RebalancerError, ValueError, RecursionError) as error:
                 warnings.append(f"{self.name}: {resource} of pods: {failure_words(error)}")
                 continue

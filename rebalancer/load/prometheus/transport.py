@@ -8,6 +8,7 @@ from pathlib import Path
 import urllib3
 
 from rebalancer.cluster.live import RawApi
+from rebalancer.deadlines import Deadline
 from rebalancer.errors import InputError
 from rebalancer.load.http_get import HttpAnswer, get
 from rebalancer.load.prometheus.questions import Connection
@@ -15,19 +16,26 @@ from rebalancer.load.prometheus.questions import Connection
 _MAX_ANSWER_BYTES = 128 << 20
 _MAX_SECRET_BYTES = 64 << 10
 
-Send = Callable[[str, float], HttpAnswer]
-"""GETs a URL and waits so many seconds for the answer; raises what ``http_get.get`` raises."""
+Send = Callable[[str, float, Deadline], HttpAnswer]
+"""GETs a URL within so many seconds and a deadline; raises what ``http_get.get`` raises."""
 
 
 def through_service_proxy(api: RawApi) -> Send:
     """GETs with the credentials for the API server."""
     client = api.client.api
 
-    def send(url: str, read_seconds: float) -> HttpAnswer:
+    def send(url: str, read_seconds: float, deadline: Deadline) -> HttpAnswer:
         path = url.removeprefix(api.host.rstrip("/"))
         _, full, headers, _, _ = client.param_serialize("GET", path, auth_settings=["BearerToken"])
         pool = client.rest_client.pool_manager
-        return get(pool, full, headers=headers, read_seconds=read_seconds, max_bytes=_MAX_ANSWER_BYTES)
+        return get(
+            pool,
+            full,
+            headers=headers,
+            read_seconds=read_seconds,
+            max_bytes=_MAX_ANSWER_BYTES,
+            deadline=deadline,
+        )
 
     return send
 
@@ -49,9 +57,16 @@ def directly(connection: Connection) -> Send:
     if insecure:  # the policy says so; urllib3 would repeat it at every request
         urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
 
-    def send(url: str, read_seconds: float) -> HttpAnswer:
+    def send(url: str, read_seconds: float, deadline: Deadline) -> HttpAnswer:
         with urllib3.PoolManager(**options) as pool:
-            return get(pool, url, headers=headers, read_seconds=read_seconds, max_bytes=_MAX_ANSWER_BYTES)
+            return get(
+                pool,
+                url,
+                headers=headers,
+                read_seconds=read_seconds,
+                max_bytes=_MAX_ANSWER_BYTES,
+                deadline=deadline,
+            )
 
     return send
 

@@ -33,8 +33,9 @@ from rebalancer.pipeline.gathering.unmatched_names import unmatched_names
 from rebalancer.pipeline.gathering.warnings import input_warnings
 from rebalancer.pipeline.run_settings import PipelineOptions
 from rebalancer.pipeline.scheduler.configuration import configuration_text, load_with_plugins
+from rebalancer.pipeline.scheduler.feature_gates import feature_gates, gate_warnings
 from rebalancer.pipeline.scheduler.score_rules import scored_resources
-from rebalancer.pipeline.scheduler.version import feature_gates, scheduler_version
+from rebalancer.pipeline.scheduler.version import scheduler_version
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.policy import LoadedPolicy, default_policy, load_policy
 from rebalancer.profiles.types import SchedulerConfiguration
@@ -76,11 +77,12 @@ def gather(
 
     ``state`` is what earlier runs left; without it the one recorded with the cluster counts.
     """
+    configuration = _configuration(options, loaded, api)  # first: a mistake in it is found in no time
     snapshot = read_snapshot(options, api, clock)
     recording = snapshot.recording
     policy = loaded.policy
     now = options.now if options.now is not None else (recorded_moment(snapshot) if api is None else clock())
-    configuration = _configuration(options, loaded, recording, api)
+    configuration = configuration or _recorded_configuration(options, loaded, recording)
     state = state or recorded_state(recording)
     prometheus = _prometheus(recording, api, now, clock)
     view = read_view(
@@ -131,10 +133,11 @@ def gather(
         ),
         own_pod=_own_pod(),
         scheduler_version=version,
-        feature_gates=feature_gates(loaded),
+        feature_gates=feature_gates(loaded, snapshot),
         system_workloads=relied_on_workloads(snapshot, policy, configuration),
         warnings=(
             *unmatched_names(policy, snapshot, configuration, options.assume_neutral),
+            *gate_warnings(loaded, snapshot),
             *insecure_connections(policy, configuration, api),
             *input_warnings(snapshot, configuration, reading.report, view.missing, version),
         ),
@@ -143,10 +146,18 @@ def gather(
 
 
 def _configuration(
-    options: PipelineOptions, loaded: LoadedPolicy, recording: Recording, api: RawApi | None
+    options: PipelineOptions, loaded: LoadedPolicy, api: RawApi | None
+) -> SchedulerConfiguration | None:
+    """The one of an option's file, else the policy's own; None where neither names one."""
+    written = configuration_text(loaded, options.scheduler_config, api)
+    return load_with_plugins(loaded, written, options.assume_neutral) if written else None
+
+
+def _recorded_configuration(
+    options: PipelineOptions, loaded: LoadedPolicy, recording: Recording
 ) -> SchedulerConfiguration:
-    """An option's file, else the policy's own, else what was recorded, else the defaults."""
-    written = configuration_text(loaded, options.scheduler_config, api) or recorded_configuration(recording)
+    """What was recorded with the cluster, else the defaults."""
+    written = recorded_configuration(recording)
     if written is None:
         return default_configuration()
     return load_with_plugins(loaded, written, options.assume_neutral)

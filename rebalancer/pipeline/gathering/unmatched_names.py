@@ -1,7 +1,7 @@
 """Finds names in a policy that match nothing in the cluster.
 
 A misspelt name in a protection protects nothing, and one in a selection selects nothing: the run ends with
-"nothing to do" every time, and nobody is told. So each is a warning, before all others.
+"nothing to do" every time, without a word. So each is a warning, before all others.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from rebalancer.cluster.recordings.writer import save
+from rebalancer.cluster.recordings.writer import check_folder, save
 from rebalancer.pipeline.gathering import open_api, policy_of
 from rebalancer.pipeline.recording.cluster import convert, record_live
 from rebalancer.pipeline.recording.description import describe_recording
@@ -23,6 +23,7 @@ def record_cluster(
 
     Raises InputError when a file that was given cannot be used or the folder holds something.
     """
+    check_folder(options.folder)  # before the cluster is read, which takes time
     source = PipelineOptions(
         policy_path=options.policy_path,
         source=options.source,

@@ -67,7 +67,7 @@ def _read_sources(
                 nodes=snapshot.nodes,
                 pods=snapshot.pods,
                 now=now,
-                window=MetricWindow(settings.window, settings.statistic),
+                window=MetricWindow.of_policy(settings.window, settings.statistic),
                 resources=measured_resources(loaded.policy, scored),
                 signals=settings.signals,
                 pressure=pressure_resources(loaded.policy),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.policy import LoadedPolicy
-from rebalancer.scheduling import FeatureGates, major_minor
+from rebalancer.scheduling import major_minor
 
 if TYPE_CHECKING:
     from rebalancer.cluster.live import RawApi
@@ -23,11 +23,6 @@ def scheduler_version(loaded: LoadedPolicy, snapshot: Snapshot, api: RawApi | No
     if len(running) == 1:
         return running[0]
     return major_minor(api.server_version()) if api is not None else ""
-
-
-def feature_gates(loaded: LoadedPolicy) -> FeatureGates:
-    """The feature gates that the policy states; of the others it is not known whether they were changed."""
-    return FeatureGates(loaded.policy.scheduler.feature_gates, known=False)
 
 
 def versions_running(snapshot: Snapshot) -> tuple[str, ...]:

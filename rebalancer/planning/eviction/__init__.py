@@ -1,6 +1,6 @@
 """May this pod be evicted? Rules that each refuse for one reason, in the table of ``eviction.rules``."""
 
 from rebalancer.planning.eviction.context import EvictionContext
-from rebalancer.planning.eviction.rules import why_protected
+from rebalancer.planning.eviction.rules import every_refusal, why_protected
 
-__all__ = ["EvictionContext", "why_protected"]
+__all__ = ["EvictionContext", "every_refusal", "why_protected"]

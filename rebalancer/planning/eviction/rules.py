@@ -14,7 +14,7 @@ name it here where it should be asked. Cheap rules and rules with the plainest r
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from rebalancer.cluster.arrays import PodRow
 from rebalancer.planning.eviction import (
@@ -68,6 +68,7 @@ OF_THE_WORKLOAD: tuple[Rule, ...] = (
 UNKNOWN: tuple[Rule, ...] = (
     replacement_rules.other_scheduler,
     budget_rules.budgets_read,
+    pod_rules.evictions_read,
     workload_rules.replicas_known,
     workload_rules.controllers_read,
     replacement_rules.priority_class,
@@ -87,10 +88,14 @@ UNKNOWN: tuple[Rule, ...] = (
 
 def why_protected(context: EvictionContext, row: PodRow) -> KeptReason | None:
     """Why a pod may not be evicted; None when it may."""
+    return next(every_refusal(context, row), None)
+
+
+def every_refusal(context: EvictionContext, row: PodRow) -> Iterator[KeptReason]:
+    """Each reason why a pod may not be evicted, in the order in which the rules are asked."""
     lifted = context.pods.annotations[row].get(EVICT, "false") != "false"
     for rules in (ALWAYS, () if lifted else BY_POLICY, OF_THE_WORKLOAD, UNKNOWN):
         for rule in rules:
             refusal = rule(context, row)
             if refusal is not None:
-                return refusal
-    return None
+                yield refusal

@@ -22,7 +22,7 @@ def controller(context: EvictionContext, row: PodRow) -> KeptReason | None:
             f"its controller {owner.kind}/{owner.name} ({owner.api_version}) is of a kind that is not known "
             "to recreate pods; evictable.controllers can name it"
         )
-        return KeptReason(Reason.NO_CONTROLLER, because)
+        return KeptReason(Reason.NO_CONTROLLER, because, ("evictable.controllers",))
     if context.workloads.was_read(owner) and context.workload(row).record is None:
         return KeptReason(
             Reason.NO_CONTROLLER, f"its controller {owner.kind}/{owner.name} does not exist any more"

@@ -10,9 +10,14 @@ from rebalancer.cluster.arrays import NodeRow, PodRow
 from rebalancer.planning.eviction import why_protected
 from rebalancer.planning.explanation.pods import MOVED, PodExplainer, share_of
 from rebalancer.planning.explanation.subjects import Subject
-from rebalancer.planning.explanation.values import NodeExplanation, PodExplanation, PodOnNode
+from rebalancer.planning.explanation.values import (
+    NodeExplanation,
+    PodExplanation,
+    PodOnNode,
+    SchedulingTable,
+)
 from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.planning.plan import Kept, Move
+from rebalancer.planning.plan import Kept, Move, Plan
 from rebalancer.planning.planner import plan_prepared
 from rebalancer.planning.prepared import PreparedInputs, prepare
 from rebalancer.planning.rounding import by_resource
@@ -26,6 +31,17 @@ def explain(inputs: PlanningInputs, subject: Subject) -> PodExplanation | NodeEx
     if subject.kind == "node":
         return _explain_node(prepared, NodeRow(subject.row))
     return PodExplainer(prepared, PodRow(subject.row)).explanation()
+
+
+def scheduling_tables(prepared: PreparedInputs, plan: Plan, most: int) -> dict[str, SchedulingTable]:
+    """By pod uid, the scheduler's cycle for the replacements of the first moves, as the cluster is now."""
+    rows = {uid: row for row, uid in enumerate(prepared.pods.uids)}
+    found = {}
+    for move in plan.moves[:most]:
+        table = PodExplainer(prepared, PodRow(rows[move.pod.uid])).scheduling_table()
+        if table is not None:
+            found[move.pod.uid] = table
+    return found
 
 
 def _explain_node(prepared: PreparedInputs, row: NodeRow) -> NodeExplanation:

@@ -6,12 +6,21 @@ import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from rebalancer.cluster.malformed import admitted
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.errors import InputError
 
 _SHAPE = "write pod/NAMESPACE/NAME or node/NAME"
 _SUGGESTIONS = 3
 _LIKE_ENOUGH = 0.6
+
+
+@dataclass(frozen=True, slots=True)
+class SubjectName:
+    """What a pod or a node is called; the name of a pod may lack its namespace."""
+
+    kind: str  # pod or node
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,22 +31,34 @@ class Subject:
     row: int
 
 
-def find_subject(snapshot: Snapshot, text: str) -> Subject:
-    """The pod or node that ``pod/NAMESPACE/NAME`` or ``node/NAME`` names.
+def parse_subject(text: str) -> SubjectName:
+    """What ``pod/NAMESPACE/NAME``, ``pod/NAME`` or ``node/NAME`` asks for; InputError for anything else.
 
-    ``pod/NAME`` will do where one namespace alone has it. Raises InputError with the nearest names.
+    Needs no cluster, so that a slip of the pen is found before one is read.
     """
     kind, _, name = text.partition("/")
-    if kind == "node" and name and "/" not in name:
-        row = snapshot.nodes.row.get(name)
-        if row is None:
-            raise _no_such("node", name, snapshot.nodes.names, snapshot.source)
-        return Subject("node", row)
-    if kind == "pod" and name and name.count("/") <= 1:
-        return Subject("pod", _find_pod(snapshot, name))
-    kinds = difflib.get_close_matches(kind, ("pod", "node"), n=1, cutoff=_LIKE_ENOUGH)
-    meant = f"; did you mean {kinds[0]}/{name}?" if kinds and kinds[0] != kind and name else ""
+    if name and ((kind == "node" and "/" not in name) or (kind == "pod" and name.count("/") <= 1)):
+        return SubjectName(kind, name)
+    if "/" not in text:
+        meant = f"; did you mean node/{text[:100]}?" if admitted(text) else ""
+    else:
+        kinds = difflib.get_close_matches(kind, ("pod", "node"), n=1, cutoff=_LIKE_ENOUGH)
+        meant = f"; did you mean {kinds[0]}/{name[:100]}?" if kinds and kinds[0] != kind and name else ""
     raise InputError(f"{text[:100]!a} names neither a pod nor a node", hint=_SHAPE + meant)
+
+
+def find_subject(snapshot: Snapshot, wanted: SubjectName | str) -> Subject:
+    """The pod or node of that name; a pod without a namespace will do where one namespace alone has it.
+
+    Raises InputError with the nearest names.
+    """
+    wanted = parse_subject(wanted) if isinstance(wanted, str) else wanted
+    if wanted.kind == "pod":
+        return Subject("pod", _find_pod(snapshot, wanted.name))
+    row = snapshot.nodes.row.get(wanted.name)
+    if row is None:
+        raise _no_such("node", wanted.name, snapshot.nodes.names, snapshot.source)
+    return Subject("node", row)
 
 
 def _find_pod(snapshot: Snapshot, name: str) -> int:
@@ -75,5 +96,6 @@ def _no_such(
 ) -> InputError:
     near = difflib.get_close_matches(name, list(names), n=_SUGGESTIONS, cutoff=cutoff)
     listed = " or ".join(f"{kind}/{candidate}" for candidate in near)
-    hint = f"did you mean {listed}?" if listed else f"see what there is with: kubectl get {kind}s -A"
+    every = "pods -A" if kind == "pod" else "nodes"
+    hint = f"did you mean {listed}?" if listed else f"see what there is with: kubectl get {every}"
     return InputError(f"no {kind} {name[:100]!a}", where=source, hint=hint)

@@ -7,6 +7,9 @@ uses 90 % cpu and 30 % memory, so 60 points of memory are stranded:
     web     10 points cpu, 1 point memory     80 % and 29 %, 51 points: mends 9
     cache   10 points cpu, 20 points memory   80 % and 10 %, 70 points: makes it worse by 10
 
+The shape is one aspect of a pod's price, ``planning.weights.fragmentation``: it decides among pods with which
+equally few moves relieve the node.
+
 Only cpu and memory are compared, since every pod needs both; the number of pods is no amount of anything.
 """
 
@@ -19,6 +22,22 @@ import numpy as np
 from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
 from rebalancer.load.figures.node_figures import RESOURCES
 from rebalancer.load.report import LoadReport
+from rebalancer.planning.hot_nodes.levels import Hotness
+
+
+def shape_cost(
+    load: LoadReport, hotness: Hotness, usage: FloatArray, node: NodeRow, pods: Sequence[PodRow]
+) -> FloatArray:
+    """(pods,) by how many hundred points each pod mends its node's shape less than the best of them does.
+
+    All zero unless the node is hot in one of cpu and memory alone: a node that is short of both has no shape
+    to mend.
+    """
+    hot = [bool(hotness.resources[node, hotness.names.index(name)]) for name in RESOURCES]
+    if not pods or hot.count(True) != 1:
+        return np.zeros(len(pods))
+    mended = fragmentation_relief(load, usage, node, pods)
+    return np.asarray((mended.max() - mended) / 100.0, np.float64)
 
 
 def fragmentation_relief(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +17,7 @@ from rebalancer.planning.landing.no_landing import NoLanding
 from rebalancer.planning.landing.scenarios import Scenario, Scenarios
 from rebalancer.planning.landing.schedulers import ProfileSchedulers
 from rebalancer.planning.reasons import KeptReason, Reason
+from rebalancer.planning.workloads.lookup import grace_period_seconds
 from rebalancer.scheduling import ClusterState, Placement
 
 _NEGLIGIBLE = 1e-12  # a chance below this is floating-point error
@@ -146,7 +148,7 @@ class MoveEvaluator:
 
     def cost(self, candidate: Candidate, scenarios: Scenarios) -> int:
         """The most placements that one evaluation computes."""
-        states = 4 if scenarios.all[0].is_terminating else 2
+        states = len(self._timings(candidate)) * (2 if scenarios.all[0].is_terminating else 1)
         waiting = max(len(self._would_fit(candidate, scenario)) for scenario in scenarios.all)
         return len(scenarios.all) * (states * self._schedulers.max_views + waiting)
 
@@ -156,15 +158,21 @@ class MoveEvaluator:
         """The replacement's placements in one scenario, until one of them refuses the move.
 
         Evicted pods terminate at different speeds: this one may still be terminating when earlier ones are
-        gone, and the other way round, so all four combinations count.
+        gone, and the other way round, so all four combinations count, but for those that ``_timings`` rules
+        out.
         """
+        taken = self._room_taken(candidate, scenario)
+        if taken:
+            refusal = _Score(1.0, np.full_like(before, np.inf), taken, Reason.ROOM_TAKEN)
+            return _InScenario([], refusal, False, False)
+        last_timing = self._timings(candidate)[-1]
         placements: list[Placement] = []
         worst = _Score(0.0, np.full_like(before, np.inf))
         later = _Load(scenario.usage, scenario.after_termination.pod_count)
         now = _Load(scenario.usage + scenario.terminating_usage, scenario.while_terminating.pod_count)
         only_while_terminating, sampled = True, False
         for state, terminating in self._states(candidate, scenario):
-            once_gone = state is scenario.after_termination and not terminating
+            once_gone = state is scenario.after_termination and terminating is last_timing
             if (
                 not complete
                 and worst.unacceptable > _NEGLIGIBLE
@@ -172,11 +180,7 @@ class MoveEvaluator:
                 and not (once_gone and scenario.is_terminating)
             ):
                 break  # refused; where others terminate, it matters whether that is so once they are gone
-            found, taken = self._place(candidate, scenario, state, terminating=terminating)
-            if taken:
-                why = _Score(1.0, worst.gain, taken, Reason.ROOM_TAKEN)
-                return _InScenario(placements, why, False, False)
-            for placement in found:
+            for placement in self._place(candidate, state, terminating=terminating):
                 placements.append(placement)
                 sampled |= self._sampled(candidate, placement)
                 score = self._score(candidate, now, before, placement)
@@ -191,36 +195,35 @@ class MoveEvaluator:
     def _sampled(self, candidate: Candidate, placement: Placement) -> bool:
         return len(placement.feasible) > self._schedulers.nodes_to_find(candidate.replacement)
 
-    @staticmethod
-    def _states(candidate: Candidate, scenario: Scenario) -> Iterator[tuple[ClusterState, bool]]:
-        """The states in which a replacement may be placed, and whether its predecessor still terminates."""
-        if not candidate.replaced_late:
-            yield scenario.after_termination, True
-        yield scenario.after_termination, False
-        if scenario.is_terminating:
-            if not candidate.replaced_late:
-                yield scenario.while_terminating, True
-            yield scenario.while_terminating, False
+    def _timings(self, candidate: Candidate) -> tuple[bool, ...]:
+        """Whether its predecessor still terminates when a replacement is placed; both where that is a race.
 
-    def _place(
-        self, candidate: Candidate, scenario: Scenario, state: ClusterState, *, terminating: bool
-    ) -> tuple[list[Placement], str]:
-        """The replacement's placements as the schedulers see the nodes; who would take the room it leaves."""
-        row, source = candidate.row, candidate.source
-        once_gone = state is scenario.after_termination and not terminating
-        waiting = self._would_fit(candidate, scenario) if once_gone else ()
-        if terminating:
-            state.evict(row)
-        else:
-            state.remove(row)
-        try:
+        A StatefulSet makes the replacement once the old pod is gone, other controllers as it begins to
+        terminate; whether it is gone before the scheduler comes to the replacement is a race.
+        """
+        if candidate.replaced_late:
+            return (False,)
+        likely = self._inputs.policy.planning.termination_race == "likely"
+        grace = grace_period_seconds(self._inputs.snapshot.pods.class_of(candidate.row))
+        return (True,) if likely and grace > 0 else (True, False)
+
+    def _states(self, candidate: Candidate, scenario: Scenario) -> Iterator[tuple[ClusterState, bool]]:
+        """The states in which a replacement may be placed, and whether its predecessor still terminates.
+
+        Pods that were evicted before it in the same wave may be gone already or not, whatever the policy.
+        """
+        states = (scenario.after_termination, scenario.while_terminating)
+        for state in states if scenario.is_terminating else states[:1]:
+            for terminating in self._timings(candidate):
+                yield state, terminating
+
+    def _place(self, candidate: Candidate, state: ClusterState, *, terminating: bool) -> list[Placement]:
+        """The replacement's placements as the schedulers see the nodes."""
+        with _without(candidate, state, terminating=terminating):
             views = self._schedulers.views(candidate.replacement)
             placements = [item.place(state, candidate.replacement) for item in views]
-            taken = self._room_taken(candidate, state, waiting)
-        finally:
-            state.restore(row, source)
         self.placements += len(placements)
-        return placements, taken
+        return placements
 
     def _would_fit(self, candidate: Candidate, scenario: Scenario) -> tuple[int, ...]:
         """The classes of Pending pods whose requests would fit on the node left; most need more than that."""
@@ -234,12 +237,20 @@ class MoveEvaluator:
         fits = ((self._wanted <= free) | (self._wanted == 0)).all(axis=1) | self._unfiltered
         return tuple(np.array(self._waiting)[fits].tolist())
 
-    def _room_taken(self, candidate: Candidate, state: ClusterState, waiting: Sequence[int]) -> str:
-        for class_index in waiting:
-            self.placements += 1
-            if self._schedulers.scheduler(class_index).feasible(state, class_index)[candidate.source]:
-                pod = self._schedulers.state.classes[class_index]
-                return f"a Pending pod of {pod.namespace}/{pod.owner.name or '?'} would fit where it leaves"
+    def _room_taken(self, candidate: Candidate, scenario: Scenario) -> str:
+        """Which Pending pod would take the room that a pod leaves once it is gone; empty when none would."""
+        waiting = self._would_fit(candidate, scenario)
+        if not waiting:
+            return ""
+        state = scenario.after_termination
+        with _without(candidate, state, terminating=False):
+            for class_index in waiting:
+                self.placements += 1
+                if self._schedulers.scheduler(class_index).feasible(state, class_index)[candidate.source]:
+                    pod = self._schedulers.state.classes[class_index]
+                    return (
+                        f"a Pending pod of {pod.namespace}/{pod.owner.name or '?'} would fit where it leaves"
+                    )
         return ""
 
     def _score(self, candidate: Candidate, load: _Load, before: FloatArray, placement: Placement) -> _Score:
@@ -263,6 +274,19 @@ class MoveEvaluator:
             )
             score.why = f"may land ({chance[~good].sum():.0%}) where it must not: {why}"
         return score
+
+
+@contextmanager
+def _without(candidate: Candidate, state: ClusterState, *, terminating: bool) -> Iterator[None]:
+    """The state while the pod terminates, or once it is gone; as it was when the block ends."""
+    if terminating:
+        state.evict(candidate.row)
+    else:
+        state.remove(candidate.row)
+    try:
+        yield
+    finally:
+        state.restore(candidate.row, candidate.source)
 
 
 def _mean(placements: Sequence[Placement], nodes: int) -> LandingDistribution:

@@ -70,6 +70,7 @@ class Scenarios:
 
     def __init__(self, state: ClusterState, usage: FloatArray, random: np.random.Generator) -> None:
         self._random = random
+        self._most = MAX_SCENARIOS
         self.all = [Scenario(state, state.copy(), usage.copy(), np.zeros_like(usage))]
 
     def copy(self) -> Scenarios:
@@ -77,6 +78,12 @@ class Scenarios:
         other = copy.copy(self)
         other._random = copy.deepcopy(self._random)
         other.all = [scenario.copy() for scenario in self.all]
+        return other
+
+    def only(self, most: int) -> Scenarios:
+        """The first scenarios, to estimate with; what is planned for certain must hold in all of them."""
+        other = self.copy()
+        other.all, other._most = other.all[:most], most
         return other
 
     def next_wave(self) -> Scenarios:
@@ -98,10 +105,18 @@ class Scenarios:
         """(resources,) percent of a node's allocatable, the mean over the scenarios."""
         return np.asarray(np.mean(self.percents(node, allocatable), axis=0), np.float64)
 
+    def mean_percent(self, allocatable: FloatArray) -> FloatArray:
+        """(nodes, resources) percent of allocatable of every node, the mean over the scenarios."""
+        levels = [
+            percent_of_allocatable(item.usage, np.array(item.after_termination.pod_count), allocatable)
+            for item in self.all
+        ]
+        return np.asarray(np.mean(levels, axis=0), np.float64)
+
     def split(self) -> None:
         """Split one scenario into as many as are kept."""
         if len(self.all) == 1:
-            self.all += [self.all[0].copy() for _ in range(MAX_SCENARIOS - 1)]
+            self.all += [self.all[0].copy() for _ in range(self._most - 1)]
 
     def draw(self, landings: LandingDistribution) -> NodeRow:
         """One landing, by its chance."""

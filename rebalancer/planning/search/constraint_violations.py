@@ -105,4 +105,4 @@ class ConstraintViolationRemoval:
                 else:
                     builder.add(found, violation)
                     kept.pop(row, None)
-        return PartialPlan(builder, kept)
+        return PartialPlan(builder, kept, so_far.raised_limit)

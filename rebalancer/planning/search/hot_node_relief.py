@@ -34,6 +34,7 @@ from rebalancer.planning.reasons import KeptReason, Reason
 from rebalancer.planning.search.disruption_cost import Disruption
 from rebalancer.planning.search.node_pods import NodePods
 from rebalancer.planning.search.plan_builder import PlanBuilder
+from rebalancer.planning.search.raised_limits import RaisedLimits
 from rebalancer.planning.search.relief import NEGLIGIBLE
 from rebalancer.planning.search.relief_search import ORDERS, Order, ReliefSearch
 from rebalancer.planning.search.strategy import PartialPlan
@@ -95,7 +96,8 @@ class HotNodeRelief:
                 found.append(self._complete(start, candidates, order, share, limits))
         best = min(found, key=lambda item: item.quality)
         builder = best.builder.copy(start.used.tighter)
-        return PartialPlan(builder, {**so_far.kept, **protected, **best.kept})
+        raised = RaisedLimits(self._prepared, self._disruption, candidates, ORDERS[0]).sentence(builder)
+        return PartialPlan(builder, {**so_far.kept, **protected, **best.kept}, raised)
 
     def _tighter(self, found: Sequence[_Result]) -> Iterator[tuple[Order, Mapping[str, int]]]:
         """Each order with tighter limits, those that change least first.

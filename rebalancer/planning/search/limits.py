@@ -79,15 +79,18 @@ class UsedLimits:
             "per_namespace": f"perNamespace {limits.per_namespace} for {namespace}",
             "per_workload": f"perWorkload {limits.per_workload} ({most}) for {workload.name}",
         }
-        reached = [words[name] for name in self.reached(node, namespace, workload)]
-        if not reached:
+        names = self.reached(node, namespace, workload)
+        if not names:
             return None
-        return KeptReason(
-            Reason.LIMIT, f"{' and '.join(reached)} {'is' if len(reached) == 1 else 'are'} reached"
+        because = (
+            f"{' and '.join(words[name] for name in names)} {'is' if len(names) == 1 else 'are'} reached"
         )
+        return KeptReason(Reason.LIMIT, because, tuple(f"limits.{words[name].split()[0]}" for name in names))
 
     def most_used(self, name: str) -> int:
-        """The most evictions that one node, namespace or workload has in the plan."""
+        """The most evictions that one node, namespace or workload has in the plan, or all for perRun."""
+        if name == "per_run":
+            return self.total
         used: Counter[str] | Counter[NodeRow] = {
             "per_node": self.by_node,
             "per_namespace": self.by_namespace,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
 from rebalancer.cluster.arrays import FloatArray, IntArray, NodeRow, PodRow
 from rebalancer.load.report import with_pods
+from rebalancer.planning.hot_nodes.fragmentation import shape_cost
 from rebalancer.planning.landing.evaluation import Candidate
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import KeptReason, Reason
@@ -25,7 +26,10 @@ def relief_of(candidates: Sequence[Candidate], whole: FloatArray) -> FloatArray:
 
 
 class NodePods:
-    """One hot node while the search runs; ``give_up`` is the reason to move nothing off it."""
+    """One hot node while the search runs.
+
+    ``moved`` are pods that the plan moves already, ``give_up`` is the reason to move nothing off the node.
+    """
 
     def __init__(
         self,
@@ -34,6 +38,7 @@ class NodePods:
         node: NodeRow,
         candidates: Sequence[Candidate],
         *,
+        moved: Collection[PodRow] = (),
         give_up: KeptReason | None = None,
     ) -> None:
         names = prepared.pods.full_name
@@ -45,8 +50,10 @@ class NodePods:
         )
         rows = [item.row for item in self.candidates]
         self.cost: FloatArray = disruption.costs(rows) if rows else np.zeros(0)
+        shape = shape_cost(prepared.inputs.load, prepared.hotness, prepared.usage, node, rows)
+        self._price = self.cost + prepared.policy.planning.weights.fragmentation * shape
         self.refused: dict[int, KeptReason] = dict.fromkeys(range(len(rows)), give_up) if give_up else {}
-        self.moved: set[int] = set()
+        self.moved = {at for at, row in enumerate(rows) if row in moved}
         self._fit_weight = prepared.policy.planning.weights.fit
         workloads = [prepared.eviction.workload(row) for row in rows]
         self._workloads, self._workload_members = _numbered([item.key for item in workloads])
@@ -73,7 +80,7 @@ class NodePods:
         )
         relief = self.relief[rows]
         chosen = pods_to_move(
-            relief, excess, self.cost[rows], used.room_on(self.node), groups, self._fit_weight
+            relief, excess, self._price[rows], used.room_on(self.node), groups, self._fit_weight
         )
         if not chosen:
             return None

@@ -31,6 +31,7 @@ from rebalancer.planning.landing.scenarios import Scenarios
 from rebalancer.planning.reasons import KeptReason, Reason
 from rebalancer.planning.search.limits import UsedLimits
 from rebalancer.planning.search.wave_quotas import WaveQuotas
+from rebalancer.policy import Limits
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,6 +97,13 @@ class PlanBuilder:
         other._wave_quotas = self._wave_quotas.copy()
         most = self._policy.planning.max_placements
         other._most = most if placements is None else min(most, self.evaluator.placements + placements)
+        return other
+
+    def estimating(self, limits: Limits, placements: int) -> PlanBuilder:
+        """An independent builder with other limits, which follows one scenario only: good for estimates."""
+        other = self.copy(placements=placements)
+        other.scenarios = self.scenarios.only(1)
+        other.used.limits = limits
         return other
 
     def search_ended(self) -> KeptReason:

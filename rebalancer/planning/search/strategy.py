@@ -25,6 +25,7 @@ class PartialPlan:
 
     builder: PlanBuilder
     kept: Mapping[PodRow, KeptReason]
+    raised_limit: str = ""  # what the next useful value of the limit that binds would give
 
 
 class Strategy(Protocol):
@@ -43,9 +44,16 @@ class SearchResult:
     kept: Mapping[PodRow, KeptReason]  # every pod on a hot node that stays, and others that were considered
     scenarios: Scenarios  # the cluster once all moves are made
     placements: int  # scheduling cycles computed
+    raised_limit: str = ""  # what the next useful value of the limit that binds would give
 
     @classmethod
     def of(cls, plan: PartialPlan) -> SearchResult:
         """The end of a search."""
         builder = plan.builder
-        return cls(tuple(builder.moves), plan.kept, builder.scenarios, builder.evaluator.placements)
+        return cls(
+            tuple(builder.moves),
+            plan.kept,
+            builder.scenarios,
+            builder.evaluator.placements,
+            plan.raised_limit,
+        )

@@ -54,6 +54,9 @@ ANNOTATIONS = {
     "descheduler.alpha.kubernetes.io/evict": (
         "lifts the protections of the policy, but none that always holds"
     ),
+    "descheduler.alpha.kubernetes.io/eviction-in-progress": (
+        "somebody evicts the pod in the background already: it is leaving (`Terminating`)"
+    ),
     "descheduler.alpha.kubernetes.io/prefer-no-eviction": "the pod is never evicted (`Annotation`)",
     "karpenter.sh/do-not-disrupt": (
         "a duration: the pod is not evicted before it is that old; any other value but `false`: never"

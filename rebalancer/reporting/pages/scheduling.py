@@ -40,10 +40,11 @@ plans name the rules that differ, and `run` refuses to act if a pod that it woul
 unless the policy sets `scheduler.allowUnverifiedVersion`. The version is taken from `scheduler.version` in
 the policy, or else from the image of the scheduler's pod, or else from the API server.
 
-A rule with a feature gate may be off although its version has it. Gates of the scheduler's command line are
-stated in `scheduler.featureGates`. Where a gate is on by default and not stated, pods that the rule concerns
-are `Unpredictable`; gates that are off by default are taken to be off. Pods that a rule concerns which is not
-modelled are `Unpredictable` too.
+A rule with a feature gate may be off although its version has it. Gates are read from the command line of
+the scheduler's pod where that can be seen; `scheduler.featureGates` states them otherwise, and goes before.
+Where neither is there, as with managed control planes, and a gate is on by default, pods that the rule
+concerns are `Unpredictable`; gates that are off by default are taken to be off. Pods that a rule concerns
+which is not modelled are `Unpredictable` too.
 
 """
 
@@ -90,8 +91,8 @@ The policy's `scheduler.allowUnpredictable` allows the eviction of `Unpredictabl
   before placement, reproduces the log in its article.
 * **Node order**: zones are visited in the order of their first node by name. A node that changed its zone is
   visited last.
-* **Alpha features** are off unless `scheduler.featureGates` states them; numeric comparison of taints is not
-  modelled.
+* **Alpha features** are off unless the scheduler's command line or `scheduler.featureGates` turns them on;
+  numeric comparison of taints is not modelled.
 * **Namespace selectors** of affinity terms: from 1.34 on, NotIn and DoesNotExist match every namespace.
 """
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from rich.text import Text
 
 from rebalancer.planning.plan import API_VERSION, UNKNOWN_NODE, Figure, NodeReport, Plan
 from rebalancer.policy.units import format_duration
-from rebalancer.reporting.tables.plan import name_width, write_node, write_warnings
-from rebalancer.reporting.tables.text import Lines, Style
+from rebalancer.reporting.tables.columns import Column, Cut, write_columns
+from rebalancer.reporting.tables.node_loads import ALWAYS_SHOWN, load_bar, peak, shown_resources
+from rebalancer.reporting.tables.plan import write_warnings
+from rebalancer.reporting.tables.text import Glyphs, Lines, Style
 from rebalancer.reporting.words import counted, plain
 
 _MAX_NODES = 20
@@ -54,39 +57,105 @@ def figure_words(figures: Mapping[str, Figure]) -> str:
     return "; ".join(f"{', '.join(resources)} {origin}" for origin, resources in by_origin.items())
 
 
-def _lowest_score(node: NodeReport) -> str:
-    """The plugin that lowers the node's score most, and the score it gives."""
-    name = node.pulled_down_by
-    return f", lowered most by {name} ({node.scores[name]})" if name in node.scores else ""
+def sorted_nodes(nodes: Sequence[NodeReport], key: str) -> list[NodeReport]:
+    """By ``heat`` (hot first, then by highest load), ``name``, ``score``, or falling load of a resource."""
+    if key == "name":
+        return sorted(nodes, key=lambda node: node.name)
+    if key == "score":
+        return sorted(nodes, key=lambda node: (-1.0 if node.score is None else node.score, node.name))
+    if key == "heat":
+        return sorted(nodes, key=lambda node: (not node.hot, -peak(node), node.name))
+    return sorted(nodes, key=lambda node: (-node.load.get(key, -1.0), node.name))
 
 
 def nodes_table(listing: NodeListing, style: Style = Style()) -> Text:  # noqa: B008 - a frozen value
-    """The nodes as text, hot ones first, then by falling load."""
+    """The nodes as text, a line each, in the order of the listing; a summary of all of them first."""
     lines = Lines(style)
-    nodes = sorted(
-        listing.nodes, key=lambda node: (not node.hot, -max(node.load.values(), default=-1.0), node.name)
-    )
+    if not style.no_headers:
+        _summary(lines, listing)
+    shown = listing.nodes[: lines.shown(len(listing.nodes), _MAX_NODES)]
+    resources = shown_resources(shown, lines)
+    columns = [
+        Column("NODE", cut=Cut.MIDDLE),
+        *(Column(plain(resource).upper()) for resource in resources),
+        Column("SCORE", right=True),
+        Column("WHY", cut=Cut.END),
+    ]
+    if style.wide:
+        columns.append(Column("FIGURES", cut=Cut.END))
+    write_columns(lines, columns, [_row(lines, node, resources) for node in shown])
+    if not style.no_headers:
+        lines.more(len(listing.nodes) - len(shown), "node")
+        if listing.warnings:
+            write_warnings(lines, listing.warnings)
+    return lines.text
+
+
+def _row(lines: Lines, node: NodeReport, resources: Sequence[str]) -> list[Text]:
+    now = msgspec.structs.replace(node, after=None)
+    because = plain("; ".join(node.because))
+    reason = Text("hot: " + because, "red") if node.hot else Text(because or _lowest_score(node), "dim")
+    row = [
+        Text(plain(node.name), "bold" if node.hot else ""),
+        *(load_bar(lines, now, resource) for resource in resources),
+        Text("" if node.score is None else f"{node.score:.0f}"),
+        reason,
+    ]
+    if lines.style.wide:
+        row.append(Text(figure_words(node.figures), "dim"))
+    return row
+
+
+def _lowest_score(node: NodeReport) -> str:
+    """The plugin that lowers the node's score most, and the score it gives."""
+    name = plain(node.pulled_down_by)
+    return f"score lowered most by {name} ({node.scores[name]})" if name in node.scores else ""
+
+
+def _summary(lines: Lines, listing: NodeListing) -> None:
+    """How many nodes are hot or unknown, how the load is distributed, and where the figures come from."""
+    nodes = listing.nodes
     hot = sum(1 for node in nodes if node.hot)
     unknown = sum(
         1 for node in nodes if not node.load or any(reason.endswith(UNKNOWN_NODE) for reason in node.because)
     )
     lines.add((f"{counted(len(nodes), 'node')}: {hot} hot, {unknown} without a fresh figure", "bold"))
     lines.add(("at ", "dim"), plain(listing.now), (", load in percent of allocatable", "dim"))
-    shown = nodes[: lines.shown(len(nodes), _MAX_NODES)]
-    width = name_width(shown)
-    for node in shown:
-        write_node(lines, msgspec.structs.replace(node, after=None), width)
-        score = "" if node.score is None else f"score {node.score:.0f} of 100{_lowest_score(node)}"
-        verdict = "hot" if node.hot else ""
-        summary = ", ".join(part for part in (verdict, score) if part)
-        because = "; ".join(node.because)
-        if summary or because:
-            lines.message(
-                ": ".join(part for part in (summary, because) if part), 4, "red" if node.hot else "dim", 1
+    for resource in ALWAYS_SHOWN:
+        loads = sorted(node.load[resource] for node in nodes if resource in node.load)
+        if loads:
+            p95 = loads[max(math.ceil(0.95 * len(loads)) - 1, 0)]
+            lines.add(
+                (f"  {resource:<7}", "dim"),
+                f"mean {sum(loads) / len(loads):3.0f}  p95 {p95:3.0f}  max {loads[-1]:3.0f}   ",
+                ("0 ", "dim"),
+                (_histogram(loads, lines.style.glyphs), "cyan"),
+                (" 100  nodes by load", "dim"),
             )
-        if node.figures:
-            lines.message(figure_words(node.figures), 4, "dim", 1)
-    lines.more(len(nodes) - len(shown), "node")
-    if listing.warnings:
-        write_warnings(lines, listing.warnings)
-    return lines.text
+    for origin, count, oldest in _origins(nodes):
+        age = format_duration(round(max(oldest, 0.0)))
+        lines.add((f"  figures of {counted(count, 'node')} {plain(origin)}, at most {age} old", "dim"))
+
+
+def _histogram(loads: Sequence[float], glyphs: Glyphs) -> str:
+    """Ten bars, one for each tenth of the load; the last holds all that is above 90 %."""
+    bins = [0] * 10
+    for load in loads:
+        bins[min(max(int(load // 10), 0), 9)] += 1
+    most = max(bins)
+    steps = glyphs.steps
+    return "".join(steps[math.ceil(number * (len(steps) - 1) / most)] for number in bins)
+
+
+def _origins(nodes: Sequence[NodeReport]) -> list[tuple[str, int, float]]:
+    """Where figures come from: the nodes that have some from there, and the age of the oldest."""
+    found: dict[str, tuple[set[str], float]] = {}
+    for node in nodes:
+        for figure in node.figures.values():
+            window = ""
+            if figure.window_seconds >= _MIN_SHOWN_WINDOW:
+                window = f", {figure.statistic} of {format_duration(round(figure.window_seconds))}"
+            names, oldest = found.setdefault(f"from {figure.source}{window}", (set(), 0.0))
+            names.add(node.name)
+            found[f"from {figure.source}{window}"] = names, max(oldest, figure.age_seconds)
+    return sorted((origin, len(names), oldest) for origin, (names, oldest) in found.items())

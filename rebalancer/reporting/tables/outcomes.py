@@ -22,6 +22,8 @@ COLOURS = {
     Result.REFUSED: "yellow",
     Result.UNKNOWN: "red",
     Result.SKIPPED: "dim",
+    Result.STARTED: "yellow",
+    Result.GONE: "dim",
 }
 _RESULT_WIDTH = max(len(result.value) for result in Result)
 

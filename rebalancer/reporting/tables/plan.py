@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
 
 from rich.text import Text
 
-from rebalancer.planning.plan import Kept, Landing, Move, NodeReport, Plan
-from rebalancer.reporting.tables.text import Lines, Style, bar
-from rebalancer.reporting.words import amounts, counted, plain, sample, shortened, words
+from rebalancer.planning.plan import Kept, Obstacle, Plan
+from rebalancer.reporting.tables.benefit import write_benefit
+from rebalancer.reporting.tables.moves import write_moves
+from rebalancer.reporting.tables.node_loads import write_hot_nodes
+from rebalancer.reporting.tables.text import Lines, Style
+from rebalancer.reporting.words import counted, plain, sample, shortened, words
 
-_BAR = 10
-_MAX_HOT, _MAX_MOVES, _MAX_REASONS, _MAX_UNSOLVED, _MAX_WARNINGS = 4, 3, 5, 2, 3
-_ALWAYS_SHOWN = ("cpu", "memory")
-_NEARLY_FULL = 80.0  # percent above which any other resource is shown too
-_FEW_LANDINGS = 3
-_MAX_NAME_WIDTH = 22
+_MAX_REASONS, _MAX_UNSOLVED, _MAX_WARNINGS = 5, 2, 3
 
 
 def plan_table(plan: Plan, style: Style = Style()) -> Text:  # noqa: B008 - a frozen value
     """The plan as text; long lists summarised unless the style shows everything."""
     lines = Lines(style)
+    if style.no_headers:
+        write_moves(lines, plan)
+        return lines.text
     _headline(lines, plan)
-    _hot_nodes(lines, plan)
-    _moves(lines, plan)
+    write_benefit(lines, plan)
+    write_hot_nodes(lines, plan)
+    write_moves(lines, plan)
     _kept(lines, plan.kept)
     _unsolved(lines, plan)
+    _obstacles(lines, plan)
     _warnings(lines, plan)
     return lines.text
 
@@ -55,118 +58,44 @@ def _headline(lines: Lines, plan: Plan) -> None:
 
 
 def _why_nothing(lines: Lines, plan: Plan) -> str:
-    """That nothing is evicted, and what keeps most of the pods on hot nodes where they are."""
+    """That nothing is evicted, and what keeps most of the load of hot nodes where it is."""
     verdict = f"evict nothing: {counted(plan.hot_count, 'hot node')}"
     if not plan.kept:
         return f"{verdict} without a pod to move"
-    code, count = min(
-        Counter(item.reason for item in plan.kept).items(), key=lambda item: (-item[1], item[0])
-    )
-    example = next(item.because for item in plan.kept if item.reason == code)
-    verdict += f"; {count} of their {counted(len(plan.kept), 'pod')} stay ({code}): {words(example)}"
+    if not plan.obstacles:
+        return f"{verdict}, on which no pod could ever move"
+    most = plan.obstacles[0]
+    name, verb = _named(most)
+    verdict += f"; {name} {verb} {most.share:.0%} of the load: {words(most.because)}"
     return shortened(verdict, lines.style.columns - 6, lines.style.glyphs.more)
 
 
-def _hot_nodes(lines: Lines, plan: Plan) -> None:
-    hot = sorted((node for node in plan.nodes if node.hot), key=lambda node: (-_peak(node), node.name))
-    if not hot:
+def _named(obstacle: Obstacle) -> tuple[str, str]:
+    """A setting, or the reasons where there is none, and the verb that goes with them."""
+    name = obstacle.setting or " and ".join(obstacle.reasons)
+    return name, "keep" if " and " in name else "keeps"
+
+
+def held_by(obstacle: Obstacle) -> str:
+    """What keeps how much of the load that could relieve hot nodes: ``evictable.minAge keeps 74 % …``."""
+    name, verb = _named(obstacle)
+    text = f"{name} {verb} {obstacle.share:.0%} of the load that could leave"
+    text += f" ({obstacle.pods} of {counted(obstacle.pods_in_all, 'pod')}"
+    alone = obstacle.pods_kept_alone
+    if obstacle.setting and alone < obstacle.pods:
+        text += f", {alone or 'none'} by it alone"
+    return words(f"{text}): {obstacle.because}")
+
+
+def _obstacles(lines: Lines, plan: Plan) -> None:
+    """One line on what holds most of the load; every setting when everything is shown."""
+    if not plan.obstacles:
         return
-    arrow = lines.style.glyphs.arrow
-    shown = hot[: lines.shown(len(hot), _MAX_HOT)]
-    lines.heading("HOT NODES", f"load in percent of allocatable, now {arrow} expected after the plan")
-    width = name_width(shown)
-    for node in shown:
-        write_node(lines, node, width)
-        flag = "stays hot: " if node.after and node.after.hot else ""
-        lines.message(flag + "; ".join(node.because), 4, "dim", most=1)
-    lines.more(len(hot) - len(shown), "hot node")
-
-
-def _peak(node: NodeReport) -> float:
-    return max(node.load.values(), default=0.0)
-
-
-def name_width(nodes: Iterable[NodeReport]) -> int:
-    """The width of the column of names; a longer name gets a line of its own."""
-    return min(max((len(plain(node.name)) for node in nodes), default=0), _MAX_NAME_WIDTH)
-
-
-def write_node(lines: Lines, node: NodeReport, width: int) -> None:
-    """A node's name and its bars, two to a line."""
-    name = plain(node.name)
-    resources = [name for name in _resources(node) if lines.style.everything or _worth_showing(node, name)]
-    lead = "  " + name.ljust(width) + "  "
-    if len(name) > width or not resources:
-        lines.add("  ", (name, "bold"), "" if resources else "  no fresh figure")
-        lead = " " * (width + 4)
-    for first in range(0, len(resources), 2):
-        pair = [_segment(lines, node, resource) for resource in resources[first : first + 2]]
-        lines.add(lead, Text("  ").join(pair))
-        lead = " " * (width + 4)
-
-
-def _resources(node: NodeReport) -> list[str]:
-    return sorted(set(node.load) | set(node.after.load if node.after else ()))
-
-
-def _worth_showing(node: NodeReport, resource: str) -> bool:
-    """Whether a summary shows a resource: CPU, memory, and any that is nearly full or made the node hot."""
-    named = any(resource in reason for reason in node.because)
-    return resource in _ALWAYS_SHOWN or named or node.load.get(resource, 0.0) >= _NEARLY_FULL
-
-
-def _segment(lines: Lines, node: NodeReport, resource: str) -> Text:
-    before = node.load.get(resource)
-    after = node.after.load.get(resource) if node.after else None
-    text = Text(f"{plain(resource)} ")
-    if before is None:
-        return text.append("unknown", "yellow")
-    text.append_text(bar(before, after, _BAR, lines.style.glyphs))
-    text.append(f" {before:3.0f}%", "bold")
-    if after is not None:
-        text.append(f" {lines.style.glyphs.arrow} {after:3.0f}%")
-    return text
-
-
-def _moves(lines: Lines, plan: Plan) -> None:
-    if not plan.moves:
-        return
-    shown = plan.moves[: lines.shown(len(plan.moves), _MAX_MOVES)]
-    lines.heading("MOVES", "gain in points of allocatable, at least; percentages are chances")
-    wave = 0
-    for move in shown:
-        if move.wave != wave:
-            wave = move.wave
-            lines.add((f"  wave {wave}", "bold"))
-        write_move(lines, move)
-    lines.more(len(plan.moves) - len(shown), "move")
-
-
-def write_move(lines: Lines, move: Move) -> None:
-    """A few short lines: the pod and its gain, the nodes it may move between, and the reason."""
-    gain = f"gain {amounts(move.gain.items())}" if move.gain else ""
-    pod = plain(move.pod.full_name)
-    room = max(lines.style.columns - 4 - len(pod) - len(gain), 1)
-    lines.add("    ", (pod, "bold"), " " * room, (gain, "green"))
-    where = landing_words(move.landings, everything=lines.style.everything)
-    lines.message(f"{move.from_node} {lines.style.glyphs.arrow} {where}", 6, most=2)
-    lines.message(move.because, 6, "dim", most=2)
-
-
-def landing_words(landings: Sequence[Landing], *, everything: bool = False) -> str:
-    """Where a pod may land: ``node-7``, ``node-7 50%, node-9 50%``, ``any of 45 nodes, e.g. node-7 2.2%``."""
-    if not landings:
-        return "nowhere"
-    if len(landings) == 1 and landings[0].probability > 0.9999:
-        return plain(landings[0].node)
-    if len(landings) <= _FEW_LANDINGS or everything:
-        return ", ".join(_landing(landing) for landing in landings)
-    likeliest = max(landings, key=lambda landing: landing.probability)
-    return f"any of {len(landings)} nodes, e.g. {_landing(likeliest)}"
-
-
-def _landing(landing: Landing) -> str:
-    return f"{plain(landing.node)} {f'{landing.probability * 100:.1f}'.removesuffix('.0')}%"
+    shown = plan.obstacles[: lines.shown(len(plan.obstacles), 0) or 1]
+    lines.heading("HELD BY", "what keeps load on nodes above coolTo, by the policy's setting")
+    for obstacle in shown:
+        lines.message(f"{held_by(obstacle)}, e.g. {obstacle.example}", 2, "yellow")
+    lines.more(len(plan.obstacles) - len(shown), "setting or reason", plural="settings or reasons")
 
 
 def _kept(lines: Lines, kept: Sequence[Kept]) -> None:

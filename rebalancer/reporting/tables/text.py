@@ -27,19 +27,23 @@ class Glyphs:
     empty: str
     arrow: str
     more: str
+    steps: str  # of a histogram, from nothing to most
 
 
-UNICODE = Glyphs("█", "▒", "▓", "░", "→", "…")
-ASCII = Glyphs("#", "-", "+", ".", "->", "...")
+UNICODE = Glyphs("█", "▒", "▓", "░", "→", "…", " ▁▂▃▄▅▆▇█")
+ASCII = Glyphs("#", "-", "+", ".", "->", "...", " .:-=+*#@")
 
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How wide a table may be, whether it shows every row, and which characters it is drawn with."""
+    """How wide a table may be, how much of it is shown, and which characters it is drawn with."""
 
     width: int = 80
     everything: bool = False
     glyphs: Glyphs = UNICODE
+    wide: bool = False  # whole names and more columns
+    top: int | None = None  # rows of a list that are shown, instead of each list's own number
+    no_headers: bool = False
 
     @property
     def columns(self) -> int:
@@ -113,5 +117,7 @@ class Lines:
             )
 
     def shown(self, total: int, most: int) -> int:
-        """How many of ``total`` rows to show: about ``most``, or all if the style shows everything."""
+        """How many of ``total`` rows to show: about ``most``, or as many as the style asks for."""
+        if self.style.top is not None:
+            return min(total, self.style.top)
         return total if self.style.everything or total <= most + 1 else most

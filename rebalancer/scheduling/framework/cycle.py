@@ -5,8 +5,7 @@ Source: kubernetes v1.34.4 pkg/scheduler/schedule_one.go:430, :776.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -16,9 +15,9 @@ from rebalancer.cluster.arrays import BoolArray, IntArray
 from rebalancer.profiles.types import ExtensionPoint, Profile
 from rebalancer.scheduling.framework.nominated_pods import NO_POD, rejected_beside_nominated
 from rebalancer.scheduling.framework.placement import Placement, Rejections
-from rebalancer.scheduling.framework.plugin import MAX_SCORE, Plugin
-from rebalancer.scheduling.framework.sampling import Search, nodes_to_find
-from rebalancer.scheduling.framework.scores import RawScores, WeightedScores
+from rebalancer.scheduling.framework.plugin import Plugin
+from rebalancer.scheduling.framework.sampling import Searches, Workers, nodes_to_find
+from rebalancer.scheduling.framework.scores import RawScores, WeightedScores, notes, out_of_range
 from rebalancer.scheduling.framework.uncertain_scores import other_scores
 from rebalancer.scheduling.state.cluster_state import ClusterState
 
@@ -39,7 +38,11 @@ class Scheduler:
     """Places pods as one profile of the scheduler does, on a state; it changes nothing."""
 
     def __init__(
-        self, profile: Profile, plugins: Mapping[str, Plugin], percentage_of_nodes_to_score: int
+        self,
+        profile: Profile,
+        plugins: Mapping[str, Plugin],
+        percentage_of_nodes_to_score: int,
+        workers: Workers,
     ) -> None:
         """``plugins`` are the modelled ones by name; enabled names missing there are neutral."""
         self.profile = profile
@@ -49,8 +52,10 @@ class Scheduler:
         self._changing_pre_filters = [plugin for plugin in self._pre_filters if not _is_lasting(plugin)]
         self._filters = self._at(ExtensionPoint.FILTER, plugins)
         self._scores = self._at(ExtensionPoint.SCORE, plugins)
-        self._searches: deque[Search] = deque(maxlen=4)
-        self._may_fail = [plugin for plugin in self._scores if plugin.may_fail]
+        self._searches = Searches(workers)
+        # A plugin that does not score any more may still prepare to, and fail; without scores none prepares.
+        scoring = (*self._at(ExtensionPoint.PRE_SCORE, plugins), *self._scores) if self._scores else ()
+        self._may_fail = [plugin for plugin in dict.fromkeys(scoring) if plugin.may_fail]
         self._is_uncertain = any(plugin.is_uncertain for plugin in self._scores)
 
     def _at(self, point: ExtensionPoint, plugins: Mapping[str, Plugin]) -> tuple[Plugin, ...]:
@@ -196,7 +201,7 @@ class Scheduler:
         limit = self.nodes_to_find(len(looked_at)) if self._scores else 1
         raw = self._raw_scores(state, class_index, feasible, min(limit, len(feasible)))
         scores, without_scores = WeightedScores(raw), 0 if self._scores else 1
-        failing = _out_of_range(raw) or self._failure(state, class_index, feasible)
+        failing = out_of_range(raw) or self._failure(state, class_index, feasible)
         # One feasible node is taken without scoring, and so is the node the pod was nominated to.
         nominated = np.flatnonzero(feasible == state.nominated[pod]) if pod in state.nominated else _NO_NODES
         if len(nominated):
@@ -207,7 +212,7 @@ class Scheduler:
                 feasible, scores, np.zeros(len(feasible)), without_scores, failing, score_failure=failing
             )
         else:
-            search = self._search(feasible, looked_at, limit)
+            search = self._searches.over(feasible, looked_at, limit)
             chance = search.chances(raw)
             others: Sequence[list[RawScores]] = ()
             unknown = ""
@@ -223,17 +228,9 @@ class Scheduler:
             scores=scores,
             chance=chance,
             total_without_scores=without_scores,
-            notes=tuple(_notes(raw)),
+            notes=tuple(notes(raw)),
             score_failure=failing,
         )
-
-    def _search(self, feasible: IntArray, looked_at: IntArray, limit: int) -> Search:
-        """The search over these nodes; from one pod to the next it is mostly the same."""
-        for search in self._searches:
-            if search.covers(feasible, looked_at, limit):
-                return search
-        self._searches.appendleft(Search(feasible, looked_at, limit))
-        return self._searches[0]
 
     def scores_everywhere(self, state: ClusterState, class_index: int) -> dict[str, IntArray]:
         """(nodes,) score of each plugin in 0..100, unweighted, as if every node were feasible."""
@@ -282,19 +279,3 @@ def _pre_filtered(plugins: Sequence[Plugin], state: ClusterState, class_index: i
             rejected = f"{plugin.name}: {said.rejected}"
         restricted = _both(restricted, said.restricted_to)
     return _Candidates(rejected, restricted, frozenset(skipped))
-
-
-def _notes(raw: Sequence[RawScores]) -> Iterator[str]:
-    for item in raw:
-        if item.plugin.has_notes:
-            message = item.plugin.note(item.raw)
-            if message:
-                yield f"{item.plugin.name}: {message}"
-
-
-def _out_of_range(raw: Sequence[RawScores]) -> str:
-    """A score outside 0..100 fails the pod's cycle."""
-    for item in raw:
-        if item.is_out_of_range:
-            return f"{item.plugin.name}: a score outside 0..{MAX_SCORE}"
-    return ""

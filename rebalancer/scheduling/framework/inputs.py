@@ -36,6 +36,7 @@ class PluginInputs:
     owners: Owners = field(default_factory=Owners)
     namespaces: NamespaceLabels = field(default_factory=dict)  # labels by name
     unseen_seconds: float = _UNSEEN_SECONDS
+    cores: int | None = None  # that the scheduler runs on; None when unknown
 
     @property
     def lagging(self) -> PluginInputs:

@@ -122,3 +122,20 @@ class WeightedScores(Mapping[str, IntArray]):
 
     def __len__(self) -> int:
         return len(self._raw)
+
+
+def notes(raw: Sequence[RawScores]) -> Iterator[str]:
+    """What a reader of the scores should know, a plugin at a time."""
+    for item in raw:
+        if item.plugin.has_notes:
+            message = item.plugin.note(item.raw)
+            if message:
+                yield f"{item.plugin.name}: {message}"
+
+
+def out_of_range(raw: Sequence[RawScores]) -> str:
+    """Why the pod's cycle fails: a score outside 0..100; empty when there is none."""
+    for item in raw:
+        if item.is_out_of_range:
+            return f"{item.plugin.name}: a score outside 0..{MAX_SCORE}"
+    return ""

@@ -1,6 +1,14 @@
 """Which CSI volumes each node holds, and how many of each driver.
 
-Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/nodevolumelimits/csi.go:255.
+Pods use volumes, and VolumeAttachments may name others that no pod uses, any more or yet: those take room as
+well, and a pod that comes and wants one is counted beside it. Once the pods of an attached volume are gone
+the volume is taken to be detached.
+
+    limit 2, attached: vol-1 (of a pod) and vol-2 (of none)     2 in use
+    a pod with vol-1 comes                                      0 new ones: it fits
+    a pod with vol-2 comes                                      1 new one: it does not
+
+Source: kubernetes v1.35.4 pkg/scheduler/framework/plugins/nodevolumelimits/csi.go:255.
 """
 
 from __future__ import annotations
@@ -10,7 +18,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from rebalancer.cluster.arrays import BoolArray, IntArray
-from rebalancer.scheduling.state.volumes import UniqueVolume
+from rebalancer.scheduling.state.csi_migration import UniqueVolume
 
 
 class AttachedVolumes:
@@ -20,12 +28,14 @@ class AttachedVolumes:
         self._nodes = nodes
         # volume -> node -> pods; the inner maps are replaced, never changed, so that copies share them
         self._uses: dict[UniqueVolume, Mapping[int, int]] = {}
+        self._attachments: dict[UniqueVolume, frozenset[int]] = {}  # volume -> nodes
         self._counts: dict[str, IntArray] = {}  # driver -> (nodes,) distinct volumes
 
     def copy(self) -> AttachedVolumes:
         """An independent copy."""
         other = AttachedVolumes(self._nodes)
         other._uses = self._uses.copy()
+        other._attachments = self._attachments.copy()
         other._counts = {driver: counts.copy() for driver, counts in self._counts.items()}
         return other
 
@@ -37,13 +47,21 @@ class AttachedVolumes:
             if before + pods:
                 uses[node] = before + pods
             self._uses[volume] = uses
-            if (before > 0) != (before + pods > 0):
-                self._of(volume.driver)[node] += 1 if before == 0 else -1
+            if (before > 0) == (before + pods > 0):
+                continue
+            attached = self._attachments.get(volume, frozenset())
+            if before:
+                self._of(volume.driver)[node] -= 1
+                self._attachments[volume] = attached - {node}
+            elif node not in attached:
+                self._of(volume.driver)[node] += 1
 
     def attach(self, volume: UniqueVolume, node: int) -> None:
-        """A volume that is attached although no pod on the node uses it; it stays."""
-        if node not in self._uses.get(volume, {}):
-            self.count((volume,), node, 1)
+        """A volume that is attached; it counts once, whether a pod on the node uses it or not."""
+        attached = self._attachments.get(volume, frozenset())
+        if node not in attached and node not in self._uses.get(volume, {}):
+            self._of(volume.driver)[node] += 1
+        self._attachments[volume] = attached | {node}
 
     def _of(self, driver: str) -> IntArray:
         if driver not in self._counts:
@@ -55,7 +73,7 @@ class AttachedVolumes:
         return self._of(driver)
 
     def holds(self, volume: UniqueVolume) -> BoolArray:
-        """(nodes,) where a volume is in use."""
+        """(nodes,) where a pod uses a volume."""
         held = np.zeros(self._nodes, np.bool_)
         held[list(self._uses.get(volume, ()))] = True
         return held

@@ -21,6 +21,7 @@ from rebalancer.scheduling.state.pod_classes import PodClasses
 from rebalancer.scheduling.state.pods import Column, FirstPods
 from rebalancer.scheduling.state.volumes import Volumes
 from rebalancer.scheduling.versions import REFERENCE_RELEASE, Release
+from rebalancer.scheduling.versions.rules import ATTACHMENTS_COUNT
 
 Rows = IntArray | slice
 
@@ -57,6 +58,7 @@ class ClusterState:
         # As ``bound_here``, those with volumes: what their claims take is not theirs in the snapshot yet.
         self.volumes_here: dict[int, tuple[int, int]] = {}
         self.nominated: dict[int, int] = {}  # unbound pod -> the node where room is kept for it
+        self.counted_nominated: tuple[tuple[int, int], ...] = ()  # (class, node) of ``with_nominated``
         self._attach_all()
 
     def _attach_all(self) -> None:
@@ -65,9 +67,20 @@ class ClusterState:
             for row in self._first.node[pods].tolist() if ports or volumes else ():
                 self.ports.count(ports, row, 1)
                 self.attached.count(volumes, row, 1)
-        for name, volume in self.classes.volumes.attached():
+        counted = self.classes.release.has(ATTACHMENTS_COUNT)
+        for name, volume in self.classes.volumes.attached() if counted else ():
             if name in self.nodes.table.row:
                 self.attached.attach(volume, self.nodes.table.row[name])
+
+    def _attach_ephemeral(self, names: Sequence[str], namespaces: Sequence[str]) -> None:
+        """Count the generic ephemeral volumes of pods on nodes: their claims are named after their pods."""
+        for index, pods in self._first.by_class.items():
+            volumes = [item.name for item in self.classes[index].spec.volumes or () if item.ephemeral]
+            for pod in pods.tolist() if volumes else ():
+                for name in volumes:
+                    found = self.classes.volumes.csi_volume(namespaces[pod], f"{names[pod]}-{name}")
+                    if found is not None:
+                        self.attached.attach(found, int(self._first.node[pod]))
 
     @classmethod
     def of(
@@ -85,6 +98,7 @@ class ClusterState:
         # A pod on a node that was not read counts nowhere, and must not look as if it were waiting.
         node = np.where(pods.node_unknown, GONE, pods.node)
         state = cls(indexed, node, pods.pod_class, pods.terminating)
+        state._attach_ephemeral(pods.names, pods.namespaces)
         rows = snapshot.nodes.row
         state.nominated = {
             pod: rows[name] for pod, name in pods.nominated.items() if name in rows and node[pod] == UNBOUND
@@ -138,6 +152,7 @@ class ClusterState:
         for pod in pods:
             other._put(pod, node)
             other.nominated.pop(pod, None)
+            other.counted_nominated = (*other.counted_nominated, (self.pod_class[pod], node))
         return other
 
     def bound_sum(self, owner: object, of: Callable[[int], int]) -> IntArray:

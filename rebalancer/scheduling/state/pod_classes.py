@@ -16,9 +16,10 @@ from rebalancer.cluster.columns.nodes import BASE_RESOURCES
 from rebalancer.cluster.columns.pod_classes import PodClass
 from rebalancer.scheduling.resources.requests import PodRequests, is_scalar, pod_requests
 from rebalancer.scheduling.state.counters import CounterRegistry
+from rebalancer.scheduling.state.csi_migration import UniqueVolume
 from rebalancer.scheduling.state.host_ports import HostPort, wanted_ports
 from rebalancer.scheduling.state.nodes import NodeIndex
-from rebalancer.scheduling.state.volumes import UniqueVolume, Volumes
+from rebalancer.scheduling.state.volumes import Volumes
 from rebalancer.scheduling.versions import REFERENCE_RELEASE, Release, as_seen_by
 
 T = TypeVar("T")

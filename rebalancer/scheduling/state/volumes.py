@@ -1,8 +1,8 @@
 """Claims, volumes and what CSI drivers allow, resolved as the scheduler's volume plugins do.
 
-Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/volumebinding and its neighbours. In-tree
-volumes that are migrated to CSI drivers are not counted as theirs, and the claims of generic ephemeral
-volumes, named after their pods, are not resolved, which ``unread_inputs`` reports.
+Source: kubernetes v1.35.4 pkg/scheduler/framework/plugins/volumebinding and its neighbours. The claims of
+generic ephemeral volumes are named after their pods: those of pods on nodes are resolved, those of pods to be
+placed are not, which ``unread_inputs`` reports.
 """
 
 from __future__ import annotations
@@ -27,6 +27,12 @@ from rebalancer.cluster.records import (
     VolumeAttachment,
 )
 from rebalancer.cluster.snapshot import Snapshot
+from rebalancer.scheduling.state.csi_migration import (
+    UniqueVolume,
+    driver_of,
+    migrated_inline,
+    migrated_volume,
+)
 
 CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 BOUND_ANNOTATION = "pv.kubernetes.io/bind-completed"
@@ -71,14 +77,6 @@ def is_bound(claim: PersistentVolumeClaim) -> bool:
     return bool(claim.spec.volume_name) and BOUND_ANNOTATION in (claim.metadata.annotations or {})
 
 
-@dataclass(frozen=True, slots=True)
-class UniqueVolume:
-    """A volume as attached to a node: the same handle of the same driver is the same volume."""
-
-    driver: str
-    handle: str
-
-
 @dataclass(frozen=True, eq=False)
 class Volumes:
     """The storage objects of a cluster by name."""
@@ -110,10 +108,12 @@ class Volumes:
 
     def unique_volumes(self, namespace: str, spec: PodSpec) -> tuple[UniqueVolume, ...]:
         """The CSI volumes of a pod, each once; claims that are missing or no driver's count as none."""
-        found = (self._csi_volume(namespace, name) for name in claim_names(spec))
-        return tuple(dict.fromkeys(item for item in found if item is not None))
+        found = (self.csi_volume(namespace, name) for name in claim_names(spec))
+        inline = migrated_inline(spec.volumes)
+        return tuple(dict.fromkeys((*(item for item in found if item is not None), *inline)))
 
-    def _csi_volume(self, namespace: str, name: str) -> UniqueVolume | None:
+    def csi_volume(self, namespace: str, name: str) -> UniqueVolume | None:
+        """The volume of a claim as its driver knows it; None if there is none, or no driver's."""
         claim = self.claims.get((namespace, name))
         if claim is None:
             return None
@@ -124,15 +124,15 @@ class Volumes:
         storage_class = self.classes.get(class_name(claim))
         if storage_class is None or not storage_class.provisioner:
             return None
-        return UniqueVolume(storage_class.provisioner, f"claim {namespace}/{name}")
+        return UniqueVolume(driver_of(storage_class.provisioner), f"claim {namespace}/{name}")
 
     def attached(self) -> Iterator[tuple[str, UniqueVolume]]:
-        """(node, volume) of every attachment."""
+        """(node, volume) of every attachment of a CSI volume; the attachment names the driver."""
         for item in self.attachments:
             volume = self.volumes.get(item.spec.source.persistent_volume_name or "")
-            unique = volume_of(volume) if volume is not None else None
-            if unique is not None:
-                yield item.spec.node_name, unique
+            csi = volume.spec.csi if volume is not None else None
+            if csi is not None and item.spec.attacher:
+                yield item.spec.node_name, UniqueVolume(item.spec.attacher, csi.volume_handle)
 
 
 def claims_by_name(snapshot: Snapshot) -> dict[tuple[str, str], PersistentVolumeClaim]:
@@ -155,7 +155,9 @@ def _metadata(item: Record) -> Metadata:
 def volume_of(volume: PersistentVolume) -> UniqueVolume | None:
     """A persistent volume as its CSI driver knows it; None for one of no driver."""
     csi = volume.spec.csi
-    return UniqueVolume(csi.driver, csi.volume_handle) if csi and csi.driver and csi.volume_handle else None
+    if csi is None:
+        return migrated_volume(volume)
+    return UniqueVolume(csi.driver, csi.volume_handle) if csi.driver and csi.volume_handle else None
 
 
 def marks_of(namespace: str, spec: PodSpec) -> tuple[Hashable, ...]:

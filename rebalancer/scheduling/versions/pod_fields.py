@@ -99,6 +99,18 @@ def has_claims(pod: PodClass) -> bool:
     return any(volume.persistent_volume_claim or volume.ephemeral for volume in pod.spec.volumes or ())
 
 
+def has_attached_volumes(pod: PodClass) -> bool:
+    """Whether it has volumes that are attached to its node: claimed ones, or disks of the in-tree kinds."""
+    return has_claims(pod) or any(
+        volume.aws_elastic_block_store
+        or volume.gce_persistent_disk
+        or volume.azure_disk
+        or volume.cinder
+        or volume.portworx_volume
+        for volume in pod.spec.volumes or ()
+    )
+
+
 def has_image_volumes(pod: PodClass) -> bool:
     """Whether it has volumes that are images."""
     return any(volume.image for volume in pod.spec.volumes or ())

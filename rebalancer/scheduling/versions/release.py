@@ -37,11 +37,15 @@ def minor_of(version: str) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """The feature gate of a rule: from which minor it exists, and from which it can no longer be changed."""
+    """The feature gate of a rule: from which minor it exists, and from which it can no longer be changed.
+
+    Before ``modelled_since`` it did something else when it was turned on: then no placement is known.
+    """
 
     name: str
     exists_since: int
     locked_since: int = NEWEST
+    modelled_since: int = 0
 
     def can_be_set(self, minor: int) -> bool:
         """Whether the scheduler of a minor takes this gate from its command line."""
@@ -117,6 +121,10 @@ class Release:
         """Whether the scheduler follows a rule."""
         stated = self._stated(rule)
         return rule.holds(self.minor) if stated is None else stated
+
+    def follows_an_older_form_of(self, rule: Rule) -> bool:
+        """Whether the rule's gate was turned on in a minor that had something else behind it."""
+        return self.has(rule) and rule.gate is not None and self.minor < rule.gate.modelled_since
 
     def is_unsure_of(self, rule: Rule) -> bool:
         """Whether a gate that is open by default decides, and nobody knows whether it was closed.

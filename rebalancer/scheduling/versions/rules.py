@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from rebalancer.cluster.columns.pod_classes import PodClass
 from rebalancer.scheduling.versions.pod_fields import (
+    has_attached_volumes,
     has_claims,
     has_extended_resources,
     has_image_volumes,
@@ -88,9 +89,22 @@ DRA_EXTENDED_RESOURCES = Rule(
 )
 IN_TREE_VOLUME_LIMITS = Rule(
     "in-tree volume limits",
-    "in-tree volumes count against their CSI driver's limit on every node, migrated there or not",
+    "in-tree volumes of Portworx count on every node; before, only where its kubelet has handed them over; "
+    "modelled as counted on every node",
     since=36,
-    concerns=has_claims,
+    concerns=has_attached_volumes,
+)
+ATTACHMENTS_COUNT = Rule(
+    "attachments count",
+    "volumes that are attached to a node and used by no pod there count against its driver's limit",
+    since=32,
+    concerns=has_attached_volumes,
+)
+LIMITS_OF_NODES = Rule(
+    "limits of nodes",
+    "attachable-volumes-csi-DRIVER of a node's allocatable limits a driver whose CSINode says nothing",
+    until=31,
+    concerns=has_attached_volumes,
 )
 IMAGE_VOLUMES = Rule(
     "images of volumes",
@@ -102,7 +116,7 @@ POD_LEVEL_RESOURCES = Rule(
     "pod-level resources",
     "spec.resources of a pod counts instead of what its containers request",
     since=34,
-    gate=Gate("PodLevelResources", exists_since=32),
+    gate=Gate("PodLevelResources", exists_since=32, modelled_since=33),
     without=without_pod_level,
     concerns=has_pod_level_requests,
 )
@@ -137,7 +151,7 @@ IN_PLACE_RESIZE = Rule(
     "in-place resize",
     "of a pod being resized the larger of spec, status and allocation counts",
     since=33,
-    gate=Gate("InPlacePodVerticalScaling", exists_since=27, locked_since=35),
+    gate=Gate("InPlacePodVerticalScaling", exists_since=27, locked_since=35, modelled_since=33),
     without=without_resize,
     concerns=is_resized,
 )
@@ -178,6 +192,8 @@ RULES: tuple[Rule, ...] = (
     BALANCE_BEFORE_AND_AFTER,
     DRA_EXTENDED_RESOURCES,
     IN_TREE_VOLUME_LIMITS,
+    ATTACHMENTS_COUNT,
+    LIMITS_OF_NODES,
     IMAGE_VOLUMES,
     UNIFORM_TIES,
     HEAP_TIES,

@@ -16,12 +16,14 @@ VERIFIED: tuple[str, ...] = ("1.31", "1.32", "1.33", "1.34", "1.35", "1.36")
 """The minors whose decisions were compared with the model's, oldest first; everything is made from this."""
 
 _NEWEST_READ = 37  # the newest minor whose rules are in the table, verified or not
+_RULES_NAMED = 3
+ALLOWED_BY = "scheduler.allowUnverifiedVersion"
+"""The setting with which a run acts on a version that was not verified."""
 
 
 def verified_in_words() -> str:
-    """``1.34 and 1.35``."""
-    *others, last = VERIFIED
-    return f"{', '.join(others)} and {last}" if others else last
+    """``1.31 to 1.36``; a test holds that there is no gap."""
+    return f"{VERIFIED[0]} to {VERIFIED[-1]}"
 
 
 def is_verified(version: str) -> bool:
@@ -59,6 +61,11 @@ def why_unverified(version: str, pods: Iterable[PodClass]) -> str:
 def unpredictable_rule(release: Release, pod: PodClass) -> str:
     """Why a rule makes a pod's placement unknown: its gate may be closed, or it is not modelled."""
     for rule in RULES:
+        if rule.gate is not None and release.follows_an_older_form_of(rule):
+            return (
+                f"{rule.gate.name} is on in scheduler 1.{release.minor}, whose form of it is not modelled; "
+                f"if no pod uses it, say scheduler.featureGates: {{{rule.gate.name}: false}}"
+            )
         unsure, unmodelled = release.is_unsure_of(rule), release.has(rule) and not rule.modelled
         if not (unsure or unmodelled) or not rule.may_concern(pod):
             continue
@@ -76,17 +83,33 @@ def version_warnings(version: str, api_version: str) -> tuple[str, ...]:
     """Warnings about a scheduler's version and its configuration's API version."""
     minor = minor_of(version)
     if minor is None:
-        return (f"the scheduler's version is not known; the rules of {REFERENCE} are used",)
+        return (
+            f"the scheduler's version is not known: the rules of {REFERENCE} are used, and run refuses to "
+            "act; state it in scheduler.version",
+        )
     found: list[str] = []
     if not is_verified(version):
-        names = [rule.name for rule in differing_rules(version)]
-        differing = f", which differ in {', '.join(names)}" if names else ""
-        found.append(
-            f"scheduler {version}: the model was verified for {verified_in_words()}; the rules of {version} "
-            f"are as read from its reference{differing}"
-        )
+        found.append(_unverified(version, minor))
     short = api_version.rpartition("/")[2]
     rule = next((item for item in RULES if item.name == f"configuration {short}"), None)
     if rule is not None and not rule.holds(minor):
         found.append(f"scheduler {version} does not read configurations of {short}: that is {rule.range}")
     return tuple(found)
+
+
+def _unverified(version: str, minor: int) -> str:
+    """What a minor means for ``run`` that was not compared."""
+    if minor > _NEWEST_READ:
+        return (
+            f"scheduler {version}: what changed after 1.{_NEWEST_READ} is not known; "
+            f"run refuses to act on it ({ALLOWED_BY} allows it)"
+        )
+    rules = [rule.name for rule in differing_rules(version)]
+    if not rules:
+        return f"scheduler {version} was read but not compared ({verified_in_words()} were); it decides alike"
+    named = ", ".join(rules[:_RULES_NAMED])
+    others = f" and {len(rules) - _RULES_NAMED} others" if len(rules) > _RULES_NAMED else ""
+    return (
+        f"scheduler {version} was read but not compared ({verified_in_words()} were); run refuses a plan "
+        f"that moves pods which depend on {named}{others}"
+    )

@@ -25,6 +25,9 @@ FAMILIES: dict[str, frozenset[str]] = {
     "nominated": frozenset({"nominated"}),
     "volumes": frozenset({"volumes"}),
     "trimaran": frozenset({"trimaran", "resources"}),
+    "profiles": frozenset({"profiles", "config", "nodeaffinity"}),
+    "large": frozenset({"large"}),
+    "bystanders": frozenset({"bystanders", "resources"}),
     "mixed": frozenset({"resources", "taints", "nodeaffinity", "interpod", "spread", "images", "config"}),
 }
 
@@ -33,31 +36,34 @@ def make_case(seed: int, family: str, number: int) -> Object:
     """One case of a family."""
     draws = Draws((seed, family, number))
     emphasis = FAMILIES[family]
-    nodes = [node(draws, index, emphasis) for index in range(draws.one((3, 5, 8, 12, 1, 2), 3, 3, 3, 2))]
+    large = "large" in emphasis
+    size = draws.number(100, 130) if large else draws.one((3, 5, 8, 12, 1, 2), 3, 3, 3, 2)
+    nodes = [node(draws, index, emphasis) for index in range(size)]
     draws.random.shuffle(nodes)
     names = [item["metadata"]["name"] for item in nodes]
     pods = [
         running(draws, f"p{index}", draws.one(names), emphasis)
-        for index in range(draws.few(3 * len(nodes)))
+        for index in range(draws.few(60 if large else 3 * len(nodes)))
         if draws.chance(0.9)
     ]
     pending = [pod(draws, f"q{index}", emphasis) for index in range(draws.number(2, 5))]
     objects: Object = {"nodes": nodes, "pods": pods, "namespaces": _namespaces(draws)}
     objects |= _owners(draws)
+    schedulers = ["default-scheduler"]
+    if "profiles" in emphasis:
+        schedulers += ["batch", "other"][: draws.number(1, 2)]
+    for item in (*pods, *pending) if len(schedulers) > 1 else ():
+        item["spec"]["schedulerName"] = draws.one(schedulers)
+    for item in pods if "bystanders" in emphasis else ():
+        _make_bystander(draws, item)
     if "nominated" in emphasis:
         _nominate(draws, objects, pending, names)
     if "volumes" in emphasis:
-        claims, existing = volumes.claims_and_volumes(draws)
-        objects["persistentVolumeClaims"], objects["persistentVolumes"] = claims, existing
-        objects["storageClasses"] = volumes.storage_classes(draws)
-        objects["csiNodes"] = volumes.csi_nodes(draws, names)
-        for item in (*pods, *pending):
-            if draws.chance(0.6):
-                volumes.use_volumes(draws, item, claims)
+        objects |= volumes.storage(draws, nodes, pods, pending)
     case: Object = {
         "id": f"{family}-{seed}-{number}",
         "family": family,
-        "config": configuration(draws, emphasis),
+        "config": configuration(draws, emphasis, schedulers),
         "objects": objects,
         "pending": pending,
     }
@@ -85,6 +91,23 @@ def _owners(draws: Draws) -> Object:
                     meta = {"name": app + suffix, "namespace": namespace, "uid": f"{namespace}-{app}{suffix}"}
                     made[kind].append({"metadata": meta, "spec": {"selector": {"matchLabels": selector}}})
     return made
+
+
+def _make_bystander(draws: Draws, pod: Object) -> None:
+    """A pod on a node with what would make its own placement unpredictable: it must not disturb others."""
+    if draws.chance(0.4):
+        pod["spec"]["resourceClaims"] = [{"name": "device", "resourceClaimName": "claim"}]
+        pod["spec"]["containers"][0].setdefault("resources", {})["claims"] = [{"name": "device"}]
+    if draws.chance(0.3):
+        pod["spec"]["workloadRef"] = {"name": "training", "podGroup": "workers"}
+    if draws.chance(0.3):
+        pod["spec"]["schedulingGroup"] = {"podGroupName": "workers"}
+    if draws.chance(0.2):
+        pod["spec"]["hostNetwork"], pod["spec"]["hostUsers"] = True, False
+    if draws.chance(0.2):
+        pod["spec"]["containers"][0]["restartPolicyRules"] = [
+            {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [1]}}
+        ]
 
 
 def _nominate(draws: Draws, objects: Object, pending: list[Object], names: list[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 from tests.conformance.generator import constraints
 from tests.conformance.generator.draws import GPU, ZONE, Draws, Object, without_empty
@@ -85,8 +86,25 @@ def _plugin_arguments(draws: Draws, emphasis: frozenset[str]) -> dict[str, Objec
     if draws.chance(0.3 if changed or "spread" in emphasis else 0.05):
         arguments["PodTopologySpread"] = _default_constraints(draws)
     if draws.chance(0.25 if changed or "nodeaffinity" in emphasis else 0.02):
-        arguments["NodeAffinity"] = {"addedAffinity": constraints.node_affinity(draws, valid=True)}
+        added = constraints.node_affinity(draws, valid=True)
+        if "profiles" in emphasis and draws.chance(0.2):
+            _spoil(draws, added)
+        arguments["NodeAffinity"] = {"addedAffinity": added}
     return arguments
+
+
+def _spoil(draws: Draws, affinity: Object) -> None:
+    """Add a term that does not parse: the scheduler refuses to start, unless nothing looks at the term."""
+    wrong = draws.one(
+        (
+            {"key": "gen", "operator": "Gt", "values": ["x"]},
+            {"key": "disk", "operator": "In"},
+            {"key": "disk", "operator": "Near", "values": ["ssd"]},
+            {"key": "-disk", "operator": "Exists"},
+        )
+    )
+    preferred = affinity.setdefault("preferredDuringSchedulingIgnoredDuringExecution", [])
+    preferred.append({"weight": draws.one((0, 5), 1, 3), "preference": {"matchExpressions": [wrong]}})
 
 
 def _score_plugins(draws: Draws, emphasis: frozenset[str]) -> Object:
@@ -105,25 +123,31 @@ def _score_plugins(draws: Draws, emphasis: frozenset[str]) -> Object:
     )
 
 
-def configuration(draws: Draws, emphasis: frozenset[str]) -> str:
-    """A v1 configuration with one profile, as JSON."""
+def _profile(draws: Draws, emphasis: frozenset[str], name: str) -> Object:
     arguments = _plugin_arguments(draws, emphasis)
     score = _score_plugins(draws, emphasis)
     if "trimaran" in emphasis:
         plugin = draws.one(TRIMARAN)
         arguments[plugin] = _trimaran_arguments(draws, plugin)
         score.setdefault("enabled", []).append({"name": plugin, "weight": draws.number(1, 5)})
-    profile = without_empty(
+    return without_empty(
         {
-            "schedulerName": "default-scheduler",
+            "schedulerName": name,
             "plugins": {"score": score} if score else None,
             "pluginConfig": [{"name": name, "args": given} for name, given in arguments.items()],
         }
     )
-    return json.dumps(
-        {
-            "apiVersion": "kubescheduler.config.k8s.io/v1",
-            "kind": "KubeSchedulerConfiguration",
-            "profiles": [profile],
-        }
-    )
+
+
+def configuration(draws: Draws, emphasis: frozenset[str], schedulers: Sequence[str]) -> str:
+    """A v1 configuration with a profile for each scheduler name, as JSON."""
+    profiles = [_profile(draws, emphasis, name) for name in schedulers]
+    document: Object = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": profiles,
+    }
+    if "large" in emphasis:
+        # All nodes are compared here; where the scheduler samples, its landings are compared, not its scores.
+        document["percentageOfNodesToScore"] = 100
+    return json.dumps(document)

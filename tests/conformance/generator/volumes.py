@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from tests.conformance.generator.draws import ZONE, ZONES, Draws, Object, without_empty
+from tests.conformance.generator import in_tree_disks
+from tests.conformance.generator.draws import BETA_ZONE, ZONE, ZONES, Draws, Object, without_empty
 
 DRIVER = "csi.example.com"
-CLASSES = ("immediate", "waiting", "provisioned")
+CLASSES = ("immediate", "waiting", "provisioned", "in-tree")
 COMPLETED = {"pv.kubernetes.io/bind-completed": "yes"}
 
 
@@ -13,6 +14,7 @@ def storage_classes(draws: Draws) -> list[Object]:
     """One of each binding mode, and one that provisions."""
     topology = [{"matchLabelExpressions": [{"key": ZONE, "values": [f"zone-{draws.one(ZONES)}"]}]}]
     none = "kubernetes.io/no-provisioner"
+    later = "WaitForFirstConsumer"
     return [
         {"metadata": {"name": "immediate"}, "provisioner": DRIVER, "volumeBindingMode": "Immediate"},
         {"metadata": {"name": "waiting"}, "provisioner": none, "volumeBindingMode": "WaitForFirstConsumer"},
@@ -24,6 +26,11 @@ def storage_classes(draws: Draws) -> list[Object]:
                 "allowedTopologies": topology if draws.chance(0.5) else None,
             }
         ),
+        {
+            "metadata": {"name": "in-tree"},
+            "provisioner": draws.one(in_tree_disks.PLUGINS),
+            "volumeBindingMode": later,
+        },
     ]
 
 
@@ -40,14 +47,62 @@ def csi_nodes(draws: Draws, names: list[str]) -> list[Object]:
                     "allocatable": {"count": draws.one((1, 0, 2, 3), 3)} if draws.chance(0.7) else None,
                 }
             )
-            made.append({"metadata": {"name": name}, "spec": {"drivers": [driver]}})
+            metadata = without_empty({"name": name, "annotations": in_tree_disks.handed_over(draws)})
+            made.append({"metadata": metadata, "spec": {"drivers": [driver, *in_tree_disks.limits(draws)]}})
     return made
+
+
+def attachments(draws: Draws, names: list[str], volumes: list[Object]) -> list[Object]:
+    """Volumes attached to nodes, whether a pod uses them or not; now and then of nothing, or by nobody."""
+    made = []
+    for index in range(draws.few(5)):
+        volume = draws.one(volumes)["metadata"]["name"] if volumes and draws.chance(0.9) else "gone"
+        spec = {
+            "attacher": draws.one((DRIVER, "other.example.com"), 9),
+            "nodeName": draws.one(names),
+            "source": {"persistentVolumeName": volume},
+        }
+        made.append({"metadata": {"name": f"attachment-{index}"}, "spec": spec, "status": {"attached": True}})
+    return made
+
+
+def add_ephemeral(draws: Draws, pod: Object, claims: list[Object], volumes: list[Object]) -> None:
+    """A generic ephemeral volume of a pod on a node, with the claim that was made for it."""
+    metadata = pod["metadata"]
+    metadata["namespace"] = "default"
+    name = f"{metadata['name']}-scratch"
+    request = {"resources": {"requests": {"storage": "1Gi"}}, "accessModes": ["ReadWriteOnce"]}
+    template = {"spec": request | {"storageClassName": "provisioned"}}
+    pod["spec"].setdefault("volumes", []).append(
+        {"name": "scratch", "ephemeral": {"volumeClaimTemplate": template}}
+    )
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": metadata["name"], "uid": metadata["uid"]}
+    claim = {
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "uid": f"uid-{name}",
+            "annotations": COMPLETED,
+            "ownerReferences": [owner | {"controller": True}],
+        },
+        "spec": template["spec"] | {"volumeMode": "Filesystem", "volumeName": f"volume-of-{name}"},
+        "status": {"phase": "Bound"},
+    }
+    claims.append(claim)
+    volumes.append(_volume(draws, f"volume-of-{name}", name, True, "provisioned"))
+    volumes[-1]["spec"]["claimRef"]["uid"] = f"uid-{name}"
 
 
 def _volume(draws: Draws, name: str, claim: str, bound: bool, storage_class: str) -> Object:
     labels = {ZONE: draws.one(("zone-a", "zone-b", "zone-a__zone-b"))} if draws.chance(0.3) else {}
     expression = {"key": ZONE, "operator": "In", "values": [f"zone-{draws.one(ZONES)}"]}
     affinity = {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}
+    source: Object = {"csi": {"driver": DRIVER, "volumeHandle": name}}
+    if draws.chance(0.35):
+        source = in_tree_disks.volume_source(draws)
+        labels = in_tree_disks.zone_labels(draws)
+        if draws.chance(0.3):
+            expression["key"] = BETA_ZONE
     spec = without_empty(
         {
             "capacity": {"storage": draws.one(("1Gi", "5Gi", "20Gi"))},
@@ -55,7 +110,7 @@ def _volume(draws: Draws, name: str, claim: str, bound: bool, storage_class: str
             "volumeMode": "Filesystem",
             "persistentVolumeReclaimPolicy": "Delete",
             "storageClassName": storage_class,
-            "csi": {"driver": DRIVER, "volumeHandle": name},
+            **source,
             "nodeAffinity": affinity if draws.chance(0.6) else None,
             "claimRef": {"kind": "PersistentVolumeClaim", "namespace": "default", "name": claim}
             if bound
@@ -109,16 +164,45 @@ def use_volumes(draws: Draws, pod: Object, claims: list[Object]) -> None:
     for index, claim in enumerate(draws.some(claims, 2, 1)):
         name = "missing" if draws.chance(0.04) else claim["metadata"]["name"]
         volumes.append({"name": f"v{index}", "persistentVolumeClaim": {"claimName": name}})
-    if draws.chance(0.15):
+    if draws.chance(0.3):
         read_only = draws.chance(0.5)
         volumes.append(
             {"name": "old"}
             | draws.one(
                 (
-                    {"gcePersistentDisk": {"pdName": "d1", "readOnly": read_only}},
-                    {"awsElasticBlockStore": {"volumeID": "v1", "readOnly": read_only}},
+                    in_tree_disks.disk(draws, read_only),
+                    in_tree_disks.disk(draws, read_only),
                     {"iscsi": {"targetPortal": "p", "iqn": "q1", "lun": 0, "readOnly": read_only}},
                     {"rbd": {"monitors": ["m1", "m2"], "image": "i", "pool": "p", "readOnly": read_only}},
                 )
             )
         )
+
+
+def label_by_drivers(draws: Draws, node: Object) -> None:
+    """Zones as drivers label a node with them, and limits as old kubelets wrote them into its allocatable."""
+    node["metadata"]["labels"] |= in_tree_disks.driver_labels(draws)
+    if draws.chance(0.1):
+        node["status"]["allocatable"][f"attachable-volumes-csi-{DRIVER}"] = draws.one(("1", "0", "3"))
+
+
+def storage(draws: Draws, nodes: list[Object], pods: list[Object], pending: list[Object]) -> Object:
+    """The storage objects of a case by plural; mounts them into its pods, and marks its nodes."""
+    names = [item["metadata"]["name"] for item in nodes]
+    claims, existing = claims_and_volumes(draws)
+    made: Object = {
+        "persistentVolumeClaims": claims,
+        "persistentVolumes": existing,
+        "storageClasses": storage_classes(draws),
+        "csiNodes": csi_nodes(draws, names),
+        "volumeAttachments": attachments(draws, names, existing),
+    }
+    for item in (*pods, *pending):
+        if draws.chance(0.6):
+            use_volumes(draws, item, claims)
+    for item in pods:
+        if draws.chance(0.08):
+            add_ephemeral(draws, item, claims, existing)
+    for item in nodes:
+        label_by_drivers(draws, item)
+    return made

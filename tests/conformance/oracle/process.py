@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import threading
 from collections.abc import Iterable, Iterator, Mapping
@@ -30,7 +31,8 @@ class Oracle:
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
-                pipe.close()
+                with contextlib.suppress(BrokenPipeError):
+                    pipe.close()
 
     def answer(self, case: Case) -> dict[str, Any]:
         """The answer to one case. Raises EOFError when the program has ended."""
@@ -46,12 +48,14 @@ class Oracle:
         writer.start()
         for _ in lines:
             if not (line := self._process.stdout.readline()):
+                writer.join()
                 raise EOFError("the oracle ended without an answer")
             yield msgspec.json.decode(line)
         writer.join()
 
     def _write(self, lines: list[bytes]) -> None:
         assert self._process.stdin is not None
-        for line in lines:
-            self._process.stdin.write(line)
-        self._process.stdin.flush()
+        with contextlib.suppress(BrokenPipeError):  # whoever reads the answers notices that it has ended
+            for line in lines:
+                self._process.stdin.write(line)
+            self._process.stdin.flush()

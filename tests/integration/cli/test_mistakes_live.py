@@ -7,13 +7,30 @@ import socket
 from pathlib import Path
 
 import pytest
+import yaml
 
 from rebalancer.sandbox import Fault, User, allow
 from tests.integration.cli.conftest import Program, Refusal
-from tests.integration.reading.servers import a_sandbox, cluster_objects
+from tests.integration.reading.servers import a_sandbox, answering, cluster_objects
 
 EXEC_VERSION = "client.authentication.k8s.io/v1"
+REQUESTS = "apiVersion: rebalancer/v1alpha1\nkind: RebalancePolicy\nload: {sources: [{requests: {}}]}\n"
 FAST = pytest.mark.usefixtures("without_waiting")
+
+
+def a_kubeconfig(path: Path, server: str) -> Path:
+    document = {
+        "clusters": [{"name": "c", "cluster": {"server": server}}],
+        "users": [{"name": "u", "user": {"token": "t"}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    }
+    path.write_text(json.dumps(document))
+    return path
+
+
+def status(code: int, message: str) -> bytes:
+    return json.dumps({"kind": "Status", "apiVersion": "v1", "code": code, "message": message}).encode()
 
 
 @pytest.fixture
@@ -50,8 +67,111 @@ def test_a_context_that_is_not_there_is_named(refusal: Refusal, tmp_path: Path) 
     with a_sandbox() as sandbox:
         kubeconfig = sandbox.write_kubeconfig(tmp_path / "config")
         line = refusal(2, "plan", "--kubeconfig", kubeconfig, "--context", "production")
+        document = yaml.safe_load(kubeconfig.read_text())
+        name = document.pop("current-context")
+        kubeconfig.write_text(yaml.safe_dump(document))
+        without = refusal(2, "plan", "--kubeconfig", kubeconfig)
 
-    assert "production" in line
+    assert line == f"{kubeconfig}: has no context 'production' (there are: {name})"
+    assert without == f"{kubeconfig}: names no current-context (give --context; there are: {name})"
+
+
+EARLY = {
+    "a wrong subject": (("explain", "deployment/web"), "names neither a pod nor a node"),
+    "a scheduler configuration that is not there": (
+        ("plan", "--scheduler-config", "/nowhere/c.yaml"),
+        "/nowhere/c.yaml: cannot be read",
+    ),
+    "a full folder": (("snapshot", "save", "{full}"), "the folder is not empty (name a new one)"),
+    "a journal in no folder": (
+        ("run", "--journal", "/nowhere/j"),
+        "/nowhere/j: its folder does not exist (make it, or give another --journal)",
+    ),
+    "two states": (("run", "--state", "s", "--state-config-map", "a/b"), "give one of them"),
+    "a policy with a typo": (("plan", "--policy", "{typo}"), "did you mean limits?"),
+}
+
+
+@pytest.mark.parametrize("name", EARLY)
+def test_what_is_wrong_with_arguments_is_found_before_the_cluster_is_read(
+    refusal: Refusal, tmp_path: Path, name: str
+) -> None:
+    arguments, complaint = EARLY[name]
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").touch()
+    (tmp_path / "typo").write_text("apiVersion: rebalancer/v1alpha1\nkind: RebalancePolicy\nlimts: {}\n")
+    paths = {"full": tmp_path / "full", "typo": tmp_path / "typo"}
+    asked: list[str] = []
+
+    def answer(path: str) -> tuple[int, bytes]:
+        asked.append(path)
+        return 500, b""
+
+    with answering(answer) as url:
+        kubeconfig = a_kubeconfig(tmp_path / "config", url)
+        words = [argument.format(**paths) for argument in arguments]
+        line = refusal(2, *words, "--kubeconfig", kubeconfig)
+
+    assert complaint in line
+    assert asked == []
+
+
+REJECTED = {
+    "a page that is not there": (404, b"page not found", "HTTP 404 Not Found (is this an API server, or a"),
+    "a method that is refused": (405, status(405, "not allowed"), "list nodes: not allowed"),
+    "a request that is too large": (413, status(413, "too large"), "list nodes: too large"),
+    "a request that is not understood": (422, status(422, "no such field"), "list nodes: no such field"),
+    "a redirect to a login": (
+        302,
+        b"<html>",
+        "HTTP 302 Found (is this an API server, or a proxy before one?)",
+    ),
+    "plain HTTP to a TLS port": (
+        400,
+        b"Client sent an HTTP request to an HTTPS server.\n",
+        "the server speaks HTTPS, and the address begins with http://",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REJECTED)
+def test_a_server_that_answers_and_rejects_is_not_called_unreachable(
+    refusal: Refusal, tmp_path: Path, name: str
+) -> None:
+    code, body, complaint = REJECTED[name]
+    with answering(lambda _path: (code, body)) as url:
+        line = refusal(8, "plan", "--kubeconfig", a_kubeconfig(tmp_path / "config", url))
+
+    assert line.startswith(f"{url}: list nodes: ")
+    assert complaint in line
+
+
+@FAST
+def test_https_to_a_plain_port_is_named(refusal: Refusal, tmp_path: Path) -> None:
+    with answering(lambda _path: (200, b"{}")) as url:
+        address = url.replace("http://", "https://")
+        line = refusal(6, "plan", "--kubeconfig", a_kubeconfig(tmp_path / "config", address))
+
+    assert "the server speaks plain HTTP, and the address begins with https:// (write http://" in line
+
+
+@pytest.mark.parametrize("option", ["--lease", "--state-config-map"])
+def test_a_namespace_that_is_not_there_is_named(
+    rebalancer_program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    own = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "rebalancer"}}
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(REQUESTS)
+    with a_sandbox(objects=[*cluster_objects(), own]) as sandbox:
+        kubeconfig = sandbox.write_kubeconfig(tmp_path / "config")
+        files = ("--kubeconfig", kubeconfig, "--policy", policy, "--journal", tmp_path / "j")
+        result = rebalancer_program("run", *files, option, "nosuch/name")
+
+    assert result.exit_code == 2
+    line = result.stderr.splitlines()[-1]
+    assert "namespace 'nosuch' does not exist (apply k8s/base, which makes the namespace" in line
+    assert option in line
 
 
 def test_a_login_that_fails_is_one_line(refusal: Refusal, tmp_path: Path) -> None:
@@ -83,7 +203,7 @@ def test_an_api_server_that_is_down_is_unreachable(refusal: Refusal, tmp_path: P
         sandbox._server._server.server_close()
 
     assert line.startswith(f"{url}: list nodes: ")
-    assert line.endswith("Connection refused (is the API server up, and does the kubeconfig name it?)")
+    assert line.endswith("nothing listens there (is the API server up, and does the kubeconfig name it?)")
 
 
 @pytest.mark.parametrize("command", [("plan",), ("nodes",), ("snapshot", "save", "out")])
@@ -98,7 +218,8 @@ def test_a_token_without_rights_says_what_it_may_not_and_what_to_grant(
         lines = [refusal(5, *command, "--kubeconfig", path) for path in (unknown, none, some)]
         url = sandbox.url
 
-    assert lines[0] == f"{url}: list nodes: Unauthorized (the credentials are not accepted)"
+    login = "the credentials are not accepted: a token may have expired, so log in again"
+    assert lines[0] == f"{url}: list nodes: Unauthorized ({login})"
     assert 'User "nobody" cannot list resource "nodes"' in lines[1]
     assert 'User "somebody" cannot list resource "pods"' in lines[2]
     assert lines[1].endswith("(grant it as in k8s/base, for a run as in k8s/overlays/active)")

@@ -78,6 +78,18 @@ def test_a_dump_that_lacks_what_every_plan_needs_says_how_to_add_it(
     assert hint in line
 
 
+def test_kinds_that_are_missing_for_one_reason_are_one_warning(
+    rebalancer_program: Program, dump: Dump, items: Items
+) -> None:
+    del items["csinodes"], items["storageclasses"]
+    plan = json.loads(rebalancer_program("plan", "--from", dump(items), "-o", "json").stdout)
+
+    (line,) = [text for text in plan["warnings"] if text.startswith("not read: ")]
+    assert "csinodes, " in line
+    assert "storageclasses" in line
+    assert line.endswith(" (not in the dump)")
+
+
 def test_a_cluster_without_nodes_is_no_cluster(refusal: Refusal, dump: Dump, items: Items) -> None:
     path = dump(items | {"nodes": []})
 
@@ -106,11 +118,9 @@ def test_an_empty_folder_and_a_path_that_is_not_there_are_named(refusal: Refusal
     ("name", "content", "complaint"),
     [
         ("pods.json.gz", gzip.compress(list_of("pods", []), mtime=0)[:-6], "cannot unpack"),
-        ("pods.json", b"", "not JSON"),
-        ("pods.json", b"NAME READY STATUS\nweb-1 1/1 Running", "not JSON"),
         ("pods.json", b'{"kind": "PodList", "items": [{]}', "not JSON"),
         ("pods.json", b'{"kind": "PodList", "apiVersion": "v1"}', "missing required field `items`"),
-        ("pods.json", b'{"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "a"}}', "is no list"),
+        ("pods.json", b'{"kind": "Pods", "apiVersion": "v1", "metadata": {"name": "a"}}', "is no list"),
         ("pods.json", b'{"kind": "PodList", "items": ' + b"[" * 200_000 + b"]" * 200_000 + b"}", "not JSON"),
         ("state.json", b"{", "not a RunState"),
         ("scheduler-config.yaml", b"kind: Deployment", "should be KubeSchedulerConfiguration"),
@@ -126,6 +136,76 @@ def test_a_damaged_file_of_a_dump_is_named(
 
     assert line.startswith(f"{folder / name}:")
     assert complaint in line
+
+
+PODS = list_of("pods", [])
+KUBECTL = json.dumps(
+    {"apiVersion": "v1", "items": [{"apiVersion": "v1", "kind": "Pod"}] * 2, "kind": "List"}, indent=4
+).encode()
+LINES = (
+    b'{"apiVersion":"v1","kind":"PodList","items":[{"metadata":{"name":"a"}},\n{"metadata":{"name":"b"}}]}\n'
+)
+FORBIDDEN = b'{"kind": "Status", "apiVersion": "v1", "message": "pods is forbidden: User \\"jane\\" cannot"}'
+AS_JSON = "(write it with: kubectl get KIND -A -o json"
+AGAIN = "(mend that, record it again)"
+FOREIGN = {
+    "empty": (b"", ": is empty (kubectl printed nothing, or only an error; write it with: kubectl"),
+    "blank": (b" \n\n", ": is empty ("),
+    "UTF-16": (PODS.decode().encode("utf-16"), ": is UTF-16 text, as PowerShell's > writes it " + AS_JSON),
+    "UTF-16, no mark": (PODS.decode().encode("utf-16-be"), ": is UTF-16 text"),
+    "a table": (b"NAMESPACE  NAME   READY\nshop   web-1  1/1\n", ": is a table, as kubectl get prints"),
+    "YAML": (b"apiVersion: v1\nitems:\n- kind: Pod\n", ": is YAML (of clusters only JSON is read; write it"),
+    "a login page": (b"<!DOCTYPE html>\n<html></html>", ": is an HTML page, such as a login page of a proxy"),
+    "kubectl's error": (
+        b"Error from server (Forbidden): pods is forbidden\n",
+        ": holds an error that kubectl printed: Error from server (Forbidden): pods is forbidden " + AGAIN,
+    ),
+    "a refusal": (
+        FORBIDDEN,
+        ': holds the API server\'s refusal, not a list: pods is forbidden: User "jane" cannot ' + AGAIN,
+    ),
+    "a Table": (b'{"kind": "Table", "rows": []}', ": holds a Table, as API servers print it for people"),
+    "one object": (b'{"kind": "Pod", "metadata": {}}', f": holds one Pod, not a list {AS_JSON})"),
+    "no kind": (b'{"a": 1}', ": JSON without a kind is no list of Kubernetes objects"),
+    "two documents": (PODS + b"\n" + PODS, ":2:1: holds two JSON documents (write each kubectl get to a"),
+    "two of kubectl's": (KUBECTL + b"\n" + KUBECTL, ": a second list follows the first (write each"),
+    "two of snapshot save's": (LINES + LINES, ": a second list follows the first (write each kubectl get"),
+    "a typo": (b'{"kind": "PodList",\n "items": [}', ":2:12: not JSON as kubectl writes it: "),
+    "an item that is no JSON": (LINES.replace(b'"b"', b"b"), ": an item is no JSON: "),
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_what_is_no_list_of_objects_is_called_by_its_name(
+    refusal: Refusal, dump: Dump, items: Items, name: str
+) -> None:
+    folder = dump(items)
+    content, complaint = FOREIGN[name]
+    (folder / "pods.json").write_bytes(content)
+    line = refusal(2, "plan", "--from", folder)
+
+    assert line.startswith(str(folder / "pods.json") + complaint)
+
+
+def test_a_byte_order_mark_before_json_does_no_harm(
+    rebalancer_program: Program, dump: Dump, items: Items
+) -> None:
+    folder = dump(items)
+    path = folder / "pods.json"
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+
+    assert rebalancer_program("plan", "--from", folder).exit_code == 0
+
+
+def test_a_file_that_is_named_after_pods_and_holds_none_says_what_it_holds(
+    refusal: Refusal, dump: Dump, items: Items
+) -> None:
+    folder = dump(items)
+    (folder / "pods.json").write_bytes(list_of("services", []))
+
+    assert "pods were not read (pods.json holds a v1 ServiceList)" in refusal(2, "plan", "--from", folder)
+    (folder / "pods.json").rename(folder / "pods.yaml")
+    assert "pods were not read (pods.yaml is YAML: write it with: " in refusal(2, "plan", "--from", folder)
 
 
 def test_a_file_of_one_kind_alone_says_what_else_is_needed(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from rebalancer.errors import ExitCode, LeaseHeldError, RightsError
-from rebalancer.execution import Result, RunLease, SchedulerLocation, Stop
+from rebalancer.execution import PodSelection, Result, RunLease, SchedulerLocation, Stop
 from rebalancer.execution.journal import in_flight
 from rebalancer.policy.schema import Safety
 from rebalancer.policy.units import Amount
@@ -93,8 +94,8 @@ def test_a_pod_that_was_replaced_since_the_plan_is_left_alone() -> None:
     with a_hot_cluster() as runner:
         outcomes = runner.run(a_move_of(runner.sandbox, "web-0", uid="of-its-predecessor"))
         assert evictions(runner) == 0
-    assert [outcome.result for outcome in outcomes.outcomes] == [Result.SKIPPED]
-    assert outcomes.exit_code == ExitCode.PARTLY_DONE
+    assert [outcome.result for outcome in outcomes.outcomes] == [Result.GONE]
+    assert outcomes.exit_code == ExitCode.DONE
 
 
 def test_two_runs_never_act_at_once() -> None:
@@ -137,7 +138,7 @@ def test_a_run_killed_after_an_eviction_leaves_a_truthful_journal_and_state() ->
         pass
 
     class Killer:
-        def evicted(self, _move: object) -> None:
+        def evicted(self, _move: object, *, started: bool = False) -> None:
             raise Killed
 
     checkpoints: list[Any] = []
@@ -163,8 +164,9 @@ def test_a_run_killed_during_an_eviction_leaves_it_in_flight() -> None:
             raise Killed
 
         runner.sandbox.faults.add(Fault("status", EVICTION, "POST", code=429))
+        api = replace(runner.api, retries=replace(runner.api.retries, pause=sleep))
         with pytest.raises(Killed):
-            results(runner, "web-0", sleep=sleep)
+            results(runner, "web-0", api=api)
         [line] = in_flight(tuple(runner.journaled()))
     assert line["pod"] == "shop/web-0"
 
@@ -220,14 +222,14 @@ def test_a_node_that_dies_stops_the_run_before_the_next_wave() -> None:
 
 
 def test_a_scheduler_that_is_gone_stops_the_run() -> None:
-    location = SchedulerLocation(
-        "default-scheduler", pod_namespace="kube-system", pod_selector="app=scheduler"
-    )
+    location = SchedulerLocation("default-scheduler", pods=PodSelection(("kube-system",)))
     with a_hot_cluster(scheduler=False) as runner:
         found, outcomes = results(runner, "web-0", schedulers=(location,))
         assert evictions(runner) == 0
     assert found == [Result.SKIPPED]
-    assert outcomes.stop is Stop.BRAKE
+    assert (outcomes.stop, outcomes.exit_code) == (Stop.BRAKE, ExitCode.STOPPED)
+    assert "lease kube-system/kube-scheduler does not exist" in outcomes.stopped
+    assert "safety.unknownScheduler: proceed" in outcomes.stopped
 
 
 def test_a_paused_policy_evicts_nothing() -> None:

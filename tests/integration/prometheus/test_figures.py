@@ -9,6 +9,7 @@ import pytest
 
 from rebalancer.load.figures.metric_windows import MetricWindow
 from rebalancer.load.figures.node_figures import NodeFigures
+from rebalancer.load.predicted_peaks import with_summed_peaks
 from rebalancer.policy import Signal
 from tests.integration.prometheus.clusters import GIB, NAMES, NOW, a_cluster, a_reader, node_exporter
 from tests.integration.prometheus.servers import Prometheus, Samples, moments, running
@@ -168,6 +169,41 @@ def test_a_spike_is_not_a_hot_node_over_a_window(
     assert figures.deviation is not None
     assert figures.deviation[:, 0].tolist() == pytest.approx([1028, 0, 0], abs=10)
     assert figures.window_seconds[:, 0].tolist() == [900.0] * 3
+
+
+POD_CORES = (
+    'label_replace(label_replace(cores{instance="n0"}, "pod", "web-0", "", ""), '
+    '"namespace", "default", "", "")'
+)
+
+
+def test_each_resource_has_the_statistic_that_the_policy_names_for_it(server: Prometheus) -> None:
+    window = MetricWindow.of_policy(900.0, {"cpu": "p50"})
+    queries = {"cpu": "cores", "memory": "cores * 1024"}
+    figures = a_reader(server.address, a_cluster(), window=window, queries=queries).node_figures()
+
+    assert cores(figures) == pytest.approx([0.4, 3.4, 1.0], abs=0.02)
+    assert (figures.usage[:, 1] / 1024).tolist() == pytest.approx([0.74, 3.4, 1.0], abs=0.02)  # the mean
+
+
+@pytest.mark.parametrize(
+    ("pod_cores", "first"),
+    [
+        (f"0.25 * {POD_CORES}", 3.84),  # the mean of 0.74 and three deviations of 1.03
+        (f"4 + 0 * {POD_CORES}", 4.0),  # the pod brought more than the node's past shows
+    ],
+)
+def test_a_predicted_peak_is_the_higher_of_two_predictions(
+    server: Prometheus, pod_cores: str, first: float
+) -> None:
+    snapshot, window = a_cluster(), MetricWindow(900.0, "predictedPeak")
+    queries = {"cpu": "cores", "pod_cpu": pod_cores}
+    reader = a_reader(server.address, snapshot, window=window, queries=queries)
+    pods = reader.pod_figures()
+    assert pods is not None
+
+    figures = with_summed_peaks(reader.node_figures(), pods, snapshot.pods, window)
+    assert cores(figures) == pytest.approx([first, 3.4, 1.0], abs=0.02)
 
 
 def test_pods_have_the_same_window_as_their_nodes(server: Prometheus) -> None:

@@ -6,7 +6,14 @@ import socket
 
 import pytest
 
-from rebalancer.cluster.kinds import DISRUPTION_BUDGETS, NODE_METRICS, NODES, POD_METRICS, PODS
+from rebalancer.cluster.kinds import (
+    DISRUPTION_BUDGETS,
+    NODE_METRICS,
+    NODES,
+    POD_METRICS,
+    PODS,
+    VERTICAL_AUTOSCALERS,
+)
 from rebalancer.cluster.live import RawApi, client, raw_api
 from rebalancer.cluster.snapshot import build_snapshot
 from rebalancer.errors import ExitCode, RebalancerError, RightsError, UnreachableError
@@ -65,6 +72,20 @@ def test_a_metrics_api_that_is_not_there_or_down_leaves_metrics_unknown(code: in
     assert "no endpoints" in recording.unread["nodemetrics"]
 
 
+@pytest.mark.parametrize("code", [400, 405, 422])
+def test_an_add_ons_kind_is_empty_only_where_its_api_is_not_installed(code: int) -> None:
+    kinds = (*ALL, VERTICAL_AUTOSCALERS)
+    with a_sandbox() as sandbox, reading(sandbox.url) as reader:
+        absent = Fault("status", path="verticalpodautoscalers", code=404, times=1)
+        sandbox.faults.add(absent)
+        assert "verticalpodautoscalers" in reader.read(kinds).listings
+        sandbox.faults.add(Fault("status", path="verticalpodautoscalers", code=code, times=1, message="no"))
+        recording = reader.read(kinds)
+
+    assert "verticalpodautoscalers" not in recording.listings
+    assert recording.unread["verticalpodautoscalers"].endswith(": no")
+
+
 @pytest.mark.parametrize("code", [429, 500, 502, 503, 504])
 def test_a_passing_fault_is_tried_again(code: int) -> None:
     with a_sandbox() as sandbox, reading(sandbox.url) as reader:
@@ -115,7 +136,7 @@ def test_a_server_that_is_not_there_is_one_line() -> None:
 
     assert str(caught.value).startswith(f"{url}: list nodes: ")
     assert str(caught.value).endswith(
-        "Connection refused (is the API server up, and does the kubeconfig name it?)"
+        "nothing listens there (is the API server up, and does the kubeconfig name it?)"
     )
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 
@@ -112,7 +113,59 @@ def test_nodes_are_a_table_with_reasons(rebalancer_program: Program, pipeline: F
     result = rebalancer_program("nodes")
 
     assert "3 nodes: 2 hot, 0 without a fresh figure" in result.stdout
-    assert "hot, score 12 of 100: cpu 91 % is above 80 %" in result.stdout
+    row = next(line for line in result.stdout.splitlines() if line.strip().startswith("node-0001"))
+    assert row.split() == [
+        "node-0001",
+        "███████░",
+        "91",
+        "████░░░░",
+        "55",
+        "12",
+        "hot:",
+        "cpu",
+        "91",
+        "%",
+        "is",
+        "above",
+        "80",
+        "%",
+    ]
+
+
+def test_rows_of_one_namespace_can_be_chosen_and_the_table_says_so(
+    rebalancer_program: Program, pipeline: FakePipeline
+) -> None:
+    assert "shop/web-" not in (other := rebalancer_program("plan", "-n", "elsewhere").stdout)
+    assert "only namespace elsewhere is shown: 0 of 2 moves" in other
+    refused = rebalancer_program("plan", "-n", "shop", "-o", "json")
+    assert (refused.exit_code, len(pipeline.asked)) == (2, 1)
+
+
+def test_names_can_be_given_to_other_commands(rebalancer_program: Program, pipeline: FakePipeline) -> None:
+    names = rebalancer_program("plan", "-o", "name").stdout.splitlines()
+
+    assert names == ["pod/shop/web-7d9f8b6c5d-x2x4z", "pod/shop/api-5b9c-kk8vq"]
+    assert rebalancer_program("nodes", "--hot", "-o", "name").stdout == "node/node-0001\nnode/node-0002\n"
+
+
+def test_csv_has_a_line_of_titles_and_a_line_a_row(
+    rebalancer_program: Program, pipeline: FakePipeline
+) -> None:
+    plan = list(csv.DictReader(rebalancer_program("plan", "-o", "csv").stdout.splitlines()))
+    nodes = list(csv.DictReader(rebalancer_program("nodes", "-o", "csv", "--sort=name").stdout.splitlines()))
+
+    assert (plan[0]["pod"], plan[0]["likeliest"]) == ("web-7d9f8b6c5d-x2x4z", "node-0007")
+    assert (nodes[2]["node"], nodes[2]["load_cpu"]) == ("node-0007", "20.0")
+
+
+def test_nodes_can_be_sorted_and_an_unknown_order_is_refused(
+    rebalancer_program: Program, pipeline: FakePipeline
+) -> None:
+    by_name = rebalancer_program("nodes", "--sort", "name", "--no-headers").stdout.splitlines()
+    assert [line.split()[0] for line in by_name] == ["node-0001", "node-0002", "node-0007"]
+    refused = rebalancer_program("nodes", "--sort", "gpu")
+    assert refused.exit_code == 2
+    assert "use one of cpu, heat, memory, name, score" in refused.stderr
 
 
 def test_nodes_in_json_name_their_kind_and_inputs(

@@ -62,7 +62,7 @@ def test_a_simulation_in_json_has_runs_and_cycles_in_the_documented_shape(
     }  # fmt: skip
 
 
-def test_two_policies_of_one_name_are_told_apart_by_their_files(
+def test_two_policies_of_one_name_are_distinguished_by_their_files(
     rebalancer_program: Program, dump: Path
 ) -> None:
     path = _policy(dump.parent, "same", 1)

@@ -154,7 +154,7 @@ def test_a_key_that_is_not_there_names_those_that_are(
     assert "has no key other (its keys: scheduler-config.yaml)" in result.stderr
 
 
-def test_a_stranger_is_told_that_rights_are_missing(
+def test_a_user_without_rights_reads_which_are_missing(
     rebalancer_program: Program, cluster: Sandbox, tmp_path: Path
 ) -> None:
     stranger = cluster.write_kubeconfig(tmp_path / "stranger", token="nobody")

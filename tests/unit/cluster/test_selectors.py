@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalancer.cluster.records import LabelSelector, Requirement
-from rebalancer.cluster.selectors import is_empty, matcher, matcher_of
+from rebalancer.cluster.selectors import is_empty, matcher, matcher_of, query
+from rebalancer.sandbox.objects.query_selectors import label_query
 
 KEYS, VALUES = st.sampled_from(("app", "tier", "zone")), st.sampled_from(("", "a", "b", "c"))
 LABELS = st.dictionaries(KEYS, VALUES)
@@ -46,6 +47,25 @@ def test_a_selector_matches_what_the_documentation_says(
     selector: LabelSelector, labels: dict[str, str]
 ) -> None:
     assert matcher(selector)(labels) == oracle(selector, labels)
+
+
+@given(selectors(), LABELS)
+def test_the_query_of_a_selector_selects_what_the_selector_does(
+    selector: LabelSelector, labels: dict[str, str]
+) -> None:
+    selects = label_query(query(selector))
+    assert selects({"metadata": {"labels": labels}}) == oracle(selector, labels)
+
+
+def test_a_query_is_written_as_the_api_server_reads_it() -> None:
+    expressions = [
+        Requirement(key="tier", operator="In", values=["front", "back"]),
+        Requirement(key="zone", operator="NotIn", values=["a"]),
+        Requirement(key="app", operator="Exists"),
+        Requirement(key="canary", operator="DoesNotExist"),
+    ]
+    selector = LabelSelector(match_labels={"app": "web"}, match_expressions=expressions)
+    assert query(selector) == "app=web,tier in (front,back),zone notin (a),app,!canary"
 
 
 @given(LABELS)

@@ -104,7 +104,7 @@ def test_a_run_says_the_truth_whatever_it_is_answered(
         assert by_name[name].result not in (Result.SKIPPED, Result.REFUSED)
     for outcome in outcomes.outcomes:
         if outcome.move.pod.name not in cluster.evicted:
-            assert outcome.result in (Result.SKIPPED, Result.REFUSED, Result.UNKNOWN)
+            assert outcome.result in (Result.SKIPPED, Result.REFUSED, Result.UNKNOWN, Result.GONE)
     stopped_in = [outcome.move.wave for outcome in outcomes.outcomes if outcome.result in STOPPING]
     if stopped_in:
         assert outcomes.stopped

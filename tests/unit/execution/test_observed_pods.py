@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rebalancer.errors import UnreachableError
-from rebalancer.execution.observed_pods import PodReader
+from rebalancer.execution.observed_pods import PodReader, Scope
 from tests.unit.execution.builders import a_pod_document
 from tests.unit.execution.fake_api import Answer, Request, Script, fake_api, refusal
 
@@ -17,7 +17,7 @@ def a_page(*names: str, token: str = "") -> Answer:
 
 def names(*answers: Answer) -> list[str]:
     api, _ = fake_api(Script(*answers))
-    return [pod.metadata.name for pod in PodReader(api).pods(["shop"])]
+    return [pod.metadata.name for pod in PodReader(api).pods([Scope("shop")])]
 
 
 def test_all_pages_are_read() -> None:
@@ -28,8 +28,21 @@ def test_all_pages_are_read() -> None:
         return a_page("b") if tokens[-1] else a_page("a", token="more")
 
     api, _ = fake_api(handler)
-    assert [pod.metadata.name for pod in PodReader(api).pods(["shop", "shop"])] == ["a", "b"]
+    assert [pod.metadata.name for pod in PodReader(api).pods([Scope("shop"), Scope("shop")])] == ["a", "b"]
     assert tokens == [None, "more"]
+
+
+def test_only_what_a_selector_selects_is_read_and_each_pod_once() -> None:
+    api, transport = fake_api(Script(a_page("a", "b")))
+    scopes = [Scope("shop", "app=web"), Scope("shop", "tier=front"), Scope("ops", "app=web"), Scope("ops")]
+    found = PodReader(api).pods(scopes)
+    asked = [(request.path, request.query.get("labelSelector")) for request in transport.requests]
+    assert [pod.metadata.name for pod in found] == ["a", "b"]
+    assert asked == [
+        ("/api/v1/namespaces/ops/pods", None),  # the whole namespace holds what its selectors select
+        ("/api/v1/namespaces/shop/pods", "app=web"),
+        ("/api/v1/namespaces/shop/pods", "tier=front"),
+    ]
 
 
 def test_a_list_that_expires_between_two_pages_is_read_again_from_its_beginning() -> None:
@@ -45,7 +58,7 @@ def test_pages_without_end_are_an_error() -> None:
     count = iter(range(10_000))
     api, _ = fake_api(lambda _request: a_page(token=f"more-{next(count)}"))
     with pytest.raises(UnreachableError, match="does not end after 2000 pages"):
-        PodReader(api).pods(["shop"])
+        PodReader(api).pods([Scope("shop")])
 
 
 def test_a_page_that_leads_back_to_itself_is_an_error() -> None:

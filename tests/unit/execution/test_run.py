@@ -14,7 +14,7 @@ from rebalancer.execution import Outcome, Outcomes, Result, Stop
 from rebalancer.execution.outcomes import RESULT_CODES, STOP_CODES, decode, encode, exit_code
 from rebalancer.execution.safeguards.lease import LeaseLostError, RunLease
 from rebalancer.execution.waves import MAX_SECONDS_TO_PLACE
-from rebalancer.planning.plan import Move
+from rebalancer.planning.plan import POD_GONE, POD_LEAVING, Move
 from rebalancer.policy.schema import Safety
 from tests.unit.execution.builders import NOW, a_move
 from tests.unit.execution.fake_api import Answer, Request, fake_api, refusal
@@ -65,6 +65,20 @@ def test_moves_that_no_longer_hold_are_skipped_with_the_reason() -> None:
     assert results(outcomes) == [Result.LANDED, Result.SKIPPED]
     assert outcomes.outcomes[1].because == "cool is hot now"
     assert (outcomes.exit_code, outcomes.stopped) == (ExitCode.PARTLY_DONE, "")
+
+
+@pytest.mark.parametrize("leaving", [POD_GONE, f"{POD_LEAVING}: is terminating already"])
+def test_a_pod_that_left_by_itself_before_its_wave_is_no_failure_of_the_run(leaving: str) -> None:
+    run = Run("web-1")
+    outcomes = run(
+        a_move("web-1", wave=1),
+        a_move("web-2", wave=1),
+        a_move("web-3", wave=2),
+        validate=lambda moves: {"uid-web-3": leaving},
+    )
+    assert results(outcomes) == [Result.LANDED, Result.GONE, Result.GONE]
+    assert (outcomes.exit_code, outcomes.stopped) == (ExitCode.DONE, "")
+    assert [item.move.pod.name for item in run.checkpoints[-1] if item.evicted_at is not None] == ["web-1"]
 
 
 def test_a_landing_is_compared_with_those_its_move_has_now() -> None:
@@ -129,9 +143,11 @@ def test_a_run_ends_with_its_longest_duration() -> None:
 
 
 def test_a_pause_that_comes_during_the_run_stops_the_next_wave() -> None:
-    policies = iter([Safety(), Safety(pause=True)])
-    outcomes = Run("web-1", "web-2")(
-        a_move("web-1", wave=1), a_move("web-2", wave=2), safety=lambda: next(policies)
+    run = Run("web-1", "web-2")
+    outcomes = run(
+        a_move("web-1", wave=1),
+        a_move("web-2", wave=2),
+        safety=lambda: Safety(pause=bool(run.cluster.evicted)),
     )
     assert results(outcomes) == [Result.LANDED, Result.SKIPPED]
     assert outcomes.stop is Stop.BRAKE
@@ -202,6 +218,25 @@ def test_a_run_that_stopped_reads_no_more() -> None:
     assert calls == [2]
 
 
+def test_an_api_server_that_rejects_evictions_is_asked_once_and_the_run_ends_with_a_code_of_its_own() -> None:
+    run = Run("web-1", "web-2")
+    run.cluster.refuse = dict.fromkeys(("web-1", "web-2"), refusal(405, "not served"))
+    outcomes = run(a_move("web-1"), a_move("web-2"))
+    assert results(outcomes) == [Result.REFUSED, Result.SKIPPED]
+    assert (outcomes.stop, outcomes.exit_code) == (Stop.REJECTED, ExitCode.REJECTED)
+    assert outcomes.stopped == (
+        "evicting shop/web-1: the API server rejected the request with HTTP 405: not served"
+    )
+
+
+def test_a_webhook_that_denies_one_pod_stops_no_other() -> None:
+    run = Run("web-1", "web-2")
+    run.cluster.refuse = {"web-1": refusal(422, 'admission webhook "x" denied the request: no')}
+    outcomes = run(a_move("web-1"), a_move("web-2"))
+    assert results(outcomes) == [Result.REFUSED, Result.LANDED]
+    assert (outcomes.stop, outcomes.exit_code) == (None, ExitCode.PARTLY_DONE)
+
+
 def test_a_missing_right_to_evict_stops_the_run() -> None:
     run = Run("web-1", "web-2")
     message = 'pods "web-1" is forbidden: User "x" cannot create resource "pods/eviction"'
@@ -237,7 +272,7 @@ def test_a_record_that_fails_after_an_eviction_stops_the_run_and_its_landing_is_
     assert "No space left" in outcomes.stopped
 
 
-def test_nothing_is_evicted_that_the_next_run_could_not_be_told_of() -> None:
+def test_nothing_is_evicted_that_could_not_be_recorded_for_the_next_run() -> None:
     def checkpoint(_outcomes: Sequence[Outcome]) -> None:
         raise UnreachableError("connection refused")
 
@@ -258,14 +293,14 @@ def test_a_stop_heard_while_a_request_is_retried_is_an_interruption() -> None:
     assert (outcomes.stop, outcomes.exit_code) == (Stop.INTERRUPTED, ExitCode.INTERRUPTED)
 
 
-def test_the_next_run_is_told_of_an_eviction_before_it_is_asked_for() -> None:
+def test_an_eviction_is_recorded_for_the_next_run_before_it_is_requested() -> None:
     run = Run("web-1")
     evicted_by_then: list[int] = []
     run(a_move(), checkpoint=lambda _: evicted_by_then.append(len(run.cluster.evicted)))
     assert evicted_by_then[0] == 0
 
 
-def test_a_state_that_cannot_be_kept_at_the_end_of_a_run_stops_it_and_its_outcomes_are_told() -> None:
+def test_a_state_that_cannot_be_kept_at_the_end_of_a_run_stops_it_after_printing_its_outcomes() -> None:
     run = Run("web-1")
 
     def checkpoint(outcomes: Sequence[Outcome]) -> None:
@@ -314,7 +349,7 @@ def test_a_dry_run_that_a_budget_refuses_says_so() -> None:
     assert not run.cluster.evicted
 
 
-def test_outcomes_are_told_once_each() -> None:
+def test_outcomes_are_reported_once_each() -> None:
     told: list[str] = []
 
     class Watching:

@@ -71,7 +71,7 @@ def test_a_node_that_is_unknown_now_stays_unknown_whatever_it_was() -> None:
     assert np.isnan(figures.usage[1]).all()
 
 
-def test_a_window_that_earlier_runs_cover_too_little_is_told() -> None:
+def test_a_window_that_earlier_runs_cover_too_little_is_a_warning() -> None:
     figures = over_earlier_runs(present(1.0, 1.0), NODES, after_runs((1.0, 1.0)), WINDOW, NOW)
 
     assert figures.warnings == (
@@ -79,7 +79,7 @@ def test_a_window_that_earlier_runs_cover_too_little_is_told() -> None:
     )
 
 
-def test_without_a_state_the_present_counts_and_that_is_told() -> None:
+def test_without_a_state_the_present_counts_with_a_warning() -> None:
     figures = over_earlier_runs(present(3.0, 1.0), NODES, None, WINDOW, NOW)
 
     assert figures.usage[:, 0].tolist() == [3000.0, 1000.0]

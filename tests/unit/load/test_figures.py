@@ -55,7 +55,7 @@ def test_nanocores_keep_their_fractions() -> None:
         a_node_metric("n1", window="-15s"),
     ],
 )
-def test_a_figure_that_does_not_parse_leaves_its_node_unknown_and_is_told(metric: object) -> None:
+def test_a_figure_that_does_not_parse_leaves_its_node_unknown_with_a_warning(metric: object) -> None:
     figures = node_figures_of_metrics([metric, a_node_metric("n2")], NODES)  # type: ignore[list-item]
 
     assert known(figures.usage)[0] == [None, None]
@@ -148,7 +148,7 @@ def test_a_pod_of_which_one_container_is_not_measured_is_unknown() -> None:
     assert known(figures.usage) == [[1000.0 * 2, None], [None, None]]
 
 
-def test_malformed_figures_of_pods_are_told_by_name_in_one_warning() -> None:
+def test_malformed_figures_of_pods_are_named_in_one_warning() -> None:
     items = [a_pod_metric(name, {"cpu": "x", "memory": "1Gi"}) for name in ("web-2", "web-1")]
     figures = pod_figures_of_metrics(metric_rows(*items), PODS)
     (warning,) = figures.warnings
@@ -157,7 +157,7 @@ def test_malformed_figures_of_pods_are_told_by_name_in_one_warning() -> None:
     assert warning.index("default/web-1: 'x' is not") < warning.index("default/web-2: ")
 
 
-def test_two_figures_of_one_node_are_none_and_a_renamed_node_is_told() -> None:
+def test_two_figures_of_one_node_count_as_none_and_a_renamed_node_is_a_warning() -> None:
     metrics = [a_node_metric("n1"), a_node_metric("n1", "2"), a_node_metric("n2"), a_node_metric("old")]
     figures = node_figures_of_metrics(metrics, NODES)
 

@@ -148,6 +148,7 @@ def test_the_labels_of_pods_are_those_of_the_policy() -> None:
         (MetricWindow(900.0), "avg_over_time((q)[900s:30s])"),
         (MetricWindow(900.0, "max"), "max_over_time((q)[900s:30s])"),
         (MetricWindow(60.0, "p95"), "quantile_over_time(0.95, (q)[60s:15s])"),
+        (MetricWindow(60.0, "predictedPeak"), "quantile_over_time(0.95, (q)[60s:15s])"),
     ],
 )
 def test_a_window_is_one_query_of_its_statistic(window: MetricWindow, query: str) -> None:

@@ -126,7 +126,7 @@ def measured(usage: float, moment: float = NOW) -> list[NodeFigures]:
         (1e18, "from the future"),
     ],
 )
-def test_stale_figures_and_those_from_the_future_are_not_used_and_told(moment: float, why: str) -> None:
+def test_stale_figures_and_those_from_the_future_are_ignored_with_a_warning(moment: float, why: str) -> None:
     found = report(measured(1.0, moment))
     (warning,) = found.warnings
 

@@ -10,8 +10,7 @@ import pytest
 from rebalancer.errors import UnreachableError
 from rebalancer.execution import Result
 from rebalancer.pipeline.run_memory import RunMemory
-from rebalancer.policy import RebalancePolicy
-from rebalancer.policy.schema import Planning
+from rebalancer.policy import Planning, RebalancePolicy
 from rebalancer.state import PastMove, RunState, after_moves, after_plan, memory_seconds
 from tests.unit.reporting.builders import an_outcome
 
@@ -21,12 +20,14 @@ class AStore:
     """Keeps every state that was written; another run may write between."""
 
     saved: list[RunState] = field(default_factory=list)
+    closing: list[bool] = field(default_factory=list)  # whether each write is made after a request to stop
     where: str = "here"
 
     def load(self) -> RunState | None:
         return self.saved[-1] if self.saved else None
 
-    def update(self, change: Callable[[RunState], RunState]) -> RunState:
+    def update(self, change: Callable[[RunState], RunState], *, closing: bool = False) -> RunState:
+        self.closing.append(closing)
         self.saved.append(change(self.load() or RunState()))
         return self.saved[-1]
 
@@ -103,11 +104,11 @@ def test_a_run_withdraws_what_it_announced_and_nothing_that_another_run_wrote() 
 
 def test_what_the_plan_found_is_written_once_even_when_the_first_write_fails() -> None:
     class Failing(AStore):
-        def update(self, change: Callable[[RunState], RunState]) -> RunState:
+        def update(self, change: Callable[[RunState], RunState], *, closing: bool = False) -> RunState:
             if not self.saved:
                 self.saved.append(RunState())
                 raise UnreachableError("connection refused")
-            return super().update(change)
+            return super().update(change, closing=closing)
 
     store = Failing()
     memory = under(store)
@@ -135,3 +136,11 @@ def test_moves_are_kept_as_long_as_any_cooldown_asks_and_at_least_a_day(
     policy = RebalancePolicy(planning=Planning(**given))  # type: ignore[arg-type]
 
     assert memory_seconds(policy) == hours * 3600
+
+
+def test_what_became_of_evictions_is_written_even_after_a_request_to_stop() -> None:
+    store = AStore()
+    memory = under(store)
+    memory.found(lambda state: after_plan(state, ["hot"], 5.0))
+    memory.checkpoint([an_outcome()])
+    assert store.closing == [False, True]

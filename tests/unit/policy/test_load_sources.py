@@ -91,6 +91,12 @@ def prometheus(fields: str) -> str:
         ),
         ("load: {statistic: median}\n", "load.statistic"),
         ("load: {statistic: p0}\n", "load.statistic"),
+        ("load: {window: 5m, statistic: {cpu: median}}\n", "load.statistic: 'median' is not a statistic"),
+        ("load: {window: 5m, statistic: {pods: p95}}\n", "pods are counted"),
+        ("load: {window: 5m, statistic: {memroy: p95}}\n", "load.statistic.memroy"),
+        ("load: {window: 5m, statistic: {}}\n", "names no resource"),
+        ("load: {statistic: {cpu: p66}}\n", "set load.window"),
+        ("load: {statistic: predictedPeak}\n", "set load.window"),
         ("load: {window: 30h}\n", "load.window"),
     ],
 )

@@ -42,7 +42,7 @@ def test_a_window_holds_from_its_first_minute_to_its_last(
     assert window(begins, ends, **more).holds(moment(when)) is holds
 
 
-def test_a_window_is_told_in_words() -> None:
+def test_a_window_is_described_in_words() -> None:
     assert str(window("22:00", "06:00")) == "every day 22:00 to 06:00 UTC"
     assert str(window("22:00", "06:00", days=["Sat", "Sun"])) == "Sat, Sun 22:00 to 06:00 UTC"
 
@@ -64,7 +64,7 @@ def test_a_selector_selects_as_kubernetes_does(
     assert selector.selects(labels) is selected
 
 
-def test_a_selector_is_told_as_kubectl_writes_it() -> None:
+def test_a_selector_is_printed_as_kubectl_writes_it() -> None:
     expressions = [{"key": "b", "operator": "In", "values": ["x", "y"]}]
     selector = Selector.model_validate({"matchLabels": {"a": "1"}, "matchExpressions": expressions})
     assert str(selector) == "a=1,b In (x,y)"

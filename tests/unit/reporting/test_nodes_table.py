@@ -4,7 +4,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from rebalancer.planning.plan import NodeReport
 from rebalancer.reporting.render import to_json
-from rebalancer.reporting.tables.nodes import node_listing, nodes_table
+from rebalancer.reporting.tables.nodes import node_listing, nodes_table, sorted_nodes
 from rebalancer.reporting.tables.text import Style
 from tests.unit.reporting.builders import a_node, a_plan
 
@@ -20,7 +20,8 @@ def test_hot_nodes_come_first_and_unknown_ones_are_named(snapshot: SnapshotAsser
         a_node("node-0002", 84.0),
     )
 
-    assert nodes_table(node_listing(a_plan(), nodes)).plain == snapshot
+    listing = node_listing(a_plan(), tuple(sorted_nodes(nodes, "heat")))
+    assert nodes_table(listing).plain == snapshot
 
 
 def test_many_nodes_are_summarised_unless_all_are_wanted() -> None:

@@ -6,9 +6,10 @@ import msgspec
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from rebalancer.planning.plan import Landing, NodeAfter, NodeReport, Plan
+from rebalancer.planning.plan import Benefit, Change, Landing, NodeAfter, NodeReport, Plan
 from rebalancer.reporting.console import ReportConsole
-from rebalancer.reporting.tables.plan import landing_words, plan_table
+from rebalancer.reporting.tables.moves import landing_words
+from rebalancer.reporting.tables.plan import plan_table
 from rebalancer.reporting.tables.text import ASCII, Style
 from tests.unit.reporting.builders import a_kept, a_move, a_node, a_plan
 
@@ -55,6 +56,72 @@ def test_a_plan_of_a_big_cluster_fits_on_one_screen() -> None:
     assert max(map(len, lines)) <= 80
 
 
+def test_each_move_is_one_line() -> None:
+    moves = tuple(a_move(f"web-{number:05d}", wave=1 + number // 5) for number in range(20))
+    lines = plan_table(a_plan(moves=moves)).plain.partition("MOVES")[2].splitlines()
+
+    assert [line.split()[:2] for line in lines[2:22]] == [
+        [str(1 + number // 5), f"shop/web-{number:05d}"] for number in range(20)
+    ]
+
+
+def test_a_move_shows_the_loads_of_both_nodes_and_the_chance_of_its_landing() -> None:
+    text = plan_table(a_plan()).plain
+
+    assert "1 shop/web-7d9f8b6c5d-x2x4z node-0001 91→68 node-0007      100% 20→43   12" in text
+    assert "node-0003 +6    14%" in text
+
+
+def test_a_wide_table_has_whole_names_and_every_landing() -> None:
+    text = plan_table(a_plan(), Style(width=160, wide=True)).plain
+
+    assert "Deployment/web" in text
+    assert "node-0004 14.3%" in text
+
+
+def test_without_headers_only_the_moves_are_listed() -> None:
+    lines = plan_table(a_plan(), Style(no_headers=True)).plain.splitlines()
+
+    assert [line.split()[1] for line in lines] == ["shop/web-7d9f8b6c5d-x2x4z", "shop/api-5b9c-kk8vq"]
+
+
+def test_the_first_rows_of_each_list_are_shown_when_so_many_are_asked_for() -> None:
+    text = plan_table(a_plan_of_a_big_cluster(), Style(top=2)).plain
+
+    assert text.count("shop/web-") == 2
+    assert "67 more hot nodes" in text
+
+
+def a_benefit() -> Benefit:
+    return Benefit(
+        hot_nodes=Change(before=76, after=56),
+        excess=Change(before=1896.3, after=1236.1),
+        peak={"cpu": Change(before=106.7, after=101.2), "memory": Change(before=87.6, after=87.6)},
+        deviation={"cpu": Change(before=25.41, after=24.32), "memory": Change(before=23.1, after=23.2)},
+        pods_moved=20,
+        pods=9397,
+        cost=31.81,
+        score=20.75,
+    )
+
+
+def test_benefit_and_cost_of_a_plan_are_a_line_each() -> None:
+    lines = plan_table(a_plan(benefit=a_benefit())).plain.splitlines()
+    assert "benefit  hot 76 → 56, excess 1896 → 1236, peak 107 → 101, deviation 25.4 → 24.3" in lines
+    assert "cost     20 of 9397 pods (0.21 %), cost 31.8; score 20.8 points per unit" in lines
+
+
+def test_a_plan_that_moves_nothing_has_no_benefit_to_show() -> None:
+    assert "benefit" not in plan_table(a_plan(moves=(), benefit=a_benefit())).plain
+
+
+def test_what_a_higher_limit_would_give_is_shown_in_full() -> None:
+    sentence = "with perRun 84 and perNamespace 45 this plan would cool 58 of 76 hot nodes, not 20"
+    text = plan_table(a_plan(raised_limit=sentence)).plain
+    assert sentence in " ".join(text.split())
+    assert max(map(len, text.splitlines())) <= 80
+
+
 def test_everything_is_shown_when_asked_for() -> None:
     text = plan_table(a_plan_of_a_big_cluster(), Style(everything=True)).plain
 
@@ -86,15 +153,18 @@ def test_a_node_that_is_not_hot_but_above_cool_to_is_not_cool_and_not_called_sti
 def test_what_stays_hot_says_why() -> None:
     text = plan_table(a_plan()).plain
 
-    assert "stays hot: cpu 84 % is above 80 %" in text
+    assert "84→84" in text
+    assert "still hot" in text
     assert "node-0002: no evictable pod whose replacement lands elsewhere" in text
 
 
 def test_each_hot_node_shows_its_load_before_and_after() -> None:
     text = plan_table(a_plan()).plain
 
-    assert " 91% →  68%" in text
-    assert "node-0007  cpu" not in text
+    hot = hot_nodes_of(text)
+
+    assert "node-0001  █████▒▒░  91→68" in hot
+    assert "node-0007" not in hot
 
 
 def test_a_node_that_only_receives_pods_is_not_called_hot() -> None:
@@ -144,7 +214,7 @@ def test_a_screen_without_unicode_gets_plain_ascii() -> None:
     text = plan_table(a_plan_of_a_big_cluster(), Style(glyphs=ASCII)).plain
 
     assert text.isascii()
-    assert "91% ->" in plan_table(a_plan(), Style(glyphs=ASCII)).plain
+    assert "91->68" in plan_table(a_plan(), Style(glyphs=ASCII)).plain
 
 
 def test_a_resource_that_is_neither_hot_nor_nearly_full_does_not_crowd_the_screen() -> None:
@@ -153,9 +223,9 @@ def test_a_resource_that_is_neither_hot_nor_nearly_full_does_not_crowd_the_scree
     )
     hot_in_pods = msgspec.structs.replace(node, because=("pods 9 of 10",))
 
-    assert "pods" not in hot_nodes_of(plan_table(a_plan(nodes=(node,))).plain)
-    assert "pods" in hot_nodes_of(plan_table(a_plan(nodes=(hot_in_pods,))).plain)
-    assert "pods" in hot_nodes_of(plan_table(a_plan(nodes=(node,)), Style(everything=True)).plain)
+    assert "PODS" not in hot_nodes_of(plan_table(a_plan(nodes=(node,))).plain)
+    assert "PODS" in hot_nodes_of(plan_table(a_plan(nodes=(hot_in_pods,))).plain)
+    assert "PODS" in hot_nodes_of(plan_table(a_plan(nodes=(node,)), Style(everything=True)).plain)
 
 
 def hot_nodes_of(text: str) -> str:
@@ -165,7 +235,7 @@ def hot_nodes_of(text: str) -> str:
 def test_an_unknown_figure_is_called_unknown_and_not_nought() -> None:
     node = NodeReport(name="node-1", load={}, hot=True, after=NodeAfter(load={"cpu": 10.0}))
 
-    assert "cpu unknown" in plan_table(a_plan(nodes=(node,))).plain
+    assert "node-1  unknown" in plan_table(a_plan(nodes=(node,))).plain
 
 
 def landings(*probabilities: float) -> tuple[Landing, ...]:

@@ -1,16 +1,17 @@
 from __future__ import annotations
 
+import csv
 import json
 from typing import Any
 
 import msgspec
+import pandas as pd
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.text import Text
 
 from rebalancer.planning.plan import decode, encode
-from rebalancer.reporting.render import Format, render, to_json, to_yaml
+from rebalancer.reporting.render import to_csv, to_json, to_yaml
 from tests.unit.reporting.builders import a_kept, a_plan
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
@@ -51,9 +52,13 @@ def test_a_plan_in_yaml_is_the_same_data() -> None:
     assert yaml.safe_load(to_yaml(a_plan())) == json.loads(msgspec.json.encode(a_plan()))
 
 
-def test_each_format_gives_its_own_text() -> None:
-    table = Text("a table")
+def test_json_for_people_is_indented_and_the_same_data() -> None:
+    assert to_json({"a": [1]}, indent=2) == '{\n  "a": [\n    1\n  ]\n}\n'
 
-    assert render({"a": 1}, Format.TABLE, lambda: table) is table
-    assert render({"a": 1}, Format.JSON, lambda: table) == '{"a":1}\n'
-    assert render({"a": 1}, Format.YAML, lambda: table) == "a: 1\n"
+
+@given(texts)
+def test_a_cell_of_csv_holds_neither_a_formula_nor_what_a_terminal_obeys(text: str) -> None:
+    cell = next(csv.reader(to_csv(pd.DataFrame({"name": [text], "number": [1.5]})).splitlines()[1:]))[0]
+
+    assert not cell.startswith(("=", "+", "-", "@"))
+    assert cell.isprintable()

@@ -74,11 +74,26 @@ def test_the_version_of_reference_sees_pods_as_they_are() -> None:
 def test_only_verified_versions_go_without_a_warning() -> None:
     assert [version_warnings(version, V1) for version in VERIFIED] == [()] * len(VERIFIED)
     assert version_warnings("", V1) == (
-        f"the scheduler's version is not known; the rules of {REFERENCE} are used",
+        f"the scheduler's version is not known: the rules of {REFERENCE} are used, and run refuses to act; "
+        "state it in scheduler.version",
     )
     (newer,) = version_warnings("1.37", V1)
-    assert newer.startswith("scheduler 1.37: the model was verified for 1.31, ")
-    assert newer.endswith("which differ in StorageCapacityScoring, VolumeLimitScaling")
+    assert newer == (
+        "scheduler 1.37 was read but not compared (1.31 to 1.36 were); run refuses a plan that moves pods "
+        "which depend on StorageCapacityScoring, VolumeLimitScaling"
+    )
+    (unread,) = version_warnings("1.99", V1)
+    assert unread.startswith("scheduler 1.99: what changed after 1.37 is not known; run refuses to act on it")
+    (alike,) = version_warnings("1.30", V1)
+    assert alike.endswith("it decides alike")
+    (old,) = version_warnings("1.26", V1)
+    assert "and " in old
+    assert old.endswith("others")
+
+
+def test_the_verified_minors_have_no_gap() -> None:
+    minors = [int(version.partition(".")[2]) for version in VERIFIED]
+    assert minors == list(range(minors[0], minors[-1] + 1))
 
 
 def a_class(**pod: Any) -> Any:
@@ -131,6 +146,25 @@ def test_an_unknown_gate_makes_the_pods_it_concerns_unpredictable_and_no_others(
 
 
 @pytest.mark.parametrize(
+    ("version", "gate", "known"),
+    [
+        ("1.31", "InPlacePodVerticalScaling", False),
+        ("1.32", "InPlacePodVerticalScaling", False),
+        ("1.33", "InPlacePodVerticalScaling", True),
+        ("1.31", "PodLevelResources", True),
+        ("1.32", "PodLevelResources", False),
+        ("1.33", "PodLevelResources", True),
+    ],
+)
+def test_a_gate_that_did_something_else_when_it_was_new_makes_every_pod_unpredictable(
+    version: str, gate: str, known: bool
+) -> None:
+    on, off = (Release.of(version, FeatureGates({gate: state})) for state in (True, False))
+    assert (unpredictable_rule(on, a_class()) == "") == known
+    assert unpredictable_rule(off, a_class()) == ""
+
+
+@pytest.mark.parametrize(
     ("version", "gate", "milli"), [("1.33", True, 3000), ("1.34", False, 1000), ("1.31", True, 1000)]
 )
 def test_a_stated_gate_decides_where_the_version_has_it(version: str, gate: bool, milli: int) -> None:
@@ -180,7 +214,7 @@ def test_versions_are_read_as_kubernetes_writes_them(text: str, version: str) ->
         ("registry.k8s.io/kube-proxy:v1.34.2", ()),
     ],
 )
-def test_the_schedulers_pod_tells_its_version(image: str, versions: tuple[str, ...]) -> None:
+def test_the_version_is_read_from_the_schedulers_pod(image: str, versions: tuple[str, ...]) -> None:
     snapshot = a_snapshot(
         nodes=[a_node("n")], pods=[a_pod("scheduler", node="n", containers=[{"name": "c", "image": image}])]
     )

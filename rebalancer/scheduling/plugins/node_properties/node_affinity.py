@@ -27,8 +27,10 @@ from rebalancer.scheduling.framework.plugin import (
     normalize_by_maximum,
 )
 from rebalancer.scheduling.state.cluster_state import ClusterState
+from rebalancer.scheduling.state.node_labels import NodeLabels
 
 _ENFORCED, _POD = 1, 2
+_NO_NODES = NodeLabels((), ())
 
 
 def _affinity(spec: PodSpec) -> NodeAffinityRecord | None:
@@ -73,7 +75,27 @@ class NodeAffinityArguments(Arguments):
         unknown = next((key for key in self.added_affinity or {} if key not in known), None)
         if unknown is not None:
             raise ValueError(f"addedAffinity: unknown field {unknown}; it has {' and '.join(sorted(known))}")
+        self._check_terms()
         return self
+
+    def _check_terms(self) -> None:
+        """Refuse what the scheduler refuses to start with (validation_pluginargs.go:242)."""
+        added = self.as_record()
+        required = added.required.node_selector_terms if added.required else None
+        preferred = [term.preference for term in added.preferred or () if term.weight and term.preference]
+        for kind, terms in (("required", required or ()), ("preferred", preferred)):
+            for number, term in enumerate(terms):
+                try:
+                    _NO_NODES.parsed_term(term)
+                except ValueError as error:
+                    raise ValueError(f"addedAffinity: {kind} term {number}: {error}") from error
+
+    def as_record(self) -> NodeAffinityRecord:
+        """The affinity that every pod of the profile is given. Raises ValueError when it is none."""
+        try:
+            return msgspec.convert(self.added_affinity or {}, NodeAffinityRecord)
+        except msgspec.ValidationError as error:
+            raise ValueError(f"addedAffinity: {error}") from error
 
 
 class NodeAffinity(Plugin):
@@ -95,8 +117,7 @@ class NodeAffinity(Plugin):
         return cls(arguments)
 
     def __init__(self, arguments: NodeAffinityArguments) -> None:
-        added = arguments.added_affinity
-        self._added = msgspec.convert(added, NodeAffinityRecord) if added else NodeAffinityRecord()
+        self._added = arguments.as_record()
 
     def pre_filter(self, state: ClusterState, class_index: int) -> PreFilter:
         """If every term of the required affinity names nodes, the search is limited to those."""

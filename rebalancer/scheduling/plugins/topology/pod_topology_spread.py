@@ -58,6 +58,7 @@ class _Counter:
     counter: int  # -1 when nothing is ever counted
     rows: IntArray | None  # the nodes whose pods count; None: all that have the key
     itself: int  # 1 when the selector selects the pod
+    namespace: str  # of the incoming pod
 
     @cached_property
     def populated(self) -> IntArray:
@@ -79,12 +80,26 @@ class _Counter:
     def counts(self, state: ClusterState) -> IntArray:
         """(domains + 1,) matching pods; the last cell, for nodes without the key, is 0."""
         if self.counter < 0:
-            return np.zeros(self.number_of_domains + 1, np.int64)
+            return self._nominated(state)
         if self.rows is None:
             return state.counter(self.counter, self.constraint.topology_key)
         pods = state.counter(self.counter)[self.rows]
         counted = np.bincount(self.values[self.rows], pods, self.number_of_domains + 1)
         return counted.astype(np.int64)
+
+    def _nominated(self, state: ClusterState) -> IntArray:
+        """(domains + 1,) what an empty selector counts: pods that are tried beside the incoming one.
+
+        The scheduler counts no pod for an empty selector, but adds nominated ones that it matches
+        (podtopologyspread/filtering.go:181).
+        """
+        counts = np.zeros(self.number_of_domains + 1, np.int64)
+        selector = self.constraint.selector
+        for kind, node in state.counted_nominated if selector is not None else ():
+            counting = self.values[node] >= 0 if self.rows is None else node in self.rows
+            if counting and state.classes[kind].namespace == self.namespace:
+                counts[self.values[node]] += 1
+        return counts
 
 
 def _round_half_up(values: FloatArray) -> IntArray:
@@ -178,6 +193,7 @@ class PodTopologySpread(Plugin):
             counter,
             None if len(rows) == with_key else rows,
             int(selector is not None and selector.matches(pod.labels)),
+            pod.namespace,
         )
 
     def _hard(self, state: ClusterState, class_index: int) -> Sequence[_Counter]:

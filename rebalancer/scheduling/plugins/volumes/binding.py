@@ -17,6 +17,7 @@ from rebalancer.cluster.kinds import (
     CLAIMS,
     CSI_CAPACITIES,
     CSI_DRIVERS,
+    CSI_NODES,
     PERSISTENT_VOLUMES,
     STORAGE_CLASSES,
     Kind,
@@ -42,6 +43,7 @@ from rebalancer.scheduling.plugins.volumes.claim_matching import (
     sort_claims,
     suits,
 )
+from rebalancer.scheduling.plugins.volumes.reachability import reachable, reachable_when_bound
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.scheduling.state.volumes import (
     NO_PROVISIONER,
@@ -99,7 +101,7 @@ class VolumeBinding(Plugin):
             Input.CSI_STORAGE_CAPACITIES,
         }
     )
-    kinds_for_claims = (CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES)
+    kinds_for_claims = (CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES, CSI_NODES)
     evidence = Evidence.DECISIONS
     static_pre_filter = True
 
@@ -151,16 +153,9 @@ class VolumeBinding(Plugin):
             ]
             for claim in sorted(left, key=lambda claim: claim_size(claim) or 0):
                 candidates = self._candidates(assumed.volumes, claim, claim_size(claim))
-                found = next((item for item in candidates if self._reachable(state, item)[node]), None)
+                found = next((item for item in candidates if reachable(state, item)[node]), None)
                 assumed.take(claim, found, state.nodes.names[node])
         return assumed
-
-    def _reachable(self, state: ClusterState, volume: PersistentVolume) -> BoolArray:
-        """(nodes,) matches the volume's node affinity."""
-        affinity = volume.spec.node_affinity
-        if affinity is None or affinity.required is None:
-            return np.ones(len(state.nodes), np.bool_)
-        return state.nodes.labels.selector(affinity.required)
 
     def _bound(self, state: ClusterState, claims: Sequence[PersistentVolumeClaim]) -> IntArray:
         codes = np.zeros(len(state.nodes), np.int64)
@@ -169,7 +164,7 @@ class VolumeBinding(Plugin):
             if volume is None:
                 codes[codes == 0] = _NO_VOLUME
             else:
-                codes[(codes == 0) & ~self._reachable(state, volume)] = _ELSEWHERE
+                codes[(codes == 0) & ~reachable_when_bound(state, volume)] = _ELSEWHERE
         return codes
 
     def _unbound(
@@ -211,7 +206,7 @@ class VolumeBinding(Plugin):
             unmatched = np.ones(len(state.nodes), np.bool_)
             for volume in self._candidates(volumes, claim, size):
                 used = taken.setdefault(volume.metadata.name, np.zeros(len(state.nodes), np.bool_))
-                here = unmatched & self._reachable(state, volume) & ~used
+                here = unmatched & reachable(state, volume) & ~used
                 used |= here
                 unmatched &= ~here
             left.append((claim, unmatched))

@@ -1,28 +1,37 @@
 """NodeVolumeLimits: how many volumes of a CSI driver a node can attach.
 
-Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/nodevolumelimits/csi.go:255.
+Disks of the in-tree kinds count as volumes of the drivers that took them over.
+
+Source: kubernetes v1.35.4 pkg/scheduler/framework/plugins/nodevolumelimits/csi.go:255.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
+from rebalancer.cluster import quantities
 from rebalancer.cluster.arrays import IntArray
+from rebalancer.cluster.columns.pod_classes import PodClass
 from rebalancer.cluster.kinds import (
     CLAIMS,
     CSI_NODES,
     PERSISTENT_VOLUMES,
     STORAGE_CLASSES,
     VOLUME_ATTACHMENTS,
+    Kind,
 )
 from rebalancer.profiles.types import ExtensionPoint, Input
+from rebalancer.scheduling.framework.inputs import Enabled, ObjectsRead
 from rebalancer.scheduling.framework.plugin import PASS, SKIP, Evidence, Plugin, PreFilter
 from rebalancer.scheduling.state.cluster_state import ClusterState
-from rebalancer.scheduling.state.volumes import UniqueVolume, claim_names
+from rebalancer.scheduling.state.csi_migration import UniqueVolume, is_migratable
+from rebalancer.scheduling.state.volumes import claim_names
+from rebalancer.scheduling.versions.rules import LIMITS_OF_NODES
 
 _NO_LIMIT = int(np.iinfo(np.int64).max)
+_LIMIT_OF_NODE = "attachable-volumes-csi-"
 
 
 class NodeVolumeLimits(Plugin):
@@ -44,6 +53,13 @@ class NodeVolumeLimits(Plugin):
     evidence = Evidence.DECISIONS
     static_pre_filter = True
 
+    @classmethod
+    def needs(cls, pod: PodClass, enabled: Enabled, objects: ObjectsRead) -> Iterable[Kind]:
+        """Limits and attachments too for disks that the pod names itself."""
+        found = super().needs(pod, enabled, objects)
+        inline = ExtensionPoint.FILTER in enabled.points and any(map(is_migratable, pod.spec.volumes or ()))
+        return found or (cls.kinds_for_claims if inline else ())
+
     def _wanted(self, state: ClusterState, class_index: int) -> Mapping[str, Sequence[UniqueVolume]]:
         by_driver: dict[str, list[UniqueVolume]] = {}
         for volume in state.classes.csi_volumes(class_index):
@@ -55,6 +71,8 @@ class NodeVolumeLimits(Plugin):
 
         def compute() -> Mapping[str, IntArray]:
             limits: dict[str, IntArray] = {}
+            if state.classes.release.has(LIMITS_OF_NODES):
+                limits |= _limits_of_nodes(state)
             for row, name in enumerate(state.nodes.names):
                 csi_node = state.classes.volumes.csi_nodes.get(name)
                 for driver in (csi_node.spec.drivers if csi_node else None) or ():
@@ -66,8 +84,9 @@ class NodeVolumeLimits(Plugin):
         return state.nodes.cached(self, "limits", compute)
 
     def pre_filter(self, state: ClusterState, class_index: int) -> PreFilter:
-        """Nothing to filter for a pod without claims."""
-        return PASS if claim_names(state.classes[class_index].spec) else SKIP
+        """Nothing to filter for a pod without claims and disks."""
+        spec = state.classes[class_index].spec
+        return PASS if claim_names(spec) or any(map(is_migratable, spec.volumes or ())) else SKIP
 
     def filter(self, state: ClusterState, class_index: int) -> IntArray:
         """1 where |in use| + |new ones not in use there| > limit, for a driver with new ones."""
@@ -85,3 +104,16 @@ class NodeVolumeLimits(Plugin):
     def reason(self, state: ClusterState, class_index: int, code: int) -> str:
         """The scheduler's words."""
         return "node(s) exceed max volume count"
+
+
+def _limits_of_nodes(state: ClusterState) -> dict[str, IntArray]:
+    """Driver -> (nodes,) what the nodes' own allocatable says of it."""
+    found: dict[str, IntArray] = {}
+    for row, node in enumerate(state.nodes.table.records):
+        for name, amount in (node.status.allocatable or {}).items():
+            if name.startswith(_LIMIT_OF_NODE):
+                of_driver = found.setdefault(
+                    name.removeprefix(_LIMIT_OF_NODE), np.full(len(state.nodes), _NO_LIMIT)
+                )
+                of_driver[row] = int(quantities.parse(amount))
+    return found

@@ -7,7 +7,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
 // Name is what a scheduler's configuration calls the plugin.
@@ -16,10 +15,10 @@ const Name = "PodCapacityOfNode"
 // PodCapacity scores a node by the share of its room for pods that is free.
 type PodCapacity struct{}
 
-var _ framework.ScorePlugin = &PodCapacity{}
+var _ scorePlugin = &PodCapacity{}
 
 // New builds the plugin; it takes no arguments.
-func New(context.Context, runtime.Object, framework.Handle) (framework.Plugin, error) {
+func New(context.Context, runtime.Object, handle) (plugin, error) {
 	return &PodCapacity{}, nil
 }
 
@@ -31,10 +30,10 @@ func (*PodCapacity) Score(_ context.Context, _ fwk.CycleState, _ *v1.Pod, node f
 	allowed := int64(node.GetAllocatable().GetAllowedPodNumber())
 	free := allowed - int64(len(node.GetPods()))
 	if allowed <= 0 || free <= 0 {
-		return framework.MinNodeScore, nil
+		return minScore, nil
 	}
-	return framework.MaxNodeScore * free / allowed, nil
+	return maxScore * free / allowed, nil
 }
 
 // ScoreExtensions is none: the score is a share of 100 as it is.
-func (*PodCapacity) ScoreExtensions() framework.ScoreExtensions { return nil }
+func (*PodCapacity) ScoreExtensions() scoreExtensions { return nil }

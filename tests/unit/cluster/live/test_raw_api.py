@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import pytest
 from urllib3.exceptions import ProtocolError
 
 from rebalancer.cluster.kinds import NODES
+from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.answers import RequestRejectedError
+from rebalancer.deadlines import Deadline, StopRequest
 from rebalancer.errors import StopRequestedError, UnreachableError
-from tests.unit.execution.fake_api import Answer, FakeTime, Script, fake_api, refusal
+from tests.unit.execution.fake_api import Answer, FakeTime, Request, Script, fake_api, refusal
 
 RESET = ProtocolError("Connection aborted.", ConnectionResetError(104, "reset"))
 
 
 def test_a_read_is_repeated_after_overload_and_after_a_broken_connection() -> None:
-    time = FakeTime()
+    clock = FakeTime()
     answers = Script(refusal(503, "busy"), RESET, refusal(429, "slow down", retry_after=7), Answer(200, {}))
-    api, transport = fake_api(answers, time)
+    api, transport = fake_api(answers, clock)
     assert api.list_page(NODES).body == b"{}"
     assert len(transport.requests) == 4
-    assert time.slept == [0.2, 0.4, 7.0]
+    assert clock.slept == [0.2, 0.4, 7.0]
 
 
 @pytest.mark.parametrize("fault", [refusal(503, "busy"), RESET])
@@ -39,7 +42,7 @@ def test_a_write_that_flow_control_turned_away_is_repeated() -> None:
 
 
 @pytest.mark.parametrize("status", [404, 409, 410, 422])
-def test_a_request_that_is_rejected_is_told_from_a_server_that_is_down(status: int) -> None:
+def test_a_rejected_request_is_distinguished_from_a_server_that_is_down(status: int) -> None:
     api, transport = fake_api(Script(refusal(status, "no")))
     with pytest.raises(RequestRejectedError, match="list nodes: no") as caught:
         api.list_page(NODES)
@@ -48,9 +51,27 @@ def test_a_request_that_is_rejected_is_told_from_a_server_that_is_down(status: i
 
 
 def test_a_stop_is_heard_at_once_while_a_read_waits_to_be_repeated() -> None:
-    stop = threading.Event()
-    stop.set()
+    stop = StopRequest()
     api, transport = fake_api(Script(refusal(429, "slow down", retry_after=20)))
+    threading.Timer(0.2, stop.set).start()
+    began = time.monotonic()
     with pytest.raises(StopRequestedError, match="list nodes: asked to stop; slow down"):
-        api.pausing(stop.wait).list_page(NODES)
+        RawApi(api.client).until(Deadline(stop=stop)).list_page(NODES)
+    assert time.monotonic() - began < 1.0
     assert len(transport.requests) == 1
+
+
+def test_several_requests_share_one_deadline() -> None:
+    clock = FakeTime()
+
+    def slow(_request: Request) -> Answer:
+        clock.now += 3
+        return Answer(200, {})
+
+    api, transport = fake_api(slow, clock)
+    ending = api.within(5)
+    ending.list_page(NODES)
+    ending.list_page(NODES)
+    with pytest.raises(UnreachableError, match="list nodes: TimeoutError: no time is left"):
+        ending.list_page(NODES)
+    assert len(transport.requests) == 2

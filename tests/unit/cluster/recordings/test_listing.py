@@ -41,7 +41,7 @@ def test_one_malformed_pod_is_named_with_its_node_and_never_fails_the_list(damag
 
 
 @pytest.mark.parametrize("item", [b"{}", b"5", b"null", b"[]", b'{"metadata": 5}', b'{"metadata": null}'])
-def test_an_object_without_a_name_is_told_by_its_place(item: bytes) -> None:
+def test_an_object_without_a_name_is_identified_by_its_position(item: bytes) -> None:
     listing = listing_of(PODS, a_pod("web-1"), item)
 
     assert [malformed.name for malformed in listing.malformed] == ["#1"]

@@ -85,7 +85,7 @@ def test_items_null_is_an_empty_kind(folder: Path) -> None:
     assert DumpReader(folder).read().listings[PODS.plural].records == ()
 
 
-def test_what_is_not_used_is_told_and_what_is_hidden_is_not_read(folder: Path) -> None:
+def test_unused_files_are_reported_and_hidden_files_are_not_read(folder: Path) -> None:
     (folder / "._nodes.json").write_bytes(b"\x00\x05\x16\x07")
     (folder / "config.json").write_bytes(a_mixed_list({"apiVersion": "v1", "kind": "ConfigMap"}))
     (folder / "old.json").write_bytes(b'{"apiVersion": "policy/v1beta1", "kind": "PodList", "items": []}')
@@ -111,19 +111,19 @@ def test_documents_beside_the_kinds_are_kept_as_they_are(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        (b"", "not JSON as kubectl writes it"),
-        (b"apiVersion: v1", "not JSON as kubectl writes it"),
+        (b"", "is empty"),
+        (b"apiVersion: v1", "is YAML"),
         (b"[1, 2]", "not JSON as kubectl writes it"),
         (b'{"kind": "PodList"}', "missing required field `items`"),
         (b'{"kind": "PodList", "items": [', "not JSON as kubectl writes it"),
         (b'{"kind": "PodList", "items": ' + b"[" * 10**5, "not JSON as kubectl writes it"),
-        (b"\xff\xfe{\x00}\x00", "not JSON as kubectl writes it"),
+        (b"\xff\xfe{\x00}\x00", "is UTF-16 text"),
         (b'{"kind": "\xff"}', "not JSON as kubectl writes it"),
-        (json.dumps(kind_of("Pod", POD)).encode(), "kind 'Pod' is no list"),
+        (json.dumps(kind_of("Pod", POD)).encode(), "holds one Pod, not a list"),
         (gzip.compress(a_list("Pod", POD), mtime=0)[:-9], "cannot unpack"),
         (gzip.compress(a_list("Pod", POD), mtime=0)[:20], "cannot unpack"),
         (gzip.compress(b"x" * 99, mtime=0)[:12] + b"\x00" * 40, "cannot unpack"),
-        (zstandard.compress(a_list("Pod", POD))[:-20], "not JSON as kubectl writes it"),
+        (zstandard.compress(a_list("Pod", POD))[:-20], "unpacks to nothing (the file is truncated"),
         (b"\x28\xb5\x2f\xfd" + b"garbage" * 9, "cannot unpack"),
     ],
 )

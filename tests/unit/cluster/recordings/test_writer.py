@@ -186,7 +186,7 @@ def test_secrets_of_containers_never_reach_the_saved_folder(tmp_path: Path) -> N
     assert "SECRET" not in written
 
 
-def test_the_digest_tells_clusters_apart_and_ignores_who_recorded_them() -> None:
+def test_the_digest_differs_by_cluster_and_not_by_who_recorded_it() -> None:
     base = a_recording({"recording.json": b"1"}, pods=[a_pod("web-1")])
     others: list[Recording] = [
         a_recording(None, pods=[a_pod("web-2")]),

@@ -103,6 +103,47 @@ def test_a_retry_after_that_is_none_is_not_waited_for(value: str) -> None:
     assert time.slept == [0.5]
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        'Eviction triggered evacuation of VMI "shop/web"',
+        'admission webhook "x" denied the request: Evacuation in progress: '
+        'Eviction triggered evacuation of VMI "shop/web"',
+    ],
+)
+def test_an_evacuation_that_began_is_started_and_never_asked_again(message: str) -> None:
+    answer, transport, time = evicted(Script(refusal(429, message, retry_after=1), ACCEPTED))
+    assert (answer.verdict, answer.because, answer.attempts) == (Verdict.STARTED, message, 1)
+    assert len(transport.requests) == 1
+    assert not time.slept
+
+
+def test_the_same_words_in_another_answer_start_nothing() -> None:
+    answer, _, _ = evicted(Script(refusal(403, "Eviction triggered evacuation of nothing")))
+    assert answer.verdict is Verdict.REFUSED
+
+
+@pytest.mark.parametrize("status", [400, 405, 410, 413, 422])
+def test_a_request_that_is_rejected_is_refused_at_once_with_its_status(status: int) -> None:
+    answer, transport, time = evicted(Script(refusal(status, "no such thing", retry_after=1), ACCEPTED))
+    assert (answer.verdict, answer.rejected, answer.attempts) == (Verdict.REFUSED, True, 1)
+    assert answer.because == f"the API server rejected the request with HTTP {status}: no such thing"
+    assert len(transport.requests) == 1
+    assert not time.slept
+
+
+def test_a_webhook_may_deny_one_pod_with_any_status() -> None:
+    denied = refusal(422, 'admission webhook "x" denied the request: not this one')
+    answer, _, _ = evicted(Script(denied))
+    assert (answer.verdict, answer.rejected, answer.rights_missing) == (Verdict.REFUSED, False, False)
+    assert "HTTP 422" in answer.because
+
+
+def test_a_rejection_after_a_lost_answer_leaves_open_whether_the_pod_was_evicted() -> None:
+    answer, _, _ = evicted(Script(LOST, refusal(405, "not served")), the_pod())
+    assert answer.verdict is Verdict.UNKNOWN
+
+
 def test_a_pod_of_two_budgets_is_refused_without_asking_again() -> None:
     answer, transport, _ = evicted(Script(TWO_BUDGETS), the_pod())
     assert answer.verdict is Verdict.REFUSED
@@ -112,13 +153,13 @@ def test_a_pod_of_two_budgets_is_refused_without_asking_again() -> None:
 
 def test_a_pod_that_is_gone_was_not_evicted_by_us() -> None:
     answer, _, _ = evicted(Script(refusal(404, "pods not found")))
-    assert answer.verdict is Verdict.SKIPPED
+    assert answer.verdict is Verdict.GONE
 
 
 def test_another_pod_of_the_same_name_is_left_alone() -> None:
     conflict = refusal(409, "Precondition failed: UID in precondition")
     answer, transport, _ = evicted(Script(conflict), the_pod(uid="another"))
-    assert answer.verdict is Verdict.SKIPPED
+    assert answer.verdict is Verdict.GONE
     assert len(transport.sent("POST")) == 1
 
 
@@ -127,7 +168,7 @@ def test_a_conflict_on_the_same_pod_is_tried_again() -> None:
     assert answer.verdict is Verdict.EVICTED
 
 
-def test_a_missing_right_is_told_from_a_refusal() -> None:
+def test_a_missing_right_is_distinguished_from_a_refusal() -> None:
     rbac = 'pods "web-1" is forbidden: User "x" cannot create resource "pods/eviction" in API group ""'
     answer, _, _ = evicted(Script(refusal(403, rbac)))
     assert (answer.verdict, answer.rights_missing) == (Verdict.REFUSED, True)
@@ -198,7 +239,7 @@ def test_a_server_error_is_looked_up_and_is_a_refusal_if_it_persists() -> None:
 @pytest.mark.parametrize("status", [302, 400, 401, 403, 404, 409, 418, 422, 429, 500, 599])
 def test_odd_answers_are_verdicts(status: int, body: bytes) -> None:
     answer, _, _ = evicted(Script(Answer(status, body)), the_pod())
-    assert answer.verdict in (Verdict.REFUSED, Verdict.SKIPPED)
+    assert answer.verdict in (Verdict.REFUSED, Verdict.GONE)
     assert answer.because
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -9,18 +10,12 @@ import pytest
 from rebalancer.cluster import times
 from rebalancer.errors import RebalancerError
 from rebalancer.execution.safeguards.brakes import engaged_brake, unknowns
-from rebalancer.execution.safeguards.health import (
-    ClusterHealth,
-    SchedulerHealth,
-    SchedulerLocation,
-    read_health,
-)
+from rebalancer.execution.safeguards.health import ClusterHealth, read_health
+from rebalancer.execution.safeguards.scheduler_health import SchedulerHealth
 from rebalancer.policy.schema import Safety
 from rebalancer.policy.units import Amount
 from tests.unit.execution.builders import NOW
-from tests.unit.execution.fake_api import Answer, Request, fake_api, refusal
-
-LOCATION = SchedulerLocation("trimaran", pod_namespace="sched", pod_selector="app=trimaran")
+from tests.unit.execution.fake_api import Answer, Request, fake_api
 
 
 def a_node(name: str, ready: str = "True") -> dict[str, Any]:
@@ -45,23 +40,10 @@ def a_waiting_pod(
     }
 
 
-def health(
-    *,
-    nodes: Any = (),
-    pods: Any = (),
-    lease: Any = (),
-    scheduler_pods: Any = (),
-    schedulers: tuple[SchedulerLocation, ...] = (),
-) -> ClusterHealth:
+def health(*, nodes: Any = (), pods: Any = ()) -> ClusterHealth:
     def handler(request: Request) -> Answer:
-        bodies = {
-            "/api/v1/nodes": nodes,
-            "/api/v1/pods": pods,
-            "/api/v1/namespaces/sched/pods": scheduler_pods,
-            "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases": lease,
-        }
-        found = bodies[request.path]
-        kind = {"nodes": "NodeList", "pods": "PodList", "leases": "LeaseList"}[request.path.rsplit("/")[-1]]
+        found = {"/api/v1/nodes": nodes, "/api/v1/pods": pods}[request.path]
+        kind = {"nodes": "NodeList", "pods": "PodList"}[request.path.rsplit("/")[-1]]
         return (
             found
             if isinstance(found, Answer)
@@ -69,17 +51,39 @@ def health(
         )
 
     api, _ = fake_api(handler)
-    return read_health(api, NOW, NOW, schedulers)
+    return read_health(api, NOW, NOW)
 
 
-def a_lease(age: float) -> dict[str, Any]:
-    return {"metadata": {"name": "kube-scheduler"}, "spec": {"renewTime": times.render(NOW - age)}}
+def schedulers(*states: bool | None) -> ClusterHealth:
+    found = [SchedulerHealth(f"s{index}", state, "the reason") for index, state in enumerate(states)]
+    return ClusterHealth(schedulers=tuple(found))
 
 
 def test_a_healthy_cluster_pulls_no_brake() -> None:
-    found = health(nodes=[a_node("a")], lease=[a_lease(2)], schedulers=(LOCATION,))
+    found = health(nodes=[a_node("a")])
     assert engaged_brake(Safety(), found) is None
+    assert engaged_brake(Safety(), schedulers(True, True)) is None
     assert not unknowns(found)
+
+
+def test_any_scheduler_that_is_down_is_a_brake_whatever_the_policy_says() -> None:
+    for safety in (Safety(), Safety(unknown_scheduler="proceed")):
+        reason = engaged_brake(safety, schedulers(True, False))
+        assert reason == "the scheduler s1 is not alive: the reason"
+
+
+def test_a_scheduler_of_unknown_state_is_a_brake_that_names_the_keys_to_change() -> None:
+    found = schedulers(True, None)
+    assert engaged_brake(Safety(), found) == (
+        "whether the scheduler s1 is alive is not known: the reason. Name the Lease that it holds "
+        "(scheduler.lease in the policy), or accept this with safety.unknownScheduler: proceed"
+    )
+
+
+def test_a_scheduler_of_unknown_state_is_reported_where_the_policy_accepts_it() -> None:
+    found = schedulers(None)
+    assert engaged_brake(Safety(unknown_scheduler="proceed"), found) is None
+    assert unknowns(found) == ("whether the scheduler s0 is alive is not known: the reason",)
 
 
 def test_pause_is_a_brake() -> None:
@@ -107,60 +111,29 @@ def test_pods_that_wait_since_before_the_run_are_counted() -> None:
     leaving = a_waiting_pod("leaving", deletionTimestamp=times.render(NOW))
     found = health(pods=[*pods, younger, gated, leaving])
     assert found.pending_pods == ("shop/old-0", "shop/old-1", "shop/old-2")
-    assert engaged_brake(Safety(max_pending_pods=3), found) is None
-    reason = engaged_brake(Safety(max_pending_pods=2), found)
-    assert reason == "3 pods are Pending (shop/old-0, shop/old-1, shop/old-2); the limit is 2"
+    assert engaged_brake(Safety(max_pending_pods=Amount(3)), found) is None
+    reason = engaged_brake(Safety(max_pending_pods=Amount(2)), found)
+    assert (
+        reason
+        == "3 pods are Pending (shop/old-0, shop/old-1, shop/old-2); the limit is 2 (safety.maxPendingPods)"
+    )
+
+
+@pytest.mark.parametrize(("pod_count", "stops"), [(200, True), (201, False), (0, True)])
+def test_pods_that_wait_are_counted_against_the_share_of_all_pods(pod_count: int, stops: bool) -> None:
+    """A cluster whose number of pods is not known is not taken for a large one."""
+    found = dataclasses.replace(
+        health(pods=[a_waiting_pod(f"old-{index}") for index in range(3)]), pod_count=pod_count
+    )
+    reason = engaged_brake(Safety(max_pending_pods=Amount(1, percent=True)), found)
+    assert (reason is not None) is stops
+    assert reason is None or reason.startswith(f"3 of {pod_count} pods are Pending (shop/old-0")
 
 
 def test_a_pod_made_during_the_run_counts_once_the_scheduler_found_no_node_for_it() -> None:
     tried = a_waiting_pod("tried", age=-5)
     untried = a_waiting_pod("untried", age=-5, reason="")
     assert health(pods=[tried, untried]).pending_pods == ("shop/tried",)
-
-
-@pytest.mark.parametrize(("age", "alive"), [(0, True), (60, True), (61, False), (-3600, True)])
-def test_a_scheduler_is_alive_while_it_renews_its_lease(age: float, alive: bool) -> None:
-    [scheduler] = health(lease=[a_lease(age)], schedulers=(LOCATION,)).schedulers
-    assert scheduler.alive is alive
-
-
-def test_a_scheduler_whose_lease_lapsed_is_a_brake() -> None:
-    reason = engaged_brake(Safety(), health(lease=[a_lease(300)], schedulers=(LOCATION,)))
-    assert reason == (
-        "the scheduler trimaran is not alive: lease kube-system/kube-scheduler was renewed 300 s ago"
-    )
-
-
-def test_without_a_lease_a_ready_pod_shows_that_the_scheduler_lives() -> None:
-    ready = {**a_waiting_pod("trimaran-0"), "spec": {"nodeName": "a"}}
-    ready["status"] = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
-    assert health(scheduler_pods=[ready], schedulers=(LOCATION,)).schedulers[0].alive is True
-    assert health(scheduler_pods=[], schedulers=(LOCATION,)).schedulers[0].alive is False
-
-
-@pytest.mark.parametrize(
-    "lease",
-    [
-        refusal(403, "forbidden"),
-        [{"spec": {"renewTime": "soon"}}],
-        [{}],
-        [7],
-        Answer(200, b"[]"),
-        Answer(200, b"{"),
-        Answer(200, {"items": 7}),
-        Answer(200, b'{"items":' + b"[" * 9000),
-    ],
-)
-def test_a_scheduler_of_which_nothing_can_be_told_is_reported_and_no_brake(lease: Any) -> None:
-    found = health(lease=lease, schedulers=(LOCATION,))
-    assert found.schedulers[0].alive is None
-    assert engaged_brake(Safety(), found) is None
-    assert len(unknowns(found)) == 1
-
-
-def test_a_scheduler_whose_place_is_not_known_is_unknown() -> None:
-    [scheduler] = health(schedulers=(SchedulerLocation("mine"),)).schedulers
-    assert scheduler == SchedulerHealth("mine", None, "it has no lease, and where its pods run is not known")
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{", b'{"items": {}}', b'{"items":' + b"[" * 9000])

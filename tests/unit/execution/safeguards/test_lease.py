@@ -124,8 +124,9 @@ def test_a_run_asked_to_stop_watches_no_longer(time: FakeTime, server: LeaseServ
     api, _ = fake_api(server, time)
     lease_of(api, time).acquire()
     time.now += 600
+    stopping = dataclasses.replace(api.retries, pause=lambda _seconds: True)
     with pytest.raises(StopRequestedError):
-        lease_of(api.pausing(lambda _seconds: True), time, "two").acquire()
+        lease_of(dataclasses.replace(api, retries=stopping), time, "two").acquire()
 
 
 def test_a_released_lease_is_free_at_once(api: RawApi, time: FakeTime) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 import pytest
 
@@ -60,7 +60,16 @@ def test_a_landing_is_settled_only_when_the_old_pod_is_gone() -> None:
 
 def test_a_pending_replacement_says_what_the_scheduler_said() -> None:
     outcome, _ = one(an_observed_pod("web-9", message="0/3 nodes are available"))
-    assert outcome.because == "not bound: 0/3 nodes are available"
+    assert outcome.because.startswith("not bound: 0/3 nodes are available; ")
+
+
+@pytest.mark.parametrize("replacement", [an_observed_pod("web-9"), an_observed_pod("web-9", node="cool")])
+def test_a_node_that_was_relieved_is_told_from_a_replacement_that_serves(replacement: ObservedPod) -> None:
+    """The load is gone from the hot node; who reads the outcome must know that nobody serves it yet."""
+    assert one(replacement)[0].because.endswith(
+        "hot has lost the pod's load, but its replacement still waits"
+    )
+    assert one(replacement, OLD)[0].because.endswith("the evicted pod is still terminating")
 
 
 def test_times_come_from_the_cluster() -> None:
@@ -74,9 +83,10 @@ class Film:
     def __init__(self, *moments: Sequence[ObservedPod] | UnreachableError) -> None:
         self.moments = list(moments)
         self.looks = 0
+        self.allowed: list[float] = []  # seconds for each look
 
-    def __call__(self, namespaces: Collection[str]) -> Sequence[ObservedPod]:
-        assert namespaces == ["shop"]
+    def __call__(self, seconds: float) -> Sequence[ObservedPod]:
+        self.allowed.append(seconds)
         self.looks += 1
         moment = self.moments.pop(0) if len(self.moments) > 1 else self.moments[0]
         if isinstance(moment, UnreachableError):
@@ -129,7 +139,7 @@ def test_what_could_not_be_seen_in_time_is_unknown() -> None:
     assert "connection refused" in outcome.because
 
 
-def test_an_interrupted_wait_tells_what_it_last_saw() -> None:
+def test_an_interrupted_wait_returns_what_it_last_saw() -> None:
     outcome, time = watched(Film(PENDING), interrupt_at=2)
     assert outcome.result is Result.UNKNOWN
     assert "interrupted" in outcome.because

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import pytest
 
 from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
-from rebalancer.planning.hot_nodes.fragmentation import fragmentation_relief
+from rebalancer.planning.hot_nodes.fragmentation import fragmentation_relief, shape_cost
 from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.prepared import prepare
 from tests.builders import a_node
-from tests.unit.planning.builders import a_workload, planning_inputs
+from tests.unit.planning.builders import a_policy, a_workload, moved, plan_of, planning_inputs
 
 
 def inputs(load: tuple[float, float] = (90.0, 30.0)) -> PlanningInputs:
@@ -47,3 +49,34 @@ def test_what_is_unknown_is_never_preferred(what: str) -> None:
     found = inputs()
     dark = dataclasses.replace(found.load, **{what: np.full_like(getattr(found.load, what), np.nan)})
     assert relief(dataclasses.replace(found, load=dark)).tolist() == [0.0, 0.0]
+
+
+def clusters(load: tuple[float, float], weight: float = 0.5, **rules: Any) -> PlanningInputs:
+    """A node on which the pod that mends its shape is the one with the later name, and a cool one."""
+    return planning_inputs(
+        [a_node("a", cpu=10, memory="10Gi"), a_node("cool", cpu=100, memory="100Gi")],
+        [
+            a_workload("cache", ["a"], cpu="3", memory="2Gi"),
+            a_workload("web", ["a"], cpu="3", memory="0"),
+        ],
+        load={"a": load, "cool": (5.0, 5.0)},
+        policy=a_policy(planning={"weights": {"fragmentation": weight}}, hotNodes=rules),
+    )
+
+
+def test_of_pods_that_relieve_alike_the_one_that_mends_the_shape_moves() -> None:
+    assert list(moved(plan_of(clusters((90.0, 30.0))))) == ["web-0"]
+
+
+def test_without_the_weight_the_shape_does_not_count() -> None:
+    assert list(moved(plan_of(clusters((90.0, 30.0), weight=0)))) == ["cache-0"]
+
+
+@pytest.mark.parametrize(("memory_above", "costs"), [(80, [0.2, 0.0]), (29, [0.0, 0.0])])
+def test_a_node_that_is_hot_in_both_has_no_shape_to_mend(memory_above: int, costs: list[float]) -> None:
+    both = [{"utilization": {"cpu": 80, "memory": memory_above}, "coolTo": {"cpu": 65, "memory": 28}}]
+    prepared = prepare(clusters((90.0, 30.0), any=both))
+    found = shape_cost(
+        prepared.inputs.load, prepared.hotness, prepared.usage, NodeRow(0), [PodRow(0), PodRow(1)]
+    )
+    assert found.tolist() == pytest.approx(costs)

@@ -79,7 +79,7 @@ def test_memory_and_pods_make_a_node_hot_as_cpu_does() -> None:
     }
 
 
-def test_a_node_is_hot_if_any_rule_says_so_and_tells_each() -> None:
+def test_a_node_is_hot_if_any_rule_matches_and_each_match_is_listed() -> None:
     policy = a_policy(hotNodes=rules(utilization(memory=50), utilization(cpu=90)))
     plan = plan_of(planning_inputs([a_node("a")], policy=policy, load={"a": (95, 60)}))
     assert [text.split()[0] for text in report(plan, "a").because] == ["memory", "cpu"]
@@ -307,13 +307,13 @@ def test_a_node_hot_in_enough_runs_is_cooled() -> None:
     assert moved(hot_once(RunState(hot_streaks={"hot": 1})))
 
 
-def test_without_a_state_enough_runs_are_taken_as_met_and_told() -> None:
+def test_without_a_state_enough_runs_are_assumed_and_the_plan_warns() -> None:
     plan = hot_once(None)
     assert moved(plan)
     assert "no state of earlier runs: hotNodes.forRuns 2 is taken as met" in plan.warnings
 
 
-def test_a_protection_is_told_before_the_hot_streak() -> None:
+def test_a_protection_is_reported_before_the_hot_streak() -> None:
     nodes = [a_node("hot"), a_node("cool")]
     pods = [a_workload("agent", ["hot"], kind="DaemonSet", cpu="3900m")]
     plan = plan_of(planning_inputs(nodes, pods, policy=FOR_TWO_RUNS, state=RunState()))

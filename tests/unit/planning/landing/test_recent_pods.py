@@ -117,7 +117,7 @@ def test_moves_of_this_run_are_not_taken_for_load_that_others_brought() -> None:
 @pytest.mark.parametrize("statistic", ["p95", "max"])
 def test_a_percentile_or_peak_may_show_nothing_of_a_recent_pod(statistic: str) -> None:
     found = inputs(burst(2, started=-600))
-    found = dataclasses.replace(found, load=dataclasses.replace(found.load, statistics=(statistic,)))
+    found = dataclasses.replace(found, load=dataclasses.replace(found.load, statistics=((statistic,) * 2,)))
     assert added(prepare(found), "b") == pytest.approx(6)
 
 

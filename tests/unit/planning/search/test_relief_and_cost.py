@@ -14,8 +14,19 @@ from rebalancer.cluster.arrays import PodRow
 from rebalancer.planning.search.disruption_cost import Disruption
 from rebalancer.planning.search.relief import Group, pods_to_move
 from rebalancer.planning.workloads.lookup import Workloads
+from rebalancer.policy import Weights
+from rebalancer.state import RunState
 from tests.builders import a_node
-from tests.unit.planning.builders import a_policy, a_workload, at, moved, plan_of, planning_inputs
+from tests.unit.planning.builders import (
+    NOW,
+    a_past_move,
+    a_policy,
+    a_workload,
+    at,
+    moved,
+    plan_of,
+    planning_inputs,
+)
 
 
 def chosen(
@@ -99,13 +110,21 @@ def test_pods_that_are_enough_in_two_resources_are_found_wherever_there_are_some
         assert sum(relief[row][column] for row in found) >= wanted
 
 
-def costs(weight: str, *workloads: Any) -> list[float]:
-    nothing = dict.fromkeys(("fit", "priority", "podDeletionCost", "age", "replicas", "readiness"), 0)
+def costs(weight: str, *workloads: Any, state: RunState | None = None) -> list[float]:
+    nothing = {str(field.alias): 0 for field in Weights.model_fields.values()}
     policy = a_policy(planning={"weights": {**nothing, weight: 1}})
-    inputs = planning_inputs([a_node("hot")], list(workloads), policy=policy)
+    inputs = planning_inputs([a_node("hot")], list(workloads), policy=policy, state=state)
     rows = [PodRow(row) for row in range(len(inputs.snapshot.pods))]
     found = Disruption(inputs, Workloads(inputs.snapshot)).costs(rows)
     return [round(float(cost), 3) for cost in found]
+
+
+CLAIM = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+SCRATCH = {"name": "scratch", "emptyDir": {}}
+
+
+def eviction_cost(value: str) -> dict[str, dict[str, str]]:
+    return {"annotations": {"scheduling.koordinator.sh/eviction-cost": value}}
 
 
 def deletion_cost(value: str) -> dict[str, dict[str, str]]:
@@ -121,9 +140,13 @@ def deletion_cost(value: str) -> dict[str, dict[str, str]]:
         ("age", {"created": at(0)}, {"created": at(-3.5 * 86400)}, [0.0, 0.5]),
         ("replicas", {"replicas": 10}, {"replicas": 1}, [0.1, 1.0]),
         ("readiness", {}, {"ready": False}, [0.0, 0.0]),
+        ("evictionCost", eviction_cost("-5"), eviction_cost("5"), [0.0, 1.0]),
+        ("evictionCost", eviction_cost("much"), {}, [0.0, 0.0]),
+        ("volumes", {}, {"spec": {"volumes": [CLAIM]}}, [0.0, 0.5]),
+        ("volumes", {"spec": {"volumes": [CLAIM] * 3}}, {"spec": {"volumes": [SCRATCH]}}, [1.0, 0.0]),
     ],
 )
-def test_what_speaks_against_moving_a_pod_is_weighed(
+def test_each_cost_of_moving_a_pod_is_weighed(
     weight: str, first: dict[str, Any], second: dict[str, Any], told: list[float]
 ) -> None:
     assert costs(weight, a_workload("a", ["hot"], **first), a_workload("b", ["hot"], **second)) == told
@@ -133,6 +156,16 @@ def test_a_workload_short_of_ready_pods_is_dearer() -> None:
     short = a_workload("b", ["hot"], replicas=4)
     short.item["status"]["readyReplicas"] = 3
     assert costs("readiness", a_workload("a", ["hot"]), short) == [0.0, 0.25]
+
+
+def test_a_workload_whose_replacements_were_slow_to_be_ready_is_dearer() -> None:
+    landed = [a_past_move(landed_at=NOW - 600 + seconds, uid=str(seconds)) for seconds in (30, 60, 600)]
+    never = a_past_move(workload="ReplicaSet/other", landed_at=None, result="Pending")
+    state = RunState(moves=(*landed, never))
+    assert costs("timeToReady", a_workload("web", ["hot"]), a_workload("other", ["hot"]), state=state) == [
+        0.0,
+        0.2,
+    ]
 
 
 def test_weights_decide_between_sets_of_the_same_size() -> None:

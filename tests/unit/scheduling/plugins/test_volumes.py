@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import pytest
+
 from rebalancer.load.view import NOTHING_SEEN
 from rebalancer.scheduling import ClusterState, PluginInputs, load_configuration, make_scheduler
 from tests.builders import a_node, a_pod, a_snapshot
@@ -101,7 +103,7 @@ def test_a_volume_left_attached_takes_room_of_its_driver() -> None:
         {"metadata": {"name": name}, "spec": {"drivers": [{"name": "d", "allocatable": {"count": 1}}]}}
         for name in ("n-1", "n-2")
     ]
-    left = {"nodeName": "n-1", "source": {"persistentVolumeName": "left"}}
+    left = {"attacher": "d", "nodeName": "n-1", "source": {"persistentVolumeName": "left"}}
     found = _rejections(
         [a_pod("p", volumes=CLAIM)],
         persistentvolumeclaims=[_claim(annotations=BOUND, volumeName="mine")],
@@ -110,6 +112,70 @@ def test_a_volume_left_attached_takes_room_of_its_driver() -> None:
         volumeattachments=[{"metadata": {"name": "a"}, "spec": left}],
     )
     assert found == {"n-1": "NodeVolumeLimits: node(s) exceed max volume count"}
+
+
+def test_a_volume_that_is_attached_already_counts_beside_the_pod_that_wants_it() -> None:
+    mine = {"metadata": {"name": "mine"}, "spec": {"csi": {"driver": "d", "volumeHandle": "mine"}}}
+    limits = [
+        {"metadata": {"name": name}, "spec": {"drivers": [{"name": "d", "allocatable": {"count": 1}}]}}
+        for name in ("n-1", "n-2")
+    ]
+    attached = {"attacher": "d", "nodeName": "n-1", "source": {"persistentVolumeName": "mine"}}
+    found = _rejections(
+        [a_pod("p", volumes=CLAIM)],
+        persistentvolumeclaims=[_claim(annotations=BOUND, volumeName="mine")],
+        persistentvolumes=[mine],
+        csinodes=limits,
+        volumeattachments=[{"metadata": {"name": "a"}, "spec": attached}],
+    )
+    assert found == {"n-1": "NodeVolumeLimits: node(s) exceed max volume count"}
+
+
+def test_the_ephemeral_volume_of_a_pod_on_a_node_takes_room_of_its_driver() -> None:
+    volumes = [
+        {"metadata": {"name": name}, "spec": {"csi": {"driver": "d", "volumeHandle": name}}}
+        for name in ("mine", "scratch")
+    ]
+    limits = [
+        {"metadata": {"name": name}, "spec": {"drivers": [{"name": "d", "allocatable": {"count": 1}}]}}
+        for name in ("n-1", "n-2")
+    ]
+    found = _rejections(
+        [
+            a_pod("p", volumes=CLAIM),
+            a_pod("other", node="n-1", volumes=[{"name": "scratch", "ephemeral": {}}]),
+        ],
+        persistentvolumeclaims=[
+            _claim(annotations=BOUND, volumeName="mine"),
+            _claim("other-scratch", annotations=BOUND, volumeName="scratch"),
+        ],
+        persistentvolumes=volumes,
+        csinodes=limits,
+    )
+    assert found == {"n-1": "NodeVolumeLimits: node(s) exceed max volume count"}
+
+
+@pytest.mark.parametrize(
+    ("disk", "driver", "counts"),
+    [
+        ({"awsElasticBlockStore": {"volumeID": "vol-1"}}, "ebs.csi.aws.com", True),
+        ({"awsElasticBlockStore": {"volumeID": "aws://eu-1a/no-volume"}}, "ebs.csi.aws.com", False),
+        ({"gcePersistentDisk": {"pdName": "d"}}, "pd.csi.storage.gke.io", True),
+        ({"azureDisk": {"diskName": "a", "diskURI": "/d/a", "kind": "Managed"}}, "disk.csi.azure.com", True),
+        ({"azureDisk": {"diskName": "a", "diskURI": "/d/a", "kind": "Shared"}}, "disk.csi.azure.com", False),
+        ({"cinder": {"volumeID": "c"}}, "cinder.csi.openstack.org", True),
+        ({"portworxVolume": {"volumeID": "c"}}, "pxd.portworx.com", True),
+    ],
+)
+def test_a_disk_of_an_in_tree_kind_takes_room_of_the_driver_that_took_it_over(
+    disk: dict[str, Any], driver: str, counts: bool
+) -> None:
+    limits = [
+        {"metadata": {"name": "n-1"}, "spec": {"drivers": [{"name": driver, "allocatable": {"count": 0}}]}}
+    ]
+    found = _rejections([a_pod("p", volumes=[{"name": "disk", **disk}])], csinodes=limits)
+    assert ("n-1" in found) == counts
+    assert "n-2" not in found
 
 
 def test_a_disk_is_written_by_one_pod_of_a_node_and_read_by_many() -> None:

@@ -1,0 +1,35 @@
+"""What was probably meant by an option or argument that a command does not have."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+
+_GLOBAL_OPTIONS = frozenset({"-v", "--verbose", "--log-format"})
+_OF_KUBECTL = {"-f": "--policy FILE", "--file": "--policy FILE", "--filename": "--policy FILE"}
+_EXTRA = re.compile(r"unexpected extra arguments? \(([^\s)]+)")
+
+
+def usage_hint(error: click.UsageError) -> str:
+    """The suggestion for a mistake, e.g. ``did you mean --policy policy.yaml?``; empty without one."""
+    if isinstance(error, click.NoSuchOption):
+        name = error.option_name
+        if name in _GLOBAL_OPTIONS:
+            return f"{name} goes before the command: rebalancer {name} {_command(error)}"
+        return f"did you mean {_OF_KUBECTL[name]}?" if name in _OF_KUBECTL else ""
+    extra = _EXTRA.search(error.format_message())
+    if extra is None or error.ctx is None:
+        return ""
+    options = {name for parameter in error.ctx.command.params for name in parameter.opts}
+    path = extra[1]
+    if path.endswith((".yaml", ".yml")) and "--policy" in options:
+        return f"did you mean --policy {path}?"
+    if "--from" in options and ("/" in path or Path(path).exists()):
+        return f"did you mean --from {path}?"
+    return ""
+
+
+def _command(error: click.UsageError) -> str:
+    return (error.ctx.info_name if error.ctx else None) or "COMMAND"

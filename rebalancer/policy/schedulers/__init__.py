@@ -1,0 +1,1 @@
+"""Settings of the scheduler that places the replacements, and mirrors of its plugins."""

@@ -1,0 +1,86 @@
+"""Which scheduler places the replacements, how it is configured, and where it shows that it is alive."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from rebalancer.policy.model import PolicyModel, Unique, json_text
+from rebalancer.policy.schedulers.mirror import Mirror, check_mirrors
+
+
+class ConfigMapKey(PolicyModel):
+    """One key of a ConfigMap."""
+
+    namespace: str = Field(min_length=1, description="Namespace of the ConfigMap.")
+    name: str = Field(min_length=1, description="Name of the ConfigMap.")
+    key: str = Field(
+        default="scheduler-config.yaml",
+        min_length=1,
+        description="Key whose text is the KubeSchedulerConfiguration.",
+    )
+
+
+class SchedulerLease(PolicyModel):
+    """The Lease that a scheduler renews while it is the leader."""
+
+    namespace: str = Field(default="kube-system", min_length=1, description="Namespace of the Lease.")
+    name: str = Field(min_length=1, description="Name of the Lease.")
+
+
+class SchedulerSettings(PolicyModel):
+    """Which scheduler places the replacements, and how it is configured."""
+
+    version: str | None = Field(
+        default=None,
+        pattern=r"^v?\d{1,3}\.\d{1,3}(\.\d{1,3})?$",
+        description="Version of the scheduler, such as 1.35; read from the cluster when absent.",
+    )
+    config_map: ConfigMapKey | None = Field(
+        default=None, description="ConfigMap that holds the scheduler's configuration."
+    )
+    file: str | None = Field(
+        default=None, min_length=1, description="File that holds the scheduler's configuration."
+    )
+    inline: Annotated[str, json_text] | None = Field(
+        default=None,
+        min_length=1,
+        description="The scheduler's configuration itself, as text or as a mapping.",
+    )
+    lease: SchedulerLease | None = Field(
+        default=None,
+        description="Lease that shows that the scheduler is alive. When absent, the one that the "
+        "configuration's leaderElection names; without leader election the scheduler's pods are looked at.",
+    )
+    profiles: Annotated[tuple[str, ...], Unique] = Field(
+        default=(),
+        description="Act on pods with these schedulerNames; all profiles of the configuration when empty.",
+    )
+    assume_neutral: Annotated[tuple[str, ...], Unique] = Field(
+        default=(),
+        description="Unknown plugins that are assumed to score all nodes the same and to reject none.",
+    )
+    mirror: Annotated[tuple[Mirror, ...], AfterValidator(check_mirrors)] = Field(
+        default=(), description="Unknown plugins of the configuration, and what they compute."
+    )
+    feature_gates: Mapping[str, bool] = Field(
+        default_factory=dict,
+        description="Feature gates of the scheduler's command line: true is on. They are read from the "
+        "scheduler's pod where that can be seen; what is stated here goes before. If neither is there, it is "
+        "not known whether a gate that is on by default was turned off; pods it concerns are unpredictable.",
+    )
+    allow_unverified_version: bool = Field(
+        default=False, description="Let a run act on a scheduler version that was not verified."
+    )
+    allow_unpredictable: bool = Field(
+        default=False, description="Evict pods even if their placement cannot be predicted with certainty."
+    )
+
+    @model_validator(mode="after")
+    def _at_most_one_configuration(self) -> Self:
+        given = [name for name in ("config_map", "file", "inline") if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise ValueError("at most one of configMap, file and inline may be given")
+        return self

@@ -1,0 +1,1 @@
+"""A plan as one HTML file, to attach to a change request: no network, no script, printable."""

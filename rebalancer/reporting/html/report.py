@@ -1,0 +1,130 @@
+"""Renders a plan as one HTML file that needs nothing else: no network, no script, light and dark, printable.
+
+Names come from the cluster and may be hostile. Jinja escapes every one of them, and control characters are
+escaped before that as in tables; the page's own policy forbids a browser to load or run anything.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from rebalancer.planning.explanation.values import SchedulingTable
+from rebalancer.planning.plan import Move, NodeReport, Plan
+from rebalancer.reporting.html.chart import HEIGHT, WIDTH, chart
+from rebalancer.reporting.html.embedded import embedded
+from rebalancer.reporting.tables.moves import landing_words
+from rebalancer.reporting.words import amounts, counted, plain, words
+
+_MAX_NODES, _MAX_KEPT_OF_A_REASON, _MAX_SCORED = 200, 50, 8
+_RESOURCES = ("cpu", "memory")
+
+
+@dataclass(frozen=True, slots=True)
+class ReportInputs:
+    """A plan, its policy as YAML without secrets, and by pod uid what the scheduler's cycle looks like."""
+
+    plan: Plan
+    policy: str
+    tables: Mapping[str, SchedulingTable]
+
+
+def html_report(inputs: ReportInputs) -> str:
+    """The whole page."""
+    plan = inputs.plan
+    environment = Environment(
+        loader=PackageLoader("rebalancer.reporting.html", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(plain=plain, words=words, points=lambda values: amounts(values.items()))
+    environment.globals.update(counted=counted, landing_words=landing_words)
+    charts = [found for name in _RESOURCES if (found := chart(plan.nodes, name)) is not None]
+    hot = sorted((node for node in plan.nodes if node.hot), key=lambda node: (-_peak(node), node.name))
+    return environment.get_template("report.html.jinja").render(
+        plan=plan,
+        policy="\n".join(plain(line) for line in inputs.policy.splitlines()),
+        verdict=_verdict(plan),
+        charts=charts,
+        width=WIDTH,
+        height=HEIGHT,
+        hot=hot[:_MAX_NODES],
+        more_hot=max(len(hot) - _MAX_NODES, 0),
+        resources=_RESOURCES,
+        moves=[(move, _scores(inputs.tables.get(move.pod.uid))) for move in plan.moves],
+        likeliest=_likeliest,
+        kept=_kept(plan),
+        embedded=embedded(plan),
+    )
+
+
+def _verdict(plan: Plan) -> str:
+    if plan.moves:
+        cooled = sum(1 for node in plan.nodes if node.hot and node.after and not node.after.hot)
+        waves = len({move.wave for move in plan.moves})
+        return (
+            f"Evict {counted(len(plan.moves), 'pod')} in {counted(waves, 'wave')}: "
+            f"{cooled} of {counted(plan.hot_count, 'hot node')} cool down"
+        )
+    if plan.hot_count:
+        return f"Evict nothing: {counted(plan.hot_count, 'hot node')} cannot be cooled"
+    return "Nothing to do: no node is hot"
+
+
+def _peak(node: NodeReport) -> float:
+    return max(node.load.values(), default=0.0)
+
+
+def _likeliest(move: Move) -> str:
+    best = max(move.landings, key=lambda landing: landing.probability, default=None)
+    return f"{best.node} ({best.probability:.0%})" if best else "nowhere"
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """The best nodes of a cycle and the plugins by which they differ."""
+
+    plugins: tuple[str, ...]
+    rows: tuple[tuple[str, int, str, tuple[int, ...], str], ...]  # node, total, chance, scores, objection
+    feasible: int
+
+
+def _scores(table: SchedulingTable | None) -> Scores | None:
+    if table is None or not table.nodes:
+        return None
+    nodes = table.nodes[:_MAX_SCORED]
+    plugins = tuple(
+        name for name in table.nodes[0].scores if len({node.scores[name] for node in table.nodes}) > 1
+    )
+    rows = tuple(
+        (
+            node.node,
+            node.total,
+            f"{node.probability:.1%}" if node.probability else "",
+            tuple(node.scores[name] for name in plugins),
+            node.unacceptable,
+        )
+        for node in nodes
+    )
+    return Scores(plugins, rows, table.feasible)
+
+
+def _kept(plan: Plan) -> Sequence[tuple[str, int, list[tuple[str, str, str]]]]:
+    """By reason, the most frequent first: how many pods it keeps, and the first of them."""
+    counts = Counter(item.reason for item in plan.kept)
+    order = sorted(counts, key=lambda code: (-counts[code], code))
+    return [
+        (
+            code,
+            counts[code],
+            [(item.pod.full_name, item.node, item.because) for item in plan.kept if item.reason == code][
+                :_MAX_KEPT_OF_A_REASON
+            ],
+        )
+        for code in order
+    ]

@@ -1,0 +1,38 @@
+"""Two plans side by side: what each achieves, and the pods by which they differ."""
+
+from __future__ import annotations
+
+from rich.text import Text
+
+from rebalancer.planning.explanation.difference import PlanDifference
+from rebalancer.reporting.tables.text import Lines, Style
+from rebalancer.reporting.words import counted, plain
+
+_MAX_CHANGED = 10
+
+
+def difference_table(found: PlanDifference, style: Style = Style()) -> Text:  # noqa: B008 - a frozen value
+    """The difference as text; pods beyond the first are summarised unless the style shows everything."""
+    lines = Lines(style)
+    if found.changed:
+        differing = f"{counted(len(found.changed), 'pod')} treated differently"
+        lines.add((f"{differing}, {counted(found.same_moves, 'move')} the same", "bold"))
+    else:
+        lines.add(("The plans make the same moves.", "bold"))
+    for title, (before, after) in (
+        ("policy", found.policies),
+        ("moves", found.moves),
+        ("hot nodes", found.hot),
+        ("still hot after it", found.still_hot),
+    ):
+        lines.add(f"  {title:<18}  {plain(str(before))} {style.glyphs.arrow} {plain(str(after))}")
+    if found.inputs[0] == found.inputs[1]:
+        lines.message("the inputs of both are the same, byte by byte", 2, "dim")
+    shown = found.changed[: lines.shown(len(found.changed), _MAX_CHANGED)]
+    for change in shown:
+        lines.add()
+        lines.add((plain(change.pod), "bold"), f"  {plain(change.workload)}")
+        lines.message(f"before: {change.before}", 2, "red", most=2)
+        lines.message(f"after: {change.after}", 2, "green", most=2)
+    lines.more(len(found.changed) - len(shown), "pod")
+    return lines.text

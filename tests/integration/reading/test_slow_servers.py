@@ -1,0 +1,113 @@
+"""A server that sends a byte now and then is late as a whole: no request outlasts what it was given."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from rebalancer.cluster.kinds import NODES
+from rebalancer.cluster.live import RawApi
+from rebalancer.deadlines import Deadline, StopRequest
+from rebalancer.errors import RebalancerError, StopRequestedError, UnreachableError
+from rebalancer.load.load_watcher import client as load_watcher
+from rebalancer.load.prometheus.http import LivePrometheus
+from rebalancer.load.prometheus.questions import Connection, Question
+from rebalancer.retries import Retries
+from tests.integration.reading.servers import api_of
+
+BODY = b'{"kind": "NodeList", "metadata": {"resourceVersion": "1"}, "items": []}'
+HEADERS = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(BODY)
+SLOW = {
+    "drips its headers": (b"", HEADERS + BODY),
+    "drips its body": (HEADERS, BODY),
+    "says nothing": (b"", b""),
+}
+EVERY_SECONDS = 0.1
+
+
+@contextlib.contextmanager
+def slow_server(at_once: bytes, dripped: bytes) -> Iterator[str]:
+    """A server that sends a part of its answer at once and the rest byte by byte; yields its URL."""
+    over = threading.Event()
+
+    def serve(connection: socket.socket) -> None:
+        with connection, contextlib.suppress(OSError):
+            connection.recv(65536)
+            connection.sendall(at_once)
+            for byte in dripped:
+                if over.wait(EVERY_SECONDS):
+                    return
+                connection.sendall(bytes([byte]))
+            over.wait()
+
+    def accept() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = listener.accept()
+                threading.Thread(target=serve, args=(connection,), daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=accept, daemon=True).start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        over.set()
+        listener.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.fixture(params=SLOW)
+def url(request: pytest.FixtureRequest) -> Iterator[str]:
+    with slow_server(*SLOW[request.param]) as found:
+        yield found
+
+
+def seconds_until(error: type[RebalancerError], work: Callable[[], object], match: str) -> float:
+    began = time.monotonic()
+    with pytest.raises(error, match=match):
+        work()
+    return time.monotonic() - began
+
+
+def test_a_list_ends_with_its_deadline_retries_included(url: str) -> None:
+    with api_of(url) as api:
+        took = seconds_until(
+            UnreachableError, lambda: api.within(0.5).list_page(NODES), "list nodes: TimeoutError: no whole"
+        )
+    assert 0.4 < took < 1.5
+
+
+def test_a_list_ends_within_a_second_of_a_request_to_stop(url: str) -> None:
+    stop = StopRequest()
+    threading.Timer(0.2, stop.set).start()
+    with api_of(url) as api:
+        waiting = RawApi(api.client).until(Deadline(stop=stop))
+        took = seconds_until(
+            StopRequestedError, lambda: waiting.list_page(NODES), "list nodes: asked to stop"
+        )
+    assert took < 1.2
+
+
+def test_an_answer_that_comes_in_time_is_used() -> None:
+    with slow_server(HEADERS + BODY[:-3], BODY[-3:]) as url, api_of(url) as api:
+        assert api.within(5).list_page(NODES).body == BODY
+
+
+def test_a_query_to_prometheus_ends_with_its_timeout(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rebalancer.load.http_get.CONNECT_SECONDS", 0.1)
+    ask = LivePrometheus(Connection(url, timeout_seconds=0.4), None, 0.0, inside=True, retries=Retries())
+    took = seconds_until(UnreachableError, lambda: ask(Question("up")), r"within 0\.4 s")
+    assert took < 1.5
+
+
+def test_a_load_watcher_that_drips_ends_with_the_deadline_of_the_run(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with api_of(url) as api:
+        ending = RawApi(api.client).until(Deadline(at=time.monotonic() + 0.5))
+        took = seconds_until(
+            UnreachableError, lambda: load_watcher.fetch_watcher(ending, url, inside=True), "no whole answer"
+        )
+    assert took < 1.5

@@ -1,0 +1,95 @@
+"""What a user sees of each Kubernetes: minors that were not compared are named, with what a run does."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from click.testing import CliRunner, Result
+
+from rebalancer.cli.main import main
+from rebalancer.load.load_watcher.document import WatcherMetrics, decode_watcher
+from rebalancer.sandbox import Sandbox
+from rebalancer.sandbox.demo.hot_cluster import (
+    CONFIGURATION,
+    POLICY,
+    WATCHER_NAMESPACE,
+    WATCHER_PORT,
+    WATCHER_SERVICE,
+    hot_cluster,
+)
+from rebalancer.sandbox.scheduler.model_decider import ModelDecider
+from rebalancer.scheduling import load_configuration
+
+CONFIGURED = "scheduler:\n"
+REFUSED = 3
+
+
+@pytest.fixture(scope="module")
+def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    def watch() -> WatcherMetrics:
+        return decode_watcher(msgspec.json.encode(watcher({})))
+
+    decide = ModelDecider(load_configuration(CONFIGURATION, "test"), watch, seed=3)
+    sandbox = Sandbox(hot_cluster(time.time()), decide=decide)
+    watcher = sandbox.watcher(lag_seconds=60.0)
+    sandbox.serve(WATCHER_NAMESPACE, WATCHER_SERVICE, WATCHER_PORT, "watcher", watcher)
+    with sandbox:
+        yield sandbox.write_kubeconfig(tmp_path_factory.mktemp("kube") / "config")
+
+
+def _start(kubeconfig: Path, folder: Path, scheduler: str, *arguments: str) -> Result:
+    policy = folder / "policy.yaml"
+    policy.write_text(POLICY.replace(CONFIGURED, f"{CONFIGURED}  {scheduler}\n"))
+    return CliRunner().invoke(
+        main, [*arguments, "--policy", str(policy), "--kubeconfig", str(kubeconfig), "-o", "json"]
+    )
+
+
+def _versions(document: dict[str, Any]) -> list[str]:
+    return [warning for warning in document["warnings"] if warning.startswith("scheduler 1.")]
+
+
+@pytest.mark.parametrize(
+    ("version", "warning"),
+    [
+        ("1.31", ""),
+        ("1.34", ""),
+        ("1.36", ""),
+        ("1.37", "was read but not compared (1.31 to 1.36 were); run refuses a plan that moves pods which"),
+        ("1.99", "what changed after 1.37 is not known; run refuses to act on it"),
+    ],
+)
+def test_a_plan_names_a_version_that_was_not_compared(
+    kubeconfig: Path, tmp_path: Path, version: str, warning: str
+) -> None:
+    result = _start(kubeconfig, tmp_path, f'version: "{version}"', "plan")
+    found = _versions(json.loads(result.stdout))
+    assert result.exit_code == 0
+    assert len(found) == bool(warning)
+    assert all(warning in line for line in found)
+
+
+@pytest.mark.parametrize("version", ["1.31", "1.34", "1.36", "1.37"])
+def test_a_run_acts_where_no_rule_that_differs_is_in_use(
+    kubeconfig: Path, tmp_path: Path, version: str
+) -> None:
+    result = _start(kubeconfig, tmp_path, f'version: "{version}"', "run", "--dry-run")
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(result.stdout)["outcomes"]
+
+
+def test_a_run_refuses_a_version_nobody_has_read_and_says_how_to_allow_it(
+    kubeconfig: Path, tmp_path: Path
+) -> None:
+    result = _start(kubeconfig, tmp_path, 'version: "1.99"', "run", "--dry-run")
+    assert result.exit_code == REFUSED
+    assert "run does not act on scheduler 1.99: what changed after 1.37 is not known" in result.stderr
+    assert "scheduler.allowUnverifiedVersion: true" in result.stderr
+    allowed = 'version: "1.99"\n  allowUnverifiedVersion: true'
+    assert _start(kubeconfig, tmp_path, allowed, "run", "--dry-run").exit_code == 0

@@ -1,0 +1,34 @@
+"""An option or argument that a command does not have is answered with the one that was probably meant."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.cli.conftest import Program
+
+HINTS = {
+    "plan policy.yaml": "did you mean --policy policy.yaml?",
+    "nodes ./dump": "did you mean --from ./dump?",
+    "plan -f policy.yaml": "did you mean --policy FILE?",
+    "plan -v": "-v goes before the command: rebalancer -v plan",
+    "nodes --log-format json": "--log-format goes before the command: rebalancer --log-format nodes",
+}
+
+
+@pytest.mark.parametrize("words", HINTS)
+def test_a_usual_slip_is_answered_with_what_was_meant(rebalancer_program: Program, words: str) -> None:
+    result = rebalancer_program(*words.split())
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    (line,) = result.stderr.splitlines()
+    assert HINTS[words] in line
+    assert line.endswith(" --help)")
+
+
+@pytest.mark.parametrize("words", ["plan nonsense", "plan --nonsense", "policy validate"])
+def test_what_is_like_nothing_gets_no_suggestion_of_ours(rebalancer_program: Program, words: str) -> None:
+    result = rebalancer_program(*words.split())
+
+    assert result.exit_code == 2
+    assert "did you mean --" not in result.stderr
+    assert "goes before" not in result.stderr

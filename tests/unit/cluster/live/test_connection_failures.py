@@ -1,0 +1,41 @@
+"""What the transport noticed is translated to what is wrong; what is not known keeps its own words."""
+
+from __future__ import annotations
+
+import pytest
+
+from rebalancer.cluster.live.connection_failures import connection_failure
+
+VERIFY = "SSLError: [SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed"
+CLIENT, LISTENS, NETWORK = "client certificate", "nothing listens", "over the network"
+SEEN = {
+    "SSLError: [SSL: WRONG_VERSION_NUMBER] wrong version number (_ssl.c:1006)": "speaks plain HTTP",
+    f"{VERIFY}: certificate has expired (_ssl.c:1006)": "certificate has expired",
+    f"{VERIFY}: certificate is not yet valid (_ssl.c:1006)": "not valid yet",
+    f"{VERIFY}: Hostname mismatch, certificate is not valid for 'a'. (_ssl.c:1006)": "another name",
+    f"{VERIFY}: IP address mismatch, certificate is not valid for '::1'. (_ssl.c:1006)": "another name",
+    f"{VERIFY}: self-signed certificate (_ssl.c:1006)": "nobody who is trusted",
+    f"{VERIFY}: unable to get local issuer certificate (_ssl.c:1006)": "nobody who is trusted",
+    "SSLError: [SSL: TLSV13_ALERT_CERTIFICATE_REQUIRED] alert certificate required": CLIENT,
+    "SSLError: [SSL: SSLV3_ALERT_BAD_CERTIFICATE] sslv3 alert bad certificate": CLIENT,
+    "NewConnectionError: Failed to establish a connection: [Errno 111] Connection refused": LISTENS,
+    "NameResolutionError: Failed to resolve 'a.invalid' ([Errno -2] not known)": "resolved",
+    "ConnectTimeoutError: Connection to 10.0.0.1 timed out. (connect timeout=5.0)": NETWORK,
+    "NewConnectionError: Failed to establish a connection: [Errno 113] No route to host": NETWORK,
+    "ProxyError: Unable to connect to proxy": "the proxy does not let",
+}
+
+
+@pytest.mark.parametrize("words", SEEN)
+def test_what_the_transport_says_becomes_what_is_wrong_and_what_to_do(words: str) -> None:
+    failure = connection_failure(words)
+
+    assert SEEN[words] in failure.message
+    assert failure.hint
+
+
+def test_what_is_not_known_keeps_its_words() -> None:
+    failure = connection_failure("ProtocolError: Connection aborted.")
+
+    assert failure.message == "ProtocolError: Connection aborted."
+    assert failure.hint == "is the API server up, and does the kubeconfig name it?"

@@ -1,0 +1,248 @@
+"""Whether a scheduler is alive is seen by its own Lease, else by its own pods, whatever the clocks say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from rebalancer.cluster import times
+from rebalancer.errors import StopRequestedError
+from rebalancer.execution.safeguards.scheduler_health import (
+    LeaseName,
+    SchedulerHealth,
+    SchedulerLocation,
+    scheduler_health,
+)
+from rebalancer.execution.safeguards.scheduler_pods import PodSelection, is_scheduler_image
+from tests.unit.execution.builders import NOW
+from tests.unit.execution.fake_api import Answer, FakeTime, Request, fake_api, refusal
+
+LEASE = LeaseName("kube-system", "trimaran")
+BY_LEASE = SchedulerLocation("trimaran", LEASE)
+BY_CONFIG_MAP = SchedulerLocation(
+    "trimaran", None, "leader election is off", PodSelection(("sched",), "trimaran-config")
+)
+BY_IMAGE = SchedulerLocation("trimaran", None, "leader election is off", PodSelection(("sched",)))
+
+
+def a_lease(age: float, *, holder: str = "node-1_abc", seconds: int = 15) -> dict[str, Any]:
+    return {
+        "metadata": {"name": "trimaran"},
+        "spec": {
+            "holderIdentity": holder,
+            "leaseDurationSeconds": seconds,
+            "renewTime": times.render(NOW - age),
+        },
+    }
+
+
+def a_scheduler_pod(
+    name: str = "trimaran-0",
+    *,
+    image: str = "registry.k8s.io/scheduler-plugins/kube-scheduler:v0.31.8",
+    config_map: str = "trimaran-config",
+    projected: bool = False,
+    owner: str = "trimaran-7d9f",
+    ready: str = "True",
+    phase: str = "Running",
+    **metadata: Any,
+) -> dict[str, Any]:
+    mounted: dict[str, Any] = {"configMap": {"name": config_map}}
+    since = times.render(NOW - 90)
+    owners = [{"kind": "ReplicaSet", "name": owner, "uid": owner, "controller": True}] if owner else []
+    return {
+        "metadata": {"namespace": "sched", "name": name, "ownerReferences": owners, **metadata},
+        "spec": {
+            "nodeName": "a",
+            "containers": [{"name": "scheduler", "image": image}],
+            "volumes": [
+                {"name": "config", **({"projected": {"sources": [mounted]}} if projected else mounted)}
+            ],
+        },
+        "status": {
+            "phase": phase,
+            "conditions": [{"type": "Ready", "status": ready, "lastTransitionTime": since}],
+        },
+    }
+
+
+def seen(
+    location: SchedulerLocation,
+    *,
+    lease: Any = (),
+    pods: Any = (),
+    while_asleep: Callable[[], None] = lambda: None,
+    pause: Callable[[float], object] | None = None,
+) -> tuple[SchedulerHealth, FakeTime]:
+    def handler(request: Request) -> Answer:
+        if request.path.endswith("/leases"):
+            assert request.query["fieldSelector"] == "metadata.name=trimaran"
+            found = lease() if callable(lease) else lease
+            kind = "LeaseList"
+        else:
+            assert request.path == "/api/v1/namespaces/sched/pods"
+            found, kind = pods, "PodList"
+        if isinstance(found, Answer):
+            return found
+        return Answer(200, {"kind": kind, "metadata": {}, "items": list(found)})
+
+    time = FakeTime(NOW)
+    time.while_asleep = while_asleep
+    api, _ = fake_api(handler, time)
+    if pause is not None:
+        api = replace(api, retries=replace(api.retries, pause=pause))
+    return scheduler_health(api, location, NOW), time
+
+
+@pytest.mark.parametrize("age", [0.0, 3.0, 15.0, -5.0])
+def test_a_lease_that_was_just_renewed_shows_a_live_scheduler_at_once(age: float) -> None:
+    found, time = seen(BY_LEASE, lease=[a_lease(age)])
+    assert found.alive is True
+    assert found.because.startswith("lease kube-system/trimaran of node-1_abc was renewed ")
+    assert not time.slept
+
+
+def test_a_lease_that_nobody_renews_for_its_duration_shows_a_dead_scheduler() -> None:
+    found, time = seen(BY_LEASE, lease=[a_lease(300)])
+    assert found == SchedulerHealth(
+        "trimaran",
+        False,
+        "lease kube-system/trimaran of node-1_abc was renewed 300 s ago, and not again in the 16 s for which "
+        "it was watched",
+    )
+    assert sum(time.slept) == pytest.approx(16)
+
+
+@pytest.mark.parametrize("skew", [-600.0, 600.0])
+def test_clocks_that_differ_hide_no_live_scheduler_and_no_dead_one(skew: float) -> None:
+    dead, _ = seen(BY_LEASE, lease=[a_lease(skew)])
+    assert dead.alive is False
+    renewals = iter([a_lease(skew), a_lease(skew), a_lease(skew - 4)])
+    alive, time = seen(BY_LEASE, lease=lambda: [next(renewals)])
+    assert alive.alive is True
+    assert alive.because.endswith("again while it was watched; its clock differs from ours by about 600 s")
+    assert sum(time.slept) == pytest.approx(4)
+
+
+def test_a_lease_claims_no_more_than_a_minute() -> None:
+    found, time = seen(BY_LEASE, lease=[a_lease(61, seconds=86_400)])
+    assert found.alive is False
+    assert 60 <= sum(time.slept) <= 62
+
+
+def test_a_lease_that_was_given_up_shows_no_live_scheduler() -> None:
+    found, _ = seen(BY_LEASE, lease=[a_lease(1, holder="")])
+    assert found.alive is False
+    assert found.because == (
+        "nobody holds lease kube-system/trimaran, renewed 1 s ago, "
+        "and not again in the 16 s for which it was watched"
+    )
+    given_up = iter([a_lease(60), a_lease(0, holder="")])
+    last = a_lease(0, holder="")
+    found, _ = seen(BY_LEASE, lease=lambda: [next(given_up, last)])
+    assert found.alive is False
+
+
+def test_a_lease_between_two_leaders_shows_a_live_scheduler_once_one_takes_it() -> None:
+    handed_over = iter([a_lease(1, holder="", seconds=1), a_lease(-4, holder="node-2_def")])
+    found, time = seen(BY_LEASE, lease=lambda: [next(handed_over)])
+    assert found.alive is True
+    assert sum(time.slept) == pytest.approx(2)
+
+
+def test_watching_a_lease_ends_when_asked_to_stop() -> None:
+    with pytest.raises(StopRequestedError, match="while lease kube-system/trimaran was watched"):
+        seen(BY_LEASE, lease=[a_lease(300)], pause=lambda _: True)
+
+
+@pytest.mark.parametrize(
+    "lease",
+    [
+        refusal(403, "forbidden"),
+        [{"spec": {"holderIdentity": "a", "renewTime": "soon"}}],
+        [{}],
+        [7],
+        Answer(200, b"[]"),
+        Answer(200, b"{"),
+        Answer(200, {"items": 7}),
+        Answer(200, b'{"items":' + b"[" * 9000),
+    ],
+)
+def test_a_lease_that_cannot_be_read_says_nothing_even_if_pods_are_ready(lease: Any) -> None:
+    location = SchedulerLocation("trimaran", LEASE, pods=PodSelection(("sched",)))
+    found, _ = seen(location, lease=lease, pods=[a_scheduler_pod()])
+    assert found.alive is None
+    assert found.because
+
+
+def test_without_a_lease_ready_pods_show_that_the_scheduler_lives() -> None:
+    location = SchedulerLocation("trimaran", LEASE, pods=PodSelection(("sched",)))
+    found, _ = seen(location, pods=[a_scheduler_pod()])
+    assert found.alive is True
+    assert found.because == (
+        "lease kube-system/trimaran does not exist; pod sched/trimaran-0 has been ready for 90 s"
+    )
+
+
+def test_without_a_lease_and_a_place_for_its_pods_a_scheduler_is_unknown() -> None:
+    found, _ = seen(BY_LEASE)
+    assert (found.alive, found.because) == (
+        None,
+        "lease kube-system/trimaran does not exist, and where its pods run is not known",
+    )
+
+
+@pytest.mark.parametrize(
+    ("pods", "alive"),
+    [
+        ([a_scheduler_pod()], True),
+        ([a_scheduler_pod(projected=True)], True),
+        ([a_scheduler_pod(image="example.com/ours:1")], True),
+        ([a_scheduler_pod(ready="False")], False),
+        ([a_scheduler_pod(phase="Pending")], False),
+        ([a_scheduler_pod(deletionTimestamp=times.render(NOW))], False),
+        ([a_scheduler_pod(ready="False"), a_scheduler_pod("trimaran-1")], True),
+        ([a_scheduler_pod(config_map="another")], None),
+        ([], None),
+        # Something else reads the same ConfigMap: the scheduler is the pod of the scheduler's image.
+        ([a_scheduler_pod(ready="False"), a_scheduler_pod("ui", image="ui:1", owner="ui")], False),
+        # Two schedulers, one of them down: it is not known which one places the pods.
+        ([a_scheduler_pod(), a_scheduler_pod("b", owner="b", ready="False")], None),
+        ([a_scheduler_pod(), a_scheduler_pod("b", owner="b")], True),
+        (refusal(403, "forbidden"), None),
+        ([{"metadata": {"namespace": "sched", "name": "odd"}, "spec": 7}, a_scheduler_pod()], None),
+    ],
+)
+def test_a_scheduler_without_leader_election_is_seen_by_the_pods_that_mount_its_configuration(
+    pods: Any, alive: bool | None
+) -> None:
+    found, _ = seen(BY_CONFIG_MAP, pods=pods)
+    assert found.alive is alive
+    assert found.because
+
+
+def test_pods_of_the_default_scheduler_say_nothing_about_a_second_one() -> None:
+    default = a_scheduler_pod("kube-scheduler-cp", owner="", labels={"component": "kube-scheduler"})
+    second = SchedulerLocation("trimaran", None, "off", PodSelection(("sched",), without_default=True))
+    assert seen(second, pods=[default])[0].alive is None
+    assert seen(second, pods=[default, a_scheduler_pod(ready="False")])[0].alive is False
+    assert seen(BY_IMAGE, pods=[default])[0].alive is True
+
+
+@pytest.mark.parametrize(
+    ("image", "found"),
+    [
+        ("kube-scheduler", True),
+        ("registry.k8s.io/kube-scheduler:v1.35.2", True),
+        ("registry.k8s.io/scheduler-plugins/kube-scheduler@sha256:abc", True),
+        ("localhost:5000/kube-scheduler", True),
+        ("kube-scheduler-simulator:1", False),
+        ("kube-scheduler/web", False),
+        ("", False),
+    ],
+)
+def test_a_schedulers_image_is_known_by_its_last_name(image: str, found: bool) -> None:
+    assert is_scheduler_image(image) is found

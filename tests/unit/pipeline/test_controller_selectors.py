@@ -1,0 +1,36 @@
+"""While replacements are awaited only pods of their controllers are read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rebalancer.pipeline.controller_selectors import selectors_of
+from tests.builders import a_snapshot
+from tests.unit.execution.builders import a_move
+
+
+@pytest.mark.parametrize(
+    ("kind", "selector", "query"),
+    [
+        ("ReplicaSet", {"matchLabels": {"app": "web", "hash": "1"}}, "app=web,hash=1"),
+        ("StatefulSet", {"matchExpressions": [{"key": "app", "operator": "Exists"}]}, "app"),
+        ("ReplicationController", {"app": "web"}, "app=web"),
+        ("ReplicaSet", None, ""),
+        ("ReplicaSet", {"matchExpressions": [{"key": "app", "operator": "Near"}]}, ""),
+        ("ReplicationController", ["app"], ""),
+    ],
+)
+def test_the_selector_is_that_of_the_pods_controller(kind: str, selector: Any, query: str) -> None:
+    controller = {
+        "metadata": {"namespace": "shop", "name": "web", "uid": "rs-web"},
+        "spec": {"selector": selector},
+    }
+    plural = f"{kind.lower()}s"
+    snapshot = a_snapshot(**{plural: [controller]})
+    assert selectors_of(snapshot)(a_move(controller="rs-web")) == query
+
+
+def test_of_a_controller_that_was_not_read_the_whole_namespace_is() -> None:
+    assert selectors_of(a_snapshot())(a_move(controller="rollout-web")) == ""

@@ -1,0 +1,99 @@
+"""The scheduler's feature gates are read from its own command line; the policy goes before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rebalancer.cluster.recordings.reader import DumpReader
+from rebalancer.cluster.recordings.writer import save
+from rebalancer.cluster.snapshot import Snapshot, build_snapshot
+from rebalancer.pipeline.scheduler.feature_gates import feature_gates, gate_warnings
+from rebalancer.policy import LoadedPolicy, RebalancePolicy
+from rebalancer.scheduling import Release, unpredictable_rule
+from tests.builders import a_node, a_pod, a_snapshot
+
+IMAGE = "registry.k8s.io/kube-scheduler:v1.36.3"
+CONFIG = "--config=/etc/kubernetes/scheduler.yaml"
+
+
+def _snapshot(*containers: dict[str, Any]) -> Snapshot:
+    pods = [
+        a_pod(f"scheduler-{number}", node="n", containers=[{"name": "c", "image": IMAGE} | container])
+        for number, container in enumerate(containers)
+    ]
+    return a_snapshot(nodes=[a_node("n")], pods=pods)
+
+
+def _policy(**gates: bool) -> LoadedPolicy:
+    return LoadedPolicy(RebalancePolicy.model_validate({"scheduler": {"featureGates": gates}}), "p.yaml", "")
+
+
+@pytest.mark.parametrize(
+    ("container", "gates"),
+    [
+        ({"command": ["kube-scheduler", CONFIG]}, {}),
+        ({"command": ["/usr/local/bin/kube-scheduler", CONFIG, "--feature-gates=A=true,B=false"]}, "AB"),
+        ({"command": ["kube-scheduler"], "args": ["--feature-gates", "A=true,B=false"]}, "AB"),
+        ({"args": [CONFIG, "--feature-gates=A=True", "--feature-gates=B=0"]}, "AB"),
+        ({"args": ["kube-scheduler --feature-gates=A=true"]}, None),
+        ({"command": ["sh", "-c", "exec kube-scheduler --feature-gates=A=true"]}, None),
+        ({"command": ["kube-scheduler", "--feature-gates=A=perhaps"]}, None),
+        ({}, None),
+    ],
+)
+def test_gates_are_known_where_the_command_line_is_seen(container: dict[str, Any], gates: Any) -> None:
+    found = feature_gates(_policy(), _snapshot(container))
+    assert found.known == (gates is not None)
+    assert found.stated == ({"A": True, "B": False} if gates == "AB" else {})
+
+
+def test_schedulers_that_differ_or_that_nobody_sees_leave_the_gates_unknown() -> None:
+    one, other = {"command": ["kube-scheduler"]}, {"command": ["kube-scheduler", "--feature-gates=A=true"]}
+    assert feature_gates(_policy(), _snapshot(one, one)).known
+    assert not feature_gates(_policy(), _snapshot(one, other)).known
+    assert not feature_gates(_policy(), _snapshot(one, {})).known
+    assert not feature_gates(_policy(), _snapshot()).known
+
+
+def test_a_gate_that_opens_others_leaves_them_unknown() -> None:
+    found = feature_gates(_policy(), _snapshot({"args": ["--feature-gates=AllAlpha=true"]}))
+    assert not found.known
+
+
+def test_the_policy_goes_before_and_a_contradiction_is_a_warning() -> None:
+    snapshot = _snapshot({"args": ["--feature-gates=A=true,B=false"]})
+    assert feature_gates(_policy(A=False), snapshot).stated == {"A": False, "B": False}
+    (warning,) = gate_warnings(_policy(A=False, B=False), snapshot)
+    assert "A: false, but the scheduler was started with A=true" in warning
+
+
+def test_pods_with_gpus_are_predictable_once_the_gate_is_seen_to_be_off() -> None:
+    gpu = [{"name": "c", "image": "i", "resources": {"requests": {"nvidia.com/gpu": "1"}}}]
+    snapshot = a_snapshot(nodes=[a_node("n")], pods=[a_pod("p", containers=gpu)])
+    (pod,) = snapshot.pods.classes
+    for container, predictable in (
+        ({}, False),
+        ({"command": ["kube-scheduler"]}, False),
+        ({"command": ["kube-scheduler", "--feature-gates=DRAExtendedResource=false"]}, True),
+    ):
+        release = Release.of("1.36", feature_gates(_policy(), _snapshot(container)))
+        assert (unpredictable_rule(release, pod) == "") == predictable
+
+
+def test_a_recording_keeps_the_gates_and_no_other_argument(tmp_path: Path) -> None:
+    scheduler = {"command": ["kube-scheduler", "--secret=hush", "--feature-gates=A=true"]}
+    other = a_pod("app", node="n", containers=[{"name": "c", "image": "app", "args": ["--password=hush"]}])
+    pods = [a_pod("scheduler", node="n", containers=[{"name": "c", "image": IMAGE} | scheduler]), other]
+    save(a_snapshot(nodes=[a_node("n")], pods=pods).recording, tmp_path / "recording", 0.0)
+    again = build_snapshot(DumpReader(tmp_path / "recording").read())
+    assert feature_gates(_policy(), again).stated == {"A": True}
+    kept = [
+        token
+        for pod in again.pods.classes
+        for container in pod.spec.containers or ()
+        for token in (*(container.command or ()), *(container.args or ()))
+    ]
+    assert kept == ["kube-scheduler", "--feature-gates=A=true"]

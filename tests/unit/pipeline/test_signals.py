@@ -1,0 +1,103 @@
+"""A signal is heard wherever a run is; what must not be left at any line is not."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from rebalancer.errors import StopRequestedError
+from rebalancer.pipeline.signals import StopSignals, stop_on_signal
+
+ALL = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
+
+
+@pytest.fixture
+def signals() -> Iterator[StopSignals]:
+    with stop_on_signal() as found:
+        yield found
+
+
+def send(number: signal.Signals) -> None:
+    os.kill(os.getpid(), number)
+    time.sleep(0)  # handlers run between two lines
+
+
+@pytest.mark.parametrize("number", ALL)
+def test_each_signal_asks_to_stop_and_interrupts_no_line(
+    signals: StopSignals, number: signal.Signals
+) -> None:
+    send(number)
+    assert signals.stop.is_set()
+
+
+@pytest.mark.parametrize("number", ALL)
+def test_planning_is_left_at_any_line(signals: StopSignals, number: signal.Signals) -> None:
+    threading.Timer(0.1, os.kill, (os.getpid(), number)).start()
+
+    def plan() -> None:
+        while True:
+            try:
+                sum(range(1000))
+            except Exception:  # noqa: BLE001 - what a careless library might do
+                pytest.fail("the signal was taken for an error of the work")
+
+    began = time.monotonic()
+    with pytest.raises(StopRequestedError, match="asked to stop by a signal"):
+        signals.interruptibly(plan)
+    assert time.monotonic() - began < 1.0
+
+
+def test_a_prompt_is_left_too(signals: StopSignals) -> None:
+    reading, writing = os.pipe()
+    threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with os.fdopen(reading) as answers, os.fdopen(writing, "w"), pytest.raises(StopRequestedError):
+        signals.interruptibly(answers.readline)
+
+
+def test_nothing_interruptible_is_begun_after_a_signal(signals: StopSignals) -> None:
+    send(signal.SIGTERM)
+    with pytest.raises(StopRequestedError):
+        signals.interruptibly(lambda: pytest.fail("begun"))
+
+
+def test_what_follows_interruptible_work_is_safe_again(signals: StopSignals) -> None:
+    assert signals.interruptibly(lambda: 1) == 1
+    send(signal.SIGTERM)
+    assert signals.stop.is_set()
+
+
+@pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
+def test_a_second_signal_ends_it_at_once(signals: StopSignals, second: signal.Signals) -> None:
+    send(signal.SIGTERM)
+    with pytest.raises(KeyboardInterrupt):
+        send(second)
+    assert not signals.stop.is_over(20.0)
+    assert signals.stop.wait(2.0, grace_seconds=20.0)
+
+
+def test_a_closed_terminal_may_send_two_hangups(signals: StopSignals) -> None:
+    send(signal.SIGHUP)
+    send(signal.SIGHUP)
+    assert not signals.stop.is_over(20.0)
+
+
+def test_a_hangup_that_nohup_ignores_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with stop_on_signal() as signals:
+            send(signal.SIGHUP)
+            assert not signals.stop.is_set()
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_the_handlers_of_before_are_back_afterwards() -> None:
+    before = [signal.getsignal(number) for number in ALL]
+    with stop_on_signal():
+        pass
+    assert [signal.getsignal(number) for number in ALL] == before

@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+from rebalancer.planning.explanation.difference import difference
+from rebalancer.reporting.tables.difference import difference_table
+from tests.unit.reporting.builders import a_kept, a_move, a_plan
+
+
+def test_the_same_plan_differs_in_nothing() -> None:
+    found = difference(a_plan(), a_plan())
+
+    assert (found.same_moves, found.changed) == (2, ())
+    assert difference_table(found).plain.startswith("The plans make the same moves.")
+
+
+def test_a_pod_that_only_one_plan_moves_is_named_with_the_reason_of_the_other() -> None:
+    first = a_plan(moves=(a_move("web-1"),))
+    second = a_plan(policy="strict", moves=(), kept=(a_kept("web-1", "Limit", "perRun 0 is reached"),))
+    found = difference(first, second)
+
+    assert found.moves == (1, 0)
+    assert [(change.pod, change.before, change.after) for change in found.changed] == [
+        ("shop/web-1", "moved in wave 1 to node-0007", "stays (Limit): perRun 0 is reached")
+    ]
+    assert "1 pod treated differently, 0 moves the same" in difference_table(found).plain
+
+
+def test_a_pod_that_lands_elsewhere_is_a_difference() -> None:
+    found = difference(
+        a_plan(moves=(a_move("web-1"),)), a_plan(moves=(a_move("web-1", to=("node-3", "node-4"), wave=2),))
+    )
+
+    assert [change.after for change in found.changed] == ["moved in wave 2 to node-3 or 1 more"]

@@ -1,0 +1,69 @@
+"""What a plan says about the limits that stop it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from rebalancer.planning.plan import Plan
+from tests.builders import a_node
+from tests.unit.planning.builders import a_policy, a_workload, plan_of, planning_inputs
+
+
+def two_hot_nodes(**limits: Any) -> Plan:
+    """Three pods would have to leave each of two hot nodes, and there is much room elsewhere."""
+    nodes = [a_node("a", cpu=10), a_node("b", cpu=10), a_node("cool", cpu=100)]
+    workloads = [a_workload("web", ["a"] * 9), a_workload("api", ["b"] * 9)]
+    return plan_of(planning_inputs(nodes, workloads, policy=a_policy(limits=limits)))
+
+
+def cool(plan: Plan) -> int:
+    return sum(1 for node in plan.nodes if node.hot) - len(plan.unsolved)
+
+
+@pytest.mark.parametrize(
+    ("limits", "words"),
+    [
+        ({"perRun": 4}, "perRun 6"),
+        ({"perNode": 2}, "perNode 3"),
+        ({"perNamespace": 2}, "perNamespace 6"),
+        ({"perWorkload": 1}, "perWorkload 3"),
+        ({"perRun": 4, "perNamespace": 4}, "perRun 6 and perNamespace 6"),
+    ],
+)
+def test_the_limit_that_binds_is_named_with_what_its_next_useful_value_would_give(
+    limits: dict[str, int], words: str
+) -> None:
+    assert (
+        two_hot_nodes(**limits).raised_limit == f"with {words} this plan would cool 2 of 2 hot nodes, not 0"
+    )
+
+
+@pytest.mark.parametrize("limits", [{"perRun": 4}, {"perNode": 1}, {"perRun": 3, "perNamespace": 3}])
+def test_a_plan_with_the_named_limits_does_what_was_said(limits: dict[str, int]) -> None:
+    said = two_hot_nodes(**limits).raised_limit
+    raised = {name: int(value) for name, value in re.findall(r"(per\w+) (\d+)", said)}
+    assert f"cool {cool(two_hot_nodes(**{**limits, **raised}))} of 2" in said
+
+
+def test_where_no_limit_binds_none_is_named() -> None:
+    assert two_hot_nodes().raised_limit == ""
+    assert two_hot_nodes(perRun=6).raised_limit == ""
+
+
+def test_a_limit_is_not_named_where_a_higher_one_would_not_help() -> None:
+    nodes = [a_node("a", cpu=10), a_node("full", cpu=10)]
+    workloads = [a_workload("web", ["a"] * 9), a_workload("api", ["full"] * 8)]
+    plan = plan_of(planning_inputs(nodes, workloads, policy=a_policy(limits={"perRun": 0})))
+    assert plan.kept
+    assert plan.raised_limit == ""
+
+
+def test_less_excess_is_named_where_no_further_node_would_be_cool() -> None:
+    held = a_workload("held", ["a"] * 8, spec={"nodeSelector": {"kubernetes.io/hostname": "a"}})
+    nodes = [a_node("a", cpu=10), a_node("cool", cpu=100)]
+    workloads = [held, a_workload("web", ["a"], cpu="700m"), a_workload("api", ["a"], cpu="600m")]
+    plan = plan_of(planning_inputs(nodes, workloads, policy=a_policy(limits={"perRun": 1})))
+    assert plan.raised_limit == "with perRun 2 this plan would leave 15.0 points of excess, not 21.0"

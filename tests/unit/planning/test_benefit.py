@@ -1,0 +1,44 @@
+"""The figures of a plan: what it gains and what it costs."""
+
+from __future__ import annotations
+
+import pytest
+
+from rebalancer.planning.plan import Benefit, Change, Plan
+from tests.builders import a_node
+from tests.unit.planning.builders import a_policy, a_workload, plan_of, planning_inputs
+
+
+def one_hot_node(**limits: int) -> Plan:
+    nodes = [a_node("a", cpu=10), a_node("cool", cpu=10)]
+    workloads = [a_workload("web", ["a"] * 9, cpu="1")]
+    weights = {"age": 0, "replicas": 0.9, "priority": 0, "podDeletionCost": 0, "readiness": 0}
+    policy = a_policy(limits=limits, planning={"weights": weights})
+    return plan_of(planning_inputs(nodes, workloads, policy=policy))
+
+
+def benefit(plan: Plan) -> Benefit:
+    assert plan.benefit is not None
+    return plan.benefit
+
+
+def test_hot_nodes_excess_peak_and_deviation_are_told_before_and_after() -> None:
+    found = benefit(one_hot_node())
+    assert found.hot_nodes == Change(before=1, after=0)
+    assert found.excess == Change(before=25.0, after=0.0)  # 90 % and 60 %, cool at 65 %
+    assert found.peak["cpu"] == Change(before=90.0, after=60.0)
+    assert found.deviation["cpu"] == Change(before=45.0, after=15.0)
+
+
+def test_the_score_is_the_excess_removed_for_each_unit_of_cost() -> None:
+    found = benefit(one_hot_node())
+    assert (found.pods_moved, found.pods) == (3, 9)
+    assert found.cost == pytest.approx(3 * (1 + 0.9 / 9))
+    assert found.score == pytest.approx(25.0 / found.cost, abs=0.005)
+
+
+def test_a_plan_without_moves_gains_nothing_and_costs_nothing() -> None:
+    found = benefit(one_hot_node(perRun=0))
+    assert (found.cost, found.score, found.pods_moved) == (0.0, 0.0, 0)
+    assert found.excess.before == found.excess.after == 25.0
+    assert all(change.before == change.after for change in (*found.peak.values(), *found.deviation.values()))

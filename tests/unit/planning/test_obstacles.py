@@ -1,0 +1,108 @@
+"""A plan that stops short names the setting that holds most of the load, not the one with most pods."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rebalancer.planning.plan import Obstacle, Plan
+from rebalancer.planning.reasons import Reason
+from rebalancer.policy import RebalancePolicy
+from tests.builders import a_node
+from tests.unit.planning.builders import a_policy, a_workload, at, plan_of, planning_inputs
+
+ON_DISK = {"volumes": [{"name": "cache", "emptyDir": {}}]}
+NODES = (a_node("a", cpu=10), a_node("cool", cpu=100))
+
+
+def obstacles(*workloads: Any, policy: RebalancePolicy | None = None, **inputs: Any) -> tuple[Obstacle, ...]:
+    return plan_of(planning_inputs(NODES, workloads, policy=policy, **inputs)).obstacles
+
+
+def protecting(*kinds: str, **evictable: Any) -> RebalancePolicy:
+    return a_policy(evictable={"protect": list(kinds), **evictable})
+
+
+def test_one_large_pod_outweighs_many_small_ones() -> None:
+    found = obstacles(
+        a_workload("store", ["a"], cpu="6", spec=ON_DISK),
+        a_workload("fresh", ["a"] * 3, cpu="1", created=at(-60)),
+        policy=protecting("LocalStorage", minAge="10m"),
+    )
+    assert [(item.setting, item.pods) for item in found] == [
+        ("evictable.protect: LocalStorage", 1),
+        ("evictable.minAge", 3),
+    ]
+    assert found[0].share == pytest.approx(60 / 90, abs=0.001)
+    assert found[0].example == "default/store-0"
+    assert found[0].because == "volume cache is an emptyDir"
+
+
+def test_a_pod_that_a_second_setting_keeps_as_well_is_not_counted_as_kept_alone() -> None:
+    found = obstacles(
+        a_workload("store", ["a"], cpu="5", spec=ON_DISK),
+        a_workload("cache", ["a", "a"], cpu="2", spec=ON_DISK),
+        policy=protecting("LocalStorage", "SingleReplica"),
+    )
+    assert [(item.pods, item.pods_kept_alone) for item in found] == [(3, 2)]
+
+
+def test_limits_are_named_as_the_policy_names_them() -> None:
+    policy = a_policy(limits={"perRun": 2, "perNode": 2})
+    assert {item.setting for item in obstacles(a_workload("web", ["a"] * 9), policy=policy)} == {
+        "limits.perRun and limits.perNode"
+    }
+
+
+def test_pods_that_never_move_hold_nothing_that_a_setting_could_release() -> None:
+    agents = a_workload("agent", ["a"], kind="DaemonSet", cpu="9")
+    assert obstacles(agents) == ()
+
+
+def test_a_plan_that_cools_every_node_has_no_obstacles() -> None:
+    plan: Plan = plan_of(planning_inputs(NODES, [a_workload("web", ["a"] * 9)]))
+    assert plan.moves
+    assert plan.obstacles == ()
+
+
+def test_a_cluster_without_a_better_landing_is_not_blamed_on_a_setting() -> None:
+    full = (a_node("a", cpu=10), a_node("b", cpu=10, taints=[{"key": "k", "effect": "NoSchedule"}]))
+    found = plan_of(planning_inputs(full, [a_workload("web", ["a"] * 9)])).obstacles
+    assert [(item.setting, item.reasons) for item in found] == [("", ("NoBetterLanding",))]
+
+
+def test_a_controller_of_an_unknown_kind_leads_to_the_setting_that_names_kinds() -> None:
+    clone = a_workload("web", ["a"] * 9)
+    for pod in clone.pods:
+        pod["metadata"]["ownerReferences"][0].update(kind="CloneSet", apiVersion="apps.kruise.io/v1alpha1")
+    assert [item.setting for item in obstacles(clone)] == ["evictable.controllers"]
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "setting"),
+    [
+        ({}, "scheduler.configMap"),
+        ({"file": "scheduler.yaml"}, "scheduler.file"),
+        ({"profiles": ["other"]}, "scheduler.profiles"),
+    ],
+)
+def test_a_profile_that_is_not_configured_is_told_from_one_that_the_policy_leaves_out(
+    scheduler: dict[str, Any], setting: str
+) -> None:
+    name = "default-scheduler" if "profiles" in scheduler else "trimaran"
+    web = a_workload("web", ["a"] * 9, spec={"schedulerName": name})
+    assert [item.setting for item in obstacles(web, policy=a_policy(scheduler=scheduler))] == [setting]
+
+
+def test_the_settings_of_reasons_are_keys_of_the_policy() -> None:
+    """A setting that no policy has would send its reader nowhere."""
+    document = RebalancePolicy().model_dump(by_alias=True)
+    for reason in Reason:
+        if not reason.setting:
+            continue
+        path, _, value = reason.setting.partition(": ")
+        section: Any = document
+        for key in path.split("."):
+            section = section[key]
+        assert not value or value in section

@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rebalancer.errors import InputError
+from rebalancer.planning.explanation.values import SchedulingTable, ScoredNode
+from rebalancer.planning.plan import Plan, encode
+from rebalancer.reporting.html.chart import HEIGHT, chart
+from rebalancer.reporting.html.embedded import embedded, read_plan
+from rebalancer.reporting.html.report import ReportInputs, html_report
+from tests.unit.reporting.builders import a_kept, a_move, a_node, a_plan
+
+HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(1)>\x1b[2J\u202e{{ 7 * 7 }}"
+
+
+class Page(HTMLParser):
+    """What a browser would see: elements, their attributes, and text."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text += f" {data}"
+
+
+def report(
+    plan: Plan, policy: str = "kind: RebalancePolicy\n", tables: Mapping[str, SchedulingTable] | None = None
+) -> str:
+    return html_report(ReportInputs(plan, policy, tables or {}))
+
+
+def test_a_report_says_what_is_evicted_from_where_to_where_and_why() -> None:
+    text = " ".join(Page(report(a_plan())).text.split())
+
+    assert "Evict 2 pods in 2 waves: 1 of 2 hot nodes cool down" in text
+    assert "shop/web-7d9f8b6c5d-x2x4z from node-0001 to node-0007 (100%), gain cpu 12.5" in text
+    assert "still hot : no evictable pod whose replacement lands elsewhere" in text
+    assert "SingleReplica keeps 2 pods" in text
+    assert "kind: RebalancePolicy" in text
+
+
+def test_a_move_opens_to_the_scores_that_decide_its_landing() -> None:
+    node = ScoredNode(
+        node="node-0007", total=412, scores={"Fit": 90, "Taints": 300}, probability=1.0, after={}
+    )
+    other = ScoredNode(
+        node="node-0003",
+        total=397,
+        scores={"Fit": 75, "Taints": 300},
+        probability=0.0,
+        after={},
+        unacceptable="hot",
+    )
+    table = SchedulingTable(profile="default-scheduler", feasible=2, nodes=(node, other), rejected=())
+    text = " ".join(Page(report(a_plan(), tables={"uid-web-7d9f8b6c5d-x2x4z": table})).text.split())
+
+    assert "node total chance Fit node-0007 412 100.0% 90 node-0003 397 75 hot" in text
+
+
+def test_hostile_names_add_no_element_and_run_nothing() -> None:
+    hostile = a_plan(
+        source=HOSTILE,
+        policy=HOSTILE,
+        nodes=(a_node(HOSTILE, because=HOSTILE, after=70.0),),
+        moves=(a_move(HOSTILE, from_node=HOSTILE, to=(HOSTILE, "node-2"), because=HOSTILE),),
+        kept=(a_kept(HOSTILE, HOSTILE, HOSTILE),),
+        unsolved={HOSTILE: HOSTILE},
+        warnings=(HOSTILE,),
+        neutral_plugins=(HOSTILE,),
+    )
+    text = report(hostile, HOSTILE)
+    page = Page(text)
+
+    assert [attributes for tag, attributes in page.elements if tag == "script"] == [
+        {"type": "application/zlib", "id": "plan"}
+    ]
+    assert "img" not in {tag for tag, _ in page.elements}
+    assert not any(name.startswith("on") for _, attributes in page.elements for name in attributes)
+    assert "{{ 7 * 7 }}" in page.text
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+
+
+def test_a_report_loads_nothing() -> None:
+    page = Page(report(a_plan()))
+
+    assert not {"src", "href"} & {name for _, attributes in page.elements for name in attributes}
+    policy = next(item["content"] for tag, item in page.elements if item.get("http-equiv"))
+    assert policy == "default-src 'none'; style-src 'unsafe-inline'"
+
+
+def test_a_report_is_read_back_as_the_plan_it_shows() -> None:
+    plan = a_plan(warnings=("</script>",))
+
+    assert read_plan(report(plan).encode(), "report.html") == plan
+    assert read_plan(encode(plan), "plan.json") == plan
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"<html></html>", "this HTML holds no plan"),
+        (b'<script type="application/zlib" id="plan">AAAA</script>', "damaged"),
+        (b'<script type="application/zlib" id="plan">A</script>', "damaged"),
+        (b"{}", "this is no plan"),
+        (b"\xff\xfe", "this is no plan"),
+        (b"", "this is no plan"),
+    ],
+)
+def test_a_file_without_a_plan_is_an_error_that_names_it(content: bytes, message: str) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        read_plan(content, "other.html")
+    assert caught.value.where == "other.html"
+
+
+def test_a_report_of_a_big_cluster_is_smaller_than_a_megabyte() -> None:
+    plan = a_plan(
+        node_count=1523,
+        hot_count=69,
+        nodes=tuple(
+            a_node(f"node-{number:04d}", 100.0 - number / 20, after=70.0, hot=number < 69)
+            for number in range(1523)
+        ),
+        moves=tuple(a_move(f"web-{number:05d}") for number in range(60)),
+        kept=tuple(a_kept(f"pod-{number}") for number in range(4000)),
+    )
+
+    assert len(report(plan)) < 1_000_000
+    assert len(embedded(plan)) < len(encode(plan)) / 4
+
+
+@given(st.lists(st.floats(0, 300), min_size=1, max_size=400), st.floats(0, 300))
+def test_no_bar_is_higher_than_the_chart_and_the_hottest_come_first(loads: list[float], after: float) -> None:
+    nodes = [a_node(f"node-{number}", load, after=after) for number, load in enumerate(loads)]
+    found = chart(nodes, "cpu")
+
+    assert found is not None
+    assert all(bar.stays + bar.leaves + bar.arrives <= HEIGHT + 0.01 for bar in found.bars)
+    before = [bar.stays + bar.leaves for bar in found.bars]
+    assert before == sorted(before, reverse=True)
+
+
+def test_a_resource_that_nobody_measures_has_no_chart() -> None:
+    assert chart([a_node()], "gpu") is None
