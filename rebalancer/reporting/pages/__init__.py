@@ -24,5 +24,5 @@ def renewed(root: Path) -> dict[Path, str]:
         root / "docs" / "scheduling-model.md": scheduling.scheduling_page(),
         folder / "values.yaml": chart.values(root),
         folder / "values.schema.json": chart.values_schema(root),
-        **{folder / "files" / f"{part}.yaml": chart.rights(part, root) for part in chart.ROLES},
+        **{folder / "files" / name: text for name, text in chart.copies(root).items()},
     }
