@@ -63,7 +63,7 @@ def test_every_value_is_used_and_every_value_used_is_there() -> None:
 
 
 def test_every_value_has_its_meaning_beside_it() -> None:
-    closed = ("image", "rbac", "serviceAccount")
+    closed = ("image", "networkPolicy", "rbac", "serviceAccount")
     without = [key for key, value in SCHEMA["properties"].items() if not value.get("description")]
     inner = [
         f"{key}.{name}"
