@@ -12,7 +12,8 @@ from rebalancer.cluster.arrays import FloatArray, IntArray, NodeRow, PodClassInd
 from rebalancer.cluster.columns.nodes import BASE_RESOURCES
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.acceptability import LandingCheck
-from rebalancer.planning.landing.distribution import LandingDistribution
+from rebalancer.planning.landing.distribution import LandingDistribution, mean_of
+from rebalancer.planning.landing.known_placements import KnownPlacements
 from rebalancer.planning.landing.no_landing import NoLanding
 from rebalancer.planning.landing.scenarios import Scenario, Scenarios
 from rebalancer.planning.landing.schedulers import ProfileSchedulers
@@ -71,6 +72,7 @@ class _Score:
     gain: FloatArray
     why: str = ""
     reason: Reason = Reason.NO_BETTER_LANDING
+    settings: tuple[str, ...] = ()  # of the policy, without which the landing would be acceptable
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,6 +103,7 @@ class MoveEvaluator:
         self.no_landing = NoLanding(schedulers)
         self._names = inputs.snapshot.nodes.names
         self.placements = 0
+        self._placed = KnownPlacements(len(self._names))
         classes = schedulers.state.classes
         self._wanted = np.array(
             [classes.vector(classes.requests[index].incoming) for index in waiting], np.int64
@@ -130,11 +133,11 @@ class MoveEvaluator:
             gain = np.minimum(gain, found.worst.gain)
             if found.worst.unacceptable > _NEGLIGIBLE:
                 only_while_terminating &= found.only_while_terminating
-                refused = refused or KeptReason(found.worst.reason, found.worst.why)
+                refused = refused or KeptReason(found.worst.reason, found.worst.why, found.worst.settings)
                 if not complete and (not found.sampled or masses[-1] >= 1.0):
                     break
             if found.placements:
-                landings.append(_mean(found.placements, len(self._names)))
+                landings.append(mean_of(found.placements, len(self._names)))
         mass = 1.0 if max(masses) >= 1.0 else float(np.mean(masses))
         return Evaluation(
             candidate,
@@ -218,12 +221,20 @@ class MoveEvaluator:
                 yield state, terminating
 
     def _place(self, candidate: Candidate, state: ClusterState, *, terminating: bool) -> list[Placement]:
-        """The replacement's placements as the schedulers see the nodes."""
-        with _without(candidate, state, terminating=terminating):
-            views = self._schedulers.views(candidate.replacement)
-            placements = [item.place(state, candidate.replacement) for item in views]
-        self.placements += len(placements)
-        return placements
+        """The replacement's placements as the schedulers see the nodes; siblings on a node share them."""
+        kind = (state.pod_class[candidate.row], candidate.replacement, candidate.source, terminating)
+        found = self._placed.get(state, kind)
+        if found is None:
+            with _without(candidate, state, terminating=terminating):
+                views = self._schedulers.views(candidate.replacement)
+                found = [item.place(state, candidate.replacement) for item in views]
+            self._placed.keep(state, kind, found)
+            self.placements += len(found)
+        return found
+
+    def forget(self) -> None:
+        """Forget what was placed: a move was made since."""
+        self._placed.forget()
 
     def _would_fit(self, candidate: Candidate, scenario: Scenario) -> tuple[int, ...]:
         """The classes of Pending pods whose requests would fit on the node left; most need more than that."""
@@ -269,10 +280,10 @@ class MoveEvaluator:
         if not good.all():
             bad = np.flatnonzero(~good)
             likeliest = int(bad[np.argmax(chance[bad])])
-            why = landing_check.why_not(
-                candidate.source, NodeRow(int(rows[likeliest])), before, after[likeliest]
-            )
+            where = candidate.source, NodeRow(int(rows[likeliest])), before, after[likeliest]
+            why = landing_check.why_not(*where)
             score.why = f"may land ({chance[~good].sum():.0%}) where it must not: {why}"
+            score.settings = landing_check.settings_behind(*where)
         return score
 
 
@@ -287,12 +298,3 @@ def _without(candidate: Candidate, state: ClusterState, *, terminating: bool) ->
         yield
     finally:
         state.restore(candidate.row, candidate.source)
-
-
-def _mean(placements: Sequence[Placement], nodes: int) -> LandingDistribution:
-    """The chances of several placements, averaged."""
-    total = np.zeros(nodes)
-    for placement in placements:
-        total[placement.feasible] += placement.chance
-    rows = np.flatnonzero(total / len(placements) > _NEGLIGIBLE)
-    return LandingDistribution(rows, total[rows] / len(placements))
