@@ -47,7 +47,7 @@ from rebalancer.planning.search.strategy import PartialPlan
 # How much work an alternative may cost, in placements times nodes: large clusters can afford less.
 _ALTERNATIVE_CELLS = 14_000
 _FEWEST_PLACEMENTS = 100  # with less than this no alternative gets anywhere
-_TIGHTER_VALUES = 2  # of each limit
+_TIGHTER_VALUES = 10  # of each limit, the next lower ones
 _TIGHTER_SHARE = 4  # a plan under tighter limits may cost this part of what another order may
 
 Kept = dict[PodRow, KeptReason]
