@@ -91,6 +91,9 @@ lock: $(STAMP)
 		--extra bench --custom-compile-command "make lock" --quiet -c requirements.lock \
 		-o requirements-bench.lock pyproject.toml
 	$(BIN)/uv pip compile --universal --generate-hashes --python-version 3.11 --no-emit-index-url \
+		--extra docs --custom-compile-command "make lock" --quiet -c requirements.lock \
+		-o requirements-docs.lock pyproject.toml
+	$(BIN)/uv pip compile --universal --generate-hashes --python-version 3.11 --no-emit-index-url \
 		--extra fuzz --custom-compile-command "make lock" --quiet -c requirements.lock \
 		-o requirements-fuzz.lock pyproject.toml
 

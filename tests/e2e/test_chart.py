@@ -61,6 +61,8 @@ def compared(objects: list[Object]) -> dict[str, Object]:
         if item["kind"] in ("Namespace", "Lease") or name == f"{NAME}-state":
             continue
         _keep_our_label(item["metadata"])
+        if item["kind"] == "NetworkPolicy":
+            item["spec"]["podSelector"]["matchLabels"].pop("app.kubernetes.io/instance", None)
         if item["kind"] == "ConfigMap":
             item["metadata"]["name"] = name = f"{NAME}-policy"
             item["data"] = {key: yaml.safe_load(text) for key, text in item["data"].items()}
@@ -72,7 +74,7 @@ def compared(objects: list[Object]) -> dict[str, Object]:
             for volume in template["spec"]["volumes"]:
                 if volume["name"] == "policy":
                     volume["configMap"]["name"] = f"{NAME}-policy"
-        if item["kind"].startswith("Cluster"):
+        if item["kind"].startswith(("Cluster", "Priority")):
             item["metadata"].pop("namespace", None)
         found[f"{item['kind']} {name}"] = item
     return found
@@ -83,13 +85,25 @@ def _keep_our_label(metadata: Object) -> None:
     metadata["labels"] = {key: value for key, value in metadata.get("labels", {}).items() if key == label}
 
 
-@pytest.mark.parametrize(("overlay", "act"), [("base", "false"), ("overlays/active", "true")])
+@pytest.mark.parametrize(
+    ("folder", "setting"),
+    [
+        ("base", "act=false"),
+        ("overlays/active", "act=true"),
+        ("components/network-policy", "networkPolicy.create=true"),
+    ],
+)
 def test_the_chart_and_the_kustomization_say_the_same(
-    cluster: ControlPlane, tmp_path: Path, overlay: str, act: str
+    cluster: ControlPlane, tmp_path: Path, folder: str, setting: str
 ) -> None:
-    kustomized = documents(cluster.kubectl("kustomize", str(ROOT / "k8s" / overlay)).stdout)
-    ours = compared(rendered(tmp_path, "--set", f"act={act}"))
-    theirs = compared(kustomized)
+    kustomization = tmp_path / "kustomization.yaml"
+    place = Path(os.path.relpath(ROOT / "k8s", tmp_path))
+    lists = {"resources": [str(place / folder)]}
+    if folder.startswith("components"):
+        lists = {"resources": [str(place / "base")], "components": [str(place / folder)]}
+    kustomization.write_text(yaml.safe_dump({**lists, "namespace": NAME}))
+    ours = compared(rendered(tmp_path, "--set", setting))
+    theirs = compared(documents(cluster.kubectl("kustomize", str(tmp_path)).stdout))
 
     # k8s/base labels its objects, and the overlay's own have no label.
     for item in (*ours.values(), *theirs.values()):
@@ -149,8 +163,18 @@ def test_every_value_leads_to_objects_that_the_api_server_takes(
     loaded = load_policy(tmp_path / "policy.yaml").policy
     assert loaded.evictable.priority_below == 2_000_000_000
     assert loaded.limits.per_run == 5
+    names = {
+        name
+        for item in objects
+        if item["kind"] == "Role"
+        for rule in item["rules"]
+        for name in rule.get("resourceNames", ())
+    }
+    assert names == {"rebalancer-mover", "rebalancer-mover-state", "rebalancer-pause"}
     (reader,) = [item for item in objects if item["metadata"]["name"].endswith("-read") and "rules" in item]
-    assert reader["rules"][-1]["resourceNames"] == ["my-scheduler", "named-by-the-policy"]
+    (evicter,) = [item for item in objects if item["metadata"]["name"].endswith("-evict") and "rules" in item]
+    for role in (reader, evicter):
+        assert role["rules"][-1]["resourceNames"] == ["my-scheduler", "named-by-the-policy"]
     record_property(SUMMARY, f"e2e chart: a value for every key: {len(objects)} objects accepted strictly")
 
 

@@ -72,6 +72,7 @@ class _Score:
     gain: FloatArray
     why: str = ""
     reason: Reason = Reason.NO_BETTER_LANDING
+    settings: tuple[str, ...] = ()  # of the policy, without which the landing would be acceptable
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -125,7 +126,7 @@ class MoveEvaluator:
             gain = np.minimum(gain, found.worst.gain)
             if found.worst.unacceptable > _NEGLIGIBLE:
                 only_while_terminating &= found.only_while_terminating
-                refused = refused or KeptReason(found.worst.reason, found.worst.why)
+                refused = refused or KeptReason(found.worst.reason, found.worst.why, found.worst.settings)
                 if not complete and (not found.sampled or masses[-1] >= 1.0):
                     break
             if found.placements:
@@ -260,10 +261,10 @@ class MoveEvaluator:
         if not good.all():
             bad = np.flatnonzero(~good)
             likeliest = int(bad[np.argmax(chance[bad])])
-            why = landing_check.why_not(
-                candidate.source, NodeRow(int(rows[likeliest])), before, after[likeliest]
-            )
+            where = candidate.source, NodeRow(int(rows[likeliest])), before, after[likeliest]
+            why = landing_check.why_not(*where)
             score.why = f"may land ({chance[~good].sum():.0%}) where it must not: {why}"
+            score.settings = landing_check.settings_behind(*where)
         return score
 
 

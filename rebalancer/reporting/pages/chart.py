@@ -23,6 +23,8 @@ ROLES = {
     "evict": Path("k8s/overlays/active/clusterrole.yaml"),
     "own": Path("k8s/overlays/active/role.yaml"),
 }
+_PRIORITY = Path("k8s/base/priorityclass.yaml")
+_NETWORK = Path("k8s/components/network-policy/networkpolicy.yaml")
 _POLICY = Path("k8s/base/policy.yaml")
 _BEGIN, _END = "  # policy: begin\n", "  # policy: end\n"
 # Go's regular expressions, which Helm checks with, have no lookaround. Without it a pattern allows a little
@@ -37,13 +39,24 @@ _NARROWER: dict[str, dict[str, Any]] = {
     "maxDuration": {"pattern": "^[0-9]+(\\.[0-9]+)?(h|m|s)$"},
 }
 # Maps whose keys are the chart's own; the keys of all others are Kubernetes' or the user's.
-_CLOSED = {"", "image", "rbac", "serviceAccount"}
+_CLOSED = {"", "image", "networkPolicy", "rbac", "serviceAccount"}
 
 
 def rights(part: str, root: Path) -> str:
     """The rules of a role in k8s/, with their comments, as a list of their own."""
     rules = (root / ROLES[part]).read_text().split("\nrules:\n")[1]
     return f"# Copied from {ROLES[part].as_posix()}.\n{textwrap.dedent(rules)}"
+
+
+def copies(root: Path) -> dict[str, str]:
+    """What the templates include, by file name: the parts of k8s/ that depend on no value."""
+    priority = (root / _PRIORITY).read_text().split("\nvalue: ")[1]
+    network = (root / _NETWORK).read_text().split("\n  policyTypes:")[1]
+    return {
+        **{f"{part}.yaml": rights(part, root) for part in ROLES},
+        "priorityclass.yaml": f"value: {priority}",
+        "networkpolicy.yaml": textwrap.dedent(f"  policyTypes:{network}"),
+    }
 
 
 def values(root: Path) -> str:

@@ -46,6 +46,15 @@ def test_it_starts_the_program_with_the_options_of_the_kustomization() -> None:
         assert [option for option in options if f"- {option}=" not in TEMPLATES] == []
 
 
+def test_runs_may_read_the_pause_switch_of_their_lease() -> None:
+    # Every "rebalancer" of the role becomes the name of the release, which is that of the lease too.
+    assert "- --lease={{ $name }} " in TEMPLATES
+    assert 'replace "rebalancer" $name' in TEMPLATES
+    rules = yaml.safe_load((CHART / "files" / "own.yaml").read_text())
+    names = [name for rule in rules for name in rule.get("resourceNames", ()) if "get" in rule["verbs"]]
+    assert names == ["rebalancer", "rebalancer-state", "rebalancer-pause"]
+
+
 def test_every_value_is_used_and_every_value_used_is_there() -> None:
     helpers = (CHART / "templates" / "_helpers.tpl").read_text()
     used = set(re.findall(r"\.Values\.(\w+)", TEMPLATES + helpers))
@@ -54,7 +63,7 @@ def test_every_value_is_used_and_every_value_used_is_there() -> None:
 
 
 def test_every_value_has_its_meaning_beside_it() -> None:
-    closed = ("image", "rbac", "serviceAccount")
+    closed = ("image", "networkPolicy", "rbac", "serviceAccount")
     without = [key for key, value in SCHEMA["properties"].items() if not value.get("description")]
     inner = [
         f"{key}.{name}"
