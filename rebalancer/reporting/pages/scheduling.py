@@ -91,7 +91,7 @@ The policy's `scheduler.allowUnpredictable` allows the eviction of `Unpredictabl
   (`parallelism`), and who of them is ahead is chance. The chances of landings are a mixture over how many
   really run at once: each doubling up to the cores of the scheduler (`scheduler.cores`, else those of its
   pod's node; up to `parallelism` where neither is known) is equally likely. The node at which a search starts
-  is not known; each is equally likely. Landings with a chance below one in a million are left out.
+  is not known; each is equally likely. Landings with a chance below one in ten million are left out.
 * **LowRiskOverCommitment** and the other Trimaran plugins keep using their last figures when their source
   fails. `rebalancer` reads the source as it is now; when it does not answer, their pods are `Unpredictable`.
 * **NetworkTraffic** is modelled as the article that introduced it describes it. The published code builds an
