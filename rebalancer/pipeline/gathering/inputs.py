@@ -111,7 +111,7 @@ def gather(
             scored=scored_resources(policy, configuration),
         )
     )
-    version = scheduler_version(loaded, snapshot, api)
+    version = scheduler_version(loaded, snapshot, configuration, api)
     inputs = PlanningInputs(
         snapshot=snapshot,
         load=reading.report,
@@ -133,11 +133,11 @@ def gather(
         ),
         own_pod=_own_pod(),
         scheduler_version=version,
-        feature_gates=feature_gates(loaded, snapshot),
+        feature_gates=feature_gates(loaded, snapshot, configuration),
         system_workloads=relied_on_workloads(snapshot, policy, configuration),
         warnings=(
             *unmatched_names(policy, snapshot, configuration, options.assume_neutral),
-            *gate_warnings(loaded, snapshot),
+            *gate_warnings(loaded, snapshot, configuration),
             *insecure_connections(policy, configuration, api),
             *input_warnings(snapshot, configuration, reading.report, view.missing, version),
         ),
