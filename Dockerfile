@@ -1,27 +1,30 @@
 # Build:  docker build -t rebalancer .
+#         The bases are tags; pin them to digests that you have checked:
+#         docker build --build-arg BUILD=python:3.11-slim-bookworm@sha256:… --build-arg BASE=…@sha256:… .
+#         image/build.py makes the same image from Debian's packages, pinned by image/debian.lock, without a registry.
 # Run:    docker run --rm rebalancer --help
 #
 # Both stages are Debian 12 with Python 3.11, so that compiled wheels of the first run in the second.
-FROM python:3.11-slim-bookworm AS build
+ARG BUILD=python:3.11-slim-bookworm
+ARG BASE=gcr.io/distroless/python3-debian12:nonroot
+FROM ${BUILD} AS build
 
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PYTHONDONTWRITEBYTECODE=1
 WORKDIR /build
 
-# Dependencies first: they change less often than the code. Wheels only, each with the hash of the lock.
-COPY requirements-runtime.lock ./
-RUN pip wheel --require-hashes --only-binary=:all: --no-deps \
-        --wheel-dir /wheels --requirement requirements-runtime.lock
-RUN pip install --no-index --no-deps --no-compile --target /site-packages /wheels/*.whl
-
-# Pure Python: copying the package is installing it, and needs no build backend from the network. The build
-# context leaves the embedded cluster of `rebalancer demo` out (.dockerignore).
-COPY rebalancer /site-packages/rebalancer
-# Bytecode is compiled here once: the container's file system is read-only. By content, not by time, so that
-# the same sources give the same image.
-RUN python -m compileall -q --invalidation-mode unchecked-hash /site-packages
+# The packages of the lock and this checkout, without what the program never imports. The build context leaves the
+# embedded cluster of `rebalancer demo` out (.dockerignore).
+COPY requirements-runtime.lock image/site_packages.sh ./
+COPY rebalancer ./rebalancer
+RUN ./site_packages.sh /site-packages
 
 # No shell, no package manager, no root.
-FROM gcr.io/distroless/python3-debian12:nonroot
+FROM ${BASE}
+
+LABEL org.opencontainers.image.title="rebalancer" \
+      org.opencontainers.image.description="Evicts pods from hot Kubernetes nodes, only when they will land better." \
+      org.opencontainers.image.version="0.1.0" \
+      org.opencontainers.image.licenses="Apache-2.0"
 
 COPY --from=build /site-packages /site-packages
 ENV PYTHONPATH=/site-packages PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1

@@ -6,7 +6,8 @@ STAMP := $(VENV)/.installed
 WORKERS ?= auto
 E2E_WORKERS ?= 2
 
-.PHONY: demo test e2e e2e-assets e2e-built oracle conformance conformance-ci bench quality check format protobuf lock clean
+.PHONY: demo test installs e2e e2e-assets e2e-built oracle conformance conformance-ci bench quality fuzz check format \
+	pages protobuf lock clean
 
 demo: $(STAMP)
 	@$(BIN)/rebalancer demo
@@ -20,11 +21,16 @@ e2e: e2e-assets
 	REBALANCER_E2E=1 REBALANCER_E2E_MINOR=$(MINOR) $(BIN)/python -m pytest -q -n $(E2E_WORKERS) --dist loadfile $(or $(TESTS),tests/e2e) $(ARGS)
 
 e2e-assets: $(STAMP)
+	@$(BIN)/python -m tests.e2e.helm_program >/dev/null
 	@REBALANCER_E2E_MINOR=$(MINOR) $(BIN)/python -m tests.e2e.assets
 
 # Fails where e2e-assets would have to build something.
 e2e-built: $(STAMP)
 	@REBALANCER_E2E_MINOR=$(MINOR) $(BIN)/python -m tests.e2e.assets --only-find
+
+# The wheel, installed by pip, pipx and uv with its dependencies from the package registry.
+installs: $(STAMP)
+	REBALANCER_INSTALLS=1 $(BIN)/python -m pytest -q -p no:cacheprovider tests/install $(ARGS)
 
 # The real scheduler of a minor as a program that decides cases, built once (Go >= 1.26); all minors without MINOR.
 oracle: $(STAMP)
@@ -50,6 +56,12 @@ quality: $(STAMP)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-bench.lock
 	$(BIN)/python -m bench.quality $(if $(DUMP),--from $(DUMP)) $(ARGS)
 
+# Coverage-guided fuzzing of everything that reads what others wrote, SECONDS for each decoder, JOBS at once;
+# TARGETS="policy protobuf" limits it. Findings are kept in fuzz-findings/.
+fuzz: $(STAMP)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-fuzz.lock
+	$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),60) --jobs $(or $(JOBS),1) $(TARGETS)
+
 check: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -64,6 +76,10 @@ format: $(STAMP)
 protobuf: $(STAMP)
 	$(BIN)/python -m grpc_tools.protoc -I . --python_out=. --pyi_out=. rebalancer/cluster/wire/pods.proto
 
+# Everything that is generated from the code: pages of docs/ and parts of the chart. Tests compare them.
+pages: $(STAMP)
+	@$(BIN)/python -m rebalancer.reporting.pages
+
 # The lock holds hashes of every dependency; `make lock` renews it.
 lock: $(STAMP)
 	$(BIN)/python -m pip install --quiet uv
@@ -74,6 +90,12 @@ lock: $(STAMP)
 	$(BIN)/uv pip compile --universal --generate-hashes --python-version 3.11 --no-emit-index-url \
 		--extra bench --custom-compile-command "make lock" --quiet -c requirements.lock \
 		-o requirements-bench.lock pyproject.toml
+	$(BIN)/uv pip compile --universal --generate-hashes --python-version 3.11 --no-emit-index-url \
+		--extra docs --custom-compile-command "make lock" --quiet -c requirements.lock \
+		-o requirements-docs.lock pyproject.toml
+	$(BIN)/uv pip compile --universal --generate-hashes --python-version 3.11 --no-emit-index-url \
+		--extra fuzz --custom-compile-command "make lock" --quiet -c requirements.lock \
+		-o requirements-fuzz.lock pyproject.toml
 
 $(STAMP): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

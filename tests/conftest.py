@@ -9,6 +9,9 @@ from hypothesis import settings
 
 # A property recorded under this name is a line of the summary at the end of all tests, whoever ran the test.
 SUMMARY = "summary"
+# What a test with chance in it draws from; printed with it, and where it turns out to be flaky.
+SEED = "seed"
+SAFETY = "safety"
 
 # Against a real control plane, which takes programs that not every machine has.
 END_TO_END = bool(os.environ.get("REBALANCER_E2E"))
@@ -18,6 +21,10 @@ collect_ignore = [] if END_TO_END else ["e2e"]
 ORACLE_MINOR = os.environ.get("REBALANCER_ORACLE", "")
 if not ORACLE_MINOR:
     collect_ignore.append("conformance/oracle")
+
+# Installations from the package registry, which not every machine reaches: make installs.
+if not os.environ.get("REBALANCER_INSTALLS"):
+    collect_ignore.append("install")
 
 # A timed assertion is a defect: how long an example takes depends on what else the machine does.
 settings.register_profile("rebalancer", deadline=None)
@@ -32,12 +39,24 @@ def no_state_of_earlier_tests(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Write into the report which tests guard safety."""
+    for item in items:
+        if item.get_closest_marker(SAFETY) is not None:
+            item.user_properties.append((SAFETY, "yes"))
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print the lines that tests recorded for the summary."""
     reports = terminalreporter.stats.get("passed", [])
     lines = [value for report in reports for name, value in report.user_properties if name == SUMMARY]
     for line in sorted(map(str, lines)):
         terminalreporter.write_line(line)
+    for outcome in ("passed", "failed"):
+        for report in terminalreporter.stats.get(outcome, []):
+            seeds = [str(value) for name, value in report.user_properties if name == SEED]
+            if seeds and report.when == "call":
+                terminalreporter.write_line(f"{report.nodeid} {outcome}, seed {', '.join(seeds)}")
     if not END_TO_END:
         terminalreporter.write_line(
             "tests/e2e needs a real control plane and was left out: make e2e builds and runs it"

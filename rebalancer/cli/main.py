@@ -10,12 +10,16 @@ import click
 
 from rebalancer import __version__
 from rebalancer.cli.edge import OutputClosedError, guarded
+from rebalancer.cli.invocation import program_name
 from rebalancer.cli.lazy import LazyGroup
 from rebalancer.cli.logs import set_up_logs, take_down_logs
 from rebalancer.cli.session import Session
 from rebalancer.errors import ExitCode
 
-_NAMES = ("plan", "run", "nodes", "explain", "diff", "snapshot", "policy", "simulate", "journal", "demo")
+_NAMES = (
+    *("plan", "run", "nodes", "explain", "diff", "snapshot", "policy", "simulate", "journal", "demo"),
+    *("version", "completion"),
+)
 COMMANDS = {name: f"rebalancer.cli.commands.{name}:{name}" for name in _NAMES}
 
 
@@ -30,7 +34,7 @@ class Program(LazyGroup):
         options |= {"standalone_mode": False, "obj": session}
         run = super().main
         try:
-            code = guarded(lambda: run(args, prog_name or "rebalancer", *rest, **options), session)
+            code = guarded(lambda: run(args, prog_name or program_name(), *rest, **options), session)
         finally:
             take_down_logs()
         sys.exit(code)

@@ -250,6 +250,15 @@ def pipeline_options(command: Command) -> Command:
     return decorated  # type: ignore[no-any-return]
 
 
+def live_pipeline_options(command: Command) -> Command:
+    """The same for a command that acts: what is about recorded clusters is refused, and so not shown."""
+    decorated = pipeline_options(command)
+    for parameter in decorated.__click_params__:  # type: ignore[attr-defined]
+        if parameter.name in ("source", "max_dump_bytes"):
+            parameter.hidden = True
+    return decorated
+
+
 def check_source(source: Path | None, kubeconfig: Path | None, context: str | None) -> None:
     """Refuse a recorded and a live cluster together: one of them would be ignored."""
     given = [

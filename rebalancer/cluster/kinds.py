@@ -18,7 +18,7 @@ class Kind:
     record: type[records.Record]
     paged: bool = True
     resource: str = ""  # the plural in the path, where it differs from the dump's
-    optional: bool = False  # an add-on's: where the API does not serve it, there are none
+    optional: bool = False  # where the API does not serve it, there are none
 
     @property
     def path(self) -> str:
@@ -65,6 +65,11 @@ VERTICAL_AUTOSCALERS = Kind(
     records.VerticalAutoscaler,
     optional=True,
 )
+_LIFECYCLE = ("lifecycle.k8s.io", "v1alpha1")
+EVICTION_REQUESTS = Kind(
+    "evictionrequests", "EvictionRequest", *_LIFECYCLE, records.EvictionRequest, optional=True
+)
+EVICTIONS = Kind("evictions", "Eviction", *_LIFECYCLE, records.EvictionRequest, optional=True)
 RESOURCE_QUOTAS = Kind("resourcequotas", "ResourceQuota", "", "v1", records.ResourceQuota)
 NODE_METRICS = Kind(
     "nodemetrics", "NodeMetrics", "metrics.k8s.io", "v1beta1", records.NodeMetrics, False, "nodes"
@@ -95,6 +100,8 @@ KINDS = (
     HORIZONTAL_AUTOSCALERS,
     VERTICAL_AUTOSCALERS,
     RESOURCE_QUOTAS,
+    EVICTION_REQUESTS,
+    EVICTIONS,
     *METRICS,
 )
 # Known in a dump, and needed by no plan: pods of DaemonSets are never evicted.

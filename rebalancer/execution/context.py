@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rebalancer.cluster.live import RawApi
+from rebalancer.cluster.live.answers import RequestRejectedError
 from rebalancer.errors import (
     InputError,
     InternalError,
@@ -87,6 +88,7 @@ _STOPS: tuple[tuple[type[RebalancerError], Stop], ...] = (
     (RightsError, Stop.RIGHTS),
     (InputError, Stop.SETTINGS),
     (StopRequestedError, Stop.INTERRUPTED),
+    (RequestRejectedError, Stop.REJECTED),
     (RebalancerError, Stop.UNREACHABLE),
 )
 

@@ -111,6 +111,9 @@ class Journal:
         self.close()
 
 
+_TEXTS = ("time", "run", "event", "uid", "pod", "from")  # what lines are told apart by
+
+
 def read_journal(path: Path) -> tuple[Mapping[str, Any], ...]:
     """The lines of a journal, without last lines of runs that a crash cut short.
 
@@ -152,9 +155,13 @@ def in_flight(lines: tuple[Mapping[str, Any], ...]) -> tuple[Mapping[str, Any], 
 
 def _decode(line: bytes, where: str) -> Mapping[str, Any]:
     try:
-        return msgspec.json.decode(line, type=dict[str, Any])
+        found: dict[str, Any] = msgspec.json.decode(line, type=dict[str, Any])
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise InputError(f"not a line of a journal: {str(error)[:200]}", where=where) from error
+    for key in _TEXTS:
+        if not isinstance(found.get(key, ""), str):
+            raise InputError(f"not a line of a journal: {key} is no text", where=where)
+    return found
 
 
 def _end_last_line(stream: IO[bytes]) -> None:

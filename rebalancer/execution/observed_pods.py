@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from rebalancer.cluster import records, times
-from rebalancer.cluster.foreign_evictions import EVICTION_IN_PROGRESS
+from rebalancer.cluster.columns.listed_pods import EVICTION_IN_PROGRESS
 from rebalancer.cluster.kinds import Kind
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.answers import RequestRejectedError

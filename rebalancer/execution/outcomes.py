@@ -24,7 +24,7 @@ class Result(StrEnum):
     UNKNOWN = "Unknown"  # the eviction's answer was lost, or its end could not be seen
     SKIPPED = "Skipped"  # not attempted
     STARTED = "Started"  # somebody else moves the pod, which had not left when the wave ended
-    GONE = "Gone"  # it left by itself before its turn
+    GONE = "Gone"  # it left, or was leaving, by itself before its turn
 
 
 class Stop(StrEnum):
@@ -37,6 +37,7 @@ class Stop(StrEnum):
     SETTINGS = "Settings"  # something the run was given cannot be used
     RIGHTS = "Rights"
     UNREACHABLE = "Unreachable"
+    REJECTED = "Rejected"  # the API server does not serve or accept a request
     INTERRUPTED = "Interrupted"
 
 
@@ -49,6 +50,7 @@ STOP_CODES = {
     Stop.SETTINGS: ExitCode.BAD_INPUT,
     Stop.RIGHTS: ExitCode.RIGHTS_MISSING,
     Stop.UNREACHABLE: ExitCode.UNREACHABLE,
+    Stop.REJECTED: ExitCode.REJECTED,
     Stop.INTERRUPTED: ExitCode.INTERRUPTED,
 }
 RESULT_CODES = {

@@ -11,7 +11,7 @@ from rebalancer.execution.outcomes import Outcome, Outcomes, Result, Stop, exit_
 from rebalancer.execution.safeguards.brakes import engaged_brake, unknowns
 from rebalancer.execution.safeguards.health import read_health
 from rebalancer.execution.waves import WaveRunner
-from rebalancer.planning.plan import POD_GONE, Move, Plan
+from rebalancer.planning.plan import POD_GONE, POD_LEAVING, Move, Plan
 
 
 def carry_out(plan: Plan, context: RunContext) -> Outcomes:
@@ -98,7 +98,7 @@ def _still_holding(context: RunContext, ledger: Ledger, moves: Sequence[Move]) -
     for move in moves:
         verdict = verdicts.get(move.pod.uid, move)
         if isinstance(verdict, str):
-            gone = verdict == POD_GONE
+            gone = verdict == POD_GONE or verdict.startswith(POD_LEAVING)
             ledger.settle(Outcome(move=move, result=Result.GONE if gone else Result.SKIPPED, because=verdict))
             continue
         if verdict.landings != move.landings:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+MAX_CONFIRMATION_SECONDS = 180.0  # the lease is held while the user is asked: other runs wait for the answer
+
 
 @dataclass(frozen=True, slots=True)
 class PipelineOptions:

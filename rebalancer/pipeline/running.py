@@ -25,8 +25,10 @@ from rebalancer.execution import (
     carry_out,
     holder_identity,
 )
+from rebalancer.load.view import SchedulerView
 from rebalancer.pipeline.controller_selectors import selectors_of
 from rebalancer.pipeline.gathering import Gathered, gather, open_api, policy_of
+from rebalancer.pipeline.plan_age import PlanAge
 from rebalancer.pipeline.run_memory import RunMemory
 from rebalancer.pipeline.run_sequence import RunSequence
 from rebalancer.pipeline.run_settings import PipelineOptions, RunOptions
@@ -53,6 +55,7 @@ from rebalancer.state import (
     memory_seconds,
 )
 
+MAX_EARLIER_VIEWS = 3
 _REPORTER = "rebalancer"
 
 
@@ -63,6 +66,7 @@ class _Planned:
     gathered: Gathered
     prepared: PreparedInputs
     plan: Plan
+    age: PlanAge
 
 
 def run(
@@ -130,12 +134,13 @@ class _Run:
         def plan() -> _Planned:
             gathered = gather(self._options, self._loaded, self._reading_api, memory.before)
             prepared = prepare(gathered.inputs)
-            planned = _Planned(gathered, prepared, plan_prepared(prepared))
+            planned = _Planned(gathered, prepared, plan_prepared(prepared), PlanAge())
             self._show_plan(planned.plan)
             return planned
 
         planned = self._in_time(plan)
         gathered = planned.gathered
+        planned.age.ensure_usable()
         _refuse_unverified(gathered.inputs, planned.plan)
         memory.found(_finding(planned))
         return planned
@@ -154,7 +159,7 @@ class _Run:
 
     def _act(self, planned: _Planned, held: HeldLease | None, memory: RunMemory) -> Outcomes:
         policy, api, dry_run = self._loaded.policy, self._api, self._run_options.dry_run
-        validate = _validator(self._options, self._loaded, planned.gathered.inputs, self._reading_api, memory)
+        validate = _validator(self._options, self._loaded, planned, self._reading_api, memory)
         with _journal(self._run_options, self._id) as journal:
             context = RunContext(
                 run=self._id,
@@ -169,7 +174,7 @@ class _Run:
                 ),
                 journal=journal,
                 lease=held,
-                pause=PauseSwitch(api, _lease_place(self._run_options)[0]),
+                pause=PauseSwitch(api, *_lease_place(self._run_options)),
                 schedulers=schedulers_of(planned.plan, planned.gathered.inputs),
                 max_duration_seconds=self._run_options.max_duration_seconds,
                 began=self._began,
@@ -224,29 +229,41 @@ def _safety(options: PipelineOptions, loaded: LoadedPolicy) -> Callable[[], Safe
 def _validator(
     options: PipelineOptions,
     loaded: LoadedPolicy,
-    planned_from: PlanningInputs,
+    planned: _Planned,
     api: RawApi,
     memory: RunMemory,
 ) -> Callable[[Sequence[Move]], Mapping[str, str | Move]]:
-    """Before the first wave the plan is fresh; before every later one the cluster is read again.
+    """Before the first wave the plan is mostly fresh; before every later one the cluster is read again.
 
     What this run moved already corrects figures whose windows began before, but puts nothing into
     cooldown: several pods of a workload may be part of one plan.
     """
     first = threading.Event()
-    read = [(planned_from.now, planned_from.view)]
+    made_from = planned.gathered.inputs
+    read = [(made_from.now, made_from.view)]
 
     def validate(moves: Sequence[Move]) -> Mapping[str, str | Move]:
         if not first.is_set():
             first.set()
-            return {}
+            if planned.age.fresh:
+                return {}
         inputs = gather(options, loaded, api, memory.before).inputs
-        oldest = inputs.now - SCHEDULER_LAG_SECONDS
-        earlier = [view for moment, view in read if moment <= oldest][-1:] or [read[0][1]]
+        earlier = still_in_use(read, inputs.now - SCHEDULER_LAG_SECONDS)
         read.append((inputs.now, inputs.view))
-        return revalidate_moves(dataclasses.replace(inputs, earlier_view=earlier[0]), moves, memory.moved)
+        return revalidate_moves(dataclasses.replace(inputs, earlier_views=earlier), moves, memory.moved)
 
     return validate
+
+
+def still_in_use(read: Sequence[tuple[float, SchedulerView]], oldest: float) -> tuple[SchedulerView, ...]:
+    """Of the views read so far, with the moments of reading, those that a scheduler may still have.
+
+    It renewed its figures since ``oldest``: by then it had the last view from before, at the latest. At most
+    ``MAX_EARLIER_VIEWS`` of them, the first and the newest: each is one more scenario.
+    """
+    begin = max((index for index, (moment, _) in enumerate(read) if moment <= oldest), default=0)
+    views = [view for _, view in read[begin:]]
+    return (views[0], *views[1:][-(MAX_EARLIER_VIEWS - 1) :])
 
 
 def _journal(run_options: RunOptions, run_id: str) -> Journal:

@@ -47,7 +47,7 @@ def state_store(
             return None
     new = "" if path.exists() else ", which does not exist yet: this is the first run that uses it"
     _say(f"the state of earlier runs is in {path}{new}")
-    return FileStore(path)
+    return FileStore(path) if api is None else FileStore(path, lambda: api.retries.run.stopped)
 
 
 @functools.cache

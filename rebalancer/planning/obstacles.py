@@ -29,6 +29,22 @@ from rebalancer.planning.search.relief import NEGLIGIBLE
 from rebalancer.planning.search.strategy import SearchResult
 
 _NEVER_MOVE = frozenset({Reason.STATIC_POD, Reason.DAEMON_SET, Reason.TERMINATING, Reason.SYSTEM_COMPONENT})
+# What the search and the state of a node say of pods that no rule keeps.
+_NO_RULE = frozenset(
+    {
+        Reason.LIMIT,
+        Reason.NO_LANDING,
+        Reason.NO_BETTER_LANDING,
+        Reason.ROOM_TAKEN,
+        Reason.CONFIDENCE,
+        Reason.NOT_NEEDED,
+        Reason.CANNOT_COOL,
+        Reason.NO_RELIEF,
+        Reason.LITTLE_RELIEF,
+        Reason.SEARCH_ENDED,
+        Reason.HOT_TOO_BRIEFLY,
+    }
+)
 _Kept = list[tuple[PodRow, KeptReason, float]]  # with the points that each uses
 
 
@@ -73,12 +89,14 @@ def _obstacle(prepared: PreparedInputs, setting: str, group: _Kept, total: float
         share=round(points / total if total > NEGLIGIBLE else len(group) / count, CHANCE_DIGITS),
         pods=len(group),
         pods_in_all=count,
-        pods_kept_alone=sum(_alone(prepared, row, setting) for row, _, _ in group),
+        pods_kept_alone=sum(_alone(prepared, row, kept) for row, kept, _ in group),
         example=prepared.pods.full_name(example),
         because=kept.because,
     )
 
 
-def _alone(prepared: PreparedInputs, row: PodRow, setting: str) -> bool:
+def _alone(prepared: PreparedInputs, row: PodRow, kept: KeptReason) -> bool:
     """Whether no rule of another setting would keep the pod as well; where it would land is not asked."""
-    return all(refusal.setting == setting for refusal in every_refusal(prepared.eviction, row))
+    return kept.reason in _NO_RULE or all(
+        refusal.setting == kept.setting for refusal in every_refusal(prepared.eviction, row)
+    )

@@ -8,7 +8,9 @@ from __future__ import annotations
 import msgspec
 
 API_VERSION = "rebalancer/v1alpha1"
-POD_GONE = "the pod is gone"  # why a move no longer holds whose pod left by itself
+# Why a move no longer holds whose pod leaves, or left, without us.
+POD_GONE = "the pod is gone"
+POD_LEAVING = "the pod is leaving"
 
 
 class Value(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
@@ -95,6 +97,7 @@ class Kept(Value, frozen=True):
     node: str
     reason: str  # a code of planning.reasons
     because: str
+    setting: str = ""  # of the policy, that keeps it; empty where the cluster and no setting does
 
 
 class Obstacle(Value, frozen=True):

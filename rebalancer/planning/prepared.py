@@ -36,7 +36,7 @@ from rebalancer.planning.workloads.stateful_sets import replaced_after_terminati
 from rebalancer.policy import RebalancePolicy
 from rebalancer.scheduling import requested_amounts
 from rebalancer.scheduling.state.cluster_state import ClusterState
-from rebalancer.state import PastMove
+from rebalancer.state import STARTED, PastMove
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,6 +113,7 @@ def prepare(inputs: PlanningInputs, made: Iterable[PastMove] = ()) -> PreparedIn
     _check_coverage(inputs)
     earlier = inputs.state.moves if inputs.state else ()
     corrected = correct(inputs.load, inputs.snapshot.nodes, earlier)
+    settling = {**_still_leaving(inputs, earlier), **corrected.settling}
     inputs = dataclasses.replace(inputs, load=corrected.load)
     schedulers = ProfileSchedulers(inputs)
     hotness = find_hot_nodes(inputs, schedulers.rule_scores())
@@ -125,11 +126,29 @@ def prepare(inputs: PlanningInputs, made: Iterable[PastMove] = ()) -> PreparedIn
         schedulers=schedulers,
         eviction=EvictionContext.of(inputs, schedulers.unpredictable(), schedulers.claims),
         hotness=hotness,
-        landing_check=LandingCheck(inputs, hotness, corrected.settling, recent.too_much),
+        landing_check=LandingCheck(inputs, hotness, settling, recent.too_much),
         state=state,
         usage=usage,
         pending=pending,
     )
+
+
+def _still_leaving(inputs: PlanningInputs, moves: Iterable[PastMove]) -> dict[int, str]:
+    """The nodes that somebody else is still moving a pod of an earlier run away from, with the reason.
+
+    That pod counted against the limits of its run, and its load will go: nothing else is moved in its stead,
+    for as long as its workload is left alone after a first move.
+    """
+    pods, nodes = inputs.snapshot.pods, inputs.snapshot.nodes
+    found: dict[int, str] = {}
+    for move in moves:
+        row = pods.row.get((move.namespace, move.name))
+        if move.result != STARTED or row is None or pods.uids[row] != move.uid:
+            continue
+        node = nodes.row.get(move.from_node)
+        if node == pods.node[row] and inputs.now - move.evicted_at < inputs.policy.planning.cooldown:
+            found[int(pods.node[row])] = f"{move.namespace}/{move.name} is still being moved away from it"
+    return found
 
 
 def _recent_load(

@@ -23,7 +23,7 @@ class Reason(StrEnum):
     # Never evicted, whatever the policy says.
     STATIC_POD = "StaticPod", "it is a mirror or static pod, which belongs to its node"
     DAEMON_SET = "DaemonSet", "its DaemonSet would recreate it on the same node"
-    TERMINATING = "Terminating", "it is already being deleted"
+    TERMINATING = "Terminating", "it is already being deleted, or somebody else is evicting it"
     NO_CONTROLLER = "NoController", "no controller that is known to recreate pods owns it"
     OVERLAPPING_BUDGETS = (
         "OverlappingBudgets",
@@ -92,7 +92,7 @@ class Reason(StrEnum):
     )
     UNPREDICTABLE = "Unpredictable", "where its replacement would land cannot be predicted"
     UNKNOWN_LOAD = "UnknownLoad", "its resource usage is not known", "load.sources"
-    SETTLING = "Settling", "the figures of its node still include load that an earlier run moved"
+    SETTLING = "Settling", "its node still carries, or its figures include, load that an earlier run moved"
     # It could be evicted, but not now.
     WINDOW = "Window", "the policy's maintenance windows are closed", "evictable.windows"
     OLDER_REVISION = (

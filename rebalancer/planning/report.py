@@ -12,6 +12,7 @@ from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
 from rebalancer.load.figures.node_figures import RESOURCES
 from rebalancer.load.report import percent_of_allocatable
 from rebalancer.planning.benefit import benefit_of
+from rebalancer.planning.hot_nodes.still_waiting import still_waiting
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.distribution import LandingDistribution
 from rebalancer.planning.obstacles import find_obstacles
@@ -56,14 +57,14 @@ def _node_reports(
     """All nodes, in order of name; ``after`` holds those that the plan concerns."""
     inputs, hotness = prepared.inputs, prepared.hotness
     scores, settling = prepared.schedulers.node_scores(), prepared.landing_check.settling
-    left = {move.from_node for move in inputs.state.moves} if inputs.state else set()
+    waiting = still_waiting(inputs, hotness)
     reports = []
     for row, name in enumerate(inputs.snapshot.nodes.names):
         because = hotness.because.get(row, ())
         if not inputs.load.known[row]:
             because = (f"{_unknown(inputs, row)}: {UNKNOWN_NODE}",)
-        if row in hotness.waiting and name in left:
-            because = (*because, hotness.waiting[row])
+        if name in waiting:
+            because = (*because, waiting[name])
         if row in settling:
             because = (*because, f"settling: {settling[row]}")
         changed = after.get(row)
@@ -190,6 +191,7 @@ def _kept(prepared: PreparedInputs, row: PodRow, reason: KeptReason) -> Kept:
         node=prepared.inputs.snapshot.nodes.names[node],
         reason=str(reason.reason),
         because=reason.because,
+        setting=reason.setting,
     )
 
 
@@ -231,6 +233,7 @@ def _warnings(prepared: PreparedInputs) -> tuple[str, ...]:
             f"no state of earlier runs: hotNodes.forRuns {inputs.policy.hot_nodes.for_runs} is taken as met"
         )
     found += prepared.schedulers.score_rule_warnings()
+    found += [f"{name}: {words}" for name, words in still_waiting(inputs, prepared.hotness).items()]
     if prepared.pending.unplaced:
         found.append(
             f"{prepared.pending.unplaced} Pending pods fit nowhere and will retry when room is freed"

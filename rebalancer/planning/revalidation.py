@@ -19,7 +19,7 @@ from rebalancer.errors import SafetyError
 from rebalancer.load.correction import correct
 from rebalancer.planning.eviction import why_protected
 from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.planning.plan import POD_GONE, Move, Plan
+from rebalancer.planning.plan import POD_GONE, POD_LEAVING, Move, Plan
 from rebalancer.planning.prepared import PreparedInputs, prepare
 from rebalancer.planning.reasons import KeptReason, Reason
 from rebalancer.planning.report import possible_landings
@@ -95,6 +95,8 @@ def revalidate_moves(
         row = pods.row.get((move.pod.namespace, move.pod.name))
         if row is None or pods.uids[row] != move.pod.uid:
             found[move.pod.uid] = POD_GONE
+        elif pods.terminating[row]:
+            found[move.pod.uid] = POD_LEAVING
         elif pods.node[row] != inputs.snapshot.nodes.row.get(move.from_node):
             found[move.pod.uid] = "the pod runs on another node"
         elif (settling := corrected.settling.get(int(pods.node[row]))) is not None:
@@ -110,7 +112,8 @@ def revalidate_moves(
         waves.setdefault(move.wave, []).append(pod)
     tried = _try_again(prepared, waves.values())
     for pod, kept in tried.kept.items():
-        found[pods.uids[pod]] = f"{kept.reason}: {kept.because}"
+        leaving = kept.reason == Reason.TERMINATING
+        found[pods.uids[pod]] = f"{POD_LEAVING if leaving else kept.reason}: {kept.because}"
     for planned in tried.moves:
         move = rows[planned.evaluation.candidate.row]
         landings = possible_landings(prepared, planned.evaluation.landings())

@@ -91,6 +91,7 @@ planning:
   cooldownWindow: 48h           # counting the runs of so long
   badLandingCooldown: 24h       # and for this long after a bad landing
   maxAfter: {cpu: 95, memory: 90}   # never fill a node above these percentages of allocatable
+  terminationRace: strict       # or: likely, where pods take far longer to terminate than to be scheduled
   maxPlacements: 20000          # how many placements the planner may compute
   # Among equally small sets of pods the least disruptive one moves; how much each aspect counts:
   weights:

@@ -13,6 +13,7 @@ from rebalancer.cluster.arrays import FloatArray
 from rebalancer.errors import SafetyError
 from rebalancer.load.report import PERCENT_RESOURCES
 from rebalancer.planning import Plan, PlanningInputs, plan_prepared, prepare
+from rebalancer.planning.plan import PodReference
 from rebalancer.simulation.cluster import SimulatedCluster
 from rebalancer.simulation.execution import (
     NOWHERE,
@@ -23,7 +24,7 @@ from rebalancer.simulation.execution import (
 )
 from rebalancer.simulation.report import Cycle, LoadSpread, PolicyRun, SimulatedMove, Simulation
 from rebalancer.simulation.usage import LoadShape
-from rebalancer.state import RunState, after_moves, after_plan, memory_seconds
+from rebalancer.state import MoveHistory, PastMove, RunState, after_moves, after_plan, memory_seconds
 
 _DIGITS = 2
 _MEASURED = PERCENT_RESOURCES[:2]
@@ -68,9 +69,10 @@ def _run(
     random = np.random.default_rng((settings.seed, 1))
     state = inputs.state or RunState()
     cycles: list[Cycle] = []
+    made = list(state.moves)  # all of them, whatever a run's state would have forgotten
     hot_above: FloatArray | None = None
     for number in range(1, settings.cycles + 1):
-        cycle, state, hot_above = _cycle(number, cluster, state, random, hot_above)
+        cycle, state, hot_above = _cycle(number, cluster, state, random, hot_above, made)
         cycles.append(cycle)
         cluster.advance(settings.interval_seconds)
         progress(name)
@@ -92,8 +94,9 @@ def _cycle(
     state: RunState,
     random: np.random.Generator,
     hot_above: FloatArray | None,
+    made: list[PastMove],
 ) -> tuple[Cycle, RunState, FloatArray | None]:
-    """One run of the rebalancer, and what it leaves behind."""
+    """One run of the rebalancer, and what it leaves behind; its moves are added to ``made``."""
     inputs = cluster.inputs(state)
     try:
         prepared = prepare(inputs)
@@ -110,12 +113,9 @@ def _cycle(
         cluster.place(item.row, item.node, item.pod_class)
     for row, node in pending:
         cluster.bind(row, node)
-    again = _workloads_cooling_down(state, inputs)
-    names = inputs.snapshot.nodes.names
-    moves = tuple(
-        _move(item, names, f"{item.move.pod.namespace}/{item.move.pod.workload}" in again)
-        for item in outcomes
-    )
+    history, names = MoveHistory(made), inputs.snapshot.nodes.names
+    moves = tuple(_move(item, names, is_again(history, item.move.pod, inputs)) for item in outcomes)
+    made += execution.made
     spacing = inputs.policy.hot_nodes.run_spacing_seconds
     remembered = _remembered(state, plan, cluster.now, spacing)
     after = after_moves(remembered, execution.made, cluster.now, memory_seconds(inputs.policy))
@@ -156,12 +156,22 @@ def _spread(cluster: SimulatedCluster, hot_above: FloatArray | None) -> LoadSpre
     )
 
 
-def _workloads_cooling_down(state: RunState, inputs: PlanningInputs) -> frozenset[str]:
-    """``namespace/Kind/name`` of the workloads moved less than their cooldown ago."""
-    cooldown, now = inputs.policy.planning.cooldown, inputs.now
-    return frozenset(
-        f"{move.namespace}/{move.workload}" for move in state.moves if now - move.evicted_at < cooldown
+def is_again(history: MoveHistory, pod: PodReference, inputs: PlanningInputs) -> bool:
+    """Whether a workload was moved less than its cooldown ago, doubled as often as it was moved by then.
+
+    This checks the planner, so it reads the history of the whole simulation and asks no rule of eviction.
+    """
+    planning, workload = inputs.policy.planning, f"{pod.namespace}/{pod.workload}"
+    cooldown = history.cooldown_seconds(
+        inputs.now,
+        first=planning.cooldown,
+        most=planning.cooldown_max,
+        window=planning.cooldown_window,
+        workload=workload,
+        controller_uid=pod.controller_uid,
     )
+    last = history.in_cooldown(inputs.now, cooldown, workload=workload, controller_uid=pod.controller_uid)
+    return last is not None
 
 
 def _move(item: SimulatedOutcome, names: Sequence[str], again: bool) -> SimulatedMove:

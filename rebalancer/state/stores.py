@@ -10,6 +10,7 @@ the change he wants, and the store makes it to whatever is there at that moment,
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
@@ -27,11 +28,13 @@ from rebalancer.cluster.live.updates import (
     update,
     write_version,
 )
-from rebalancer.errors import InputError, SafetyError
+from rebalancer.errors import InputError, SafetyError, StopRequestedError
 from rebalancer.state.run_state import MAX_BYTES, RunState, bounded, decode, encode
 
 KEY = "state.json"
 _LOCK_SECONDS = 30.0
+_LOOK_SECONDS = 0.5
+_WRITE_SECONDS = 120.0  # for the state in the cluster, whatever comes in between
 
 
 Change = Callable[[RunState], RunState]
@@ -58,8 +61,10 @@ class StateStore(Protocol):
 class FileStore:
     """Keeps the state in a file that is replaced as a whole and locked while it is written."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, stopped: Callable[[], bool] = lambda: False) -> None:
+        """``stopped`` says that the program was asked to stop: it waits no longer for another one's lock."""
         self._path = path
+        self._stopped = stopped
 
     @property
     def where(self) -> str:
@@ -79,27 +84,32 @@ class FileStore:
             ) from error
         return decode(content, str(self._path))
 
-    def update(self, change: Change, *, closing: bool = False) -> RunState:  # noqa: ARG002
-        """Change the file. Raises InputError, or SafetyError when another process keeps it locked."""
+    def update(self, change: Change, *, closing: bool = False) -> RunState:
+        """Change the file.
+
+        Raises InputError, SafetyError when another process keeps it locked, or StopRequestedError.
+        """
         from filelock import FileLock, Timeout  # noqa: PLC0415 - a plan never writes a state
 
-        lock = self._path.with_name(f".{self._path.name}.lock")
+        lock = FileLock(self._path.with_name(f".{self._path.name}.lock"))
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            with FileLock(lock, timeout=_LOCK_SECONDS):
-                kept = bounded(change(self.load() or RunState()))
-                files.replace(self._path, encode(kept))
-        except Timeout as error:
-            raise SafetyError(
-                f"the state is locked by another process for more than {_LOCK_SECONDS:.0f} s",
-                where=self.where,
-                hint=f"it holds {lock}",
-            ) from error
+            for _ in range(round(_LOCK_SECONDS / _LOOK_SECONDS)):
+                with contextlib.suppress(Timeout), lock.acquire(timeout=_LOOK_SECONDS):
+                    kept = bounded(change(self.load() or RunState()))
+                    files.replace(self._path, encode(kept))
+                    return kept
+                if self._stopped() and not closing:
+                    raise StopRequestedError("asked to stop while another process locks it", where=self.where)
         except OSError as error:
             raise InputError(
                 f"cannot write the state: {error.strerror or error}", where=self.where
             ) from error
-        return kept
+        raise SafetyError(
+            f"the state is locked by another process for more than {_LOCK_SECONDS:.0f} s",
+            where=self.where,
+            hint=f"it holds {lock.lock_file}",
+        )
 
 
 class ConfigMapStore:
@@ -130,7 +140,7 @@ class ConfigMapStore:
         RightsError and UnreachableError as they come.
         """
 
-        api = self._api.finishing() if closing else self._api
+        api = (self._api.finishing() if closing else self._api).within(_WRITE_SECONDS)
 
         def attempt() -> RunState:
             item = self._read(api)

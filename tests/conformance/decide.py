@@ -79,7 +79,9 @@ def schedulers_of(case: Case, snapshot: Snapshot) -> dict[str, Scheduler]:
         }
         watchers = dict.fromkeys(addresses, metrics)
     # In the cases no pod counts as recently bound.
-    inputs = dataclasses.replace(PluginInputs.of(snapshot, SchedulerView(watchers)), bound_at=None)
+    inputs = dataclasses.replace(
+        PluginInputs.of(snapshot, SchedulerView(watchers)), bound_at=None, cores=case.get("schedulerCores")
+    )
     return {
         profile.scheduler_name: make_scheduler(configuration, profile, inputs)
         for profile in configuration.profiles

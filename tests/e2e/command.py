@@ -12,6 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from click.testing import CliRunner
+
+from rebalancer.cli.main import main
+
 COMMAND = (sys.executable, "-m", "rebalancer")
 
 
@@ -74,6 +78,15 @@ class Rebalancer:
         """Run with a journal, and wait for it."""
         journal = self.folder / "journal.jsonl"
         return self._finish(self.start("run", f"--journal={journal}", *options), seconds, journal)
+
+    def run_here(self, *options: str) -> Finished:
+        """Run with a journal within this process, which need not start and import everything again."""
+        journal = self.folder / "journal.jsonl"
+        _, _, _, *arguments = self.arguments("run", f"--journal={journal}", *options)
+        environment = {"XDG_STATE_HOME": tempfile.mkdtemp(dir=self.folder), **dict(self.environment)}
+        result = CliRunner(env=environment).invoke(main, arguments)
+        lines = journal.read_text().splitlines() if journal.exists() else []
+        return Finished(result.exit_code, result.stdout, result.stderr, [json.loads(line) for line in lines])
 
     @staticmethod
     def _finish(process: subprocess.Popen[str], seconds: float, journal: Path | None) -> Finished:

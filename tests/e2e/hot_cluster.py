@@ -161,8 +161,11 @@ class Round:
         policy = _POLICY.format(address=self.cluster.watcher.address, wave_timeout=self.wave_timeout)
         folder = self.cluster.folder / self.name
         kubeconfig = self.cluster.control_plane.kubeconfig
-        self.command = Rebalancer(folder, kubeconfig(url=self.url), policy)
-        self.direct = Rebalancer(folder, kubeconfig(), policy)
+        self._temporary = folder / "tmp"
+        self._temporary.mkdir(parents=True)
+        environment = (("TMPDIR", str(self._temporary)),)
+        self.command = Rebalancer(folder, kubeconfig(url=self.url), policy, environment)
+        self.direct = Rebalancer(folder, kubeconfig(), policy, environment)
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -178,13 +181,21 @@ class Round:
         """A run to its end, on the way that the round has to the API server."""
         return self.command.run(*self.options, *options, seconds=seconds)
 
-    def start(self) -> subprocess.Popen[str]:
-        """A run in the background, on the way that the round has to the API server."""
-        return self.command.start("run", f"--journal={self.journal}", *self.options)
+    def start(self, command: str = "run") -> subprocess.Popen[str]:
+        """A run or a plan in the background, on the way that the round has to the API server."""
+        state = self.options[-1]
+        options = (f"--journal={self.journal}", *self.options) if command == "run" else (state,)
+        return self.command.start(command, *options)
 
     def run_directly(self) -> Finished:
-        """A run to its end that talks to the API server itself."""
-        return self.direct.run(*self.options)
+        """A run to its end that talks to the API server itself, within this process."""
+        return self.direct.run_here(*self.options)
+
+    def leftovers(self) -> list[Path]:
+        """Files that no command of the round should have left."""
+        wanted = {self.journal, self.command.folder / "policy.yaml"}
+        found = [path for path in self.command.folder.rglob("*") if path.is_file()]
+        return sorted(path for path in found if path not in wanted)
 
     def state(self) -> dict[str, Object]:
         """What the round's runs left for the next: its moves by the pod's uid."""

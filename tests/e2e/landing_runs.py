@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from tests.e2e.api import Api, collection_of, path_of
 from tests.e2e.command import Finished, Rebalancer
 from tests.e2e.controlplane import ControlPlane, is_ready
 from tests.e2e.landing_clusters import RandomCluster, Situation, priority_classes, random_cluster
-from tests.e2e.loads import Load, LoadServer, loads_of
+from tests.e2e.loads import Load, LoadServer, Served, known_at, loads_of
 from tests.e2e.processes import wait_until
 
 WINDOW_SECONDS = 900.0
@@ -54,6 +54,7 @@ class Seen:
     node: str
     result: str
     because: str
+    known: str = ""  # of a miss: the figures that the scheduler and rebalancer had then
 
     @property
     def as_predicted(self) -> bool:
@@ -157,7 +158,7 @@ def rebalance(situation: Situation, folder: Path, **planning: Any) -> Rebalanced
             }
             rebalancer = Rebalancer(folder / "run", control_plane.kubeconfig(), json.dumps(policy))
             finished = rebalancer.run("--lease=default/rebalancer", seconds=900)
-            return _rebalanced(situation, finished, api)
+            return _rebalanced(situation, finished, api, server.served)
 
 
 def _fill(control_plane: ControlPlane, cluster: RandomCluster, scheduler: str, situation: Situation) -> None:
@@ -222,7 +223,7 @@ def _delete_what_is_pending(api: Api, workloads: list[dict[str, Any]]) -> None:
     wait_until(gone, "pods of deleted workloads gone", seconds=180, every=0.5)
 
 
-def _rebalanced(situation: Situation, finished: Finished, api: Api) -> Rebalanced:
+def _rebalanced(situation: Situation, finished: Finished, api: Api, served: Sequence[Served]) -> Rebalanced:
     """What the run reports, the landings as the API server has them."""
     assert finished.stdout, f"{situation}: exit code {finished.exit_code}\n{finished.stderr}"
     node_of = {pod["metadata"]["uid"]: pod["spec"].get("nodeName", "") for pod in api.list("/api/v1/pods")}
@@ -232,16 +233,21 @@ def _rebalanced(situation: Situation, finished: Finished, api: Api) -> Rebalance
         if outcome["result"] in ("Skipped", "Refused", "Gone"):
             skipped.append(f"{move['pod']['name']}: {outcome['result']}: {outcome['because']}")
             continue
+        predicted = {landing["node"]: landing["probability"] for landing in move["landings"]}
+        node = node_of.get(outcome["replacementUid"], "")
+        bound_at = outcome.get("boundAt") or time.time()
         seen.append(
             Seen(
                 cluster=f"{situation.scheduler}-{situation.seed}",
                 pod=move["pod"]["name"],
                 left=move["from"],
                 wave=move["wave"],
-                predicted={landing["node"]: landing["probability"] for landing in move["landings"]},
-                node=node_of.get(outcome["replacementUid"], ""),
+                predicted=predicted,
+                node=node,
                 result=outcome["result"],
                 because=outcome["because"],
+                # A pod's time of binding is cut to whole seconds.
+                known="" if node in predicted else known_at(served, bound_at + 1, [*predicted, node]),
             )
         )
     return Rebalanced(situation, seen, skipped, finished)

@@ -6,7 +6,7 @@ import json
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
@@ -29,13 +29,30 @@ class Load:
     memory_deviation: float | None = None
 
 
+@dataclass(frozen=True)
+class Served:
+    """What a client was told, and when; a client is known by its User-Agent."""
+
+    at: float  # Unix seconds
+    client: str
+    loads: Mapping[str, Load]
+
+
 class LoadServer:
-    """A stand-in for load-watcher at ``address``/watcher: what ``loads`` says, as of now."""
+    """A stand-in for load-watcher at ``address``/watcher: what ``loads`` says, as of now.
+
+    What it served is kept: it is all that a scheduler's plugins know of the nodes' load.
+    """
 
     def __init__(self, loads: Callable[[], Mapping[str, Load]]) -> None:
+        self.served: list[Served] = []
+        served = self.served
+
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                body = json.dumps(watcher_document(loads(), time.time())).encode()
+                now, known = time.time(), dict(loads())
+                served.append(Served(now, self.headers.get("User-Agent", ""), known))
+                body = json.dumps(watcher_document(known, now)).encode()
                 self.send_response(200)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(body)))
@@ -59,6 +76,21 @@ class LoadServer:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+
+
+def known_at(served: Sequence[Served], moment: float, nodes: Sequence[str]) -> str:
+    """What the scheduler, and then rebalancer, had last been told of some nodes before a moment."""
+    found = []
+    for who, is_scheduler in (("scheduler", True), ("rebalancer", False)):
+        told = [item for item in served if item.at <= moment and _asked_by_go(item) == is_scheduler]
+        for item in told[-2:]:  # a plugin may still have the one before
+            figures = ", ".join(f"{node} {item.loads[node].cpu:.3f}" for node in nodes if node in item.loads)
+            found.append(f"{who} {moment - item.at:.1f} s before: CPU {figures}")
+    return "; ".join(found)
+
+
+def _asked_by_go(item: Served) -> bool:
+    return item.client.startswith("Go-http-client")
 
 
 def loads_of(api: Api) -> dict[str, Load]:

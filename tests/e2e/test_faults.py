@@ -21,6 +21,8 @@ from tests.e2e.command import Finished
 from tests.e2e.faulty_proxy import Answer, FaultyProxy, Request
 from tests.e2e.hot_cluster import HOT_NODES, HotCluster, Round, untruths
 
+pytestmark = pytest.mark.safety
+
 MIXTURES = 20
 ALL = 0  # hits of a fault: no end
 EVICTION = r"/eviction(\?|$)"
@@ -35,8 +37,10 @@ UNTOUCHED = {"Refused", "Skipped", "Gone"}
 NAMES = {code.value: code.name for code in ExitCode}
 STOPS = {
     "LeaseLost": ExitCode.STOPPED,
+    "Brake": ExitCode.STOPPED,  # what cannot be read of the scheduler is one
     "Outcome": ExitCode.STOPPED,
     "Unreachable": ExitCode.UNREACHABLE,
+    "Rejected": ExitCode.REJECTED,
 }
 
 
@@ -130,7 +134,7 @@ def right_exit_code(outcomes: Object) -> ExitCode:
     if outcomes.get("stop"):
         return STOPS[outcomes["stop"]]
     results = {outcome["result"] for outcome in outcomes["outcomes"]}
-    if results <= LANDED:
+    if results <= LANDED | {"Gone", "Started"}:
         return ExitCode.DONE
     return ExitCode.STOPPED if results & BADLY_ENDED else ExitCode.PARTLY_DONE
 
@@ -309,6 +313,7 @@ def test_in_any_mixture_no_eviction_is_lost_or_doubled_and_the_outcomes_are_true
     codes: Counter[str] = Counter()
     evicted = hits = 0
     for seed in range(MIXTURES):
+        record_property("seed", seed)
         faulty = run_through(cluster, *mixture(seed), seed=seed)
         codes[NAMES[faulty.finished.exit_code]] += 1
         evicted += len(faulty.accepted)

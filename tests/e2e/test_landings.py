@@ -36,7 +36,7 @@ def described(seen: Seen) -> str:
     predicted = ", ".join(f"{node} {chance:.0%}" for node, chance in seen.predicted.items())
     return (
         f"{seen.cluster}: {seen.pod} of {seen.left}, wave {seen.wave}: predicted {predicted}, "
-        f"landed on {seen.node or 'no node'} ({seen.result}: {seen.because})"
+        f"landed on {seen.node or 'no node'} ({seen.result}: {seen.because}; {seen.known})"
     )
 
 
@@ -50,6 +50,8 @@ def all_of(situations: Sequence[Situation], folder: Path) -> list[Rebalanced]:
 def test_replacements_land_where_the_plan_says(
     tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
+    for situation in SITUATIONS:
+        record_property("seed", situation.seed)
     clusters = all_of(SITUATIONS, tmp_path)
     nodes = {f"{item.situation.scheduler}-{item.situation.seed}": item.situation.nodes for item in clusters}
     seen = [landing for item in clusters for landing in item.seen]
@@ -96,6 +98,7 @@ def calibration(landings: Sequence[Seen]) -> list[tuple[float, float, float]]:
 def test_where_the_scheduler_samples_landings_are_as_frequent_as_predicted(
     tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
+    record_property("seed", LARGE.seed)
     seen = rebalance(LARGE, tmp_path / "large", confidence=0.001).seen
     as_predicted = sum(landing.as_predicted for landing in seen)
     uncertain = [landing for landing in seen if len(landing.predicted) > 1]

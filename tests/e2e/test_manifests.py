@@ -17,6 +17,7 @@ MANIFESTS = Path(__file__).parents[2] / "k8s"
 KUSTOMIZATIONS = {
     str(path.parent.relative_to(MANIFESTS)): path.parent
     for path in sorted(MANIFESTS.rglob("kustomization.yaml"))
+    if "kind: Kustomization" in path.read_text()  # a component is rendered as part of one
 }
 ACTIVE = KUSTOMIZATIONS["overlays/active"]
 NAMESPACE = "rebalancer"

@@ -38,13 +38,13 @@ if TYPE_CHECKING:
 @click.option(
     "--sort",
     metavar="KEY",
-    default="heat",
-    show_default=True,
-    help="Order: heat (hot nodes first, then the highest load), name, score, or a resource such as memory.",
+    help="Order: heat (hot nodes first, then the highest load; a table's default), name (the default "
+    "of other "
+    "formats), score, or a resource such as memory.",
 )
 @output_options(*ROW_FORMATS)
 def nodes(
-    options: PipelineOptions, watch: bool, every: float, hot_only: bool, sort: str, output: Output
+    options: PipelineOptions, watch: bool, every: float, hot_only: bool, sort: str | None, output: Output
 ) -> None:
     """Show each node's load, where it comes from, its score, and whether it is hot and why. Only reads."""
     from rebalancer.reporting.tables.nodes import nodes_table  # noqa: PLC0415 - heavy
@@ -53,13 +53,14 @@ def nodes(
         raise InputError(
             "--watch looks at a live cluster, --from reads a recorded one", hint="give one or the other"
         )
-    emit(_listing(options, sort, hot_only=hot_only), output, nodes_table, Rows(_names, _frame))
+    order = sort or ("heat" if output.format in TABLES else "name")
+    emit(_listing(options, order, hot_only=hot_only), output, nodes_table, Rows(_names, _frame))
     if not watch:
         return
     with stop_on_signal() as signals:
         while not signals.stop.wait(every):
             try:
-                listing = signals.interruptibly(lambda: _listing(options, sort, hot_only=hot_only))
+                listing = signals.interruptibly(lambda: _listing(options, order, hot_only=hot_only))
             except StopRequestedError:
                 return
             except RebalancerError as error:

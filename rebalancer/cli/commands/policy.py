@@ -96,6 +96,28 @@ def show_policy(path: Path | None, output: Output) -> None:
     _print(value, Format.JSON if output.format is Format.JSON else Format.YAML)
 
 
+@policy.command("import")
+@click.argument("path", type=FILE, metavar="FILE")
+@output_options(*DOCUMENT_FORMATS, lists=False)
+def import_foreign(path: Path, output: Output) -> None:
+    """Print the policy that does what another descheduler's does.
+
+    FILE is a DeschedulerPolicy (v1alpha1 or v1alpha2) or OpenShift's KubeDescheduler. Every key of it is
+    listed in a comment with its place, the key it became, or why it has no counterpart.
+    """
+    from rebalancer.documents.reading import read_text  # noqa: PLC0415 - imports yaml
+    from rebalancer.policy import parse_policy  # noqa: PLC0415 - imports pydantic
+    from rebalancer.policy_import import import_policy  # noqa: PLC0415
+
+    imported = import_policy(read_text(path), str(path))
+    text = to_yaml(imported.policy)
+    parse_policy(text, f"the policy imported from {path}")
+    if output.format is Format.JSON:
+        _print({"kind": "ImportedPolicy", "policy": imported.policy, "notes": imported.notes}, Format.JSON)
+    else:
+        sys.stdout.write(imported.header() + text)
+
+
 @policy.command("schema")
 @output_options(*DOCUMENT_FORMATS, lists=False)
 def show_schema(output: Output) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import os
+import select
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -22,12 +24,13 @@ from rebalancer.cli.shared_options import (
     ROW_FORMATS,
     Duration,
     ObjectName,
+    live_pipeline_options,
     output_options,
-    pipeline_options,
 )
 from rebalancer.cli.user_files import default_journal, prepare_state_folder
 from rebalancer.errors import ExitCode, InputError, RebalancerError, StopRequestedError
 from rebalancer.pipeline import PipelineOptions, RunOptions
+from rebalancer.pipeline.run_settings import MAX_CONFIRMATION_SECONDS
 from rebalancer.reporting.render import TABLES
 
 if TYPE_CHECKING:
@@ -40,7 +43,7 @@ _PUSH_SECONDS = 10.0
 
 
 @click.command()
-@pipeline_options
+@live_pipeline_options
 @click.option(
     "--dry-run", is_flag=True, help="Ask the API server whether it would allow each eviction; evict nothing."
 )
@@ -189,8 +192,20 @@ def _show_plan(plan: Plan, *, output: Output, dry_run: bool = False, ask: bool =
     if ask and plan.moves:
         count = len(plan.moves)
         question = f"Evict {count} pod{'' if count == 1 else 's'} now?"
-        if not click.confirm(question, default=False, err=True):
+        if not _confirmed(question):
             raise StopRequestedError("not confirmed: nothing was evicted")
+
+
+def _confirmed(question: str) -> bool:
+    """Ask, and wait for the answer as long as other runs are let wait for the lease."""
+    click.echo(f"{question} [y/N]: ", nl=False, err=True)
+    with contextlib.suppress(OSError, ValueError):  # input that is no file, as tests give it, never waits
+        if not select.select([sys.stdin], [], [], MAX_CONFIRMATION_SECONDS)[0]:
+            click.echo(err=True)
+            raise StopRequestedError(
+                f"not confirmed within {MAX_CONFIRMATION_SECONDS:.0f} s: nothing was evicted"
+            )
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def _export_metrics(

@@ -12,12 +12,15 @@ from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
 from rebalancer.cluster.columns.pod_classes import POD_ITSELF, PodClass
 
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
+# Set by whoever moves a pod in the background, such as KubeVirt, while that is under way.
+EVICTION_IN_PROGRESS = "descheduler.alpha.kubernetes.io/eviction-in-progress"
 # Of a pod's annotations only those that affect eviction are kept.
 HONOURED_ANNOTATIONS = frozenset(
     {
         MIRROR_ANNOTATION,
         "kubernetes.io/config.source",
         "descheduler.alpha.kubernetes.io/evict",
+        EVICTION_IN_PROGRESS,
         "descheduler.alpha.kubernetes.io/prefer-no-eviction",
         "cluster-autoscaler.kubernetes.io/safe-to-evict",
         "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes",

@@ -17,10 +17,10 @@ from urllib3.exceptions import HTTPError
 
 from rebalancer.cluster.live.answers import Answer, NoAnswerError, StatusError
 from rebalancer.deadlines import Deadline
-from rebalancer.errors import StopRequestedError
 
 CONNECT_SECONDS = 5.0
 READ_SECONDS = 60.0
+_MAX_REFUSAL_BYTES = 1 << 20
 _NO_DEADLINE = Deadline()
 
 
@@ -42,6 +42,21 @@ class KubernetesClient:
     def verifies_certificates(self) -> bool:
         """Whether the server's certificate is checked; a kubeconfig can turn that off."""
         return bool(self.api.configuration.verify_ssl)
+
+    def get_path(
+        self, path: str, *, _preload_content: bool = False, _request_timeout: tuple[float, float]
+    ) -> Any:
+        """GET a path exactly as it is written; the generated methods escape every "/" of a parameter."""
+        request = self.api.param_serialize("GET", path, auth_settings=["BearerToken"])
+        response = self.api.call_api(*request, _request_timeout=_request_timeout).response
+        if not 200 <= response.status < 300:
+            body = response.read(_MAX_REFUSAL_BYTES, decode_content=True)
+            response.release_conn()
+            text = body.decode("utf-8", "replace")
+            error = ApiException(status=response.status, reason=response.reason, body=text)
+            error.headers = response.headers
+            raise error
+        return response
 
     def send(
         self,
@@ -72,7 +87,7 @@ class KubernetesClient:
         except TimeoutError as error:
             _end(arriving)
             raise NoAnswerError(error, slow=True) from error
-        except (StopRequestedError, KeyboardInterrupt):
+        except BaseException:  # a signal may raise what it likes
             _end(arriving)
             raise
 

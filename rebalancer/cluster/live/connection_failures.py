@@ -68,6 +68,11 @@ _KNOWN = (
         "is a VPN down, or a firewall between?",
     ),
     _row(
+        r"TimeoutError|read timed out",
+        "no whole answer came in time",
+        "is the API server overloaded, or a proxy before it?",
+    ),
+    _row(
         r"ProxyError|tunnel connection failed",
         "the proxy does not let the request through",
         "see HTTPS_PROXY and NO_PROXY",

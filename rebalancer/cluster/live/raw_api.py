@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from rebalancer.cluster.kinds import Kind
 from rebalancer.cluster.live.answers import (
@@ -43,10 +44,9 @@ class RawApi:
         return replace(self, retries=replace(self.retries, run=deadline))
 
     def within(self, seconds: float) -> RawApi:
-        """The same API, whose requests, with their retries, end that many seconds from now."""
-        seconds = max(0.0, seconds)
-        retries = replace(self.retries, deadline_seconds=min(seconds, self.retries.deadline_seconds))
-        return replace(self, retries=retries)
+        """The same API, all of whose requests, with their retries, end at most that many seconds from now."""
+        run = replace(self.retries.run, clock=self.retries.clock)
+        return self.until(run.within(seconds))
 
     def finishing(self, seconds: float = CLOSING_SECONDS) -> RawApi:
         """The same API, for what a run finishes after its end, or after it was asked to stop."""
@@ -115,8 +115,8 @@ class RawApi:
 
     def service_proxy(self, namespace: str, service: str, path: str) -> bytes:
         """GET a path of a service through the API server; ``service`` is ``[scheme:]name:port``."""
-        call = self.client.core.connect_get_namespaced_service_proxy_with_path
-        return self.get(f"get {path} of service {namespace}/{service}", call, service, namespace, path)
+        proxy = f"/api/v1/namespaces/{quote(namespace, '')}/services/{quote(service, '')}/proxy/{quote(path)}"
+        return self.get(f"get {path} of service {namespace}/{service}", self.client.get_path, proxy)
 
     def config_map(self, namespace: str, name: str) -> dict[str, str] | None:
         """The data of a ConfigMap; None when there is none."""

@@ -31,6 +31,7 @@ from rebalancer.cluster.records.base import (
     ResourceRequirements,
     condition,
 )
+from rebalancer.cluster.records.evictions import EvictionRequest
 from rebalancer.cluster.records.metrics import (
     ContainerMetrics,
     NodeMetrics,
@@ -144,6 +145,7 @@ __all__ = [
     "DisruptionBudgetSpec",
     "DisruptionBudgetStatus",
     "EmptyDir",
+    "EvictionRequest",
     "GcePersistentDisk",
     "HorizontalAutoscaler",
     "HorizontalAutoscalerSpec",

@@ -10,7 +10,7 @@ from rebalancer.cluster.live import RawApi
 from rebalancer.errors import RebalancerError
 from rebalancer.planning.plan import Move
 
-_MAX_NOTE_LENGTH = 1000
+_MAX_NOTE_BYTES = 1024  # the API server refuses an event with a longer one
 _API_VERSIONS = {
     "ReplicaSet": "apps/v1",
     "StatefulSet": "apps/v1",
@@ -52,6 +52,7 @@ class EventWriter:
             }
         now = times.render_micro(self._clock())
         verb = "Began to evict" if started else "Evicted"
+        note = f"{verb} pod {pod.name} from {move.from_node}: {move.because}"
         body = {
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
@@ -60,7 +61,7 @@ class EventWriter:
             "type": "Normal",
             "reason": "Rebalanced",
             "action": "Evict",
-            "note": f"{verb} pod {pod.name} from {move.from_node}: {move.because}"[:_MAX_NOTE_LENGTH],
+            "note": note.encode()[:_MAX_NOTE_BYTES].decode(errors="ignore"),
             "regarding": regarding,
             "reportingController": "rebalancer",
             "reportingInstance": self._reporter,

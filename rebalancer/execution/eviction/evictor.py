@@ -6,6 +6,7 @@ nothing certain (a lost connection, 409, 5xx) is settled by reading the pod agai
     the lease or a brake forbids it      SKIPPED, without a request
     429 from a budget                    try again; REFUSED at the end
     429 of an evacuation that began      STARTED, never asked again
+    400, 405, 410, 413, 422              REFUSED, never asked again, for any pod unless a webhook denied it
     connection lost, pod is terminating  EVICTED
     connection lost, pod is unchanged    try again; UNKNOWN at the end: the request may still arrive
     connection lost, then 404            EVICTED: the lost request did it
@@ -38,6 +39,7 @@ _STORAGE = "etcdserver:"  # how the API server words that its storage did not an
 # How KubeVirt, and whoever follows it, answers: the pod was not evicted, and is moved in another way
 # (kubevirt pkg/virt-api/webhooks/validating-webhook/admitters/pod-eviction-admitter.go).
 _EVACUATION = "Eviction triggered evacuation"
+_DENIED = "denied the request"  # how the API server words the verdict of a webhook, whatever its status
 _NO_RIGHT = "cannot create resource"  # how the API server words a missing right, and no webhook does
 
 
@@ -50,6 +52,7 @@ class _Attempt:
     otherwise: Verdict = Verdict.REFUSED
     retry_after: float | None = None
     rights_missing: bool = False
+    rejected: bool = False
 
 
 class Evictor:
@@ -92,6 +95,7 @@ class Evictor:
             not_before=attempts.not_before,
             attempts=attempts.count,
             rights_missing=attempt.rights_missing,
+            rejected=attempt.rejected,
         )
 
     def _again(self, attempt: _Attempt) -> Again | None:
@@ -182,8 +186,11 @@ class _Attempts:
             self._perhaps_sent = True
             self._answer_lost |= status in _GATEWAY_TIMEOUTS or _STORAGE in message
             return self._looked_up(message, final=_TWO_BUDGETS in message)
-        missing = status == 401 or (status == 403 and _NO_RIGHT in message)
-        return _Attempt(self._not_accepted, message, rights_missing=missing)
+        if status in (401, 403):
+            missing = status == 401 or _NO_RIGHT in message
+            return _Attempt(self._not_accepted, message, rights_missing=missing)
+        because = f"the API server rejected the request with HTTP {status}: {message}"
+        return _Attempt(self._not_accepted, because, rejected=_DENIED not in message)
 
     @property
     def _not_accepted(self) -> Verdict:

@@ -27,6 +27,7 @@ class EvictionAnswer:
     not_before: float  # no replacement is older: the earlier of our clock and the server's at the request
     attempts: int = 1
     rights_missing: bool = False
+    rejected: bool = False  # the API server does not accept such a request, whatever the pod
 
 
 @dataclass(frozen=True, slots=True)

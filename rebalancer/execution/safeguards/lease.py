@@ -120,7 +120,8 @@ class HeldLease:
             if self._lost is not None or self._released:
                 return
             try:
-                self._ours()
+                # Later than that, too little of the lease would be left whatever the answer.
+                self._ours(self._lease.within(self.seconds_left - self._duration * 2 / 3))
             except StopRequestedError:
                 raise
             except LeaseLostError as error:
@@ -128,9 +129,9 @@ class HeldLease:
             except RebalancerError as error:
                 LOGGER.info("%s could not be read again: %s", self._lease.where, error)
 
-    def _ours(self) -> dict[str, Any]:
+    def _ours(self, lease: LeaseObject) -> dict[str, Any]:
         """The lease as it is kept. Raises LeaseLostError when another holds it, or nobody."""
-        item = self._lease.read()
+        item = lease.read()
         holder = text_of(spec_of(item), "holderIdentity")
         if item is None or holder != self._lease.identity:
             now = f"it is held by {holder[:200]!a}" if holder else "it was removed"
@@ -138,13 +139,14 @@ class HeldLease:
         return item
 
     def _renewed(self) -> float:
+        lease = self._lease.within(self._duration)
+
         def attempt() -> float:
             began = self._monotonic()
-            self._lease.write(self._ours(), self._lease.identity, self._duration)
+            lease.write(self._ours(lease), lease.identity, self._duration)
             return began
 
-        what = f"renew {self._lease.where}"
-        return update(self._lease.api, what, attempt, deadline_seconds=self._duration)
+        return update(lease.api, f"renew {lease.where}", attempt, deadline_seconds=self._duration)
 
     def release(self) -> None:
         """Give the lease up if it is ours; after a failure the next run waits until it expires."""
@@ -212,17 +214,19 @@ class RunLease:
         UnreachableError, or StopRequestedError when asked to stop while another's lease is watched.
         """
 
+        deadline = 2 * self._duration + MAX_WATCHED_SECONDS  # to watch it, and for requests before and after
+        lease = self._lease.within(deadline)
+
         def attempt() -> float:
-            item = self._lease.read()
+            item = lease.read()
             if item is not None:
                 item = self._watched_until_free(item)
             began = self._monotonic()
-            self._lease.write(item, self._lease.identity, self._duration, fresh=True)
+            lease.write(item, lease.identity, self._duration, fresh=True)
             return began
 
         try:
-            deadline = self._duration + MAX_WATCHED_SECONDS
-            began = update(self._lease.api, f"take {self.where}", attempt, deadline_seconds=deadline)
+            began = update(lease.api, f"take {self.where}", attempt, deadline_seconds=deadline)
         except NotWrittenError as error:
             if error.unanswered is not None:
                 raise error.unanswered from error

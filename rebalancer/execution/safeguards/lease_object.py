@@ -34,8 +34,14 @@ class LeaseObject:
 
     def closing(self) -> LeaseObject:
         """The same lease, for what is done with it after the end of the run, in bounded time."""
+        other = self.within(CLOSING_SECONDS)
+        other.api = other.api.finishing()
+        return other
+
+    def within(self, seconds: float) -> LeaseObject:
+        """The same lease, read and written within so many seconds from now."""
         other = copy.copy(self)
-        other.api = self.api.finishing().within(CLOSING_SECONDS)
+        other.api = self.api.within(seconds)
         return other
 
     def read(self) -> dict[str, Any] | None:

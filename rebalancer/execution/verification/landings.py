@@ -108,18 +108,27 @@ def _appraise(
         return _landing(item, Result.NOT_READY, f"the replacement failed: {why[:200]}", replacement)
     node = replacement.spec.node_name
     if not node:
-        return _landing(item, Result.PENDING, _why_pending(replacement), replacement)
+        because = f"{_why_pending(replacement)}; {_of_the_node_left(item, old)}"
+        return _landing(item, Result.PENDING, because, replacement)
     planned = any(landing.node == node for landing in item.move.landings)
     objection = None if planned else check(item.move, node)
     if objection is not None:
         return _landing(item, Result.UNEXPECTED, objection, replacement, settled=True)
     if replacement.ready_at is None:
-        return _landing(item, Result.NOT_READY, f"on {node}, not ready yet", replacement)
+        because = f"on {node}, not ready yet; {_of_the_node_left(item, old)}"
+        return _landing(item, Result.NOT_READY, because, replacement)
     because = "as planned" if planned else "not listed in the plan, yet acceptable"
     if old is not None:
         because += "; the evicted pod is still terminating"
     result = Result.LANDED if planned else Result.LANDED_ELSEWHERE
     return _landing(item, result, because, replacement, settled=old is None)
+
+
+def _of_the_node_left(item: Evicted, old: ObservedPod | None) -> str:
+    """What a move has come to whose replacement does not serve yet."""
+    if old is not None:
+        return "the evicted pod is still terminating"
+    return f"{item.move.from_node} has lost the pod's load, but its replacement still waits"
 
 
 def _landing(

@@ -14,6 +14,7 @@ from rebalancer.cluster.columns.nodes import CPU, MEMORY, NodeTable
 from rebalancer.cluster.records import NodeMetrics
 from rebalancer.load.load_watcher import document as watcher
 
+PRESSURE_WINDOW_SECONDS = 300  # of rates of pressure: so long that one slow start of a pod is no pressure
 RESOURCES = ("cpu", "memory")  # what every source measures; pods are counted
 # A figure this far above capacity is a broken counter, not a busy node.
 _IMPLAUSIBLE = 2.0

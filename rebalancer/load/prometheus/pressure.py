@@ -14,11 +14,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rebalancer.load.figures.node_figures import PressureFigures
+from rebalancer.load.figures.node_figures import PRESSURE_WINDOW_SECONDS, PressureFigures
 from rebalancer.load.prometheus.nodes import NodeReading
 from rebalancer.load.prometheus.questions import Question
 
-RANGE = "5m"  # of the rates: long enough that one slow start of a pod is no pressure
+RANGE = f"{PRESSURE_WINDOW_SECONDS // 60}m"
 
 
 @dataclass(frozen=True, slots=True)

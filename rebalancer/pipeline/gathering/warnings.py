@@ -10,6 +10,14 @@ from rebalancer.profiles.types import SchedulerConfiguration
 from rebalancer.scheduling import version_warnings
 
 
+def _not_read(unread: Mapping[str, str]) -> list[str]:
+    """One sentence for each reason: a dump made by hand lacks many kinds for the same one."""
+    by_reason: dict[str, list[str]] = {}
+    for plural, why in sorted(unread.items()):
+        by_reason.setdefault(why, []).append(plural)
+    return [f"not read: {', '.join(plurals)} ({why})" for why, plurals in by_reason.items()]
+
+
 def input_warnings(
     snapshot: Snapshot,
     configuration: SchedulerConfiguration,
@@ -27,7 +35,7 @@ def input_warnings(
         f"extender {extender.url_prefix} is not modelled: all pods of its scheduler are protected"
         for extender in configuration.extenders
     ]
-    found += [f"not read: {plural} ({why})" for plural, why in sorted(snapshot.recording.unread.items())]
+    found += _not_read(snapshot.recording.unread)
     found += snapshot.recording.warnings
     found += [f"could not be read: {item}" for item in snapshot.malformed]
     found += [

@@ -15,6 +15,7 @@ from rebalancer.cluster.arrays import BoolArray, PodRow
 from rebalancer.cluster.columns.nodes import NodeTable
 from rebalancer.cluster.columns.pod_classes import PodClass
 from rebalancer.cluster.columns.pods import PodTable
+from rebalancer.cluster.foreign_evictions import ForeignEvictions
 from rebalancer.cluster.kinds import PRIORITY_CLASSES
 from rebalancer.cluster.records import PersistentVolumeClaim, PriorityClass
 from rebalancer.cluster.snapshot import Snapshot
@@ -40,6 +41,7 @@ class EvictionContext:
     budgets: Budgets
     quotas: Quotas
     autoscalers: Autoscalers
+    foreign_evictions: ForeignEvictions
     history: MoveHistory
     claims: Claims
     priority_classes: Mapping[str, int] | None  # value by name; None when they were not read
@@ -59,6 +61,7 @@ class EvictionContext:
             budgets=Budgets(snapshot),
             quotas=Quotas(snapshot),
             autoscalers=Autoscalers(snapshot),
+            foreign_evictions=ForeignEvictions(snapshot.recording),
             history=MoveHistory(inputs.state.moves if inputs.state else ()),
             claims=claims,
             priority_classes=_priority_classes(snapshot),

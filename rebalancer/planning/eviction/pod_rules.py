@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from rebalancer.cluster.arrays import PodRow
-from rebalancer.cluster.columns.listed_pods import MIRROR_ANNOTATION
+from rebalancer.cluster.columns.listed_pods import EVICTION_IN_PROGRESS, MIRROR_ANNOTATION
 from rebalancer.cluster.leaving_nodes import why_leaving
 from rebalancer.planning.eviction.context import EvictionContext
 from rebalancer.planning.reasons import KeptReason, Reason
@@ -50,8 +50,23 @@ def daemon_set(context: EvictionContext, row: PodRow) -> KeptReason | None:
 
 
 def terminating(context: EvictionContext, row: PodRow) -> KeptReason | None:
-    """Pods that are being deleted."""
-    return KeptReason(Reason.TERMINATING, "is terminating already") if context.pods.terminating[row] else None
+    """Pods that are being deleted, or that somebody else is evicting."""
+    pods = context.pods
+    if pods.terminating[row]:
+        return KeptReason(Reason.TERMINATING, "is terminating already")
+    if EVICTION_IN_PROGRESS in pods.annotations[row]:
+        return KeptReason(Reason.TERMINATING, f"is being evicted already, says {EVICTION_IN_PROGRESS}")
+    why = context.foreign_evictions.why_leaving(pods.namespaces[row], pods.names[row], pods.uids[row])
+    return KeptReason(Reason.TERMINATING, f"is being evicted already: {why}") if why else None
+
+
+def evictions_read(context: EvictionContext, _row: PodRow) -> KeptReason | None:
+    """Any pod, when requests for evictions could not be listed."""
+    unread = context.foreign_evictions.unread
+    if unread is None:
+        return None
+    because = f"{unread.name}s were not read: whether somebody else is evicting it is unknown"
+    return KeptReason(Reason.UNPREDICTABLE, because)
 
 
 def node_ready(context: EvictionContext, row: PodRow) -> KeptReason | None:

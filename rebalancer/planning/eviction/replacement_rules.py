@@ -13,12 +13,18 @@ def other_scheduler(context: EvictionContext, row: PodRow) -> KeptReason | None:
     for class_index in (int(context.pods.pod_class[row]), context.replacement(row).class_index):
         name = context.pods.classes[class_index].scheduler_name
         if context.inputs.configuration.profile(name) is None:
-            return KeptReason(
-                Reason.OTHER_SCHEDULER, f"schedulerName {name} is not in the scheduler's configuration"
-            )
+            because = f"schedulerName {name} is not in the scheduler's configuration"
+            return KeptReason(Reason.OTHER_SCHEDULER, because, (_configuration_setting(context),))
         if wanted and name not in wanted:
             return KeptReason(Reason.OTHER_SCHEDULER, f"the policy does not act for schedulerName {name}")
     return None
+
+
+def _configuration_setting(context: EvictionContext) -> str:
+    """The setting that says where the scheduler's configuration is, or would say it."""
+    scheduler = context.policy.scheduler
+    given = {"scheduler.file": scheduler.file, "scheduler.inline": scheduler.inline}
+    return next((name for name, value in given.items() if value), "scheduler.configMap")
 
 
 def priority_class(context: EvictionContext, row: PodRow) -> KeptReason | None:

@@ -68,6 +68,7 @@ OF_THE_WORKLOAD: tuple[Rule, ...] = (
 UNKNOWN: tuple[Rule, ...] = (
     replacement_rules.other_scheduler,
     budget_rules.budgets_read,
+    pod_rules.evictions_read,
     workload_rules.replicas_known,
     workload_rules.controllers_read,
     replacement_rules.priority_class,

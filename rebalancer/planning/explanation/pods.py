@@ -10,9 +10,10 @@ import numpy as np
 from rebalancer.cluster import times
 from rebalancer.cluster.arrays import FloatArray, NodeRow, PodClassIndex, PodRow
 from rebalancer.load.report import with_pods
-from rebalancer.planning.eviction import why_protected
+from rebalancer.planning.eviction import every_refusal
 from rebalancer.planning.explanation.values import (
     PodExplanation,
+    Refusal,
     RejectedNodes,
     SchedulingTable,
     ScoredNode,
@@ -76,7 +77,8 @@ class PodExplainer:
         """The explanation, with what the plan does with the pod."""
         prepared, row = self._prepared, self._row
         inputs, pods = prepared.inputs, prepared.pods
-        refusal = why_protected(prepared.eviction, row)
+        refusals = tuple(every_refusal(prepared.eviction, row))
+        refusal = next(iter(refusals), None)
         known = inputs.configuration.profile(pods.classes[self._class].scheduler_name) is not None
         placement, table = self._cycle() if known else (None, None)
         movable = known and self._node >= 0 and not pods.terminating[row]
@@ -98,6 +100,10 @@ class PodExplainer:
             evictable=refusal is None,
             reason=str(refusal.reason) if refusal else "",
             because=refusal.because if refusal else "no protection holds it",
+            refusals=tuple(
+                Refusal(reason=str(item.reason), because=item.because, setting=item.setting)
+                for item in refusals
+            ),
             verdict=verdict,
             verdict_because=verdict_because,
             landings=landings,

@@ -46,6 +46,14 @@ class Staying(Value, frozen=True):
     because: str
 
 
+class Refusal(Value, frozen=True):
+    """One reason why a pod may not be evicted."""
+
+    reason: str  # a code of planning.reasons
+    because: str
+    setting: str = ""  # of the policy; empty where the cluster and no setting is the reason
+
+
 class PodExplanation(Value, frozen=True):
     """Why a pod may (not) be evicted, where it would land and why there, and what the plan does with it."""
 
@@ -64,6 +72,7 @@ class PodExplanation(Value, frozen=True):
     unacceptable: float  # chance of an unacceptable landing
     staying: Staying | None = None  # None while Pending
     table: SchedulingTable | None = None  # None where no profile places it
+    refusals: tuple[Refusal, ...] = ()  # every reason, the first of which is ``reason``
     api_version: str = API_VERSION
     kind: str = "PodExplanation"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,11 +12,13 @@ from rebalancer.cluster.arrays import FloatArray, IntArray, NodeRow, PodClassInd
 from rebalancer.cluster.columns.nodes import BASE_RESOURCES
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.acceptability import LandingCheck
-from rebalancer.planning.landing.distribution import LandingDistribution
+from rebalancer.planning.landing.distribution import LandingDistribution, mean_of
+from rebalancer.planning.landing.known_placements import KnownPlacements
 from rebalancer.planning.landing.no_landing import NoLanding
 from rebalancer.planning.landing.scenarios import Scenario, Scenarios
 from rebalancer.planning.landing.schedulers import ProfileSchedulers
 from rebalancer.planning.reasons import KeptReason, Reason
+from rebalancer.planning.workloads.lookup import grace_period_seconds
 from rebalancer.scheduling import ClusterState, Placement
 
 _NEGLIGIBLE = 1e-12  # a chance below this is floating-point error
@@ -69,6 +72,7 @@ class _Score:
     gain: FloatArray
     why: str = ""
     reason: Reason = Reason.NO_BETTER_LANDING
+    settings: tuple[str, ...] = ()  # of the policy, without which the landing would be acceptable
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,6 +103,7 @@ class MoveEvaluator:
         self.no_landing = NoLanding(schedulers)
         self._names = inputs.snapshot.nodes.names
         self.placements = 0
+        self._placed = KnownPlacements(len(self._names))
         classes = schedulers.state.classes
         self._wanted = np.array(
             [classes.vector(classes.requests[index].incoming) for index in waiting], np.int64
@@ -128,11 +133,11 @@ class MoveEvaluator:
             gain = np.minimum(gain, found.worst.gain)
             if found.worst.unacceptable > _NEGLIGIBLE:
                 only_while_terminating &= found.only_while_terminating
-                refused = refused or KeptReason(found.worst.reason, found.worst.why)
+                refused = refused or KeptReason(found.worst.reason, found.worst.why, found.worst.settings)
                 if not complete and (not found.sampled or masses[-1] >= 1.0):
                     break
             if found.placements:
-                landings.append(_mean(found.placements, len(self._names)))
+                landings.append(mean_of(found.placements, len(self._names)))
         mass = 1.0 if max(masses) >= 1.0 else float(np.mean(masses))
         return Evaluation(
             candidate,
@@ -146,7 +151,7 @@ class MoveEvaluator:
 
     def cost(self, candidate: Candidate, scenarios: Scenarios) -> int:
         """The most placements that one evaluation computes."""
-        states = 4 if scenarios.all[0].is_terminating else 2
+        states = len(self._timings(candidate)) * (2 if scenarios.all[0].is_terminating else 1)
         waiting = max(len(self._would_fit(candidate, scenario)) for scenario in scenarios.all)
         return len(scenarios.all) * (states * self._schedulers.max_views + waiting)
 
@@ -156,15 +161,21 @@ class MoveEvaluator:
         """The replacement's placements in one scenario, until one of them refuses the move.
 
         Evicted pods terminate at different speeds: this one may still be terminating when earlier ones are
-        gone, and the other way round, so all four combinations count.
+        gone, and the other way round, so all four combinations count, but for those that ``_timings`` rules
+        out.
         """
+        taken = self._room_taken(candidate, scenario)
+        if taken:
+            refusal = _Score(1.0, np.full_like(before, np.inf), taken, Reason.ROOM_TAKEN)
+            return _InScenario([], refusal, False, False)
+        last_timing = self._timings(candidate)[-1]
         placements: list[Placement] = []
         worst = _Score(0.0, np.full_like(before, np.inf))
         later = _Load(scenario.usage, scenario.after_termination.pod_count)
         now = _Load(scenario.usage + scenario.terminating_usage, scenario.while_terminating.pod_count)
         only_while_terminating, sampled = True, False
         for state, terminating in self._states(candidate, scenario):
-            once_gone = state is scenario.after_termination and not terminating
+            once_gone = state is scenario.after_termination and terminating is last_timing
             if (
                 not complete
                 and worst.unacceptable > _NEGLIGIBLE
@@ -172,11 +183,7 @@ class MoveEvaluator:
                 and not (once_gone and scenario.is_terminating)
             ):
                 break  # refused; where others terminate, it matters whether that is so once they are gone
-            found, taken = self._place(candidate, scenario, state, terminating=terminating)
-            if taken:
-                why = _Score(1.0, worst.gain, taken, Reason.ROOM_TAKEN)
-                return _InScenario(placements, why, False, False)
-            for placement in found:
+            for placement in self._place(candidate, state, terminating=terminating):
                 placements.append(placement)
                 sampled |= self._sampled(candidate, placement)
                 score = self._score(candidate, now, before, placement)
@@ -191,36 +198,43 @@ class MoveEvaluator:
     def _sampled(self, candidate: Candidate, placement: Placement) -> bool:
         return len(placement.feasible) > self._schedulers.nodes_to_find(candidate.replacement)
 
-    @staticmethod
-    def _states(candidate: Candidate, scenario: Scenario) -> Iterator[tuple[ClusterState, bool]]:
-        """The states in which a replacement may be placed, and whether its predecessor still terminates."""
-        if not candidate.replaced_late:
-            yield scenario.after_termination, True
-        yield scenario.after_termination, False
-        if scenario.is_terminating:
-            if not candidate.replaced_late:
-                yield scenario.while_terminating, True
-            yield scenario.while_terminating, False
+    def _timings(self, candidate: Candidate) -> tuple[bool, ...]:
+        """Whether its predecessor still terminates when a replacement is placed; both where that is a race.
 
-    def _place(
-        self, candidate: Candidate, scenario: Scenario, state: ClusterState, *, terminating: bool
-    ) -> tuple[list[Placement], str]:
-        """The replacement's placements as the schedulers see the nodes; who would take the room it leaves."""
-        row, source = candidate.row, candidate.source
-        once_gone = state is scenario.after_termination and not terminating
-        waiting = self._would_fit(candidate, scenario) if once_gone else ()
-        if terminating:
-            state.evict(row)
-        else:
-            state.remove(row)
-        try:
-            views = self._schedulers.views(candidate.replacement)
-            placements = [item.place(state, candidate.replacement) for item in views]
-            taken = self._room_taken(candidate, state, waiting)
-        finally:
-            state.restore(row, source)
-        self.placements += len(placements)
-        return placements, taken
+        A StatefulSet makes the replacement once the old pod is gone, other controllers as it begins to
+        terminate; whether it is gone before the scheduler comes to the replacement is a race.
+        """
+        if candidate.replaced_late:
+            return (False,)
+        likely = self._inputs.policy.planning.termination_race == "likely"
+        grace = grace_period_seconds(self._inputs.snapshot.pods.class_of(candidate.row))
+        return (True,) if likely and grace > 0 else (True, False)
+
+    def _states(self, candidate: Candidate, scenario: Scenario) -> Iterator[tuple[ClusterState, bool]]:
+        """The states in which a replacement may be placed, and whether its predecessor still terminates.
+
+        Pods that were evicted before it in the same wave may be gone already or not, whatever the policy.
+        """
+        states = (scenario.after_termination, scenario.while_terminating)
+        for state in states if scenario.is_terminating else states[:1]:
+            for terminating in self._timings(candidate):
+                yield state, terminating
+
+    def _place(self, candidate: Candidate, state: ClusterState, *, terminating: bool) -> list[Placement]:
+        """The replacement's placements as the schedulers see the nodes; siblings on a node share them."""
+        kind = (state.pod_class[candidate.row], candidate.replacement, candidate.source, terminating)
+        found = self._placed.get(state, kind)
+        if found is None:
+            with _without(candidate, state, terminating=terminating):
+                views = self._schedulers.views(candidate.replacement)
+                found = [item.place(state, candidate.replacement) for item in views]
+            self._placed.keep(state, kind, found)
+            self.placements += len(found)
+        return found
+
+    def forget(self) -> None:
+        """Forget what was placed: a move was made since."""
+        self._placed.forget()
 
     def _would_fit(self, candidate: Candidate, scenario: Scenario) -> tuple[int, ...]:
         """The classes of Pending pods whose requests would fit on the node left; most need more than that."""
@@ -234,12 +248,20 @@ class MoveEvaluator:
         fits = ((self._wanted <= free) | (self._wanted == 0)).all(axis=1) | self._unfiltered
         return tuple(np.array(self._waiting)[fits].tolist())
 
-    def _room_taken(self, candidate: Candidate, state: ClusterState, waiting: Sequence[int]) -> str:
-        for class_index in waiting:
-            self.placements += 1
-            if self._schedulers.scheduler(class_index).feasible(state, class_index)[candidate.source]:
-                pod = self._schedulers.state.classes[class_index]
-                return f"a Pending pod of {pod.namespace}/{pod.owner.name or '?'} would fit where it leaves"
+    def _room_taken(self, candidate: Candidate, scenario: Scenario) -> str:
+        """Which Pending pod would take the room that a pod leaves once it is gone; empty when none would."""
+        waiting = self._would_fit(candidate, scenario)
+        if not waiting:
+            return ""
+        state = scenario.after_termination
+        with _without(candidate, state, terminating=False):
+            for class_index in waiting:
+                self.placements += 1
+                if self._schedulers.scheduler(class_index).feasible(state, class_index)[candidate.source]:
+                    pod = self._schedulers.state.classes[class_index]
+                    return (
+                        f"a Pending pod of {pod.namespace}/{pod.owner.name or '?'} would fit where it leaves"
+                    )
         return ""
 
     def _score(self, candidate: Candidate, load: _Load, before: FloatArray, placement: Placement) -> _Score:
@@ -258,17 +280,21 @@ class MoveEvaluator:
         if not good.all():
             bad = np.flatnonzero(~good)
             likeliest = int(bad[np.argmax(chance[bad])])
-            why = landing_check.why_not(
-                candidate.source, NodeRow(int(rows[likeliest])), before, after[likeliest]
-            )
+            where = candidate.source, NodeRow(int(rows[likeliest])), before, after[likeliest]
+            why = landing_check.why_not(*where)
             score.why = f"may land ({chance[~good].sum():.0%}) where it must not: {why}"
+            score.settings = landing_check.settings_behind(*where)
         return score
 
 
-def _mean(placements: Sequence[Placement], nodes: int) -> LandingDistribution:
-    """The chances of several placements, averaged."""
-    total = np.zeros(nodes)
-    for placement in placements:
-        total[placement.feasible] += placement.chance
-    rows = np.flatnonzero(total / len(placements) > _NEGLIGIBLE)
-    return LandingDistribution(rows, total[rows] / len(placements))
+@contextmanager
+def _without(candidate: Candidate, state: ClusterState, *, terminating: bool) -> Iterator[None]:
+    """The state while the pod terminates, or once it is gone; as it was when the block ends."""
+    if terminating:
+        state.evict(candidate.row)
+    else:
+        state.remove(candidate.row)
+    try:
+        yield
+    finally:
+        state.restore(candidate.row, candidate.source)

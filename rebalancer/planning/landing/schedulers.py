@@ -34,12 +34,15 @@ class ProfileSchedulers:
             profile.scheduler_name: make_scheduler(configuration, profile, plugin_inputs)
             for profile in configuration.profiles
         }
-        earlier = inputs.earlier_view
-        lagging = (plugin_inputs if earlier is None else replace(plugin_inputs, view=earlier)).lagging
-        self._lagging: Mapping[str, Scheduler] = {
-            profile.scheduler_name: make_scheduler(configuration, profile, lagging)
+        earlier = inputs.earlier_views or (inputs.view,)
+        lagging = [replace(plugin_inputs, view=view).lagging for view in earlier]
+        self._lagging: Mapping[str, tuple[Scheduler, ...]] = {
+            profile.scheduler_name: tuple(
+                make_scheduler(configuration, profile, item)
+                for item in lagging
+                if _differs(configuration, profile, plugin_inputs, item)
+            )
             for profile in configuration.profiles
-            if _differs(configuration, profile, plugin_inputs, lagging)
         }
         self.neutral = neutral_everywhere(configuration)
         self._node_scores: dict[str, NodeScores] = {}
@@ -56,13 +59,12 @@ class ProfileSchedulers:
     @property
     def max_views(self) -> int:
         """In how many ways a scheduler may see the load of the nodes."""
-        return 2 if self._lagging else 1
+        return 1 + max(map(len, self._lagging.values()), default=0)
 
     def views(self, class_index: int) -> tuple[Scheduler, ...]:
         """The scheduler of a class by the figures we have and, where its own may be older, by those too."""
         scheduler = self.scheduler(class_index)
-        lagging = self._lagging.get(scheduler.profile.scheduler_name)
-        return (scheduler,) if lagging is None else (scheduler, lagging)
+        return (scheduler, *self._lagging[scheduler.profile.scheduler_name])
 
     def nodes_to_find(self, class_index: int) -> int:
         """How many feasible nodes end the scheduler's search; when more are feasible it takes a sample."""

@@ -12,17 +12,21 @@ again. A refused pod is tried once more when later moves may have made room for 
     b 90 %, cool at 65 %   pods of 27, 10, 10 points: it would move 27, which removes 25
     b moves 27; a moves 20, and then another 20, which removes the 10 points that are left
 
-Limits only ever cut this sequence: with a larger perRun or maxPlacements it begins with the same moves.
-Limits by node, namespace and workload may lead elsewhere, so where limits or landings stopped a move, plans
-in other orders and under tighter limits are made too. The best one counts: the least excess, then the fewest
-nodes still hot, then the lowest disruption cost. How many are tried is bounded, so a limit that is raised
-leaves more excess only where the better plan was beyond these bounds.
+The limit perRun only ever cuts this sequence, and so does maxPlacements: with a larger one it begins with the
+same moves, and no move adds excess.
+
+Limits by node, namespace and workload may lead elsewhere, and so may landings that were taken before. So
+where landings stopped moves, plans in other orders are made too, and where limits did, plans under tighter
+ones. The best one counts: the least excess, then the fewest nodes still hot, then the lowest disruption
+cost. How much work they may be is bounded, so one of these limits that is raised leaves more excess only
+where the better plan was beyond that bound. Large clusters, which have landings enough, make none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
@@ -41,7 +45,7 @@ from rebalancer.planning.search.strategy import PartialPlan
 
 # How much work an alternative may cost, in placements times nodes: large clusters can afford less.
 _ALTERNATIVE_CELLS = 14_000
-_MAX_ALTERNATIVES = 1  # of tighter limits, at full cost; most end sooner
+_FEWEST_PLACEMENTS = 100  # with less than this no alternative gets anywhere
 _UNLIMITED = 1 << 30
 # Reasons that another order of moves, or tighter limits, might avoid.
 _AVOIDABLE = frozenset(
@@ -65,6 +69,7 @@ class _Result:
     quality: Quality
     builder: PlanBuilder
     kept: Kept
+    limits: frozenset[str]  # those that stopped moves
 
     @property
     def is_improvable(self) -> bool:
@@ -85,11 +90,11 @@ class HotNodeRelief:
         """Relieve hot nodes; where landings or limits stopped moves, try others and keep the best."""
         candidates, protected = self._candidates(self._hot_nodes())
         start, evaluator = so_far.builder, so_far.builder.evaluator
-        found = [self._complete(start, candidates, order) for order in ORDERS[:1]]
-        if found[0].is_improvable:
-            share = max(_ALTERNATIVE_CELLS // max(len(self._hotness.hot), 1), 1)
+        found = [self._complete(start, candidates, ORDERS[0])]
+        share = _ALTERNATIVE_CELLS // max(len(self._hotness.hot), 1)
+        if share >= _FEWEST_PLACEMENTS and found[0].is_improvable:
             found += [self._complete(start, candidates, order, share) for order in ORDERS[1:]]
-            ends = evaluator.placements + _MAX_ALTERNATIVES * share
+            ends = evaluator.placements + share
             for order, limits in self._tighter(found):
                 if evaluator.placements >= ends:
                     break
@@ -100,16 +105,16 @@ class HotNodeRelief:
         return PartialPlan(builder, {**so_far.kept, **protected, **best.kept}, raised)
 
     def _tighter(self, found: Sequence[_Result]) -> Iterator[tuple[Order, Mapping[str, int]]]:
-        """Each order with tighter limits, those that change least first.
-
-        A limit that stopped nothing counts too: it also decides which pods would cool a node together.
-        """
+        """Each order with a tighter value of a limit that stopped moves, those that change least first."""
         limits = self._prepared.policy.limits
+        stopped = {name for item in found for name in item.limits}
         for name, given in (
             ("per_node", limits.per_node),
             ("per_namespace", limits.per_namespace),
             ("per_workload", _UNLIMITED),
         ):
+            if name not in stopped:
+                continue
             used = max(item.builder.used.most_used(name) for item in found)
             for value in range(min(used + 1, given - 1), 0, -1):
                 for order in ORDERS:
@@ -138,7 +143,13 @@ class HotNodeRelief:
             kept = search.run()
             stuck = {} if self._prepared.policy.planning.partial_relief else self._stuck(builder)
             if not stuck:
-                return _Result(self._quality(builder), builder, kept)
+                stopped = (
+                    builder.limits_reached(item)
+                    for items in candidates.values()
+                    for item in items
+                    if item.row in kept and kept[item.row].reason is Reason.LIMIT
+                )
+                return _Result(self._quality(builder), builder, kept, frozenset(chain(*stopped)))
             given_up |= stuck
 
     def _stuck(self, builder: PlanBuilder) -> dict[NodeRow, KeptReason]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -113,6 +113,12 @@ class Planning(PolicyModel):
         description="No pod is moved to a node that it would fill above these percentages of allocatable, "
         "whatever the rules of hotNodes name. Resources that are not named keep their defaults: cpu 95, "
         "memory 90.",
+    )
+    termination_race: Literal["strict", "likely"] = Field(
+        default="strict",
+        description="When a replacement may be placed. strict: before its predecessor is gone or after, and "
+        "both landings must be acceptable. likely: before, since it is made as its predecessor begins to "
+        "terminate; pods without a grace period are always held to both.",
     )
     max_placements: int = Field(
         default=20000, ge=1, description="Maximum number of placements the planner computes in one run."

@@ -45,7 +45,10 @@ def _pod(lines: Lines, pod: PodExplanation) -> None:
     if pod.evictable:
         lines.message(f"evictable: {pod.because}", 0, "green")
     else:
-        lines.message(f"protected ({pod.reason}): {pod.because}", 0, "yellow")
+        for number, refusal in enumerate(pod.refusals):
+            lead = "also protected" if number else "protected"
+            setting = f" [{refusal.setting}]" if refusal.setting else ""
+            lines.message(f"{lead} ({refusal.reason}): {refusal.because}{setting}", 0, "yellow")
     lines.message(f"in this plan: {_verdict(pod.verdict, pod.verdict_because)}", 0, "bold", most=4)
     if pod.staying is not None:
         lines.heading("STAYING COSTS", "loads in percent of allocatable, differences in points")

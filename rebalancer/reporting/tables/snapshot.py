@@ -33,6 +33,8 @@ ABSENCE_MEANS: dict[str, str] = {
     "volumeattachments": "pods with volumes are unpredictable: what is attached where is unknown",
     "horizontalpodautoscalers": "pods of workloads are protected: an autoscaler may be scaling them",
     "verticalpodautoscalers": "pods of workloads are protected: replacements may have other requests",
+    "evictionrequests": "pods are protected: somebody else may be evicting them",
+    "evictions": "pods are protected: somebody else may be evicting them",
     "resourcequotas": "pods are protected: there may be no room for a replacement beside them",
     "nodemetrics": "no load from the Metrics API: node loads need another source",
     "podmetrics": "what a pod uses is not measured, only estimated from its requests",

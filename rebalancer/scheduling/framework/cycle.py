@@ -5,7 +5,6 @@ Source: kubernetes v1.34.4 pkg/scheduler/schedule_one.go:430, :776.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -17,7 +16,7 @@ from rebalancer.profiles.types import ExtensionPoint, Profile
 from rebalancer.scheduling.framework.nominated_pods import NO_POD, rejected_beside_nominated
 from rebalancer.scheduling.framework.placement import Placement, Rejections
 from rebalancer.scheduling.framework.plugin import Plugin
-from rebalancer.scheduling.framework.sampling import Search, nodes_to_find
+from rebalancer.scheduling.framework.sampling import Searches, Workers, nodes_to_find
 from rebalancer.scheduling.framework.scores import RawScores, WeightedScores, notes, out_of_range
 from rebalancer.scheduling.framework.uncertain_scores import other_scores
 from rebalancer.scheduling.state.cluster_state import ClusterState
@@ -39,7 +38,11 @@ class Scheduler:
     """Places pods as one profile of the scheduler does, on a state; it changes nothing."""
 
     def __init__(
-        self, profile: Profile, plugins: Mapping[str, Plugin], percentage_of_nodes_to_score: int
+        self,
+        profile: Profile,
+        plugins: Mapping[str, Plugin],
+        percentage_of_nodes_to_score: int,
+        workers: Workers,
     ) -> None:
         """``plugins`` are the modelled ones by name; enabled names missing there are neutral."""
         self.profile = profile
@@ -49,7 +52,7 @@ class Scheduler:
         self._changing_pre_filters = [plugin for plugin in self._pre_filters if not _is_lasting(plugin)]
         self._filters = self._at(ExtensionPoint.FILTER, plugins)
         self._scores = self._at(ExtensionPoint.SCORE, plugins)
-        self._searches: deque[Search] = deque(maxlen=4)
+        self._searches = Searches(workers)
         # A plugin that does not score any more may still prepare to, and fail; without scores none prepares.
         scoring = (*self._at(ExtensionPoint.PRE_SCORE, plugins), *self._scores) if self._scores else ()
         self._may_fail = [plugin for plugin in dict.fromkeys(scoring) if plugin.may_fail]
@@ -209,7 +212,7 @@ class Scheduler:
                 feasible, scores, np.zeros(len(feasible)), without_scores, failing, score_failure=failing
             )
         else:
-            search = self._search(feasible, looked_at, limit)
+            search = self._searches.over(feasible, looked_at, limit)
             chance = search.chances(raw)
             others: Sequence[list[RawScores]] = ()
             unknown = ""
@@ -228,14 +231,6 @@ class Scheduler:
             notes=tuple(notes(raw)),
             score_failure=failing,
         )
-
-    def _search(self, feasible: IntArray, looked_at: IntArray, limit: int) -> Search:
-        """The search over these nodes; from one pod to the next it is mostly the same."""
-        for search in self._searches:
-            if search.covers(feasible, looked_at, limit):
-                return search
-        self._searches.appendleft(Search(feasible, looked_at, limit))
-        return self._searches[0]
 
     def scores_everywhere(self, state: ClusterState, class_index: int) -> dict[str, IntArray]:
         """(nodes,) score of each plugin in 0..100, unweighted, as if every node were feasible."""

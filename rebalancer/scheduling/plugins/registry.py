@@ -19,6 +19,7 @@ from rebalancer.profiles.types import (
 from rebalancer.scheduling.framework.cycle import Scheduler
 from rebalancer.scheduling.framework.inputs import PluginInputs
 from rebalancer.scheduling.framework.plugin import Plugin
+from rebalancer.scheduling.framework.sampling import Workers
 from rebalancer.scheduling.plugins.articles.network_traffic import NetworkTraffic
 from rebalancer.scheduling.plugins.articles.pod_capacity_of_node import PodCapacityOfNode
 from rebalancer.scheduling.plugins.dynamic_resources import DynamicResources
@@ -140,7 +141,7 @@ def make_scheduler(
     percentage = profile.percentage_of_nodes_to_score
     if percentage is None:
         percentage = configuration.percentage_of_nodes_to_score
-    return Scheduler(profile, plugins, percentage)
+    return Scheduler(profile, plugins, percentage, Workers(configuration.parallelism, inputs.cores))
 
 
 def _make_of(

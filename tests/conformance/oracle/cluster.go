@@ -83,7 +83,7 @@ func newCluster(ctx context.Context, asked *request) (*cluster, error) {
 	if asked.Landings != nil && asked.Landings.Workers > 0 {
 		loaded.Parallelism = asked.Landings.Workers
 	}
-	if asked.Landings != nil && asked.Landings.Together {
+	if asked.Landings != nil && (asked.Landings.Together || asked.Landings.Cores > 0) {
 		plugins[waitingName] = newWaiting
 		enableWaiting(loaded.Profiles)
 	}

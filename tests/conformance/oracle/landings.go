@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"runtime"
+	"sync/atomic"
+	"syscall"
 	"time"
 	"unsafe"
 
@@ -18,6 +21,9 @@ type landingsAsked struct {
 	Workers int32 `json:"workers"`
 	// Together has all workers advance at the same pace, as on as many cores: every filter waits a moment.
 	Together bool `json:"together"`
+	// Cores is on how many cores the workers run, as if each filter kept one busy for a moment; 0 is those of the
+	// machine. It holds for the whole program, so such cases must be asked one at a time.
+	Cores int `json:"cores"`
 	// Starts are the start indices to try; none given are all of them.
 	Starts []int `json:"starts"`
 	// Repeats is how often each start is tried; 0 is once.
@@ -66,6 +72,11 @@ func (c *cluster) land(pod *v1.Pod, asked *landingsAsked) (*landings, error) {
 			starts = append(starts, start)
 		}
 	}
+	if asked.Cores > 0 {
+		occupiesCore.Store(true)
+		defer occupiesCore.Store(false)
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(asked.Cores))
+	}
 	found := &landings{Pod: pod.Namespace + "/" + pod.Name, Nodes: []string{}}
 	for _, start := range starts {
 		for try := 0; try < max(asked.Repeats, 1); try++ {
@@ -105,6 +116,20 @@ const (
 	// waitingTime is much longer than what a filter takes, so that workers on few cores keep step.
 	waitingTime = 50 * time.Microsecond
 )
+
+// occupiesCore is whether a filter that waits keeps its core from other workers.
+var occupiesCore atomic.Bool
+
+// wait is what the filter does. Go's own sleep gives the core to another worker; one that only the kernel knows of
+// keeps it, as a filter that computes does, and needs no core of this machine.
+func wait() {
+	if !occupiesCore.Load() {
+		time.Sleep(waitingTime)
+		return
+	}
+	pause := syscall.NsecToTimespec(waitingTime.Nanoseconds())
+	_, _, _ = syscall.RawSyscall(syscall.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&pause)), 0, 0)
+}
 
 // enableWaiting adds the filter that waits to every profile.
 func enableWaiting(profiles []config.KubeSchedulerProfile) {

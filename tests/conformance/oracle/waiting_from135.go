@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -17,7 +16,7 @@ type waiting struct{}
 func (waiting) Name() string { return waitingName }
 
 func (waiting) Filter(context.Context, fwk.CycleState, *v1.Pod, fwk.NodeInfo) *fwk.Status {
-	time.Sleep(waitingTime)
+	wait()
 	return nil
 }
 

@@ -78,6 +78,18 @@ def test_a_dump_that_lacks_what_every_plan_needs_says_how_to_add_it(
     assert hint in line
 
 
+def test_kinds_that_are_missing_for_one_reason_are_one_warning(
+    rebalancer_program: Program, dump: Dump, items: Items
+) -> None:
+    del items["csinodes"], items["storageclasses"]
+    plan = json.loads(rebalancer_program("plan", "--from", dump(items), "-o", "json").stdout)
+
+    (line,) = [text for text in plan["warnings"] if text.startswith("not read: ")]
+    assert "csinodes, " in line
+    assert "storageclasses" in line
+    assert line.endswith(" (not in the dump)")
+
+
 def test_a_cluster_without_nodes_is_no_cluster(refusal: Refusal, dump: Dump, items: Items) -> None:
     path = dump(items | {"nodes": []})
 

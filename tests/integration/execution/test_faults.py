@@ -138,7 +138,7 @@ def test_a_run_killed_after_an_eviction_leaves_a_truthful_journal_and_state() ->
         pass
 
     class Killer:
-        def evicted(self, _move: object) -> None:
+        def evicted(self, _move: object, *, started: bool = False) -> None:
             raise Killed
 
     checkpoints: list[Any] = []

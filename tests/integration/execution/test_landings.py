@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from rebalancer.errors import ExitCode
-from rebalancer.execution import Result, Stop
-from rebalancer.sandbox import Misbehaviour
+from rebalancer.execution import Result, Stop, past_moves
+from rebalancer.sandbox import Fault, Misbehaviour
+from rebalancer.state import PastMove
 from tests.integration.execution.cluster import a_hot_cluster, a_move_of, hot_cluster, running
 from tests.integration.sandbox.builders import a_stateful_set
 
@@ -93,3 +96,41 @@ def test_a_stateful_sets_pod_comes_back_by_its_name() -> None:
     assert outcome.result is Result.LANDED
     assert outcome.replacement == "db-1"
     assert outcome.replacement_uid != old.pod.uid
+
+
+EVACUATION = Fault(
+    "status",
+    path="/pods/web-0/eviction",
+    method="POST",
+    code=429,
+    times=0,
+    message='admission webhook "virt-launcher-eviction-interceptor.kubevirt.io" denied the request: '
+    'Eviction triggered evacuation of VMI "shop/web"',
+)
+
+
+def test_a_pod_that_a_webhook_moves_is_waited_for_and_lands_like_any_other() -> None:
+    with a_hot_cluster() as runner:
+        runner.sandbox.faults.add(EVACUATION)
+        move = a_move_of(runner.sandbox, "web-0")
+        # As KubeVirt does once the virtual machine runs elsewhere.
+        migration = threading.Timer(0.2, runner.sandbox.registry.delete, ("pods", "shop", "web-0"))
+        migration.start()
+        outcomes = runner.run(move)
+        migration.join()
+        assert runner.sandbox.faults.hits == 1
+    assert [outcome.result for outcome in outcomes.outcomes] == [Result.LANDED]
+    assert outcomes.exit_code == ExitCode.DONE
+
+
+def test_a_pod_that_a_webhook_does_not_move_in_time_is_started_once_and_remembered() -> None:
+    kept: list[PastMove] = []
+    with a_hot_cluster() as runner:
+        runner.sandbox.faults.add(EVACUATION)
+        move = a_move_of(runner.sandbox, "web-0")
+        outcomes = runner.run(move, checkpoint=lambda found: kept.extend(past_moves(found)))
+        assert runner.sandbox.faults.hits == 1
+        assert runner.sandbox.pod("shop", "web-0") is not None
+    assert [outcome.result for outcome in outcomes.outcomes] == [Result.STARTED]
+    assert outcomes.exit_code == ExitCode.DONE
+    assert (kept[-1].result, kept[-1].uid) == ("Started", move.pod.uid)

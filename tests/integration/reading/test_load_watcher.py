@@ -19,7 +19,7 @@ ADDRESS = "http://load-watcher.monitoring:2020"
 
 @pytest.fixture(autouse=True)
 def without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rebalancer.retries.time.sleep", lambda _seconds: None)
+    monkeypatch.setattr("rebalancer.deadlines.StopRequest.wait", lambda *_: False)
 
 
 def test_from_outside_a_service_is_asked_through_the_api_server() -> None:
@@ -28,6 +28,21 @@ def test_from_outside_a_service_is_asked_through_the_api_server() -> None:
         content = fetch_watcher(api, ADDRESS, inside=False)
 
     assert decode_watcher(content).nodes["n0"][0].value == 5
+
+
+@pytest.mark.parametrize("prefix", ["", "/prefix", "/a/b c"])
+def test_a_path_of_the_address_is_asked_for_as_it_is_written(prefix: str) -> None:
+    asked: list[str] = []
+
+    def answer(path: str) -> tuple[int, bytes]:
+        asked.append(path)
+        return 200, json.dumps(DOCUMENT).encode()
+
+    with answering(answer) as url, api_of(url) as api:
+        fetch_watcher(api, ADDRESS + prefix, inside=False)
+
+    proxy = "/api/v1/namespaces/monitoring/services/load-watcher%3A2020/proxy"
+    assert asked == [f"{proxy}{prefix.replace(' ', '%20')}/watcher"]
 
 
 def test_inside_and_for_other_addresses_it_is_asked_directly() -> None:

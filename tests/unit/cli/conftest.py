@@ -21,8 +21,8 @@ Program = Callable[..., Result]
 def rebalancer_program() -> Program:
     """Runs the program in this process, as a shell would."""
 
-    def run(*arguments: str) -> Result:
-        return CliRunner().invoke(main, list(arguments))
+    def run(*arguments: str, typed: str | None = None) -> Result:
+        return CliRunner().invoke(main, list(arguments), input=typed)
 
     return run
 

@@ -103,6 +103,7 @@ def test_two_places_for_the_state_are_refused(
 def test_a_recorded_cluster_is_never_run_against(rebalancer_program: Program, pipeline: FakePipeline) -> None:
     result = rebalancer_program("run", "--from", "dump")
 
+    assert "--from PATH" not in rebalancer_program("run", "--help").stdout
     assert result.exit_code == 2
     assert "a recorded cluster cannot be changed" in result.stderr
     assert pipeline.asked == []
@@ -173,6 +174,35 @@ def test_on_a_terminal_nothing_is_evicted_without_a_yes(
     assert "Evict 2 pods now?" in result.stderr
     assert "Outcome" not in result.stdout
     assert result.exit_code in (2, 130)
+
+
+@pytest.mark.parametrize(
+    ("answer", "evicts"), [("y\n", True), (" Yes \n", True), ("\n", False), ("n\n", False), ("", False)]
+)
+def test_on_a_terminal_only_a_yes_evicts(
+    rebalancer_program: Program, pipeline: FakePipeline, terminal: Path, answer: str, evicts: bool
+) -> None:
+    result = rebalancer_program("run", typed=answer)
+
+    assert ("Outcome" in result.stdout) == evicts
+    assert ("nothing was evicted" in result.stderr) != evicts
+
+
+def test_a_question_that_nobody_answers_frees_the_lease_in_time(
+    rebalancer_program: Program, pipeline: FakePipeline, terminal: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited: list[float] = []
+
+    def nobody(_read: object, _write: object, _error: object, seconds: float) -> tuple[list[int], ...]:
+        waited.append(seconds)
+        return [], [], []
+
+    monkeypatch.setattr("rebalancer.cli.commands.run.select.select", nobody)
+    result = rebalancer_program("run", typed="y\n")
+
+    assert waited == [180.0]
+    assert "not confirmed within 180 s: nothing was evicted" in result.stderr
+    assert "Outcome" not in result.stdout
 
 
 @pytest.mark.parametrize("option", ["--yes", "--dry-run"])

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from rebalancer.cli.main import main
+from rebalancer.cluster.kinds import KINDS, METRICS
 from rebalancer.errors import ExitCode
 
 ROOT = Path(__file__).parents[3]
@@ -29,6 +30,16 @@ def exit_code_table() -> str:
 
 def test_the_exit_codes_are_those_of_the_code() -> None:
     assert _between("exit codes") == exit_code_table()
+
+
+def test_a_dump_made_as_it_says_holds_every_kind_that_every_cluster_serves() -> None:
+    found = re.search(r'\$ kinds="([^"]*)"', README)
+    assert found
+    assert set(found[1].split()) == {
+        kind.plural for kind in KINDS if not kind.optional and kind not in METRICS
+    }
+    for kind in METRICS:
+        assert f"$ kubectl get --raw {kind.path} > dump/{kind.plural}.json" in README
 
 
 def _commands() -> list[list[str]]:

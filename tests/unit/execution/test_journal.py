@@ -76,6 +76,15 @@ def test_a_broken_line_amid_a_run_is_an_error_with_its_place(tmp_path: Path) -> 
         read_journal(path)
 
 
+@pytest.mark.parametrize("key", ["run", "event", "uid", "pod"])
+def test_a_line_whose_names_are_no_texts_is_an_error_with_its_place(tmp_path: Path, key: str) -> None:
+    path = tmp_path / "journal"
+    lines: list[dict[str, object]] = [{"event": "run-started"}, {key: {}}, {"event": "evicting"}]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with pytest.raises(InputError, match=f"journal:2: not a line of a journal: {key} is no text"):
+        read_journal(path)
+
+
 def test_a_missing_journal_is_an_input_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="No such file"):
         read_journal(tmp_path / "none")

@@ -9,12 +9,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from rebalancer.cluster.live.answers import RequestRejectedError
 from rebalancer.errors import ExitCode, InputError, InternalError, StopRequestedError, UnreachableError
 from rebalancer.execution import Outcome, Outcomes, Result, Stop
 from rebalancer.execution.outcomes import RESULT_CODES, STOP_CODES, decode, encode, exit_code
 from rebalancer.execution.safeguards.lease import LeaseLostError, RunLease
 from rebalancer.execution.waves import MAX_SECONDS_TO_PLACE
-from rebalancer.planning.plan import POD_GONE, Move
+from rebalancer.planning.plan import POD_GONE, POD_LEAVING, Move
 from rebalancer.policy.schema import Safety
 from tests.unit.execution.builders import NOW, a_move
 from tests.unit.execution.fake_api import Answer, Request, fake_api, refusal
@@ -67,13 +68,14 @@ def test_moves_that_no_longer_hold_are_skipped_with_the_reason() -> None:
     assert (outcomes.exit_code, outcomes.stopped) == (ExitCode.PARTLY_DONE, "")
 
 
-def test_a_pod_that_left_by_itself_before_its_wave_is_no_failure_of_the_run() -> None:
+@pytest.mark.parametrize("leaving", [POD_GONE, f"{POD_LEAVING}: is terminating already"])
+def test_a_pod_that_left_by_itself_before_its_wave_is_no_failure_of_the_run(leaving: str) -> None:
     run = Run("web-1")
     outcomes = run(
         a_move("web-1", wave=1),
         a_move("web-2", wave=1),
         a_move("web-3", wave=2),
-        validate=lambda moves: {"uid-web-3": POD_GONE},
+        validate=lambda moves: {"uid-web-3": leaving},
     )
     assert results(outcomes) == [Result.LANDED, Result.GONE, Result.GONE]
     assert (outcomes.exit_code, outcomes.stopped) == (ExitCode.DONE, "")
@@ -115,15 +117,24 @@ def test_a_wave_of_which_nothing_holds_evicts_nothing() -> None:
     assert not run.cluster.evicted
 
 
-def test_a_cluster_that_cannot_be_read_again_stops_the_run() -> None:
+@pytest.mark.parametrize(
+    ("error", "stop", "code"),
+    [
+        (UnreachableError("connection refused"), Stop.UNREACHABLE, ExitCode.UNREACHABLE),
+        (RequestRejectedError("not allowed", status=405), Stop.REJECTED, ExitCode.REJECTED),
+    ],
+)
+def test_a_cluster_that_cannot_be_read_again_stops_the_run(
+    error: UnreachableError, stop: Stop, code: ExitCode
+) -> None:
     def validate(_moves: Sequence[Move]) -> dict[str, str]:
-        raise UnreachableError("connection refused")
+        raise error
 
     run = Run("web-1")
     outcomes = run(a_move(), validate=validate)
-    assert (outcomes.stop, outcomes.exit_code) == (Stop.UNREACHABLE, ExitCode.UNREACHABLE)
+    assert (outcomes.stop, outcomes.exit_code) == (stop, code)
     assert results(outcomes) == [Result.SKIPPED]
-    assert "connection refused" in outcomes.outcomes[0].because
+    assert error.message in outcomes.outcomes[0].because
 
 
 def test_a_run_ends_with_its_longest_duration() -> None:
@@ -215,6 +226,25 @@ def test_a_run_that_stopped_reads_no_more() -> None:
     run.cluster.lands_on = "hot"
     run(a_move("web-1", wave=1), a_move("web-2", wave=2), validate=validate)
     assert calls == [2]
+
+
+def test_an_api_server_that_rejects_evictions_is_asked_once_and_the_run_ends_with_a_code_of_its_own() -> None:
+    run = Run("web-1", "web-2")
+    run.cluster.refuse = dict.fromkeys(("web-1", "web-2"), refusal(405, "not served"))
+    outcomes = run(a_move("web-1"), a_move("web-2"))
+    assert results(outcomes) == [Result.REFUSED, Result.SKIPPED]
+    assert (outcomes.stop, outcomes.exit_code) == (Stop.REJECTED, ExitCode.REJECTED)
+    assert outcomes.stopped == (
+        "evicting shop/web-1: the API server rejected the request with HTTP 405: not served"
+    )
+
+
+def test_a_webhook_that_denies_one_pod_stops_no_other() -> None:
+    run = Run("web-1", "web-2")
+    run.cluster.refuse = {"web-1": refusal(422, 'admission webhook "x" denied the request: no')}
+    outcomes = run(a_move("web-1"), a_move("web-2"))
+    assert results(outcomes) == [Result.REFUSED, Result.LANDED]
+    assert (outcomes.stop, outcomes.exit_code) == (None, ExitCode.PARTLY_DONE)
 
 
 def test_a_missing_right_to_evict_stops_the_run() -> None:

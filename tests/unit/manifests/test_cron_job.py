@@ -12,11 +12,22 @@ import pytest
 import yaml
 
 from rebalancer.cli.main import COMMANDS, main
+from rebalancer.deadlines import ANSWER_SECONDS, CLOSING_SECONDS
 from rebalancer.policy import load_policy, parse_duration
-from tests.unit.manifests.documents import ACTIVE, BASE, ROOT, Document, of_kind, pod_template, read
+from tests.unit.manifests.documents import (
+    ACTIVE,
+    BASE,
+    ROOT,
+    Document,
+    of_kind,
+    pod_template,
+    read,
+    resources,
+)
 
 CRON_JOB = of_kind(BASE, "CronJob")
 RUN_PATCH = read(ACTIVE / "cronjob-run.yaml")
+PUSH_SECONDS = 10.0  # to push the run's metrics
 PLANNING_SECONDS = 120.0  # to read a large cluster and to plan, on the CPU that the pod may use
 
 
@@ -37,8 +48,8 @@ def test_the_overlay_runs_with_a_lease_and_a_state() -> None:
     arguments = container(RUN_PATCH)["args"]
 
     assert "run" in arguments
-    assert "--lease=rebalancer/rebalancer" in arguments
-    assert "--state-config-map=rebalancer/rebalancer-state" in arguments
+    assert "--lease=rebalancer" in arguments
+    assert "--state-config-map=rebalancer-state" in arguments
 
 
 @pytest.mark.parametrize("cron_job", [CRON_JOB, RUN_PATCH], ids=["base", "active"])
@@ -72,9 +83,15 @@ def test_a_run_ends_itself_before_kubernetes_would() -> None:
     policy = load_policy(BASE / "policy.yaml").policy
     longest = parse_duration(option.removeprefix("--max-duration="))
 
-    # The last wave may start just before --max-duration: it is checked again, evicts, and waits.
+    # The last wave may start just before --max-duration: it is checked again, evicts, and waits. A run counts
+    # from its own start, Kubernetes from that of the Job: the pod is scheduled and its image pulled first.
     last_end = longest + PLANNING_SECONDS + policy.execution.wave_timeout
     assert last_end + pod_template(CRON_JOB)["terminationGracePeriodSeconds"] <= job["activeDeadlineSeconds"]
+
+
+def test_a_run_that_is_asked_to_stop_has_time_to_end_in_order() -> None:
+    grace = pod_template(CRON_JOB)["terminationGracePeriodSeconds"]
+    assert grace >= ANSWER_SECONDS + CLOSING_SECONDS + PUSH_SECONDS
 
 
 def test_its_own_pod_is_left_alone_and_runs_where_it_can() -> None:
@@ -165,13 +182,65 @@ def test_kustomize_renders_it(folder: Path, command: str) -> None:
     objects = [item for item in yaml.safe_load_all(rendered.stdout) if item]
     (cron_job,) = [item for item in objects if item["kind"] == "CronJob"]
     (policy,) = [item for item in objects if item["kind"] == "ConfigMap"]
-    cluster_wide = {"Namespace", "ClusterRole", "ClusterRoleBinding"}
 
     assert rendered.stderr == ""
     assert command in container(cron_job)["args"]
     assert container(cron_job)["image"].endswith(":0.1.0")
     assert container(cron_job)["securityContext"]["readOnlyRootFilesystem"] is True
     assert pod_template(cron_job)["volumes"][0]["configMap"]["name"] == policy["metadata"]["name"]
-    assert {item["metadata"]["namespace"] for item in objects if item["kind"] not in cluster_wide} == {
-        "rebalancer"
+    assert namespaces_named(objects) == {"rebalancer"}
+
+
+@pytest.mark.skipif(bool(_kustomize()), reason=_kustomize() or "never")
+@pytest.mark.parametrize("folder", [BASE, ACTIVE], ids=["base", "active"])
+def test_an_overlay_moves_everything_to_its_own_namespace(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "k8s", tmp_path / "k8s")
+    own = tmp_path / "own"
+    own.mkdir()
+    kustomization = {
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        "namespace": "ops",
+        "resources": [f"../k8s/{folder.relative_to(ROOT / 'k8s')}"],
+        "components": ["../k8s/components/network-policy"],
     }
+    (own / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
+    rendered = subprocess.run(
+        ["kubectl", "kustomize", str(own)], capture_output=True, check=True, timeout=60, text=True
+    )
+    objects = [item for item in yaml.safe_load_all(rendered.stdout) if item]
+    (cron_job,) = [item for item in objects if item["kind"] == "CronJob"]
+
+    assert namespaces_named(objects) == {"ops"}
+    assert "NetworkPolicy" in {item["kind"] for item in objects}
+    # An argument with a namespace of its own would stay behind: names alone are in that of the pod.
+    assert not [
+        word
+        for word in container(cron_job)["args"]
+        if word.startswith(("--lease", "--state")) and "/" in word
+    ]
+
+
+def namespaces_named(objects: list[Document]) -> set[str]:
+    """Every namespace that rendered objects are in, are, or give rights to."""
+    cluster_wide = {"Namespace", "ClusterRole", "ClusterRoleBinding", "PriorityClass"}
+    found = {item["metadata"]["namespace"] for item in objects if item["kind"] not in cluster_wide}
+    found |= {item["metadata"]["name"] for item in objects if item["kind"] == "Namespace"}
+    return found | {subject["namespace"] for item in objects for subject in item.get("subjects", ())}
+
+
+def test_its_pod_is_scheduled_first_and_pushes_no_other_out() -> None:
+    (priority,) = [item for item in resources(BASE) if item["kind"] == "PriorityClass"]
+
+    assert pod_template(CRON_JOB)["priorityClassName"] == priority["metadata"]["name"]
+    assert priority["preemptionPolicy"] == "Never"
+    assert 0 < priority["value"] < 1_000_000_000
+
+
+def test_the_network_policy_lets_through_what_every_run_needs() -> None:
+    policy = read(ROOT / "k8s" / "components" / "network-policy" / "networkpolicy.yaml")["spec"]
+    ports = {(port["protocol"], port["port"]) for rule in policy["egress"] for port in rule["ports"]}
+
+    assert policy["podSelector"]["matchLabels"] == {"app.kubernetes.io/name": "rebalancer"}
+    assert ports >= {("UDP", 53), ("TCP", 53), ("TCP", 443), ("TCP", 6443), ("TCP", 9090), ("TCP", 2020)}
+    assert policy["ingress"] == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import sysconfig
 import tomllib
 import zipfile
 from pathlib import Path
@@ -42,6 +43,34 @@ def runtime(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with build(ROOT, folder / "wheel") as wheel:
         wheel.extractall(folder / "site-packages")
     return folder / "site-packages"
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of programs of an environment into which the runtime wheel was installed."""
+    folder = tmp_path_factory.mktemp("installed")
+    wheel = build(ROOT, folder / "wheel")
+    wheel.close()
+    environment = folder / "environment"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True, timeout=120)
+    python = environment / "bin" / "python"
+    install = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(python), "install"]
+    command = [*install, "--quiet", "--no-index", "--no-deps", str(wheel.filename)]
+    subprocess.run(command, check=True, timeout=120)
+    return environment / "bin"
+
+
+def installed_program(program: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a program of that environment; its dependencies are those of this interpreter."""
+    return subprocess.run(
+        [str(program), *arguments],
+        cwd=program.parent,
+        env={**os.environ, "PYTHONPATH": sysconfig.get_path("purelib"), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
 
 
 def rebalancer(site_packages: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -116,3 +145,27 @@ def test_the_demo_says_in_one_line_that_the_embedded_cluster_is_not_installed(ru
     assert result.stderr.splitlines() == [
         "error: the embedded cluster is not part of this installation; install rebalancer[demo]"
     ]
+
+
+@pytest.mark.parametrize(
+    ("program", "shown"),
+    [("rebalancer", "rebalancer"), ("kubectl-rebalance", "kubectl rebalance")],
+)
+def test_an_installation_brings_the_program_and_the_plugin_of_kubectl(
+    installed: Path, program: str, shown: str
+) -> None:
+    helped = installed_program(installed / program, "--help")
+    version = installed_program(installed / program, "version")
+
+    assert (helped.returncode, helped.stderr) == (0, "")
+    assert helped.stdout.startswith(f"Usage: {shown} [OPTIONS] COMMAND")
+    assert (version.returncode, version.stderr) == (0, "")
+    assert version.stdout.startswith(f"rebalancer {__version__}\n")
+
+
+def test_an_installation_brings_the_completion_of_the_plugin(installed: Path) -> None:
+    answered = installed_program(installed / "kubectl_complete-rebalance", "policy", "val")
+
+    assert (answered.returncode, answered.stderr) == (0, "")
+    assert answered.stdout.splitlines()[0].startswith("validate\t")
+    assert answered.stdout.splitlines()[-1] == ":4"

@@ -30,9 +30,19 @@ def final_stage() -> list[Instruction]:
     return found[last:]
 
 
-def test_dependencies_are_those_of_the_lock_with_their_hashes() -> None:
-    installs = [rest for word, rest in instructions() if word == "RUN" and "pip" in rest]
+def build_argument(name: str) -> str:
+    """The default of a build argument."""
+    (value,) = [
+        rest.split("=", 1)[1] for word, rest in instructions() if word == "ARG" and f"{name}=" in rest
+    ]
+    return value
 
+
+def test_dependencies_are_those_of_the_lock_with_their_hashes() -> None:
+    script = (ROOT / "image" / "site_packages.sh").read_text()
+    installs = [line for line in re.sub(r"\\\n\s*", " ", script).splitlines() if "-m pip" in line]
+
+    assert ("RUN", "./site_packages.sh /site-packages") in instructions()
     assert "--require-hashes" in installs[0]
     assert "--requirement requirements-runtime.lock" in installs[0]
     assert "--only-binary=:all:" in installs[0]
@@ -40,10 +50,46 @@ def test_dependencies_are_those_of_the_lock_with_their_hashes() -> None:
     assert "--hash=sha256:" in (ROOT / "requirements-runtime.lock").read_text()
 
 
+def test_nothing_that_the_image_leaves_out_is_imported_by_the_program() -> None:
+    script = (ROOT / "image" / "site_packages.sh").read_text()
+    left_out = set(re.findall(r'"\$target"/([a-z]+)\b', script))
+    imported = {
+        match
+        for path in (ROOT / "rebalancer").rglob("*.py")
+        for match in re.findall(r"^\s*(?:import|from) ([a-z_]+)", path.read_text(), re.MULTILINE)
+    }
+
+    assert left_out >= {"aiohttp", "yarl"}
+    assert not left_out & imported
+    assert not [path for path in (ROOT / "rebalancer").rglob("*.py") if "kubernetes.aio" in path.read_text()]
+
+
+def test_the_packages_of_the_other_image_are_pinned_by_their_content() -> None:
+    lines = (ROOT / "image" / "debian.lock").read_text().splitlines()
+    packages = [line.split() for line in lines if not line.startswith("#")]
+
+    assert {name for name, _, _ in packages} >= {"libc6", "python3.11-minimal", "libssl3", "ca-certificates"}
+    assert [name for name, _, digest in packages if not re.fullmatch("[0-9a-f]{64}", digest)] == []
+    assert packages == sorted(packages)
+
+
+def test_both_images_start_the_program_alike() -> None:
+    program = (ROOT / "image" / "build.py").read_text()
+    stage = dict(final_stage())
+
+    assert '"Entrypoint": ["python3", "-m", "rebalancer"]' in program
+    assert json.loads(stage["ENTRYPOINT"]) == ["python3", "-m", "rebalancer"]
+    for setting in stage["ENV"].split():
+        assert f'"{setting}"' in program
+    assert "USER = 65532" in program
+    assert f'image.version="{__version__}"' in stage["LABEL"]
+
+
 def test_the_final_image_has_no_shell_and_no_root() -> None:
     stage = final_stage()
 
-    assert stage[0] == ("FROM", "gcr.io/distroless/python3-debian12:nonroot")
+    assert stage[0] == ("FROM", "${BASE}")
+    assert build_argument("BASE") == "gcr.io/distroless/python3-debian12:nonroot"
     assert ("USER", "65532:65532") in stage
     assert not [word for word, _ in stage if word == "RUN"]
 
@@ -56,9 +102,8 @@ def test_the_final_image_runs_the_program_without_a_shell() -> None:
 
 def test_wheels_are_built_for_the_python_they_run_on() -> None:
     # distroless/python3-debian12 is Python 3.11 of Debian 12.
-    build = instructions()[0]
-
-    assert build == ("FROM", "python:3.11-slim-bookworm AS build")
+    assert ("FROM", "${BUILD} AS build") in instructions()
+    assert build_argument("BUILD") == "python:3.11-slim-bookworm"
     assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"] == ">=3.11"
 
 

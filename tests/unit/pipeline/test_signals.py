@@ -12,6 +12,7 @@ import pytest
 
 from rebalancer.errors import StopRequestedError
 from rebalancer.pipeline.signals import StopSignals, stop_on_signal
+from rebalancer.stop_signals import is_hangup, stop_signals
 
 ALL = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
 
@@ -101,3 +102,9 @@ def test_the_handlers_of_before_are_back_afterwards() -> None:
     with stop_on_signal():
         pass
     assert [signal.getsignal(number) for number in ALL] == before
+
+
+def test_a_system_without_hangups_has_the_other_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(signal, "SIGHUP")
+    assert stop_signals() == (signal.SIGTERM, signal.SIGINT)
+    assert not is_hangup(1)

@@ -72,11 +72,46 @@ def test_a_cluster_without_a_better_landing_is_not_blamed_on_a_setting() -> None
     assert [(item.setting, item.reasons) for item in found] == [("", ("NoBetterLanding",))]
 
 
+@pytest.mark.parametrize(
+    ("planning", "settings"),
+    [
+        ({"minGain": 50}, ("planning.minGain",)),
+        ({"maxAfter": {"cpu": 55}}, ("planning.maxAfter",)),
+        ({"minGain": 50, "maxAfter": {"cpu": 55}}, ("planning.maxAfter and planning.minGain",)),
+        ({"minGain": 0}, ("",)),  # two pods move; a third would be no better off on b
+    ],
+)
+def test_a_landing_that_only_a_setting_refuses_leads_to_it(
+    planning: dict[str, Any], settings: tuple[str, ...]
+) -> None:
+    """From 90 to 60 %: a better place by the rules, which the policy's own bounds refuse."""
+    nodes = (a_node("a", cpu=10), a_node("b", cpu=10))
+    work = [a_workload("web", ["a"] * 9), a_workload("other", ["b"] * 5)]
+    found = plan_of(planning_inputs(nodes, work, policy=a_policy(planning=planning))).obstacles
+    assert tuple(item.setting for item in found) == settings
+
+
 def test_a_controller_of_an_unknown_kind_leads_to_the_setting_that_names_kinds() -> None:
     clone = a_workload("web", ["a"] * 9)
     for pod in clone.pods:
         pod["metadata"]["ownerReferences"][0].update(kind="CloneSet", apiVersion="apps.kruise.io/v1alpha1")
     assert [item.setting for item in obstacles(clone)] == ["evictable.controllers"]
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "setting"),
+    [
+        ({}, "scheduler.configMap"),
+        ({"file": "scheduler.yaml"}, "scheduler.file"),
+        ({"profiles": ["other"]}, "scheduler.profiles"),
+    ],
+)
+def test_a_profile_that_is_not_configured_is_told_from_one_that_the_policy_leaves_out(
+    scheduler: dict[str, Any], setting: str
+) -> None:
+    name = "default-scheduler" if "profiles" in scheduler else "trimaran"
+    web = a_workload("web", ["a"] * 9, spec={"schedulerName": name})
+    assert [item.setting for item in obstacles(web, policy=a_policy(scheduler=scheduler))] == [setting]
 
 
 def test_the_settings_of_reasons_are_keys_of_the_policy() -> None:

@@ -109,7 +109,7 @@ def test_the_documented_shape_is_kept() -> None:
     assert {"namespace", "name", "uid", "workload"} <= set(move["pod"])
     assert set(move["landings"][0]) == {"node", "probability"}
     assert {"name", "load", "score", "hot", "because", "after"} <= set(node)
-    assert set(kept) == {"pod", "node", "reason", "because"}
+    assert set(kept) == {"pod", "node", "reason", "because", "setting"}
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b'{"moves": 1}', b"[]"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections import Counter
 from dataclasses import dataclass, field
@@ -198,6 +199,24 @@ def check_scenarios(cluster: Cluster, prepared: PreparedInputs, found: SearchRes
             assert (np.nanmax(after[known], axis=0) <= np.maximum(peak, hot_above) + 1e-9).all()
 
 
+def check_obstacles(plan: Plan) -> None:
+    """Every pod that stays on a node above its coolTo and could ever move counts for exactly one setting."""
+    assert bool(plan.obstacles) <= bool(plan.unsolved)
+    if not plan.obstacles:
+        return
+    assert abs(sum(item.share for item in plan.obstacles) - 1) < 1e-4
+    assert {item.pods_in_all for item in plan.obstacles} == {sum(item.pods for item in plan.obstacles)}
+    assert [item.share for item in plan.obstacles] == sorted(
+        (item.share for item in plan.obstacles), reverse=True
+    )
+    kept = {item.pod.full_name: item for item in plan.kept if item.node in plan.unsolved}
+    for item in plan.obstacles:
+        example = kept[item.example]
+        assert (example.setting, example.because) == (item.setting, item.because)
+        assert example.reason in item.reasons
+        assert 0 <= item.pods_kept_alone <= item.pods
+
+
 @settings(max_examples=150, deadline=None)
 @given(clusters())
 def test_nothing_is_ever_exceeded_and_nothing_cool_becomes_hot(cluster: Cluster) -> None:
@@ -207,6 +226,7 @@ def test_nothing_is_ever_exceeded_and_nothing_cool_becomes_hot(cluster: Cluster)
     check_limits(cluster, plan)
     check_waves(cluster, plan)
     check_pods(cluster, plan)
+    check_obstacles(plan)
     check_landings(cluster, plan)
     check_scenarios(cluster, prepared, found)
 
@@ -275,3 +295,15 @@ def excess_left(cluster: Cluster, **limits: Any) -> float:
 def test_a_limit_that_is_raised_never_leaves_more_excess(cluster: Cluster, limit: str, more: int) -> None:
     raised = cluster.policy["limits"][limit] + more
     assert excess_left(cluster, **{limit: raised}) <= excess_left(cluster) + 1e-6
+
+
+@settings(max_examples=30, deadline=None)
+@given(clusters(), st.integers(20, 400), st.integers(1, 400))
+def test_a_search_with_more_placements_never_leaves_more_excess(
+    cluster: Cluster, most: int, more: int
+) -> None:
+    def left(placements: int) -> float:
+        planning = {**cluster.policy["planning"], "maxPlacements": placements}
+        return excess_left(dataclasses.replace(cluster, policy={**cluster.policy, "planning": planning}))
+
+    assert left(most + more) <= left(most) + 1e-6

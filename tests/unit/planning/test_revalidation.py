@@ -19,6 +19,7 @@ from rebalancer.planning import (
     prepare,
     revalidate_moves,
 )
+from rebalancer.planning.plan import POD_LEAVING
 from tests.builders import a_budget, a_node
 from tests.unit.planning.builders import (
     NOW,
@@ -81,6 +82,20 @@ def test_on_an_unchanged_cluster_every_move_still_holds() -> None:
 
 def test_a_pod_that_is_gone_is_not_moved() -> None:
     assert failing(a_cluster(workloads=[])) == {"web-0": "the pod is gone"}
+
+
+def test_a_pod_that_leaves_by_itself_is_not_moved_even_where_its_node_has_cooled() -> None:
+    workload = a_workload("web", ["hot"], cpu="3500m")
+    workload.pods[0]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    for load in ({}, {"hot": 60}):
+        assert failing(a_cluster(workloads=[workload], load=load)) == {"web-0": POD_LEAVING}
+
+
+def test_a_pod_that_somebody_else_moves_by_now_is_leaving() -> None:
+    annotated = {"descheduler.alpha.kubernetes.io/eviction-in-progress": "true"}
+    workload = a_workload("web", ["hot"], cpu="3500m", annotations=annotated)
+    said = failing(a_cluster(workloads=[workload]))["web-0"]
+    assert said.startswith(f"{POD_LEAVING}: is being evicted already")
 
 
 def test_a_pod_of_the_same_name_is_another_pod() -> None:
@@ -173,11 +188,35 @@ def test_a_move_must_hold_with_figures_that_the_scheduler_may_not_have_renewed()
         pod_load={"web-0": 1.2},
     )
     (move,) = plan_of(inputs).moves
-    lagging = dataclasses.replace(inputs, earlier_view=seen(hot=95, a=30, b=20))
+    lagging = dataclasses.replace(inputs, earlier_views=(seen(hot=95, a=30, b=20),))
     (now,) = revalidate_moves(lagging, [move]).values()
     assert isinstance(now, Move)
     assert [landing.node for landing in move.landings] == ["b"]
     assert [landing.node for landing in now.landings] == ["a", "b"]
+
+
+def test_a_move_must_hold_with_every_figure_that_the_scheduler_may_still_have() -> None:
+    """It packs up to 40 %: what was read first and last agrees, what was read between does not."""
+
+    def seen(**percent: float) -> SchedulerView:
+        nodes = {name: (Metric(CPU, AVERAGE, value),) for name, value in percent.items()}
+        return SchedulerView({"http://w": WatcherMetrics(nodes, NOW, NOW - 900, NOW, "test")})
+
+    now, between, first = seen(hot=95, a=20, b=30), seen(hot=95, a=30, b=20), seen(hot=95, a=20, b=30)
+    inputs = planning_inputs(
+        [a_node("hot"), a_node("a", cpu=10), a_node("b", cpu=10)],
+        [a_workload("web", ["hot"], cpu="200m")],
+        configuration=PACKED,
+        view=now,
+        load={"hot": 95, "a": 20, "b": 30},
+        pod_load={"web-0": 1.2},
+    )
+    (move,) = plan_of(inputs).moves
+    (holding,) = revalidate_moves(
+        dataclasses.replace(inputs, earlier_views=(first, between)), [move]
+    ).values()
+    assert isinstance(holding, Move)
+    assert [landing.node for landing in holding.landings] == ["a", "b"]
 
 
 def test_moves_of_one_wave_are_judged_together() -> None:

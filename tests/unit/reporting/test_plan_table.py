@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from rebalancer.planning.plan import Landing, NodeAfter, NodeReport, Plan
+from rebalancer.planning.plan import Benefit, Change, Landing, NodeAfter, NodeReport, Obstacle, Plan
 from rebalancer.reporting.console import ReportConsole
 from rebalancer.reporting.tables.moves import landing_words
 from rebalancer.reporting.tables.plan import plan_table
@@ -92,6 +92,36 @@ def test_the_first_rows_of_each_list_are_shown_when_so_many_are_asked_for() -> N
     assert "67 more hot nodes" in text
 
 
+def a_benefit() -> Benefit:
+    return Benefit(
+        hot_nodes=Change(before=76, after=56),
+        excess=Change(before=1896.3, after=1236.1),
+        peak={"cpu": Change(before=106.7, after=101.2), "memory": Change(before=87.6, after=87.6)},
+        deviation={"cpu": Change(before=25.41, after=24.32), "memory": Change(before=23.1, after=23.2)},
+        pods_moved=20,
+        pods=9397,
+        cost=31.81,
+        score=20.75,
+    )
+
+
+def test_benefit_and_cost_of_a_plan_are_a_line_each() -> None:
+    lines = plan_table(a_plan(benefit=a_benefit())).plain.splitlines()
+    assert "benefit  hot 76 → 56, excess 1896 → 1236, peak 107 → 101, deviation 25.4 → 24.3" in lines
+    assert "cost     20 of 9397 pods (0.21 %), cost 31.8; score 20.8 points per unit" in lines
+
+
+def test_a_plan_that_moves_nothing_has_no_benefit_to_show() -> None:
+    assert "benefit" not in plan_table(a_plan(moves=(), benefit=a_benefit())).plain
+
+
+def test_what_a_higher_limit_would_give_is_shown_in_full() -> None:
+    sentence = "with perRun 84 and perNamespace 45 this plan would cool 58 of 76 hot nodes, not 20"
+    text = plan_table(a_plan(raised_limit=sentence)).plain
+    assert sentence in " ".join(text.split())
+    assert max(map(len, text.splitlines())) <= 80
+
+
 def test_everything_is_shown_when_asked_for() -> None:
     text = plan_table(a_plan_of_a_big_cluster(), Style(everything=True)).plain
 
@@ -155,6 +185,36 @@ def test_hot_nodes_without_a_move_are_said_to_stay_as_they_are() -> None:
     assert plan_table(a_plan(moves=())).plain.startswith("Plan: evict nothing: 2 hot nodes")
 
 
+def an_obstacle(setting: str, share: float, alone: int = 3, because: str = "is 2 min old") -> Obstacle:
+    return Obstacle(
+        setting=setting,
+        reasons=("TooYoung",),
+        share=share,
+        pods=3,
+        pods_in_all=4,
+        pods_kept_alone=alone,
+        example="shop/web-1",
+        because=because,
+    )
+
+
+def test_a_plan_without_moves_names_the_setting_that_keeps_most_of_the_load() -> None:
+    held = (an_obstacle("evictable.minAge", 0.74, alone=2), an_obstacle("", 0.26))
+    text = plan_table(a_plan(moves=(), obstacles=held)).plain
+
+    assert text.startswith("Plan: evict nothing: 2 hot nodes; evictable.minAge keeps 74% of their load\n")
+    assert "evictable.minAge keeps 74% of the load that could leave (3 of 4 pods, 2 by it" in text
+    assert "… 1 more setting or reason (--all)" in text
+    everything = plan_table(a_plan(obstacles=held), Style(everything=True)).plain
+    assert "TooYoung keeps 26% of the load that could leave (3 of 4 pods): is 2 min old" in everything
+
+
+def test_several_settings_that_keep_a_pod_together_are_a_plural() -> None:
+    both = an_obstacle("limits.perRun and limits.perNode", 1.0)
+    text = plan_table(a_plan(moves=(), obstacles=(both,)), Style(width=120)).plain
+    assert "limits.perRun and limits.perNode keep 100% of the load" in text
+
+
 def test_plugins_taken_as_neutral_are_warned_of() -> None:
     assert "not modelled, assumed to score all nodes alike: NetworkTraffic" in plan_table(a_plan()).plain
 
@@ -167,6 +227,7 @@ def test_names_from_the_cluster_are_printed_and_never_obeyed() -> None:
         moves=(a_move(HOSTILE, from_node=HOSTILE, to=(HOSTILE, "node-2"), because=HOSTILE),),
         kept=(a_kept(HOSTILE, HOSTILE, HOSTILE),),
         unsolved={HOSTILE: HOSTILE},
+        obstacles=(an_obstacle(HOSTILE, 1.0, because=HOSTILE),),
         warnings=(HOSTILE,),
         neutral_plugins=(HOSTILE,),
     )

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
+import pytest
 
 from rebalancer.cluster.arrays import NodeRow
 from rebalancer.planning import PlanningInputs
@@ -171,3 +174,38 @@ def test_policies_stand_side_by_side_in_a_table_of_eighty_columns() -> None:
     assert [run.policy for run in simulation.runs] == ["one", "a policy with a rather long name of its own"]
     assert simulation.runs[0].cycles == simulation.runs[1].cycles
     assert max(map(len, text.splitlines())) <= 80
+
+
+def _hot_under_noise(seed: int = 0, **planning: str) -> PolicyRun:
+    """Eighteen pods on three nodes of six, under a load that never comes to rest."""
+    nodes = [a_node(f"n{number}", cpu=10) for number in range(6)]
+    workloads = [
+        a_workload(f"w{number}", [f"n{number % 3}", f"n{(number + 1) % 3}"], cpu="1") for number in range(9)
+    ]
+    rules = {"any": [{"utilization": {"cpu": 60}, "coolTo": {"cpu": 50}}]}
+    inputs = planning_inputs(nodes, workloads, policy=a_policy(hotNodes=rules, planning=planning))
+    shape = LoadShape(noise=0.8, lag_seconds=900)
+    return _run(inputs, cycles=40, interval_seconds=900, shape=shape, seed=seed)
+
+
+def test_under_noise_and_lag_no_workload_is_moved_twice_within_its_cooldown() -> None:
+    """Neither by the simulation's own check nor by counting, where each move doubles the cooldown."""
+    repeated = 0
+    for seed in range(6):
+        run = _hot_under_noise(seed, cooldown="40m")
+        moved: dict[str, list[int]] = {}
+        for cycle in run.cycles:
+            for workload in {move.workload for move in cycle.moves}:
+                moved.setdefault(workload, []).append(cycle.cycle)
+        for cycles in moved.values():
+            for number, (earlier, later) in enumerate(itertools.pairwise(cycles)):
+                repeated += 1
+                assert (later - earlier) * 900 >= 2400 * 2**number
+        assert run.again == 0
+    assert repeated >= 3  # otherwise nothing was checked
+
+
+def test_the_check_of_cooldowns_sees_a_second_move(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A planner that forgets its moves is found out: the check keeps a history of its own."""
+    monkeypatch.setattr("rebalancer.simulation.cycles.after_moves", lambda state, *_: state)
+    assert sum(_hot_under_noise(seed).again for seed in range(3)) > 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,7 +14,14 @@ import pytest
 from filelock import FileLock
 from urllib3.exceptions import ProtocolError
 
-from rebalancer.errors import InputError, RebalancerError, RightsError, SafetyError, UnreachableError
+from rebalancer.errors import (
+    InputError,
+    RebalancerError,
+    RightsError,
+    SafetyError,
+    StopRequestedError,
+    UnreachableError,
+)
 from rebalancer.state import (
     ConfigMapStore,
     FileStore,
@@ -67,13 +75,27 @@ def test_a_file_that_cannot_be_read_or_written_is_an_input_error(tmp_path: Path)
 def test_a_file_that_another_process_is_writing_is_waited_for_and_then_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stores, "_LOCK_SECONDS", 0.05)
+    monkeypatch.setattr(stores, "_LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(stores, "_LOCK_SECONDS", 0.06)
     path = tmp_path / "state.json"
     with FileLock(tmp_path / ".state.json.lock"), pytest.raises(SafetyError, match="locked by another"):
         FileStore(path).update(lambda _: STATE)
     assert not path.exists()
     FileStore(path).update(lambda _: STATE)
     assert FileStore(path).load() == STATE
+
+
+def test_a_run_that_is_asked_to_stop_waits_no_longer_for_the_lock_unless_it_closes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stores, "_LOOK_SECONDS", 0.02)
+    store = FileStore(tmp_path / "state.json", lambda: True)
+    with FileLock(tmp_path / ".state.json.lock", thread_local=False) as lock:
+        with pytest.raises(StopRequestedError):
+            store.update(lambda state: state)
+        threading.Timer(0.1, lock.release).start()
+        store.update(lambda state: state, closing=True)
+    assert store.load() is not None
 
 
 def test_a_huge_file_is_not_read_to_its_end(tmp_path: Path) -> None:

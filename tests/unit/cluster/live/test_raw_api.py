@@ -13,7 +13,7 @@ from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.answers import RequestRejectedError
 from rebalancer.deadlines import Deadline, StopRequest
 from rebalancer.errors import StopRequestedError, UnreachableError
-from tests.unit.execution.fake_api import Answer, FakeTime, Script, fake_api, refusal
+from tests.unit.execution.fake_api import Answer, FakeTime, Request, Script, fake_api, refusal
 
 RESET = ProtocolError("Connection aborted.", ConnectionResetError(104, "reset"))
 
@@ -59,3 +59,19 @@ def test_a_stop_is_heard_at_once_while_a_read_waits_to_be_repeated() -> None:
         RawApi(api.client).until(Deadline(stop=stop)).list_page(NODES)
     assert time.monotonic() - began < 1.0
     assert len(transport.requests) == 1
+
+
+def test_several_requests_share_one_deadline() -> None:
+    clock = FakeTime()
+
+    def slow(_request: Request) -> Answer:
+        clock.now += 3
+        return Answer(200, {})
+
+    api, transport = fake_api(slow, clock)
+    ending = api.within(5)
+    ending.list_page(NODES)
+    ending.list_page(NODES)
+    with pytest.raises(UnreachableError, match="list nodes: TimeoutError: no time is left"):
+        ending.list_page(NODES)
+    assert len(transport.requests) == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from rebalancer.execution.eviction.events import EventWriter
@@ -31,3 +32,13 @@ def test_an_event_that_cannot_be_written_never_matters(fault: Answer | Exception
     api, transport = fake_api(lambda _request: fault)
     EventWriter(api, "run-1", lambda: NOW).evicted(a_move())
     assert [request.method for request in transport.requests] == ["POST"]
+
+
+def test_a_note_in_any_script_keeps_to_the_bytes_the_api_admits() -> None:
+    api, transport = fake_api(lambda _request: Answer(201, {}))
+    move = msgspec.structs.replace(a_move(), because="節点が熱い" * 200)
+    EventWriter(api, "run-1", lambda: NOW).evicted(move)
+    note = transport.requests[0].body["note"]
+
+    assert 1000 < len(note.encode()) <= 1024
+    assert note.startswith("Evicted pod ")

@@ -123,6 +123,27 @@ def test_the_same_words_in_another_answer_start_nothing() -> None:
     assert answer.verdict is Verdict.REFUSED
 
 
+@pytest.mark.parametrize("status", [400, 405, 410, 413, 422])
+def test_a_request_that_is_rejected_is_refused_at_once_with_its_status(status: int) -> None:
+    answer, transport, time = evicted(Script(refusal(status, "no such thing", retry_after=1), ACCEPTED))
+    assert (answer.verdict, answer.rejected, answer.attempts) == (Verdict.REFUSED, True, 1)
+    assert answer.because == f"the API server rejected the request with HTTP {status}: no such thing"
+    assert len(transport.requests) == 1
+    assert not time.slept
+
+
+def test_a_webhook_may_deny_one_pod_with_any_status() -> None:
+    denied = refusal(422, 'admission webhook "x" denied the request: not this one')
+    answer, _, _ = evicted(Script(denied))
+    assert (answer.verdict, answer.rejected, answer.rights_missing) == (Verdict.REFUSED, False, False)
+    assert "HTTP 422" in answer.because
+
+
+def test_a_rejection_after_a_lost_answer_leaves_open_whether_the_pod_was_evicted() -> None:
+    answer, _, _ = evicted(Script(LOST, refusal(405, "not served")), the_pod())
+    assert answer.verdict is Verdict.UNKNOWN
+
+
 def test_a_pod_of_two_budgets_is_refused_without_asking_again() -> None:
     answer, transport, _ = evicted(Script(TWO_BUDGETS), the_pod())
     assert answer.verdict is Verdict.REFUSED

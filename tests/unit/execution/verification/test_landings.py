@@ -60,7 +60,16 @@ def test_a_landing_is_settled_only_when_the_old_pod_is_gone() -> None:
 
 def test_a_pending_replacement_says_what_the_scheduler_said() -> None:
     outcome, _ = one(an_observed_pod("web-9", message="0/3 nodes are available"))
-    assert outcome.because == "not bound: 0/3 nodes are available"
+    assert outcome.because.startswith("not bound: 0/3 nodes are available; ")
+
+
+@pytest.mark.parametrize("replacement", [an_observed_pod("web-9"), an_observed_pod("web-9", node="cool")])
+def test_a_node_that_was_relieved_is_told_from_a_replacement_that_serves(replacement: ObservedPod) -> None:
+    """The load is gone from the hot node; who reads the outcome must know that nobody serves it yet."""
+    assert one(replacement)[0].because.endswith(
+        "hot has lost the pod's load, but its replacement still waits"
+    )
+    assert one(replacement, OLD)[0].because.endswith("the evicted pod is still terminating")
 
 
 def test_times_come_from_the_cluster() -> None:

@@ -26,6 +26,7 @@ from tests.unit.planning.builders import (
 from tests.unit.planning.landing.test_sampled_clusters import alike
 
 EVICT = "descheduler.alpha.kubernetes.io/evict"
+IN_PROGRESS = "descheduler.alpha.kubernetes.io/eviction-in-progress"
 ON_HOT: dict[str, Any] = {"nodeSelector": {"kubernetes.io/hostname": "hot"}}
 CLAIM = {
     "metadata": {
@@ -110,6 +111,50 @@ def terminating() -> Case:
     return case(workload)
 
 
+def asked_for(kind: str = "evictionrequests", *, conditions: Any = (), **spec: Any) -> Case:
+    """Somebody's object of the EvictionRequest API that names the pod."""
+    target = {"pod": {"name": "web-0", "uid": the_pod().pods[0]["metadata"]["uid"]}}
+    item = {
+        "metadata": {"namespace": "default", "name": "drain"},
+        "spec": {"target": target, **spec},
+        "status": {"conditions": list(conditions)},
+    }
+    return case(the_pod(), **{kind: [item]})
+
+
+def over(kind: str, status: str = "True") -> Mapping[str, str]:
+    return {"type": kind, "status": status, "reason": "x"}
+
+
+BEING_EVICTED: list[tuple[str, Case]] = [
+    ("asked for", asked_for(intent="Eviction", requester="example.com/drain")),
+    ("by its name", asked_for(intent="Eviction", target={"pod": {"name": "web-0"}})),
+    ("of an intent we do not know", asked_for(intent="Replace")),
+    ("under way", asked_for("evictions")),
+    ("not failed", asked_for("evictions", conditions=[over("Failed", "False")])),
+    ("malformed", asked_for(target=7)),
+]
+NOT_BEING_EVICTED: list[tuple[str, Case]] = [
+    ("withdrawn", asked_for(intent="Withdrawn")),
+    ("evicted before", asked_for(conditions=[over("TargetEvicted")])),
+    ("failed", asked_for("evictions", conditions=[over("Failed")])),
+    ("another pod", asked_for(target={"pod": {"name": "web-0", "uid": "its-predecessor"}})),
+    ("no pod", asked_for(target={})),
+]
+
+
+@pytest.mark.parametrize("told", [pytest.param(told, id=name) for name, told in NOT_BEING_EVICTED])
+def test_an_eviction_that_is_over_or_meant_for_another_protects_nothing(told: Case) -> None:
+    assert moved(plan_for(told)) == {"web-0": "cool"}
+
+
+def test_who_asks_for_the_eviction_is_named() -> None:
+    told = asked_for(intent="Eviction", requester="example.com/drain")
+    assert because(plan_for(told), "web-0") == (
+        "is being evicted already: EvictionRequest drain asks for its eviction by example.com/drain"
+    )
+
+
 def protecting(kind: str) -> RebalancePolicy:
     return a_policy(evictable={"protect": [kind]})
 
@@ -128,6 +173,8 @@ ALWAYS: list[tuple[Reason, str, Case]] = [
     (Reason.STATIC_POD, "owned by its node", owned_by_other("Node")),
     (Reason.DAEMON_SET, "", case(the_pod(kind="DaemonSet"))),
     (Reason.TERMINATING, "", terminating()),
+    (Reason.TERMINATING, "moved in the background", case(the_pod(annotations={IN_PROGRESS: "true"}))),
+    *((Reason.TERMINATING, name, told) for name, told in BEING_EVICTED),
     (Reason.NO_CONTROLLER, "none", alone()),
     (Reason.NO_CONTROLLER, "unknown kind", owned_by_other("Rollout")),
     (Reason.NO_CONTROLLER, "gone", whose_controller_is_gone()),

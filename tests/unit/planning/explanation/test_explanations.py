@@ -7,6 +7,7 @@ from rebalancer.planning.explanation.nodes import explain
 from rebalancer.planning.explanation.subjects import find_subject
 from rebalancer.planning.explanation.values import NodeExplanation, PodExplanation
 from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.reporting.tables.explain import explain_table
 from tests.builders import a_node
 from tests.unit.planning.builders import a_policy, a_workload, planning_inputs
 
@@ -46,6 +47,26 @@ def test_a_pod_that_moves_is_explained_with_its_landing_and_its_gain() -> None:
     assert told.staying.forgone["cpu"] == 62.5  # from 100 % to 37.5 %
     assert told.staying.above == {"cpu": 35.0}
     assert told.staying.share["cpu"] == 37.5
+
+
+def test_a_protected_pod_is_explained_with_every_reason_and_the_setting_behind_it() -> None:
+    """Whoever lifts the first protection would otherwise meet the next one in the next plan."""
+    inputs = planning_inputs(
+        [a_node("hot"), a_node("cool")],
+        [a_workload("web", ["hot"], cpu="3500m", spec={"volumes": [{"name": "cache", "emptyDir": {}}]})],
+        policy=a_policy(evictable={"protect": ["SingleReplica", "LocalStorage"], "minReplicas": 2}),
+    )
+    told = _pod(inputs, "pod/default/web-0")
+    settings = (
+        "evictable.protect: LocalStorage",
+        "evictable.protect: SingleReplica",
+        "evictable.minReplicas",
+    )
+    assert tuple(item.setting for item in told.refusals) == settings
+    assert told.refusals[0].because == told.because
+    table = " ".join(explain_table(told).plain.split())
+    assert "protected (LocalStorage): volume cache is an emptyDir [evictable.protect: LocalStorage]" in table
+    assert "also protected (MinReplicas): " in table
 
 
 def test_scores_by_plugin_add_up_to_the_total_and_the_best_node_has_the_chance() -> None:

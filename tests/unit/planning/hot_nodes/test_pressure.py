@@ -15,6 +15,7 @@ from rebalancer.policy.policy_file import parse_policy, to_yaml
 from rebalancer.state import RunState
 from tests.builders import a_node
 from tests.unit.planning.builders import (
+    NOW,
     a_past_move,
     a_policy,
     a_workload,
@@ -80,8 +81,21 @@ def test_a_node_that_we_cooled_and_on_which_pods_still_wait_says_so() -> None:
     assert reasons(plan(50, state, cpu=33))["a"] == (
         "cooled but still waiting: cpu pressure 33.0 % of the time, above 20 %",
     )
+    assert plan(50, state, cpu=33).warnings == (
+        "a: cooled but still waiting: cpu pressure 33.0 % of the time, above 20 %",
+    )
     assert reasons(plan(50, state, cpu=3)) == {}
     assert reasons(plan(50, RunState(), cpu=33)) == {}
+
+
+def test_pressure_that_still_shows_the_time_before_a_move_is_not_judged() -> None:
+    """The rate looks back five minutes, from figures that may be three minutes old."""
+    for seconds, judged in ((479, False), (480, True)):
+        moment = NOW - seconds
+        state = RunState(
+            moves=(a_past_move(from_node="a", to_node="c", evicted_at=moment, landed_at=moment),)
+        )
+        assert bool(plan(50, state, cpu=33).warnings) is judged
 
 
 def test_a_rule_with_pressure_is_printed_and_read_back() -> None:

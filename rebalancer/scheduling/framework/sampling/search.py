@@ -1,15 +1,18 @@
 """Where a pod lands when the scheduler looks at a sample of the nodes only.
 
 From 100 nodes on, the scheduler stops once it has found enough feasible nodes, and it starts where the last
-search ended. That start is unknown, so every start is taken to be equally likely, and the landing is a
-distribution: exact for a uniform start. Among equal totals each node is equally likely, because the order in
-which the scheduler finds them is a race between its workers.
+search ended: further by the nodes it looked at, which is nowhere near in step with the nodes. That start is
+unknown, so every start is taken to be equally likely, and the landing is a distribution. Among equal totals
+each node is equally likely, because the order in which the scheduler finds them is a race between its
+workers.
 
-Every start leads to one window: the feasible nodes from there on, as many as the search stops at. A plugin
-that normalises by the extremes of the nodes compared gives a node different scores in different windows, but
-the extremes change rarely from one window to the next. So the windows are divided into stretches in which
-every plugin sees the same extremes; within a stretch the total of a node does not depend on the window, and
-``share_among_best`` divides the chances of all its windows at once.
+What several workers find is the matter of ``race``. Here is the search of one, which is exact for a uniform
+start and which the race of many is, too, where the scheduler has few cores. Every start leads to one window:
+the feasible nodes from there on, as many as the search stops at. A plugin that normalises by the extremes of
+the nodes compared gives a node different scores in different windows, but the extremes change rarely from one
+window to the next. So the windows are divided into stretches in which every plugin sees the same extremes;
+within a stretch the total of a node does not depend on the window, and ``share_among_best`` divides the
+chances of all its windows at once.
 
 Eight nodes a..h, of which b, d, e and h are feasible, and a search that stops at two:
 
@@ -26,6 +29,7 @@ Source: kubernetes v1.34.4 pkg/scheduler/schedule_one.go:610, :697, :894.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -33,10 +37,13 @@ from itertools import pairwise
 import numpy as np
 
 from rebalancer.cluster.arrays import FloatArray, IntArray
-from rebalancer.scheduling.framework.sample_windows import share_among_best, sliding_maximum
+from rebalancer.scheduling.framework.sampling.interleavings import ONE_WORKER, Workers
+from rebalancer.scheduling.framework.sampling.race import Race
+from rebalancer.scheduling.framework.sampling.windows import share_among_best, sliding_maximum
 from rebalancer.scheduling.framework.scores import RawScores
 
 _ALL_ARE_LOOKED_AT = 100
+_REMEMBERED = 4  # searches
 _MAX_PLACES_AT_ONCE = 1 << 17  # places
 # Differences of sums leave floating-point errors where the chance is 0; a real one is at least 1 ÷ nodes².
 _MAX_ROUNDING_ERROR = 1e-13
@@ -110,11 +117,14 @@ def _stretches(
 class Search:
     """A search of unknown start over the nodes; it ends once it has found a number of feasible ones."""
 
-    def __init__(self, feasible: IntArray, order: IntArray, limit: int) -> None:
+    def __init__(
+        self, feasible: IntArray, order: IntArray, limit: int, workers: Workers = ONE_WORKER
+    ) -> None:
         """``feasible`` are rows, ascending; ``order`` the rows the scheduler looks at, in its order."""
         self.feasible = feasible
         self.looked_at = order
         self._limit = limit
+        self._alone = 1.0
         if len(feasible) <= limit:
             return
         # Scores are over rows in ascending order; the search goes through them in the scheduler's order.
@@ -122,6 +132,11 @@ class Search:
         index[feasible] = np.arange(len(feasible))
         found = index[order]
         positions = (found >= 0).nonzero()[0]
+        self._alone = workers.at_once()[1]
+        if self._alone < 1.0:
+            places = np.empty(len(feasible), np.int64)
+            places[found[positions]] = positions
+            self._race = Race(places, len(order), limit, workers)
         self._found = found[positions]  # index into feasible by place, the place in the order of finding
         # The same, and again those that windows across the end hold.
         self._around = np.concatenate([self._found, self._found[: limit - 1]])
@@ -151,6 +166,13 @@ class Search:
             best = fixed == fixed.max()
             chance[best] = 1.0 / np.count_nonzero(best)
             return chance
+        self._add_windows(fixed, varying, chance)
+        if self._alone < 1.0:
+            chance = self._alone * chance + (1.0 - self._alone) * self._race.chances(fixed, varying)
+        return chance
+
+    def _add_windows(self, fixed: IntArray, varying: Sequence[RawScores], chance: FloatArray) -> None:
+        """The chances where one worker does the search: each window is the nodes from a start on."""
         fixed = fixed.take(self._around)
         raw = [item.raw.take(self._around) for item in varying]
         at_once: list[_Stretch] = []
@@ -164,7 +186,6 @@ class Search:
                 self._share(at_once, np.concatenate(totals), chance)
                 at_once, length = [], 0
         chance[chance < _MAX_ROUNDING_ERROR] = 0.0
-        return chance
 
     def _totals(
         self, fixed: IntArray, varying: Sequence[RawScores], raw: Sequence[IntArray], stretch: _Stretch
@@ -194,3 +215,19 @@ class Search:
         shift = np.array([item.first for item in stretches]) - ends + lengths
         places = (places + shift[ends.searchsorted(places, side="right")]) % len(chance)
         chance += np.bincount(self._found[places], weights=shares, minlength=len(chance))
+
+
+class Searches:
+    """The searches of one scheduler; from one pod to the next they are mostly the same."""
+
+    def __init__(self, workers: Workers) -> None:
+        self._workers = workers
+        self._latest: deque[Search] = deque(maxlen=_REMEMBERED)
+
+    def over(self, feasible: IntArray, looked_at: IntArray, limit: int) -> Search:
+        """The search over these nodes; see ``Search``."""
+        for search in self._latest:
+            if search.covers(feasible, looked_at, limit):
+                return search
+        self._latest.appendleft(Search(feasible, looked_at, limit, self._workers))
+        return self._latest[0]

@@ -1,0 +1,385 @@
+"""Builds the image of rebalancer without a container engine or a registry: ``python image/build.py``.
+
+It holds what the image of the Dockerfile holds: Python 3.11 of Debian 12, and ``image/site_packages.sh``. Its
+base is made of Debian's own packages, pinned by their SHA-256 in ``image/debian.lock``, where the Dockerfile
+takes an image from a registry. The result is an OCI archive, which ``docker load``, ``podman load`` and
+``skopeo`` read, and beside it an SBOM in CycloneDX. The same inputs give the same archive, byte for byte.
+
+Needs Debian or Ubuntu with apt, and Python 3.11 with pip in PYTHON (by default the one that runs this).
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import hashlib
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from importlib.metadata import distributions
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+LOCK = ROOT / "image" / "debian.lock"
+VERSION = re.findall(r'__version__ = "(.+)"', (ROOT / "rebalancer" / "__init__.py").read_text())[0]
+ARCHITECTURE = "amd64"
+USER = 65532
+# Links that the base-files package of a merged-usr Debian brings.
+MERGED = {"bin": "usr/bin", "sbin": "usr/sbin", "lib": "usr/lib", "lib64": "usr/lib64"}
+# Of Debian's packages only what runs; the licences stay.
+UNUSED = ("usr/share/man", "usr/share/locale", "usr/share/lintian", "usr/share/bash-completion", "var")
+UNUSED_OF_PYTHON = ("lib2to3", "idlelib", "pydoc_data", "ensurepip", "unittest", "tkinter", "turtledemo")
+
+
+def main() -> None:
+    """Build, or renew the lock of Debian's packages."""
+    parser = argparse.ArgumentParser(description="Build the image of rebalancer without a container engine.")
+    parser.add_argument(
+        "--output", type=Path, default=ROOT / "dist", help="folder for the archive and the SBOM"
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="start the image's program in a chroot (needs root)"
+    )
+    parser.add_argument("--renew", action="store_true", help="renew image/debian.lock and do nothing else")
+    options = parser.parse_args()
+    if options.renew:
+        renew()
+        return
+    with tempfile.TemporaryDirectory(prefix="rebalancer-image-") as work:
+        build(Path(work), options.output, check=options.check)
+
+
+def build(work: Path, output: Path, *, check: bool) -> None:
+    """Write the archive and the SBOM; say how large the image is."""
+    base, application = work / "base", work / "application"
+    debian_layer(base, work)
+    site_packages = application / "site-packages"
+    site_packages.parent.mkdir()
+    subprocess.run(
+        [str(ROOT / "image" / "site_packages.sh"), str(site_packages)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHON": os.environ.get("PYTHON", sys.executable)},
+        check=True,
+    )
+    if check:
+        start(work, base, application)
+    layers = [(layer(folder), note) for folder, note in ((base, "Debian 12"), (application, "rebalancer"))]
+    bill = sbom(site_packages)
+    output.mkdir(parents=True, exist_ok=True)
+    archive = output / f"rebalancer-{VERSION}-{ARCHITECTURE}.oci.tar"
+    digest = write_archive(archive, layers)
+    (output / f"rebalancer-{VERSION}.cdx.json").write_text(json.dumps(bill, indent=2) + "\n")
+    for (content, note), folder in zip(layers, (base, application), strict=True):
+        print(f"{note}: {size(folder) / 1e6:.1f} MB, {len(content) / 1e6:.1f} MB packed")
+    print(f"{archive}: {archive.stat().st_size / 1e6:.1f} MB, manifest sha256:{digest}")
+
+
+# Debian's packages
+
+
+def locked() -> list[tuple[str, str, str]]:
+    """Name, version and SHA-256 of each of Debian's packages."""
+    lines = (line.split() for line in LOCK.read_text().splitlines() if not line.startswith("#"))
+    return [(name, version, digest) for name, version, digest in lines]
+
+
+def renew() -> None:
+    """Write the versions that apt offers now to the lock."""
+    head = [line for line in LOCK.read_text().splitlines() if line.startswith("#")]
+    rows = []
+    for name, _, _ in locked():
+        command = ["apt-cache", "show", "--no-all-versions", name]
+        shown = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        fields = dict(line.split(": ", 1) for line in shown.splitlines() if re.match(r"[A-Z][\w-]*: ", line))
+        rows.append(f"{name} {fields['Version']} {fields['SHA256']}")
+    LOCK.write_text("\n".join([*head, *rows]) + "\n")
+
+
+def debian_layer(target: Path, work: Path) -> None:
+    """Unpack the locked packages, and add a user, its home and the certificates."""
+    packages = work / "packages"
+    packages.mkdir(mode=0o755)
+    work.chmod(0o755)  # apt downloads as a user of its own
+    target.mkdir()
+    for link, to in MERGED.items():
+        (target / to).mkdir(parents=True, exist_ok=True)
+        (target / link).symlink_to(to)
+    wanted = locked()
+    for name, version, _ in wanted:
+        fetched = subprocess.run(
+            ["apt-get", "download", "--quiet", "-o", "APT::Sandbox::User=root", f"{name}={version}"],
+            cwd=packages,
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+        if fetched.returncode:
+            sys.exit(
+                f"image: {name} {version} is not offered by apt any more: {fetched.stderr.strip()[:300]}\n"
+                "image: run apt-get update, then renew image/debian.lock: python image/build.py --renew"
+            )
+    found = {hashlib.sha256(path.read_bytes()).hexdigest(): path for path in packages.iterdir()}
+    for name, version, digest in wanted:
+        if digest not in found:
+            sys.exit(
+                f"image: {name} {version}: what apt fetched does not have the SHA-256 of image/debian.lock"
+            )
+        subprocess.run(["dpkg-deb", "--extract", str(found[digest]), str(target)], check=True)
+    _finish_base(target)
+
+
+def _finish_base(target: Path) -> None:
+    for folder in UNUSED:
+        shutil.rmtree(target / folder, ignore_errors=True)
+    for path in (target / "usr" / "share" / "doc").rglob("*"):
+        if path.is_file() and path.name != "copyright":
+            path.unlink()
+    library = target / "usr" / "lib" / "python3.11"
+    for name in UNUSED_OF_PYTHON:
+        shutil.rmtree(library / name, ignore_errors=True)
+    (target / "usr" / "bin" / "python3").symlink_to("python3.11")
+    python = os.environ.get("PYTHON", sys.executable)
+    compiled = ["-m", "compileall", "-q", "-j", "1", "--invalidation-mode", "unchecked-hash"]
+    subprocess.run([python, *compiled, "-s", str(target), "-p", "/", str(library)], check=True)
+    certificates = sorted((target / "usr" / "share" / "ca-certificates").rglob("*.crt"))
+    bundle = target / "etc" / "ssl" / "certs" / "ca-certificates.crt"
+    bundle.parent.mkdir(parents=True, exist_ok=True)
+    bundle.write_bytes(b"".join(path.read_bytes() for path in certificates))
+    (target / "etc" / "passwd").write_text(
+        f"root:x:0:0:root:/root:/sbin/nologin\nnonroot:x:{USER}:{USER}:nonroot:/home/nonroot:/sbin/nologin\n"
+    )
+    (target / "etc" / "group").write_text(f"root:x:0:\nnonroot:x:{USER}:\n")
+    (target / "etc" / "nsswitch.conf").write_text("hosts: files dns\n")
+    (target / "home" / "nonroot").mkdir(parents=True)
+    (target / "tmp").mkdir(mode=0o777)
+    (target / "tmp").chmod(0o1777)
+
+
+# The archive
+
+
+def layer(folder: Path) -> bytes:
+    """A folder as a layer: files in order, without times and owners, so that it depends on content alone."""
+    packed = io.BytesIO()
+    with (
+        gzip.GzipFile(fileobj=packed, mode="wb", mtime=0, compresslevel=6) as stream,
+        tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as archive,
+    ):
+        for path in sorted(folder.rglob("*")):
+            item = archive.gettarinfo(str(path), str(path.relative_to(folder)))
+            home = path.parts[-2:] == ("home", "nonroot")
+            item.uid = item.gid = USER if home else 0
+            item.uname = item.gname = ""
+            item.mtime = 0
+            if item.isreg():
+                with path.open("rb") as content:
+                    archive.addfile(item, content)
+            else:
+                archive.addfile(item)
+    return packed.getvalue()
+
+
+def write_archive(path: Path, layers: list[tuple[bytes, str]]) -> str:
+    """Write an OCI archive; the digest of its manifest."""
+    blobs: dict[str, bytes] = {}
+
+    def blob(content: bytes, kind: str) -> dict[str, Any]:
+        digest = hashlib.sha256(content).hexdigest()
+        blobs[digest] = content
+        return {"mediaType": kind, "digest": f"sha256:{digest}", "size": len(content)}
+
+    oci = "application/vnd.oci.image"
+    described = [blob(content, f"{oci}.layer.v1.tar+gzip") for content, _ in layers]
+    unpacked = [hashlib.sha256(gzip.decompress(content)).hexdigest() for content, _ in layers]
+    configuration = {
+        "architecture": ARCHITECTURE,
+        "os": "linux",
+        "config": {
+            "User": f"{USER}:{USER}",
+            "Env": [
+                "PATH=/usr/bin:/bin",
+                "SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt",
+                "PYTHONPATH=/site-packages",
+                "PYTHONUNBUFFERED=1",
+                "PYTHONDONTWRITEBYTECODE=1",
+            ],
+            "Entrypoint": ["python3", "-m", "rebalancer"],
+            "Cmd": ["--help"],
+            "WorkingDir": "/home/nonroot",
+            "Labels": labels(),
+        },
+        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}" for digest in unpacked]},
+        "history": [{"created_by": f"image/build.py: {note}"} for _, note in layers],
+    }
+    manifest = {
+        "schemaVersion": 2,
+        "mediaType": f"{oci}.manifest.v1+json",
+        "config": blob(_json(configuration), f"{oci}.config.v1+json"),
+        "layers": described,
+        "annotations": labels(),
+    }
+    entry = blob(_json(manifest), f"{oci}.manifest.v1+json")
+    entry["annotations"] = {"org.opencontainers.image.ref.name": f"rebalancer:{VERSION}"}
+    entry["platform"] = {"architecture": ARCHITECTURE, "os": "linux"}
+    index = {"schemaVersion": 2, "mediaType": f"{oci}.index.v1+json", "manifests": [entry]}
+    members = {
+        "oci-layout": _json({"imageLayoutVersion": "1.0.0"}),
+        "index.json": _json(index),
+        **{f"blobs/sha256/{digest}": content for digest, content in sorted(blobs.items())},
+    }
+    with tarfile.open(path, "w") as archive:
+        for name, content in members.items():
+            item = tarfile.TarInfo(name)
+            item.size = len(content)
+            archive.addfile(item, io.BytesIO(content))
+    return str(entry["digest"]).removeprefix("sha256:")
+
+
+def labels() -> dict[str, str]:
+    """The labels that registries and scanners read."""
+    asked = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    found = {
+        "title": "rebalancer",
+        "description": "Evicts pods from hot Kubernetes nodes, when they will land better.",
+        "version": VERSION,
+        "licenses": "Apache-2.0",
+        "revision": asked.stdout.strip(),
+    }
+    return {f"org.opencontainers.image.{name}": value for name, value in found.items() if value}
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
+
+
+def size(folder: Path) -> int:
+    """Bytes of all files of a folder."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+
+
+# What the image holds
+
+
+def sbom(site_packages: Path) -> dict[str, Any]:
+    """The bill of materials: Debian's packages and Python's, in CycloneDX."""
+    parts = [
+        _part(name, version, f"pkg:deb/debian/{name}@{version}?arch={ARCHITECTURE}&distro=bookworm", digest)
+        for name, version, digest in locked()
+    ]
+    found = {item.metadata["Name"]: item.version for item in distributions(path=[str(site_packages)])}
+    parts += [
+        _part(name, version, f"pkg:pypi/{name.lower()}@{version}") for name, version in sorted(found.items())
+    ]
+    parts.sort(key=lambda part: str(part["purl"]))
+    return {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "version": 1,
+        "metadata": {
+            "component": {
+                "type": "container",
+                "bom-ref": f"pkg:oci/rebalancer@{VERSION}",
+                "name": "rebalancer",
+                "version": VERSION,
+                "licenses": [{"license": {"id": "Apache-2.0"}}],
+            }
+        },
+        "components": parts,
+    }
+
+
+def _part(name: str, version: str, purl: str, digest: str = "") -> dict[str, Any]:
+    part: dict[str, Any] = {
+        "type": "library",
+        "bom-ref": purl,
+        "name": name,
+        "version": version,
+        "purl": purl,
+    }
+    return {**part, "hashes": [{"alg": "SHA-256", "content": digest}]} if digest else part
+
+
+# Does it start?
+
+
+def start(work: Path, base: Path, application: Path) -> None:
+    """Start the image's program as its user on a read-only disk; compare its plan with the checkout's."""
+    if os.geteuid() or not shutil.which("unshare"):
+        sys.exit("image: --check needs root and unshare, for a chroot with a read-only file system")
+    tree, dump = work / "tree", work / "dump"
+    for folder in (base, application):
+        shutil.copytree(folder, tree, symlinks=True, dirs_exist_ok=True)
+    python = os.environ.get("PYTHON", sys.executable)
+    subprocess.run([python, "image/recording.py", str(dump)], cwd=ROOT, check=True, env=_on_path(ROOT))
+    shutil.copytree(dump, tree / "dump")
+    plan = [
+        "plan",
+        "--from",
+        "dump/dump",
+        "--policy",
+        "dump/policy.yaml",
+        "--now",
+        "2026-11-20T12:00:10Z",
+    ]
+    plan += ["-o", "json"]
+    expected = subprocess.run(
+        [python, "-m", "rebalancer", *plan], cwd=work, check=True, capture_output=True, env=_on_path(ROOT)
+    ).stdout
+    answered = in_tree(tree, "python3", "-m", "rebalancer", *plan)
+    if answered != expected or not json.loads(answered)["moves"]:
+        sys.exit("image: the plan of the image differs from the plan of the checkout, or moves nothing")
+    modules = in_tree(tree, "python3", "-c", _IMPORT_ALL).decode().strip()
+    version = in_tree(tree, "python3", "-m", "rebalancer", "version").decode().splitlines()
+    print(f"started as {USER} on a read-only file system: {'; '.join(version)}")
+    print(f"imports {modules} modules; plans as the checkout does, byte for byte ({len(answered)} bytes)")
+
+
+def in_tree(tree: Path, *command: str) -> bytes:
+    """The standard output of a command with this tree as its read-only file system."""
+    inside = (
+        f'mount --bind "{tree}" "{tree}" && mount -o remount,ro,bind "{tree}" && cd "{tree}" &&'
+        f' exec chroot --userspec={USER}:{USER} "{tree}" "$@"'
+    )
+    environment = {
+        "PATH": "/usr/bin:/bin:/usr/sbin:/sbin",
+        "PYTHONPATH": "/site-packages",
+        "HOME": "/home/nonroot",
+    }
+    started = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", inside, "sh", *command],
+        env={**environment, "PYTHONDONTWRITEBYTECODE": "1", "OPENBLAS_NUM_THREADS": "1"},
+        capture_output=True,
+        check=False,
+    )
+    if started.returncode:
+        sys.exit(
+            f"image: {' '.join(command)[:80]} failed in it: {started.stderr.decode(errors='replace')[-2000:]}"
+        )
+    return started.stdout
+
+
+def _on_path(folder: Path) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(folder), "OPENBLAS_NUM_THREADS": "1"}
+
+
+_IMPORT_ALL = """
+import importlib, pkgutil, rebalancer
+names = [item.name for item in pkgutil.walk_packages(rebalancer.__path__, "rebalancer.")]
+names = [name for name in names if not name.endswith(("__main__", "commands.demo"))]
+for name in names:
+    importlib.import_module(name)
+print(len(names))
+"""
+
+
+if __name__ == "__main__":
+    main()

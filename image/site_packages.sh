@@ -1,0 +1,28 @@
+#!/bin/sh
+# site_packages.sh TARGET: the Python packages of the image, from the lock and this checkout, into TARGET.
+# The Dockerfile and image/build.py both run this, so that their images hold the same. PYTHON is Python 3.11.
+set -eu
+target=$1
+python=${PYTHON:-python3}
+wheels=$(mktemp -d)
+trap 'rm -rf "$wheels"' EXIT
+
+# Wheels only, each with the hash of the lock; those for another Python than 3.11 have no use here.
+"$python" -m pip wheel --quiet --require-hashes --only-binary=:all: --no-deps \
+    --wheel-dir "$wheels" --requirement requirements-runtime.lock
+"$python" -m pip install --quiet --no-index --no-deps --no-compile --target "$target" "$wheels"/*.whl
+
+# What the program never imports: clients for asyncio, and the tests that packages bring.
+rm -rf "$target/kubernetes/aio" "$target"/aiohttp* "$target"/aiohappyeyeballs* "$target"/aiosignal* \
+    "$target"/frozenlist* "$target"/multidict* "$target"/propcache* "$target"/yarl* "$target"/attr "$target"/attrs*
+find "$target" -type d -name tests -prune -exec rm -rf {} +
+rm -rf "$target/bin"
+
+# Pure Python: copying the package is installing it. The embedded cluster of `rebalancer demo` stays out.
+cp -R rebalancer "$target/rebalancer"
+rm -rf "$target/rebalancer/sandbox"
+find "$target" -type d -name __pycache__ -prune -exec rm -rf {} +
+
+# Bytecode is compiled here once: the container's file system is read-only. By content, not by time, so that the
+# same sources give the same image; and without the paths of this machine.
+"$python" -m compileall -q -j 1 --invalidation-mode unchecked-hash -s "$target" -p /site-packages "$target"

@@ -1,0 +1,6 @@
+"""Turns the policy of another descheduler into one of ours, and says line by line what it could not keep."""
+
+from rebalancer.policy_import.files import import_policy
+from rebalancer.policy_import.mapping import Imported, Note
+
+__all__ = ["Imported", "Note", "import_policy"]

@@ -1,0 +1,112 @@
+"""What an import collects: the keys of the new policy, and a note for every key of the old one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from rebalancer.documents.document import Document, Path
+
+_HEADER = """\
+# Imported from {source}.
+# Compare what it does with: rebalancer plan --policy THIS_FILE
+"""
+
+
+class Kept(StrEnum):
+    """What became of a key."""
+
+    MAPPED = "mapped"
+    CHANGED = "changed"  # mapped to something close, with a difference that the note names
+    DROPPED = "not mapped"
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A key of the imported file, what became of it, and to which key of ours or why not."""
+
+    where: str  # file:line:column
+    key: str
+    kept: Kept
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """The new policy as plain values, and the notes in the order of the file."""
+
+    source: str
+    policy: Mapping[str, Any]
+    notes: tuple[Note, ...]
+
+    def header(self) -> str:
+        """The notes as YAML comments, to stand above the policy."""
+        lines = [f"#   {note.where} {note.key}: {note.kept}: {note.text}\n" for note in self.notes]
+        return _HEADER.format(source=self.source) + "".join(lines)
+
+
+@dataclass(slots=True)
+class Import:
+    """An import under way; every key that a mapping looks at gets exactly one note."""
+
+    document: Document
+    policy: dict[str, Any] = field(default_factory=dict)
+    notes: list[tuple[Path, Kept, str]] = field(default_factory=list)
+    seen: set[Path] = field(default_factory=set)
+
+    def set(self, path: Path, ours: str, value: Any, text: str = "") -> None:
+        """Map the key at ``path`` to our key, such as ``limits.perNode``."""
+        at = self.policy
+        *parents, last = ours.split(".")
+        for name in parents:
+            at = at.setdefault(name, {})
+        at[last] = value
+        self.note(path, Kept.CHANGED if text else Kept.MAPPED, f"{ours}{': ' if text else ''}{text}")
+
+    def add(self, path: Path, ours: str, values: Sequence[Any], text: str = "") -> None:
+        """Add to a list of ours."""
+        at: Any = self.policy
+        for name in ours.split("."):
+            at = at.get(name, {})
+        self.set(path, ours, [*(at or ()), *(value for value in values if value not in (at or ()))], text)
+
+    def drop(self, path: Path, why: str) -> None:
+        """Note that a key has no counterpart."""
+        self.note(path, Kept.DROPPED, why)
+
+    def note(self, path: Path, kept: Kept, text: str) -> None:
+        """Say what became of a key."""
+        self.seen.add(path)
+        self.notes.append((path, kept, text))
+
+    def rest(self, path: Path, values: Mapping[str, Any], why: str) -> None:
+        """Drop the keys of a mapping that nobody looked at."""
+        for key in values:
+            here = (*path, key)
+            if not any(seen[: len(here)] == here for seen in self.seen):
+                self.drop(here, why)
+
+    def _name(self, path: Path) -> str:
+        """The key at a path; of an entry of a list, the entry itself."""
+        if not path or isinstance(path[-1], str):
+            return str(path[-1]) if path else ""
+        at = self.document.value
+        for part in path:
+            at = at[part]
+        return str(at)[:60]
+
+    def result(self, source: str) -> Imported:
+        """The policy, and the notes in the order of the file."""
+        notes = sorted(
+            self.notes, key=lambda note: (self.document.place(note[0], key=True), note[0][-1:] != ())
+        )
+        return Imported(
+            source,
+            {"apiVersion": "rebalancer/v1alpha1", "kind": "RebalancePolicy", **self.policy},
+            tuple(
+                Note(self.document.position(path, key=True), self._name(path), kept, text)
+                for path, kept, text in notes
+            ),
+        )

@@ -1,0 +1,106 @@
+"""Generates docs/outputs.md: exit codes, outcomes, metrics, annotations and events, each from its table."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Sequence
+
+from rebalancer.cluster.columns.listed_pods import HONOURED_ANNOTATIONS
+from rebalancer.errors import ExitCode
+from rebalancer.execution import outcomes
+from rebalancer.reporting.metrics import METRICS
+
+_HEAD = """\
+# What rebalancer returns, writes and honours
+
+This page is generated from the program's own tables.
+"""
+_OUTCOMES = """\
+## Outcomes of a run
+
+Each move of a run ends in one of these. `rebalancer run` prints them, `-o json` holds them as
+`outcomes[].result`, and the exit code of the run is that of the worst, unless something else stopped the run.
+"""
+_METRICS = """\
+## Metrics
+
+`rebalancer run --metrics-textfile FILE` writes them for the node exporter's textfile collector, and
+`--metrics-push URL` pushes them to a Pushgateway. All are gauges of the last run.
+"""
+_ANNOTATIONS = """\
+## Annotations of pods that are honoured
+
+rebalancer sets no annotation. It honours those that other tools have made known:
+"""
+_EVENTS = """\
+## Events
+
+After each eviction an event of the API group `events.k8s.io/v1` is written on the pod's controller, or on the
+pod itself when it has none: type `Normal`, reason `Rebalanced`, action `Evict`, and as its note the pod, its
+node and the reason of the move.
+"""
+# What the annotations mean; a test holds this to the annotations that are read.
+ANNOTATIONS = {
+    "cluster-autoscaler.kubernetes.io/safe-to-evict": (
+        "`false`: the pod is never evicted (`Annotation`); `true`: it is not protected by `LocalStorage`"
+    ),
+    "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes": (
+        "names, separated by commas, of volumes that do not protect the pod by `LocalStorage`"
+    ),
+    "controller.kubernetes.io/pod-deletion-cost": (
+        "of equally good pods the cheaper one is moved (`planning.weights.podDeletionCost`)"
+    ),
+    "descheduler.alpha.kubernetes.io/evict": (
+        "lifts the protections of the policy, but none that always holds"
+    ),
+    "descheduler.alpha.kubernetes.io/eviction-in-progress": (
+        "somebody evicts the pod in the background already: it is leaving (`Terminating`)"
+    ),
+    "descheduler.alpha.kubernetes.io/prefer-no-eviction": "the pod is never evicted (`Annotation`)",
+    "karpenter.sh/do-not-disrupt": (
+        "a duration: the pod is not evicted before it is that old; any other value but `false`: never"
+        " (`Annotation`)"
+    ),
+    "kubernetes.io/config.mirror": "marks the copy of a static pod, which is never evicted (`StaticPod`)",
+    "kubernetes.io/config.source": "`file` or `http`: a static pod, which is never evicted (`StaticPod`)",
+    "scheduling.koordinator.sh/eviction-cost": "2147483647: the pod is never evicted (`Annotation`)",
+}
+
+
+def outputs_page() -> str:
+    """The page as Markdown."""
+    codes = [(str(int(code)), code.meaning) for code in ExitCode]
+    results = [
+        (
+            f"`{result.value}`",
+            result_meanings().get(result.value, ""),
+            str(int(outcomes.RESULT_CODES[result])),
+        )
+        for result in outcomes.Result
+    ]
+    metrics = [
+        (f"`{metric.name}`", ", ".join(f"`{label}`" for label in metric.labels), metric.meaning)
+        for metric in METRICS
+    ]
+    annotations = [(f"`{name}`", ANNOTATIONS.get(name, "")) for name in sorted(HONOURED_ANNOTATIONS)]
+    parts = (
+        _HEAD,
+        "## Exit codes\n\n" + _table(("code", "meaning"), codes),
+        _OUTCOMES + "\n" + _table(("result", "how the move ended", "exit code"), results),
+        _METRICS + "\n" + _table(("metric", "labels", "meaning"), metrics),
+        _ANNOTATIONS + "\n" + _table(("annotation", "meaning"), annotations),
+        _EVENTS,
+    )
+    return "\n".join(parts)
+
+
+def result_meanings() -> dict[str, str]:
+    """What each result means: the comment beside it in the source."""
+    source = inspect.getsource(outcomes.Result)
+    return dict(re.findall(r'^    [A-Z_]+ = "(\w+)"  # (.+)$', source, re.MULTILINE))
+
+
+def _table(titles: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    lines = [titles, tuple("---" for _ in titles), *rows]
+    return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)

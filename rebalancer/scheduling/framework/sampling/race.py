@@ -1,0 +1,224 @@
+"""Which nodes win the samples of several workers, and with which chance.
+
+Only the best nodes can win, so only they are followed: so many that about a dozen of them are in every
+sample. For each draw of the race (see ``interleavings``) each of them is in the sample if it was looked at
+before enough nodes were found. The best one that is there wins; among equal totals each is equally likely.
+
+A draw is not the race that will happen. Nodes looked at about when the search ends may be in the sample or
+not; and any worker may be interrupted, so a node is missing, or there, against all expectation with a small
+chance. So being in a sample is a probability, and the second and third best keep a chance of their own:
+
+    total   in the sample   the nodes above are not   wins
+    90      0.997           1                         0.997
+    80      0.5             0.003                     0.0015
+    70      0.997           0.0015                    0.0015
+    60      0.997           0.0000045                 0.0000045
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from rebalancer.cluster.arrays import FloatArray, IntArray
+from rebalancer.scheduling.framework.sampling.interleavings import BEST_IN_SAMPLE, Workers, interleavings
+from rebalancer.scheduling.framework.scores import RawScores
+
+_UNEXPECTED = (
+    0.003  # the chance that an interrupted worker left out what it should have looked at, or did not
+)
+_MIN_CHANCE = 1e-6  # less is left out: it would be seen once in a million searches
+_MAX_COUNTED = 256  # feasible nodes that are counted to find the end of a search
+_CORRECTIONS = 2
+_MOST_FOLLOWED = 2  # times as many as wanted, where totals are equal
+_MIN_LEFT = 1e-5  # the chance of draws without a winner that are not followed any further
+_PARTS = 3  # in which the best nodes are looked at, unless so few numbers are looked at together
+_MAX_TOGETHER = 1 << 12
+_FEW = 20  # draws that are less than one in so many
+_CROWD = 2 / 3  # of the nodes that are followed: one of so many is in every sample
+_MAX_EXTREMES = 8  # combinations of the extremes of samples that are told apart
+
+
+@lru_cache(maxsize=8)
+def _ends_of_all(candidates: int, limit: int, workers: Workers) -> FloatArray:
+    """(draws,) when ``limit`` nodes were found where all are feasible."""
+    times = interleavings(candidates, limit, workers).times
+    return np.asarray(np.partition(times, limit - 1, axis=0)[limit - 1], np.float32)
+
+
+class Race:
+    """A search of several workers over the nodes; it ends once they have found a number of feasible ones."""
+
+    def __init__(self, places: IntArray, candidates: int, limit: int, workers: Workers) -> None:
+        """``places`` are those of the feasible nodes, more than ``limit``, in the scheduler's order."""
+        self._places = places
+        self._draws = interleavings(candidates, limit, workers)
+        ends = _ends_of_all(candidates, limit, workers)
+        if len(places) < candidates:
+            ends = self._counted(ends * (candidates / len(places)), limit)
+        # The last node that is found, and the next one, are in the sample or not, by the time of half a node.
+        self._ends = ends + self._draws.between / 2 + 0.5
+        self._rows = -(-BEST_IN_SAMPLE * len(places) // limit)
+
+    def _counted(self, guess: FloatArray, limit: int) -> FloatArray:
+        """(draws,) about when enough feasible nodes were found, by counting some of them up to a guess."""
+        step = -(-len(self._places) // _MAX_COUNTED)
+        times = self._draws.times[np.sort(self._places)[::step]]
+        for _ in range(_CORRECTIONS):
+            guess = guess * (limit / step) / np.maximum((times <= guess).sum(axis=0), 1)
+        return np.asarray(guess, np.float32)
+
+    def chances(self, fixed: IntArray, varying: Sequence[RawScores]) -> FloatArray:
+        """(feasible,) the chance of each node to be chosen.
+
+        ``fixed`` is the part of the totals that no sample changes; ``varying`` are the scores that are
+        normalised by the extremes of the sample.
+        """
+        chance = np.zeros(len(self._places))
+        changing = [pair for item in varying for pair in self._changing_extremes(item)]
+        if not changing:
+            totals = fixed + sum(item.weighted_by_all for item in varying)
+            self._share(totals, None, chance)
+        else:
+            for extremes, draws in self._by_extremes(varying, changing):
+                totals = fixed + sum(
+                    item.weighted(smallest, largest)
+                    for item, (smallest, largest) in zip(varying, extremes, strict=True)
+                )
+                self._share(totals, draws, chance)
+        chance[chance < _MIN_CHANCE] = 0.0
+        return np.asarray(chance / chance.sum(), np.float64)
+
+    def _changing_extremes(self, item: RawScores) -> Iterator[tuple[RawScores, int]]:
+        """The sides, 0 smallest and 1 largest, on which the extreme of a plugin may miss in a sample."""
+        for side, extreme in enumerate(item.extremes()):
+            if np.count_nonzero(item.raw == extreme) < self._rows * _CROWD:
+                yield item, side
+
+    def _by_extremes(
+        self, varying: Sequence[RawScores], changing: Sequence[tuple[RawScores, int]]
+    ) -> Iterator[tuple[list[tuple[int, int]], IntArray]]:
+        """The extremes of every plugin, and the draws whose samples have them.
+
+        Where there are many, the draws of the rarest are taken to have the most frequent ones.
+        """
+        seen = [self._extreme(item, side) for item, side in changing]
+        code = seen[0]
+        for values in seen[1:]:
+            (_, code), (different, index) = (np.unique(x, return_inverse=True) for x in (code, values))
+            code = code * len(different) + index
+        _, example, kind, count = np.unique(code, return_index=True, return_inverse=True, return_counts=True)
+        common = (-count).argsort(kind="stable")[:_MAX_EXTREMES]
+        if len(count) > len(common):
+            kind = np.where(np.isin(kind, common), kind, common[0])
+        for index in common.tolist():
+            extremes = [list(item.extremes()) for item in varying]
+            for (item, side), values in zip(changing, seen, strict=True):
+                extremes[varying.index(item)][side] = int(values[example[index]])
+            yield [(smallest, largest) for smallest, largest in extremes], (kind == index).nonzero()[0]
+
+    def _extreme(self, item: RawScores, side: int) -> IntArray:
+        """(draws,) the smallest or the largest raw score of each sample."""
+        values = item.raw if side else item.negated(item.raw)
+        rows, values = _best(values, int(self._rows * _CROWD))
+        places, ends = self._places[rows], self._ends - 0.5
+        many = int(np.count_nonzero(values == values[0]))
+        found = np.full(len(ends), values[0])
+        others = np.flatnonzero(~(self._draws.times[places[:many]] < ends).any(axis=0))
+        if len(others) and many < len(rows):
+            inside = self._draws.times[places[many:, None], others] < ends[others]
+            first = inside.argmax(axis=0)
+            # No node that is followed is in the sample: the best of the others is not far from the last.
+            first[~inside.any(axis=0)] = len(inside) - 1
+            found[others] = values[many:][first]
+        return found if side else -found
+
+    def _share(self, totals: IntArray, draws: IntArray | None, chance: FloatArray) -> None:
+        """Add the chances of some draws, or of all, to the nodes that win them."""
+        weight, ends, followed = self._draws.weight, self._ends, self._rows
+        if draws is not None:
+            weight, ends = weight[draws], ends[draws]
+            if len(draws) * _FEW < len(self._ends):
+                followed = max(followed // _PARTS, 1)  # what they may still miss is next to nothing
+        rows, best = _best(totals, followed)
+        levels = np.concatenate([[0], (best[1:] != best[:-1]).nonzero()[0] + 1, [len(rows)]])
+        crowds = (np.diff(levels) >= followed * _CROWD).nonzero()[0]
+        others = None
+        if len(crowds):
+            # One of so many equal nodes is in every sample, whichever it is.
+            others = rows[levels[crowds[0]] : levels[crowds[0] + 1]]
+            rows, levels = rows[: levels[crowds[0]]], levels[: crowds[0] + 1]
+        left = np.ones_like(weight)  # the chance that no node so far is in the sample
+        begin = 0
+        while begin < len(rows):
+            # Nodes of equal total are handled together, and draws that have a winner not any further.
+            together = max(self._rows // _PARTS, _MAX_TOGETHER // len(left))
+            level, following = levels.searchsorted([begin, min(begin + together, len(rows))])
+            following = max(following, level + 1)
+            end = int(levels[following])
+            won, left = self._won(rows[begin:end], draws, ends, levels[level:following] - begin, left)
+            chance[rows[begin:end]] += won @ weight
+            open_draws = (left > _MIN_LEFT).nonzero()[0]
+            if not len(open_draws):
+                return
+            if len(open_draws) < len(left):
+                draws = open_draws if draws is None else draws[open_draws]
+                left, weight, ends = left[open_draws], weight[open_draws], ends[open_draws]
+            begin = end
+        if others is None:
+            others = rows
+            if len(rows) < len(totals):
+                others = (totals == _highest_below(totals, best)).nonzero()[0]
+        chance[others] += float(left @ weight) / len(others)
+
+    def _won(
+        self, rows: IntArray, draws: IntArray | None, ends: FloatArray, levels: IntArray, left: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """(rows, draws) the chance that each node wins each draw, and (draws,) that none of them is there.
+
+        ``levels`` are where among the rows another total begins, ``left`` the chance that none of the nodes
+        before is in the sample.
+        """
+        places = self._places[rows]
+        times = self._draws.times[places] if draws is None else self._draws.times[places[:, None], draws]
+        inside = ends - times
+        np.maximum(inside, _UNEXPECTED, out=inside)
+        np.minimum(inside, 1.0 - _UNEXPECTED, out=inside)
+        missing = 1.0 - inside
+        tied = len(levels) < len(rows)
+        if tied:
+            missing = np.multiply.reduceat(missing, levels, axis=0)
+        wins = 1.0 - missing
+        wins[0] *= left
+        missing[0] *= left
+        all_missing = np.cumprod(missing, axis=0)
+        wins[1:] *= all_missing[:-1]
+        if tied:
+            wins /= np.add.reduceat(inside, levels, axis=0)
+            sizes = np.diff(np.append(levels, len(rows)))
+            wins = np.repeat(wins, sizes, axis=0) * inside
+        return wins, all_missing[-1]
+
+
+def _best(values: IntArray, count: int) -> tuple[IntArray, IntArray]:
+    """Rows of at least ``count`` best values, in their order, and the values.
+
+    Where the last of them are equal to many others, none of these is among them.
+    """
+    if count >= len(values):
+        rows = np.arange(len(values))
+    else:
+        least = np.partition(values, len(values) - count)[len(values) - count]
+        rows = (values >= least).nonzero()[0]
+        if len(rows) > _MOST_FOLLOWED * count:
+            rows = (values > least).nonzero()[0]
+    found = values[rows]
+    order = (-found).argsort(kind="stable")
+    return rows[order], found[order]
+
+
+def _highest_below(totals: IntArray, best: IntArray) -> int:
+    """The highest total of the nodes that are not followed."""
+    return int(totals.max() if not len(best) else totals[totals < best[-1]].max())

@@ -1,0 +1,1 @@
+"""What CI decides by: which failures are flakes, and which flakes may not be."""

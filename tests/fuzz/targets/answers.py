@@ -1,0 +1,49 @@
+"""An API server's lists of pods in protobuf, through the reader of live clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import msgspec
+
+from rebalancer.cluster.kinds import PODS
+from rebalancer.cluster.live.answers import Answer
+from rebalancer.cluster.live.lists import read_list
+from rebalancer.cluster.live.raw_api import RawApi
+from rebalancer.cluster.recordings.listing import Recording
+from rebalancer.cluster.records import Pod
+from rebalancer.cluster.wire.protobuf_pods import MEDIA_TYPE
+from tests.fuzz.clusters import joined
+from tests.fuzz.target import Target
+from tests.integration.cli.dumps import a_rich_cluster
+from tests.protobuf_encoder import encode_list
+
+
+@dataclass(frozen=True)
+class OneAnswer:
+    """An API server that gives the same answer to everything."""
+
+    body: bytes
+    content_type: str
+    host: str = "http://fuzz"
+
+    def ask(self, *_arguments: Any, **_options: Any) -> Answer:
+        """The answer."""
+        return Answer(self.body, self.content_type)
+
+
+def decode(content: bytes) -> None:
+    """Read one answer to a LIST of pods."""
+    api = cast("RawApi", OneAnswer(content, MEDIA_TYPE))
+    joined(Recording("fuzz", {"pods": read_list(api, PODS, "list pods", None)}))
+
+
+def seeds() -> Mapping[str, bytes]:
+    """A list of pods, one of none."""
+    pods = [msgspec.convert(item, Pod) for item in a_rich_cluster()["pods"]]
+    return {"pods.pb": encode_list(pods), "none.pb": encode_list([])}
+
+
+TARGETS = (Target("protobuf", decode, seeds),)

@@ -1,0 +1,26 @@
+"""A whole plan of a cluster whose objects are mutated: what a decoder admits, every later stage must bear."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rebalancer.pipeline import PipelineOptions, make_plan
+from rebalancer.reporting.render import to_json
+from tests.fuzz.clusters import as_kubectl_prints, folder, mixed_items
+from tests.fuzz.structure import json_structure
+from tests.fuzz.target import Target
+
+
+def decode(content: bytes) -> None:
+    """Plan for the cluster, and write the plan as JSON."""
+    path = folder() / "cluster.json"
+    path.write_bytes(content)
+    to_json(make_plan(PipelineOptions(source=path)))
+
+
+def seeds() -> Mapping[str, bytes]:
+    """The sound cluster."""
+    return {"cluster.json": as_kubectl_prints(mixed_items())}
+
+
+TARGETS = (Target("plan", decode, seeds, json_structure(indent=4), 64 << 10),)

@@ -1,0 +1,1 @@
+"""Installing with the tools that users have, from the package registry."""

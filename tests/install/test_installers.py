@@ -1,0 +1,91 @@
+"""The wheel, installed as users do: pip, pipx and uv, each with its dependencies."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rebalancer import __version__
+
+ROOT = Path(__file__).parents[2]
+PROGRAMS = ("rebalancer", "kubectl-rebalance", "kubectl_complete-rebalance")
+
+
+def done(*command: str | Path, **environment: str | Path) -> str:
+    """What a command writes to standard output. Raises CalledProcessError when it fails."""
+    without = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "VIRTUAL_ENV"}}
+    finished = subprocess.run(
+        [str(word) for word in command],
+        env={**without, **{name: str(value) for name, value in environment.items()}},
+        cwd="/",
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert finished.returncode == 0, finished.stderr
+    return finished.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=120)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def installers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of programs of an environment that holds pip, pipx and uv."""
+    folder = tmp_path_factory.mktemp("installers")
+    done(sys.executable, "-m", "venv", folder)
+    done(folder / "bin" / "pip", "install", "--quiet", "pipx==1.18.4", "uv==0.13.9")
+    return folder / "bin"
+
+
+@pytest.fixture(scope="module", params=["pip", "pipx", "uv"])
+def programs(
+    request: pytest.FixtureRequest, wheel: Path, installers: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """The folder into which one of the tools installed the programs."""
+    home = tmp_path_factory.mktemp(str(request.param))
+    target = home / "bin"
+    match request.param:
+        case "pip":
+            done(sys.executable, "-m", "venv", home)
+            done(target / "pip", "install", "--quiet", wheel)
+        case "pipx":
+            done(installers / "pipx", "install", wheel, PIPX_HOME=home, PIPX_BIN_DIR=target)
+        case "uv":
+            done(installers / "uv", "tool", "install", wheel, UV_TOOL_DIR=home, UV_TOOL_BIN_DIR=target)
+    return target
+
+
+def test_all_its_programs_are_on_the_path(programs: Path) -> None:
+    assert [name for name in PROGRAMS if not os.access(programs / name, os.X_OK)] == []
+
+
+def test_it_shows_its_version_and_plans(programs: Path, tmp_path: Path) -> None:
+    policy = tmp_path / "policy.yaml"
+    version = json.loads(done(programs / "rebalancer", "version", "-o", "json"))
+    policy.write_text(done(programs / "rebalancer", "policy", "init"))
+    validated = done(programs / "kubectl-rebalance", "policy", "validate", policy)
+
+    assert version["version"] == __version__
+    assert "valid, policy" in validated
+
+
+def test_it_comes_without_what_only_notebooks_and_demonstrations_need(programs: Path) -> None:
+    interpreter = (programs / "rebalancer").read_text().split()[0].removeprefix("#!")
+    code = (
+        "import importlib.util as u; print([n for n in ('pandas', 'rebalancer.sandbox') if u.find_spec(n)])"
+    )
+
+    assert done(interpreter, "-c", code).strip() == "[]"

@@ -1,0 +1,107 @@
+"""The program under its two names, its completion in shells and in kubectl, and its version."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rebalancer import __version__
+from rebalancer.cli.kubectl_completion import answer
+from rebalancer.cli.main import COMMANDS
+from tests.unit.cli.conftest import Program
+
+
+def started_as(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """The program in a process whose argv[0] is this name."""
+    code = f"import sys; from rebalancer.cli.main import main; sys.argv = {[name, *arguments]!r}; main()"
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("started", "shown"),
+    [
+        ("/usr/local/bin/rebalancer", "rebalancer"),
+        ("/root/.krew/bin/kubectl-rebalance", "kubectl rebalance"),
+        ("kubectl-rebalance.exe", "kubectl rebalance"),
+        ("/app/rebalancer/__main__.py", "rebalancer"),
+    ],
+)
+def test_help_and_errors_show_the_command_that_was_typed(started: str, shown: str) -> None:
+    helped = started_as(started, "plan", "--help")
+    refused = started_as(started, "plan", "--nonsense")
+
+    assert helped.stdout.startswith(f"Usage: {shown} plan [OPTIONS]")
+    assert refused.returncode == 2
+    assert f"(see: {shown} plan --help)" in refused.stderr
+
+
+def test_kubectl_completes_commands_each_with_its_description() -> None:
+    *lines, directive = answer([""]).splitlines()
+
+    assert [line.split("\t")[0] for line in lines] == list(COMMANDS)
+    assert all(len(line.split("\t")) == 2 for line in lines)
+    assert directive == ":4"
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["policy", "val"], ["validate", ":4"]),
+        (["plan", "-o", "js"], ["json", ":4"]),
+        (["plan", "--policy", ""], [":0"]),  # file names are the shell's to complete
+        (["nonsense", "--pol"], [":4"]),
+        ([], [*COMMANDS, ":4"]),
+    ],
+)
+def test_kubectl_completes_subcommands_values_and_files(words: list[str], expected: list[str]) -> None:
+    assert [line.split("\t")[0] for line in answer(words).splitlines()] == expected
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_gets_a_script_that_asks_the_program(rebalancer_program: Program, shell: str) -> None:
+    result = rebalancer_program("completion", shell)
+
+    assert result.exit_code == 0
+    assert f"_REBALANCER_COMPLETE={shell}_complete" in result.stdout
+
+
+def test_the_script_for_bash_completes_a_command(rebalancer_program: Program, tmp_path: Path) -> None:
+    program = tmp_path / "rebalancer"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m rebalancer "$@"\n')
+    program.chmod(0o755)
+    script = tmp_path / "script"
+    script.write_text(rebalancer_program("completion", "bash").stdout)
+    ask = f"""
+        source {script}
+        COMP_WORDS=({program} policy val) COMP_CWORD=2
+        _rebalancer_completion {program}
+        echo "${{COMPREPLY[@]}}"
+    """
+
+    answered = subprocess.run(
+        ["bash", "--norc", "-c", ask], capture_output=True, text=True, timeout=60, check=True
+    )
+
+    assert answered.stdout.split() == ["validate"]
+
+
+def test_an_unknown_shell_is_refused_with_those_that_are_known(rebalancer_program: Program) -> None:
+    result = rebalancer_program("completion", "tcsh")
+
+    assert result.exit_code == 2
+    assert "'bash', 'zsh', 'fish'" in result.stderr
+
+
+def test_the_version_is_shown_with_the_schedulers_it_is_verified_against(rebalancer_program: Program) -> None:
+    shown = rebalancer_program("version").stdout
+    value = json.loads(rebalancer_program("version", "-o", "json").stdout)
+
+    assert shown.splitlines()[0] == f"rebalancer {__version__}"
+    assert value["version"] == __version__
+    assert ", ".join(value["verifiedKubernetes"]) in shown

@@ -1,0 +1,27 @@
+"""Before each wave a plan is checked with all figures that the scheduler may still have."""
+
+from __future__ import annotations
+
+from rebalancer.load.view import SchedulerView
+from rebalancer.pipeline.running import MAX_EARLIER_VIEWS, still_in_use
+
+VIEWS = [SchedulerView({}) for _ in range(6)]
+
+
+def used(*moments: float, oldest: float) -> list[int]:
+    read = list(zip(moments, VIEWS, strict=False))
+    return [next(i for i, view in enumerate(VIEWS) if view is found) for found in still_in_use(read, oldest)]
+
+
+def test_a_view_that_was_replaced_longer_ago_than_the_scheduler_lags_is_not_in_use() -> None:
+    assert used(0, 40, 80, oldest=50) == [1, 2]
+    assert used(0, 40, 80, oldest=90) == [2]
+
+
+def test_waves_that_follow_each_other_quickly_leave_every_view_in_use() -> None:
+    assert used(0, 10, 20, oldest=-5) == [0, 1, 2]
+
+
+def test_there_are_only_so_many_the_first_and_the_newest() -> None:
+    assert used(0, 1, 2, 3, 4, 5, oldest=-5) == [0, 4, 5]
+    assert MAX_EARLIER_VIEWS == 3

@@ -1,0 +1,230 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rebalancer.cli.main import main
+from rebalancer.documents import to_yaml
+from rebalancer.errors import InputError, RebalancerError
+from rebalancer.policy import RebalancePolicy, parse_policy
+from rebalancer.policy_import import Imported, import_policy
+
+CURRENT = """\
+apiVersion: descheduler/v1alpha2
+kind: DeschedulerPolicy
+nodeSelector: pool=general
+maxNoOfPodsToEvictPerNode: 3
+maxNoOfPodsToEvictPerNamespace: 12
+maxNoOfPodsToEvictTotal: 30
+gracePeriodSeconds: 20
+profiles:
+  - name: load
+    pluginConfig:
+      - name: DefaultEvictor
+        args:
+          evictSystemCriticalPods: true
+          ignorePvcPods: true
+          evictLocalStoragePods: true
+          nodeFit: true
+          minReplicas: 2
+          minPodAge: 15m
+          priorityThreshold: {value: 5000}
+          labelSelector: {matchLabels: {tier: web}}
+      - name: LowNodeUtilization
+        args:
+          thresholds: {cpu: 20, memory: 20}
+          targetThresholds: {cpu: 60, memory: 70, nvidia.com/gpu: 50}
+          metricsUtilization: {source: KubernetesMetrics}
+          evictableNamespaces: {exclude: [kube-system, monitoring]}
+          evictionLimits: {node: 5}
+          numberOfNodes: 4
+      - name: RemovePodsViolatingNodeTaints
+        args: {excludedTaints: [dedicated=batch]}
+      - name: PodLifeTime
+        args: {maxPodLifeTimeSeconds: 86400}
+    plugins:
+      balance: {enabled: [LowNodeUtilization]}
+      deschedule: {enabled: [RemovePodsViolatingNodeTaints, PodLifeTime]}
+"""
+FIRST = """\
+apiVersion: descheduler/v1alpha1
+kind: DeschedulerPolicy
+evictLocalStoragePods: true
+maxNoOfPodsToEvictPerNode: 7
+strategies:
+  LowNodeUtilization:
+    enabled: true
+    params:
+      nodeFit: true
+      thresholdPriority: 900
+      nodeResourceUtilizationThresholds:
+        useDeviationThresholds: true
+        thresholds: {cpu: 10}
+        targetThresholds: {cpu: 15}
+  RemoveDuplicates: {enabled: true}
+  PodLifeTime: {enabled: false}
+"""
+OPERATOR = """\
+apiVersion: operator.openshift.io/v1
+kind: KubeDescheduler
+metadata: {name: cluster}
+spec:
+  deschedulingIntervalSeconds: 3600
+  mode: Predictive
+  evictionLimits: {total: 5, node: 2}
+  profiles: [LifecycleAndUtilization, AffinityAndTaints, EvictPodsWithPVC, CompactAndScale]
+  profileCustomizations:
+    devLowNodeUtilizationThresholds: High
+    devActualUtilizationProfile: PrometheusCPUUsage
+    namespaces: {excluded: [payments]}
+    podLifetime: 48h
+"""
+
+
+def imported(text: str) -> tuple[RebalancePolicy, Imported]:
+    found = import_policy(text, "theirs.yaml")
+    return parse_policy(to_yaml(found.policy), "ours.yaml").policy, found
+
+
+def notes(found: Imported) -> Mapping[str, str]:
+    return {note.key: f"{note.kept}: {note.text}" for note in found.notes}
+
+
+def test_load_and_limits_of_the_current_version_become_ours() -> None:
+    policy, found = imported(CURRENT)
+
+    (rule,) = policy.hot_nodes.any
+    assert rule.model_dump(include={"utilization", "cool_to"}) == {
+        "utilization": {"cpu": 60, "memory": 70},
+        "cool_to": {"cpu": 60, "memory": 70},
+    }
+    assert (policy.limits.per_run, policy.limits.per_namespace) == (30, 12)
+    assert policy.limits.per_node == 5, "the limit of the strategy is the one that binds"
+    assert found.policy["hotNodes"]["nodeSelector"] == {"matchLabels": {"pool": "general"}}
+    assert found.policy["load"]["sources"] == [{"metricsServer": {}}]
+    assert "monitoring" in policy.evictable.namespaces.exclude
+
+
+def test_what_may_be_evicted_becomes_ours() -> None:
+    policy, _ = imported(CURRENT)
+
+    assert set(policy.evictable.protect) == {"PersistentVolumes", "SingleReplica"}
+    assert (policy.evictable.min_replicas, policy.evictable.min_age) == (2, 900)
+    assert policy.evictable.priority_below == 5000
+    assert policy.strategies.misplaced is not None
+    assert policy.strategies.misplaced.excluded_taints == ("dedicated=batch",)
+
+
+def test_what_has_no_counterpart_is_named_with_its_place_and_why() -> None:
+    _, found = imported(CURRENT)
+    said = notes(found)
+
+    assert said["thresholds"].startswith("not mapped: which nodes have room is not a threshold here")
+    assert said["nvidia.com/gpu"].startswith("not mapped: no source measures nvidia.com/gpu")
+    assert said["gracePeriodSeconds"].startswith("not mapped")
+    assert said["evictSystemCriticalPods"].startswith("not mapped")
+    where = next(note.where for note in found.notes if note.key == "thresholds")
+    assert where == f"theirs.yaml:{CURRENT[: CURRENT.index(' thresholds')].count(chr(10)) + 1}:11"
+
+
+@pytest.mark.parametrize("text", [CURRENT, FIRST, OPERATOR])
+def test_every_key_of_the_file_has_a_note_or_one_below_it(text: str) -> None:
+    _, found = imported(text)
+    lines = {int(note.where.split(":")[1]) for note in found.notes}
+    names = (
+        "apiVersion kind metadata spec profiles plugins pluginConfig args strategies params name enabled "
+        "priorityThreshold profileCustomizations balance deschedule nodeResourceUtilizationThresholds"
+    )
+    structure = re.compile(rf"(- name: (load|Default)|({'|'.join(names.split())}):)")
+    silent = [
+        line.strip()
+        for number, line in enumerate(text.splitlines(), 1)
+        if number not in lines and not structure.match(line.strip())
+    ]
+
+    assert silent == []
+
+
+def test_the_first_version_is_read_too() -> None:
+    policy, found = imported(FIRST)
+
+    assert found.policy["hotNodes"]["any"] == [{"deviation": {"cpu": 15}, "coolTo": {"cpu": 15}}]
+    assert found.policy["load"]["sources"] == [{"requests": {}}]
+    assert (policy.limits.per_node, policy.evictable.priority_below) == (7, 900)
+    assert "LocalStorage" not in policy.evictable.protect
+    assert notes(found)["PodLifeTime"] == "not mapped: it is not enabled"
+
+
+def test_profiles_of_openshift_become_ours() -> None:
+    policy, found = imported(OPERATOR)
+
+    assert found.policy["hotNodes"]["any"][0]["utilization"] == {"cpu": 70, "memory": 70}
+    assert (policy.hot_nodes.run_interval, policy.limits.per_run, policy.limits.per_node) == (3600, 5, 2)
+    assert policy.strategies.misplaced is not None
+    assert "PersistentVolumes" not in policy.evictable.protect
+    assert "payments" in policy.evictable.namespaces.exclude
+    assert notes(found)["podLifetime"].startswith("not mapped")
+    assert notes(found)["CompactAndScale"].startswith("not mapped: it empties nodes")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[]", "no mapping"),
+        ("kind: Deployment\napiVersion: apps/v1\n", "Deployment of apps/v1"),
+        ("a: 1\n", "no kind of no apiVersion"),
+    ],
+)
+def test_another_kind_of_file_is_refused_with_what_is_expected(text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        import_policy(text, "other.yaml")
+    assert "DeschedulerPolicy" in caught.value.hint
+
+
+def test_the_command_prints_a_policy_that_validates(tmp_path: Path) -> None:
+    theirs, ours = tmp_path / "theirs.yaml", tmp_path / "ours.yaml"
+    theirs.write_text(CURRENT)
+    result = CliRunner().invoke(main, ["policy", "import", str(theirs)])
+    ours.write_text(result.stdout)
+
+    assert result.exit_code == 0
+    assert f"#   {theirs}:13:11 evictSystemCriticalPods: not mapped" in result.stdout
+    assert CliRunner().invoke(main, ["policy", "validate", str(ours)]).exit_code == 0
+
+
+KEYS = sorted({"enabled", "include", "value", *re.findall(r"([A-Za-z]+):", CURRENT + FIRST + OPERATOR)})
+WORDS = ["a=b", "", "x", "LowNodeUtilization", "!a"]
+values: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers(-10, 200) | st.sampled_from(WORDS),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=5),
+    max_leaves=12,
+)
+TOP = ["profiles", "strategies", "spec", "nodeSelector", "maxNoOfPodsToEvictTotal"]
+
+
+@given(
+    st.sampled_from(
+        [
+            ("descheduler/v1alpha1", "DeschedulerPolicy"),
+            ("descheduler/v1alpha2", "DeschedulerPolicy"),
+            ("operator.openshift.io/v1", "KubeDescheduler"),
+        ]
+    ),
+    st.dictionaries(st.sampled_from(TOP), values, max_size=4),
+)
+def test_any_file_becomes_a_policy_or_one_line(kind: tuple[str, str], rest: dict[str, Any]) -> None:
+    text = to_yaml({**rest, "apiVersion": kind[0], "kind": kind[1]})
+    message = ""
+    try:
+        found = import_policy(text, "theirs.yaml")
+        parse_policy(to_yaml(found.policy), "ours.yaml")
+    except RebalancerError as error:
+        message = str(error)
+    assert "\n" not in message

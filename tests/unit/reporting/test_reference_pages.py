@@ -1,0 +1,39 @@
+"""The pages made from tables leave nothing of them out, and say what each thing means."""
+
+from __future__ import annotations
+
+from rebalancer.cluster.columns.listed_pods import HONOURED_ANNOTATIONS
+from rebalancer.execution.outcomes import Result
+from rebalancer.policy import default_policy, schema, shown
+from rebalancer.reporting.pages import outputs, policy_keys
+
+
+def test_the_page_of_policy_keys_has_every_key_of_the_schema() -> None:
+    last = {path.split(".")[-1].removesuffix("[]") for path in policy_keys.paths()}
+    models = schema()["$defs"].values()
+
+    assert {name for model in models for name in model.get("properties", {})} - last == set()
+
+
+def test_the_page_of_policy_keys_has_the_alternatives_of_a_key() -> None:
+    paths = policy_keys.paths()
+
+    assert "hotNodes.any[].utilization" in paths
+    assert "hotNodes.any[].deviation" in paths
+    assert "load.sources[].prometheus.basicAuth.passwordFile" in paths
+    assert "strategies.misplaced.excludedTaints" in paths
+
+
+def test_every_default_of_the_page_is_one_a_policy_may_hold_as_it_is_printed() -> None:
+    page = policy_keys.policy_page()
+    value, _ = shown(default_policy().policy)
+
+    for section, key in (("load", "maxAge"), ("load", "minCoverage"), ("limits", "perWorkload")):
+        (row,) = [line for line in page.splitlines() if line.startswith(f"| `{section}.{key}` |")]
+        assert f"| `{value[section][key]}` |" in row
+
+
+def test_every_outcome_annotation_and_metric_has_a_meaning() -> None:
+    assert set(outputs.result_meanings()) == {result.value for result in Result}
+    assert set(outputs.ANNOTATIONS) == HONOURED_ANNOTATIONS
+    assert "|  |\n" not in outputs.outputs_page()
