@@ -113,7 +113,7 @@ def gather(
             scored=scored_resources(policy, configuration),
         )
     )
-    version = scheduler_version(loaded, snapshot, api)
+    version = scheduler_version(loaded, snapshot, configuration, api)
     inputs = PlanningInputs(
         snapshot=snapshot,
         load=reading.report,
@@ -137,11 +137,11 @@ def gather(
         scheduler_version=version,
         scheduler_cores=scheduler_cores(policy.scheduler, snapshot),
         scheduler_start=recent_start(policy.scheduler, configuration, snapshot, api, now),
-        feature_gates=feature_gates(loaded, snapshot),
+        feature_gates=feature_gates(loaded, snapshot, configuration),
         system_workloads=relied_on_workloads(snapshot, policy, configuration),
         warnings=(
             *unmatched_names(policy, snapshot, configuration, options.assume_neutral),
-            *gate_warnings(loaded, snapshot),
+            *gate_warnings(loaded, snapshot, configuration),
             *insecure_connections(policy, configuration, api),
             *input_warnings(snapshot, configuration, reading.report, view.missing, version),
         ),
