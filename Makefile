@@ -7,7 +7,7 @@ WORKERS ?= auto
 E2E_WORKERS ?= 2
 
 .PHONY: demo test installs e2e e2e-assets e2e-built oracle conformance conformance-ci bench quality fuzz check format \
-	docs image pages protobuf lock clean
+	docs image krew pages protobuf lock clean
 
 demo: $(STAMP)
 	@$(BIN)/rebalancer demo
@@ -83,6 +83,10 @@ pages: $(STAMP)
 # The image without a container engine, with its SBOM, in build/; started in a chroot when root builds it.
 image: $(STAMP)
 	$(BIN)/python image/build.py --output build $(if $(filter 0,$(shell id -u)),--check)
+
+# What krew installs: an archive and its manifest, in build/krew.
+krew: $(STAMP)
+	@$(BIN)/python krew/build.py
 
 # The documentation: its code blocks are run, and it becomes a site in build/site; a dead link is an error.
 docs: $(STAMP)
