@@ -69,7 +69,7 @@ _KNOWN = (
     ),
     _row(
         r"TimeoutError|read timed out",
-        "no whole answer came in time",
+        "",  # its own words say how long was waited
         "is the API server overloaded, or a proxy before it?",
     ),
     _row(
@@ -84,5 +84,5 @@ def connection_failure(words: str) -> ConnectionFailure:
     """The failure that the transport describes with these words, else the words themselves."""
     for pattern, failure in _KNOWN:
         if pattern.search(words):
-            return failure
+            return failure if failure.message else ConnectionFailure(words, failure.hint)
     return ConnectionFailure(words, _ADDRESS)

@@ -16,17 +16,18 @@ The limit perRun only ever cuts this sequence, and so does maxPlacements: with a
 same moves, and no move adds excess.
 
 Limits by node, namespace and workload may lead elsewhere, and so may landings that were taken before. So
-where landings stopped moves, plans in other orders are made too, and where limits did, plans under tighter
-ones. The best one counts: the least excess, then the fewest nodes still hot, then the lowest disruption
-cost. How much work they may be is bounded, so one of these limits that is raised leaves more excess only
-where the better plan was beyond that bound. Large clusters, which have landings enough, make none.
+where more could be removed, plans in other orders and under tighter limits are made too, and the best one
+counts: the least excess, then the fewest nodes still hot, then the lowest disruption cost. Which plans are
+compared does not depend on perRun either, so a larger perRun never leaves more excess. How many there are is
+bounded: one of the other limits that is raised leaves more excess only where the better plan was beyond that
+bound. Large clusters, which have landings enough, compare none.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 
 import numpy as np
 
@@ -36,7 +37,7 @@ from rebalancer.planning.landing.evaluation import Candidate
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import KeptReason, Reason
 from rebalancer.planning.search.disruption_cost import Disruption
-from rebalancer.planning.search.node_pods import NodePods
+from rebalancer.planning.search.node_pods import NodePods, relief_of
 from rebalancer.planning.search.plan_builder import PlanBuilder
 from rebalancer.planning.search.raised_limits import RaisedLimits
 from rebalancer.planning.search.relief import NEGLIGIBLE
@@ -46,19 +47,8 @@ from rebalancer.planning.search.strategy import PartialPlan
 # How much work an alternative may cost, in placements times nodes: large clusters can afford less.
 _ALTERNATIVE_CELLS = 14_000
 _FEWEST_PLACEMENTS = 100  # with less than this no alternative gets anywhere
-_UNLIMITED = 1 << 30
-# Reasons that another order of moves, or tighter limits, might avoid.
-_AVOIDABLE = frozenset(
-    {
-        Reason.NO_BETTER_LANDING,
-        Reason.NO_LANDING,
-        Reason.ROOM_TAKEN,
-        Reason.BUDGET,
-        Reason.CONFIDENCE,
-        Reason.QUOTA,
-        Reason.LIMIT,
-    }
-)
+_TIGHTER_VALUES = 10  # of each limit, the next lower ones
+_TIGHTER_SHARE = 4  # a plan under tighter limits may cost this part of what another order may
 
 Kept = dict[PodRow, KeptReason]
 Quality = tuple[float, int, float, int]
@@ -69,13 +59,6 @@ class _Result:
     quality: Quality
     builder: PlanBuilder
     kept: Kept
-    limits: frozenset[str]  # those that stopped moves
-
-    @property
-    def is_improvable(self) -> bool:
-        """Whether other moves might remove more."""
-        reasons = {kept.reason for kept in self.kept.values()}
-        return self.quality[0] > NEGLIGIBLE and bool(reasons & _AVOIDABLE)
 
 
 class HotNodeRelief:
@@ -89,36 +72,44 @@ class HotNodeRelief:
     def extend(self, so_far: PartialPlan) -> PartialPlan:
         """Relieve hot nodes; where landings or limits stopped moves, try others and keep the best."""
         candidates, protected = self._candidates(self._hot_nodes())
-        start, evaluator = so_far.builder, so_far.builder.evaluator
+        start = so_far.builder
         found = [self._complete(start, candidates, ORDERS[0])]
         share = _ALTERNATIVE_CELLS // max(len(self._hotness.hot), 1)
-        if share >= _FEWEST_PLACEMENTS and found[0].is_improvable:
+        if share >= _FEWEST_PLACEMENTS and found[0].quality[0] > self._least(start, candidates) + NEGLIGIBLE:
             found += [self._complete(start, candidates, order, share) for order in ORDERS[1:]]
-            ends = evaluator.placements + share
-            for order, limits in self._tighter(found):
-                if evaluator.placements >= ends:
-                    break
-                found.append(self._complete(start, candidates, order, share, limits))
+            found += [
+                self._complete(start, candidates, ORDERS[0], share // _TIGHTER_SHARE, tighter)
+                for tighter in self._tighter(candidates)
+            ]
         best = min(found, key=lambda item: item.quality)
         builder = best.builder.copy(start.used.tighter)
         raised = RaisedLimits(self._prepared, self._disruption, candidates, ORDERS[0]).sentence(builder)
         return PartialPlan(builder, {**so_far.kept, **protected, **best.kept}, raised)
 
-    def _tighter(self, found: Sequence[_Result]) -> Iterator[tuple[Order, Mapping[str, int]]]:
-        """Each order with a tighter value of a limit that stopped moves, those that change least first."""
-        limits = self._prepared.policy.limits
-        stopped = {name for item in found for name in item.limits}
-        for name, given in (
-            ("per_node", limits.per_node),
-            ("per_namespace", limits.per_namespace),
-            ("per_workload", _UNLIMITED),
+    def _least(self, start: PlanBuilder, candidates: Mapping[NodeRow, Sequence[Candidate]]) -> float:
+        """The points of excess that would be left if all pods that may leave found a landing."""
+        left = 0.0
+        for node, items in candidates.items():
+            relief = relief_of(items, self._prepared.inputs.load.allocatable[node])
+            excess = self._hotness.excess(node, start.expected_percent(node))
+            left += float(np.maximum(excess - np.nan_to_num(relief).sum(axis=0), 0.0).sum())
+        return round(left, 6)
+
+    def _tighter(self, candidates: Mapping[NodeRow, Sequence[Candidate]]) -> Iterator[Mapping[str, int]]:
+        """The next lower values of each limit that could stop a move at all."""
+        limits, eviction = self._prepared.policy.limits, self._prepared.eviction
+        rows = [item.row for items in candidates.values() for item in items]
+        workloads = {row: eviction.workload(row) for row in rows}
+        namespaces = Counter(self._prepared.pods.namespaces[row] for row in rows)
+        owned = Counter(item.key for item in workloads.values())
+        allowed = [limits.per_workload.of(item.desired or 0) for item in workloads.values()]
+        for name, given, pods in (
+            ("per_node", limits.per_node, max(map(len, candidates.values()), default=0)),
+            ("per_namespace", limits.per_namespace, max(namespaces.values(), default=0)),
+            ("per_workload", max(allowed, default=0), max(owned.values(), default=0)),
         ):
-            if name not in stopped:
-                continue
-            used = max(item.builder.used.most_used(name) for item in found)
-            for value in range(min(used + 1, given - 1), 0, -1):
-                for order in ORDERS:
-                    yield order, {name: value}
+            lowest = max(given - _TIGHTER_VALUES, 1)
+            yield from ({name: value} for value in range(given - 1, lowest - 1, -1) if given < pods)
 
     def _complete(
         self,
@@ -143,13 +134,7 @@ class HotNodeRelief:
             kept = search.run()
             stuck = {} if self._prepared.policy.planning.partial_relief else self._stuck(builder)
             if not stuck:
-                stopped = (
-                    builder.limits_reached(item)
-                    for items in candidates.values()
-                    for item in items
-                    if item.row in kept and kept[item.row].reason is Reason.LIMIT
-                )
-                return _Result(self._quality(builder), builder, kept, frozenset(chain(*stopped)))
+                return _Result(self._quality(builder), builder, kept)
             given_up |= stuck
 
     def _stuck(self, builder: PlanBuilder) -> dict[NodeRow, KeptReason]:

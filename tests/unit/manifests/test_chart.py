@@ -47,9 +47,9 @@ def test_it_starts_the_program_with_the_options_of_the_kustomization() -> None:
 
 
 def test_runs_may_read_the_pause_switch_of_their_lease() -> None:
-    # Every "rebalancer" of the role becomes the name of the release, which is that of the lease too.
+    # The lease and the state have the name of the release; the pause switch has one name everywhere.
     assert "- --lease={{ $name }} " in TEMPLATES
-    assert 'replace "rebalancer" $name' in TEMPLATES
+    assert 'replace "[rebalancer]" (printf "[%s]" $name)' in TEMPLATES
     rules = yaml.safe_load((CHART / "files" / "own.yaml").read_text())
     names = [name for rule in rules for name in rule.get("resourceNames", ()) if "get" in rule["verbs"]]
     assert names == ["rebalancer", "rebalancer-state", "rebalancer-pause"]

@@ -14,6 +14,7 @@ from rebalancer.errors import StopRequestedError
 from rebalancer.pipeline.signals import StopSignals, stop_on_signal
 from rebalancer.stop_signals import is_hangup, stop_signals
 
+SOON = 5.0  # half a second at most, but a machine may be busy; unheard, the wait is far longer
 ALL = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
 
 
@@ -50,7 +51,7 @@ def test_planning_is_left_at_any_line(signals: StopSignals, number: signal.Signa
     began = time.monotonic()
     with pytest.raises(StopRequestedError, match="asked to stop by a signal"):
         signals.interruptibly(plan)
-    assert time.monotonic() - began < 1.0
+    assert time.monotonic() - began < SOON
 
 
 def test_a_prompt_is_left_too(signals: StopSignals) -> None:

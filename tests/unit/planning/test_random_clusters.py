@@ -9,16 +9,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rebalancer.cluster.arrays import FloatArray, NodeRow
 from rebalancer.load.report import percent_of_allocatable
 from rebalancer.planning import PlanningInputs, PreparedInputs, make_plan, prepare
+from rebalancer.planning.landing.known_placements import KnownPlacements
 from rebalancer.planning.landing.scenarios import Scenario
 from rebalancer.planning.plan import Move, Plan, encode
 from rebalancer.planning.planner import search
 from rebalancer.planning.report import build_plan
+from rebalancer.planning.search import hot_node_relief, raised_limits
 from rebalancer.planning.search.strategy import SearchResult
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from tests.builders import a_budget, a_node
@@ -307,3 +310,30 @@ def test_a_search_with_more_placements_never_leaves_more_excess(
         return excess_left(dataclasses.replace(cluster, policy={**cluster.policy, "planning": planning}))
 
     assert left(most + more) <= left(most) + 1e-6
+
+
+@settings(max_examples=40, deadline=None)
+@given(clusters())
+def test_placements_that_are_remembered_change_no_plan(cluster: Cluster) -> None:
+    """One order only: how many others are tried depends on the placements that are left."""
+
+    def plan() -> bytes:
+        return encode(make_plan(cluster.inputs()))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(hot_node_relief, "_ALTERNATIVE_CELLS", 0)
+        patch.setattr(raised_limits, "_MAX_ESTIMATES", 0)
+        remembered = plan()
+        patch.setattr(KnownPlacements, "get", lambda *_: None)
+        assert plan() == remembered
+
+
+def test_siblings_on_a_node_are_placed_once() -> None:
+    """Nine pods that no other node can take are refused by the placement of one of them."""
+
+    def placements(pods: int) -> int:
+        web = a_workload("web", ["a"] * pods, cpu=f"{9 / pods}", spec={"nodeSelector": {"zone": "one"}})
+        nodes = [a_node("a", cpu=10, labels={"zone": "one"}), a_node("b", cpu=10, labels={"zone": "two"})]
+        return search(prepare(planning_inputs(nodes, [web], policy=a_policy()))).placements
+
+    assert placements(9) == placements(3)

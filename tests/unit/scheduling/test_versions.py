@@ -8,7 +8,7 @@ import pytest
 
 from rebalancer.pipeline.scheduler.version import scheduler_version, versions_running
 from rebalancer.policy import LoadedPolicy, RebalancePolicy
-from rebalancer.scheduling import ClusterState, FeatureGates, Release
+from rebalancer.scheduling import ClusterState, FeatureGates, Release, default_configuration
 from rebalancer.scheduling.versions import (
     REFERENCE,
     RULES,
@@ -237,7 +237,7 @@ def test_what_the_policy_states_goes_before_what_runs() -> None:
 
     def found(**scheduler: str) -> str:
         policy = RebalancePolicy.model_validate({"scheduler": scheduler})
-        return scheduler_version(LoadedPolicy(policy, "p.yaml", ""), snapshot, None)
+        return scheduler_version(LoadedPolicy(policy, "p.yaml", ""), snapshot, default_configuration(), None)
 
     assert found() == "1.34"
     assert found(version="v1.35.1") == "1.35"
