@@ -7,7 +7,7 @@ WORKERS ?= auto
 E2E_WORKERS ?= 2
 
 .PHONY: demo test installs e2e e2e-assets e2e-built oracle conformance conformance-ci bench quality fuzz check format \
-	pages protobuf lock clean
+	docs image krew pages protobuf lock clean
 
 demo: $(STAMP)
 	@$(BIN)/rebalancer demo
@@ -79,6 +79,20 @@ protobuf: $(STAMP)
 # Everything that is generated from the code: pages of docs/ and parts of the chart. Tests compare them.
 pages: $(STAMP)
 	@$(BIN)/python -m rebalancer.reporting.pages
+
+# The image without a container engine, with its SBOM, in build/; started in a chroot when root builds it.
+image: $(STAMP)
+	$(BIN)/python image/build.py --output build $(if $(filter 0,$(shell id -u)),--check)
+
+# What krew installs: an archive and its manifest, in build/krew.
+krew: $(STAMP)
+	@$(BIN)/python krew/build.py
+
+# The documentation: its code blocks are run, and it becomes a site in build/site; a dead link is an error.
+docs: $(STAMP)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-docs.lock
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
+	REBALANCER_DOCS=1 $(BIN)/python -m pytest -q -p no:cacheprovider -n 2 tests/docs $(ARGS)
 
 # The lock holds hashes of every dependency; `make lock` renews it.
 lock: $(STAMP)

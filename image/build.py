@@ -52,8 +52,18 @@ def main() -> None:
     if options.renew:
         renew()
         return
+    require_python()
     with tempfile.TemporaryDirectory(prefix="rebalancer-image-") as work:
         build(Path(work), options.output, check=options.check)
+
+
+def require_python() -> None:
+    """Leave unless wheels are built for the Python that they will run on."""
+    asked = "import sys; print('%d.%d' % sys.version_info[:2])"
+    python = os.environ.get("PYTHON", sys.executable)
+    found = subprocess.run([python, "-c", asked], check=True, capture_output=True, text=True).stdout.strip()
+    if found != "3.11":
+        sys.exit(f"image: {python} is Python {found}, and the image has 3.11; name a Python 3.11 in PYTHON")
 
 
 def build(work: Path, output: Path, *, check: bool) -> None:

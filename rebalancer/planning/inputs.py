@@ -39,6 +39,7 @@ class PlanningInputs:
     scheduler_version: str = ""  # major.minor; empty when not known
     feature_gates: FeatureGates = GATES_AS_RELEASED
     warnings: tuple[str, ...] = ()
+    scheduler_cores: int | None = None  # that the scheduler runs on; None when not known
     scheduler_start: SchedulerStart | None = None  # None: long ago, or no plugin cares
     earlier_views: tuple[SchedulerView, ...] = ()  # read before; the scheduler may still have any of them
 

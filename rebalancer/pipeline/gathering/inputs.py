@@ -34,6 +34,7 @@ from rebalancer.pipeline.gathering.warnings import input_warnings
 from rebalancer.pipeline.run_settings import PipelineOptions
 from rebalancer.pipeline.scheduler.configuration import configuration_text, load_with_plugins
 from rebalancer.pipeline.scheduler.feature_gates import feature_gates, gate_warnings
+from rebalancer.pipeline.scheduler.processor_cores import scheduler_cores
 from rebalancer.pipeline.scheduler.recent_start import recent_start
 from rebalancer.pipeline.scheduler.score_rules import scored_resources
 from rebalancer.pipeline.scheduler.version import scheduler_version
@@ -134,6 +135,7 @@ def gather(
         ),
         own_pod=_own_pod(),
         scheduler_version=version,
+        scheduler_cores=scheduler_cores(policy.scheduler, snapshot),
         scheduler_start=recent_start(policy.scheduler, configuration, snapshot, api, now),
         feature_gates=feature_gates(loaded, snapshot, configuration),
         system_workloads=relied_on_workloads(snapshot, policy, configuration),

@@ -13,6 +13,10 @@ chance. So being in a sample is a probability, and the second and third best kee
     80      0.5             0.003                     0.0015
     70      0.997           0.0015                    0.0015
     60      0.997           0.0000045                 0.0000045
+
+Some hundred draws do not show what happens once in ten thousand searches, such as a sample without any of the
+thirty best nodes. So a small share of races is taken to find any nodes at all, each with the same chance:
+that bounds how good a node must be to be a possible landing.
 """
 
 from __future__ import annotations
@@ -29,7 +33,8 @@ from rebalancer.scheduling.framework.scores import RawScores
 _UNEXPECTED = (
     0.003  # the chance that an interrupted worker left out what it should have looked at, or did not
 )
-_MIN_CHANCE = 1e-6  # less is left out: it would be seen once in a million searches
+_SCATTERED = 0.1  # the share of races that are taken to find a sample scattered over all nodes
+_MIN_CHANCE = 1e-7  # less is left out: it would be seen once in ten million searches
 _MAX_COUNTED = 256  # feasible nodes that are counted to find the end of a search
 _CORRECTIONS = 2
 _MOST_FOLLOWED = 2  # times as many as wanted, where totals are equal
@@ -61,6 +66,7 @@ class Race:
         # The last node that is found, and the next one, are in the sample or not, by the time of half a node.
         self._ends = ends + self._draws.between / 2 + 0.5
         self._rows = -(-BEST_IN_SAMPLE * len(places) // limit)
+        self._found = limit / len(places)
 
     def _counted(self, guess: FloatArray, limit: int) -> FloatArray:
         """(draws,) about when enough feasible nodes were found, by counting some of them up to a guess."""
@@ -144,7 +150,11 @@ class Race:
                 followed = max(followed // _PARTS, 1)  # what they may still miss is next to nothing
         rows, best = _best(totals, followed)
         levels = np.concatenate([[0], (best[1:] != best[:-1]).nonzero()[0] + 1, [len(rows)]])
-        crowds = (np.diff(levels) >= followed * _CROWD).nonzero()[0]
+        sizes = np.diff(levels)
+        if len(rows):
+            chance[rows] += _SCATTERED * float(weight.sum()) * self._scattered(sizes)
+            weight = (1.0 - _SCATTERED) * weight
+        crowds = (sizes >= followed * _CROWD).nonzero()[0]
         others = None
         if len(crowds):
             # One of so many equal nodes is in every sample, whichever it is.
@@ -172,6 +182,15 @@ class Race:
             if len(rows) < len(totals):
                 others = (totals == _highest_below(totals, best)).nonzero()[0]
         chance[others] += float(left @ weight) / len(others)
+
+    def _scattered(self, sizes: IntArray) -> FloatArray:
+        """(nodes,) the chance of each of the best nodes where the sample is scattered over all nodes.
+
+        ``sizes`` are the numbers of nodes of equal total, the best first.
+        """
+        absent = (1.0 - self._found) ** np.cumsum(sizes)  # all nodes so far
+        wins = -np.diff(absent, prepend=1.0)
+        return np.repeat(wins / sizes, sizes)
 
     def _won(
         self, rows: IntArray, draws: IntArray | None, ends: FloatArray, levels: IntArray, left: FloatArray

@@ -1,0 +1,101 @@
+"""Every code block of README and docs works as it stands, or says why it is not run."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from rebalancer.policy import parse_policy
+from rebalancer.sandbox import Sandbox
+from rebalancer.sandbox.demo.hot_cluster import hot_cluster
+from tests.docs.blocks import PAGES, ROOT, Block, blocks, commands
+
+BLOCKS = [block for page in PAGES for block in blocks(page)]
+POLICY = {"apiVersion": "rebalancer/v1alpha1", "kind": "RebalancePolicy"}
+SHOWN = {"text", "mermaid", ""}  # output and pictures
+WITH_COMMANDS = [page for page in PAGES if any(block.language == "console" for block in blocks(page))]
+
+
+def of_language(*languages: str) -> list[Any]:
+    return [pytest.param(block, id=block.where) for block in BLOCKS if block.language in languages]
+
+
+def test_every_block_is_of_a_language_that_is_checked() -> None:
+    unknown = {block.where: block.language for block in BLOCKS}
+    checked = SHOWN | {"console", "yaml", "toml", "json"}
+
+    assert {where: language for where, language in unknown.items() if language not in checked} == {}
+
+
+def test_only_what_needs_another_program_is_not_run() -> None:
+    marked = [block for block in BLOCKS if block.why_not]
+
+    assert [block.where for block in marked if len(block.why_not) < 20 or block.language != "console"] == []
+    for block in marked:
+        for named in (word.strip("();,") for word in block.why_not.split() if word.startswith("tests/")):
+            assert (ROOT / named).exists(), block.where
+
+
+@pytest.fixture(scope="module")
+def hot() -> Iterator[Sandbox]:
+    """The cluster of the demonstration, which has the nodes and pods that the pages name."""
+    with Sandbox(hot_cluster(time.time()), ready_after=0.1, terminates_after=0.1) as sandbox:
+        yield sandbox
+
+
+@pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_commands_of_a_page_succeed_in_its_order(page: Path, hot: Sandbox, tmp_path: Path) -> None:
+    (tmp_path / "policies").symlink_to(ROOT / "policies")
+    kubeconfig = hot.write_kubeconfig(tmp_path / "kubeconfig")
+    environment = {
+        **os.environ,
+        "KUBECONFIG": str(kubeconfig),
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+    }
+    for block in blocks(page):
+        if block.language != "console" or block.why_not:
+            continue
+        ended = subprocess.run(
+            ["bash", "--norc", "-euo", "pipefail", "-c", commands(block)],
+            cwd=tmp_path,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert ended.returncode == 0, f"{block.where}\n{commands(block)}\n{ended.stdout}\n{ended.stderr}"
+
+
+@pytest.mark.parametrize("block", of_language("yaml"))
+def test_a_yaml_block_is_a_policy_or_a_part_of_one(block: Block) -> None:
+    found = yaml.safe_load(block.text)
+    # Signals and pressure need a Prometheus, which the block that shows them need not repeat.
+    sources = [{"prometheus": {"address": "http://prometheus.monitoring:9090"}}]
+    whole = {**POLICY, **found, "load": {"sources": sources, **found.get("load", {})}}
+
+    policy = parse_policy(yaml.safe_dump(whole), block.where).policy
+
+    assert policy.model_fields_set >= {"load"}
+
+
+@pytest.mark.parametrize("block", of_language("toml", "json"))
+def test_a_block_of_data_can_be_read(block: Block) -> None:
+    assert tomllib.loads(block.text) if block.language == "toml" else json.loads(block.text)
+
+
+def test_commands_are_read_with_the_lines_that_continue_them() -> None:
+    block = Block(ROOT, 1, "console", '$ a --b \\\n    --c\noutput\n$ d="e\n  f"\n$ g\n', "")
+
+    assert commands(block) == 'a --b \\\n    --c\nd="e\n  f"\ng\n'
