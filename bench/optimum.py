@@ -1,8 +1,11 @@
-"""The fewest departures that cool every hot node, exactly: what any planner could do at best.
+"""What any planner could do at best, exactly.
 
-Two mixed-integer programs over the evictable pods of the hot nodes. ``departures_alone`` ignores where pods
-land; ``departures_and_landings`` lets each land on any node that the model's filters admit and on which its
-landing would be acceptable, whatever the scheduler's scores would prefer: no plan can do with fewer.
+Mixed-integer programs over the evictable pods of the hot nodes. ``departures_alone`` asks for the fewest
+that cool every hot node, wherever pods land. The others let each pod land on any node that the model's
+filters admit and on which its landing would be acceptable, whatever the scheduler's scores would prefer:
+``departures_and_landings`` asks for the fewest departures that cool the nodes, ``least_excess`` for the least
+excess left with so many moves, ``fewest_moves`` for the fewest moves that leave so much excess at most. No
+plan can do better.
 """
 
 from __future__ import annotations
@@ -99,19 +102,10 @@ def departures_and_landings(prepared: PreparedInputs, problem: Problem) -> Optim
     pairs = _admitted(prepared, problem)
     pods, nodes = len(problem.pods), len(prepared.inputs.snapshot.nodes)
     # Columns: does a pod leave, does it land on a node, does a hot node stay above its coolTo, or even hot.
-    landing = {pair: pods + at for at, pair in enumerate(pairs)}
     first = pods + len(pairs)
     stuck = {node: (first + 2 * at, first + 2 * at + 1) for at, node in enumerate(problem.hot)}
     columns = first + 2 * len(stuck)
-    rows = _Rows()
-    by_pod: dict[int, list[int]] = {pod: [] for pod in range(pods)}
-    arrivals: dict[int, list[tuple[int, int]]] = {node: [] for node in range(nodes)}
-    for (pod, node), column in landing.items():
-        by_pod[pod].append(column)
-        arrivals[node].append((pod, column))
-    for pod, options in by_pod.items():  # leaves exactly when it lands
-        rows.add([(pod, 1.0), *((column, -1.0) for column in options)], 0.0)
-        rows.add([(pod, -1.0), *((column, 1.0) for column in options)], 0.0)
+    rows, _, arrivals = _landings(problem, pairs, nodes)
     for above, hot in stuck.values():
         rows.add([(hot, 1.0), (above, -1.0)], 0.0)
     _levels(prepared, problem, rows, arrivals, stuck)
@@ -128,6 +122,107 @@ def departures_and_landings(prepared: PreparedInputs, problem: Problem) -> Optim
         raise RuntimeError(f"no solution: {solved.message}")
     chosen = np.round(solved.x)
     return Optimum(int(chosen[:pods].sum()), int(chosen[first::2].sum()), solved.status == 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Relief:
+    """The most relief that moves can give."""
+
+    moves: int
+    excess: float  # points left
+    proven: bool
+
+
+def least_excess(prepared: PreparedInputs, problem: Problem, moves: int) -> Relief:
+    """The least excess that so many moves can leave."""
+    return _relief(prepared, problem, most_moves=moves)
+
+
+def fewest_moves(prepared: PreparedInputs, problem: Problem, excess: float) -> Relief:
+    """The fewest moves that leave no more excess than so many points."""
+    return _relief(prepared, problem, most_excess=excess)
+
+
+def _relief(
+    prepared: PreparedInputs,
+    problem: Problem,
+    most_moves: int | None = None,
+    most_excess: float | None = None,
+) -> Relief:
+    """One of the two is bounded, the other one minimised."""
+    pairs = _admitted(prepared, problem)
+    pods, hotness, percent = len(problem.pods), prepared.hotness, prepared.inputs.load.percent
+    rows, _, arrivals = _landings(problem, pairs, len(percent))
+    # Columns: does a pod leave, does it land on a node, is a hot node above its coolTo, by how many points.
+    first = pods + len(pairs)
+    above = {node: first + at for at, node in enumerate(problem.hot)}
+    cells = [(node, column) for node in problem.hot for column in range(3) if hotness.resources[node, column]]
+    points = {cell: first + len(above) + at for at, cell in enumerate(cells)}
+    columns = first + len(above) + len(points)
+    for (node, column), at in points.items():
+        upper = float(hotness.cool_to[node, column] - percent[node, column])
+        rows.add([(at, -1.0), *_changes(problem, arrivals, node, column)], upper)
+        rows.add([(at, 1.0), (above[node], upper)], 0.0)
+    for node, landings in arrivals.items():
+        if node in above:  # nothing lands on a node that is above its coolTo
+            for _, at in landings:
+                rows.add([(at, 1.0), (above[node], 1.0)], 1.0)
+        for column in range(3):
+            most = min(float(hotness.most(np.array([node]))[0, column]), _max_after(prepared, column))
+            upper = most - float(percent[node, column])
+            if np.isfinite(upper) and landings and (node, column) not in points and upper >= 0:
+                rows.add(_changes(problem, arrivals, node, column), upper)
+    _room(prepared, problem, rows, arrivals)
+    leaving, left = [(pod, 1.0) for pod in range(pods)], [(at, 1.0) for at in points.values()]
+    if most_moves is not None:
+        rows.add(leaving, float(most_moves))
+    if most_excess is not None:
+        rows.add(left, most_excess)
+    cost = np.zeros(columns)
+    cost[[at for at, _ in (left if most_excess is None else leaving)]] = 1.0
+    upper_bounds, integrality = np.ones(columns), np.ones(columns)
+    upper_bounds[list(points.values())], integrality[list(points.values())] = np.inf, 0
+    solved = milp(
+        cost,
+        constraints=rows.constraint(columns),
+        integrality=integrality,
+        bounds=Bounds(0, upper_bounds),
+        options={"time_limit": _SECONDS, "mip_rel_gap": 1e-3},
+    )
+    if solved.x is None:
+        raise RuntimeError(f"no solution: {solved.message}")
+    moved = int(np.round(solved.x[:pods]).sum())
+    return Relief(moved, float(solved.x[list(points.values())].sum()), solved.status == 0)
+
+
+def _max_after(prepared: PreparedInputs, column: int) -> float:
+    name = prepared.inputs.load.percent_resources[column]
+    return float(prepared.policy.planning.max_after.get(name, np.inf))
+
+
+def _changes(
+    problem: Problem, arrivals: dict[int, list[tuple[int, int]]], node: int, column: int
+) -> list[tuple[int, float]]:
+    """What moves add to a node's percentage, and take from it."""
+    terms = [(at, float(problem.relief[pod, node, column])) for pod, at in arrivals[node]]
+    leaving = [pod for pod, source in enumerate(problem.source) if source == node]
+    return [*terms, *((pod, -float(problem.relief[pod, node, column])) for pod in leaving)]
+
+
+def _landings(
+    problem: Problem, pairs: list[tuple[int, int]], nodes: int
+) -> tuple[_Rows, dict[int, list[int]], dict[int, list[tuple[int, int]]]]:
+    """Constraints by which a pod leaves exactly when it lands; the columns of its landings, and of nodes'."""
+    pods, rows = len(problem.pods), _Rows()
+    by_pod: dict[int, list[int]] = {pod: [] for pod in range(pods)}
+    arrivals: dict[int, list[tuple[int, int]]] = {node: [] for node in range(nodes)}
+    for at, (pod, node) in enumerate(pairs, start=pods):
+        by_pod[pod].append(at)
+        arrivals[node].append((pod, at))
+    for pod, options in by_pod.items():
+        rows.add([(pod, 1.0), *((column, -1.0) for column in options)], 0.0)
+        rows.add([(pod, -1.0), *((column, 1.0) for column in options)], 0.0)
+    return rows, by_pod, arrivals
 
 
 def _admitted(prepared: PreparedInputs, problem: Problem) -> list[tuple[int, int]]:

@@ -1,6 +1,6 @@
 """How good plans are: against exact optima on random clusters, and against others on a recorded one.
 
-python -m bench.quality [--clusters 60] [--from DUMP --policy FILE] [--seed 0]
+python -m bench.quality [--clusters 60] [--loads 50,65,75] [--from DUMP --policy FILE] [--seed 0]
 
 Needs scipy (the extra ``bench``); the program itself does without. ``make quality DUMP=PATH`` brings it.
 """
@@ -15,7 +15,14 @@ from pathlib import Path
 import numpy as np
 
 from bench.baselines import Result, at_random, landed, low_node_utilization, result
-from bench.optimum import Optimum, departures_alone, departures_and_landings, problem_of
+from bench.optimum import (
+    Optimum,
+    departures_alone,
+    departures_and_landings,
+    fewest_moves,
+    least_excess,
+    problem_of,
+)
 from bench.random_clusters import random_inputs
 from rebalancer.pipeline.gathering import gather, policy_of
 from rebalancer.pipeline.run_settings import PipelineOptions
@@ -136,6 +143,69 @@ def summary(found: list[Compared]) -> None:
     print(f"most placements {max(i.placements for i in found)}")
 
 
+@dataclass(frozen=True, slots=True)
+class Relieved:
+    """A plan of a busy cluster beside the most relief that there could be."""
+
+    moves: int
+    before: float  # points of excess
+    left: float
+    least: float  # with as many moves, at best
+    fewest: int  # moves, at best, that leave as little
+    peak_before: float
+    peak_after: float
+    placements: int
+    proven: bool
+
+
+def relieved(inputs: PlanningInputs) -> Relieved:
+    """One cluster."""
+    prepared = prepare(inputs)
+    problem, found = problem_of(prepared), search(prepared)
+    benefit = build_plan(prepared, found).benefit
+    assert benefit is not None
+    left, moves = benefit.excess.after, len(found.moves)
+    least, fewest = least_excess(prepared, problem, moves), fewest_moves(prepared, problem, left + 0.01)
+    return Relieved(
+        moves=moves,
+        before=benefit.excess.before,
+        left=left,
+        least=least.excess,
+        fewest=fewest.moves,
+        peak_before=benefit.peak["cpu"].before,
+        peak_after=benefit.peak["cpu"].after,
+        placements=found.placements,
+        proven=least.proven and fewest.proven,
+    )
+
+
+def busy_clusters(count: int, first_seed: int, loads: list[int]) -> None:
+    """Part (c): the excess left and the moves made, against the optima, by mean load."""
+    print(
+        "load  clusters  moves  fewest  ratio  excess: before    left   least  ratio  peak up  "
+        "most placements"
+    )
+    for load in loads:
+        found: list[Relieved] = []
+        seed = first_seed
+        while len(found) < count:
+            inputs = random_inputs(seed, load / 100)
+            seed += 1
+            if prepare(inputs).hotness.hot.any():
+                found.append(relieved(inputs))
+        moves, fewest = sum(item.moves for item in found), sum(item.fewest for item in found)
+        left = float(np.mean([(item.left + 1) / (item.least + 1) for item in found]))
+        print(
+            f"{load:3d} % {len(found):9d} {moves:6d} {fewest:7d} {moves / max(fewest, 1):6.3f} "
+            f"{sum(item.before for item in found):15.1f} {sum(item.left for item in found):7.1f} "
+            f"{sum(item.least for item in found):7.1f} {left:6.3f} "
+            f"{sum(item.peak_after > item.peak_before + 1e-6 for item in found):8d} "
+            f"{max(item.placements for item in found):16d}"
+            + ("" if all(item.proven for item in found) else "  (not all proven)")
+        )
+    print("ratio of excess: the mean over clusters of (left + 1 point) / (least + 1 point)")
+
+
 def recorded_cluster(path: Path, policy: Path | None, scheduler: Path | None, seed: int) -> None:
     """Part (b)."""
     options = PipelineOptions(policy_path=policy, source=path, scheduler_config=scheduler)
@@ -179,6 +249,8 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--clusters", type=int, default=60, help="how many random clusters")
+    parser.add_argument("--busy", type=int, default=12, help="how many busy clusters of each mean load")
+    parser.add_argument("--loads", default="50,65,75", help="mean loads of busy clusters, percent")
     parser.add_argument("--from", dest="source", type=Path, help="a recorded cluster")
     parser.add_argument("--policy", type=Path, help="the policy for the recorded cluster")
     parser.add_argument("--scheduler-config", type=Path)
@@ -186,6 +258,8 @@ def main() -> None:
     given = parser.parse_args()
     if given.clusters:
         summary(random_clusters(given.clusters, given.seed))
+    if given.busy:
+        busy_clusters(given.busy, given.seed, [int(load) for load in given.loads.split(",")])
     if given.source:
         recorded_cluster(given.source, given.policy, given.scheduler_config, given.seed)
 

@@ -1,4 +1,9 @@
-"""Random clusters to plan: nodes of three sizes, some of them loved too much."""
+"""Random clusters to plan: some of their nodes are loved too much.
+
+Two kinds. Plain ones have nodes of three sizes, and pods that differ in size and appetite. Those of a mean
+load have what makes planning hard besides: nodes of odd sizes, cpu and memory both near that load, pods that
+may not be evicted, spread and affinity, and a quota without much room.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +12,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from rebalancer.cluster.arrays import FloatArray, IntArray
 from rebalancer.cluster.kinds import BY_PLURAL, KINDS, METRICS
 from rebalancer.cluster.recordings.listing import Recording, decode_listing
 from rebalancer.cluster.snapshot import Snapshot, build_snapshot
@@ -18,10 +24,12 @@ from rebalancer.policy import RebalancePolicy
 from rebalancer.scheduling import default_configuration
 
 NODES, PODS, PODS_A_WORKLOAD = 20, 200, 5
+_QUOTA_ROOM = 3  # replacements that the quota lets stand beside their predecessors
 LONG_AGO = "2026-01-01T00:00:00Z"
 NOW = 1_780_000_000.0
 GIB = 1 << 30
 _SIZES = ((8_000, 32), (16_000, 64), (32_000, 128))  # thousandths of a core, GiB
+_ODD_SIZES = ((6_000, 20), (11_000, 48), (24_000, 64), (48_000, 192))
 _BUSIEST_PERCENT = 104.0  # measured nodes do not use much more than there is
 
 
@@ -39,14 +47,20 @@ def policy() -> RebalancePolicy:
     )
 
 
-def random_inputs(seed: int) -> PlanningInputs:
-    """A cluster of 20 nodes and 200 pods, always the same one for a seed."""
+def random_inputs(seed: int, mean_load: float | None = None) -> PlanningInputs:
+    """A cluster of 20 nodes and 200 pods, always the same one for a seed; ``mean_load`` is a fraction."""
     random = np.random.default_rng(seed)
     items: dict[str, list[dict[str, Any]]] = {kind.plural: [] for kind in KINDS if kind not in METRICS}
-    sizes = [_SIZES[int(random.integers(len(_SIZES)))] for _ in range(NODES)]
+    choices = _SIZES if mean_load is None else _ODD_SIZES
+    sizes = [choices[int(random.integers(len(choices)))] for _ in range(NODES)]
     zones = [f"zone-{int(random.integers(3))}" for _ in range(NODES)]
     items["nodes"] = [_node(index, sizes[index], zones[index]) for index in range(NODES)]
-    usage = _place_pods(random, items, sizes, zones)
+    usage = _place_pods(random, items, sizes, zones, mean_load)
+    if mean_load is not None:
+        amount = {"pods": str(len(items["pods"]) + _QUOTA_ROOM)}
+        used = {"pods": str(len(items["pods"]))}
+        quota = {"metadata": {"name": "pods", "namespace": "default"}, "spec": {"hard": amount}}
+        items["resourcequotas"].append({**quota, "status": {"hard": amount, "used": used}})
     listings = {
         plural: decode_listing(BY_PLURAL[plural], [msgspec.Raw(msgspec.json.encode(item)) for item in found])
         for plural, found in items.items()
@@ -77,6 +91,7 @@ def _place_pods(
     items: dict[str, list[dict[str, Any]]],
     sizes: list[tuple[int, int]],
     zones: list[str],
+    mean_load: float | None,
 ) -> dict[str, tuple[float, float]]:
     """Workloads of a few pods each, on nodes that attract; what each pod uses, by name."""
     room = np.array([[cpu, memory * 1024] for cpu, memory in sizes], np.float64)  # milli, MiB
@@ -87,17 +102,21 @@ def _place_pods(
     cpus = random.choice([100, 250, 500, 1000, 2000, 3000], workloads)
     memories = random.choice([128, 256, 512, 1024, 2048, 4096], workloads)
     appetites = random.uniform(0.4, 2.2, workloads)
-    # Together they use between a third and just over half of all cpu: there is room, in the wrong places.
-    wanted = float(random.uniform(0.33, 0.55)) * room[:, 0].sum()
-    appetites *= wanted / float((cpus * appetites).sum() * PODS_A_WORKLOAD)
+    # Plain clusters use between a third and just over half of all cpu: there is room, in the wrong places.
+    wanted = float(random.uniform(0.33, 0.55) if mean_load is None else mean_load)
+    appetites *= wanted * room[:, 0].sum() / float((cpus * appetites).sum() * PODS_A_WORKLOAD)
+    hunger = 1.0 if mean_load is None else wanted * room[:, 1].sum() / _total(memories, appetites)
     for workload in range(workloads):
         cpu, memory, appetite = int(cpus[workload]), int(memories[workload]), float(appetites[workload])
         zone = f"zone-{int(random.integers(3))}" if random.random() < 0.15 else ""
         single = random.random() < 0.1
         name = f"app-{workload:02d}"
-        items["replicasets"].append(_replica_set(name, 1 if single else PODS_A_WORKLOAD, cpu, memory, zone))
+        spec = _spec(cpu, memory, zone)
+        if mean_load is not None:
+            spec |= _CONSTRAINTS[int(random.integers(len(_CONSTRAINTS)))](name)
+        items["replicasets"].append(_replica_set(name, 1 if single else PODS_A_WORKLOAD, spec))
         for number in range(PODS_A_WORKLOAD):
-            wants = np.array([cpu * appetite, memory * appetite]) * random.uniform(0.7, 1.3, 2)
+            wants = np.array([cpu * appetite, memory * appetite * hunger]) * random.uniform(0.7, 1.3, 2)
             fits = (left >= (cpu, memory)).all(axis=1)
             fits &= ((used + wants) <= room * _BUSIEST_PERCENT / 100).all(axis=1)
             fits &= np.array([not zone or zone == here for here in zones])
@@ -108,7 +127,7 @@ def _place_pods(
             left[node] -= (cpu, memory)
             used[node] += wants
             pod = f"{name}-{number}"
-            items["pods"].append(_pod(pod, name, node, cpu, memory, zone))
+            items["pods"].append(_pod(pod, name, node, spec))
             usage[pod] = (float(wants[0]), float(wants[1]) * 1024 * 1024)
     return usage
 
@@ -120,8 +139,39 @@ def _spec(cpu: int, memory: int, zone: str) -> dict[str, Any]:
     return {"schedulerName": "default-scheduler", "containers": containers, **selector}
 
 
-def _replica_set(name: str, replicas: int, cpu: int, memory: int, zone: str) -> dict[str, Any]:
-    template = {"metadata": {"labels": {"app": name}}, "spec": _spec(cpu, memory, zone)}
+def _total(amounts: IntArray, appetites: FloatArray) -> float:
+    return float((amounts * appetites).sum() * PODS_A_WORKLOAD)
+
+
+def _free(_name: str) -> dict[str, Any]:
+    return {}
+
+
+def _on_disk(_name: str) -> dict[str, Any]:
+    """Protected: it keeps data on its node."""
+    return {"volumes": [{"name": "data", "emptyDir": {}}]}
+
+
+def _spread(name: str) -> dict[str, Any]:
+    own = {"labelSelector": {"matchLabels": {"app": name}}}
+    return {
+        "topologySpreadConstraints": [
+            {"maxSkew": 2, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", **own}
+        ]
+    }
+
+
+def _apart(name: str) -> dict[str, Any]:
+    term = {"labelSelector": {"matchLabels": {"app": name}}, "topologyKey": "kubernetes.io/hostname"}
+    preferred = [{"weight": 50, "podAffinityTerm": term}]
+    return {"affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}}
+
+
+_CONSTRAINTS = (_free, _free, _free, _on_disk, _spread, _apart)
+
+
+def _replica_set(name: str, replicas: int, spec: dict[str, Any]) -> dict[str, Any]:
+    template = {"metadata": {"labels": {"app": name}}, "spec": spec}
     return {
         "metadata": {"name": name, "namespace": "default", "uid": name, "generation": 1},
         "spec": {"replicas": replicas, "template": template, "selector": {"matchLabels": {"app": name}}},
@@ -135,7 +185,7 @@ def _replica_set(name: str, replicas: int, cpu: int, memory: int, zone: str) -> 
     }
 
 
-def _pod(name: str, owner: str, node: int, cpu: int, memory: int, zone: str) -> dict[str, Any]:
+def _pod(name: str, owner: str, node: int, spec: dict[str, Any]) -> dict[str, Any]:
     reference = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": owner, "uid": owner}
     return {
         "metadata": {
@@ -146,7 +196,7 @@ def _pod(name: str, owner: str, node: int, cpu: int, memory: int, zone: str) -> 
             "labels": {"app": owner},
             "ownerReferences": [{**reference, "controller": True}],
         },
-        "spec": {**_spec(cpu, memory, zone), "nodeName": f"node-{node:02d}"},
+        "spec": {**spec, "nodeName": f"node-{node:02d}"},
         "status": {
             "phase": "Running",
             "startTime": LONG_AGO,

@@ -6,7 +6,7 @@ RebalancerError
 ├── UnreachableError      no answer from an API server or a load source, or one that rejects the request
 ├── SafetyError           a brake or a bound of the policy forbids going on
 ├── LeaseHeldError        another run holds the lease
-├── StopRequestedError    the program was asked to stop while it waited to repeat a request
+├── StopRequestedError    the program was asked to stop while it waited or read
 └── InternalError         a defect of this program, reported in one line
 
 A message says what is wrong; ``where`` says where (``file:line:column``, an object, an address) and
@@ -97,7 +97,7 @@ class LeaseHeldError(RebalancerError):
 
 
 class StopRequestedError(RebalancerError):
-    """The program was asked to stop while it waited to repeat a request."""
+    """The program was asked to stop while it waited or read."""
 
     exit_code = ExitCode.INTERRUPTED
 

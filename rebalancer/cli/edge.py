@@ -18,6 +18,7 @@ from rebalancer.cli.logs import LOGGER, set_up_logs
 from rebalancer.cli.session import Session
 from rebalancer.cli.usage_hints import usage_hint
 from rebalancer.errors import ExitCode, RebalancerError
+from rebalancer.stop_signals import stop_signals
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
@@ -109,10 +110,7 @@ def _close_stdout() -> None:
 
 @contextlib.contextmanager
 def _terminated_as_interrupted() -> Iterator[None]:
-    """SIGTERM and SIGHUP end a command as Ctrl-C does: it unwinds, so that temporary files are removed.
-
-    SIGHUP stays ignored where ``nohup`` ignores it.
-    """
+    """SIGTERM and SIGHUP end a command as Ctrl-C does: it unwinds, so that temporary files are removed."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -120,10 +118,7 @@ def _terminated_as_interrupted() -> Iterator[None]:
     def interrupt(_signal: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    heard = [signal.SIGTERM, signal.SIGINT]
-    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
-        heard.append(signal.SIGHUP)
-    before = {number: signal.signal(number, interrupt) for number in heard}
+    before = {number: signal.signal(number, interrupt) for number in stop_signals()}
     try:
         yield
     finally:

@@ -14,6 +14,7 @@ from rebalancer.execution.safeguards.lease import HeldLease, RunLease, holder_id
 from rebalancer.execution.safeguards.pause import PauseSwitch
 from rebalancer.execution.safeguards.scheduler_health import LeaseName, SchedulerLocation
 from rebalancer.execution.safeguards.scheduler_pods import PodSelection, is_scheduler_image
+from rebalancer.execution.safeguards.scheduler_start import scheduler_start
 
 __all__ = [
     "EventWriter",
@@ -37,4 +38,5 @@ __all__ = [
     "is_scheduler_image",
     "past_moves",
     "read_journal",
+    "scheduler_start",
 ]

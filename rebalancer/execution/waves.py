@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from rebalancer.errors import InternalError, RebalancerError
 from rebalancer.execution.context import Halt, Ledger, RunContext, halt_for
@@ -183,7 +184,10 @@ class WaveRunner:
         scopes = self._scopes([item.move for item in evicted])
 
         def read(seconds: float) -> Sequence[ObservedPod]:
-            return PodReader(self._api.finishing(_LAST_LOOK_SECONDS).within(seconds)).pods(scopes)
+            api = self._api.finishing(_LAST_LOOK_SECONDS).within(seconds)
+            # After a request to stop the answer to one request is awaited, and none is tried again.
+            retries = replace(api.retries, pause=self._context.sleep)
+            return PodReader(replace(api, retries=retries)).pods(scopes)
 
         waiting = Waiting(
             read=read,

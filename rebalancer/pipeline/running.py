@@ -174,7 +174,7 @@ class _Run:
                 ),
                 journal=journal,
                 lease=held,
-                pause=PauseSwitch(api, _lease_place(self._run_options)[0]),
+                pause=PauseSwitch(api, *_lease_place(self._run_options)),
                 schedulers=schedulers_of(planned.plan, planned.gathered.inputs),
                 max_duration_seconds=self._run_options.max_duration_seconds,
                 began=self._began,

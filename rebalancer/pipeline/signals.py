@@ -22,8 +22,7 @@ from typing import TypeVar
 
 from rebalancer.deadlines import StopRequest
 from rebalancer.errors import StopRequestedError
-
-_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+from rebalancer.stop_signals import is_hangup, stop_signals
 
 _Result = TypeVar("_Result")
 
@@ -41,7 +40,7 @@ class StopSignals:
 
     def receive(self, number: int, _frame: FrameType | None = None) -> None:
         """Handle a signal. Raises what ends the work at hand, where that can be ended at any line."""
-        if self.stop.is_set() and number != signal.SIGHUP:
+        if self.stop.is_set() and not is_hangup(number):
             self.stop.hurry()
             raise KeyboardInterrupt
         self.stop.set()
@@ -65,19 +64,14 @@ class StopSignals:
 
 @contextmanager
 def stop_on_signal() -> Iterator[StopSignals]:
-    """Signals only ask to stop, within this block; SIGHUP stays ignored where ``nohup`` ignores it."""
+    """Within this block signals only ask to stop."""
     signals = StopSignals()
     if threading.current_thread() is not threading.main_thread():
         yield signals
         return
-    heard = [number for number in _SIGNALS if not _ignored(number)]
-    before = {number: signal.signal(number, signals.receive) for number in heard}
+    before = {number: signal.signal(number, signals.receive) for number in stop_signals()}
     try:
         yield signals
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _ignored(number: signal.Signals) -> bool:
-    return number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN

@@ -6,7 +6,7 @@ The names below are what other packages need; ``planner`` shows how a plan is ma
 from rebalancer.planning.coverage import coverage_of
 from rebalancer.planning.explanation.nodes import explain, scheduling_tables
 from rebalancer.planning.explanation.subjects import Subject, find_subject, parse_subject
-from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.inputs import PlanningInputs, SchedulerStart
 from rebalancer.planning.plan import Move, Plan
 from rebalancer.planning.planner import make_plan, plan_prepared
 from rebalancer.planning.prepared import PreparedInputs, prepare
@@ -17,6 +17,7 @@ __all__ = [
     "Plan",
     "PlanningInputs",
     "PreparedInputs",
+    "SchedulerStart",
     "Subject",
     "check_landing",
     "coverage_of",

@@ -13,6 +13,14 @@ from rebalancer.scheduling import GATES_AS_RELEASED, FeatureGates, Release
 from rebalancer.state import RunState
 
 
+@dataclass(frozen=True, slots=True)
+class SchedulerStart:
+    """The latest moment at which the scheduler may have started, and how that is known, or why it is not."""
+
+    at: float | None  # Unix seconds; None when not known
+    because: str
+
+
 @dataclass(frozen=True, eq=False)
 class PlanningInputs:
     """The values a plan is made from: the same values, the same plan."""
@@ -31,6 +39,8 @@ class PlanningInputs:
     scheduler_version: str = ""  # major.minor; empty when not known
     feature_gates: FeatureGates = GATES_AS_RELEASED
     warnings: tuple[str, ...] = ()
+    scheduler_cores: int | None = None  # that the scheduler runs on; None when not known
+    scheduler_start: SchedulerStart | None = None  # None: long ago, or no plugin cares
     earlier_views: tuple[SchedulerView, ...] = ()  # read before; the scheduler may still have any of them
 
     @property

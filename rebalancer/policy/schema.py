@@ -115,7 +115,7 @@ class Safety(PolicyModel):
     pause: bool = Field(
         default=False,
         description="Evict nothing while this is true. A run that is at work is paused by creating the "
-        "ConfigMap rebalancer-pause in the namespace of its lease.",
+        "ConfigMap rebalancer-pause beside its lease (LEASE-pause for a lease of another name).",
     )
     max_not_ready_nodes: AmountField = Field(
         default=Amount(5, percent=True),

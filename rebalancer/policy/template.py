@@ -17,6 +17,7 @@ scheduler:
   # version: "1.35"             # read from the cluster when absent
   # configMap: {namespace: kube-system, name: scheduler-config, key: scheduler-config.yaml}
   # lease: {namespace: kube-system, name: kube-scheduler}   # by which it shows that it is alive
+  # cores: 4                    # that it runs on; those of its pod's node when absent
   profiles: []                  # act on pods with these schedulerNames; [] means all profiles
   assumeNeutral: []             # unknown plugins, assumed to score all nodes the same
   # mirror:                     # unknown plugins whose score is the result of a PromQL query

@@ -19,6 +19,7 @@ DURATION_PATTERN = (
 _DURATION = re.compile(DURATION_PATTERN, re.ASCII)
 _PERCENTAGE = re.compile(r"(\d{1,3}(?:\.\d{1,2})?)%", re.ASCII)
 _AMOUNT = re.compile(r"(\d{1,9})(%?)", re.ASCII)
+_MAX_SECONDS = 3_600_000_000.0  # what the largest number of hours in a text comes to
 _MILLISECONDS = {"h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
 
 
@@ -86,11 +87,10 @@ def _duration(value: object, info: ValidationInfo) -> float:
     """Text anywhere; a bare number only from Python, where the type means seconds."""
     if isinstance(value, str):
         return parse_duration(value)
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= _MAX_SECONDS:
         if info.mode == "json":
             raise ValueError(f"{value} has no unit; write e.g. {format_duration(value)}")
-        if value >= 0:
-            return round(value * 1000) / 1000
+        return round(value * 1000) / 1000
     raise ValueError("should be a duration; write e.g. 90s, 10m, 1h30m")
 
 

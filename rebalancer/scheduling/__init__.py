@@ -5,7 +5,12 @@ A ``Scheduler`` is made from a profile of the scheduler's configuration and plac
 """
 
 from rebalancer.scheduling.framework.cycle import Scheduler
-from rebalancer.scheduling.framework.inputs import SCHEDULER_LAG_SECONDS, ObjectsRead, PluginInputs
+from rebalancer.scheduling.framework.inputs import (
+    RECENT_AFTER_START_SECONDS,
+    SCHEDULER_LAG_SECONDS,
+    ObjectsRead,
+    PluginInputs,
+)
 from rebalancer.scheduling.framework.placement import Placement, Rejections
 from rebalancer.scheduling.framework.plugin import Normalization, Plugin, normalize_by_maximum
 from rebalancer.scheduling.framework.preemption import Preemption, Preemptions
@@ -42,6 +47,7 @@ __all__ = [
     "ENTRY_POINT_GROUP",
     "GATES_AS_RELEASED",
     "MODELLED",
+    "RECENT_AFTER_START_SECONDS",
     "REFERENCE",
     "RULES",
     "SCHEDULER_LAG_SECONDS",

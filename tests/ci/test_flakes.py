@@ -14,7 +14,13 @@ PASSED, FAILED = Ended(False), Ended(True)
 GUARD = Ended(True, safety=True, seeds=("6",))
 ROOT = Path(__file__).parents[2]
 END_TO_END = ROOT / "tests" / "e2e"
-NO_SAFETY = {"test_landings.py", "test_manifests.py", "test_rights.py", "test_article_stack.py"}
+NO_SAFETY = {
+    "test_landings.py",
+    "test_manifests.py",
+    "test_rights.py",
+    "test_article_stack.py",
+    "test_chart.py",
+}
 
 
 def test_a_suite_without_failures_passes_without_a_word() -> None:
@@ -113,6 +119,16 @@ def test_the_reports_that_pytest_writes_are_read_with_markers_and_seeds(
     assert "test_guard seed 6: a safety test" in lines[0]
     assert main([str(second)]) == 0
     assert main([str(tmp_path / "missing.xml")]) == 1
+
+
+CHANCE = ("random.Random(", "tests.e2e.moments import", "tests.e2e.landing_runs import")
+
+
+@pytest.mark.parametrize("path", sorted(END_TO_END.glob("test_*.py")), ids=lambda path: path.name)
+def test_every_end_to_end_module_with_chance_in_it_records_its_seeds(path: Path) -> None:
+    text = path.read_text()
+
+    assert any(word in text for word in CHANCE) == ('record_property("seed"' in text)
 
 
 @pytest.mark.parametrize("path", sorted(END_TO_END.glob("test_*.py")), ids=lambda path: path.name)

@@ -12,8 +12,10 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import math
 import random
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -176,10 +178,12 @@ def landings_of(case: Object, cores: int | None, parallelism: int) -> dict[str, 
     return found
 
 
-def compare(minor: str, searches: int, seed: int, most_nodes: int, cores: list[int]) -> dict[str, Compared]:
-    """Search clusters until so many searches were made."""
+def compare(
+    minor: str, searches: int, seconds: float, seed: int, most_nodes: int, cores: list[int]
+) -> dict[str, Compared]:
+    """Search clusters until so many searches were made, or so many seconds are over."""
     found: dict[str, Compared] = {}
-    made = 0
+    made, ends = 0, time.monotonic() + seconds
     with Oracle(build.program(minor), "--parallel", "1") as oracle:
         for number in itertools.count(seed):
             case = sampled_cluster(number, most_nodes)
@@ -198,7 +202,7 @@ def compare(minor: str, searches: int, seed: int, most_nodes: int, cores: list[i
             found.setdefault(MIXED, Compared()).add(
                 f"{MIXED} {case['id']}", landings_of(case, None, PARALLELISM), pooled
             )
-            if made >= searches:
+            if made >= searches or time.monotonic() >= ends:
                 return found
     raise AssertionError
 
@@ -207,11 +211,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--minor", default="1.35")
     parser.add_argument("--searches", type=int, default=10_000)
+    parser.add_argument("--seconds", type=float, default=math.inf, help="stop after so long")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--nodes", type=int, default=1000, help="the most nodes of a cluster")
     parser.add_argument("--cores", type=int, nargs="*", default=[2, 4, 8, 16])
     options = parser.parse_args()
-    found = compare(options.minor, options.searches, options.seed, options.nodes, options.cores)
+    found = compare(
+        options.minor, options.searches, options.seconds, options.seed, options.nodes, options.cores
+    )
     for name, compared in found.items():
         sys.stdout.writelines(f"{line}\n" for line in compared.lines(name))
     sys.exit(any(compared.outside for compared in found.values()))

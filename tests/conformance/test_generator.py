@@ -38,6 +38,7 @@ EXPECTED = {
         "allowedTopologies",
         "missing",
     ),
+    "claims": ("selected-node", "csiStorageCapacities", "Lost", "deletionTimestamp", "selector", "Block"),
     "profiles": ('"schedulerName": "batch"', "addedAffinity"),
     "large": ("node-99",),
     "bystanders": ("resourceClaims", "schedulingGroup", "workloadRef", "RestartAllContainers"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -152,6 +153,7 @@ def rebalance(situation: Situation, folder: Path, **planning: Any) -> Rebalanced
                 "planning": {**_POLICY["planning"], **planning},
                 "scheduler": {
                     "version": assets.MINOR,
+                    "cores": os.cpu_count(),  # it is no pod that could tell
                     "file": str(folder / "scheduler.json"),
                 },
                 "load": {"sources": [{"loadWatcher": {"address": server.address}}]},

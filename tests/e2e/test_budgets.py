@@ -28,6 +28,8 @@ from tests.e2e.processes import wait_until
 
 pytestmark = pytest.mark.safety
 
+SEED = "budgets"
+
 PODS = "/api/v1/namespaces/default/pods"
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 REPLICAS = 16  # of an app: half of them blue, half green
@@ -139,7 +141,7 @@ def a_third_client(api: Api, open_side: Callable[[], str]) -> Iterator[Client]:
     """
     client = Client()
     over = threading.Event()
-    chosen = random.Random("budgets")
+    chosen = random.Random(SEED)
 
     def press() -> None:
         while not over.is_set():
@@ -264,6 +266,7 @@ def test_availability_never_falls_below_its_budget_while_two_runs_and_a_third_cl
     leases: tuple[str, str],
     wanted: int,
 ) -> None:
+    record_property("seed", SEED)
     populate(control_plane)
     api = control_plane.api
     availability = Availability(api)

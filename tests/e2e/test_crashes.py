@@ -12,7 +12,7 @@ from rebalancer.errors import ExitCode
 from rebalancer.execution.journal import in_flight, read_journal
 from tests.conftest import SUMMARY
 from tests.e2e.hot_cluster import HotCluster, Round, untruths
-from tests.e2e.moments import PLACES, Tally, course_of, disturbed, moments
+from tests.e2e.moments import PLACES, SEED, Tally, course_of, disturbed, moments
 
 pytestmark = pytest.mark.safety
 
@@ -22,6 +22,7 @@ KILLS = 50
 def test_after_a_kill_at_any_moment_the_next_run_takes_over_and_nothing_is_evicted_twice(
     tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
+    record_property("seed", SEED)
     tally = Tally("run, SIGKILL")
     with HotCluster.started(tmp_path) as cluster:
         whole_run = course_of(cluster, "run")

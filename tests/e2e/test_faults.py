@@ -40,6 +40,7 @@ STOPS = {
     "Brake": ExitCode.STOPPED,  # what cannot be read of the scheduler is one
     "Outcome": ExitCode.STOPPED,
     "Unreachable": ExitCode.UNREACHABLE,
+    "Rejected": ExitCode.REJECTED,
 }
 
 

@@ -17,7 +17,6 @@ from urllib3.exceptions import HTTPError
 
 from rebalancer.cluster.live.answers import Answer, NoAnswerError, StatusError
 from rebalancer.deadlines import Deadline
-from rebalancer.errors import StopRequestedError
 
 CONNECT_SECONDS = 5.0
 READ_SECONDS = 60.0
@@ -88,7 +87,7 @@ class KubernetesClient:
         except TimeoutError as error:
             _end(arriving)
             raise NoAnswerError(error, slow=True) from error
-        except (StopRequestedError, KeyboardInterrupt):
+        except BaseException:  # a signal may raise what it likes
             _end(arriving)
             raise
 

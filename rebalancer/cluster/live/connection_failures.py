@@ -68,6 +68,11 @@ _KNOWN = (
         "is a VPN down, or a firewall between?",
     ),
     _row(
+        r"TimeoutError|read timed out",
+        "",  # its own words say how long was waited
+        "is the API server overloaded, or a proxy before it?",
+    ),
+    _row(
         r"ProxyError|tunnel connection failed",
         "the proxy does not let the request through",
         "see HTTPS_PROXY and NO_PROXY",
@@ -79,5 +84,5 @@ def connection_failure(words: str) -> ConnectionFailure:
     """The failure that the transport describes with these words, else the words themselves."""
     for pattern, failure in _KNOWN:
         if pattern.search(words):
-            return failure
+            return failure if failure.message else ConnectionFailure(words, failure.hint)
     return ConnectionFailure(words, _ADDRESS)

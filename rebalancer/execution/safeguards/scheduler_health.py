@@ -53,6 +53,7 @@ class SchedulerLocation:
     lease: LeaseName | None = LeaseName("kube-system", "kube-scheduler")
     why_no_lease: str = ""  # in words, where ``lease`` is None
     pods: PodSelection | None = None  # None: where its pods run is not known
+    named_by: str = ""  # who names the lease: a scheduler that does not hold it schedules nothing then
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,8 @@ def scheduler_health(api: RawApi, location: SchedulerLocation, now: float) -> Sc
             if by_lease is not None:
                 return by_lease
             absent = f"{location.lease} does not exist"
+            if location.named_by:
+                return SchedulerHealth(location.name, None, f"{absent}, which {location.named_by} names")
         if location.pods is None:
             return SchedulerHealth(location.name, None, f"{absent}, and where its pods run is not known")
         return _by_pods(api, location, location.pods, absent, now)
@@ -88,7 +91,7 @@ def scheduler_health(api: RawApi, location: SchedulerLocation, now: float) -> Sc
 def _by_lease(
     api: RawApi, location: SchedulerLocation, lease: LeaseName, now: float
 ) -> SchedulerHealth | None:
-    found = _read(api, lease)
+    found = read_lease(api, lease)
     if found is None:
         return None
     spec, age = spec_of(found), now - _renewed_at(found, lease)
@@ -114,7 +117,7 @@ def _watched(api: RawApi, lease: LeaseName, found: dict[str, Any], seconds: floa
     while (watched := api.retries.clock() - since) < seconds:
         if api.retries.wait(min(_LOOK_SECONDS, seconds)):
             raise StopRequestedError(f"asked to stop while {lease} was watched")
-        item = _read(api, lease)
+        item = read_lease(api, lease)
         if item is None:
             return False, api.retries.clock() - since
         if record_of(item) != record_of(found) and text_of(spec_of(item), "holderIdentity"):
@@ -122,7 +125,8 @@ def _watched(api: RawApi, lease: LeaseName, found: dict[str, Any], seconds: floa
     return False, watched
 
 
-def _read(api: RawApi, lease: LeaseName) -> dict[str, Any] | None:
+def read_lease(api: RawApi, lease: LeaseName) -> dict[str, Any] | None:
+    """The Lease as it is; None when there is none. Raises RightsError or UnreachableError."""
     # Read as a list of one, so that one right (list) serves and an absent lease is no error.
     body = api.get(
         f"read {lease}",

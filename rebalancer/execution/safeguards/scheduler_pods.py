@@ -115,6 +115,26 @@ def read_scheduler_pods(api: RawApi, selection: PodSelection, now: float) -> tup
 
     Raises RightsError or UnreachableError when pods cannot be read, also single ones: any may be meant.
     """
+    by_scheduler: dict[str, list[_SchedulerPod]] = {}
+    for pod in _read(api, selection):
+        by_scheduler.setdefault(pod.scheduler, []).append(pod)
+    return tuple(SchedulerPods(name, _ready(pods, now)) for name, pods in sorted(by_scheduler.items()))
+
+
+def latest_start(api: RawApi, selection: PodSelection, now: float) -> tuple[float, str] | None:
+    """When the last of these pods became ready, which is after its container started, and which one it is.
+
+    A pod that is not ready may be starting: that is now. None without pods; raises as above.
+    """
+    found = [
+        (now if pod.ready_at is None else pod.ready_at, pod.full_name)
+        for pod in _read(api, selection)
+        if pod.status.phase not in ("Succeeded", "Failed")
+    ]
+    return max(found, default=None)
+
+
+def _read(api: RawApi, selection: PodSelection) -> list[_SchedulerPod]:
     found: list[_SchedulerPod] = []
     for namespace in selection.namespaces:
         what = f"list pods of {namespace}"
@@ -123,10 +143,7 @@ def read_scheduler_pods(api: RawApi, selection: PodSelection, now: float) -> tup
             names = ", ".join(item.name for item in listing.malformed[:3])
             raise UnreachableError(f"{what}: cannot be read: {names}")
         found.extend(pod for pod in listing.records if isinstance(pod, _SchedulerPod))
-    by_scheduler: dict[str, list[_SchedulerPod]] = {}
-    for pod in _selected(found, selection):
-        by_scheduler.setdefault(pod.scheduler, []).append(pod)
-    return tuple(SchedulerPods(name, _ready(pods, now)) for name, pods in sorted(by_scheduler.items()))
+    return _selected(found, selection)
 
 
 def _selected(pods: Iterable[_SchedulerPod], selection: PodSelection) -> list[_SchedulerPod]:

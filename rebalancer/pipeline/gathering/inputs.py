@@ -34,6 +34,8 @@ from rebalancer.pipeline.gathering.warnings import input_warnings
 from rebalancer.pipeline.run_settings import PipelineOptions
 from rebalancer.pipeline.scheduler.configuration import configuration_text, load_with_plugins
 from rebalancer.pipeline.scheduler.feature_gates import feature_gates, gate_warnings
+from rebalancer.pipeline.scheduler.processor_cores import scheduler_cores
+from rebalancer.pipeline.scheduler.recent_start import recent_start
 from rebalancer.pipeline.scheduler.score_rules import scored_resources
 from rebalancer.pipeline.scheduler.version import scheduler_version
 from rebalancer.planning.inputs import PlanningInputs
@@ -111,7 +113,7 @@ def gather(
             scored=scored_resources(policy, configuration),
         )
     )
-    version = scheduler_version(loaded, snapshot, api)
+    version = scheduler_version(loaded, snapshot, configuration, api)
     inputs = PlanningInputs(
         snapshot=snapshot,
         load=reading.report,
@@ -133,11 +135,13 @@ def gather(
         ),
         own_pod=_own_pod(),
         scheduler_version=version,
-        feature_gates=feature_gates(loaded, snapshot),
+        scheduler_cores=scheduler_cores(policy.scheduler, snapshot),
+        scheduler_start=recent_start(policy.scheduler, configuration, snapshot, api, now),
+        feature_gates=feature_gates(loaded, snapshot, configuration),
         system_workloads=relied_on_workloads(snapshot, policy, configuration),
         warnings=(
             *unmatched_names(policy, snapshot, configuration, options.assume_neutral),
-            *gate_warnings(loaded, snapshot),
+            *gate_warnings(loaded, snapshot, configuration),
             *insecure_connections(policy, configuration, api),
             *input_warnings(snapshot, configuration, reading.report, view.missing, version),
         ),

@@ -6,27 +6,33 @@ has it. Where it cannot, as with managed control planes, the others are not know
 
 from __future__ import annotations
 
-from rebalancer.cluster.records.command_lines import is_scheduler, stated_gates
+from rebalancer.cluster.records.command_lines import stated_gates
 from rebalancer.cluster.snapshot import Snapshot
+from rebalancer.pipeline.scheduler.scheduler_pods import is_seen, scheduler_pods
 from rebalancer.policy import LoadedPolicy
+from rebalancer.profiles.types import SchedulerConfiguration
 from rebalancer.scheduling import FeatureGates
 
 # These open many gates at once; which ones, only the release's source says.
 _SWEEPING = frozenset({"AllAlpha", "AllBeta"})
 
 
-def feature_gates(loaded: LoadedPolicy, snapshot: Snapshot) -> FeatureGates:
+def feature_gates(
+    loaded: LoadedPolicy, snapshot: Snapshot, configuration: SchedulerConfiguration
+) -> FeatureGates:
     """What is known of the gates; what the policy states goes before what is seen."""
     stated = loaded.policy.scheduler.feature_gates
-    seen = gates_running(snapshot)
+    seen = gates_running(snapshot, configuration)
     if seen is None or _SWEEPING & {*seen, *stated}:
         return FeatureGates({**(seen or {}), **stated}, known=False)
     return FeatureGates({**seen, **stated}, known=True)
 
 
-def gate_warnings(loaded: LoadedPolicy, snapshot: Snapshot) -> tuple[str, ...]:
+def gate_warnings(
+    loaded: LoadedPolicy, snapshot: Snapshot, configuration: SchedulerConfiguration
+) -> tuple[str, ...]:
     """A sentence for each gate that the policy states otherwise than the scheduler's command line."""
-    seen = gates_running(snapshot) or {}
+    seen = gates_running(snapshot, configuration) or {}
     stated = loaded.policy.scheduler.feature_gates
     return tuple(
         f"scheduler.featureGates says {name}: {_word(value)}, but the scheduler was started with {name}="
@@ -36,13 +42,13 @@ def gate_warnings(loaded: LoadedPolicy, snapshot: Snapshot) -> tuple[str, ...]:
     )
 
 
-def gates_running(snapshot: Snapshot) -> dict[str, bool] | None:
+def gates_running(snapshot: Snapshot, configuration: SchedulerConfiguration) -> dict[str, bool] | None:
     """The gates on the command lines of the schedulers' pods; None when not all are seen, or they differ."""
-    found: list[dict[str, bool] | None] = [
+    if not is_seen(snapshot, configuration):
+        return None
+    found = [
         stated_gates(container.args or ()) if container.command else None
-        for pod in snapshot.pods.classes
-        for container in pod.spec.containers or ()
-        if is_scheduler(container.image)
+        for _, container in scheduler_pods(snapshot)
     ]
     return found[0] if found and all(item == found[0] for item in found) else None
 

@@ -1,8 +1,9 @@
 """Where the scheduler that must place a plan's pods shows that it is alive.
 
-The Lease that the policy names counts alone. Else it is the one of the configuration's leader election. A
-configuration that names none means kube-system/kube-scheduler, which the cluster's default scheduler holds:
-that Lease says nothing about a second scheduler, whose pods are looked at instead.
+The Lease that the policy names, else the one that the configuration's leader election names, counts alone: a
+scheduler that waits for it is ready, and schedules nothing. A configuration that names none means
+kube-system/kube-scheduler, which the cluster's default scheduler holds: that Lease says nothing about a
+second scheduler, whose pods are looked at instead.
 
     no configuration, default-scheduler                           lease kube-system/kube-scheduler
     leaderElection: {resourceName: trimaran}                      lease kube-system/trimaran
@@ -43,7 +44,8 @@ def locate(
     """Where the scheduler that serves these schedulerNames shows that it is alive."""
     name = ", ".join(sorted(names))
     if settings.lease is not None:
-        return SchedulerLocation(name, LeaseName(settings.lease.namespace, settings.lease.name))
+        lease = LeaseName(settings.lease.namespace, settings.lease.name)
+        return SchedulerLocation(name, lease, named_by="scheduler.lease of the policy")
     election = configuration.leader_election
     serves_default = DEFAULT_SCHEDULER_NAME in configuration.scheduler_names
     pods = _pods(settings, snapshot, without_default=not serves_default)
@@ -52,7 +54,10 @@ def locate(
     if not election.named and not serves_default:
         why = f"{configuration.source} names no lease of its own (leaderElection.resourceName)"
         return SchedulerLocation(name, None, why, pods)
-    return SchedulerLocation(name, LeaseName(election.namespace, election.name), pods=pods)
+    lease = LeaseName(election.namespace, election.name)
+    if election.named:
+        return SchedulerLocation(name, lease, named_by=f"leaderElection of {configuration.source}")
+    return SchedulerLocation(name, lease, pods=pods)
 
 
 def _pods(settings: SchedulerSettings, snapshot: Snapshot, *, without_default: bool) -> PodSelection | None:

@@ -5,22 +5,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rebalancer.cluster.snapshot import Snapshot
+from rebalancer.pipeline.scheduler.scheduler_pods import is_seen, scheduler_pods
 from rebalancer.policy import LoadedPolicy
+from rebalancer.profiles.types import SchedulerConfiguration
 from rebalancer.scheduling import major_minor
 
 if TYPE_CHECKING:
     from rebalancer.cluster.live import RawApi
 
-_IMAGE = "kube-scheduler"
 
-
-def scheduler_version(loaded: LoadedPolicy, snapshot: Snapshot, api: RawApi | None) -> str:
+def scheduler_version(
+    loaded: LoadedPolicy, snapshot: Snapshot, configuration: SchedulerConfiguration, api: RawApi | None
+) -> str:
     """``1.35``; empty when it is not known."""
     stated = loaded.policy.scheduler.version
     if stated:
         return major_minor(stated)
     running = versions_running(snapshot)
-    if len(running) == 1:
+    if len(running) == 1 and (api is None or is_seen(snapshot, configuration)):
         return running[0]
     return major_minor(api.server_version()) if api is not None else ""
 
@@ -31,10 +33,8 @@ def versions_running(snapshot: Snapshot) -> tuple[str, ...]:
     scheduler-plugins number theirs 0.MINOR, after the Kubernetes 1.MINOR they are built from.
     """
     found: set[str] = set()
-    for pod in snapshot.pods.classes:
-        for container in pod.spec.containers or ():
-            name, _, tag = container.image.partition("@")[0].rpartition(":")
-            version = major_minor(tag)
-            if name.rpartition("/")[2] == _IMAGE and version:
-                found.add(f"1.{version[2:]}" if version.startswith("0.") else version)
+    for _, container in scheduler_pods(snapshot):
+        version = major_minor(container.image.partition("@")[0].rpartition(":")[2])
+        if version:
+            found.add(f"1.{version[2:]}" if version.startswith("0.") else version)
     return tuple(sorted(found))

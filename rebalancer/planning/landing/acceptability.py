@@ -145,3 +145,18 @@ class LandingCheck:
                     f"{name} would gain {gains[column]:.1f} points of {resource}, minGain {self._min_gain:g}"
                 )
         return ""
+
+    def settings_behind(
+        self, source: NodeRow, row: NodeRow, before: FloatArray, after: FloatArray
+    ) -> tuple[str, ...]:
+        """The settings of ``planning`` that alone make a landing unacceptable; empty when others do as well.
+
+        A node that would be hot, or no better than the one left, is no landing whatever these settings are.
+        """
+        gains, rows = self.gains(source, before, after), np.array([row])
+        by_rules = self._cool_enough(after, self._hotness.most(rows)[0]).all()
+        if row == source or row in self.excluded or not by_rules or not (gains > 0).all():
+            return ()
+        fills = not self._cool_enough(after, self._most(rows)[0]).all()
+        gains_little = not (gains >= self._min_gain).all()
+        return ("planning.maxAfter",) * fills + ("planning.minGain",) * gains_little

@@ -7,11 +7,15 @@ evicted, and drawn from where one outcome is needed, in scenarios and in simulat
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from rebalancer.cluster.arrays import FloatArray, IntArray, NodeRow
+from rebalancer.scheduling import Placement
+
+_NEGLIGIBLE = 1e-12  # a chance below this is floating-point error
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,3 +34,12 @@ class LandingDistribution:
         edges = np.cumsum(self.chance)
         position = int(np.searchsorted(edges, random.random() * edges[-1], side="right"))
         return NodeRow(int(self.rows[min(position, len(self.rows) - 1)]))
+
+
+def mean_of(placements: Sequence[Placement], nodes: int) -> LandingDistribution:
+    """The chances of several placements, averaged."""
+    total = np.zeros(nodes)
+    for placement in placements:
+        total[placement.feasible] += placement.chance
+    rows = np.flatnonzero(total / len(placements) > _NEGLIGIBLE)
+    return LandingDistribution(rows, total[rows] / len(placements))

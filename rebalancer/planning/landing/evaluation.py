@@ -9,10 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from rebalancer.cluster.arrays import FloatArray, IntArray, NodeRow, PodClassIndex, PodRow
-from rebalancer.cluster.columns.nodes import BASE_RESOURCES
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.acceptability import LandingCheck
-from rebalancer.planning.landing.distribution import LandingDistribution
+from rebalancer.planning.landing.distribution import LandingDistribution, mean_of
+from rebalancer.planning.landing.freed_room import FreedRoom
+from rebalancer.planning.landing.known_placements import KnownPlacements
 from rebalancer.planning.landing.no_landing import NoLanding
 from rebalancer.planning.landing.scenarios import Scenario, Scenarios
 from rebalancer.planning.landing.schedulers import ProfileSchedulers
@@ -71,6 +72,7 @@ class _Score:
     gain: FloatArray
     why: str = ""
     reason: Reason = Reason.NO_BETTER_LANDING
+    settings: tuple[str, ...] = ()  # of the policy, without which the landing would be acceptable
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,17 +99,11 @@ class MoveEvaluator:
         self._inputs = inputs
         self._schedulers = schedulers
         self._landing_check = landing_check
-        self._waiting = waiting
+        self._freed = FreedRoom(schedulers, waiting)
         self.no_landing = NoLanding(schedulers)
         self._names = inputs.snapshot.nodes.names
         self.placements = 0
-        classes = schedulers.state.classes
-        self._wanted = np.array(
-            [classes.vector(classes.requests[index].incoming) for index in waiting], np.int64
-        ).reshape(len(waiting), len(classes.resources))
-        self._unfiltered = np.array(
-            [not schedulers.needs_requested_room(index) for index in waiting], np.bool_
-        )
+        self._placed = KnownPlacements(len(self._names))
 
     def evaluate(self, candidate: Candidate, scenarios: Scenarios, *, complete: bool = False) -> Evaluation:
         """Where the replacement may land in every scenario, and whether each landing is acceptable.
@@ -130,11 +126,11 @@ class MoveEvaluator:
             gain = np.minimum(gain, found.worst.gain)
             if found.worst.unacceptable > _NEGLIGIBLE:
                 only_while_terminating &= found.only_while_terminating
-                refused = refused or KeptReason(found.worst.reason, found.worst.why)
+                refused = refused or KeptReason(found.worst.reason, found.worst.why, found.worst.settings)
                 if not complete and (not found.sampled or masses[-1] >= 1.0):
                     break
             if found.placements:
-                landings.append(_mean(found.placements, len(self._names)))
+                landings.append(mean_of(found.placements, len(self._names)))
         mass = 1.0 if max(masses) >= 1.0 else float(np.mean(masses))
         return Evaluation(
             candidate,
@@ -149,7 +145,7 @@ class MoveEvaluator:
     def cost(self, candidate: Candidate, scenarios: Scenarios) -> int:
         """The most placements that one evaluation computes."""
         states = len(self._timings(candidate)) * (2 if scenarios.all[0].is_terminating else 1)
-        waiting = max(len(self._would_fit(candidate, scenario)) for scenario in scenarios.all)
+        waiting = max(len(self._may_be_taken_by(candidate, scenario)) for scenario in scenarios.all)
         return len(scenarios.all) * (states * self._schedulers.max_views + waiting)
 
     def _in_scenario(
@@ -218,39 +214,35 @@ class MoveEvaluator:
                 yield state, terminating
 
     def _place(self, candidate: Candidate, state: ClusterState, *, terminating: bool) -> list[Placement]:
-        """The replacement's placements as the schedulers see the nodes."""
-        with _without(candidate, state, terminating=terminating):
-            views = self._schedulers.views(candidate.replacement)
-            placements = [item.place(state, candidate.replacement) for item in views]
-        self.placements += len(placements)
-        return placements
+        """The replacement's placements as the schedulers see the nodes; siblings on a node share them."""
+        kind = (state.pod_class[candidate.row], candidate.replacement, candidate.source, terminating)
+        found = self._placed.get(state, kind)
+        if found is None:
+            with _without(candidate, state, terminating=terminating):
+                views = self._schedulers.views(candidate.replacement)
+                found = [item.place(state, candidate.replacement) for item in views]
+            self._placed.keep(state, kind, found)
+            self.placements += len(found)
+        return found
 
-    def _would_fit(self, candidate: Candidate, scenario: Scenario) -> tuple[int, ...]:
-        """The classes of Pending pods whose requests would fit on the node left; most need more than that."""
-        if not len(self._waiting):
-            return ()
-        state = scenario.after_termination
-        classes, source = state.classes, candidate.source
-        leaves = classes.present(state.pod_class[candidate.row])
-        free = classes.allocatable[source] - state.requested[source] + leaves
-        free[BASE_RESOURCES.index("pods")] = 1  # a pod leaves, so there is room for one
-        fits = ((self._wanted <= free) | (self._wanted == 0)).all(axis=1) | self._unfiltered
-        return tuple(np.array(self._waiting)[fits].tolist())
+    def forget(self) -> None:
+        """Forget what was placed: a move was made since."""
+        self._placed.forget()
+
+    def _may_be_taken_by(self, candidate: Candidate, scenario: Scenario) -> list[int]:
+        return self._freed.may_be_taken_by(candidate.row, candidate.source, scenario.after_termination)
 
     def _room_taken(self, candidate: Candidate, scenario: Scenario) -> str:
         """Which Pending pod would take the room that a pod leaves once it is gone; empty when none would."""
-        waiting = self._would_fit(candidate, scenario)
+        waiting = self._may_be_taken_by(candidate, scenario)
         if not waiting:
             return ""
         state = scenario.after_termination
         with _without(candidate, state, terminating=False):
             for class_index in waiting:
                 self.placements += 1
-                if self._schedulers.scheduler(class_index).feasible(state, class_index)[candidate.source]:
-                    pod = self._schedulers.state.classes[class_index]
-                    return (
-                        f"a Pending pod of {pod.namespace}/{pod.owner.name or '?'} would fit where it leaves"
-                    )
+                if self._freed.takes(class_index, candidate.source, state):
+                    return self._freed.words(class_index)
         return ""
 
     def _score(self, candidate: Candidate, load: _Load, before: FloatArray, placement: Placement) -> _Score:
@@ -269,10 +261,10 @@ class MoveEvaluator:
         if not good.all():
             bad = np.flatnonzero(~good)
             likeliest = int(bad[np.argmax(chance[bad])])
-            why = landing_check.why_not(
-                candidate.source, NodeRow(int(rows[likeliest])), before, after[likeliest]
-            )
+            where = candidate.source, NodeRow(int(rows[likeliest])), before, after[likeliest]
+            why = landing_check.why_not(*where)
             score.why = f"may land ({chance[~good].sum():.0%}) where it must not: {why}"
+            score.settings = landing_check.settings_behind(*where)
         return score
 
 
@@ -287,12 +279,3 @@ def _without(candidate: Candidate, state: ClusterState, *, terminating: bool) ->
         yield
     finally:
         state.restore(candidate.row, candidate.source)
-
-
-def _mean(placements: Sequence[Placement], nodes: int) -> LandingDistribution:
-    """The chances of several placements, averaged."""
-    total = np.zeros(nodes)
-    for placement in placements:
-        total[placement.feasible] += placement.chance
-    rows = np.flatnonzero(total / len(placements) > _NEGLIGIBLE)
-    return LandingDistribution(rows, total[rows] / len(placements))

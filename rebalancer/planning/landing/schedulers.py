@@ -28,7 +28,7 @@ class ProfileSchedulers:
     def __init__(self, inputs: PlanningInputs) -> None:
         self.inputs = inputs
         self.state = ClusterState.of(inputs.snapshot, inputs.release)
-        plugin_inputs = PluginInputs.of(inputs.snapshot, inputs.view)
+        plugin_inputs = replace(PluginInputs.of(inputs.snapshot, inputs.view), cores=inputs.scheduler_cores)
         configuration = inputs.configuration
         self.by_name: Mapping[str, Scheduler] = {
             profile.scheduler_name: make_scheduler(configuration, profile, plugin_inputs)

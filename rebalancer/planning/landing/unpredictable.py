@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from rebalancer.cluster import times
 from rebalancer.cluster.columns.pod_classes import PodClass
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.load.view import SchedulerView
@@ -16,7 +17,14 @@ from rebalancer.profiles.types import (
     Profile,
     SchedulerConfiguration,
 )
-from rebalancer.scheduling import ObjectsRead, Release, queries_of, unpredictable_rule, unread_inputs
+from rebalancer.scheduling import (
+    RECENT_AFTER_START_SECONDS,
+    ObjectsRead,
+    Release,
+    queries_of,
+    unpredictable_rule,
+    unread_inputs,
+)
 
 
 def find_unpredictable(inputs: PlanningInputs) -> Mapping[int, str]:
@@ -24,6 +32,7 @@ def find_unpredictable(inputs: PlanningInputs) -> Mapping[int, str]:
     configuration, snapshot = inputs.configuration, inputs.snapshot
     by_profile = {
         profile.scheduler_name: _profile_reason(profile, configuration, inputs.view, snapshot)
+        or _start_reason(profile, inputs)
         for profile in configuration.profiles
     }
     objects = ObjectsRead(snapshot)
@@ -56,6 +65,35 @@ def _profile_reason(
             unpredictable_reason = unpredictable_reason or _query_reason(query, description, view, snapshot)
         if unpredictable_reason:
             return f"what {name} sees is unknown: {unpredictable_reason}"
+    return ""
+
+
+def _start_reason(profile: Profile, inputs: PlanningInputs) -> str:
+    """Why no pod of a profile can be placed while its scheduler has only just started.
+
+    It lists the running pods then, and plugins that add pods which the figures do not show yet take all of
+    them to be such, until the window of the figures ends a minute later. The scheduler's own figures may be
+    older than ours.
+    """
+    start = inputs.scheduler_start
+    if start is None:
+        return ""
+    for name in sorted(profile.plugin_names):
+        description = inputs.configuration.plugins.get(name)
+        if description is None or not description.counts_recent_pods:
+            continue
+        counts = f"{name} counts every running pod as just bound"
+        if start.at is None:
+            return (
+                f"{counts} for some time after its scheduler starts, and when that was is not known: "
+                f"{start.because} (scheduler.lease of the policy can name its lease)"
+            )
+        watcher = inputs.view.watchers.get(getattr(profile.argument(name), "watcher_address", ""))
+        if watcher is None:
+            continue
+        left = start.at + RECENT_AFTER_START_SECONDS - watcher.window_end
+        if left > 0:
+            return f"{counts} until about {times.render(inputs.now + left)}: {start.because}"
     return ""
 
 

@@ -12,15 +12,20 @@ again. A refused pod is tried once more when later moves may have made room for 
     b 90 %, cool at 65 %   pods of 27, 10, 10 points: it would move 27, which removes 25
     b moves 27; a moves 20, and then another 20, which removes the 10 points that are left
 
-Limits only ever cut this sequence: with a larger perRun or maxPlacements it begins with the same moves.
-Limits by node, namespace and workload may lead elsewhere, so where limits or landings stopped a move, plans
-in other orders and under tighter limits are made too. The best one counts: the least excess, then the fewest
-nodes still hot, then the lowest disruption cost. How many are tried is bounded, so a limit that is raised
-leaves more excess only where the better plan was beyond these bounds.
+The limit perRun only ever cuts this sequence, and so does maxPlacements: with a larger one it begins with the
+same moves, and no move adds excess.
+
+Limits by node, namespace and workload may lead elsewhere, and so may landings that were taken before. So
+where more could be removed, plans in other orders and under tighter limits are made too, and the best one
+counts: the least excess, then the fewest nodes still hot, then the lowest disruption cost. Which plans are
+compared does not depend on perRun either, so a larger perRun never leaves more excess. How many there are is
+bounded: one of the other limits that is raised leaves more excess only where the better plan was beyond that
+bound. Large clusters, which have landings enough, compare none.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -32,7 +37,7 @@ from rebalancer.planning.landing.evaluation import Candidate
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import KeptReason, Reason
 from rebalancer.planning.search.disruption_cost import Disruption
-from rebalancer.planning.search.node_pods import NodePods
+from rebalancer.planning.search.node_pods import NodePods, relief_of
 from rebalancer.planning.search.plan_builder import PlanBuilder
 from rebalancer.planning.search.raised_limits import RaisedLimits
 from rebalancer.planning.search.relief import NEGLIGIBLE
@@ -41,20 +46,9 @@ from rebalancer.planning.search.strategy import PartialPlan
 
 # How much work an alternative may cost, in placements times nodes: large clusters can afford less.
 _ALTERNATIVE_CELLS = 14_000
-_MAX_ALTERNATIVES = 1  # of tighter limits, at full cost; most end sooner
-_UNLIMITED = 1 << 30
-# Reasons that another order of moves, or tighter limits, might avoid.
-_AVOIDABLE = frozenset(
-    {
-        Reason.NO_BETTER_LANDING,
-        Reason.NO_LANDING,
-        Reason.ROOM_TAKEN,
-        Reason.BUDGET,
-        Reason.CONFIDENCE,
-        Reason.QUOTA,
-        Reason.LIMIT,
-    }
-)
+_FEWEST_PLACEMENTS = 100  # with less than this no alternative gets anywhere
+_TIGHTER_VALUES = 10  # of each limit, the next lower ones
+_TIGHTER_SHARE = 4  # a plan under tighter limits may cost this part of what another order may
 
 Kept = dict[PodRow, KeptReason]
 Quality = tuple[float, int, float, int]
@@ -65,12 +59,6 @@ class _Result:
     quality: Quality
     builder: PlanBuilder
     kept: Kept
-
-    @property
-    def is_improvable(self) -> bool:
-        """Whether other moves might remove more."""
-        reasons = {kept.reason for kept in self.kept.values()}
-        return self.quality[0] > NEGLIGIBLE and bool(reasons & _AVOIDABLE)
 
 
 class HotNodeRelief:
@@ -84,36 +72,44 @@ class HotNodeRelief:
     def extend(self, so_far: PartialPlan) -> PartialPlan:
         """Relieve hot nodes; where landings or limits stopped moves, try others and keep the best."""
         candidates, protected = self._candidates(self._hot_nodes())
-        start, evaluator = so_far.builder, so_far.builder.evaluator
-        found = [self._complete(start, candidates, order) for order in ORDERS[:1]]
-        if found[0].is_improvable:
-            share = max(_ALTERNATIVE_CELLS // max(len(self._hotness.hot), 1), 1)
+        start = so_far.builder
+        found = [self._complete(start, candidates, ORDERS[0])]
+        share = _ALTERNATIVE_CELLS // max(len(self._hotness.hot), 1)
+        if share >= _FEWEST_PLACEMENTS and found[0].quality[0] > self._least(start, candidates) + NEGLIGIBLE:
             found += [self._complete(start, candidates, order, share) for order in ORDERS[1:]]
-            ends = evaluator.placements + _MAX_ALTERNATIVES * share
-            for order, limits in self._tighter(found):
-                if evaluator.placements >= ends:
-                    break
-                found.append(self._complete(start, candidates, order, share, limits))
+            found += [
+                self._complete(start, candidates, ORDERS[0], share // _TIGHTER_SHARE, tighter)
+                for tighter in self._tighter(candidates)
+            ]
         best = min(found, key=lambda item: item.quality)
         builder = best.builder.copy(start.used.tighter)
         raised = RaisedLimits(self._prepared, self._disruption, candidates, ORDERS[0]).sentence(builder)
         return PartialPlan(builder, {**so_far.kept, **protected, **best.kept}, raised)
 
-    def _tighter(self, found: Sequence[_Result]) -> Iterator[tuple[Order, Mapping[str, int]]]:
-        """Each order with tighter limits, those that change least first.
+    def _least(self, start: PlanBuilder, candidates: Mapping[NodeRow, Sequence[Candidate]]) -> float:
+        """The points of excess that would be left if all pods that may leave found a landing."""
+        left = 0.0
+        for node, items in candidates.items():
+            relief = relief_of(items, self._prepared.inputs.load.allocatable[node])
+            excess = self._hotness.excess(node, start.expected_percent(node))
+            left += float(np.maximum(excess - np.nan_to_num(relief).sum(axis=0), 0.0).sum())
+        return round(left, 6)
 
-        A limit that stopped nothing counts too: it also decides which pods would cool a node together.
-        """
-        limits = self._prepared.policy.limits
-        for name, given in (
-            ("per_node", limits.per_node),
-            ("per_namespace", limits.per_namespace),
-            ("per_workload", _UNLIMITED),
+    def _tighter(self, candidates: Mapping[NodeRow, Sequence[Candidate]]) -> Iterator[Mapping[str, int]]:
+        """The next lower values of each limit that could stop a move at all."""
+        limits, eviction = self._prepared.policy.limits, self._prepared.eviction
+        rows = [item.row for items in candidates.values() for item in items]
+        workloads = {row: eviction.workload(row) for row in rows}
+        namespaces = Counter(self._prepared.pods.namespaces[row] for row in rows)
+        owned = Counter(item.key for item in workloads.values())
+        allowed = [limits.per_workload.of(item.desired or 0) for item in workloads.values()]
+        for name, given, pods in (
+            ("per_node", limits.per_node, max(map(len, candidates.values()), default=0)),
+            ("per_namespace", limits.per_namespace, max(namespaces.values(), default=0)),
+            ("per_workload", max(allowed, default=0), max(owned.values(), default=0)),
         ):
-            used = max(item.builder.used.most_used(name) for item in found)
-            for value in range(min(used + 1, given - 1), 0, -1):
-                for order in ORDERS:
-                    yield order, {name: value}
+            lowest = max(given - _TIGHTER_VALUES, 1)
+            yield from ({name: value} for value in range(given - 1, lowest - 1, -1) if given < pods)
 
     def _complete(
         self,

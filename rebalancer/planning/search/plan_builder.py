@@ -197,6 +197,7 @@ class PlanBuilder:
         if found.later:
             self.next_wave()
         self._later = None
+        self.evaluator.forget()
         evaluation = found.evaluation
         candidate = evaluation.candidate
         before = self.expected_percent(candidate.source)

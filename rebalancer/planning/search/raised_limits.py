@@ -22,10 +22,10 @@ from rebalancer.planning.search.plan_builder import PlanBuilder
 from rebalancer.planning.search.relief_search import Order, ReliefSearch
 from rebalancer.policy import Amount, Limits
 
-_CELLS = 1_000_000  # placements times nodes that the estimate of one limit may take
+_CELLS = 500_000  # placements times nodes that the estimate of one limit may take
 _MAX_PLACEMENTS = 1000
 _UNLIMITED = 1 << 30
-_MAX_ESTIMATES = 3
+_MAX_ESTIMATES = 2
 _WORTH_NAMING = 1.0  # points of excess; less is no reason to change a policy
 _LIFTED: Mapping[str, object] = {
     "per_run": _UNLIMITED,

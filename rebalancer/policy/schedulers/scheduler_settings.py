@@ -54,6 +54,13 @@ class SchedulerSettings(PolicyModel):
         description="Lease that shows that the scheduler is alive. When absent, the one that the "
         "configuration's leaderElection names; without leader election the scheduler's pods are looked at.",
     )
+    cores: int | None = Field(
+        default=None,
+        ge=1,
+        le=4096,
+        description="Processor cores that the scheduler runs on, which decide what samples it may find on "
+        "100 nodes and more. When absent, those of the node of its pod; if that cannot be seen, any number.",
+    )
     profiles: Annotated[tuple[str, ...], Unique] = Field(
         default=(),
         description="Act on pods with these schedulerNames; all profiles of the configuration when empty.",

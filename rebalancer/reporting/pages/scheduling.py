@@ -81,8 +81,17 @@ The policy's `scheduler.allowUnpredictable` allows the eviction of `Unpredictabl
 
 * **ImageLocality**: a live scheduler may use a count of nodes with an image that is out of date.
 * **Recently bound pods** (TargetLoadPacking): a pod bound less than 60 s before the end of the metrics
-  window counts as not yet measured. A scheduler that has just restarted treats every pod as recent for a
-  while.
+  window counts as not yet measured. A scheduler that has just started, or has become the leader, treats every
+  running pod as recent: until its figures' window ends 95 s later, a minute and what its figures may lag, its
+  pods are `Unpredictable`, and the reason says until when. The start is taken from its Lease
+  (`scheduler.lease`, else leader election), else from when its pod became ready; where neither can be read
+  it is not known, and the pods are held back as well. A recorded cluster is taken to have a scheduler that
+  has run for long.
+* **Samples**: on 100 nodes and more the scheduler looks for enough feasible nodes with several workers
+  (`parallelism`), and who of them is ahead is chance. The chances of landings are a mixture over how many
+  really run at once: each doubling up to the cores of the scheduler (`scheduler.cores`, else those of its
+  pod's node; up to `parallelism` where neither is known) is equally likely. The node at which a search starts
+  is not known; each is equally likely. Landings with a chance below one in ten million are left out.
 * **LowRiskOverCommitment** and the other Trimaran plugins keep using their last figures when their source
   fails. `rebalancer` reads the source as it is now; when it does not answer, their pods are `Unpredictable`.
 * **NetworkTraffic** is modelled as the article that introduced it describes it. The published code builds an

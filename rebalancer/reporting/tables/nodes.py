@@ -79,10 +79,9 @@ def nodes_table(listing: NodeListing, style: Style = Style()) -> Text:  # noqa: 
         Column("NODE", cut=Cut.MIDDLE),
         *(Column(plain(resource).upper()) for resource in resources),
         Column("SCORE", right=True),
+        *((Column("FIGURES", cut=Cut.END),) if style.wide else ()),
         Column("WHY", cut=Cut.END),
     ]
-    if style.wide:
-        columns.append(Column("FIGURES", cut=Cut.END))
     write_columns(lines, columns, [_row(lines, node, resources) for node in shown])
     if not style.no_headers:
         lines.more(len(listing.nodes) - len(shown), "node")
@@ -95,15 +94,13 @@ def _row(lines: Lines, node: NodeReport, resources: Sequence[str]) -> list[Text]
     now = msgspec.structs.replace(node, after=None)
     because = plain("; ".join(node.because))
     reason = Text("hot: " + because, "red") if node.hot else Text(because or _lowest_score(node), "dim")
-    row = [
+    return [
         Text(plain(node.name), "bold" if node.hot else ""),
         *(load_bar(lines, now, resource) for resource in resources),
         Text("" if node.score is None else f"{node.score:.0f}"),
+        *((Text(figure_words(node.figures), "dim"),) if lines.style.wide else ()),
         reason,
     ]
-    if lines.style.wide:
-        row.append(Text(figure_words(node.figures), "dim"))
-    return row
 
 
 def _lowest_score(node: NodeReport) -> str:

@@ -66,7 +66,7 @@ def _why_nothing(lines: Lines, plan: Plan) -> str:
         return f"{verdict}, on which no pod could ever move"
     most = plan.obstacles[0]
     name, verb = _named(most)
-    verdict += f"; {name} {verb} {most.share:.0%} of the load: {words(most.because)}"
+    verdict += f"; {words(name)} {verb} {most.share:.0%} of their load"
     return shortened(verdict, lines.style.columns - 6, lines.style.glyphs.more)
 
 

@@ -31,6 +31,7 @@ _TICK_SECONDS = 0.1
 _RENEW_SECONDS = 2.0
 _RETRY_SECONDS = 5.0
 _LEASE_SECONDS = 15
+_RUNNING_SECONDS = 3600.0
 _HOLDER = "sandbox-scheduler"
 _LOG = logging.getLogger(__name__)
 
@@ -247,10 +248,13 @@ class Scheduler:
             "renewTime": times.render_micro(now),
         }
 
+        # It decides as a scheduler that has run for long, which takes no pod to be just bound.
+        acquired = times.render_micro(now - _RUNNING_SECONDS)
+
         def renew(item: Object) -> None:
-            item["spec"] = {"acquireTime": spec["renewTime"], **(item.get("spec") or {}), **spec}
+            item["spec"] = {"acquireTime": acquired, **(item.get("spec") or {}), **spec}
 
         if self._store.mutate("leases", *LEASE, renew) is None:
             metadata = {"namespace": LEASE[0], "name": LEASE[1]}
-            item = {"metadata": metadata, "spec": {**spec, "acquireTime": spec["renewTime"]}}
+            item = {"metadata": metadata, "spec": {**spec, "acquireTime": acquired}}
             self._registry.create("leases", item)

@@ -23,6 +23,10 @@ from rebalancer.scheduling.state.volumes import claims_by_name, is_bound
 _UNSEEN_SECONDS = 60.0
 # The scheduler asks for figures this often, so the window it knows may be this much older than ours.
 SCHEDULER_LAG_SECONDS = 30.0
+_LISTING_SECONDS = 5.0  # the time a scheduler takes at its start until it has listed the pods
+# A scheduler takes all pods that it lists at its start to be bound at that moment (trimaran/handler.go:96).
+# Their load is in the figures for it once our window ends so much later.
+RECENT_AFTER_START_SECONDS = _UNSEEN_SECONDS + SCHEDULER_LAG_SECONDS + _LISTING_SECONDS
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -58,7 +58,8 @@ class ClusterState:
         # As ``bound_here``, those with volumes: what their claims take is not theirs in the snapshot yet.
         self.volumes_here: dict[int, tuple[int, int]] = {}
         self.nominated: dict[int, int] = {}  # unbound pod -> the node where room is kept for it
-        self.counted_nominated: tuple[tuple[int, int], ...] = ()  # (class, node) of ``with_nominated``
+        # The pods of ``with_nominated``: class, node, and whether it is terminating.
+        self.counted_nominated: tuple[tuple[int, int, bool], ...] = ()
         self._attach_all()
 
     def _attach_all(self) -> None:
@@ -80,7 +81,7 @@ class ClusterState:
                 for name in volumes:
                     found = self.classes.volumes.csi_volume(namespaces[pod], f"{names[pod]}-{name}")
                     if found is not None:
-                        self.attached.attach(found, int(self._first.node[pod]))
+                        self.attached.count((found,), int(self._first.node[pod]), 1)
 
     @classmethod
     def of(
@@ -152,7 +153,8 @@ class ClusterState:
         for pod in pods:
             other._put(pod, node)
             other.nominated.pop(pod, None)
-            other.counted_nominated = (*other.counted_nominated, (self.pod_class[pod], node))
+            counted = (self.pod_class[pod], node, bool(self.terminating[pod]))
+            other.counted_nominated = (*other.counted_nominated, counted)
         return other
 
     def bound_sum(self, owner: object, of: Callable[[int], int]) -> IntArray:

@@ -10,6 +10,8 @@ import msgspec
 from rebalancer.cluster.columns.pod_classes import POD_ITSELF, PodClass
 from rebalancer.cluster.records import Container, TopologySpreadConstraint
 
+_DEVICE_CLASS = "deviceclass.resource.kubernetes.io/"
+
 
 def without_sidecars(pod: PodClass) -> PodClass:
     """A pod whose sidecars are plain init containers."""
@@ -133,10 +135,10 @@ def selects_namespaces(pod: PodClass) -> bool:
 
 
 def has_extended_resources(pod: PodClass) -> bool:
-    """Whether it requests resources outside kubernetes.io."""
+    """Whether it requests resources outside kubernetes.io, or of a DeviceClass by its name."""
     containers = (*(pod.spec.containers or ()), *(pod.spec.init_containers or ()))
     return any(
-        "/" in name and "kubernetes.io/" not in name
+        name.startswith(_DEVICE_CLASS) or ("/" in name and "kubernetes.io/" not in name)
         for item in containers
         if item.resources
         for name in item.resources.requests or ()

@@ -22,14 +22,23 @@ FAMILIES: dict[str, frozenset[str]] = {
     "spread": frozenset({"spread"}),
     "images": frozenset({"images"}),
     "config": frozenset({"config", "images"}),
-    "nominated": frozenset({"nominated"}),
+    "nominated": frozenset({"nominated", "sharing"}),
     "volumes": frozenset({"volumes"}),
+    "claims": frozenset({"volumes", "claims"}),
     "trimaran": frozenset({"trimaran", "resources"}),
     "profiles": frozenset({"profiles", "config", "nodeaffinity"}),
     "large": frozenset({"large"}),
     "bystanders": frozenset({"bystanders", "resources"}),
     "mixed": frozenset({"resources", "taints", "nodeaffinity", "interpod", "spread", "images", "config"}),
 }
+
+# What makes pods care for each other; the one that waits on a node and the one that is placed.
+_SHARING: tuple[frozenset[str], ...] = (
+    frozenset(),
+    frozenset({"spread"}),
+    frozenset({"interpod"}),
+    frozenset({"ports"}),
+)
 
 
 def make_case(seed: int, family: str, number: int) -> Object:
@@ -46,7 +55,8 @@ def make_case(seed: int, family: str, number: int) -> Object:
         for index in range(draws.few(60 if large else 3 * len(nodes)))
         if draws.chance(0.9)
     ]
-    pending = [pod(draws, f"q{index}", emphasis) for index in range(draws.number(2, 5))]
+    wanted = emphasis | draws.one(_SHARING) if "sharing" in emphasis else emphasis
+    pending = [pod(draws, f"q{index}", wanted) for index in range(draws.number(2, 5))]
     objects: Object = {"nodes": nodes, "pods": pods, "namespaces": _namespaces(draws)}
     objects |= _owners(draws)
     schedulers = ["default-scheduler"]
@@ -59,7 +69,7 @@ def make_case(seed: int, family: str, number: int) -> Object:
     if "nominated" in emphasis:
         _nominate(draws, objects, pending, names)
     if "volumes" in emphasis:
-        objects |= volumes.storage(draws, nodes, pods, pending)
+        objects |= volumes.storage(draws, nodes, pods, pending, odd="claims" in emphasis)
     case: Object = {
         "id": f"{family}-{seed}-{number}",
         "family": family,
@@ -113,7 +123,9 @@ def _make_bystander(draws: Draws, pod: Object) -> None:
 def _nominate(draws: Draws, objects: Object, pending: list[Object], names: list[str]) -> None:
     """Pods that preempted and wait: others of the queue, and now and then the one being scheduled."""
     for index in range(draws.number(1, 3)):
-        waiting = pod(draws, f"w{index}", frozenset())
+        waiting = pod(draws, f"w{index}", draws.one(_SHARING))
+        if draws.chance(0.1):
+            waiting["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
         waiting["status"]["nominatedNodeName"] = draws.one(names)
         objects["pods"].append(waiting)
     for item in pending:

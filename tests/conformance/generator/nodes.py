@@ -16,8 +16,22 @@ from tests.conformance.generator.draws import (
     without_empty,
 )
 
-CPUS = ("4", "2", "1", "8", "16", "3920m", "500m", "1500m", "0", "100m")
-MEMORIES = ("8Gi", "4Gi", "2Gi", "1Gi", "16Gi", "7935Mi", "1500M", "209715200", "0", "123456789")
+CPUS = ("4", "2", "1", "8", "16", "3920m", "500m", "1500m", "0", "100m", "2.5", "3e0", "7999999u")
+MEMORIES = (
+    "8Gi",
+    "4Gi",
+    "2Gi",
+    "1Gi",
+    "16Gi",
+    "7935Mi",
+    "1500M",
+    "209715200",
+    "0",
+    "123456789",
+    "1.5Gi",
+    "2e9",
+    "3999999999m",
+)
 TAINT_KEYS = ("maint", "dedicated", "node.kubernetes.io/not-ready", "node.kubernetes.io/unschedulable")
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 MEBI = 1 << 20

@@ -6,8 +6,27 @@ from tests.conformance.generator import constraints
 from tests.conformance.generator.draws import APPS, GPU, NAMESPACES, Draws, Object, without_empty
 from tests.conformance.generator.nodes import image_names
 
-CPUS = ("100m", "0", "1", "500m", "250m", "1500m", "0.1", "10m", "1m", "2", "4", "999m")
-MEMORIES = ("128Mi", "0", "1Gi", "512Mi", "200Mi", "209715200", "100M", "1", "2Gi", "4Gi", "1234567890")
+CPUS = (
+    "100m",
+    "0",
+    "1",
+    "500m",
+    "250m",
+    "1500m",
+    "0.1",
+    "10m",
+    "1m",
+    "2",
+    "4",
+    "999m",
+    "1e-1",
+    "1u",
+    "99999n",
+)
+MEMORIES = (
+    *("128Mi", "0", "1Gi", "512Mi", "200Mi", "209715200", "100M", "1", "2Gi", "4Gi", "1234567890"),
+    *("0.5Gi", "1e9", "1500m", "1.1Ki"),
+)
 
 
 def resources(draws: Draws, emphasis: frozenset[str]) -> Object:

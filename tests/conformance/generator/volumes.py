@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.conformance.generator import in_tree_disks
+from tests.conformance.generator import in_tree_disks, odd_claims
 from tests.conformance.generator.draws import BETA_ZONE, ZONE, ZONES, Draws, Object, without_empty
 
 DRIVER = "csi.example.com"
@@ -186,7 +186,9 @@ def label_by_drivers(draws: Draws, node: Object) -> None:
         node["status"]["allocatable"][f"attachable-volumes-csi-{DRIVER}"] = draws.one(("1", "0", "3"))
 
 
-def storage(draws: Draws, nodes: list[Object], pods: list[Object], pending: list[Object]) -> Object:
+def storage(
+    draws: Draws, nodes: list[Object], pods: list[Object], pending: list[Object], *, odd: bool
+) -> Object:
     """The storage objects of a case by plural; mounts them into its pods, and marks its nodes."""
     names = [item["metadata"]["name"] for item in nodes]
     claims, existing = claims_and_volumes(draws)
@@ -205,4 +207,8 @@ def storage(draws: Draws, nodes: list[Object], pods: list[Object], pending: list
             add_ephemeral(draws, item, claims, existing)
     for item in nodes:
         label_by_drivers(draws, item)
+    if odd:
+        odd_claims.distort(draws, claims, existing, names)
+        made["csiDrivers"] = odd_claims.drivers(draws, (DRIVER,))
+        made["csiStorageCapacities"] = odd_claims.capacities(draws, CLASSES)
     return made

@@ -35,7 +35,7 @@ def status(code: int, message: str) -> bytes:
 
 @pytest.fixture
 def without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rebalancer.retries.time.sleep", lambda _seconds: None)
+    monkeypatch.setattr("rebalancer.deadlines.StopRequest.wait", lambda *_: False)
 
 
 def test_no_kubeconfig_at_all_says_what_to_give(

@@ -141,7 +141,7 @@ def test_the_first_fresh_figure_wins_and_the_listing_says_which_it_is(cluster: C
 
 
 def test_the_table_names_source_and_age_of_every_node(cluster: Cluster) -> None:
-    shown = cluster.start("nodes", sources=METRICS_SERVER).stdout
+    shown = cluster.start("nodes", "-o", "wide", sources=METRICS_SERVER).stdout
 
     assert "cpu, memory from prometheus 127.0.0.1:" in shown
     assert "cpu, memory from metrics-server, " in shown

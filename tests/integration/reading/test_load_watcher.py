@@ -19,7 +19,7 @@ ADDRESS = "http://load-watcher.monitoring:2020"
 
 @pytest.fixture(autouse=True)
 def without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rebalancer.retries.time.sleep", lambda _seconds: None)
+    monkeypatch.setattr("rebalancer.deadlines.StopRequest.wait", lambda *_: False)
 
 
 def test_from_outside_a_service_is_asked_through_the_api_server() -> None:

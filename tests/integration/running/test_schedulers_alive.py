@@ -27,12 +27,13 @@ def configure(cluster: HotCluster, election: str) -> None:
     assert found is not None
 
 
-def lease(cluster: HotCluster, name: str, age: float) -> None:
-    """A Lease that was renewed so long ago, and is not renewed again."""
+def lease(cluster: HotCluster, name: str, renewed: str) -> None:
+    """A Lease that was acquired an hour ago, renewed then, and is not renewed again."""
     spec = {
         "holderIdentity": "node-1_abc",
         "leaseDurationSeconds": 2,
-        "renewTime": times.render_micro(time.time() - age),
+        "acquireTime": times.render_micro(time.time() - 3600),
+        "renewTime": renewed,
     }
     item = {"metadata": {"namespace": "kube-system", "name": name}, "spec": spec}
     cluster.sandbox.registry.create("leases", item)
@@ -49,7 +50,7 @@ def stopped(cluster: HotCluster) -> str:
 
 def test_a_scheduler_that_is_down_stops_a_run_though_another_one_lives(cluster: HotCluster) -> None:
     configure(cluster, "{resourceName: trimaran}")
-    lease(cluster, "trimaran", age=300.0)
+    lease(cluster, "trimaran", times.render_micro(time.time() - 300))
     said = stopped(cluster)
     assert said.startswith("the scheduler trimaran is not alive: lease kube-system/trimaran of node-1_abc")
     assert cluster.sandbox.store.get("leases", "kube-system", "kube-scheduler") is not None
@@ -58,9 +59,12 @@ def test_a_scheduler_that_is_down_stops_a_run_though_another_one_lives(cluster: 
 def test_a_scheduler_of_which_nothing_is_seen_stops_a_run_unless_the_policy_accepts_that(
     cluster: HotCluster,
 ) -> None:
-    configure(cluster, "{leaderElect: false}")
+    configure(cluster, "{resourceName: trimaran}")
+    lease(cluster, "trimaran", "soon")
     said = stopped(cluster)
-    assert said.startswith("whether the scheduler trimaran is alive is not known: its configuration turns ")
+    assert said.startswith(
+        "whether the scheduler trimaran is alive is not known: lease kube-system/trimaran has no time"
+    )
     assert "safety.unknownScheduler: proceed" in said
     cluster.policy += "safety: {unknownScheduler: proceed}\n"
     result, outcomes = cluster.run()

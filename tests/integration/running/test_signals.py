@@ -32,6 +32,7 @@ from rebalancer.sandbox.demo.hot_cluster import (
 from rebalancer.sandbox.scheduler.model_decider import ModelDecider
 from rebalancer.scheduling import load_configuration
 
+SOON = 5.0  # less than a second but for a busy machine; what the runs wait for takes at least 20 s
 LONG = 45.0  # nobody waits so long in these tests
 PODS = "^/api/v1/pods"
 SHOP_PODS = r"namespaces/shop/pods\?"
@@ -167,7 +168,7 @@ def test_a_run_that_has_evicted_nothing_ends_at_once(runs: Runs, place: str) -> 
     run = runs.start(fault)
     run.reaches()
     seconds, errors = run.ends_after(number)
-    assert seconds < 2.0
+    assert seconds < SOON
     assert run.process.returncode == ExitCode.INTERRUPTED, errors
     assert "asked to stop" in errors
     assert run.lease_is_free
@@ -178,7 +179,7 @@ def test_a_run_that_waits_for_replacements_looks_once_more_and_ends(runs: Runs) 
     run = runs.start(slow(SHOP_PODS, skip=1))
     run.reaches()
     seconds, errors = run.ends_after(signal.SIGTERM)
-    assert seconds < 5.0
+    assert seconds < SOON + 3.0
     assert run.process.returncode == ExitCode.INTERRUPTED, errors
     assert run.lease_is_free
     assert run.events[-1] == "run-finished"
@@ -186,11 +187,21 @@ def test_a_run_that_waits_for_replacements_looks_once_more_and_ends(runs: Runs) 
     assert run.gone <= set(run.known)
 
 
+def test_a_run_that_waits_to_try_again_ends_at_once(runs: Runs) -> None:
+    run = runs.start(busy(SHOP_PODS, skip=1))
+    run.reaches()
+    seconds, errors = run.ends_after(signal.SIGHUP)
+    assert seconds < SOON
+    assert run.process.returncode == ExitCode.INTERRUPTED, errors
+    assert run.lease_is_free
+    assert run.gone <= set(run.known)
+
+
 def test_an_eviction_in_flight_is_waited_for_and_never_forgotten(runs: Runs) -> None:
     run = runs.start(slow(EVICTION, "POST"))
     run.reaches()
     seconds, errors = run.ends_after(signal.SIGTERM)
-    assert seconds < 15.0  # the answer is worth 10 s
+    assert seconds < SOON + 10.0  # the answer is worth 10 s
     assert run.process.returncode == ExitCode.STOPPED, errors  # it is not known whether a pod was evicted
     assert run.lease_is_free
     assert list(run.known.values()) == ["Unknown"]
@@ -201,7 +212,7 @@ def test_a_second_signal_ends_even_that_at_once(runs: Runs, second: signal.Signa
     run = runs.start(slow(EVICTION, "POST"))
     run.reaches()
     seconds, errors = run.ends_after(signal.SIGTERM, second)
-    assert seconds < 2.0
+    assert seconds < SOON
     assert run.process.returncode == ExitCode.INTERRUPTED, errors
     assert run.lease_is_free
     assert list(run.known.values()) == ["Unknown"]
@@ -212,7 +223,7 @@ def test_a_wave_is_waited_for_no_longer_than_its_timeout_however_slow_its_reads(
     run.reaches()
     began = time.monotonic()
     output, errors = run.process.communicate(timeout=60)
-    assert time.monotonic() - began < 9.0  # up to 3 s for the first placement, the wave, and the end
+    assert time.monotonic() - began < 6.0 + SOON  # up to 3 s for the first placement, and the wave
     outcomes: dict[str, Any] = json.loads(output)
     assert {item["result"] for item in outcomes["outcomes"]} == {"Unknown", "Skipped"}, errors
     assert run.lease_is_free
@@ -222,7 +233,7 @@ def test_a_longest_duration_ends_the_reads_before_the_plan(runs: Runs) -> None:
     run = runs.start(slow(PODS), options=("--max-duration=4s",))
     began = time.monotonic()
     _, errors = run.process.communicate(timeout=60)
-    assert time.monotonic() - began < 12.0
+    assert time.monotonic() - began < 7.0 + SOON
     assert run.process.returncode == ExitCode.STOPPED
     assert "longest duration of 4 s before it had a plan" in errors
     assert run.lease_is_free

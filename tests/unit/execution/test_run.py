@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from rebalancer.cluster.live.answers import RequestRejectedError
 from rebalancer.errors import ExitCode, InputError, InternalError, StopRequestedError, UnreachableError
 from rebalancer.execution import Outcome, Outcomes, Result, Stop
 from rebalancer.execution.outcomes import RESULT_CODES, STOP_CODES, decode, encode, exit_code
@@ -116,15 +117,24 @@ def test_a_wave_of_which_nothing_holds_evicts_nothing() -> None:
     assert not run.cluster.evicted
 
 
-def test_a_cluster_that_cannot_be_read_again_stops_the_run() -> None:
+@pytest.mark.parametrize(
+    ("error", "stop", "code"),
+    [
+        (UnreachableError("connection refused"), Stop.UNREACHABLE, ExitCode.UNREACHABLE),
+        (RequestRejectedError("not allowed", status=405), Stop.REJECTED, ExitCode.REJECTED),
+    ],
+)
+def test_a_cluster_that_cannot_be_read_again_stops_the_run(
+    error: UnreachableError, stop: Stop, code: ExitCode
+) -> None:
     def validate(_moves: Sequence[Move]) -> dict[str, str]:
-        raise UnreachableError("connection refused")
+        raise error
 
     run = Run("web-1")
     outcomes = run(a_move(), validate=validate)
-    assert (outcomes.stop, outcomes.exit_code) == (Stop.UNREACHABLE, ExitCode.UNREACHABLE)
+    assert (outcomes.stop, outcomes.exit_code) == (stop, code)
     assert results(outcomes) == [Result.SKIPPED]
-    assert "connection refused" in outcomes.outcomes[0].because
+    assert error.message in outcomes.outcomes[0].because
 
 
 def test_a_run_ends_with_its_longest_duration() -> None:

@@ -46,6 +46,15 @@ def test_it_starts_the_program_with_the_options_of_the_kustomization() -> None:
         assert [option for option in options if f"- {option}=" not in TEMPLATES] == []
 
 
+def test_runs_may_read_the_pause_switch_of_their_lease() -> None:
+    # The lease and the state have the name of the release; the pause switch has one name everywhere.
+    assert "- --lease={{ $name }} " in TEMPLATES
+    assert 'replace "[rebalancer]" (printf "[%s]" $name)' in TEMPLATES
+    rules = yaml.safe_load((CHART / "files" / "own.yaml").read_text())
+    names = [name for rule in rules for name in rule.get("resourceNames", ()) if "get" in rule["verbs"]]
+    assert names == ["rebalancer", "rebalancer-state", "rebalancer-pause"]
+
+
 def test_every_value_is_used_and_every_value_used_is_there() -> None:
     helpers = (CHART / "templates" / "_helpers.tpl").read_text()
     used = set(re.findall(r"\.Values\.(\w+)", TEMPLATES + helpers))

@@ -169,11 +169,3 @@ def test_an_installation_brings_the_completion_of_the_plugin(installed: Path) ->
     assert (answered.returncode, answered.stderr) == (0, "")
     assert answered.stdout.splitlines()[0].startswith("validate\t")
     assert answered.stdout.splitlines()[-1] == ":4"
-
-
-def test_an_installation_leaves_pandas_to_the_extra_for_notebooks() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-
-    assert not [item for item in project["dependencies"] if item.startswith("pandas")]
-    assert [item.split(">")[0] for item in project["optional-dependencies"]["analysis"]] == ["pandas"]
-    assert "pandas==" not in (ROOT / "requirements-runtime.lock").read_text()

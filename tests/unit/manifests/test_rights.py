@@ -12,6 +12,7 @@ from tests.unit.manifests.documents import ACTIVE, BASE, ROOT, VERBS_THAT_READ, 
 
 READ_BY_NAME = {
     ("", "configmaps", "get", ("scheduler-config", "custom-scheduler")),
+    ("coordination.k8s.io", "leases", "list", ("kube-scheduler",)),
 }
 LISTED: set[tuple[str, str, str, tuple[str, ...]]] = {
     (kind.group, kind.resource or kind.plural, "list", ()) for kind in KINDS
@@ -30,11 +31,10 @@ def test_the_cron_job_as_shipped_can_only_read() -> None:
     assert {verb for _, _, verb, _ in grants(rules(BASE))} <= VERBS_THAT_READ
 
 
-def test_acting_adds_evictions_events_and_reading_single_pods_and_the_schedulers_lease() -> None:
+def test_acting_adds_evictions_events_and_reading_single_pods() -> None:
     assert grants(rules(ACTIVE)) == {
         ("", "pods/eviction", "create", ()),
         ("", "pods", "get", ()),
-        ("coordination.k8s.io", "leases", "list", ("kube-scheduler",)),
         ("events.k8s.io", "events", "create", ()),
     }
 

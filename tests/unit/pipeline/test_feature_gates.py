@@ -3,25 +3,39 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.recordings.reader import DumpReader
 from rebalancer.cluster.recordings.writer import save
 from rebalancer.cluster.snapshot import Snapshot, build_snapshot
 from rebalancer.pipeline.scheduler.feature_gates import feature_gates, gate_warnings
+from rebalancer.pipeline.scheduler.version import scheduler_version
 from rebalancer.policy import LoadedPolicy, RebalancePolicy
-from rebalancer.scheduling import Release, unpredictable_rule
-from tests.builders import a_node, a_pod, a_snapshot
+from rebalancer.scheduling import Release, default_configuration, load_configuration, unpredictable_rule
+from tests.builders import a_node, a_pod, a_snapshot, owned_by
 
 IMAGE = "registry.k8s.io/kube-scheduler:v1.36.3"
+STATIC = owned_by("Node", "n")
+FIRST = default_configuration()
+SECOND = load_configuration(
+    "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+    "profiles: [{schedulerName: load-aware}]\n",
+    "test",
+)
 CONFIG = "--config=/etc/kubernetes/scheduler.yaml"
 
 
-def _snapshot(*containers: dict[str, Any]) -> Snapshot:
+def _snapshot(*containers: dict[str, Any], owner: dict[str, Any] | None = STATIC) -> Snapshot:
     pods = [
-        a_pod(f"scheduler-{number}", node="n", containers=[{"name": "c", "image": IMAGE} | container])
+        a_pod(
+            f"scheduler-{number}",
+            node="n",
+            owner=owner,
+            containers=[{"name": "c", "image": IMAGE} | container],
+        )
         for number, container in enumerate(containers)
     ]
     return a_snapshot(nodes=[a_node("n")], pods=pods)
@@ -45,28 +59,34 @@ def _policy(**gates: bool) -> LoadedPolicy:
     ],
 )
 def test_gates_are_known_where_the_command_line_is_seen(container: dict[str, Any], gates: Any) -> None:
-    found = feature_gates(_policy(), _snapshot(container))
+    found = feature_gates(_policy(), _snapshot(container), FIRST)
     assert found.known == (gates is not None)
     assert found.stated == ({"A": True, "B": False} if gates == "AB" else {})
 
 
 def test_schedulers_that_differ_or_that_nobody_sees_leave_the_gates_unknown() -> None:
     one, other = {"command": ["kube-scheduler"]}, {"command": ["kube-scheduler", "--feature-gates=A=true"]}
-    assert feature_gates(_policy(), _snapshot(one, one)).known
-    assert not feature_gates(_policy(), _snapshot(one, other)).known
-    assert not feature_gates(_policy(), _snapshot(one, {})).known
-    assert not feature_gates(_policy(), _snapshot()).known
+    assert feature_gates(_policy(), _snapshot(one, one), FIRST).known
+    assert not feature_gates(_policy(), _snapshot(one, other), FIRST).known
+    assert not feature_gates(_policy(), _snapshot(one, {}), FIRST).known
+    assert not feature_gates(_policy(), _snapshot(), FIRST).known
+
+
+def test_a_second_scheduler_tells_nothing_of_the_first_that_nobody_sees() -> None:
+    deployed = _snapshot({"command": ["kube-scheduler"]}, owner=owned_by("ReplicaSet", "load-aware"))
+    assert not feature_gates(_policy(), deployed, FIRST).known
+    assert feature_gates(_policy(), deployed, SECOND).known
 
 
 def test_a_gate_that_opens_others_leaves_them_unknown() -> None:
-    found = feature_gates(_policy(), _snapshot({"args": ["--feature-gates=AllAlpha=true"]}))
+    found = feature_gates(_policy(), _snapshot({"args": ["--feature-gates=AllAlpha=true"]}), FIRST)
     assert not found.known
 
 
 def test_the_policy_goes_before_and_a_contradiction_is_a_warning() -> None:
     snapshot = _snapshot({"args": ["--feature-gates=A=true,B=false"]})
-    assert feature_gates(_policy(A=False), snapshot).stated == {"A": False, "B": False}
-    (warning,) = gate_warnings(_policy(A=False, B=False), snapshot)
+    assert feature_gates(_policy(A=False), snapshot, FIRST).stated == {"A": False, "B": False}
+    (warning,) = gate_warnings(_policy(A=False, B=False), snapshot, FIRST)
     assert "A: false, but the scheduler was started with A=true" in warning
 
 
@@ -79,17 +99,18 @@ def test_pods_with_gpus_are_predictable_once_the_gate_is_seen_to_be_off() -> Non
         ({"command": ["kube-scheduler"]}, False),
         ({"command": ["kube-scheduler", "--feature-gates=DRAExtendedResource=false"]}, True),
     ):
-        release = Release.of("1.36", feature_gates(_policy(), _snapshot(container)))
+        release = Release.of("1.36", feature_gates(_policy(), _snapshot(container), FIRST))
         assert (unpredictable_rule(release, pod) == "") == predictable
 
 
 def test_a_recording_keeps_the_gates_and_no_other_argument(tmp_path: Path) -> None:
     scheduler = {"command": ["kube-scheduler", "--secret=hush", "--feature-gates=A=true"]}
     other = a_pod("app", node="n", containers=[{"name": "c", "image": "app", "args": ["--password=hush"]}])
-    pods = [a_pod("scheduler", node="n", containers=[{"name": "c", "image": IMAGE} | scheduler]), other]
+    containers = [{"name": "c", "image": IMAGE} | scheduler]
+    pods = [a_pod("scheduler", node="n", owner=STATIC, containers=containers), other]
     save(a_snapshot(nodes=[a_node("n")], pods=pods).recording, tmp_path / "recording", 0.0)
     again = build_snapshot(DumpReader(tmp_path / "recording").read())
-    assert feature_gates(_policy(), again).stated == {"A": True}
+    assert feature_gates(_policy(), again, FIRST).stated == {"A": True}
     kept = [
         token
         for pod in again.pods.classes
@@ -97,3 +118,18 @@ def test_a_recording_keeps_the_gates_and_no_other_argument(tmp_path: Path) -> No
         for token in (*(container.command or ()), *(container.args or ()))
     ]
     assert kept == ["kube-scheduler", "--feature-gates=A=true"]
+
+
+def test_the_version_of_a_second_scheduler_is_not_that_of_the_first() -> None:
+    class Api:
+        def server_version(self) -> str:
+            return "v1.35.1"
+
+    second = _snapshot(
+        {"image": "scheduler-plugins/kube-scheduler:v0.31.8"}, owner=owned_by("ReplicaSet", "s")
+    )
+    static = _snapshot({"image": "registry.k8s.io/kube-scheduler:v1.34.2"})
+    api = cast("RawApi", Api())
+    assert scheduler_version(_policy(), second, FIRST, api) == "1.35"
+    assert scheduler_version(_policy(), second, SECOND, api) == "1.31"
+    assert scheduler_version(_policy(), static, FIRST, api) == "1.34"

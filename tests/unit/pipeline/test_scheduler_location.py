@@ -67,6 +67,13 @@ def test_the_lease_is_the_one_that_the_configuration_names(text: str, lease: Lea
     assert bool(found.why_no_lease) == (lease is None)
 
 
+def test_a_lease_that_the_configuration_names_counts_alone() -> None:
+    text = configuration("trimaran", election="{resourceName: trimaran}")
+    found = located(text, None, a_scheduler_pod("kube-system"))
+    assert (found.named_by, found.pods) == ("leaderElection of config.yaml", None)
+    assert not located("", None, a_scheduler_pod("kube-system")).named_by
+
+
 def test_the_lease_of_the_policy_counts_alone() -> None:
     settings = SchedulerSettings(
         lease=SchedulerLease(namespace="ops", name="ours"),

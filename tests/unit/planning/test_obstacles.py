@@ -72,6 +72,25 @@ def test_a_cluster_without_a_better_landing_is_not_blamed_on_a_setting() -> None
     assert [(item.setting, item.reasons) for item in found] == [("", ("NoBetterLanding",))]
 
 
+@pytest.mark.parametrize(
+    ("planning", "settings"),
+    [
+        ({"minGain": 50}, ("planning.minGain",)),
+        ({"maxAfter": {"cpu": 55}}, ("planning.maxAfter",)),
+        ({"minGain": 50, "maxAfter": {"cpu": 55}}, ("planning.maxAfter and planning.minGain",)),
+        ({"minGain": 0}, ("",)),  # two pods move; a third would be no better off on b
+    ],
+)
+def test_a_landing_that_only_a_setting_refuses_leads_to_it(
+    planning: dict[str, Any], settings: tuple[str, ...]
+) -> None:
+    """From 90 to 60 %: a better place by the rules, which the policy's own bounds refuse."""
+    nodes = (a_node("a", cpu=10), a_node("b", cpu=10))
+    work = [a_workload("web", ["a"] * 9), a_workload("other", ["b"] * 5)]
+    found = plan_of(planning_inputs(nodes, work, policy=a_policy(planning=planning))).obstacles
+    assert tuple(item.setting for item in found) == settings
+
+
 def test_a_controller_of_an_unknown_kind_leads_to_the_setting_that_names_kinds() -> None:
     clone = a_workload("web", ["a"] * 9)
     for pod in clone.pods:

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rebalancer.cluster.arrays import FloatArray, NodeRow
 from rebalancer.load.report import percent_of_allocatable
 from rebalancer.planning import PlanningInputs, PreparedInputs, make_plan, prepare
+from rebalancer.planning.landing.known_placements import KnownPlacements
 from rebalancer.planning.landing.scenarios import Scenario
 from rebalancer.planning.plan import Move, Plan, encode
 from rebalancer.planning.planner import search
 from rebalancer.planning.report import build_plan
+from rebalancer.planning.search import hot_node_relief, raised_limits
 from rebalancer.planning.search.strategy import SearchResult
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from tests.builders import a_budget, a_node
@@ -198,6 +202,24 @@ def check_scenarios(cluster: Cluster, prepared: PreparedInputs, found: SearchRes
             assert (np.nanmax(after[known], axis=0) <= np.maximum(peak, hot_above) + 1e-9).all()
 
 
+def check_obstacles(plan: Plan) -> None:
+    """Every pod that stays on a node above its coolTo and could ever move counts for exactly one setting."""
+    assert bool(plan.obstacles) <= bool(plan.unsolved)
+    if not plan.obstacles:
+        return
+    assert abs(sum(item.share for item in plan.obstacles) - 1) < 1e-4
+    assert {item.pods_in_all for item in plan.obstacles} == {sum(item.pods for item in plan.obstacles)}
+    assert [item.share for item in plan.obstacles] == sorted(
+        (item.share for item in plan.obstacles), reverse=True
+    )
+    kept = {item.pod.full_name: item for item in plan.kept if item.node in plan.unsolved}
+    for item in plan.obstacles:
+        example = kept[item.example]
+        assert (example.setting, example.because) == (item.setting, item.because)
+        assert example.reason in item.reasons
+        assert 0 <= item.pods_kept_alone <= item.pods
+
+
 @settings(max_examples=150, deadline=None)
 @given(clusters())
 def test_nothing_is_ever_exceeded_and_nothing_cool_becomes_hot(cluster: Cluster) -> None:
@@ -207,6 +229,7 @@ def test_nothing_is_ever_exceeded_and_nothing_cool_becomes_hot(cluster: Cluster)
     check_limits(cluster, plan)
     check_waves(cluster, plan)
     check_pods(cluster, plan)
+    check_obstacles(plan)
     check_landings(cluster, plan)
     check_scenarios(cluster, prepared, found)
 
@@ -275,3 +298,42 @@ def excess_left(cluster: Cluster, **limits: Any) -> float:
 def test_a_limit_that_is_raised_never_leaves_more_excess(cluster: Cluster, limit: str, more: int) -> None:
     raised = cluster.policy["limits"][limit] + more
     assert excess_left(cluster, **{limit: raised}) <= excess_left(cluster) + 1e-6
+
+
+@settings(max_examples=30, deadline=None)
+@given(clusters(), st.integers(20, 400), st.integers(1, 400))
+def test_a_search_with_more_placements_never_leaves_more_excess(
+    cluster: Cluster, most: int, more: int
+) -> None:
+    def left(placements: int) -> float:
+        planning = {**cluster.policy["planning"], "maxPlacements": placements}
+        return excess_left(dataclasses.replace(cluster, policy={**cluster.policy, "planning": planning}))
+
+    assert left(most + more) <= left(most) + 1e-6
+
+
+@settings(max_examples=40, deadline=None)
+@given(clusters())
+def test_placements_that_are_remembered_change_no_plan(cluster: Cluster) -> None:
+    """One order only: how many others are tried depends on the placements that are left."""
+
+    def plan() -> bytes:
+        return encode(make_plan(cluster.inputs()))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(hot_node_relief, "_ALTERNATIVE_CELLS", 0)
+        patch.setattr(raised_limits, "_MAX_ESTIMATES", 0)
+        remembered = plan()
+        patch.setattr(KnownPlacements, "get", lambda *_: None)
+        assert plan() == remembered
+
+
+def test_siblings_on_a_node_are_placed_once() -> None:
+    """Nine pods that no other node can take are refused by the placement of one of them."""
+
+    def placements(pods: int) -> int:
+        web = a_workload("web", ["a"] * pods, cpu=f"{9 / pods}", spec={"nodeSelector": {"zone": "one"}})
+        nodes = [a_node("a", cpu=10, labels={"zone": "one"}), a_node("b", cpu=10, labels={"zone": "two"})]
+        return search(prepare(planning_inputs(nodes, [web], policy=a_policy()))).placements
+
+    assert placements(9) == placements(3)

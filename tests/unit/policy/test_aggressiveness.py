@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rebalancer.policy import Planning, parse_policy, to_yaml
+from rebalancer.policy import Planning, Weights, parse_policy, to_yaml
 from rebalancer.policy.planning.aggressiveness import LEVELS
 
 
@@ -54,3 +55,28 @@ def test_a_printed_policy_reads_back_as_the_same_policy() -> None:
 def test_there_are_five_levels(level: int) -> None:
     with pytest.raises(ValueError, match="aggressiveness"):
         planning(aggressiveness=level)
+
+
+def rows_of_the_page() -> list[list[str]]:
+    page = Path(__file__).parents[3] / "docs" / "planning.md"
+    lines = [line for line in page.read_text().splitlines() if line.startswith("| ")]
+    return [[cell.strip().strip("`") for cell in line.strip("|").split("|")] for line in lines]
+
+
+def test_the_documentation_tells_what_every_level_sets() -> None:
+    told = {row[0]: row[1:5] for row in rows_of_the_page() if row[0].isdecimal()}
+    assert told == {
+        str(level): [
+            f"{found.min_gain:g}",
+            f"{found.confidence:g}",
+            str(found.partial_relief).lower(),
+            f"{found.least_relief:g}",
+        ]
+        for level, found in LEVELS.items()
+    }
+
+
+def test_the_documentation_tells_every_weight_of_the_cost() -> None:
+    told = {row[0]: float(row[1]) for row in rows_of_the_page() if len(row) == 3 and row[1][:1].isdecimal()}
+    weights = {str(field.alias): field.default for field in Weights.model_fields.values()}
+    assert told == {name: value for name, value in weights.items() if name != "fit"}

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from rebalancer.planning.plan import Benefit, Change, Landing, NodeAfter, NodeReport, Plan
+from rebalancer.planning.plan import Benefit, Change, Landing, NodeAfter, NodeReport, Obstacle, Plan
 from rebalancer.reporting.console import ReportConsole
 from rebalancer.reporting.tables.moves import landing_words
 from rebalancer.reporting.tables.plan import plan_table
@@ -185,6 +185,36 @@ def test_hot_nodes_without_a_move_are_said_to_stay_as_they_are() -> None:
     assert plan_table(a_plan(moves=())).plain.startswith("Plan: evict nothing: 2 hot nodes")
 
 
+def an_obstacle(setting: str, share: float, alone: int = 3, because: str = "is 2 min old") -> Obstacle:
+    return Obstacle(
+        setting=setting,
+        reasons=("TooYoung",),
+        share=share,
+        pods=3,
+        pods_in_all=4,
+        pods_kept_alone=alone,
+        example="shop/web-1",
+        because=because,
+    )
+
+
+def test_a_plan_without_moves_names_the_setting_that_keeps_most_of_the_load() -> None:
+    held = (an_obstacle("evictable.minAge", 0.74, alone=2), an_obstacle("", 0.26))
+    text = plan_table(a_plan(moves=(), obstacles=held)).plain
+
+    assert text.startswith("Plan: evict nothing: 2 hot nodes; evictable.minAge keeps 74% of their load\n")
+    assert "evictable.minAge keeps 74% of the load that could leave (3 of 4 pods, 2 by it" in text
+    assert "… 1 more setting or reason (--all)" in text
+    everything = plan_table(a_plan(obstacles=held), Style(everything=True)).plain
+    assert "TooYoung keeps 26% of the load that could leave (3 of 4 pods): is 2 min old" in everything
+
+
+def test_several_settings_that_keep_a_pod_together_are_a_plural() -> None:
+    both = an_obstacle("limits.perRun and limits.perNode", 1.0)
+    text = plan_table(a_plan(moves=(), obstacles=(both,)), Style(width=120)).plain
+    assert "limits.perRun and limits.perNode keep 100% of the load" in text
+
+
 def test_plugins_taken_as_neutral_are_warned_of() -> None:
     assert "not modelled, assumed to score all nodes alike: NetworkTraffic" in plan_table(a_plan()).plain
 
@@ -197,6 +227,7 @@ def test_names_from_the_cluster_are_printed_and_never_obeyed() -> None:
         moves=(a_move(HOSTILE, from_node=HOSTILE, to=(HOSTILE, "node-2"), because=HOSTILE),),
         kept=(a_kept(HOSTILE, HOSTILE, HOSTILE),),
         unsolved={HOSTILE: HOSTILE},
+        obstacles=(an_obstacle(HOSTILE, 1.0, because=HOSTILE),),
         warnings=(HOSTILE,),
         neutral_plugins=(HOSTILE,),
     )

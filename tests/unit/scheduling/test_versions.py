@@ -8,7 +8,7 @@ import pytest
 
 from rebalancer.pipeline.scheduler.version import scheduler_version, versions_running
 from rebalancer.policy import LoadedPolicy, RebalancePolicy
-from rebalancer.scheduling import ClusterState, FeatureGates, Release
+from rebalancer.scheduling import ClusterState, FeatureGates, Release, default_configuration
 from rebalancer.scheduling.versions import (
     REFERENCE,
     RULES,
@@ -101,6 +101,12 @@ def a_class(**pod: Any) -> Any:
 
 
 CLAIMED = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}
+HUGE_PAGES = {"containers": [{"name": "c", "resources": {"requests": {"hugepages-2Mi": "2Mi"}}}]}
+DEVICE = {
+    "containers": [
+        {"name": "c", "resources": {"requests": {"deviceclass.resource.kubernetes.io/large": "1"}}}
+    ]
+}
 GPU = {"containers": [{"name": "c", "resources": {"requests": {"nvidia.com/gpu": "1"}}}]}
 
 
@@ -126,6 +132,8 @@ def test_a_version_of_which_nothing_was_read_is_never_acted_on(version: str) -> 
         ("1.34", {"resources": {"requests": {"cpu": "1"}}}, "PodLevelResources"),
         ("1.35", GPU, ""),
         ("1.36", GPU, "DRAExtendedResource"),
+        ("1.36", DEVICE, "DRAExtendedResource"),
+        ("1.36", HUGE_PAGES, ""),
         ("1.36", {"hostNetwork": True, "hostUsers": False}, "NodeDeclaredFeatures"),
         ("1.36", CLAIMED, ""),
         ("1.37", CLAIMED, "StorageCapacityScoring"),
@@ -229,7 +237,7 @@ def test_what_the_policy_states_goes_before_what_runs() -> None:
 
     def found(**scheduler: str) -> str:
         policy = RebalancePolicy.model_validate({"scheduler": scheduler})
-        return scheduler_version(LoadedPolicy(policy, "p.yaml", ""), snapshot, None)
+        return scheduler_version(LoadedPolicy(policy, "p.yaml", ""), snapshot, default_configuration(), None)
 
     assert found() == "1.34"
     assert found(version="v1.35.1") == "1.35"

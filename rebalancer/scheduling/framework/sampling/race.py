@@ -13,6 +13,10 @@ chance. So being in a sample is a probability, and the second and third best kee
     80      0.5             0.003                     0.0015
     70      0.997           0.0015                    0.0015
     60      0.997           0.0000045                 0.0000045
+
+Some hundred draws do not show what happens once in ten thousand searches, such as a sample without any of the
+thirty best nodes. So a small share of races is taken to find any nodes at all, each with the same chance:
+that bounds how good a node must be to be a possible landing.
 """
 
 from __future__ import annotations
@@ -29,7 +33,8 @@ from rebalancer.scheduling.framework.scores import RawScores
 _UNEXPECTED = (
     0.003  # the chance that an interrupted worker left out what it should have looked at, or did not
 )
-_MIN_CHANCE = 1e-6  # less is left out: it would be seen once in a million searches
+_SCATTERED = 0.1  # the share of races that are taken to find a sample scattered over all nodes
+_MIN_CHANCE = 1e-7  # less is left out: it would be seen once in ten million searches
 _MAX_COUNTED = 256  # feasible nodes that are counted to find the end of a search
 _CORRECTIONS = 2
 _MOST_FOLLOWED = 2  # times as many as wanted, where totals are equal
@@ -37,7 +42,7 @@ _MIN_LEFT = 1e-5  # the chance of draws without a winner that are not followed a
 _PARTS = 3  # in which the best nodes are looked at, unless so few numbers are looked at together
 _MAX_TOGETHER = 1 << 12
 _FEW = 20  # draws that are less than one in so many
-_OF_EXTREMES = 2 / 3  # of the nodes that are followed: so many with an extreme are in every sample
+_CROWD = 2 / 3  # of the nodes that are followed: one of so many is in every sample
 _MAX_EXTREMES = 8  # combinations of the extremes of samples that are told apart
 
 
@@ -61,6 +66,7 @@ class Race:
         # The last node that is found, and the next one, are in the sample or not, by the time of half a node.
         self._ends = ends + self._draws.between / 2 + 0.5
         self._rows = -(-BEST_IN_SAMPLE * len(places) // limit)
+        self._found = limit / len(places)
 
     def _counted(self, guess: FloatArray, limit: int) -> FloatArray:
         """(draws,) about when enough feasible nodes were found, by counting some of them up to a guess."""
@@ -94,7 +100,7 @@ class Race:
     def _changing_extremes(self, item: RawScores) -> Iterator[tuple[RawScores, int]]:
         """The sides, 0 smallest and 1 largest, on which the extreme of a plugin may miss in a sample."""
         for side, extreme in enumerate(item.extremes()):
-            if np.count_nonzero(item.raw == extreme) < self._rows * _OF_EXTREMES:
+            if np.count_nonzero(item.raw == extreme) < self._rows * _CROWD:
                 yield item, side
 
     def _by_extremes(
@@ -105,9 +111,9 @@ class Race:
         Where there are many, the draws of the rarest are taken to have the most frequent ones.
         """
         seen = [self._extreme(item, side) for item, side in changing]
-        code = np.zeros(len(self._ends), np.int64)
-        for values in seen:
-            different, index = np.unique(values, return_inverse=True)
+        code = seen[0]
+        for values in seen[1:]:
+            (_, code), (different, index) = (np.unique(x, return_inverse=True) for x in (code, values))
             code = code * len(different) + index
         _, example, kind, count = np.unique(code, return_index=True, return_inverse=True, return_counts=True)
         common = (-count).argsort(kind="stable")[:_MAX_EXTREMES]
@@ -122,12 +128,18 @@ class Race:
     def _extreme(self, item: RawScores, side: int) -> IntArray:
         """(draws,) the smallest or the largest raw score of each sample."""
         values = item.raw if side else item.negated(item.raw)
-        rows, values = _best(values, int(self._rows * _OF_EXTREMES))
-        inside = self._draws.times[self._places[rows]] < self._ends - 0.5
-        first = inside.argmax(axis=0)
-        # No node that is followed is in the sample: the best of the others is not far from the last of them.
-        first[~inside[first, np.arange(len(first))]] = len(rows) - 1
-        return np.asarray(values[first] if side else -values[first], np.int64)
+        rows, values = _best(values, int(self._rows * _CROWD))
+        places, ends = self._places[rows], self._ends - 0.5
+        many = int(np.count_nonzero(values == values[0]))
+        found = np.full(len(ends), values[0])
+        others = np.flatnonzero(~(self._draws.times[places[:many]] < ends).any(axis=0))
+        if len(others) and many < len(rows):
+            inside = self._draws.times[places[many:, None], others] < ends[others]
+            first = inside.argmax(axis=0)
+            # No node that is followed is in the sample: the best of the others is not far from the last.
+            first[~inside.any(axis=0)] = len(inside) - 1
+            found[others] = values[many:][first]
+        return found if side else -found
 
     def _share(self, totals: IntArray, draws: IntArray | None, chance: FloatArray) -> None:
         """Add the chances of some draws, or of all, to the nodes that win them."""
@@ -137,8 +149,18 @@ class Race:
             if len(draws) * _FEW < len(self._ends):
                 followed = max(followed // _PARTS, 1)  # what they may still miss is next to nothing
         rows, best = _best(totals, followed)
-        left = np.ones_like(weight)  # the chance that no node so far is in the sample
         levels = np.concatenate([[0], (best[1:] != best[:-1]).nonzero()[0] + 1, [len(rows)]])
+        sizes = np.diff(levels)
+        if len(rows):
+            chance[rows] += _SCATTERED * float(weight.sum()) * self._scattered(sizes)
+            weight = (1.0 - _SCATTERED) * weight
+        crowds = (sizes >= followed * _CROWD).nonzero()[0]
+        others = None
+        if len(crowds):
+            # One of so many equal nodes is in every sample, whichever it is.
+            others = rows[levels[crowds[0]] : levels[crowds[0] + 1]]
+            rows, levels = rows[: levels[crowds[0]]], levels[: crowds[0] + 1]
+        left = np.ones_like(weight)  # the chance that no node so far is in the sample
         begin = 0
         while begin < len(rows):
             # Nodes of equal total are handled together, and draws that have a winner not any further.
@@ -155,9 +177,20 @@ class Race:
                 draws = open_draws if draws is None else draws[open_draws]
                 left, weight, ends = left[open_draws], weight[open_draws], ends[open_draws]
             begin = end
-        if len(rows) < len(totals):
-            rows = (totals == _highest_below(totals, best)).nonzero()[0]
-        chance[rows] += float(left @ weight) / len(rows)
+        if others is None:
+            others = rows
+            if len(rows) < len(totals):
+                others = (totals == _highest_below(totals, best)).nonzero()[0]
+        chance[others] += float(left @ weight) / len(others)
+
+    def _scattered(self, sizes: IntArray) -> FloatArray:
+        """(nodes,) the chance of each of the best nodes where the sample is scattered over all nodes.
+
+        ``sizes`` are the numbers of nodes of equal total, the best first.
+        """
+        absent = (1.0 - self._found) ** np.cumsum(sizes)  # all nodes so far
+        wins = -np.diff(absent, prepend=1.0)
+        return np.repeat(wins / sizes, sizes)
 
     def _won(
         self, rows: IntArray, draws: IntArray | None, ends: FloatArray, levels: IntArray, left: FloatArray

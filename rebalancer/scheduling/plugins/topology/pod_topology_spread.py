@@ -80,24 +80,30 @@ class _Counter:
     def counts(self, state: ClusterState) -> IntArray:
         """(domains + 1,) matching pods; the last cell, for nodes without the key, is 0."""
         if self.counter < 0:
-            return self._nominated(state)
-        if self.rows is None:
-            return state.counter(self.counter, self.constraint.topology_key)
-        pods = state.counter(self.counter)[self.rows]
-        counted = np.bincount(self.values[self.rows], pods, self.number_of_domains + 1)
-        return counted.astype(np.int64)
+            counted = np.zeros(self.number_of_domains + 1, np.int64)
+        elif self.rows is None:
+            counted = state.counter(self.counter, self.constraint.topology_key)
+        else:
+            pods = state.counter(self.counter)[self.rows]
+            sums = np.bincount(self.values[self.rows], pods, self.number_of_domains + 1)
+            counted = sums.astype(np.int64)
+        return counted + self._nominated(state) if state.counted_nominated else counted
 
     def _nominated(self, state: ClusterState) -> IntArray:
-        """(domains + 1,) what an empty selector counts: pods that are tried beside the incoming one.
+        """(domains + 1,) pods that count although they would not if they ran: those tried beside this one.
 
-        The scheduler counts no pod for an empty selector, but adds nominated ones that it matches
-        (podtopologyspread/filtering.go:181).
+        The scheduler counts no pod for an empty selector and none that is terminating, but adds every
+        nominated pod that the selector matches (podtopologyspread/filtering.go:181).
         """
         counts = np.zeros(self.number_of_domains + 1, np.int64)
         selector = self.constraint.selector
-        for kind, node in state.counted_nominated if selector is not None else ():
+        if selector is None:
+            return counts
+        for kind, node, terminating in state.counted_nominated:
+            pod = state.classes[kind]
             counting = self.values[node] >= 0 if self.rows is None else node in self.rows
-            if counting and state.classes[kind].namespace == self.namespace:
+            uncounted = terminating or self.counter < 0
+            if counting and uncounted and pod.namespace == self.namespace and selector.matches(pod.labels):
                 counts[self.values[node]] += 1
         return counts
 

@@ -22,6 +22,8 @@ SEEN = {
     "NameResolutionError: Failed to resolve 'a.invalid' ([Errno -2] not known)": "resolved",
     "ConnectTimeoutError: Connection to 10.0.0.1 timed out. (connect timeout=5.0)": NETWORK,
     "NewConnectionError: Failed to establish a connection: [Errno 113] No route to host": NETWORK,
+    "TimeoutError: no whole answer within 65 s": "TimeoutError: no whole answer within 65 s",
+    "ReadTimeoutError: Read timed out. (read timeout=60)": "(read timeout=60)",
     "ProxyError: Unable to connect to proxy": "the proxy does not let",
 }
 

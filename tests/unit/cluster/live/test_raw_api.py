@@ -15,6 +15,7 @@ from rebalancer.deadlines import Deadline, StopRequest
 from rebalancer.errors import StopRequestedError, UnreachableError
 from tests.unit.execution.fake_api import Answer, FakeTime, Request, Script, fake_api, refusal
 
+SOON = 5.0  # half a second at most, but a machine may be busy; unheard, the wait is far longer
 RESET = ProtocolError("Connection aborted.", ConnectionResetError(104, "reset"))
 
 
@@ -57,7 +58,7 @@ def test_a_stop_is_heard_at_once_while_a_read_waits_to_be_repeated() -> None:
     began = time.monotonic()
     with pytest.raises(StopRequestedError, match="list nodes: asked to stop; slow down"):
         RawApi(api.client).until(Deadline(stop=stop)).list_page(NODES)
-    assert time.monotonic() - began < 1.0
+    assert time.monotonic() - began < SOON
     assert len(transport.requests) == 1
 
 
@@ -72,6 +73,6 @@ def test_several_requests_share_one_deadline() -> None:
     ending = api.within(5)
     ending.list_page(NODES)
     ending.list_page(NODES)
-    with pytest.raises(UnreachableError, match="list nodes: TimeoutError: no time is left"):
+    with pytest.raises(UnreachableError, match="list nodes: no whole answer came in time"):
         ending.list_page(NODES)
     assert len(transport.requests) == 2

@@ -25,7 +25,7 @@ def a_switch(answer: Callable[[], Answer]) -> PauseSwitch:
         return answer()
 
     api, _ = fake_api(handler)
-    return PauseSwitch(api, "ops")
+    return PauseSwitch(api, "ops", "rebalancer")
 
 
 def paused(**data: str) -> Answer:
@@ -115,6 +115,16 @@ def test_a_policy_that_became_unusable_lets_nothing_more_be_evicted() -> None:
     run, outcomes = run_of_one_wave(safety=safety)
     assert run.cluster.evicted == ["web-1"]
     assert (outcomes.stop, outcomes.exit_code) == (Stop.SETTINGS, ExitCode.BAD_INPUT)
+
+
+def test_runs_of_another_lease_have_a_switch_of_their_own() -> None:
+    def handler(request: Request) -> Answer:
+        assert request.path == "/api/v1/namespaces/ops/configmaps/blue-pause"
+        return paused()
+
+    api, _ = fake_api(handler)
+    said = PauseSwitch(api, "ops", "blue").why_paused()
+    assert said.startswith("runs are paused by the configmap ops/blue-pause; kubectl -n ops delete ")
 
 
 def test_a_switch_that_may_not_be_read_says_which_right_is_missing() -> None:

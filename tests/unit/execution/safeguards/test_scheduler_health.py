@@ -187,6 +187,15 @@ def test_without_a_lease_ready_pods_show_that_the_scheduler_lives() -> None:
     )
 
 
+def test_a_lease_that_is_named_must_exist_even_if_pods_are_ready() -> None:
+    location = SchedulerLocation("trimaran", LEASE, named_by="the policy", pods=PodSelection(("sched",)))
+    found, _ = seen(location, pods=[a_scheduler_pod()])
+    assert (found.alive, found.because) == (
+        None,
+        "lease kube-system/trimaran does not exist, which the policy names",
+    )
+
+
 def test_without_a_lease_and_a_place_for_its_pods_a_scheduler_is_unknown() -> None:
     found, _ = seen(BY_LEASE)
     assert (found.alive, found.because) == (

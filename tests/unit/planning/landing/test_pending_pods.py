@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from rebalancer.planning import prepare
+from rebalancer.planning.planner import search
 from rebalancer.scheduling.state.cluster_state import UNBOUND
 from tests.builders import a_node
 from tests.unit.planning.builders import Workload, a_workload, at, planning_inputs
@@ -67,3 +68,15 @@ def test_a_pending_pod_counts_by_its_request() -> None:
 def test_what_fits_nowhere_is_counted() -> None:
     prepared = prepare(planning_inputs([a_node("cool", cpu=8)], [waiting("web", cpu="9"), waiting("api")]))
     assert (prepared.pending.placed, prepared.pending.unplaced, len(prepared.pending.waiting)) == (1, 1, 1)
+
+
+def test_pending_pods_that_a_node_never_admits_cost_no_placement_there() -> None:
+    """Twenty jobs wait for a GPU node; none of them could take room on a node without the label."""
+
+    def placements(*waiting_for_gpu: Workload) -> int:
+        web = a_workload("web", ["a"] * 9)
+        nodes = [a_node("a", cpu=10), a_node("b", cpu=20)]
+        return search(prepare(planning_inputs(nodes, [web, *waiting_for_gpu]))).placements
+
+    jobs = [waiting(f"job-{number}", cpu="1", nodeSelector={"gpu": str(number)}) for number in range(20)]
+    assert placements(*jobs) == placements()
