@@ -17,6 +17,9 @@ rm -rf "$target/kubernetes/aio" "$target"/aiohttp* "$target"/aiohappyeyeballs* "
     "$target"/frozenlist* "$target"/multidict* "$target"/propcache* "$target"/yarl* "$target"/attr "$target"/attrs*
 find "$target" -type d -name tests -prune -exec rm -rf {} +
 rm -rf "$target/bin"
+# Where pip found the wheels: a folder of this build alone.
+rm -f "$target"/*.dist-info/direct_url.json
+sed -i '/direct_url\.json/d' "$target"/*.dist-info/RECORD
 
 # Pure Python: copying the package is installing it. The embedded cluster of `rebalancer demo` stays out.
 cp -R rebalancer "$target/rebalancer"
