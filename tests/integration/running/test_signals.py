@@ -32,7 +32,7 @@ from rebalancer.sandbox.demo.hot_cluster import (
 from rebalancer.sandbox.scheduler.model_decider import ModelDecider
 from rebalancer.scheduling import load_configuration
 
-SOON = 5.0  # less than a second but for a busy machine; what the runs wait for takes at least 20 s
+SOON = 12.0  # less than a second but for a busy machine; what the runs wait for takes at least 20 s
 LONG = 45.0  # nobody waits so long in these tests
 PODS = "^/api/v1/pods"
 SHOP_PODS = r"namespaces/shop/pods\?"
