@@ -20,6 +20,7 @@ NO_SAFETY = {
     "test_rights.py",
     "test_article_stack.py",
     "test_chart.py",
+    "test_protected_clusters.py",
 }
 
 
