@@ -9,7 +9,31 @@ def start() -> None:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     from rebalancer.cli.main import main  # noqa: PLC0415 - importing takes a while, and may be interrupted
 
-    main()
+    try:
+        main()
+    except SystemExit as ended:
+        _leave(ended)
+
+
+def _leave(ended: SystemExit) -> None:
+    """End the process with the program's exit code.
+
+    A request that nobody waits for any more goes on in a thread of its own. Python may abort when it takes
+    itself apart around such a thread, so then the process ends without that.
+    """
+    import atexit  # noqa: PLC0415 - as the next ones, only at the end
+    import contextlib  # noqa: PLC0415
+    import os  # noqa: PLC0415
+    import sys  # noqa: PLC0415
+    import threading  # noqa: PLC0415
+
+    if threading.active_count() == 1 or not isinstance(ended.code, int):
+        raise ended
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(ended.code)
 
 
 if __name__ == "__main__":

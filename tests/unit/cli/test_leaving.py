@@ -1,0 +1,47 @@
+"""The process leaves with the program's exit code, whatever requests it gave up."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = """
+import atexit, sys, threading, time
+import rebalancer.cli.main, rebalancer.__main__
+from pathlib import Path
+
+def given_up():
+    while True:
+        sys.stderr.write("")  # takes the lock of the stream, as a log line does
+        time.sleep(0)
+
+def main():
+    {threads}
+    atexit.register(Path(sys.argv[1]).write_text, "cleaned up")
+    print("the result")
+    sys.exit({code})
+
+rebalancer.cli.main.main = main
+rebalancer.__main__.start()
+"""
+THREADS = "[threading.Thread(target=given_up, daemon=True).start() for _ in range(4)]"
+
+
+@pytest.mark.parametrize("threads", ["", THREADS], ids=["alone", "requests given up"])
+@pytest.mark.parametrize("code", [0, 3, 130])
+def test_the_exit_code_the_output_and_what_is_cleaned_up_are_the_programs(
+    tmp_path: Path, threads: str, code: int
+) -> None:
+    cleaned = tmp_path / "cleaned"
+    program = PROGRAM.format(threads=threads, code=code)
+    for _ in range(3):
+        ended = subprocess.run(
+            [sys.executable, "-c", program, str(cleaned)], capture_output=True, text=True, check=False
+        )
+
+        assert (ended.returncode, ended.stdout) == (code, "the result\n"), ended.stderr
+        assert cleaned.read_text() == "cleaned up"
+        cleaned.unlink()
