@@ -21,8 +21,8 @@ MAX_DEPTH = 64
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-def read_text(path: str | pathlib.Path, *, largest: int = MAX_TEXT_BYTES) -> str:
-    """The UTF-8 text of a file of bounded size; InputError when it cannot be read."""
+def read_bytes(path: str | pathlib.Path, *, largest: int) -> bytes:
+    """The content of a file of bounded size; InputError when it cannot be read."""
     try:
         with pathlib.Path(path).open("rb") as file:
             content = file.read(largest + 1)
@@ -31,6 +31,12 @@ def read_text(path: str | pathlib.Path, *, largest: int = MAX_TEXT_BYTES) -> str
         raise InputError(f"cannot be read: {error.strerror or error}", where=str(path), hint=hint) from error
     if len(content) > largest:
         raise InputError(f"is larger than {largest} bytes", where=str(path), hint="is this the right file?")
+    return content
+
+
+def read_text(path: str | pathlib.Path, *, largest: int = MAX_TEXT_BYTES) -> str:
+    """The UTF-8 text of a file of bounded size; InputError when it cannot be read."""
+    content = read_bytes(path, largest=largest)
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

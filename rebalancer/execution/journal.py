@@ -23,6 +23,7 @@ from typing import IO, Any, Self
 import msgspec
 
 from rebalancer.cluster import times
+from rebalancer.documents import read_bytes
 from rebalancer.errors import InputError, SafetyError
 from rebalancer.files import make_durable
 from rebalancer.planning.plan import Move
@@ -111,7 +112,7 @@ class Journal:
         self.close()
 
 
-_TEXTS = ("time", "run", "event", "uid", "pod", "from")  # what lines are told apart by
+_TEXTS = ("time", "run", "event", "uid", "pod", "from")  # by which lines are distinguished
 
 
 def read_journal(path: Path) -> tuple[Mapping[str, Any], ...]:
@@ -119,13 +120,7 @@ def read_journal(path: Path) -> tuple[Mapping[str, Any], ...]:
 
     Raises InputError, with file and line, for any other line that is not a JSON object.
     """
-    try:
-        with path.open("rb") as stream:
-            content = stream.read(_MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise InputError(f"cannot read the journal: {error.strerror or error}", where=str(path)) from error
-    if len(content) > _MAX_FILE_BYTES:
-        raise InputError(f"the journal is larger than {_MAX_FILE_BYTES >> 20} MiB", where=str(path))
+    content = read_bytes(path, largest=_MAX_FILE_BYTES)
     texts = [(number, line) for number, line in enumerate(content.split(b"\n"), start=1) if line.strip()]
     lines: list[Mapping[str, Any]] = []
     broken: InputError | None = None

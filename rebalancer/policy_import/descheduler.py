@@ -35,7 +35,7 @@ def _head(work: Import) -> None:
 
 def _profile(work: Import, profile: Mapping[str, Any], at: Path) -> None:
     work.seen |= {(*at, "name"), (*at, "plugins"), (*at, "pluginConfig")}
-    enabled = _enabled(profile.get("plugins"))
+    enabled = _enabled(profile.get("plugins"), (*at, "plugins"))
     configured = set()
     plugins = profile.get("pluginConfig")
     for index, entry in enumerate(plugins if isinstance(plugins, list) else ()):
@@ -58,14 +58,14 @@ def _profile(work: Import, profile: Mapping[str, Any], at: Path) -> None:
     work.rest(at, profile, "no setting of ours does this")
 
 
-def _enabled(plugins: Any) -> dict[str, Path]:
+def _enabled(plugins: Any, at: Path) -> dict[str, Path]:
     """The plugins of the extension points that evict, and where each is named."""
     found: dict[str, Path] = {}
     for point in ("balance", "deschedule"):
         entry = plugins.get(point) if isinstance(plugins, Mapping) else None
         names = entry.get("enabled") if isinstance(entry, Mapping) else None
         for index, name in enumerate(names if isinstance(names, list) else ()):
-            found.setdefault(str(name), ("profiles", 0, "plugins", point, "enabled", index))
+            found.setdefault(str(name), (*at, point, "enabled", index))
     return found
 
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from rebalancer.documents.document import Path
+from rebalancer.policy import Evictable
 from rebalancer.policy_import.mapping import Import, Kept
 
-_PROTECTED = ("LocalStorage", "PersistentVolumes", "SingleReplica")  # by default
 _LIMITS = {
     "maxNoOfPodsToEvictPerNode": "limits.perNode",
     "maxNoOfPodsToEvictPerNamespace": "limits.perNamespace",
@@ -70,17 +70,18 @@ def evictor_settings(work: Import, arguments: Mapping[str, Any], at: Path) -> No
     work.rest(at, arguments, "no setting of ours does this")
 
 
-def _protect(work: Import, path: Path, name: str, *, protected: bool, text: str = "") -> None:
-    current = work.policy.get("evictable", {}).get("protect", list(_PROTECTED))
+def protect(work: Import, path: Path, name: str, *, protected: bool, text: str = "") -> None:
+    """Protect a kind of pod, or no longer; what we protect by default stays protected."""
+    current = work.policy.get("evictable", {}).get("protect", [str(kind) for kind in Evictable().protect])
     wanted = [item for item in (*current, name) if protected or item != name]
     work.set(path, "evictable.protect", list(dict.fromkeys(wanted)), text)
 
 
 def _storage(work: Import, arguments: Mapping[str, Any], at: Path) -> None:
     if isinstance(local := arguments.get("evictLocalStoragePods"), bool):
-        _protect(work, (*at, "evictLocalStoragePods"), "LocalStorage", protected=not local)
+        protect(work, (*at, "evictLocalStoragePods"), "LocalStorage", protected=not local)
     if isinstance(ignored := arguments.get("ignorePvcPods"), bool):
-        _protect(work, (*at, "ignorePvcPods"), "PersistentVolumes", protected=ignored)
+        protect(work, (*at, "ignorePvcPods"), "PersistentVolumes", protected=ignored)
 
 
 def _selection(work: Import, arguments: Mapping[str, Any], at: Path) -> None:
@@ -113,6 +114,6 @@ def _protections(work: Import, value: Any, at: Path) -> None:
         entries = value.get(key)
         for index, name in enumerate(entries if isinstance(entries, list) else ()):
             if name in names:
-                _protect(work, (*at, key, index), names[name], protected=protected)
+                protect(work, (*at, key, index), names[name], protected=protected)
             else:
                 work.drop((*at, key, index), "no setting of ours does this")

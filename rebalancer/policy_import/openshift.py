@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rebalancer.documents.document import Path
+from rebalancer.policy_import.evictor import protect
 from rebalancer.policy_import.mapping import Import, Kept
 
 _UTILIZATION = {"Low": 30, "Medium": 50, "High": 70}  # the upper of the two thresholds, in percent
@@ -70,10 +71,7 @@ def _profile(work: Import, name: str, path: Path, custom: Mapping[str, Any], at:
     elif name in _PLACEMENT:
         work.set(path, "strategies.misplaced", True)
     elif name in _PROTECTIONS:
-        protected = work.policy.get("evictable", {}).get(
-            "protect", ["LocalStorage", "PersistentVolumes", "SingleReplica"]
-        )
-        work.set(path, "evictable.protect", [item for item in protected if item != _PROTECTIONS[name]])
+        protect(work, path, _PROTECTIONS[name], protected=False)
     else:
         work.drop(path, _OTHERS.get(name, "no strategy of ours has this aim"))
 

@@ -162,7 +162,7 @@ class Compared:
 
 
 def _modes(cores: list[int]) -> Iterator[tuple[str, Object, int | None, int]]:
-    """Name, what the oracle is asked, and the cores and the parallelism that the model is told."""
+    """Name, what the oracle is asked, and the cores and the parallelism that the model is given."""
     yield ALONE, {"workers": 1}, None, 1
     yield AS_HERE, {"workers": PARALLELISM}, 2, PARALLELISM
     for count in cores:

@@ -9,7 +9,6 @@ import click
 
 from rebalancer.cli.output import Output, emit
 from rebalancer.cli.shared_options import DOCUMENT_FORMATS, FILE, output_options
-from rebalancer.errors import InputError
 
 if TYPE_CHECKING:
     from rebalancer.planning.plan import Plan
@@ -31,13 +30,7 @@ def diff(first: Path, second: Path, output: Output) -> None:
 
 
 def _plan(path: Path) -> Plan:
+    from rebalancer.documents import read_bytes  # noqa: PLC0415 - imports yaml
     from rebalancer.reporting.html.embedded import MAX_PLAN_BYTES, read_plan  # noqa: PLC0415
 
-    try:
-        with path.open("rb") as stream:
-            content = stream.read(MAX_PLAN_BYTES + 1)
-    except OSError as error:
-        raise InputError(f"cannot read: {error.strerror or error}", where=str(path)) from error
-    if len(content) > MAX_PLAN_BYTES:
-        raise InputError(f"larger than {MAX_PLAN_BYTES} bytes, so it is no plan", where=str(path))
-    return read_plan(content, str(path))
+    return read_plan(read_bytes(path, largest=MAX_PLAN_BYTES), str(path))

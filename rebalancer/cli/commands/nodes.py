@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -38,15 +39,16 @@ if TYPE_CHECKING:
 @click.option(
     "--sort",
     metavar="KEY",
-    help="Order: heat (hot nodes first, then the highest load; a table's default), name (the default "
-    "of other "
-    "formats), score, or a resource such as memory.",
+    help="Order: heat (hot nodes first, then the highest load; a table's default), name (the default of "
+    "other formats), score, or a resource such as memory.",
 )
 @output_options(*ROW_FORMATS)
 def nodes(
     options: PipelineOptions, watch: bool, every: float, hot_only: bool, sort: str | None, output: Output
 ) -> None:
     """Show each node's load, where it comes from, its score, and whether it is hot and why. Only reads."""
+    import msgspec  # noqa: PLC0415 - not for --help
+
     from rebalancer.reporting.tables.nodes import nodes_table  # noqa: PLC0415 - heavy
 
     if watch and options.source is not None:
@@ -54,13 +56,19 @@ def nodes(
             "--watch looks at a live cluster, --from reads a recorded one", hint="give one or the other"
         )
     order = sort or ("heat" if output.format in TABLES else "name")
-    emit(_listing(options, order, hot_only=hot_only), output, nodes_table, Rows(_names, _frame))
+
+    def show(listing: NodeListing) -> None:
+        hot = tuple(node for node in listing.nodes if node.hot)
+        shown = msgspec.structs.replace(listing, nodes=hot) if hot_only else listing
+        emit(shown, output, functools.partial(nodes_table, everything=listing), Rows(_names, _frame))
+
+    show(_listing(options, order))
     if not watch:
         return
     with stop_on_signal() as signals:
         while not signals.stop.wait(every):
             try:
-                listing = signals.interruptibly(lambda: _listing(options, order, hot_only=hot_only))
+                listing = signals.interruptibly(lambda: _listing(options, order))
             except StopRequestedError:
                 return
             except RebalancerError as error:
@@ -68,22 +76,22 @@ def nodes(
                 continue
             if output.format in TABLES:
                 _begin_again()
-            emit(listing, output, nodes_table, Rows(_names, _frame))
+            show(listing)
             sys.stdout.flush()
 
 
-def _listing(options: PipelineOptions, sort: str, *, hot_only: bool) -> NodeListing:
+def _listing(options: PipelineOptions, order: str) -> NodeListing:
     from rebalancer.reporting.tables.nodes import node_listing, sorted_nodes  # noqa: PLC0415
 
     with progress() as report:
         plan = pipeline.make_plan(dataclasses.replace(options, progress=report, only_look=True))
     known = {"heat", "name", "score"} | {resource for node in plan.nodes for resource in node.load}
-    if plan.nodes and sort not in known:
+    if plan.nodes and order not in known:
         raise InputError(
-            f"--sort {sort[:60]!a}: no node has such a figure", hint=f"use one of {', '.join(sorted(known))}"
+            f"--sort {order[:60]!a}: no node has such a figure",
+            hint=f"use one of {', '.join(sorted(known))}",
         )
-    shown = [node for node in plan.nodes if node.hot or not hot_only]
-    return node_listing(plan, tuple(sorted_nodes(shown, sort)))
+    return node_listing(plan, tuple(sorted_nodes(plan.nodes, order)))
 
 
 def _names(listing: NodeListing) -> Iterable[str]:

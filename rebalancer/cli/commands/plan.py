@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from rebalancer.cli.output import Output, Rows, emit, progress
 from rebalancer.cli.shared_options import ROW_FORMATS, output_options, pipeline_options
 from rebalancer.errors import InputError
 from rebalancer.pipeline import PipelineOptions
-from rebalancer.reporting.render import DOCUMENTS, Format, to_yaml
+from rebalancer.reporting.render import DOCUMENTS, TABLES, Format, to_yaml
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 )
 def plan(options: PipelineOptions, output: Output, namespace: str | None) -> None:
     """Show what would be evicted, why, and where it would land. Only reads."""
-    from rebalancer.reporting.tables.plan import plan_table  # noqa: PLC0415 - imports rich
+    from rebalancer.reporting.tables.plan import of_namespace, plan_table  # noqa: PLC0415 - imports rich
 
     if namespace is not None and output.format in {*DOCUMENTS, Format.HTML}:
         raise InputError(
@@ -45,9 +46,9 @@ def plan(options: PipelineOptions, output: Output, namespace: str | None) -> Non
         return
     with progress() as report:
         found = pipeline.make_plan(dataclasses.replace(options, progress=report))
-    if namespace is not None:
-        found = _of_namespace(found, namespace)
-    emit(found, output, plan_table, Rows(_names, _frame))
+    if output.format not in TABLES and namespace is not None:
+        found = of_namespace(found, namespace)
+    emit(found, output, functools.partial(plan_table, namespace=namespace), Rows(_names, _frame))
 
 
 def _write_page(options: PipelineOptions) -> None:
@@ -59,20 +60,6 @@ def _write_page(options: PipelineOptions) -> None:
         found = pipeline.make_reported_plan(dataclasses.replace(options, progress=report))
     policy, _ = shown(found.policy)
     sys.stdout.write(html_report(ReportInputs(found.plan, to_yaml(policy), found.tables)))
-
-
-def _of_namespace(plan: Plan, namespace: str) -> Plan:
-    """The plan with the rows of one namespace only, and a warning that says so."""
-    import msgspec  # noqa: PLC0415 - not for --help
-
-    moves = tuple(move for move in plan.moves if move.pod.namespace == namespace)
-    note = f"only namespace {namespace} is shown: {len(moves)} of {len(plan.moves)} moves"
-    return msgspec.structs.replace(
-        plan,
-        moves=moves,
-        kept=tuple(item for item in plan.kept if item.pod.namespace == namespace),
-        warnings=(note, *plan.warnings),
-    )
 
 
 def _names(plan: Plan) -> Iterable[str]:

@@ -52,7 +52,7 @@ def _of_the_policy(policy: RebalancePolicy) -> Iterator[str]:
 
 
 def _of_the_plugins(configuration: SchedulerConfiguration) -> Iterator[str]:
-    """Trimaran's own load-watcher skips verification unless it is told otherwise; we read as it does."""
+    """Trimaran's own load-watcher skips verification unless configured otherwise; so do we."""
     for profile in configuration.profiles:
         for arguments in profile.arguments.values():
             provider = getattr(arguments, "metric_provider", None)

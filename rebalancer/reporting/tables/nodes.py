@@ -68,11 +68,18 @@ def sorted_nodes(nodes: Sequence[NodeReport], key: str) -> list[NodeReport]:
     return sorted(nodes, key=lambda node: (-node.load.get(key, -1.0), node.name))
 
 
-def nodes_table(listing: NodeListing, style: Style = Style()) -> Text:  # noqa: B008 - a frozen value
-    """The nodes as text, a line each, in the order of the listing; a summary of all of them first."""
+def nodes_table(
+    listing: NodeListing,
+    style: Style = Style(),  # noqa: B008 - a frozen value
+    everything: NodeListing | None = None,
+) -> Text:
+    """The nodes as text, a line each, in the order of the listing.
+
+    First comes a summary: of ``everything``, where the listing leaves nodes out.
+    """
     lines = Lines(style)
     if not style.no_headers:
-        _summary(lines, listing)
+        _summary(lines, everything or listing)
     shown = listing.nodes[: lines.shown(len(listing.nodes), _MAX_NODES)]
     resources = shown_resources(shown, lines)
     columns = [

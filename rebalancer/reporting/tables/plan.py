@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
+import msgspec
 from rich.text import Text
 
 from rebalancer.planning.plan import Kept, Obstacle, Plan
@@ -17,21 +18,41 @@ from rebalancer.reporting.words import counted, plain, sample, shortened, words
 _MAX_REASONS, _MAX_UNSOLVED, _MAX_WARNINGS = 5, 2, 3
 
 
-def plan_table(plan: Plan, style: Style = Style()) -> Text:  # noqa: B008 - a frozen value
-    """The plan as text; long lists summarised unless the style shows everything."""
+def plan_table(
+    plan: Plan,
+    style: Style = Style(),  # noqa: B008 - a frozen value
+    namespace: str | None = None,
+) -> Text:
+    """The plan as text; long lists summarised unless the style shows everything.
+
+    With ``namespace`` only its pods are listed; the headline and the nodes are those of the whole plan.
+    """
     lines = Lines(style)
+    listed = plan if namespace is None else of_namespace(plan, namespace)
     if style.no_headers:
-        write_moves(lines, plan)
+        write_moves(lines, listed)
         return lines.text
     _headline(lines, plan)
+    if namespace is not None:
+        moves = f"{len(listed.moves)} of {counted(len(plan.moves), 'move')}"
+        lines.add(("listed   ", "dim"), f"pods of namespace {plain(namespace)}: {moves}")
     write_benefit(lines, plan)
     write_hot_nodes(lines, plan)
-    write_moves(lines, plan)
-    _kept(lines, plan.kept)
+    write_moves(lines, listed)
+    _kept(lines, listed.kept)
     _unsolved(lines, plan)
     _obstacles(lines, plan)
     _warnings(lines, plan)
     return lines.text
+
+
+def of_namespace(plan: Plan, namespace: str) -> Plan:
+    """The plan with the moves and the pods that stay of one namespace only."""
+    return msgspec.structs.replace(
+        plan,
+        moves=tuple(move for move in plan.moves if move.pod.namespace == namespace),
+        kept=tuple(item for item in plan.kept if item.pod.namespace == namespace),
+    )
 
 
 def _headline(lines: Lines, plan: Plan) -> None:

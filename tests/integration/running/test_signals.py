@@ -32,7 +32,7 @@ from rebalancer.sandbox.demo.hot_cluster import (
 from rebalancer.sandbox.scheduler.model_decider import ModelDecider
 from rebalancer.scheduling import load_configuration
 
-SOON = 12.0  # less than a second but for a busy machine; what the runs wait for takes at least 20 s
+SOON = 5.0  # less than a second but for a busy machine; what the runs wait for takes at least 20 s
 LONG = 45.0  # nobody waits so long in these tests
 PODS = "^/api/v1/pods"
 SHOP_PODS = r"namespaces/shop/pods\?"
@@ -81,7 +81,7 @@ class Started:
 
     @property
     def known(self) -> dict[str, str]:
-        """What the next run is told: results by uid."""
+        """What the next run reads in the state: results by uid."""
         kept = self.sandbox.store.get("configmaps", "rebalancer", "state")
         moves = json.loads(kept["data"]["state.json"])["moves"] if kept else []
         return {move["uid"]: move["result"] for move in moves}

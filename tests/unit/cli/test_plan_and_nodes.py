@@ -136,9 +136,11 @@ def test_rows_of_one_namespace_can_be_chosen_and_the_table_says_so(
     rebalancer_program: Program, pipeline: FakePipeline
 ) -> None:
     assert "shop/web-" not in (other := rebalancer_program("plan", "-n", "elsewhere").stdout)
-    assert "only namespace elsewhere is shown: 0 of 2 moves" in other
+    assert other.startswith("Plan: evict 2 pods from 1 node"), "the plan is the same"
+    assert "listed   pods of namespace elsewhere: 0 of 2 moves" in other
+    assert rebalancer_program("plan", "-n", "elsewhere", "-o", "name").stdout == ""
     refused = rebalancer_program("plan", "-n", "shop", "-o", "json")
-    assert (refused.exit_code, len(pipeline.asked)) == (2, 1)
+    assert (refused.exit_code, len(pipeline.asked)) == (2, 2)
 
 
 def test_names_can_be_given_to_other_commands(rebalancer_program: Program, pipeline: FakePipeline) -> None:
@@ -146,6 +148,15 @@ def test_names_can_be_given_to_other_commands(rebalancer_program: Program, pipel
 
     assert names == ["pod/shop/web-7d9f8b6c5d-x2x4z", "pod/shop/api-5b9c-kk8vq"]
     assert rebalancer_program("nodes", "--hot", "-o", "name").stdout == "node/node-0001\nnode/node-0002\n"
+
+
+def test_the_summary_is_of_all_nodes_even_where_only_hot_ones_are_listed(
+    rebalancer_program: Program, pipeline: FakePipeline
+) -> None:
+    lines = rebalancer_program("nodes", "--hot").stdout.splitlines()
+
+    assert lines[0] == "3 nodes: 2 hot, 0 without a fresh figure"
+    assert not any("node-0007" in line for line in lines)
 
 
 def test_csv_has_a_line_of_titles_and_a_line_a_row(

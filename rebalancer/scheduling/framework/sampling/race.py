@@ -43,7 +43,7 @@ _PARTS = 3  # in which the best nodes are looked at, unless so few numbers are l
 _MAX_TOGETHER = 1 << 12
 _FEW = 20  # draws that are less than one in so many
 _CROWD = 2 / 3  # of the nodes that are followed: one of so many is in every sample
-_MAX_EXTREMES = 8  # combinations of the extremes of samples that are told apart
+_MAX_EXTREMES = 8  # combinations of the extremes of samples that are kept apart
 
 
 @lru_cache(maxsize=8)

@@ -22,7 +22,7 @@ from rebalancer.scheduling.versions.rules import IMAGE_VOLUMES, INIT_IMAGES
 _MEBIBYTE = 1 << 20
 _LOWEST = 23 * _MEBIBYTE
 _HIGHEST_A_CONTAINER = 1000 * _MEBIBYTE
-# Combinations of sizes of one pod's images that are tried; with more, its landing cannot be told.
+# Combinations of sizes of one pod's images that are tried; with more, its landing cannot be predicted.
 MAX_SIZE_COMBINATIONS = 1024
 _MAX_VALUES = 1 << 20  # scores of nodes, all combinations together
 

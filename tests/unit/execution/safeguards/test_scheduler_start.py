@@ -1,4 +1,4 @@
-"""When a scheduler started is told by its Lease, else by its pods, and never guessed."""
+"""When a scheduler started is read from its Lease, else from its pods, and never guessed."""
 
 from __future__ import annotations
 
