@@ -21,9 +21,9 @@ def _leave(ended: SystemExit) -> None:
     """End the process with the program's exit code.
 
     A request that nobody waits for any more goes on in a thread of its own. Python may abort when it takes
-    itself apart around such a thread, so then the process ends without that. So it does after an interruption,
-    because ``python -m`` ends itself by SIGINT, whatever the exit code, if the interruption came while ``exec``
-    ran, as it does for every data class that is imported (``_Py_UnhandledKeyboardInterrupt``).
+    itself apart around such a thread, so then the process ends without that. So it does after an
+    interruption, because ``python -m`` ends itself by SIGINT, whatever the exit code, if the interruption
+    came while ``exec`` ran, as for every data class that is imported (``_Py_UnhandledKeyboardInterrupt``).
     """
     import atexit  # noqa: PLC0415 - as the next ones, only at the end
     import contextlib  # noqa: PLC0415

@@ -67,7 +67,7 @@ rebalancer.__main__.start()
 """
     (tmp_path / "interrupted.py").write_text(program)  # started as python -m rebalancer is
     command = [sys.executable, "-m", "interrupted"]
-    path = os.pathsep.join([str(tmp_path), os.getcwd()])
+    path = os.pathsep.join([str(tmp_path), str(Path.cwd())])
     environment = {**os.environ, "PYTHONPATH": path}
     ended = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
 
