@@ -12,6 +12,7 @@ from rebalancer.pipeline.run_settings import PipelineOptions, RecordingOptions, 
 
 if TYPE_CHECKING:
     from rebalancer.pipeline.planning import explain_subject, make_plan, make_reported_plan
+    from rebalancer.pipeline.questions import fit_pods
     from rebalancer.pipeline.recording import describe_recording, record_cluster
     from rebalancer.pipeline.running import run
     from rebalancer.pipeline.scheduler.configuration import check_configuration
@@ -24,6 +25,7 @@ __all__ = [
     "check_configuration",
     "describe_recording",
     "explain_subject",
+    "fit_pods",
     "inputs_by_policy",
     "make_plan",
     "make_reported_plan",
@@ -36,6 +38,7 @@ _MODULES = {
     "check_configuration": "scheduler.configuration",
     "describe_recording": "recording",
     "explain_subject": "planning",
+    "fit_pods": "questions",
     "inputs_by_policy": "simulating",
     "make_plan": "planning",
     "make_reported_plan": "planning",
