@@ -51,9 +51,9 @@ which is not modelled are `Unpredictable` too.
 _TAIL = """\
 ## Where a pod lands
 
-* **Ties.** All nodes with the highest total are possible landings with equal chances: up to 1.34 the scheduler
-  draws one, later it depends on the order in which its workers find them. With `parallelism: 1` there is one
-  order, and one node wins from each start.
+* **Ties.** All nodes with the highest total are possible landings with equal chances: up to 1.34 the
+  scheduler draws one, later it depends on the order in which its workers find them. With `parallelism: 1`
+  there is one order, and one node wins from each start.
 * **Sampling.** In clusters of 100 nodes and more the scheduler stops after it has found a certain number of
   feasible nodes, and starts where its previous search ended. That start is unknown, so every start is taken
   to be equally likely. With one worker the chance of each node is exact, including the normalisation over the
