@@ -102,7 +102,7 @@ def test_sigterm_unwinds_as_an_interrupt_does(
     [
         ("plna",),
         ("plan", "--no-such-option"),
-        ("plan", "-o", "parquet"),
+        ("plan", "-o", "xml"),
         ("plan", "--now", "yesterday"),
         ("run", "--max-duration", "10"),
         ("run", "--lease", "too/many/parts"),
