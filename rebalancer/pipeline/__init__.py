@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         make_plan_and_snapshot,
         make_reported_plan,
     )
+    from rebalancer.pipeline.questions import fit_pods
     from rebalancer.pipeline.recording import describe_recording, record_cluster
     from rebalancer.pipeline.running import run
     from rebalancer.pipeline.scheduler.configuration import check_configuration
@@ -29,6 +30,7 @@ __all__ = [
     "check_configuration",
     "describe_recording",
     "explain_subject",
+    "fit_pods",
     "inputs_by_policy",
     "make_plan",
     "make_plan_and_snapshot",
@@ -42,6 +44,7 @@ _MODULES = {
     "check_configuration": "scheduler.configuration",
     "describe_recording": "recording",
     "explain_subject": "planning",
+    "fit_pods": "questions",
     "inputs_by_policy": "simulating",
     "make_plan": "planning",
     "make_plan_and_snapshot": "planning",

@@ -28,8 +28,8 @@ def make_plan(options: PipelineOptions) -> Plan:
 
 def make_plan_and_snapshot(options: PipelineOptions) -> tuple[Plan, Snapshot]:
     """The plan of ``make_plan``, and the cluster it was made of."""
-    inputs = _inputs(options)
-    plan = planning.make_plan(_without_refusal(inputs) if options.only_look else inputs)
+    inputs = plan_inputs(options)
+    plan = planning.make_plan(inputs)
     return plan, inputs.snapshot
 
 
@@ -44,7 +44,7 @@ class ReportedPlan:
 
 def make_reported_plan(options: PipelineOptions) -> ReportedPlan:
     """The plan of ``make_plan`` with the scores behind its first moves, for a report."""
-    prepared = planning.prepare(_inputs(options))
+    prepared = planning.prepare(plan_inputs(options))
     plan = planning.plan_prepared(prepared)
     tables = planning.scheduling_tables(prepared, plan, _MAX_TABLES)
     return ReportedPlan(plan, prepared.policy, tables)
@@ -53,19 +53,21 @@ def make_reported_plan(options: PipelineOptions) -> ReportedPlan:
 def explain_subject(options: PipelineOptions, subject: str, namespace: str = "") -> Explanation:
     """The explanation of what ``subject`` names; InputError with the nearest names when there is none."""
     wanted = parse_subject(subject, namespace)  # before the cluster is read, which takes time
-    inputs = _inputs(options)
+    inputs = plan_inputs(options)
     return explain(inputs, find_subject(inputs.snapshot, wanted))
 
 
-def _inputs(options: PipelineOptions) -> PlanningInputs:
+def plan_inputs(options: PipelineOptions) -> PlanningInputs:
+    """What a plan is made from; with ``only_look`` however few nodes have a known load."""
     loaded = policy_of(options)
     api = open_api(options)
     recorded = options.source is not None
     state = known_state(options.state_path, options.state_config_map, api, recorded=recorded)
-    return gather(options, loaded, api, state).inputs
+    inputs = gather(options, loaded, api, state).inputs
+    return without_refusal(inputs) if options.only_look else inputs
 
 
-def _without_refusal(inputs: PlanningInputs) -> PlanningInputs:
+def without_refusal(inputs: PlanningInputs) -> PlanningInputs:
     """The same inputs, to be looked at however few nodes have a known load."""
     settings = inputs.policy.load
     coverage = coverage_of(inputs).share
