@@ -12,7 +12,7 @@ from rebalancer.pipeline.run_settings import PipelineOptions, RecordingOptions, 
 
 if TYPE_CHECKING:
     from rebalancer.pipeline.planning import explain_subject, make_plan, make_reported_plan
-    from rebalancer.pipeline.questions import fit_pods
+    from rebalancer.pipeline.questions import fit_pods, what_if_changed
     from rebalancer.pipeline.recording import describe_recording, record_cluster
     from rebalancer.pipeline.running import run
     from rebalancer.pipeline.scheduler.configuration import check_configuration
@@ -32,6 +32,7 @@ __all__ = [
     "record_cluster",
     "run",
     "simulate",
+    "what_if_changed",
 ]
 
 _MODULES = {
@@ -45,6 +46,7 @@ _MODULES = {
     "record_cluster": "recording",
     "run": "running",
     "simulate": "simulating",
+    "what_if_changed": "questions",
 }
 
 

@@ -74,13 +74,15 @@ def gather(
     api: RawApi | None,
     state: RunState | None,
     clock: Callable[[], float] = time.time,
+    snapshot: Snapshot | None = None,
 ) -> Gathered:
     """Read everything and join it. Raises the errors of its parts; each is one line.
 
-    ``state`` is what earlier runs left; without it the one recorded with the cluster counts.
+    ``state`` is what earlier runs left; without it the one recorded with the cluster counts. ``snapshot`` is
+    the cluster itself, where it was read already.
     """
     configuration = _configuration(options, loaded, api)  # first: a mistake in it is found in no time
-    snapshot = read_snapshot(options, api, clock)
+    snapshot = snapshot or read_snapshot(options, api, clock)
     recording = snapshot.recording
     policy = loaded.policy
     now = options.now if options.now is not None else (recorded_moment(snapshot) if api is None else clock())
