@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, Any
 from rebalancer.pipeline.run_settings import PipelineOptions, RecordingOptions, RunOptions
 
 if TYPE_CHECKING:
-    from rebalancer.pipeline.planning import explain_subject, make_plan, make_reported_plan
+    from rebalancer.pipeline.planning import (
+        explain_subject,
+        make_plan,
+        make_plan_and_snapshot,
+        make_reported_plan,
+    )
     from rebalancer.pipeline.questions import fit_pods, what_if_changed
     from rebalancer.pipeline.recording import describe_recording, record_cluster
     from rebalancer.pipeline.running import run
@@ -28,6 +33,7 @@ __all__ = [
     "fit_pods",
     "inputs_by_policy",
     "make_plan",
+    "make_plan_and_snapshot",
     "make_reported_plan",
     "record_cluster",
     "run",
@@ -42,6 +48,7 @@ _MODULES = {
     "fit_pods": "questions",
     "inputs_by_policy": "simulating",
     "make_plan": "planning",
+    "make_plan_and_snapshot": "planning",
     "make_reported_plan": "planning",
     "record_cluster": "recording",
     "run": "running",

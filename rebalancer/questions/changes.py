@@ -6,26 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from rebalancer.cluster.malformed import admitted
-from rebalancer.documents import did_you_mean
 from rebalancer.errors import InputError
+from rebalancer.planning.explanation.subjects import SubjectName, parse_subject
 
 MAX_ADDED = 1000  # nodes or pods of one change
-# What kubectl calls them as well.
-_KINDS = {
-    "deployment": "Deployment",
-    "deployments": "Deployment",
-    "deploy": "Deployment",
-    "statefulset": "StatefulSet",
-    "statefulsets": "StatefulSet",
-    "sts": "StatefulSet",
-    "replicaset": "ReplicaSet",
-    "replicasets": "ReplicaSet",
-    "rs": "ReplicaSet",
-    "replicationcontroller": "ReplicationController",
-    "rc": "ReplicationController",
-    "job": "Job",
-    "jobs": "Job",
-}
+_SCALED_KINDS = frozenset({"Deployment", "StatefulSet", "ReplicaSet", "Job"})
 _MAX_SHOWN_LENGTH = 60
 
 
@@ -41,15 +26,8 @@ class AddedNodes:
 class Scaling:
     """Another number of replicas of a workload."""
 
-    kind: str
-    namespace: str
-    name: str
+    workload: SubjectName
     replicas: int
-
-    @property
-    def key(self) -> str:
-        """``namespace/Kind/name``."""
-        return f"{self.namespace}/{self.kind}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +45,7 @@ class Changes:
             *(f"drain {name}" for name in self.drained),
             *(f"cordon {name}" for name in self.cordoned),
             *(f"add {item.count} like {item.template}" for item in self.added),
-            *(f"scale {item.kind}/{item.namespace}/{item.name} to {item.replicas}" for item in self.scaled),
+            *(f"scale {_written(item.workload)} to {item.replicas}" for item in self.scaled),
         )
 
     def __bool__(self) -> bool:
@@ -105,17 +83,17 @@ def _added(text: str) -> AddedNodes:
 def _scaling(text: str) -> Scaling:
     shape = "KIND/NAMESPACE/NAME=N, e.g. deployment/shop/api=5"
     workload, _, count = text.rpartition("=")
-    parts = workload.split("/")
-    if len(parts) != 3 or not all(map(admitted, parts[1:])):
+    if not workload:
         raise _malformed("--scale", text, shape)
-    kind = _KINDS.get(parts[0].lower())
-    if kind is None:
-        known = sorted(set(_KINDS.values()))
-        raise InputError(
-            f"--scale: {parts[0][:_MAX_SHOWN_LENGTH]!a} is no workload that can be scaled",
-            hint=did_you_mean(parts[0], known, otherwise=f"known: {', '.join(known)}"),
-        )
-    return Scaling(kind, parts[1], parts[2], _count("--scale", text, count, 0, shape))
+    subject = parse_subject(workload)
+    if subject.kind not in _SCALED_KINDS:
+        known = ", ".join(sorted(kind.lower() for kind in _SCALED_KINDS))
+        raise InputError(f"--scale: a {subject.kind.lower()} cannot be scaled", hint=f"known: {known}")
+    return Scaling(subject, _count("--scale", text, count, 0, shape))
+
+
+def _written(workload: SubjectName) -> str:
+    return f"{workload.kind.lower()}/{workload.name}"
 
 
 def _count(option: str, text: str, count: str, least: int, shape: str) -> int:
@@ -134,8 +112,8 @@ def _malformed(option: str, text: str, shape: str) -> InputError:
 
 
 def _each_once(scaled: tuple[Scaling, ...]) -> tuple[Scaling, ...]:
-    keys = [item.key for item in scaled]
-    twice = next((key for at, key in enumerate(keys) if key in keys[:at]), None)
+    names = [_written(item.workload) for item in scaled]
+    twice = next((name for at, name in enumerate(names) if name in names[:at]), None)
     if twice is not None:
         raise InputError(f"--scale names {twice} twice", hint="keep only one")
     return scaled

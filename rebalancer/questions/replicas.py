@@ -16,9 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from rebalancer.cluster.arrays import FloatArray, PodRow
-from rebalancer.documents import did_you_mean
 from rebalancer.errors import InputError
-from rebalancer.planning import PlanningInputs, PreparedInputs
+from rebalancer.planning import PlanningInputs, PreparedInputs, Subject, find_subject
 from rebalancer.planning.workloads.stateful_sets import own_claims
 from rebalancer.questions.changes import Scaling
 from rebalancer.questions.pod_rows import AddedPod
@@ -31,6 +30,7 @@ _DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 class Rescaled:
     """What a scaling adds and removes; ``unpredictable`` is why its new replicas cannot be placed."""
 
+    workload: Subject
     added: tuple[AddedPod, ...] = ()
     removed: tuple[PodRow, ...] = ()
     unpredictable: str = ""
@@ -39,39 +39,47 @@ class Rescaled:
 def rescaled(prepared: PreparedInputs, scaling: Scaling) -> Rescaled:
     """The pods that a scaling adds or removes; InputError when the cluster has no such pods."""
     pods = prepared.pods
+    workload = find_subject(prepared.inputs.snapshot, scaling.workload)
+    key = f"{workload.namespace}/{workload.kind}/{workload.name}"
     rows = [
         PodRow(row)
         for row in range(len(pods))
-        if pods.namespaces[row] == scaling.namespace
+        if pods.namespaces[row] == workload.namespace
         and not pods.terminating[row]
-        and prepared.eviction.workload(PodRow(row)).key == scaling.key
+        and key in (prepared.eviction.workload(PodRow(row)).key, _controller(prepared, row))
     ]
-    if not rows:
-        raise _no_pods(prepared, scaling)
     if scaling.replicas <= len(rows):
-        leaving = _first_to_go(prepared, scaling, rows)[: len(rows) - scaling.replicas]
-        return Rescaled(removed=tuple(leaving))
+        leaving = _first_to_go(prepared, workload, rows)[: len(rows) - scaling.replicas]
+        return Rescaled(workload, removed=tuple(leaving))
+    if not rows:
+        raise InputError(
+            f"no pod of {workload.kind.lower()}/{workload.namespace}/{workload.name} shows what its pods are "
+            "like",
+            where=prepared.inputs.snapshot.source,
+            hint="ask about its file with: rebalancer fit",
+        )
     newest = max(rows, key=lambda row: (float(np.nan_to_num(pods.created[row])), pods.names[row]))
     replacement = prepared.eviction.replacement(newest)
     if replacement.unpredictable_reason:
-        return Rescaled(unpredictable=replacement.unpredictable_reason)
+        return Rescaled(workload, unpredictable=replacement.unpredictable_reason)
     if own_claims(pods.class_of(newest), pods.names[newest]):
         return Rescaled(
-            unpredictable="its claims do not exist yet, and their volumes decide where it can run"
+            workload, unpredictable="its claims do not exist yet, and their volumes decide where it can run"
         )
     usage = usage_like(prepared.inputs, rows, int(replacement.class_index))
     return Rescaled(
+        workload,
         added=tuple(
             AddedPod(
-                namespace=scaling.namespace,
-                name=f"{scaling.name}-new-{number}",
+                namespace=workload.namespace,
+                name=f"{workload.name}-new-{number}",
                 pod_class=int(replacement.class_index),
                 node=-1,
                 usage=usage,
                 created=prepared.inputs.now,
             )
             for number in range(1, scaling.replicas - len(rows) + 1)
-        )
+        ),
     )
 
 
@@ -85,10 +93,10 @@ def usage_like(inputs: PlanningInputs, siblings: list[PodRow], class_index: int)
     return np.where(counted > 0, mean, wanted)
 
 
-def _first_to_go(prepared: PreparedInputs, scaling: Scaling, rows: list[PodRow]) -> list[PodRow]:
+def _first_to_go(prepared: PreparedInputs, workload: Subject, rows: list[PodRow]) -> list[PodRow]:
     """The replicas in the order in which a controller deletes them."""
     pods = prepared.pods
-    if scaling.kind == "StatefulSet":
+    if workload.kind == "StatefulSet":
         return sorted(rows, key=lambda row: -_ordinal(pods.names[row]))
     on_node = Counter(int(pods.node[row]) for row in rows)
 
@@ -113,15 +121,7 @@ def _ordinal(name: str) -> int:
     return int(ordinal) if ordinal.isdecimal() else 0
 
 
-def _no_pods(prepared: PreparedInputs, scaling: Scaling) -> InputError:
-    pods, kind = prepared.pods, scaling.kind
-    keys = {prepared.eviction.workload(PodRow(row)).key for row in range(len(pods))}
-    near = did_you_mean(scaling.key, [key for key in keys if key.split("/")[1] == kind])
-    if near:
-        namespace, _, name = near.removeprefix("did you mean ").removesuffix("?").split("/")
-        near = f"did you mean {kind.lower()}/{namespace}/{name}?"
-    return InputError(
-        f"no pod of {kind.lower()}/{scaling.namespace}/{scaling.name} shows what its pods are like",
-        where=prepared.inputs.snapshot.source,
-        hint=near or "ask about its file with: rebalancer fit",
-    )
+def _controller(prepared: PreparedInputs, row: int) -> str:
+    """The controller of a pod itself, which another one may control: ``namespace/Kind/name``."""
+    owner = prepared.pods.class_of(row).owner
+    return f"{prepared.pods.namespaces[row]}/{owner.kind}/{owner.name}"

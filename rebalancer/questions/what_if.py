@@ -129,7 +129,7 @@ def _scaled(
     names = before.inputs.snapshot.nodes.names
     for scaling in scaled:
         found = rescaled(before, scaling)
-        workload = f"{scaling.kind}/{scaling.name}"
+        workload = f"{found.workload.kind}/{found.workload.name}"
         for row in found.removed:
             node = int(before.pods.node[row])
             fates.append(
@@ -143,7 +143,7 @@ def _scaled(
         if found.unpredictable:
             fates.append(
                 PodFate(
-                    pod=f"{scaling.namespace}/{scaling.name}-new",
+                    pod=f"{found.workload.namespace}/{found.workload.name}-new",
                     workload=workload,
                     from_node="",
                     fate=Fate.UNPREDICTABLE,

@@ -101,7 +101,7 @@ def _appraise(
     if replacement is None:
         because = "its controller has made no replacement"
         if old is not None:
-            because += "; the evicted pod is still terminating"
+            because += f"; {_of_the_evicted_pod(old)}"
         return _landing(item, Result.NOT_REPLACED, because)
     if replacement.failed:
         why = replacement.status.reason or replacement.status.message or "no reason is given"
@@ -119,7 +119,7 @@ def _appraise(
         return _landing(item, Result.NOT_READY, because, replacement)
     because = "as planned" if planned else "not listed in the plan, yet acceptable"
     if old is not None:
-        because += "; the evicted pod is still terminating"
+        because += f"; {_of_the_evicted_pod(old)}"
     result = Result.LANDED if planned else Result.LANDED_ELSEWHERE
     return _landing(item, result, because, replacement, settled=old is None)
 
@@ -127,8 +127,15 @@ def _appraise(
 def _of_the_node_left(item: Evicted, old: ObservedPod | None) -> str:
     """What a move has come to whose replacement does not serve yet."""
     if old is not None:
-        return "the evicted pod is still terminating"
+        return _of_the_evicted_pod(old)
     return f"{item.move.from_node} has lost the pod's load, but its replacement still waits"
+
+
+def _of_the_evicted_pod(old: ObservedPod) -> str:
+    """Why it is still there."""
+    if old.terminating:
+        return "the evicted pod is still terminating"
+    return "the eviction was accepted, yet the pod is still there and nobody is deleting it"
 
 
 def _landing(

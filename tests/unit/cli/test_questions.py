@@ -99,7 +99,7 @@ def test_two_scheduler_configurations_are_compared_in_json(rebalancer_program: P
     [
         ((), "what is to change?"),
         (("--drain", "no\nde"), "is not the name of a node"),
-        (("--scale", "deployment=3"), "KIND/NAMESPACE/NAME=N"),
+        (("--scale", "deployment=3"), "names neither a pod nor a node nor a workload"),
     ],
 )
 def test_a_change_that_cannot_be_read_is_refused_before_the_cluster_is_read(

@@ -277,8 +277,10 @@ def test_two_configurations_are_compared_by_the_pods_of_a_change() -> None:
         ({"add": ["a=0"]}, "is not between 1 and 1000"),
         ({"add": ["a=9999999999"]}, "TEMPLATE_NODE=N"),
         ({"add": ["=1"]}, "TEMPLATE_NODE=N"),
-        ({"scale": ["deploy/web=1"]}, "KIND/NAMESPACE/NAME=N"),
-        ({"scale": ["deploi/a/web=1"]}, "did you mean Deployment?"),
+        ({"scale": ["web=1"]}, "names neither a pod nor a node nor a workload"),
+        ({"scale": ["=1"]}, "KIND/NAMESPACE/NAME=N"),
+        ({"scale": ["pod/a/web-1=1"]}, "a pod cannot be scaled"),
+        ({"scale": ["deploi/a/web=1"]}, "did you mean deploy/a/web?"),
         ({"scale": ["deploy/a/web=-1"]}, "KIND/NAMESPACE/NAME=N"),
         ({"scale": ["deploy/a/web=1", "deployment/a/web=2"]}, "twice"),
     ],
@@ -296,12 +298,12 @@ def test_a_change_that_cannot_be_read_is_refused_in_one_line(change: Any, words:
     [
         ({"drain": ["hott"]}, "no node 'hott' (did you mean node/hot?)"),
         ({"add": ["x=1"]}, "no node 'x'"),
-        ({"scale": ["rs/default/wep=3"]}, "(did you mean replicaset/default/web?)"),
-        ({"scale": ["rs/other/nothing=3"]}, "rebalancer fit"),
+        ({"scale": ["rs/default/wep=3"]}, "(did you mean replicaset/default/web or "),
+        ({"scale": ["rs/default/idle=3"]}, "rebalancer fit"),
     ],
 )
 def test_what_is_not_there_is_refused_with_what_is(change: Any, words: str) -> None:
-    inputs = planning_inputs([a_node("hot")], [a_workload("web", ["hot"])])
+    inputs = planning_inputs([a_node("hot")], [a_workload("web", ["hot"]), a_workload("idle", [])])
 
     with pytest.raises(InputError, match="no ") as caught:
         what_if(inputs, changes(**change))

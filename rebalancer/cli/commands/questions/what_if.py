@@ -35,7 +35,7 @@ _COMPARED = "What if the scheduler had this KubeSchedulerConfiguration? The same
     "--scale",
     "scaled",
     multiple=True,
-    metavar="KIND/NS/NAME=N",
+    metavar="KIND/[NS/]NAME=N",
     help="Scale a workload to N replicas, e.g. deploy/shop/api=5; may be repeated.",
 )
 @click.option(
