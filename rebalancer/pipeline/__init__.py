@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         make_plan_and_snapshot,
         make_reported_plan,
     )
-    from rebalancer.pipeline.questions import fit_pods
+    from rebalancer.pipeline.questions import fit_pods, what_if_changed
     from rebalancer.pipeline.recording import describe_recording, record_cluster
     from rebalancer.pipeline.running import run
     from rebalancer.pipeline.scheduler.configuration import check_configuration
@@ -38,6 +38,7 @@ __all__ = [
     "record_cluster",
     "run",
     "simulate",
+    "what_if_changed",
 ]
 
 _MODULES = {
@@ -52,6 +53,7 @@ _MODULES = {
     "record_cluster": "recording",
     "run": "running",
     "simulate": "simulating",
+    "what_if_changed": "questions",
 }
 
 
