@@ -12,6 +12,7 @@ import pytest
 from rebalancer.errors import LeaseHeldError
 from rebalancer.execution.outcomes import Result
 from rebalancer.pipeline.run_settings import RunOptions
+from rebalancer.reporting.html.embedded import read_plan
 from tests.unit.cli.conftest import FakePipeline, Program
 from tests.unit.reporting.builders import an_outcome, some_outcomes
 
@@ -302,3 +303,14 @@ def test_metrics_that_cannot_be_pushed_do_not_change_the_run(
     assert result.exit_code == 0
     assert f"warning: cannot push metrics to {address}" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_a_run_can_be_written_as_a_report_with_its_outcomes(
+    rebalancer_program: Program, pipeline: FakePipeline
+) -> None:
+    result = rebalancer_program("run", "-o", "html")
+
+    assert result.exit_code == pipeline.outcomes.exit_code
+    assert result.stdout.startswith("<!DOCTYPE html>")
+    assert "What happened: 1 Landed" in result.stdout
+    assert read_plan(result.stdout.encode(), "report.html") == pipeline.plan
