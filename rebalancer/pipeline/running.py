@@ -28,7 +28,7 @@ from rebalancer.execution import (
 )
 from rebalancer.load.view import SchedulerView
 from rebalancer.pipeline.controller_selectors import selectors_of
-from rebalancer.pipeline.gathering import Gathered, gather, open_api, policy_of
+from rebalancer.pipeline.gathering import Gathered, gather, open_api, open_cluster, policy_of
 from rebalancer.pipeline.plan_age import PlanAge
 from rebalancer.pipeline.run_memory import RunMemory
 from rebalancer.pipeline.run_sequence import RunSequence
@@ -79,7 +79,8 @@ def run(
     """Plan as ``make_plan`` does, show the plan, carry it out and keep what became of it for later runs."""
     with stop_on_signal() as signals:
         run = _Run(options, run_options, observer, show_plan, signals)
-        planned, outcomes = run.rehearse() if run_options.dry_run else run.carry_out()
+        with run.cluster:
+            planned, outcomes = run.rehearse() if run_options.dry_run else run.carry_out()
     return planned.plan, outcomes
 
 
@@ -108,6 +109,7 @@ class _Run:
         self._api = api.until(Deadline(end, stop=signals.stop))
         # What a wave needs before it begins is of no use after the last one may begin.
         self._reading_api = api.until(Deadline(last_wave_at, stop=signals.stop))
+        self.cluster = open_cluster(self._reading_api)
         self._store = state_store(
             options.state_path, options.state_config_map, self._api, acts=not run_options.dry_run
         )
@@ -133,7 +135,7 @@ class _Run:
 
     def _plan(self, memory: RunMemory) -> _Planned:
         def plan() -> _Planned:
-            gathered = gather(self._options, self._loaded, self._reading_api, memory.before)
+            gathered = self._gathered(memory)
             prepared = prepare(gathered.inputs)
             planned = _Planned(gathered, prepared, plan_prepared(prepared), PlanAge())
             self._show_plan(planned.plan)
@@ -145,6 +147,9 @@ class _Run:
         _refuse_unverified(gathered.inputs, planned.plan)
         memory.found(_finding(planned))
         return planned
+
+    def _gathered(self, memory: RunMemory) -> Gathered:
+        return gather(self._options, self._loaded, self._reading_api, memory.before, cluster=self.cluster)
 
     def _in_time(self, plan: Callable[[], _Planned]) -> _Planned:
         try:
@@ -160,7 +165,7 @@ class _Run:
 
     def _act(self, planned: _Planned, held: HeldLease | None, memory: RunMemory) -> Outcomes:
         policy, api, dry_run = self._loaded.policy, self._api, self._run_options.dry_run
-        validate = _validator(self._options, self._loaded, planned, self._reading_api, memory)
+        validate = _validator(planned, lambda: self._gathered(memory).inputs, memory)
         with _journal(self._run_options, self._id) as journal:
             context = RunContext(
                 run=self._id,
@@ -231,11 +236,7 @@ def _safety(options: PipelineOptions, loaded: LoadedPolicy) -> Callable[[], Safe
 
 
 def _validator(
-    options: PipelineOptions,
-    loaded: LoadedPolicy,
-    planned: _Planned,
-    api: RawApi,
-    memory: RunMemory,
+    planned: _Planned, read_again: Callable[[], PlanningInputs], memory: RunMemory
 ) -> Callable[[Sequence[Move]], Mapping[str, str | Move]]:
     """Before the first wave the plan is mostly fresh; before every later one the cluster is read again.
 
@@ -251,7 +252,7 @@ def _validator(
             first.set()
             if planned.age.fresh:
                 return {}
-        inputs = gather(options, loaded, api, memory.before).inputs
+        inputs = read_again()
         earlier = still_in_use(read, inputs.now - SCHEDULER_LAG_SECONDS)
         read.append((inputs.now, inputs.view))
         return revalidate_moves(dataclasses.replace(inputs, earlier_views=earlier), moves, memory.moved)

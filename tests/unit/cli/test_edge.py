@@ -135,7 +135,7 @@ def test_a_signal_that_a_callback_swallows_interrupts_and_is_no_error_of_the_inp
     [
         ("plna",),
         ("plan", "--no-such-option"),
-        ("plan", "-o", "parquet"),
+        ("plan", "-o", "xml"),
         ("plan", "--now", "yesterday"),
         ("run", "--max-duration", "10"),
         ("run", "--lease", "too/many/parts"),
