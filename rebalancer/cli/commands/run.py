@@ -9,7 +9,7 @@ import os
 import select
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,7 +28,7 @@ from rebalancer.cli.shared_options import (
     output_options,
 )
 from rebalancer.cli.standard_streams import stderr_was_closed
-from rebalancer.cli.user_files import default_journal, prepare_state_folder
+from rebalancer.cli.user_files import default_journal, prepare_state_folder, refuse_one_file_for_two
 from rebalancer.errors import ExitCode, InputError, RebalancerError, StopRequestedError
 from rebalancer.pipeline import PipelineOptions, RunOptions
 from rebalancer.pipeline.run_settings import MAX_CONFIRMATION_SECONDS
@@ -93,6 +93,7 @@ def run(
     _refuse_recorded(options)
     _refuse_another_time(options, run_options)
     run_options = _with_journal(run_options)
+    refuse_one_file_for_two(*_files(options, run_options))
     _check_journal(run_options.journal)
     plan, outcomes, code = None, None, int(ExitCode.INTERNAL)
     try:
@@ -153,6 +154,23 @@ def _refuse_another_time(options: PipelineOptions, run_options: RunOptions) -> N
         raise InputError("a run acts now, not at the time of --now", hint="add --dry-run, or leave out --now")
 
 
+def _files(
+    options: PipelineOptions, run_options: RunOptions
+) -> tuple[Mapping[str, Path | None], Mapping[str, Path | None]]:
+    """The files that a run writes, and those that it reads, by the options that name them."""
+    written = {
+        "--state": options.state_path,
+        "--journal": run_options.journal,
+        "--metrics-textfile": run_options.metrics_textfile,
+    }
+    read = {
+        "--policy": options.policy_path,
+        "--kubeconfig": options.kubeconfig,
+        "--scheduler-config": options.scheduler_config,
+    }
+    return written, read
+
+
 def _check_journal(path: Path | None) -> None:
     """Refuse a journal that cannot be written, before the cluster is read."""
     if path is None:
@@ -202,16 +220,24 @@ def _with_journal(run_options: RunOptions) -> RunOptions:
 
 
 def _show_plan(plan: Plan, *, output: Output, dry_run: bool = False, ask: bool = False) -> None:
-    """Show people the plan, and ask them; programs read the outcomes, which hold the moves."""
+    """Show people the plan, and ask them; programs read the outcomes, which hold the moves.
+
+    A plan that its reader does not want to see is not carried out.
+    """
     from rebalancer.reporting.tables.plan import plan_table  # noqa: PLC0415
 
     if output.format in TABLES and not output.no_headers:
         target = console()
-        if dry_run:
-            target.print("DRY RUN: nothing is changed")
-        show(target, plan_table(plan, style(target, output)))
-        target.print()
-        target.file.flush()
+        try:
+            if dry_run:
+                target.print("DRY RUN: nothing is changed")
+            show(target, plan_table(plan, style(target, output)))
+            target.print()
+            target.file.flush()
+        except BrokenPipeError as error:
+            raise StopRequestedError(
+                "the output was closed before the plan was shown: nothing was evicted"
+            ) from error
     if ask and plan.moves:
         count = len(plan.moves)
         question = f"Evict {count} pod{'' if count == 1 else 's'} now?"
@@ -240,14 +266,17 @@ def _export_metrics(
         return
     from http.client import HTTPException  # noqa: PLC0415 - slow to import, as the next one
 
-    from prometheus_client import push_to_gateway, write_to_textfile  # noqa: PLC0415
+    from prometheus_client import generate_latest, push_to_gateway, write_to_textfile  # noqa: PLC0415
 
     from rebalancer.reporting.metrics import run_metrics  # noqa: PLC0415
 
     metrics = run_metrics(plan, outcomes, exit_code=exit_code, now=time.time())
     if path is not None:
         try:
-            write_to_textfile(str(path), metrics)
+            if files.is_there(path) and not files.is_file(path):
+                path.write_bytes(generate_latest(metrics))  # /dev/stderr and its like are not replaced
+            else:
+                write_to_textfile(os.path.realpath(path), metrics)
         except OSError as error:
             LOGGER.warning("cannot write metrics to %s: %s", path, error.strerror or error)
     if url is not None:
