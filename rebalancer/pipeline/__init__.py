@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any
 from rebalancer.pipeline.run_settings import PipelineOptions, RecordingOptions, RunOptions
 
 if TYPE_CHECKING:
-    from rebalancer.pipeline.planning import explain_subject, make_plan, make_reported_plan
+    from rebalancer.pipeline.planning import (
+        explain_subject,
+        make_plan,
+        make_plan_and_snapshot,
+        make_reported_plan,
+    )
+    from rebalancer.pipeline.questions import fit_pods, what_if_changed
     from rebalancer.pipeline.recording import describe_recording, record_cluster
     from rebalancer.pipeline.running import run
     from rebalancer.pipeline.scheduler.configuration import check_configuration
@@ -24,24 +30,30 @@ __all__ = [
     "check_configuration",
     "describe_recording",
     "explain_subject",
+    "fit_pods",
     "inputs_by_policy",
     "make_plan",
+    "make_plan_and_snapshot",
     "make_reported_plan",
     "record_cluster",
     "run",
     "simulate",
+    "what_if_changed",
 ]
 
 _MODULES = {
     "check_configuration": "scheduler.configuration",
     "describe_recording": "recording",
     "explain_subject": "planning",
+    "fit_pods": "questions",
     "inputs_by_policy": "simulating",
     "make_plan": "planning",
+    "make_plan_and_snapshot": "planning",
     "make_reported_plan": "planning",
     "record_cluster": "recording",
     "run": "running",
     "simulate": "simulating",
+    "what_if_changed": "questions",
 }
 
 

@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from rebalancer import files
 from rebalancer.cluster.live import RawApi
 from rebalancer.deadlines import Deadline
 from rebalancer.errors import SafetyError, UnreachableError
@@ -224,9 +225,12 @@ def _refuse_unverified(inputs: PlanningInputs, plan: Plan) -> None:
 
 
 def _safety(options: PipelineOptions, loaded: LoadedPolicy) -> Callable[[], Safety]:
-    """The brakes as the policy has them now: a mounted policy may change while a run goes on."""
+    """The brakes as the policy has them now: a mounted policy may change while a run goes on.
+
+    What came through a pipe cannot be read again, and stays as it was.
+    """
     path = options.policy_path
-    if path is None:
+    if path is None or not files.is_file(path):
         return lambda: loaded.policy.safety
     return lambda: load_policy(path).policy.safety
 

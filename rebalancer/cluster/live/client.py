@@ -28,8 +28,9 @@ _NO_DEADLINE = Deadline()
 class KubernetesClient:
     """One connection: the methods generated from the API, and ``send``, which calls one of them."""
 
-    def __init__(self, api: client.ApiClient) -> None:
+    def __init__(self, api: client.ApiClient, request_seconds: float | None = None) -> None:
         self.api = api
+        self._request_seconds = request_seconds
         self.core = client.CoreV1Api(api)
         self.custom_objects = client.CustomObjectsApi(api)
         self.version = client.VersionApi(api)
@@ -76,7 +77,10 @@ class KubernetesClient:
         a request after a minute. Raises StatusError, NoAnswerError, or StopRequestedError naming ``what``.
         Where the status line is all the answer that counts, nothing is raised when the body does not arrive.
         """
-        timeout = (CONNECT_SECONDS, READ_SECONDS if read_seconds is None else read_seconds)
+        whole = self._request_seconds
+        read = READ_SECONDS if whole is None else whole
+        read = read if read_seconds is None else min(read, read_seconds)
+        timeout = (min(CONNECT_SECONDS, read), read)
         arriving: list[Any] = []
 
         def request() -> Answer:
@@ -84,7 +88,7 @@ class KubernetesClient:
             return _received(functools.partial(send, *arguments), arriving, max_bytes, body_needed)
 
         try:
-            return deadline.within(sum(timeout)).bound(what, request)
+            return deadline.within(sum(timeout) if whole is None else whole).bound(what, request)
         except TimeoutError as error:
             _end(arriving)
             raise NoAnswerError(error, slow=True) from error

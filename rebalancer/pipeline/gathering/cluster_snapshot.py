@@ -25,7 +25,7 @@ def open_api(options: PipelineOptions) -> RawApi | None:
         return None
     from rebalancer.cluster.live import open_api as connect  # noqa: PLC0415 - not for a recorded cluster
 
-    return connect(options.kubeconfig, options.context)
+    return connect(options.kubeconfig, options.context, options.request_seconds)
 
 
 def open_cluster(api: RawApi) -> LiveCluster:

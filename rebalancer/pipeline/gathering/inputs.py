@@ -76,14 +76,16 @@ def gather(
     state: RunState | None,
     clock: Callable[[], float] = time.time,
     cluster: LiveCluster | None = None,
+    snapshot: Snapshot | None = None,
 ) -> Gathered:
     """Read everything and join it. Raises the errors of its parts; each is one line.
 
     ``state`` is what earlier runs left; without it the one recorded with the cluster counts. Whoever reads
-    a live cluster again and again keeps a ``cluster``, of which only what changed is read.
+    a live cluster again and again keeps a ``cluster``, of which only what changed is read. ``snapshot`` is
+    the cluster itself, where it was read for another policy already.
     """
     configuration = _configuration(options, loaded, api)  # first: a mistake in it is found in no time
-    snapshot = read_snapshot(options, api, clock, cluster)
+    snapshot = snapshot or read_snapshot(options, api, clock, cluster)
     recording = snapshot.recording
     policy = loaded.policy
     now = options.now if options.now is not None else (recorded_moment(snapshot) if api is None else clock())

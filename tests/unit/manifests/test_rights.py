@@ -43,6 +43,11 @@ def test_acting_adds_evictions_events_and_reading_single_pods() -> None:
     }
 
 
+def test_only_the_component_for_surge_may_patch_and_only_deployments() -> None:
+    surge = grants(rules(ROOT / "k8s" / "components" / "surge"))
+    assert surge == {("apps", "deployments", "get", ()), ("apps", "deployments", "patch", ())}
+
+
 def test_lease_state_and_pause_are_limited_to_their_names_where_rbac_can() -> None:
     assert grants(rules(ACTIVE, "Role")) == {
         ("coordination.k8s.io", "leases", "get", ("rebalancer",)),
