@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         make_plan_and_snapshot,
         make_reported_plan,
     )
-    from rebalancer.pipeline.questions import fit_pods, what_if_changed
+    from rebalancer.pipeline.questions import fit_pods, what_if_changed, why_nothing_moves
     from rebalancer.pipeline.recording import describe_recording, record_cluster
     from rebalancer.pipeline.running import run
     from rebalancer.pipeline.scheduler.configuration import check_configuration
@@ -39,6 +39,7 @@ __all__ = [
     "run",
     "simulate",
     "what_if_changed",
+    "why_nothing_moves",
 ]
 
 _MODULES = {
@@ -54,6 +55,7 @@ _MODULES = {
     "run": "running",
     "simulate": "simulating",
     "what_if_changed": "questions",
+    "why_nothing_moves": "questions",
 }
 
 

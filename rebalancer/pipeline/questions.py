@@ -8,11 +8,13 @@ from pathlib import Path
 from rebalancer.errors import InputError
 from rebalancer.pipeline.planning import plan_inputs
 from rebalancer.pipeline.run_settings import PipelineOptions
+from rebalancer.planning import find_subject, parse_subject
 from rebalancer.questions.changes import Changes
 from rebalancer.questions.fit import Fit, fit
 from rebalancer.questions.pod_specs import asked_pod, read_pod
 from rebalancer.questions.what_if import what_if
 from rebalancer.questions.what_if_values import WhatIf
+from rebalancer.questions.why_not import WhyNot, why_not
 
 
 def fit_pods(options: PipelineOptions, text: str, source: str, namespace: str | None, at_most: int) -> Fit:
@@ -35,3 +37,10 @@ def what_if_changed(options: PipelineOptions, changes: Changes, scheduler_config
         return what_if(inputs, changes)
     other = dataclasses.replace(options, scheduler_config=scheduler_config)
     return what_if(inputs, changes, plan_inputs(other, inputs.snapshot))
+
+
+def why_nothing_moves(options: PipelineOptions, subject: str, namespace: str = "") -> WhyNot:
+    """Why nothing is moved: of the node or pod that is named, or of the whole cluster without a name."""
+    wanted = parse_subject(subject, namespace) if subject else None  # before the cluster is read
+    inputs = plan_inputs(dataclasses.replace(options, only_look=True))
+    return why_not(inputs, find_subject(inputs.snapshot, wanted) if wanted else None)

@@ -110,3 +110,22 @@ def test_a_change_that_cannot_be_read_is_refused_before_the_cluster_is_read(
     assert (result.exit_code, result.stdout) == (2, "")
     assert words in result.stderr
     assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("subject", [(), ("node/hot",), ("pod", "web-0")])
+def test_why_nothing_moves_fits_a_screen(
+    rebalancer_program: Program, dump: Path, subject: tuple[str, ...]
+) -> None:
+    result = rebalancer_program("why-not", *subject, "--from", str(dump))
+
+    assert (result.exit_code, result.stderr) == (0, "")
+    lines = result.stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert len(lines) <= 24
+
+
+def test_why_nothing_moves_in_json_names_its_subject(rebalancer_program: Program, dump: Path) -> None:
+    result = rebalancer_program("why-not", "no/hot", "--from", str(dump), "-o", "json")
+
+    answer = json.loads(result.stdout)
+    assert (answer["kind"], answer["subject"]) == ("WhyNot", "node/hot")

@@ -197,6 +197,18 @@ def test_a_stateful_set_removes_its_last_replicas() -> None:
     assert list(fates(answer)) == ["db-2", "db-1"]
 
 
+def test_replicas_whose_claims_do_not_exist_yet_are_not_guessed() -> None:
+    claim = {"name": "data", "persistentVolumeClaim": {"claimName": "data-db-0"}}
+    db = a_workload("db", ["a"], kind="StatefulSet", spec={"volumes": [claim]}, template={"volumes": None})
+    claims = [{"metadata": {"name": "data-db-0", "namespace": "default"}, "spec": {}}]
+    inputs = planning_inputs([a_node("a")], [db], persistentvolumeclaims=claims)
+
+    answer = what_if(inputs, changes(scale=["sts/default/db=2"]))
+
+    assert fates(answer) == {"db-new": Fate.UNPREDICTABLE}
+    assert "claims do not exist yet" in fate(answer, "db-new").because
+
+
 def test_pods_that_wait_land_on_an_added_node() -> None:
     waiting = a_pod("new", cpu="3", owner=owned_by("ReplicaSet", "web"))
     web = a_workload("web", ["a"], cpu="3")
