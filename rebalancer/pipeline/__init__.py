@@ -17,7 +17,12 @@ if TYPE_CHECKING:
         make_plan_and_snapshot,
         make_reported_plan,
     )
-    from rebalancer.pipeline.questions import fit_pods, what_if_changed, why_nothing_moves
+    from rebalancer.pipeline.questions import (
+        diff_policies,
+        fit_pods,
+        what_if_changed,
+        why_nothing_moves,
+    )
     from rebalancer.pipeline.recording import describe_recording, record_cluster
     from rebalancer.pipeline.running import run
     from rebalancer.pipeline.scheduler.configuration import check_configuration
@@ -29,6 +34,7 @@ __all__ = [
     "RunOptions",
     "check_configuration",
     "describe_recording",
+    "diff_policies",
     "explain_subject",
     "fit_pods",
     "inputs_by_policy",
@@ -45,6 +51,7 @@ __all__ = [
 _MODULES = {
     "check_configuration": "scheduler.configuration",
     "describe_recording": "recording",
+    "diff_policies": "questions",
     "explain_subject": "planning",
     "fit_pods": "questions",
     "inputs_by_policy": "simulating",

@@ -5,10 +5,15 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
+import msgspec
+
 from rebalancer.errors import InputError
+from rebalancer.pipeline.gathering import policy_of
 from rebalancer.pipeline.planning import plan_inputs
 from rebalancer.pipeline.run_settings import PipelineOptions
-from rebalancer.planning import find_subject, parse_subject
+from rebalancer.planning import find_subject, make_plan, parse_subject
+from rebalancer.planning.explanation.difference import ChangedSetting, PlanDifference, difference
+from rebalancer.policy.changed_settings import changed_settings
 from rebalancer.questions.changes import Changes
 from rebalancer.questions.fit import Fit, fit
 from rebalancer.questions.pod_specs import asked_pod, read_pod
@@ -44,3 +49,20 @@ def why_nothing_moves(options: PipelineOptions, subject: str, namespace: str = "
     wanted = parse_subject(subject, namespace) if subject else None  # before the cluster is read
     inputs = plan_inputs(dataclasses.replace(options, only_look=True))
     return why_not(inputs, find_subject(inputs.snapshot, wanted) if wanted else None)
+
+
+def diff_policies(options: PipelineOptions, other: Path) -> PlanDifference:
+    """What changes from the plan of the options' policy to that of another one, for the same cluster."""
+    others = dataclasses.replace(options, policy_path=other)
+    policy_of(others)  # a mistake in it is found before the cluster is read
+    inputs = plan_inputs(options)
+    theirs = plan_inputs(others, inputs.snapshot)
+    found = difference(make_plan(inputs), make_plan(theirs))
+    settings = tuple(
+        ChangedSetting(setting=key, before=before, after=after)
+        for key, before, after in changed_settings(inputs.policy, theirs.policy)
+    )
+    names = found.policies
+    if names[0] == names[1]:  # then their files tell them apart
+        names = f"{names[0]} ({options.policy_path or 'defaults'})", f"{names[1]} ({other})"
+    return msgspec.structs.replace(found, policies=names, settings=settings)

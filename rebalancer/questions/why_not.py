@@ -85,7 +85,8 @@ def _of_the_cluster(prepared: PreparedInputs, plan: Plan) -> WhyNot:
         verdict = (
             f"{_count(len(plan.moves), 'pod')} would be moved, and every hot node cools: see rebalancer plan"
         )
-    steps = ["rebalancer plan --diff OTHER_POLICY.yaml"] if plan.obstacles else []
+    changeable = any(item.setting for item in plan.obstacles)
+    steps = ["rebalancer plan --diff OTHER_POLICY.yaml"] if changeable else []
     if plan.obstacles:
         steps.append(f"rebalancer why-not pod/{plan.obstacles[0].example}")
     return _answer(
