@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         make_reported_plan,
     )
     from rebalancer.pipeline.questions import (
+        check_policy,
         diff_policies,
         fit_pods,
         what_if_changed,
@@ -33,6 +34,7 @@ __all__ = [
     "RecordingOptions",
     "RunOptions",
     "check_configuration",
+    "check_policy",
     "describe_recording",
     "diff_policies",
     "explain_subject",
@@ -50,6 +52,7 @@ __all__ = [
 
 _MODULES = {
     "check_configuration": "scheduler.configuration",
+    "check_policy": "questions",
     "describe_recording": "recording",
     "diff_policies": "questions",
     "explain_subject": "planning",

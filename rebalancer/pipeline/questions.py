@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
+from rebalancer.documents import read_text
 from rebalancer.errors import InputError
 from rebalancer.pipeline.gathering import policy_of
-from rebalancer.pipeline.planning import plan_inputs
+from rebalancer.pipeline.planning import make_plan_and_snapshot, plan_inputs
 from rebalancer.pipeline.run_settings import PipelineOptions
 from rebalancer.planning import find_subject, make_plan, parse_subject
 from rebalancer.planning.explanation.difference import ChangedSetting, PlanDifference, difference
 from rebalancer.policy.changed_settings import changed_settings
-from rebalancer.questions.changes import Changes
 from rebalancer.questions.fit import Fit, fit
 from rebalancer.questions.pod_specs import asked_pod, read_pod
-from rebalancer.questions.what_if import what_if
-from rebalancer.questions.what_if_values import WhatIf
+from rebalancer.questions.policy_tests import PolicyTestReport, check_plan, parse_policy_test
+from rebalancer.questions.what_if.changes import Changes
+from rebalancer.questions.what_if.what_if import what_if
+from rebalancer.questions.what_if.what_if_values import WhatIf
 from rebalancer.questions.why_not import WhyNot, why_not
 
 
@@ -66,3 +69,11 @@ def diff_policies(options: PipelineOptions, other: Path) -> PlanDifference:
     if names[0] == names[1]:  # then their files tell them apart
         names = f"{names[0]} ({options.policy_path or 'defaults'})", f"{names[1]} ({other})"
     return msgspec.structs.replace(found, policies=names, settings=settings)
+
+
+def check_policy(options: PipelineOptions, files: Sequence[Path]) -> tuple[PolicyTestReport, ...]:
+    """Hold the plan of the options' policy to the assertions of each file."""
+    tests = [(str(file), parse_policy_test(read_text(file), str(file))) for file in files]
+    policy_of(options)  # a mistake in any of them is found before the cluster is read
+    plan, snapshot = make_plan_and_snapshot(options)
+    return tuple(check_plan(test, file, plan, snapshot) for file, test in tests)

@@ -174,3 +174,23 @@ def test_a_mistake_in_the_other_policy_is_found_before_the_cluster_is_read(
 
     assert result.exit_code == 2
     assert "did you mean limits?" in result.stderr
+
+
+def test_assertions_about_a_policy_decide_the_exit_code(rebalancer_program: Program, dump: Path) -> None:
+    holds, fails = dump.parent / "holds.yaml", dump.parent / "fails.yaml"
+    head = "apiVersion: rebalancer/v1alpha1\nkind: PolicyTest\n"
+    holds.write_text(head + "hotNodes: [hot]\nmaxEvictions: 5\n")
+    fails.write_text(head + "mustStay: [default/web-*]\n")
+    junit = dump.parent / "junit.xml"
+    source = ("--from", str(dump))
+
+    good = rebalancer_program("policy", "test", str(holds), *source)
+    bad = rebalancer_program("policy", "test", str(holds), str(fails), *source, "--junit", str(junit))
+
+    assert (good.exit_code, bad.exit_code) == (0, 9)
+    assert good.stdout.endswith("2 assertions: all hold\n")
+    assert bad.stdout.endswith("3 assertions: 1 failed\n")
+    assert max(map(len, bad.stdout.splitlines()[1:])) <= 80
+    assert junit.read_text().count("<testcase") == 3
+    told = json.loads(rebalancer_program("policy", "test", str(fails), *source, "-o", "json").stdout)
+    assert (told["kind"], told["failed"]) == ("PolicyTestReports", 1)

@@ -13,10 +13,10 @@ from rebalancer.errors import InputError
 from rebalancer.load.load_watcher.document import Metric, WatcherMetrics
 from rebalancer.load.view import SchedulerView
 from rebalancer.planning import PlanningInputs
-from rebalancer.questions.changes import Changes, parse_changes
-from rebalancer.questions.new_nodes import with_added_nodes
-from rebalancer.questions.what_if import what_if
-from rebalancer.questions.what_if_values import Fate, PodFate, WhatIf
+from rebalancer.questions.what_if.changes import Changes, parse_changes
+from rebalancer.questions.what_if.new_nodes import with_added_nodes
+from rebalancer.questions.what_if.what_if import what_if
+from rebalancer.questions.what_if.what_if_values import Fate, PodFate, WhatIf
 from rebalancer.scheduling import load_configuration
 from tests.builders import a_budget, a_node, a_pod, owned_by
 from tests.unit.planning.builders import NOW, a_workload, planning_inputs
