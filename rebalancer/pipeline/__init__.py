@@ -17,7 +17,13 @@ if TYPE_CHECKING:
         make_plan_and_snapshot,
         make_reported_plan,
     )
-    from rebalancer.pipeline.questions import fit_pods, what_if_changed
+    from rebalancer.pipeline.questions import (
+        check_policy,
+        diff_policies,
+        fit_pods,
+        what_if_changed,
+        why_nothing_moves,
+    )
     from rebalancer.pipeline.recording import describe_recording, record_cluster
     from rebalancer.pipeline.running import run
     from rebalancer.pipeline.scheduler.configuration import check_configuration
@@ -28,7 +34,9 @@ __all__ = [
     "RecordingOptions",
     "RunOptions",
     "check_configuration",
+    "check_policy",
     "describe_recording",
+    "diff_policies",
     "explain_subject",
     "fit_pods",
     "inputs_by_policy",
@@ -39,11 +47,14 @@ __all__ = [
     "run",
     "simulate",
     "what_if_changed",
+    "why_nothing_moves",
 ]
 
 _MODULES = {
     "check_configuration": "scheduler.configuration",
+    "check_policy": "questions",
     "describe_recording": "recording",
+    "diff_policies": "questions",
     "explain_subject": "planning",
     "fit_pods": "questions",
     "inputs_by_policy": "simulating",
@@ -54,6 +65,7 @@ _MODULES = {
     "run": "running",
     "simulate": "simulating",
     "what_if_changed": "questions",
+    "why_nothing_moves": "questions",
 }
 
 
