@@ -17,7 +17,19 @@ from rebalancer.cli.session import Session
 from rebalancer.errors import ExitCode
 
 _NAMES = (
-    *("plan", "run", "nodes", "explain", "diff", "snapshot", "policy", "simulate", "journal", "demo"),
+    *(
+        "plan",
+        "run",
+        "serve",
+        "nodes",
+        "explain",
+        "diff",
+        "snapshot",
+        "policy",
+        "simulate",
+        "journal",
+        "demo",
+    ),
     *("version", "completion"),
 )
 COMMANDS = {name: f"rebalancer.cli.commands.{name}:{name}" for name in _NAMES}

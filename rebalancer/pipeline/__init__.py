@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 from rebalancer.pipeline.run_settings import PipelineOptions, RecordingOptions, RunOptions
 
 if TYPE_CHECKING:
+    from rebalancer.pipeline.looking import look
     from rebalancer.pipeline.planning import explain_subject, make_plan, make_reported_plan
     from rebalancer.pipeline.recording import describe_recording, record_cluster
-    from rebalancer.pipeline.running import run
+    from rebalancer.pipeline.running import run, run_within
     from rebalancer.pipeline.scheduler.configuration import check_configuration
     from rebalancer.pipeline.simulating import inputs_by_policy, simulate
 
@@ -25,10 +26,12 @@ __all__ = [
     "describe_recording",
     "explain_subject",
     "inputs_by_policy",
+    "look",
     "make_plan",
     "make_reported_plan",
     "record_cluster",
     "run",
+    "run_within",
     "simulate",
 ]
 
@@ -37,10 +40,12 @@ _MODULES = {
     "describe_recording": "recording",
     "explain_subject": "planning",
     "inputs_by_policy": "simulating",
+    "look": "looking",
     "make_plan": "planning",
     "make_reported_plan": "planning",
     "record_cluster": "recording",
     "run": "running",
+    "run_within": "running",
     "simulate": "simulating",
 }
 

@@ -23,7 +23,7 @@ def make_plan(options: PipelineOptions) -> Plan:
     Raises SafetyError when the load of too few nodes is known, unless ``only_look`` is set.
     """
     inputs = _inputs(options)
-    return planning.make_plan(_without_refusal(inputs) if options.only_look else inputs)
+    return planning.make_plan(without_refusal(inputs) if options.only_look else inputs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ def _inputs(options: PipelineOptions) -> PlanningInputs:
     return gather(options, loaded, api, state).inputs
 
 
-def _without_refusal(inputs: PlanningInputs) -> PlanningInputs:
+def without_refusal(inputs: PlanningInputs) -> PlanningInputs:
     """The same inputs, to be looked at however few nodes have a known load."""
     settings = inputs.policy.load
     coverage = coverage_of(inputs).share

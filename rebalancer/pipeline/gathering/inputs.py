@@ -44,12 +44,15 @@ from rebalancer.profiles.types import SchedulerConfiguration
 from rebalancer.scheduling import (
     REFERENCE,
     default_configuration,
+    differing_rules,
+    is_verified,
     plugin_queries,
     pod_requests,
     requested_amounts,
 )
 from rebalancer.state import RunState
 from rebalancer.state.run_state import encode as encode_state
+from rebalancer.telemetry import span
 
 if TYPE_CHECKING:
     from rebalancer.cluster.live import RawApi
@@ -79,6 +82,21 @@ def gather(
 
     ``state`` is what earlier runs left; without it the one recorded with the cluster counts.
     """
+    with span("gather") as gathering:
+        gathered = _gathered(options, loaded, api, state, clock)
+        version, snapshot = gathered.inputs.scheduler_version, gathered.inputs.snapshot
+        gathering.add(nodes=len(snapshot.nodes), pods=len(snapshot.pods), scheduler_version=version)
+        gathering.add(verified=is_verified(version), unverified_rules=len(differing_rules(version)))
+    return gathered
+
+
+def _gathered(
+    options: PipelineOptions,
+    loaded: LoadedPolicy,
+    api: RawApi | None,
+    state: RunState | None,
+    clock: Callable[[], float],
+) -> Gathered:
     configuration = _configuration(options, loaded, api)  # first: a mistake in it is found in no time
     snapshot = read_snapshot(options, api, clock)
     recording = snapshot.recording
