@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import click
@@ -17,22 +17,21 @@ from rebalancer.cli.session import Session
 from rebalancer.errors import ExitCode
 
 _NAMES = (
-    *(
-        "plan",
-        "run",
-        "serve",
-        "nodes",
-        "explain",
-        "diff",
-        "snapshot",
-        "policy",
-        "simulate",
-        "journal",
-        "demo",
-    ),
-    *("version", "completion"),
-)
-COMMANDS = {name: f"rebalancer.cli.commands.{name}:{name}" for name in _NAMES}
+    *("plan", "run", "services.serve", "nodes", "explain", "questions.fit", "diff"),
+    *("snapshot", "policy", "simulate", "journal", "demo", "version", "completion"),
+)  # modules in rebalancer.cli.commands, in the order of --help
+
+
+def _commands(modules: Iterable[str]) -> dict[str, str]:
+    """Where each command is, by what it is called: ``why-not`` is ``why_not`` in its module."""
+    found = {}
+    for module in modules:
+        function = module.rpartition(".")[2]
+        found[function.replace("_", "-")] = f"rebalancer.cli.commands.{module}:{function}"
+    return found
+
+
+COMMANDS = _commands(_NAMES)
 
 
 class Program(LazyGroup):

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from rebalancer.pipeline.run_settings import PipelineOptions, RecordingOptions, RunOptions
 
 if TYPE_CHECKING:
-    from rebalancer.pipeline.looking import look
     from rebalancer.pipeline.planning import explain_subject, make_plan, make_reported_plan
+    from rebalancer.pipeline.questions import fit_pods
     from rebalancer.pipeline.recording import describe_recording, record_cluster
     from rebalancer.pipeline.running import run, run_within
     from rebalancer.pipeline.scheduler.configuration import check_configuration
@@ -25,8 +25,8 @@ __all__ = [
     "check_configuration",
     "describe_recording",
     "explain_subject",
+    "fit_pods",
     "inputs_by_policy",
-    "look",
     "make_plan",
     "make_reported_plan",
     "record_cluster",
@@ -39,8 +39,8 @@ _MODULES = {
     "check_configuration": "scheduler.configuration",
     "describe_recording": "recording",
     "explain_subject": "planning",
+    "fit_pods": "questions",
     "inputs_by_policy": "simulating",
-    "look": "looking",
     "make_plan": "planning",
     "make_reported_plan": "planning",
     "record_cluster": "recording",

@@ -22,8 +22,7 @@ def make_plan(options: PipelineOptions) -> Plan:
 
     Raises SafetyError when the load of too few nodes is known, unless ``only_look`` is set.
     """
-    inputs = _inputs(options)
-    return planning.make_plan(without_refusal(inputs) if options.only_look else inputs)
+    return planning.make_plan(plan_inputs(options))
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +36,7 @@ class ReportedPlan:
 
 def make_reported_plan(options: PipelineOptions) -> ReportedPlan:
     """The plan of ``make_plan`` with the scores behind its first moves, for a report."""
-    prepared = planning.prepare(_inputs(options))
+    prepared = planning.prepare(plan_inputs(options))
     plan = planning.plan_prepared(prepared)
     tables = planning.scheduling_tables(prepared, plan, _MAX_TABLES)
     return ReportedPlan(plan, prepared.policy, tables)
@@ -46,16 +45,18 @@ def make_reported_plan(options: PipelineOptions) -> ReportedPlan:
 def explain_subject(options: PipelineOptions, subject: str) -> PodExplanation | NodeExplanation:
     """The explanation of what ``subject`` names; InputError with the nearest names when there is none."""
     wanted = parse_subject(subject)  # before the cluster is read, which takes time
-    inputs = _inputs(options)
+    inputs = plan_inputs(options)
     return explain(inputs, find_subject(inputs.snapshot, wanted))
 
 
-def _inputs(options: PipelineOptions) -> PlanningInputs:
+def plan_inputs(options: PipelineOptions) -> PlanningInputs:
+    """What a plan is made from; with ``only_look`` however few nodes have a known load."""
     loaded = policy_of(options)
     api = open_api(options)
     recorded = options.source is not None
     state = known_state(options.state_path, options.state_config_map, api, recorded=recorded)
-    return gather(options, loaded, api, state).inputs
+    inputs = gather(options, loaded, api, state).inputs
+    return without_refusal(inputs) if options.only_look else inputs
 
 
 def without_refusal(inputs: PlanningInputs) -> PlanningInputs:

@@ -17,6 +17,7 @@ from rebalancer.planning.plan import Plan
 from rebalancer.reporting.metrics import RunMetrics
 from rebalancer.reporting.run_observers import LogObserver, Observers
 from rebalancer.reporting.words import counted, words
+from rebalancer.service.looking import look
 from rebalancer.service.policy_in_force import PolicyInForce
 from rebalancer.service.settings import ServiceOptions
 from rebalancer.state import RunState
@@ -81,7 +82,7 @@ class Runs:
         api = self._api.until(Deadline(end, stop=self._signals.stop))
         with span("run", acts=False):
             plan, found = self._signals.interruptibly(
-                lambda: pipeline.look(self._options, loaded, api, self._known(api))
+                lambda: look(self._options, loaded, api, self._known(api))
             )
         self._seen = found(self._seen or RunState())
         self._planned(plan)

@@ -147,6 +147,21 @@ def pod_class_of(pod: records.Pod) -> tuple[bytes, PodClass]:
     )
 
 
+def key_of(pod: PodClass) -> bytes:
+    """The key of a class; equal classes have equal keys."""
+    owner = pod.owner
+    return _canonical.encode(
+        _ClassParts(
+            pod.namespace,
+            dict(pod.labels),
+            (owner.kind, owner.name, owner.uid, owner.api_version),
+            pod.spec,
+            pod.statuses,
+            pod.resize_infeasible,
+        )
+    )
+
+
 def _check_quantities(pod: PodClass) -> None:
     """Refuse a class whose quantities the API server would not have stored."""
     spec = pod.spec

@@ -25,9 +25,9 @@ Each move of a run ends in one of these. `rebalancer run` prints them, `-o json`
 _METRICS = """\
 ## Metrics
 
-`rebalancer serve` answers them at `/metrics`. `rebalancer run --metrics-textfile FILE` writes them for the node
-exporter's textfile collector, and `--metrics-push URL` pushes them to a Pushgateway. Gauges describe the last
-run; counters and histograms add up over the runs of a process, so those of `rebalancer run` begin anew each time.
+`rebalancer serve` answers them at `/metrics`. `rebalancer run --metrics-textfile FILE` writes them for the
+textfile collector of the node exporter, and `--metrics-push URL` pushes them to a Pushgateway. Gauges are those
+of the last run. Counters and histograms add up over the runs of a process: `rebalancer run` begins them anew.
 """
 _SERVICE = "; only `rebalancer serve`"
 _ANNOTATIONS = """\

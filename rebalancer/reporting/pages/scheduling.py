@@ -71,6 +71,8 @@ _TAIL = """\
 | extenders | every report names them; pods of their scheduler are `Unpredictable` |
 | permit plugins, gang scheduling | their pods are `Unpredictable` |
 | resource claims (DynamicResources) | their pods are `Unpredictable` |
+| selectors that ask pods for a zone or region, which 1.35 and later give a pod when it is bound | pods \
+that carry or may match them are `Unpredictable`; elsewhere a replacement is placed without these labels |
 | a kind or a figure that could not be read | pods that need it are `Unpredictable`; the reason names it |
 | an unknown plugin | the configuration is refused, line and column named; see [plugins](plugins/README.md) |
 | `--assume-neutral` plugins | they reject no node and score all nodes alike; every report names them |

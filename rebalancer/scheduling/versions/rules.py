@@ -168,7 +168,8 @@ SIDECAR_PORTS = Rule(
 )
 SCORED_SIDECARS = Rule(
     "scored sidecars",
-    "of pods that are on a node, scores count init containers that restart always beside the containers",
+    "of pods that are on a node, scores count init containers that restart always beside the containers, and "
+    "round the sum of all containers rather than each",
     since=32,
 )
 SIDECARS = Rule(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -95,6 +97,36 @@ def test_sigterm_unwinds_as_an_interrupt_does(
     assert rebalancer_program("plan").exit_code == 130
     assert unwound == [True]
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+class Destroyed:
+    """A signal comes while its destructor runs; Python drops what the handler raises there."""
+
+    def __del__(self) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(0)
+
+
+@pytest.mark.parametrize(
+    "afterwards", [lambda: time.sleep(10), lambda: int("a wrong answer")], ids=["goes on", "fails"]
+)
+def test_a_signal_that_a_callback_swallows_interrupts_and_is_no_error_of_the_input(
+    rebalancer_program: Program,
+    pipeline: FakePipeline,
+    monkeypatch: pytest.MonkeyPatch,
+    afterwards: Callable[[], object],
+) -> None:
+    def interrupted(_options: Any) -> Any:
+        Destroyed()
+        afterwards()
+
+    monkeypatch.setattr(rebalancer.pipeline, "make_plan", interrupted)
+    began = time.monotonic()
+    result = rebalancer_program("plan")
+
+    assert (result.exit_code, result.stderr.strip()) == (130, "error: interrupted")
+    assert time.monotonic() - began < 5
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rebalancer.cluster.kinds import BY_PLURAL
+from tests.builders import a_node
+from tests.unit.cli.conftest import Program
+from tests.unit.planning.builders import a_workload
+from tests.unit.questions.builders import a_manifest
+
+MOMENT = "2026-06-01T12:00:00Z"
+
+
+@pytest.fixture
+def dump(tmp_path: Path) -> Path:
+    """A recorded cluster of a hot and a cool node."""
+    folder = tmp_path / "recorded"
+    folder.mkdir()
+    web = a_workload("web", ["hot", "hot", "cool"], cpu="1")
+    used = {"hot": "3800m", "cool": "300m"}
+    kinds: dict[str, list[Any]] = {plural: [] for plural in BY_PLURAL}
+    kinds |= {
+        "nodes": [a_node("hot"), a_node("cool")],
+        "pods": web.pods,
+        "replicasets": [web.item],
+        "nodemetrics": [
+            {"metadata": {"name": name}, "timestamp": MOMENT, "usage": {"cpu": cpu, "memory": "1Gi"}}
+            for name, cpu in used.items()
+        ],
+    }
+    for plural, items in kinds.items():
+        kind = BY_PLURAL[plural]
+        listing = {"apiVersion": kind.api_version, "kind": f"{kind.name}List", "items": items}
+        (folder / f"{plural}.json").write_text(json.dumps(listing))
+    return folder
+
+
+def test_how_many_more_pods_fit_is_shown_in_eighty_columns(rebalancer_program: Program, dump: Path) -> None:
+    file = dump.parent / "more.json"
+    file.write_text(json.dumps(a_manifest()))
+
+    result = rebalancer_program("fit", str(file), "--from", str(dump))
+
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.startswith("Pod default/new: 5 more pods fit, on 2 nodes\n")
+    assert "0/2 nodes are available: 2 Insufficient cpu." in result.stdout
+    lines = result.stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert len(lines) <= 24
+
+
+def test_a_deployment_on_standard_input_is_answered_in_json(rebalancer_program: Program, dump: Path) -> None:
+    manifest = json.dumps(a_manifest("Deployment"))
+
+    result = rebalancer_program("fit", "-", "--from", str(dump), "-o", "json", typed=manifest)
+
+    answer = json.loads(result.stdout)
+    assert (answer["kind"], answer["pod"], answer["fits"]) == ("Fit", "Deployment default/new", 5)
+    assert answer["inputs"].startswith("sha256:")
+
+
+def test_a_file_without_a_pod_is_refused_before_the_cluster_is_read(rebalancer_program: Program) -> None:
+    result = rebalancer_program("fit", "-", "--from", "/nowhere", typed="kind: Service\n")
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "standard input:1:7 kind: 'Service' makes no pods" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
