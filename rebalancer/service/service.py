@@ -81,7 +81,8 @@ class Service:
     def _compete(self, api: RawApi, signals: StopSignals, runs: Runs) -> None:
         """Lead whenever this replica has the lease, else stand by."""
         namespace, name = self._settings.lease.split("/")
-        lease = RunLease(api, namespace, name, holder_identity(uuid.uuid4().hex), time.time)
+        identity, seconds = holder_identity(uuid.uuid4().hex), self._settings.lease_seconds
+        lease = RunLease(api, namespace, name, identity, time.time, duration_seconds=seconds)
         while not signals.stop.is_set():
             held = self._stood_by(lease, signals)
             if held is not None:
@@ -107,7 +108,7 @@ class Service:
                     return held
                 last = self._say(f"stands by: {lease.where} is held by {watch.holder!a}", last)
                 self._health.ready("stands by")
-            signals.stop.wait(LOOK_SECONDS)
+            signals.stop.wait(min(LOOK_SECONDS, self._settings.lease_seconds / 10))
         return None
 
     @contextlib.contextmanager

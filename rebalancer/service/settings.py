@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from rebalancer.execution.safeguards.lease import DURATION_SECONDS
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceOptions:
@@ -14,5 +16,6 @@ class ServiceOptions:
     host: str = "127.0.0.1"
     port: int = 8080  # 0: any that is free, which the log names
     lease: str = "rebalancer/rebalancer"  # NAMESPACE/NAME
+    lease_seconds: float = DURATION_SECONDS  # how long it is held without being renewed
     journal: Path | None = None  # None: stderr
     max_duration_seconds: float = 300.0  # no wave of a run begins later

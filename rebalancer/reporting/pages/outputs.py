@@ -26,7 +26,7 @@ _METRICS = """\
 ## Metrics
 
 `rebalancer serve` answers them at `/metrics`. `rebalancer run --metrics-textfile FILE` writes them for the
-textfile collector of the node exporter, and `--metrics-push URL` pushes them to a Pushgateway. Gauges are those
+textfile collector of the node exporter, and `--metrics-push URL` pushes them to a Pushgateway. Gauges are
 of the last run. Counters and histograms add up over the runs of a process: `rebalancer run` begins them anew.
 """
 _SERVICE = "; only `rebalancer serve`"
