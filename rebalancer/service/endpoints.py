@@ -7,6 +7,7 @@ seconds of silence, only so many are served at once, and no request body is read
 from __future__ import annotations
 
 import contextlib
+import errno
 import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -126,7 +127,7 @@ class Endpoints:
 def answering(host: str, port: int, app: Callable[[Environment, Start], Iterable[bytes]]) -> Iterator[str]:
     """Answer on an address within this block; gives the URL. Raises InputError where it cannot be had."""
     try:
-        server = _Server((host, port), app)
+        server = _listening(host, port, app)
     except OSError as error:
         raise InputError(
             f"cannot listen: {error.strerror or error}",
@@ -137,7 +138,7 @@ def answering(host: str, port: int, app: Callable[[Environment, Start], Iterable
         target=server.serve_forever, kwargs={"poll_interval": 0.2}, name="endpoints", daemon=True
     )
     thread.start()
-    shown = f"[{host}]" if ":" in host else host
+    shown = f"[{host}]" if ":" in host else host or "localhost"
     try:
         yield f"http://{shown}:{server.server_port}"
     finally:
@@ -145,6 +146,18 @@ def answering(host: str, port: int, app: Callable[[Environment, Start], Iterable
             server.shutdown()
             server.server_close()
         thread.join(timeout=5.0)
+
+
+def _listening(host: str, port: int, app: Application) -> _Server:
+    """A server on an address; without a host on every address, of IPv4 alone where there is no IPv6."""
+    if host:
+        return _Server((host, port), app)
+    try:
+        return _Server(("::", port), app)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise
+        return _Server(("0.0.0.0", port), app)  # noqa: S104 - the user gave no address
 
 
 def _text(start: Start, status: str, text: str) -> Iterable[bytes]:

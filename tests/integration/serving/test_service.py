@@ -91,7 +91,7 @@ def test_a_changed_policy_is_in_force_from_the_next_run_and_a_bad_one_is_refused
 def test_a_run_that_fails_is_counted_and_the_next_one_is_made(cluster: Cluster) -> None:
     from rebalancer.sandbox import Fault
 
-    cluster.sandbox.faults.add(Fault("status", path="^/api/v1/pods", code=403, times=1))
+    cluster.sandbox.faults.add(Fault("status", path="^/api/v1/nodes", code=403, times=1))
     replica = cluster.start("--act")
     eventually(lambda: 'rebalancer_runs_total{exit_code="5"} 1.0' in replica.get("/metrics")[1], "it failed")
     eventually(lambda: cluster.hottest() < 80, "the nodes cooled")

@@ -17,7 +17,7 @@ _MAX_PORT = 65535
 
 
 class Address(click.ParamType[tuple[str, int]]):
-    """ADDRESS:PORT to listen on; ``[::]:8080`` for IPv6, port 0 for any that is free."""
+    """ADDRESS:PORT to listen on; ``:8080`` is every address, port 0 any port that is free."""
 
     name = "address"
 
@@ -29,8 +29,8 @@ class Address(click.ParamType[tuple[str, int]]):
             return value
         host, _, port = str(value).rpartition(":")
         host = host.removeprefix("[").removesuffix("]")
-        if not host or not port.isascii() or not port.isdigit() or int(port) > _MAX_PORT:
-            self.fail(f"{str(value)[:60]!a} is not ADDRESS:PORT, such as 0.0.0.0:8080", param, ctx)
+        if ":" not in str(value) or not port.isascii() or not port.isdigit() or int(port) > _MAX_PORT:
+            self.fail(f"{str(value)[:60]!a} is not ADDRESS:PORT, such as 127.0.0.1:8080 or :8080", param, ctx)
         return host, int(port)
 
 
@@ -42,7 +42,7 @@ class Address(click.ParamType[tuple[str, int]]):
     type=Address(),
     default=DEFAULT_LISTEN,
     show_default=True,
-    metavar="ADDRESS:PORT",
+    metavar="[ADDRESS]:PORT",
     help="Where /healthz, /readyz and /metrics are answered.",
 )
 @click.option(
