@@ -40,6 +40,8 @@ def guarded(call: Callable[[], object], session: Session) -> int:
         except KeyboardInterrupt:
             # A signal that came while the failure of the command was being reported.
             return _fail(session, "interrupted", ExitCode.INTERRUPTED, None)
+        except Exception as error:  # noqa: BLE001 - while the failure of the command was put into words
+            return _defect(session, error)
 
 
 def _exit_code(call: Callable[[], object], session: Session) -> int:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from rebalancer.errors import InternalError, RebalancerError
 from rebalancer.execution.context import Halt, Ledger, RunContext, halt_for
 from rebalancer.execution.eviction.evictor import Evictor
 from rebalancer.execution.eviction.verdicts import EvictionAnswer, Verdict
+from rebalancer.execution.journal import EVICTING, RESTARTING
 from rebalancer.execution.observed_pods import ObservedPod, PodReader, Scope
 from rebalancer.execution.outcomes import STOPPING, Outcome, Result, Stop
+from rebalancer.execution.rolling_update.restarter import Restarter
 from rebalancer.execution.verification.landings import Landing, Waiting, await_landings, uids
 from rebalancer.execution.verification.replacements import Evicted, match
 from rebalancer.planning.plan import Move
@@ -43,14 +46,14 @@ class WaveRunner:
         self._api = api = context.api
         self._pods = PodReader(api)
         self._evictions: dict[str, Span] = {}  # by uid of the pod
-        self._evictor = Evictor(
-            api,
-            context.clock,
-            patience=context.patience,
-            permitted=self._permitted,
-            interrupted=self._give_up,
-            dry_run=context.dry_run,
-        )
+        given: dict[str, Any] = {
+            "patience": context.patience,
+            "permitted": self._permitted,
+            "interrupted": self._give_up,
+            "dry_run": context.dry_run,
+        }
+        self._evictor = Evictor(api, context.clock, **given)
+        self._restarter = Restarter(api, context.clock, **given)
 
     def over(self) -> Halt | None:
         """Why no further eviction may begin: asked to stop, or out of time."""
@@ -123,24 +126,25 @@ class WaveRunner:
         return ""
 
     def _evict(self, move: Move, evicted: list[Evicted]) -> None:
-        """Evict one pod: saved to the state before, journaled before and after.
+        """Evict or restart one pod: saved to the state before, journaled before and after.
 
         The move joins ``evicted`` when its replacement has to be waited for.
         """
         if not (self._context.dry_run or self._saved_before(move)):
             return
-        if not self._ledger.record("evicting", move, dryRun=self._context.dry_run or None):
+        event = RESTARTING if move.is_restart else EVICTING
+        if not self._ledger.record(event, move, dryRun=self._context.dry_run or None):
             self._ledger.settle(_outcome(move, Result.SKIPPED, "the journal cannot be written"))
             return
         with span("eviction", pod=move.pod.full_name, node=move.from_node) as eviction:
-            answer = self._evictor.evict(move)
+            answer = self._restarter.restart(move) if move.is_restart else self._evictor.evict(move)
             eviction.add(verdict=answer.verdict.value, attempts=answer.attempts)
         self._evictions[move.pod.uid] = eviction
         started = answer.verdict is Verdict.STARTED
-        granted = started or answer.verdict is Verdict.EVICTED
+        granted = answer.verdict in (Verdict.EVICTED, Verdict.STARTED, Verdict.RESTARTED)
         waited_for = granted and not self._context.dry_run
         if waited_for:
-            evicted.append(Evicted(move, answer.at, answer.not_before, started))
+            evicted.append(Evicted(move, answer.at, answer.not_before, started, answer.restarted_at))
         self._ledger.record(
             answer.verdict.value.lower(), move, because=answer.because, attempts=answer.attempts
         )
@@ -149,11 +153,11 @@ class WaveRunner:
             if self._context.events is not None:
                 self._context.events.evicted(move, started=started)
         elif granted:
-            would = (
-                f"its eviction would begin so: {answer.because}"
-                if started
-                else "the API server would evict it"
-            )
+            would = "the API server would evict it"
+            if move.is_restart:
+                would = f"the API server would let {move.pod.workload} be restarted"
+            elif started:
+                would = f"its eviction would begin so: {answer.because}"
             self._ledger.settle(_outcome(move, Result.SKIPPED, f"dry run: {would}"))
         else:
             self._not_evicted(move, answer)
@@ -171,14 +175,16 @@ class WaveRunner:
 
     def _not_evicted(self, move: Move, answer: EvictionAnswer) -> None:
         # For the load of the nodes, a pod that may have been evicted counts as evicted.
+        verb = "restarting" if move.is_restart else "evicting"
         perhaps = answer.at if answer.verdict is Verdict.UNKNOWN else None
         self._ledger.settle(_outcome(move, _RESULTS[answer.verdict], answer.because, evicted_at=perhaps))
         if answer.rights_missing:
-            self._ledger.stop(Halt(Stop.RIGHTS, f"evicting {move.pod.full_name}: {answer.because}"))
+            self._ledger.stop(Halt(Stop.RIGHTS, f"{verb} {move.pod.full_name}: {answer.because}"))
         elif answer.rejected:
-            self._ledger.stop(Halt(Stop.REJECTED, f"evicting {move.pod.full_name}: {answer.because}"))
+            self._ledger.stop(Halt(Stop.REJECTED, f"{verb} {move.pod.full_name}: {answer.because}"))
         elif answer.verdict is Verdict.UNKNOWN:
-            because = f"whether {move.pod.full_name} was evicted is not known: {answer.because}"
+            done = "restarted" if move.is_restart else "evicted"
+            because = f"whether {move.pod.full_name} was {done} is not known: {answer.because}"
             self._ledger.stop(Halt(Stop.OUTCOME, because))
 
     def _verify(self, wave: int, evicted: Sequence[Evicted], before: frozenset[str]) -> None:

@@ -11,8 +11,13 @@ from typing import TYPE_CHECKING, Any
 from rebalancer.pipeline.run_settings import PipelineOptions, RecordingOptions, RunOptions
 
 if TYPE_CHECKING:
-    from rebalancer.pipeline.planning import explain_subject, make_plan, make_reported_plan
-    from rebalancer.pipeline.questions import fit_pods
+    from rebalancer.pipeline.planning import (
+        explain_subject,
+        make_plan,
+        make_plan_and_snapshot,
+        make_reported_plan,
+    )
+    from rebalancer.pipeline.questions import fit_pods, what_if_changed
     from rebalancer.pipeline.recording import describe_recording, record_cluster
     from rebalancer.pipeline.running import run, run_within
     from rebalancer.pipeline.scheduler.configuration import check_configuration
@@ -28,11 +33,13 @@ __all__ = [
     "fit_pods",
     "inputs_by_policy",
     "make_plan",
+    "make_plan_and_snapshot",
     "make_reported_plan",
     "record_cluster",
     "run",
     "run_within",
     "simulate",
+    "what_if_changed",
 ]
 
 _MODULES = {
@@ -42,11 +49,13 @@ _MODULES = {
     "fit_pods": "questions",
     "inputs_by_policy": "simulating",
     "make_plan": "planning",
+    "make_plan_and_snapshot": "planning",
     "make_reported_plan": "planning",
     "record_cluster": "recording",
     "run": "running",
     "run_within": "running",
     "simulate": "simulating",
+    "what_if_changed": "questions",
 }
 
 

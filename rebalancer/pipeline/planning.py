@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rebalancer import planning
+from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.pipeline.gathering import gather, open_api, policy_of
 from rebalancer.pipeline.run_settings import PipelineOptions
 from rebalancer.pipeline.state_location import known_state
 from rebalancer.planning import Plan, PlanningInputs, coverage_of, explain, find_subject, parse_subject
-from rebalancer.planning.explanation.values import NodeExplanation, PodExplanation, SchedulingTable
+from rebalancer.planning.explanation.values import Explanation, SchedulingTable
 from rebalancer.policy import RebalancePolicy
 
 _MAX_TABLES = 100  # moves of a report whose scores are computed
@@ -22,7 +23,14 @@ def make_plan(options: PipelineOptions) -> Plan:
 
     Raises SafetyError when the load of too few nodes is known, unless ``only_look`` is set.
     """
-    return planning.make_plan(plan_inputs(options))
+    return make_plan_and_snapshot(options)[0]
+
+
+def make_plan_and_snapshot(options: PipelineOptions) -> tuple[Plan, Snapshot]:
+    """The plan of ``make_plan``, and the cluster it was made of."""
+    inputs = plan_inputs(options)
+    plan = planning.make_plan(inputs)
+    return plan, inputs.snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,20 +50,23 @@ def make_reported_plan(options: PipelineOptions) -> ReportedPlan:
     return ReportedPlan(plan, prepared.policy, tables)
 
 
-def explain_subject(options: PipelineOptions, subject: str) -> PodExplanation | NodeExplanation:
+def explain_subject(options: PipelineOptions, subject: str, namespace: str = "") -> Explanation:
     """The explanation of what ``subject`` names; InputError with the nearest names when there is none."""
-    wanted = parse_subject(subject)  # before the cluster is read, which takes time
+    wanted = parse_subject(subject, namespace)  # before the cluster is read, which takes time
     inputs = plan_inputs(options)
     return explain(inputs, find_subject(inputs.snapshot, wanted))
 
 
-def plan_inputs(options: PipelineOptions) -> PlanningInputs:
-    """What a plan is made from; with ``only_look`` however few nodes have a known load."""
+def plan_inputs(options: PipelineOptions, snapshot: Snapshot | None = None) -> PlanningInputs:
+    """What a plan is made from; with ``only_look`` however few nodes have a known load.
+
+    ``snapshot`` is the cluster, where it was read for another plan already.
+    """
     loaded = policy_of(options)
     api = open_api(options)
     recorded = options.source is not None
     state = known_state(options.state_path, options.state_config_map, api, recorded=recorded)
-    inputs = gather(options, loaded, api, state).inputs
+    inputs = gather(options, loaded, api, state, snapshot=snapshot).inputs
     return without_refusal(inputs) if options.only_look else inputs
 
 

@@ -46,7 +46,6 @@ from rebalancer.planning import (
     prepare,
     revalidate_moves,
 )
-from rebalancer.policy import LoadedPolicy
 from rebalancer.scheduling import SCHEDULER_LAG_SECONDS, verified_in_words, why_unverified
 from rebalancer.state import memory_seconds
 from rebalancer.telemetry import span
@@ -74,7 +73,8 @@ def run(
     """Plan as ``make_plan`` does, show the plan, carry it out and keep what became of it for later runs."""
     with stop_on_signal() as signals:
         surroundings = surroundings_of(options, signals)
-        return run_within(surroundings, options, run_options, observer, show_plan)
+        with surroundings.cluster:
+            return run_within(surroundings, options, run_options, observer, show_plan)
 
 
 def run_within(
@@ -142,7 +142,7 @@ class _Run:
 
     def _plan(self, memory: RunMemory) -> _Planned:
         def plan() -> _Planned:
-            gathered = gather(self._options, self._loaded, self._reading_api, memory.before)
+            gathered = self._gathered(memory)
             with span("plan") as planning:
                 prepared = prepare(gathered.inputs)
                 planned = _Planned(gathered, prepared, plan_prepared(prepared), PlanAge())
@@ -156,6 +156,11 @@ class _Run:
         _refuse_unverified(gathered.inputs, planned.plan)
         memory.found(finding(gathered, planned.plan))
         return planned
+
+    def _gathered(self, memory: RunMemory) -> Gathered:
+        return gather(
+            self._options, self._loaded, self._reading_api, memory.before, cluster=self._surroundings.cluster
+        )
 
     def _in_time(self, plan: Callable[[], _Planned]) -> _Planned:
         try:
@@ -171,7 +176,7 @@ class _Run:
 
     def _act(self, planned: _Planned, held: HeldLease | None, memory: RunMemory) -> Outcomes:
         policy, api, dry_run = self._loaded.policy, self._api, self._run_options.dry_run
-        validate = _validator(self._options, self._loaded, planned, self._reading_api, memory)
+        validate = _validator(planned, lambda: self._gathered(memory).inputs, memory)
         with _journal(self._run_options, self.id) as journal:
             context = RunContext(
                 run=self.id,
@@ -218,11 +223,7 @@ def _refuse_unverified(inputs: PlanningInputs, plan: Plan) -> None:
 
 
 def _validator(
-    options: PipelineOptions,
-    loaded: LoadedPolicy,
-    planned: _Planned,
-    api: RawApi,
-    memory: RunMemory,
+    planned: _Planned, read_again: Callable[[], PlanningInputs], memory: RunMemory
 ) -> Callable[[Sequence[Move]], Mapping[str, str | Move]]:
     """Before the first wave the plan is mostly fresh; before every later one the cluster is read again.
 
@@ -238,7 +239,7 @@ def _validator(
             first.set()
             if planned.age.fresh:
                 return {}
-        inputs = gather(options, loaded, api, memory.before).inputs
+        inputs = read_again()
         earlier = still_in_use(read, inputs.now - SCHEDULER_LAG_SECONDS)
         read.append((inputs.now, inputs.view))
         return revalidate_moves(dataclasses.replace(inputs, earlier_views=earlier), moves, memory.moved)

@@ -11,14 +11,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from rebalancer import files
 from rebalancer.cluster.live import RawApi
+from rebalancer.deadlines import Deadline
 from rebalancer.execution import HeldLease
-from rebalancer.pipeline.gathering import open_api, policy_of
+from rebalancer.pipeline.gathering import open_api, open_cluster, policy_of
 from rebalancer.pipeline.run_settings import PipelineOptions
 from rebalancer.pipeline.signals import StopSignals
 from rebalancer.policy import LoadedPolicy, load_policy
 from rebalancer.policy.schema import Safety
+
+if TYPE_CHECKING:
+    from rebalancer.cluster.live.watching import LiveCluster
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +32,7 @@ class Surroundings:
     """The connection, the policy, the signals, and the lease if somebody else takes and renews it."""
 
     api: RawApi
+    cluster: LiveCluster  # read again and again, by one run or by many
     loaded: LoadedPolicy
     signals: StopSignals
     safety: Callable[[], Safety]  # the brakes as they are now: a mounted policy may change meanwhile
@@ -36,10 +43,23 @@ def surroundings_of(options: PipelineOptions, signals: StopSignals) -> Surroundi
     """Those of a run by itself. Raises InputError where there is no usable policy or no credentials."""
     api = signals.interruptibly(lambda: open_api(options))
     assert api is not None  # the commands that act refuse a recorded cluster
-    loaded, path = policy_of(options), options.policy_path
+    api = api.until(Deadline(stop=signals.stop))
+    loaded = policy_of(options)
     return Surroundings(
         api=api,
+        cluster=open_cluster(api),
         loaded=loaded,
         signals=signals,
-        safety=(lambda: load_policy(path).policy.safety) if path else (lambda: loaded.policy.safety),
+        safety=safety_of(options, loaded),
     )
+
+
+def safety_of(options: PipelineOptions, loaded: LoadedPolicy) -> Callable[[], Safety]:
+    """The brakes as the policy has them now: a mounted policy may change while a run goes on.
+
+    What came through a pipe cannot be read again, and stays as it was.
+    """
+    path = options.policy_path
+    if path is None or not files.is_file(path):
+        return lambda: loaded.policy.safety
+    return lambda: load_policy(path).policy.safety

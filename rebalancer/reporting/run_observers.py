@@ -25,7 +25,17 @@ from rebalancer.reporting.words import counted, words
 
 # What drawing on a closed stream raises; an IndexError comes from rich when a write fails inside a live bar.
 _STREAM_ERRORS = (OSError, ValueError, IndexError)
-_HARMLESS = frozenset({Result.LANDED, Result.LANDED_ELSEWHERE, Result.SKIPPED, Result.STARTED, Result.GONE})
+_HARMLESS = frozenset(
+    {
+        Result.LANDED,
+        Result.LANDED_ELSEWHERE,
+        Result.SKIPPED,
+        Result.STARTED,
+        Result.RESTARTED,
+        Result.RESTARTED_ELSEWHERE,
+        Result.GONE,
+    }
+)
 
 
 def outcome_words(outcome: Outcome) -> str:
@@ -61,10 +71,11 @@ class LogObserver(Silent):
     def eviction_answered(self, move: Move, answer: EvictionAnswer) -> None:
         """See Observer."""
         pod = words(move.pod.full_name)
-        if self._dry_run and answer.verdict is Verdict.EVICTED:
-            self._event(logging.INFO, f"would evict {pod}: the API server agrees")
+        if self._dry_run and answer.verdict in (Verdict.EVICTED, Verdict.RESTARTED):
+            verb = "restart" if move.is_restart else "evict"
+            self._event(logging.INFO, f"would {verb} {pod}: the API server agrees")
             return
-        expected = answer.verdict in (Verdict.EVICTED, Verdict.STARTED, Verdict.GONE)
+        expected = answer.verdict in (Verdict.EVICTED, Verdict.STARTED, Verdict.RESTARTED, Verdict.GONE)
         level = logging.INFO if expected else logging.WARNING
         self._event(level, f"{answer.verdict.value} {pod}: {words(answer.because)}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rebalancer.cluster.live import RawApi
+from rebalancer.cluster.live.watching import LiveCluster
 from rebalancer.pipeline.gathering import gather
 from rebalancer.pipeline.planning import without_refusal
 from rebalancer.pipeline.run_memory import Finding, finding
@@ -14,13 +15,13 @@ from rebalancer.telemetry import span
 
 
 def look(
-    options: PipelineOptions, loaded: LoadedPolicy, api: RawApi, state: RunState | None
+    options: PipelineOptions, loaded: LoadedPolicy, api: RawApi, cluster: LiveCluster, state: RunState | None
 ) -> tuple[Plan, Finding]:
     """A plan, and what the state of later ones takes from it.
 
     The load of too few nodes is a warning in the plan, where a run would refuse to act.
     """
-    gathered = gather(options, loaded, api, state)
+    gathered = gather(options, loaded, api, state, cluster=cluster)
     with span("plan") as making:
         plan = make_plan(without_refusal(gathered.inputs))
         making.add(hot_nodes=plan.hot_count, moves=len(plan.moves))

@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
+from rebalancer import files
 from rebalancer.documents import parse, read_text
 from rebalancer.errors import InputError
 from rebalancer.policy import LoadedPolicy, default_policy, parse_policy
@@ -30,6 +31,8 @@ class PolicyInForce:
         self._path = path
         self._text = "" if path is None else read_text(path)
         self._asked = False
+        if path is not None and not files.is_file(path):
+            self._path = None  # what came through a pipe cannot be read again
         self.loaded: LoadedPolicy = default_policy() if path is None else parse_policy(self._text, str(path))
         self.refused = ""  # why the file as it is now is not in force
 

@@ -7,6 +7,7 @@ import time
 
 from rebalancer import pipeline
 from rebalancer.cluster.live import RawApi
+from rebalancer.cluster.live.watching import LiveCluster
 from rebalancer.deadlines import Deadline
 from rebalancer.execution import HeldLease
 from rebalancer.pipeline import PipelineOptions, RunOptions
@@ -35,12 +36,14 @@ class Runs:
         options: PipelineOptions,
         settings: ServiceOptions,
         api: RawApi,
+        cluster: LiveCluster,
         signals: StopSignals,
         policy: PolicyInForce,
         metrics: RunMetrics,
     ) -> None:
         self._options = options
         self._api = api
+        self._cluster = cluster
         self._signals = signals
         self._policy = policy
         self._metrics = metrics
@@ -60,6 +63,7 @@ class Runs:
         """Plan, evict in waves and verify every landing, under a held lease. Raises what a run does."""
         surroundings = Surroundings(
             api=self._api,
+            cluster=self._cluster,
             loaded=self._policy.loaded,
             signals=self._signals,
             safety=self._policy.safety,
@@ -82,7 +86,7 @@ class Runs:
         api = self._api.until(Deadline(end, stop=self._signals.stop))
         with span("run", acts=False):
             plan, found = self._signals.interruptibly(
-                lambda: look(self._options, loaded, api, self._known(api))
+                lambda: look(self._options, loaded, api, self._cluster, self._known(api))
             )
         self._seen = found(self._seen or RunState())
         self._planned(plan)

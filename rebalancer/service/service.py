@@ -24,7 +24,7 @@ from rebalancer.deadlines import Deadline
 from rebalancer.errors import ExitCode, RebalancerError, StopRequestedError
 from rebalancer.execution import HeldLease, LeaseWatch, RunLease, holder_identity
 from rebalancer.pipeline import PipelineOptions
-from rebalancer.pipeline.gathering import open_api
+from rebalancer.pipeline.gathering import open_api, open_cluster
 from rebalancer.pipeline.signals import StopSignals
 from rebalancer.reporting.metrics import RunMetrics, names
 from rebalancer.service.endpoints import Endpoints, answering
@@ -70,11 +70,13 @@ class Service:
             api = signals.interruptibly(lambda: open_api(self._options))
             assert api is not None  # the command refuses a recorded cluster
             api = api.until(Deadline(stop=signals.stop))
-            runs = Runs(self._options, self._settings, api, signals, self._policy, self.metrics)
-            if self._settings.act:
-                self._compete(api, signals, runs)
-            else:
-                self._loop(signals, runs, None)
+            with open_cluster(api) as cluster:
+                given = (self._options, self._settings, api, cluster, signals, self._policy, self.metrics)
+                runs = Runs(*given)
+                if self._settings.act:
+                    self._compete(api, signals, runs)
+                else:
+                    self._loop(signals, runs, None)
         LOGGER.info("asked to stop: ended in order")
         return int(ExitCode.DONE)
 

@@ -91,6 +91,7 @@ def _keep_our_label(metadata: Object) -> None:
         ("base", "act=false"),
         ("overlays/active", "act=true"),
         ("components/network-policy", "networkPolicy.create=true"),
+        ("components/surge", "act=true,allowSurge=true"),
     ],
 )
 def test_the_chart_and_the_kustomization_say_the_same(
@@ -100,7 +101,8 @@ def test_the_chart_and_the_kustomization_say_the_same(
     place = Path(os.path.relpath(ROOT / "k8s", tmp_path))
     lists = {"resources": [str(place / folder)]}
     if folder.startswith("components"):
-        lists = {"resources": [str(place / "base")], "components": [str(place / folder)]}
+        under = "overlays/active" if setting.startswith("act=true") else "base"
+        lists = {"resources": [str(place / under)], "components": [str(place / folder)]}
     kustomization.write_text(yaml.safe_dump({**lists, "namespace": NAME}))
     ours = compared(rendered(tmp_path, "--set", setting))
     theirs = compared(documents(cluster.kubectl("kustomize", str(tmp_path)).stdout))

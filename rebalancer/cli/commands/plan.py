@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rebalancer import pipeline
+from rebalancer.cli.options.choosing import pod_choice_options
 from rebalancer.cli.output import Output, Rows, emit, progress
 from rebalancer.cli.shared_options import ROW_FORMATS, output_options, pipeline_options
 from rebalancer.errors import InputError
@@ -21,34 +22,54 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from rebalancer.planning.plan import Plan
+    from rebalancer.reporting.chosen_rows import Choice
+
+_ORDERS = ("wave", "gain", "chance", "pod", "from", "to")
 
 
 @click.command()
 @pipeline_options
 @output_options(*ROW_FORMATS, Format.HTML)
+@pod_choice_options
 @click.option(
-    "-n",
-    "--namespace",
-    metavar="NAMESPACE",
-    help="Show only the pods of this namespace; the plan is the same.",
+    "--sort",
+    type=click.Choice(_ORDERS),
+    default="wave",
+    show_default=True,
+    help="Order of the moves: as they are carried out, the highest gain or chance first, or by name.",
 )
-def plan(options: PipelineOptions, output: Output, namespace: str | None) -> None:
-    """Show what would be evicted, why, and where it would land. Only reads."""
-    from rebalancer.reporting.tables.plan import of_namespace, plan_table  # noqa: PLC0415 - imports rich
+def plan(options: PipelineOptions, output: Output, choice: Choice, sort: str) -> None:
+    """Show what would be evicted, why, and where it would land. Only reads.
 
-    if namespace is not None and output.format in {*DOCUMENTS, Format.HTML}:
+    What is listed can be chosen with -n, -l and --field-selector; the plan is the same.
+    """
+    from rebalancer.reporting.chosen_rows import chosen_pods, sorted_moves  # noqa: PLC0415 - imports numpy
+    from rebalancer.reporting.tables.plan import Listed, plan_table  # noqa: PLC0415 - imports rich
+
+    chosen = bool(choice) or sort != "wave"
+    if chosen and output.format in {*DOCUMENTS, Format.HTML}:
         raise InputError(
-            f"-n chooses rows of a table, and -o {output.format} prints the whole plan",
+            f"-n, -l, --field-selector and --sort choose and order rows, and -o {output.format} prints the "
+            "whole plan",
             hint="leave one of them out",
         )
     if output.format is Format.HTML:
         _write_page(options)
         return
+    snapshot = None
     with progress() as report:
-        found = pipeline.make_plan(dataclasses.replace(options, progress=report))
-    if output.format not in TABLES and namespace is not None:
-        found = of_namespace(found, namespace)
-    emit(found, output, functools.partial(plan_table, namespace=namespace), Rows(_names, _frame))
+        options = dataclasses.replace(options, progress=report)
+        if choice.needs_snapshot:
+            found, snapshot = pipeline.make_plan_and_snapshot(options)
+        else:
+            found = pipeline.make_plan(options)
+    rows = sorted_moves(chosen_pods(found, choice, snapshot), sort) if chosen else found
+    listed = Listed(rows, str(choice)) if choice else None
+    if output.format in TABLES:
+        shown = found if choice else rows
+        emit(shown, output, functools.partial(plan_table, listed=listed))
+    else:
+        emit(rows, output, plan_table, Rows(_names, _frame))
 
 
 def _write_page(options: PipelineOptions) -> None:
@@ -67,6 +88,6 @@ def _names(plan: Plan) -> Iterable[str]:
 
 
 def _frame(plan: Plan) -> DataFrame:
-    from rebalancer import analysis  # noqa: PLC0415 - pandas is only for CSV
+    from rebalancer import analysis  # noqa: PLC0415 - pandas is only for rows
 
     return analysis.moves(plan)

@@ -11,10 +11,10 @@ import click
 
 from rebalancer import pipeline
 from rebalancer.cli.logs import LOGGER
-from rebalancer.cli.output import Output
-from rebalancer.cli.shared_options import DOCUMENT_FORMATS, FILE, output_options
+from rebalancer.cli.output import Output, write_document
+from rebalancer.cli.shared_options import DATA_FORMATS, FILE, output_options
 from rebalancer.errors import ExitCode, InputError
-from rebalancer.reporting.render import Format, to_json, to_yaml
+from rebalancer.reporting.render import Format, to_yaml
 
 
 @click.group()
@@ -42,7 +42,7 @@ def init(path: Path | None) -> None:
 
 @policy.command()
 @click.argument("paths", type=FILE, nargs=-1, required=True, metavar="FILE...")
-@output_options(*DOCUMENT_FORMATS, lists=False)
+@output_options(*DATA_FORMATS, lists=False)
 def validate(paths: tuple[Path, ...], output: Output) -> int:
     """Check policies, each with the scheduler configuration in or beside it."""
     rows = [_checked(path) for path in paths]
@@ -53,8 +53,8 @@ def validate(paths: tuple[Path, ...], output: Output) -> int:
             else:
                 LOGGER.error("%s", row["problem"])
     else:
-        _print(
-            {"apiVersion": "rebalancer/v1alpha1", "kind": "PolicyValidation", "policies": rows}, output.format
+        write_document(
+            {"apiVersion": "rebalancer/v1alpha1", "kind": "PolicyValidation", "policies": rows}, output
         )
     return int(ExitCode.DONE if all(row["valid"] for row in rows) else ExitCode.BAD_INPUT)
 
@@ -81,7 +81,7 @@ def _checked(path: Path) -> dict[str, Any]:
 
 @policy.command("show")
 @click.argument("path", type=FILE, required=False, metavar="[FILE]")
-@output_options(*DOCUMENT_FORMATS, lists=False)
+@output_options(*DATA_FORMATS, lists=False)
 def show_policy(path: Path | None, output: Output) -> None:
     """Show a policy with every default filled in.
 
@@ -93,12 +93,12 @@ def show_policy(path: Path | None, output: Output) -> None:
     value, hides = shown(loaded.policy)
     if hides:
         LOGGER.warning("secrets of the policy are shown as REDACTED: it cannot be used as printed")
-    _print(value, Format.JSON if output.format is Format.JSON else Format.YAML)
+    write_document(value, output)
 
 
 @policy.command("import")
 @click.argument("path", type=FILE, metavar="FILE")
-@output_options(*DOCUMENT_FORMATS, lists=False)
+@output_options(*DATA_FORMATS, lists=False)
 def import_foreign(path: Path, output: Output) -> None:
     """Print the policy that does what another descheduler's does.
 
@@ -112,14 +112,14 @@ def import_foreign(path: Path, output: Output) -> None:
     imported = import_policy(read_text(path), str(path))
     text = to_yaml(imported.policy)
     parse_policy(text, f"the policy imported from {path}")
-    if output.format is Format.JSON:
-        _print({"kind": "ImportedPolicy", "policy": imported.policy, "notes": imported.notes}, Format.JSON)
+    if output.format in (Format.JSON, Format.JSONPATH):
+        write_document({"kind": "ImportedPolicy", "policy": imported.policy, "notes": imported.notes}, output)
     else:
         sys.stdout.write(imported.header() + text)
 
 
 @policy.command("schema")
-@output_options(*DOCUMENT_FORMATS, lists=False)
+@output_options(*DATA_FORMATS, lists=False)
 def show_schema(output: Output) -> None:
     """Print the JSON schema of a policy, for editors and validation."""
     from rebalancer.policy import schema  # noqa: PLC0415 - imports pydantic
@@ -127,8 +127,4 @@ def show_schema(output: Output) -> None:
     if output.format is Format.TABLE:
         sys.stdout.write(json.dumps(schema(), indent=2) + "\n")
     else:
-        _print(schema(), output.format)
-
-
-def _print(value: Any, output_format: Format) -> None:
-    sys.stdout.write(to_yaml(value) if output_format is Format.YAML else to_json(value))
+        write_document(schema(), output)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rebalancer import pipeline
+from rebalancer import files, pipeline
 from rebalancer.cli.logs import LOGGER
 from rebalancer.cli.output import Output, Rows, console, emit, show, style
 from rebalancer.cli.session import Session
@@ -27,6 +27,7 @@ from rebalancer.cli.shared_options import (
     live_pipeline_options,
     output_options,
 )
+from rebalancer.cli.standard_streams import stderr_was_closed
 from rebalancer.cli.user_files import default_journal, prepare_state_folder
 from rebalancer.errors import ExitCode, InputError, RebalancerError, StopRequestedError
 from rebalancer.pipeline import PipelineOptions, RunOptions
@@ -92,6 +93,7 @@ def run(
     """Plan, evict in waves and verify every landing. The only command that changes a cluster."""
     run_options = RunOptions(**run_values)  # type: ignore[arg-type]
     _refuse_recorded(options)
+    _refuse_another_time(options, run_options)
     run_options = _with_journal(run_options)
     _check_journal(run_options.journal)
     code = int(ExitCode.INTERNAL)
@@ -138,16 +140,22 @@ def _refuse_recorded(options: PipelineOptions) -> None:
         )
 
 
+def _refuse_another_time(options: PipelineOptions, run_options: RunOptions) -> None:
+    """At another time than now, old figures look fresh, cooldowns are over and windows are open."""
+    if options.now is not None and not run_options.dry_run:
+        raise InputError("a run acts now, not at the time of --now", hint="add --dry-run, or leave out --now")
+
+
 def _check_journal(path: Path | None) -> None:
     """Refuse a journal that cannot be written, before the cluster is read."""
     if path is None:
         return
     where = str(path)
-    if not path.parent.is_dir():
+    if not files.is_folder(path.parent):
         raise InputError("its folder does not exist", where=where, hint="make it, or give another --journal")
-    if path.is_dir():
+    if files.is_folder(path):
         raise InputError("is a folder", where=where, hint="give a file to --journal")
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
+    if not os.access(path if files.may_exist(path) else path.parent, os.W_OK):
         raise InputError("may not be written", where=where, hint="give another file to --journal")
 
 
@@ -185,6 +193,8 @@ def _is_watched() -> bool:
 
 def _with_journal(run_options: RunOptions) -> RunOptions:
     """On a terminal the journal goes to a file: its lines would tear the progress bar."""
+    if run_options.journal is None and not run_options.dry_run and stderr_was_closed():
+        raise InputError("stderr is closed, where the journal goes", hint="name a file with --journal")
     if run_options.journal is not None or not _is_watched():
         return run_options
     path = default_journal()

@@ -22,6 +22,7 @@ ROLES = {
     "read": Path("k8s/base/clusterrole.yaml"),
     "evict": Path("k8s/overlays/active/clusterrole.yaml"),
     "own": Path("k8s/overlays/active/role.yaml"),
+    "surge": Path("k8s/components/surge/clusterrole.yaml"),
 }
 _PRIORITY = Path("k8s/base/priorityclass.yaml")
 _NETWORK = Path("k8s/components/network-policy/networkpolicy.yaml")

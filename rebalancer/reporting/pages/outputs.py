@@ -33,14 +33,17 @@ _SERVICE = "; only `rebalancer serve`"
 _ANNOTATIONS = """\
 ## Annotations of pods that are honoured
 
-rebalancer sets no annotation. It honours those that other tools have made known:
+rebalancer annotates no pod. With `evictable.singleReplica: surge` it sets `kubectl.kubernetes.io/restartedAt`
+on the pod template of a Deployment, as `kubectl rollout restart` does. It honours those that other tools have
+made known:
 """
 _EVENTS = """\
 ## Events
 
 After each eviction an event of the API group `events.k8s.io/v1` is written on the pod's controller, or on the
 pod itself when it has none: type `Normal`, reason `Rebalanced`, action `Evict`, and as its note the pod, its
-node and the reason of the move.
+node and the reason of the move. After the restart of a Deployment the event is on the Deployment, with the
+action `Restart`.
 """
 # What the annotations mean; a test holds this to the annotations that are read.
 ANNOTATIONS = {

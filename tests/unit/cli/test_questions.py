@@ -69,3 +69,44 @@ def test_a_file_without_a_pod_is_refused_before_the_cluster_is_read(rebalancer_p
     assert (result.exit_code, result.stdout) == (2, "")
     assert "standard input:1:7 kind: 'Service' makes no pods" in result.stderr
     assert len(result.stderr.splitlines()) == 1
+
+
+def test_what_a_drain_would_do_is_shown_in_eighty_columns(rebalancer_program: Program, dump: Path) -> None:
+    result = rebalancer_program("what-if", "--drain", "hot", "--add-node", "cool=1", "--from", str(dump))
+
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.startswith("What if: drain hot; add 1 like cool\n")
+    assert "2 pods: 2 land" in result.stdout
+    assert max(map(len, result.stdout.splitlines())) <= 80
+
+
+def test_two_scheduler_configurations_are_compared_in_json(rebalancer_program: Program, dump: Path) -> None:
+    other = dump.parent / "other.yaml"
+    other.write_text("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n")
+
+    result = rebalancer_program(
+        "what-if", "--scheduler-config", str(other), "--from", str(dump), "-o", "json"
+    )
+
+    answer = json.loads(result.stdout)
+    assert answer["kind"] == "WhatIf"
+    assert answer["comparison"]["configurations"] == ["defaults", str(other)]
+    assert (answer["comparison"]["compared"], answer["comparison"]["differing"]) == (1, [])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((), "what is to change?"),
+        (("--drain", "no\nde"), "is not the name of a node"),
+        (("--scale", "deployment=3"), "names neither a pod nor a node nor a workload"),
+    ],
+)
+def test_a_change_that_cannot_be_read_is_refused_before_the_cluster_is_read(
+    rebalancer_program: Program, arguments: tuple[str, ...], words: str
+) -> None:
+    result = rebalancer_program("what-if", *arguments, "--from", "/nowhere")
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert words in result.stderr
+    assert len(result.stderr.splitlines()) == 1

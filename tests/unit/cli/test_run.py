@@ -303,3 +303,13 @@ def test_metrics_that_cannot_be_pushed_do_not_change_the_run(
     assert result.exit_code == 0
     assert f"warning: cannot push metrics to {address}" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_a_run_acts_now_and_only_a_dry_run_at_another_time(
+    rebalancer_program: Program, pipeline: FakePipeline
+) -> None:
+    result = rebalancer_program("run", "--now", "2026-11-20T12:00:00Z")
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "a run acts now, not at the time of --now" in result.stderr
+    assert rebalancer_program("run", "--dry-run", "--now", "2026-11-20T12:00:00Z").exit_code == 0
