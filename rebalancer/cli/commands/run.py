@@ -33,12 +33,14 @@ from rebalancer.errors import ExitCode, InputError, RebalancerError, StopRequest
 from rebalancer.pipeline import PipelineOptions, RunOptions
 from rebalancer.pipeline.run_settings import MAX_CONFIRMATION_SECONDS
 from rebalancer.reporting.render import TABLES, Format, to_yaml
+from rebalancer.telemetry import listening
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
     from rebalancer.execution.outcomes import Outcomes
     from rebalancer.planning.plan import Plan
+    from rebalancer.reporting.metrics import RunMetrics
 
 _PUSH_SECONDS = 10.0
 
@@ -95,12 +97,14 @@ def run(
     run_options = _with_journal(run_options)
     refuse_one_file_for_two(*_files(options, run_options))
     _check_journal(run_options.journal)
-    plan, outcomes, code = None, None, int(ExitCode.INTERNAL)
+    code = int(ExitCode.INTERNAL)
+    metrics = _wanted_metrics(run_options)
     try:
         dry_run = run_options.dry_run
         ask = not yes and not dry_run and _can_be_asked()
         shown = functools.partial(_show_plan, output=output, dry_run=dry_run, ask=ask)
-        plan, outcomes = _carried_out(options, run_options, shown)
+        with listening(metrics) if metrics is not None else contextlib.nullcontext():
+            plan, outcomes = _carried_out(options, run_options, shown, metrics)
         code = session.exit_code = outcomes.exit_code
     except RebalancerError as error:
         code = int(error.exit_code)
@@ -109,7 +113,9 @@ def run(
         code = int(ExitCode.INTERRUPTED)
         raise
     finally:
-        _export_metrics(run_options, plan, outcomes, code)
+        if metrics is not None:
+            metrics.ended(code, time.time())
+            _export(metrics, run_options)
     from rebalancer.reporting.tables.outcomes import outcomes_table  # noqa: PLC0415
 
     if output.format is Format.HTML:
@@ -185,16 +191,24 @@ def _check_journal(path: Path | None) -> None:
 
 
 def _carried_out(
-    options: PipelineOptions, run_options: RunOptions, planned: Callable[[Plan], None]
+    options: PipelineOptions,
+    run_options: RunOptions,
+    show_plan: Callable[[Plan], None],
+    metrics: RunMetrics | None,
 ) -> tuple[Plan, Outcomes]:
-    from rebalancer.reporting.run_observers import observer  # noqa: PLC0415
+    from rebalancer.reporting.run_observers import Observers, observer  # noqa: PLC0415
+
+    def planned(plan: Plan) -> None:
+        if metrics is not None:
+            metrics.planned(plan)
+        show_plan(plan)
 
     journaled = run_options.journal is None  # then it goes to stderr, where the log goes
     with observer(console(stderr=True), LOGGER, dry_run=run_options.dry_run, journaled=journaled) as watching:
         return pipeline.run(
             dataclasses.replace(options, progress=lambda kind: LOGGER.debug("reading %s", kind)),
             run_options,
-            watching,
+            watching if metrics is None else Observers(watching, metrics),
             planned,
         )
 
@@ -257,30 +271,32 @@ def _confirmed(question: str) -> bool:
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-def _export_metrics(
-    run_options: RunOptions, plan: Plan | None, outcomes: Outcomes | None, exit_code: int
-) -> None:
+def _wanted_metrics(run_options: RunOptions) -> RunMetrics | None:
+    """What follows the run; None where no option asks for metrics."""
+    if run_options.metrics_textfile is None and run_options.metrics_push is None:
+        return None
+    from rebalancer.reporting.metrics import RunMetrics  # noqa: PLC0415 - imports prometheus_client
+
+    return RunMetrics()
+
+
+def _export(metrics: RunMetrics, run_options: RunOptions) -> None:
     """Write and push the run's metrics; when that fails the run still counts, so it is only a warning."""
-    path, url = run_options.metrics_textfile, run_options.metrics_push
-    if path is None and url is None:
-        return
     from http.client import HTTPException  # noqa: PLC0415 - slow to import, as the next one
 
     from prometheus_client import generate_latest, push_to_gateway, write_to_textfile  # noqa: PLC0415
 
-    from rebalancer.reporting.metrics import run_metrics  # noqa: PLC0415
-
-    metrics = run_metrics(plan, outcomes, exit_code=exit_code, now=time.time())
+    path, url = run_options.metrics_textfile, run_options.metrics_push
     if path is not None:
         try:
             if files.is_there(path) and not files.is_file(path):
-                path.write_bytes(generate_latest(metrics))  # /dev/stderr and its like are not replaced
+                path.write_bytes(generate_latest(metrics.registry))  # /dev/stderr is not replaced
             else:
-                write_to_textfile(os.path.realpath(path), metrics)
+                write_to_textfile(os.path.realpath(path), metrics.registry)
         except OSError as error:
             LOGGER.warning("cannot write metrics to %s: %s", path, error.strerror or error)
     if url is not None:
         try:
-            push_to_gateway(url, job="rebalancer", registry=metrics, timeout=_PUSH_SECONDS)
+            push_to_gateway(url, job="rebalancer", registry=metrics.registry, timeout=_PUSH_SECONDS)
         except (OSError, ValueError, HTTPException) as error:
             LOGGER.warning("cannot push metrics to %s: %s", url, error)
