@@ -187,6 +187,7 @@ class _Run:
                 stop_requested=self._signals.stop.is_set,
                 observer=self._observer,
                 checkpoint=memory.checkpoint,
+                pods_seen=self.cluster.pods_of,
                 selector_of=selectors_of(planned.gathered.inputs.snapshot),
                 events=None if dry_run else EventWriter(api, _REPORTER, time.time),
                 dry_run=dry_run,

@@ -32,7 +32,7 @@ from rebalancer.cli.user_files import default_journal, prepare_state_folder, ref
 from rebalancer.errors import ExitCode, InputError, RebalancerError, StopRequestedError
 from rebalancer.pipeline import PipelineOptions, RunOptions
 from rebalancer.pipeline.run_settings import MAX_CONFIRMATION_SECONDS
-from rebalancer.reporting.render import TABLES
+from rebalancer.reporting.render import TABLES, Format, to_yaml
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -78,7 +78,7 @@ _PUSH_SECONDS = 10.0
     help="Pushgateway to which Prometheus metrics of the run are pushed, as job rebalancer.",
 )
 @click.option("--yes", is_flag=True, help="Evict without asking; without a terminal nothing is ever asked.")
-@output_options(*ROW_FORMATS)
+@output_options(*ROW_FORMATS, Format.HTML)
 @click.pass_obj
 def run(
     session: Session,
@@ -112,8 +112,21 @@ def run(
         _export_metrics(run_options, plan, outcomes, code)
     from rebalancer.reporting.tables.outcomes import outcomes_table  # noqa: PLC0415
 
+    if output.format is Format.HTML:
+        _write_page(options, plan, outcomes)
+        return code
     emit(outcomes, output, outcomes_table, Rows(_names, _frame))
     return code
+
+
+def _write_page(options: PipelineOptions, plan: Plan, outcomes: Outcomes) -> None:
+    """Write the plan and what became of it as one HTML file to stdout."""
+    from rebalancer.policy import default_policy, load_policy, shown  # noqa: PLC0415 - imports pydantic
+    from rebalancer.reporting.html.report import ReportInputs, html_report  # noqa: PLC0415 - imports jinja2
+
+    loaded = default_policy() if options.policy_path is None else load_policy(options.policy_path)
+    policy, _ = shown(loaded.policy)
+    sys.stdout.write(html_report(ReportInputs(plan, to_yaml(policy), {}, outcomes)))
 
 
 def _names(outcomes: Outcomes) -> Iterable[str]:

@@ -46,6 +46,7 @@ class Waiting:
     clock: Callable[[], float]  # moves only forward
     sleep: Callable[[float], object]
     timeout_seconds: float
+    first_pause_seconds: float = FIRST_PAUSE_SECONDS
     interrupted: Callable[[], bool] = lambda: False
     after_each_read: Callable[[Sequence[Landing]], None] = lambda _: None
 
@@ -61,7 +62,7 @@ def await_landings(
         return ()
     check = _CachedCheck(waiting.check)
     deadline = waiting.clock() + waiting.timeout_seconds
-    pause = FIRST_PAUSE_SECONDS
+    pause = waiting.first_pause_seconds
     while True:
         left = max(deadline - waiting.clock(), _LAST_READ_SECONDS)
         landings, trouble = _read(evicted, before, lambda: waiting.read(left), check)  # noqa: B023

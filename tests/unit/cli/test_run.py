@@ -14,6 +14,7 @@ import pytest
 from rebalancer.errors import LeaseHeldError
 from rebalancer.execution.outcomes import Result
 from rebalancer.pipeline.run_settings import RunOptions
+from rebalancer.reporting.html.embedded import read_plan
 from tests.unit.cli.conftest import FakePipeline, Program
 from tests.unit.reporting.builders import an_outcome, some_outcomes
 
@@ -314,6 +315,17 @@ def test_a_run_acts_now_and_only_a_dry_run_at_another_time(
     assert (result.exit_code, result.stdout) == (2, "")
     assert "a run acts now, not at the time of --now" in result.stderr
     assert rebalancer_program("run", "--dry-run", "--now", "2026-11-20T12:00:00Z").exit_code == 0
+
+
+def test_a_run_can_be_written_as_a_report_with_its_outcomes(
+    rebalancer_program: Program, pipeline: FakePipeline
+) -> None:
+    result = rebalancer_program("run", "-o", "html")
+
+    assert result.exit_code == pipeline.outcomes.exit_code
+    assert result.stdout.startswith("<!DOCTYPE html>")
+    assert "What happened: 1 Landed" in result.stdout
+    assert read_plan(result.stdout.encode(), "report.html") == pipeline.plan
 
 
 @pytest.mark.parametrize(
