@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         check_policy,
         diff_policies,
         fit_pods,
+        suggest_policy,
         what_if_changed,
         why_nothing_moves,
     )
@@ -46,6 +47,7 @@ __all__ = [
     "record_cluster",
     "run",
     "simulate",
+    "suggest_policy",
     "what_if_changed",
     "why_nothing_moves",
 ]
@@ -64,6 +66,7 @@ _MODULES = {
     "record_cluster": "recording",
     "run": "running",
     "simulate": "simulating",
+    "suggest_policy": "questions",
     "what_if_changed": "questions",
     "why_nothing_moves": "questions",
 }
