@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         why_nothing_moves,
     )
     from rebalancer.pipeline.recording import describe_recording, record_cluster
-    from rebalancer.pipeline.running import run
+    from rebalancer.pipeline.running import run, run_within
     from rebalancer.pipeline.scheduler.configuration import check_configuration
     from rebalancer.pipeline.simulating import inputs_by_policy, simulate
 
@@ -46,6 +46,7 @@ __all__ = [
     "make_reported_plan",
     "record_cluster",
     "run",
+    "run_within",
     "simulate",
     "suggest_policy",
     "what_if_changed",
@@ -65,6 +66,7 @@ _MODULES = {
     "make_reported_plan": "planning",
     "record_cluster": "recording",
     "run": "running",
+    "run_within": "running",
     "simulate": "simulating",
     "suggest_policy": "questions",
     "what_if_changed": "questions",

@@ -55,7 +55,8 @@ _ORDERS = ("wave", "gain", "chance", "pod", "from", "to")
 def plan(options: PipelineOptions, output: Output, choice: Choice, sort: str, other: Path | None) -> None:
     """Show what would be evicted, why, and where it would land. Only reads.
 
-    What is listed can be chosen with -n, -l and --field-selector; the plan is the same.
+    With -n, -l and --field-selector you choose what is listed; the plan is the same. --from also takes a
+    report that -o html wrote, and shows its plan again.
     """
     if other is not None:
         _write_difference(options, output, other, chosen=bool(choice) or sort != "wave")
@@ -63,6 +64,7 @@ def plan(options: PipelineOptions, output: Output, choice: Choice, sort: str, ot
     from rebalancer.reporting.chosen_rows import chosen_pods, sorted_moves  # noqa: PLC0415 - imports numpy
     from rebalancer.reporting.tables.plan import Listed, plan_table  # noqa: PLC0415 - imports rich
 
+    again = _shown_again(options)
     chosen = bool(choice) or sort != "wave"
     if chosen and output.format in {*DOCUMENTS, Format.HTML}:
         raise InputError(
@@ -71,12 +73,18 @@ def plan(options: PipelineOptions, output: Output, choice: Choice, sort: str, ot
             hint="leave one of them out",
         )
     if output.format is Format.HTML:
+        if again is not None:
+            raise InputError("this is a report already", where=str(options.source), hint="copy it")
         _write_page(options)
         return
     snapshot = None
     with progress() as report:
         options = dataclasses.replace(options, progress=report)
-        if choice.needs_snapshot:
+        if again is not None:
+            if choice.needs_snapshot:
+                raise InputError("a plan does not hold what -l and this --field-selector choose by")
+            found = again
+        elif choice.needs_snapshot:
             found, snapshot = pipeline.make_plan_and_snapshot(options)
         else:
             found = pipeline.make_plan(options)
@@ -87,6 +95,16 @@ def plan(options: PipelineOptions, output: Output, choice: Choice, sort: str, ot
         emit(shown, output, functools.partial(plan_table, listed=listed))
     else:
         emit(rows, output, plan_table, Rows(_names, _frame))
+
+
+def _shown_again(options: PipelineOptions) -> Plan | None:
+    """The plan of a report that --from names; None for a cluster."""
+    from rebalancer.documents import read_bytes  # noqa: PLC0415 - imports yaml
+    from rebalancer.reporting.html.embedded import MAX_PLAN_BYTES, read_plan  # noqa: PLC0415
+
+    if options.source is None or options.source.suffix.lower() not in (".html", ".htm"):
+        return None
+    return read_plan(read_bytes(options.source, largest=MAX_PLAN_BYTES), str(options.source))
 
 
 def _write_difference(options: PipelineOptions, output: Output, other: Path, *, chosen: bool) -> None:

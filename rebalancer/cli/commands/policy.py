@@ -174,15 +174,26 @@ def _write_file(path: Path, text: str) -> None:
 def show_policy(path: Path | None, output: Output) -> None:
     """Show a policy with every default filled in.
 
-    Without FILE, show the defaults.
+    Without FILE, show the defaults; of a report in HTML, show the policy of its plan.
     """
     from rebalancer.policy import default_policy, load_policy, shown  # noqa: PLC0415 - imports pydantic
 
-    loaded = load_policy(path) if path is not None else default_policy()
-    value, hides = shown(loaded.policy)
+    if path is not None and path.suffix.lower() in (".html", ".htm"):
+        value, hides = _of_report(path), False
+    else:
+        loaded = load_policy(path) if path is not None else default_policy()
+        value, hides = shown(loaded.policy)
     if hides:
         LOGGER.warning("secrets of the policy are shown as REDACTED: it cannot be used as printed")
     write_document(value, output)
+
+
+def _of_report(path: Path) -> Any:
+    from rebalancer.documents import parse, read_bytes  # noqa: PLC0415 - imports yaml
+    from rebalancer.reporting.html.embedded import MAX_PLAN_BYTES, read_policy  # noqa: PLC0415
+
+    text = read_policy(read_bytes(path, largest=MAX_PLAN_BYTES), str(path))
+    return parse(text, str(path)).value
 
 
 @policy.command("import")

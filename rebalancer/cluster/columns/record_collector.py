@@ -12,6 +12,8 @@ from rebalancer.cluster.malformed import Malformed, listed_twice
 
 _ANNOTATION_DOMAINS = frozenset({"kubernetes.io", "k8s.io", "karpenter.sh"})
 _ANNOTATION_SUBDOMAINS = (".kubernetes.io", ".k8s.io", ".karpenter.sh")
+# Of the others: who applies an object and may undo a change, and which restart a pod comes from.
+_NAMES_KEPT = frozenset({"argocd.argoproj.io/tracking-id", "kubectl.kubernetes.io/restartedAt"})
 _MAX_VERSION_LENGTH = 40
 _MAX_SHARED_IMAGES = 1 << 17
 _encoder = msgspec.json.Encoder(order="deterministic")
@@ -35,6 +37,8 @@ def _kept(annotation: str) -> bool:
     The others are forgotten: some are long, and some hold secrets (kubectl's last-applied-configuration
     repeats every environment variable).
     """
+    if annotation in _NAMES_KEPT:
+        return True
     domain = annotation.partition("/")[0]
     if domain == "kubectl.kubernetes.io":
         return False

@@ -17,6 +17,7 @@ from urllib3.exceptions import HTTPError
 
 from rebalancer.cluster.live.answers import Answer, NoAnswerError, StatusError
 from rebalancer.deadlines import Deadline
+from rebalancer.telemetry import span
 
 CONNECT_SECONDS = 5.0
 READ_SECONDS = 60.0
@@ -88,7 +89,12 @@ class KubernetesClient:
             return _received(functools.partial(send, *arguments), arriving, max_bytes, body_needed)
 
         try:
-            return deadline.within(sum(timeout) if whole is None else whole).bound(what, request)
+            with span("request", what=what) as asking:
+                try:
+                    return deadline.within(sum(timeout) if whole is None else whole).bound(what, request)
+                except StatusError as error:
+                    asking.add(status=error.status)
+                    raise
         except TimeoutError as error:
             _end(arriving)
             raise NoAnswerError(error, slow=True) from error

@@ -22,7 +22,7 @@ from rebalancer.cluster.live.answers import TOO_MANY_REQUESTS, RequestRejectedEr
 from rebalancer.cluster.live.client import Stream
 from rebalancer.cluster.live.lists import EXPIRED
 from rebalancer.cluster.live.raw_api import RawApi
-from rebalancer.cluster.live.watching.latest_objects import LatestObjects
+from rebalancer.cluster.live.watching.latest_objects import LatestObjects, SeenPod
 from rebalancer.cluster.recordings.listing import Listing
 from rebalancer.cluster.wire.protobuf_pods import MEDIA_TYPE
 from rebalancer.cluster.wire.watch_events import ERROR, EventSplitter
@@ -113,6 +113,11 @@ class Feed:
         """The objects as they are now."""
         with self._changed:
             return self._objects.listing(read_at)
+
+    def pods_of(self, controller_uid: str) -> tuple[SeenPod, ...]:
+        """The pods of a controller as they were last seen."""
+        with self._changed:
+            return self._objects.pods_of(controller_uid)
 
     def hurry(self) -> None:
         """Begin the watch anew, so that the server soon says how far it has come."""

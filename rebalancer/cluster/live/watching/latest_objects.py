@@ -16,6 +16,7 @@ from __future__ import annotations
 import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -32,6 +33,14 @@ from rebalancer.cluster.wire.watch_events import BOOKMARK, DELETED, WatchEvent
 Key = tuple[str, str]
 """Namespace and name."""
 _SPARE_CLASSES = 256  # that have no pods any more are kept, beside as many as there are with pods
+
+
+class SeenPod(NamedTuple):
+    """A pod as its watch last showed it."""
+
+    uid: str
+    node_name: str
+    ready: bool
 
 
 class LatestObjects(ABC):
@@ -83,6 +92,10 @@ class LatestObjects(ABC):
             self._made = Listing(self.kind, found, tuple(malformed), "", read_at, pods)
         # An unchanged listing shares its objects and columns with the one before.
         return dataclasses.replace(self._made, resource_version=str(self.position), read_at=read_at)
+
+    def pods_of(self, controller_uid: str) -> tuple[SeenPod, ...]:  # noqa: ARG002 - other kinds hold no pods
+        """The pods that a controller owns."""
+        return ()
 
     @abstractmethod
     def __len__(self) -> int:
@@ -141,6 +154,7 @@ class LatestPods(LatestObjects, PodIntake):
         LatestObjects.__init__(self, listing)
         PodIntake.__init__(self, collector.classes)
         self._pods: dict[Key, PodFields] = {}
+        self._owned: dict[str, set[Key]] = {}  # by the uid of the controller
         for fields in collector.sealed_fields():
             self.keep(fields)
         self._decode = msgspec.json.Decoder(records.Pod).decode
@@ -151,11 +165,22 @@ class LatestPods(LatestObjects, PodIntake):
 
     def keep(self, fields: PodFields) -> None:
         """Keep a pod in place of the one of its name."""
-        self._pods[fields.namespace, fields.name] = fields
+        key = fields.namespace, fields.name
+        self._remove(key)
+        self._pods[key] = fields
+        self._owned.setdefault(self._owner_uid(fields), set()).add(key)
 
     def forget(self, namespace: str, name: str, version: int, node_name: str) -> None:  # noqa: ARG002
         """Leave out a pod that has finished."""
-        self._pods.pop((namespace, name), None)
+        self._remove((namespace, name))
+
+    def pods_of(self, controller_uid: str) -> tuple[SeenPod, ...]:
+        """The pods that a controller owns, without those that have finished."""
+        found = (self._pods[key] for key in self._owned.get(controller_uid, ()))
+        return tuple(SeenPod(fields.uid, fields.node_name, fields.ready) for fields in found)
+
+    def _owner_uid(self, fields: PodFields) -> str:
+        return self.classes.classes[fields.pod_class].owner.uid
 
     def _put(self, event: WatchEvent) -> Malformed | None:
         if not event.is_json:
@@ -168,7 +193,14 @@ class LatestPods(LatestObjects, PodIntake):
         return None
 
     def _remove(self, key: Key) -> None:
-        self._pods.pop(key, None)
+        fields = self._pods.pop(key, None)
+        if fields is None:
+            return
+        owner = self._owner_uid(fields)
+        keys = self._owned[owner]
+        keys.discard(key)
+        if not keys:
+            del self._owned[owner]
 
     def _version_of(self, key: Key) -> int:
         found = self._pods.get(key)

@@ -25,12 +25,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from rebalancer.cluster.columns.pod_collector import version_number
-from rebalancer.cluster.kinds import KINDS, METRICS, Kind
+from rebalancer.cluster.kinds import KINDS, METRICS, PODS, Kind
 from rebalancer.cluster.live.lists import PAGE_SIZE
 from rebalancer.cluster.live.raw_api import RawApi
 from rebalancer.cluster.live.reader import LiveReader
 from rebalancer.cluster.live.watching.feed import Feed, Traffic
-from rebalancer.cluster.live.watching.latest_objects import latest_objects
+from rebalancer.cluster.live.watching.latest_objects import SeenPod, latest_objects
 from rebalancer.cluster.recordings.listing import Listing, ListingBuilder, Recording
 from rebalancer.cluster.wire.json_items import decode_head
 from rebalancer.deadlines import Deadline
@@ -39,7 +39,7 @@ from rebalancer.errors import RebalancerError, StopRequestedError
 LOGGER = logging.getLogger(__name__)
 MAX_WAIT_SECONDS = 3.0  # for a large kind to reach the present version, before it is listed after all
 LARGE = 4 * PAGE_SIZE  # objects of a kind that is waited for so long
-_SHORT_WAIT_SECONDS = 0.1  # for the others; and for a large one, before its watch is begun anew
+_SHORT_WAIT_SECONDS = 0.1  # for the others
 _REFUSED_SECONDS = 600.0  # a kind that the server will not let us watch is not tried again for so long
 _LOOK_SECONDS = 0.05
 _CLOSING_SECONDS = 0.5
@@ -114,6 +114,14 @@ class LiveCluster:
             _add(total, feed.traffic)
         return total
 
+    def pods_of(self, controller_uid: str) -> tuple[SeenPod, ...] | None:
+        """The pods of a controller as their watch last showed them; None where pods are not watched.
+
+        Nothing proves that this is how they are now: it tells when it is worth asking.
+        """
+        feed = self.feeds.get(PODS)
+        return None if feed is None or feed.over else feed.pods_of(controller_uid)
+
     def current(
         self, deadline: Deadline | None = None, progress: Callable[[str], None] = lambda _: None
     ) -> Recording:
@@ -123,6 +131,7 @@ class LiveCluster:
         """
         api = self._api if deadline is None else self._api.until(deadline)
         fences = self._fences(api)
+        self._hurry(fences)  # it takes a second or two, while the other kinds are listed
         reading = self._read(api, (kind for kind in KINDS if kind not in fences), progress)
         self._await(api, fences)
         found = dict(reading.listings)
@@ -182,13 +191,19 @@ class LiveCluster:
         feed = self.feeds[kind]
         return not feed.over and feed.reached(fence.version)
 
+    def _is_large(self, kind: Kind) -> bool:
+        return len(self.feeds[kind]) > self._large
+
+    def _hurry(self, fences: Mapping[Kind, _Fence]) -> None:
+        """Let the server soon say how far large kinds have come that have not reached their version."""
+        for kind, fence in fences.items():
+            if self._is_large(kind) and not self._reached(kind, fence):
+                self.feeds[kind].hurry()
+
     def _await(self, api: RawApi, fences: Mapping[Kind, _Fence]) -> None:
         """Wait for a bounded time until the watches have reached their versions, or are over."""
         self._wait(api, fences, _SHORT_WAIT_SECONDS)
-        large = {kind: fence for kind, fence in fences.items() if len(self.feeds[kind]) > self._large}
-        for kind, fence in large.items():
-            if not self._reached(kind, fence):
-                self.feeds[kind].hurry()
+        large = {kind: fence for kind, fence in fences.items() if self._is_large(kind)}
         self._wait(api, large, self._max_wait_seconds)
 
     def _wait(self, api: RawApi, fences: Mapping[Kind, _Fence], seconds: float) -> None:
@@ -210,7 +225,7 @@ class LiveCluster:
         }
         for kind in missed:
             LOGGER.debug("%s: the watch did not show in time that it is current; listed again", kind.plural)
-            if len(self.feeds[kind]) <= self._large:
+            if not self._is_large(kind):
                 self._quiet[kind] = self.feeds[kind].traffic.events
 
     def _give_up(self, kind: Kind) -> None:
