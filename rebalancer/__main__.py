@@ -9,6 +9,9 @@ def start() -> None:
     """Run the program. Until it hears signals itself, Ctrl-C ends it without a traceback."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from rebalancer.cli.standard_streams import open_closed_streams  # noqa: PLC0415 - not before the signal
+
+    open_closed_streams()
     from rebalancer.cli.main import main  # noqa: PLC0415 - importing takes a while, and may be interrupted
 
     try:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from rebalancer import files
+
 _OF_KUBECTL = {"-f": "--policy FILE", "--file": "--policy FILE", "--filename": "--policy FILE"}
 _ROWS = frozenset({"-n", "--namespace", "-l", "--selector", "--field-selector", "--hot"})
 _EXTRA = re.compile(r"unexpected extra arguments? \(([^\s)]+)")
@@ -26,7 +28,7 @@ def usage_hint(error: click.UsageError) -> str:
     path = extra[1]
     if path.endswith((".yaml", ".yml")) and "--policy" in options:
         return f"did you mean --policy {path}?"
-    if "--from" in options and ("/" in path or Path(path).exists()):
+    if "--from" in options and ("/" in path or files.is_there(Path(path))):
         return f"did you mean --from {path}?"
     return ""
 

@@ -57,13 +57,16 @@ def explain_subject(options: PipelineOptions, subject: str, namespace: str = "")
     return explain(inputs, find_subject(inputs.snapshot, wanted))
 
 
-def plan_inputs(options: PipelineOptions) -> PlanningInputs:
-    """What a plan is made from; with ``only_look`` however few nodes have a known load."""
+def plan_inputs(options: PipelineOptions, snapshot: Snapshot | None = None) -> PlanningInputs:
+    """What a plan is made from; with ``only_look`` however few nodes have a known load.
+
+    ``snapshot`` is the cluster, where it was read for another plan already.
+    """
     loaded = policy_of(options)
     api = open_api(options)
     recorded = options.source is not None
     state = known_state(options.state_path, options.state_config_map, api, recorded=recorded)
-    inputs = gather(options, loaded, api, state).inputs
+    inputs = gather(options, loaded, api, state, snapshot=snapshot).inputs
     return without_refusal(inputs) if options.only_look else inputs
 
 

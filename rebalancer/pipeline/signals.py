@@ -63,7 +63,11 @@ class StopSignals:
                 self._may_raise = self._interruptible = True
                 if self.stop.is_set():
                     raise _Interrupted
-                return work()
+                result = work()
+                self._may_raise = False
+                if self.stop.is_set():  # what was raised went astray, in a callback of a library
+                    raise _Interrupted
+                return result
             finally:
                 self._may_raise = self._interruptible = False
         except _Interrupted:

@@ -25,19 +25,22 @@ from rebalancer.cluster.kinds import BY_NAME, RESOURCE_QUOTAS
 from rebalancer.cluster.records import Metadata, Workload, WorkloadSpec
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.planning import PlanningInputs, PreparedInputs, prepare
-from rebalancer.planning.explanation.pods import grouped
 from rebalancer.planning.explanation.values import RejectedNodes
 from rebalancer.planning.plan import API_VERSION, Value
 from rebalancer.planning.rounding import CHANCE_DIGITS, PERCENT_DIGITS
 from rebalancer.planning.workloads.lookup import Workloads
 from rebalancer.planning.workloads.replacement import differences
-from rebalancer.questions.next_landing import next_landing
+from rebalancer.questions.next_landing import (
+    next_landing,
+    rejected_nodes,
+    scheduler_message,
+    why_unpredictable,
+)
 from rebalancer.questions.pod_specs import AskedPod
 from rebalancer.scheduling import ClusterState, Preemptions, requested_amounts
 
 SHOWN_LANDINGS = 10
 _REQUESTED = ("cpu", "memory")
-_REJECTED = ": "
 
 
 class FittingPod(Value, frozen=True):
@@ -92,13 +95,7 @@ def fit(
     inputs, class_index = with_asked(inputs, asked)
     prepared = prepare(inputs)
     pod = prepared.pods.classes[class_index]
-    unpredictable = asked.unpredictable or prepared.eviction.unpredictable.get(class_index, "")
-    if pod.scheduler_name not in prepared.schedulers.by_name:
-        known = ", ".join(prepared.schedulers.by_name)
-        unpredictable = (
-            f"schedulerName {pod.scheduler_name} is not in the scheduler's configuration, which has {known}; "
-            "see scheduler.configMap of the policy, or --scheduler-config"
-        )
+    unpredictable = asked.unpredictable or why_unpredictable(prepared, class_index)
     state = prepared.state.copy()
     requests = state.classes.requests[class_index].incoming
     answer = Fit(
@@ -163,8 +160,7 @@ def _placed(
     stopped: tuple[RejectedNodes, ...] = ()
     message = ""
     if not full:
-        rejections = prepared.schedulers.scheduler(class_index).rejections(state, class_index)
-        stopped = grouped(rejections, names)
+        stopped = rejected_nodes(prepared, state, class_index)
         message = failure or scheduler_message(stopped, len(names), rejected)
     ordered = sorted(on_nodes.items(), key=lambda item: (-item[1], names[item[0]]))
     return msgspec.structs.replace(
@@ -177,20 +173,6 @@ def _placed(
         preemption="" if full or failure else _preemption(prepared, state, class_index),
         quota=_quota(prepared, class_index, on_nodes.total()),
     )
-
-
-def scheduler_message(stopped: tuple[RejectedNodes, ...], nodes: int, rejected: str = "") -> str:
-    """What the scheduler writes into the event of a pod that fits nowhere.
-
-    ``rejected`` is the ``Plugin: message`` of a cycle that looked at no node.
-    Source: kubernetes v1.35.4 pkg/scheduler/framework/types.go:807.
-    """
-    counts: Counter[str] = Counter()
-    for item in stopped:
-        for reason in item.reason.split(_REJECTED, 1)[-1].split(", "):
-            counts[reason] += item.count
-    reasons = ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items()))
-    return f"0/{nodes} nodes are available: {rejected.split(_REJECTED, 1)[-1] or reasons}."
 
 
 def with_asked(inputs: PlanningInputs, asked: AskedPod) -> tuple[PlanningInputs, int]:

@@ -6,7 +6,7 @@ bytes, and a class is built, checked and compared only for bytes not seen before
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -227,6 +227,16 @@ class ClassIndex:
                 self._by_writing.clear()
             self._by_writing[writing] = found
         return found
+
+    def compacted(self, used: Iterable[int]) -> tuple[ClassIndex, dict[int, int]]:
+        """An index of only these classes, and the number in it of each; the others have no pods any more."""
+        compact = ClassIndex()
+        renumbered: dict[int, int] = {}
+        for number in used:
+            renumbered[number] = compact._by_key[self.keys[number]] = len(compact.classes)
+            compact.classes.append(self.classes[number])
+            compact.keys.append(self.keys[number])
+        return compact, renumbered
 
     def _number(self, pod: records.Pod) -> int:
         key, pod_class = pod_class_of(pod)

@@ -17,6 +17,7 @@ from rebalancer.errors import (
     InputError,
     InternalError,
     LeaseHeldError,
+    RebalancerError,
     RightsError,
     SafetyError,
     UnreachableError,
@@ -187,3 +188,24 @@ def test_control_characters_of_an_error_are_not_obeyed(
     result = rebalancer_program("plan")
 
     assert result.stderr == "error: pod \\x1b[2J\\u202e is odd\n"
+
+
+def test_a_failure_that_cannot_be_put_into_words_is_still_one_line(
+    rebalancer_program: Program, pipeline: FakePipeline
+) -> None:
+    class UnspeakableError(RebalancerError):
+        def __str__(self) -> str:
+            raise OSError(36, "File name too long")
+
+    pipeline.failure = UnspeakableError("")
+    result = rebalancer_program("plan")
+
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_superfluous_argument_longer_than_any_path_is_wrong_usage(rebalancer_program: Program) -> None:
+    result = rebalancer_program("plan", "n" * 5000)
+
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: Got unexpected extra argument")

@@ -152,3 +152,18 @@ def test_a_system_without_hangups_has_the_other_two(monkeypatch: pytest.MonkeyPa
     monkeypatch.delattr(signal, "SIGHUP")
     assert stop_signals() == (signal.SIGTERM, signal.SIGINT)
     assert not is_hangup(1)
+
+
+@pytest.mark.parametrize("number", ALL)
+def test_work_that_a_careless_library_goes_on_with_is_given_up_when_it_returns(
+    signals: StopSignals, number: signal.Signals
+) -> None:
+    def work() -> str:
+        try:
+            send(number)
+        except BaseException:  # noqa: BLE001 - what a careless library might do
+            return "a plan"
+        pytest.fail("the signal was not heard")
+
+    with pytest.raises(StopRequestedError, match="asked to stop by a signal"):
+        signals.interruptibly(work)
