@@ -17,7 +17,7 @@ import click
 
 from rebalancer import files, pipeline
 from rebalancer.cli.logs import LOGGER
-from rebalancer.cli.output import Output, Rows, console, emit, show, style
+from rebalancer.cli.output import Output, Rows, console, emit, show, style, write_page
 from rebalancer.cli.session import Session
 from rebalancer.cli.shared_options import (
     FILE,
@@ -32,7 +32,7 @@ from rebalancer.cli.user_files import default_journal, prepare_state_folder, ref
 from rebalancer.errors import ExitCode, InputError, RebalancerError, StopRequestedError
 from rebalancer.pipeline import PipelineOptions, RunOptions
 from rebalancer.pipeline.run_settings import MAX_CONFIRMATION_SECONDS
-from rebalancer.reporting.render import TABLES, Format, to_yaml
+from rebalancer.reporting.render import TABLES, Format
 from rebalancer.telemetry import listening
 
 if TYPE_CHECKING:
@@ -119,20 +119,13 @@ def run(
     from rebalancer.reporting.tables.outcomes import outcomes_table  # noqa: PLC0415
 
     if output.format is Format.HTML:
-        _write_page(options, plan, outcomes)
+        from rebalancer.policy import default_policy, load_policy  # noqa: PLC0415 - imports pydantic
+
+        loaded = default_policy() if options.policy_path is None else load_policy(options.policy_path)
+        write_page(plan, loaded.policy, {}, outcomes)
         return code
     emit(outcomes, output, outcomes_table, Rows(_names, _frame))
     return code
-
-
-def _write_page(options: PipelineOptions, plan: Plan, outcomes: Outcomes) -> None:
-    """Write the plan and what became of it as one HTML file to stdout."""
-    from rebalancer.policy import default_policy, load_policy, shown  # noqa: PLC0415 - imports pydantic
-    from rebalancer.reporting.html.report import ReportInputs, html_report  # noqa: PLC0415 - imports jinja2
-
-    loaded = default_policy() if options.policy_path is None else load_policy(options.policy_path)
-    policy, _ = shown(loaded.policy)
-    sys.stdout.write(html_report(ReportInputs(plan, to_yaml(policy), {}, outcomes)))
 
 
 def _names(outcomes: Outcomes) -> Iterable[str]:
