@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rebalancer.cli.logs import LOGGER
-from rebalancer.reporting.render import TABLES, Format, to_csv, to_json, to_yaml
+from rebalancer.reporting.render import TABLES, Format, to_csv, to_json, to_jsonpath, to_parquet, to_yaml
 from rebalancer.reporting.words import plain
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ class Output:
     everything: bool = False
     top: int | None = None
     no_headers: bool = False
+    template: str = ""  # of jsonpath
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,7 @@ def style(target: Console, output: Output = Output()) -> Style:
         wide=wide,
         top=output.top,
         no_headers=output.no_headers,
+        markdown=output.format is Format.MARKDOWN,
     )
 
 
@@ -68,14 +70,25 @@ def emit(value: Any, output: Output, table: Callable[[Any, Style], Text], rows: 
     if output.format in TABLES:
         target = console()
         show(target, table(value, style(target, output)))
-    elif output.format is Format.JSON:
-        sys.stdout.write(to_json(value, indent=2 if sys.stdout.isatty() else 0))
-    elif output.format is Format.YAML:
-        sys.stdout.write(to_yaml(value))
     elif rows is not None and output.format is Format.NAME:
         sys.stdout.writelines(f"{plain(name)}\n" for name in rows.names(value))
     elif rows is not None and output.format is Format.CSV:
         sys.stdout.write(to_csv(rows.frame(value)))
+    elif rows is not None and output.format is Format.PARQUET:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(to_parquet(rows.frame(value)))
+    else:
+        write_document(value, output)
+
+
+def write_document(value: Any, output: Output) -> None:
+    """Write a value as a document to stdout: JSON, what a jsonpath names of it, or else YAML."""
+    if output.format is Format.JSON:
+        sys.stdout.write(to_json(value, indent=2 if sys.stdout.isatty() else 0))
+    elif output.format is Format.JSONPATH:
+        sys.stdout.write(to_jsonpath(value, output.template))
+    else:
+        sys.stdout.write(to_yaml(value))
 
 
 def show(target: Console, text: Text) -> None:

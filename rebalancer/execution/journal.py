@@ -25,11 +25,12 @@ import msgspec
 from rebalancer.cluster import times
 from rebalancer.documents import read_bytes
 from rebalancer.errors import InputError, SafetyError
-from rebalancer.files import make_durable
+from rebalancer.files import make_durable, may_exist
 from rebalancer.planning.plan import Move
 from rebalancer.safe_text import safe_json
 
 RUN_STARTED = "run-started"
+EVICTING, RESTARTING = "evicting", "restarting"  # each before the request, and followed by what it came to
 _MAX_TEXT_LENGTH = 1000
 _MAX_FILE_BYTES = 256 << 20
 
@@ -64,7 +65,7 @@ class Journal:
     def to_file(cls, path: Path, run: str, clock: Callable[[], float]) -> Self:
         """A journal that appends to a file. Raises InputError when it cannot be opened."""
         try:
-            is_new = not path.exists()
+            is_new = not may_exist(path)
             stream = path.open("a+b")
             _end_last_line(stream)
             if is_new:
@@ -140,12 +141,12 @@ def read_journal(path: Path) -> tuple[Mapping[str, Any], ...]:
 
 
 def in_flight(lines: tuple[Mapping[str, Any], ...]) -> tuple[Mapping[str, Any], ...]:
-    """The ``evicting`` lines that no other line about the same pod follows: their outcome is unknown."""
+    """The lines before a request that no other line about the same pod follows: its outcome is unknown."""
     last: dict[Any, Mapping[str, Any]] = {}
     for line in lines:
         if line.get("uid"):
             last[line.get("run"), line["uid"]] = line
-    return tuple(line for line in last.values() if line.get("event") == "evicting")
+    return tuple(line for line in last.values() if line.get("event") in (EVICTING, RESTARTING))
 
 
 def _decode(line: bytes, where: str) -> Mapping[str, Any]:

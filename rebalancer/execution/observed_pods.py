@@ -62,6 +62,19 @@ class ObservedPod(records.Record, frozen=True):
         return next((owner.uid for owner in owners if owner.controller), "")
 
     @property
+    def controller_kind(self) -> str:
+        """The kind of the controller that owns it; empty when none does."""
+        owners = self.metadata.owner_references or ()
+        return next((owner.kind for owner in owners if owner.controller), "")
+
+    @property
+    def why_pending(self) -> str:
+        """Why it has no node, in the scheduler's words."""
+        scheduled = self.condition("PodScheduled")
+        message = (scheduled.message or scheduled.reason) if scheduled else None
+        return f"not bound: {message[:300]}" if message else "not bound, and the scheduler gave no reason"
+
+    @property
     def created_at(self) -> float:
         """Unix seconds, whole; NaN when not stated."""
         return _time(self.metadata.creation_timestamp)

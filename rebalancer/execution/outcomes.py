@@ -24,6 +24,9 @@ class Result(StrEnum):
     UNKNOWN = "Unknown"  # the eviction's answer was lost, or its end could not be seen
     SKIPPED = "Skipped"  # not attempted
     STARTED = "Started"  # somebody else moves the pod, which had not left when the wave ended
+    RESTARTED = "Restarted"  # not evicted: a rolling update replaced it, on a node the plan listed
+    RESTARTED_ELSEWHERE = "RestartedElsewhere"  # the same on a node not listed, yet acceptable
+    ROLLOUT_STALLED = "RolloutStalled"  # the rolling update did not end in time
     GONE = "Gone"  # it left, or was leaving, by itself before its turn
 
 
@@ -64,13 +67,23 @@ RESULT_CODES = {
     Result.UNKNOWN: ExitCode.PARTLY_DONE,
     Result.SKIPPED: ExitCode.PARTLY_DONE,
     Result.STARTED: ExitCode.DONE,
+    Result.RESTARTED: ExitCode.DONE,
+    Result.RESTARTED_ELSEWHERE: ExitCode.DONE,
+    Result.ROLLOUT_STALLED: ExitCode.STOPPED,
     Result.GONE: ExitCode.DONE,
 }
 _WORST_FIRST = (ExitCode.STOPPED, ExitCode.PARTLY_DONE)
 
 # What the plan did not allow for: a run does not go on after one of these.
 STOPPING = frozenset(
-    {Result.UNEXPECTED, Result.PENDING, Result.NOT_READY, Result.NOT_REPLACED, Result.UNKNOWN}
+    {
+        Result.UNEXPECTED,
+        Result.PENDING,
+        Result.NOT_READY,
+        Result.NOT_REPLACED,
+        Result.ROLLOUT_STALLED,
+        Result.UNKNOWN,
+    }
 )
 
 
@@ -83,6 +96,7 @@ class Outcome(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     node: str = ""  # where the replacement runs
     replacement: str = ""  # its name
     replacement_uid: str = ""
+    replacement_controller_uid: str = ""  # a rolling update makes another ReplicaSet
     evicted_at: float | None = None
     bound_at: float | None = None
     ready_at: float | None = None

@@ -9,6 +9,16 @@ import msgspec
 from rebalancer.execution.outcomes import Outcome, Result
 from rebalancer.state import PastMove, RunState, after_moves
 
+_LANDED = frozenset(
+    {
+        Result.LANDED,
+        Result.LANDED_ELSEWHERE,
+        Result.RESTARTED,
+        Result.RESTARTED_ELSEWHERE,
+        Result.UNEXPECTED,
+    }
+)
+
 
 def past_moves(outcomes: Iterable[Outcome], run: str = "") -> tuple[PastMove, ...]:
     """The moves whose pods were, or may have been, evicted; the others changed nothing in the cluster."""
@@ -37,14 +47,14 @@ def _withdrawn(move: PastMove, untouched: Collection[str], run: str) -> bool:
 
 def _past_move(outcome: Outcome, run: str) -> PastMove:
     pod = outcome.move.pod
-    landed = outcome.result in (Result.LANDED, Result.LANDED_ELSEWHERE, Result.UNEXPECTED)
+    landed = outcome.result in _LANDED
     return PastMove(
         namespace=pod.namespace,
         name=pod.name,
         uid=pod.uid,
         run=run,
         workload=pod.workload,
-        controller_uid=pod.controller_uid,
+        controller_uid=outcome.replacement_controller_uid or pod.controller_uid,
         from_node=outcome.move.from_node,
         to_node=outcome.node,
         result=outcome.result.value,

@@ -4,16 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from rebalancer.errors import InternalError, RebalancerError
 from rebalancer.execution.context import Halt, Ledger, RunContext, halt_for
 from rebalancer.execution.eviction.evictor import Evictor
 from rebalancer.execution.eviction.verdicts import EvictionAnswer, Verdict
+from rebalancer.execution.journal import EVICTING, RESTARTING
 from rebalancer.execution.observed_pods import ObservedPod, PodReader, Scope
 from rebalancer.execution.outcomes import STOPPING, Outcome, Result, Stop
-from rebalancer.execution.verification.landings import Landing, Waiting, await_landings, uids
+from rebalancer.execution.rolling_update.restarter import Restarter
+from rebalancer.execution.verification.landings import (
+    FIRST_PAUSE_SECONDS,
+    MAX_PAUSE_SECONDS,
+    Landing,
+    Waiting,
+    await_landings,
+    uids,
+)
 from rebalancer.execution.verification.replacements import Evicted, match
+from rebalancer.execution.verification.sightings import Sightings
 from rebalancer.planning.plan import Move
+from rebalancer.telemetry import Span, record, span
 
 # The plan assumes that replacements are scheduled in the order of the evictions, so each eviction waits for
 # the replacement of the one before, at most so long. Verification finds landings that went wrong by that.
@@ -41,14 +53,15 @@ class WaveRunner:
         self._monotonic = context.api.retries.clock
         self._api = api = context.api
         self._pods = PodReader(api)
-        self._evictor = Evictor(
-            api,
-            context.clock,
-            patience=context.patience,
-            permitted=self._permitted,
-            interrupted=self._give_up,
-            dry_run=context.dry_run,
-        )
+        self._evictions: dict[str, Span] = {}  # by uid of the pod
+        given: dict[str, Any] = {
+            "patience": context.patience,
+            "permitted": self._permitted,
+            "interrupted": self._give_up,
+            "dry_run": context.dry_run,
+        }
+        self._evictor = Evictor(api, context.clock, **given)
+        self._restarter = Restarter(api, context.clock, **given)
 
     def over(self) -> Halt | None:
         """Why no further eviction may begin: asked to stop, or out of time."""
@@ -85,8 +98,13 @@ class WaveRunner:
         move = evicted[-1].move
         deadline = self._monotonic() + MAX_SECONDS_TO_PLACE
         pause = _FIRST_LOOK_SECONDS
+        sightings = Sightings(self._context.pods_seen, evicted, before)
         while (left := deadline - self._monotonic()) > 0 and not self._give_up():
             self._context.sleep(min(pause, left))
+            if sightings.possible():
+                if sightings.placed():
+                    return
+                continue
             try:
                 pods = PodReader(self._api.within(deadline - self._monotonic()))
                 replacement = match(evicted, before, pods.pods(self._scopes([move]))).get(move.pod.uid)
@@ -97,6 +115,17 @@ class WaveRunner:
             if replacement is not None and replacement.spec.node_name:
                 return
             pause *= 1.6
+
+    def _rest(self, sightings: Sightings, seconds: float) -> None:
+        """Wait so long or, where pods are watched, until the replacements are seen to be there."""
+        if not sightings.possible() or sightings.done():
+            self._context.sleep(min(seconds, FIRST_PAUSE_SECONDS) if sightings.possible() else seconds)
+            return
+        end = self._monotonic() + seconds
+        while (left := end - self._monotonic()) > 0 and not self._context.stop_requested():
+            self._context.sleep(min(_FIRST_LOOK_SECONDS, left))
+            if sightings.done():
+                return
 
     def _scopes(self, moves: Sequence[Move]) -> frozenset[Scope]:
         """The pods among which replacements are looked for, and no others: they are read again and again."""
@@ -121,21 +150,25 @@ class WaveRunner:
         return ""
 
     def _evict(self, move: Move, evicted: list[Evicted]) -> None:
-        """Evict one pod: saved to the state before, journaled before and after.
+        """Evict or restart one pod: saved to the state before, journaled before and after.
 
         The move joins ``evicted`` when its replacement has to be waited for.
         """
         if not (self._context.dry_run or self._saved_before(move)):
             return
-        if not self._ledger.record("evicting", move, dryRun=self._context.dry_run or None):
+        event = RESTARTING if move.is_restart else EVICTING
+        if not self._ledger.record(event, move, dryRun=self._context.dry_run or None):
             self._ledger.settle(_outcome(move, Result.SKIPPED, "the journal cannot be written"))
             return
-        answer = self._evictor.evict(move)
+        with span("eviction", pod=move.pod.full_name, node=move.from_node) as eviction:
+            answer = self._restarter.restart(move) if move.is_restart else self._evictor.evict(move)
+            eviction.add(verdict=answer.verdict.value, attempts=answer.attempts)
+        self._evictions[move.pod.uid] = eviction
         started = answer.verdict is Verdict.STARTED
-        granted = started or answer.verdict is Verdict.EVICTED
+        granted = answer.verdict in (Verdict.EVICTED, Verdict.STARTED, Verdict.RESTARTED)
         waited_for = granted and not self._context.dry_run
         if waited_for:
-            evicted.append(Evicted(move, answer.at, answer.not_before, started))
+            evicted.append(Evicted(move, answer.at, answer.not_before, started, answer.restarted_at))
         self._ledger.record(
             answer.verdict.value.lower(), move, because=answer.because, attempts=answer.attempts
         )
@@ -144,11 +177,11 @@ class WaveRunner:
             if self._context.events is not None:
                 self._context.events.evicted(move, started=started)
         elif granted:
-            would = (
-                f"its eviction would begin so: {answer.because}"
-                if started
-                else "the API server would evict it"
-            )
+            would = "the API server would evict it"
+            if move.is_restart:
+                would = f"the API server would let {move.pod.workload} be restarted"
+            elif started:
+                would = f"its eviction would begin so: {answer.because}"
             self._ledger.settle(_outcome(move, Result.SKIPPED, f"dry run: {would}"))
         else:
             self._not_evicted(move, answer)
@@ -166,14 +199,16 @@ class WaveRunner:
 
     def _not_evicted(self, move: Move, answer: EvictionAnswer) -> None:
         # For the load of the nodes, a pod that may have been evicted counts as evicted.
+        verb = "restarting" if move.is_restart else "evicting"
         perhaps = answer.at if answer.verdict is Verdict.UNKNOWN else None
         self._ledger.settle(_outcome(move, _RESULTS[answer.verdict], answer.because, evicted_at=perhaps))
         if answer.rights_missing:
-            self._ledger.stop(Halt(Stop.RIGHTS, f"evicting {move.pod.full_name}: {answer.because}"))
+            self._ledger.stop(Halt(Stop.RIGHTS, f"{verb} {move.pod.full_name}: {answer.because}"))
         elif answer.rejected:
-            self._ledger.stop(Halt(Stop.REJECTED, f"evicting {move.pod.full_name}: {answer.because}"))
+            self._ledger.stop(Halt(Stop.REJECTED, f"{verb} {move.pod.full_name}: {answer.because}"))
         elif answer.verdict is Verdict.UNKNOWN:
-            because = f"whether {move.pod.full_name} was evicted is not known: {answer.because}"
+            done = "restarted" if move.is_restart else "evicted"
+            because = f"whether {move.pod.full_name} was {done} is not known: {answer.because}"
             self._ledger.stop(Halt(Stop.OUTCOME, because))
 
     def _verify(self, wave: int, evicted: Sequence[Evicted], before: frozenset[str]) -> None:
@@ -189,11 +224,13 @@ class WaveRunner:
             retries = replace(api.retries, pause=self._context.sleep)
             return PodReader(replace(api, retries=retries)).pods(scopes)
 
+        sightings = Sightings(self._context.pods_seen, evicted, before)
         waiting = Waiting(
             read=read,
             check=self._context.check_landing,
             clock=self._monotonic,
-            sleep=self._context.sleep,
+            sleep=lambda seconds: self._rest(sightings, seconds),
+            first_pause_seconds=MAX_PAUSE_SECONDS if sightings.possible() else FIRST_PAUSE_SECONDS,
             timeout_seconds=self._context.execution.wave_timeout,
             interrupted=self._context.stop_requested,
             after_each_read=after_each_read,
@@ -201,10 +238,24 @@ class WaveRunner:
         outcomes = await_landings(evicted, before, waiting)
         for outcome in outcomes:
             self._ledger.settle(outcome)
+            self._record_landing(outcome)
         halts = [self._halt_after(outcome) for outcome in outcomes if outcome.result in self._stopping()]
         if halts:
             # A failure in the cluster is a better reason than the request to stop.
             self._ledger.stop(min(halts, key=lambda halt: halt.stop is Stop.INTERRUPTED))
+
+    def _record_landing(self, outcome: Outcome) -> None:
+        """The time from an eviction to its replacement being ready, or to where it was given up."""
+        pod, now = outcome.move.pod, self._context.clock()
+        record(
+            "landing",
+            outcome.evicted_at or now,
+            outcome.ready_at or now,
+            self._evictions[pod.uid],
+            pod=pod.full_name,
+            node=outcome.node,
+            result=outcome.result.value,
+        )
 
     def _keep_lease(self) -> None:
         """Renew the lease during long waits; once it is lost, nothing more is evicted."""

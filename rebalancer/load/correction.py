@@ -21,7 +21,9 @@ from rebalancer.state import PastMove
 # Results after which the pod is where it was: nothing changed.
 _UNTOUCHED = frozenset({"Refused", "Skipped", "Gone"})
 # Results after which it is known where the load went.
-_ARRIVED = frozenset({"Landed", "LandedElsewhere", "Unexpected", "NotReady"})
+_ARRIVED = frozenset(
+    {"Landed", "LandedElsewhere", "Restarted", "RestartedElsewhere", "Unexpected", "NotReady"}
+)
 _WITHOUT_REPLACEMENT = frozenset({"Pending", "NotReplaced"})
 
 

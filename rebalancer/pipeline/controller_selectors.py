@@ -20,7 +20,9 @@ def selectors_of(snapshot: Snapshot) -> Callable[[Move], str]:
     """
 
     def selector_of(move: Move) -> str:
-        found = snapshot.workloads.get(move.pod.controller_uid)
+        # A rolling update makes another ReplicaSet: its Deployment selects the pods of both.
+        uid = move.pod.workload_uid if move.is_restart else move.pod.controller_uid
+        found = snapshot.workloads.get(uid)
         if found is None:
             return ""
         kind, record = found

@@ -5,6 +5,8 @@ A value: written to JSON and read back it is equal, and execution, reports and t
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 API_VERSION = "rebalancer/v1alpha1"
@@ -27,6 +29,7 @@ class PodReference(Value, frozen=True):
     controller_kind: str = ""
     controller_name: str = ""
     controller_uid: str = ""
+    workload_uid: str = ""  # of the top-most controller
 
     @property
     def full_name(self) -> str:
@@ -69,6 +72,11 @@ class NodeReport(Value, frozen=True):
     figures: dict[str, Figure] = {}  # by resource that is measured
 
 
+Action = Literal["Evict", "Restart"]
+EVICT: Action = "Evict"
+RESTART: Action = "Restart"  # by the rolling update of its Deployment
+
+
 class Landing(Value, frozen=True):
     """A node the replacement may land on, and the chance of it."""
 
@@ -77,7 +85,7 @@ class Landing(Value, frozen=True):
 
 
 class Move(Value, frozen=True):
-    """A pod to evict, the nodes its replacement may land on, and what is gained."""
+    """A pod to move, the nodes its replacement may land on, and what is gained."""
 
     pod: PodReference
     from_node: str = msgspec.field(name="from")
@@ -88,6 +96,12 @@ class Move(Value, frozen=True):
     load: dict[str, float] = {}  # what the pod uses: cpu in thousandths of a core, memory in bytes
     load_methods: dict[str, str] = {}  # how that is known, by resource: measured, share or request
     grace_period_seconds: float = 30.0
+    action: Action = EVICT
+
+    @property
+    def is_restart(self) -> bool:
+        """Whether the pod is not evicted, but replaced by the rolling update of its Deployment."""
+        return self.action == RESTART
 
 
 class Kept(Value, frozen=True):

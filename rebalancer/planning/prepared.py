@@ -21,7 +21,7 @@ from rebalancer.load.correction import correct
 from rebalancer.load.figures.node_figures import RESOURCES
 from rebalancer.load.recent_pods import RecentLoad, recent_load
 from rebalancer.planning.coverage import coverage_of
-from rebalancer.planning.eviction import EvictionContext
+from rebalancer.planning.eviction import EvictionContext, moves_by_restart
 from rebalancer.planning.hot_nodes.levels import Hotness
 from rebalancer.planning.hot_nodes.rules import find_hot_nodes
 from rebalancer.planning.inputs import PlanningInputs
@@ -36,7 +36,7 @@ from rebalancer.planning.workloads.stateful_sets import replaced_after_terminati
 from rebalancer.policy import RebalancePolicy
 from rebalancer.scheduling import requested_amounts
 from rebalancer.scheduling.state.cluster_state import ClusterState
-from rebalancer.state import STARTED, PastMove
+from rebalancer.state import UNDER_WAY, PastMove
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,12 +77,15 @@ class PreparedInputs:
 
     def candidate(self, row: PodRow) -> Candidate:
         """A pod as the evaluator needs it."""
+        replacement = self.eviction.replacement(row).class_index
+        restarted = moves_by_restart(self.eviction, row)
         return Candidate(
             row=row,
             source=NodeRow(int(self.pods.node[row])),
-            replacement=self.eviction.replacement(row).class_index,
+            replacement=self.schedulers.next_revision(replacement) if restarted else replacement,
             usage=self.inputs.load.pod_usage[row],
             replaced_late=replaced_after_termination(self.pods.class_of(row).owner),
+            restarted=restarted,
         )
 
     def settling(self, node: NodeRow) -> KeptReason | None:
@@ -102,6 +105,7 @@ class PreparedInputs:
             controller_kind=owner.kind,
             controller_name=owner.name,
             controller_uid=owner.uid,
+            workload_uid=workload.uid,
         )
 
 
@@ -134,7 +138,9 @@ def prepare(inputs: PlanningInputs, made: Iterable[PastMove] = ()) -> PreparedIn
 
 
 def _still_leaving(inputs: PlanningInputs, moves: Iterable[PastMove]) -> dict[int, str]:
-    """The nodes that somebody else is still moving a pod of an earlier run away from, with the reason.
+    """The nodes that a pod of an earlier run is still being moved away from, with the reason.
+
+    Somebody else moves it, or a rolling update that had not ended when its run did.
 
     That pod counted against the limits of its run, and its load will go: nothing else is moved in its stead,
     for as long as its workload is left alone after a first move.
@@ -143,7 +149,7 @@ def _still_leaving(inputs: PlanningInputs, moves: Iterable[PastMove]) -> dict[in
     found: dict[int, str] = {}
     for move in moves:
         row = pods.row.get((move.namespace, move.name))
-        if move.result != STARTED or row is None or pods.uids[row] != move.uid:
+        if move.result not in UNDER_WAY or row is None or pods.uids[row] != move.uid:
             continue
         node = nodes.row.get(move.from_node)
         if node == pods.node[row] and inputs.now - move.evicted_at < inputs.policy.planning.cooldown:

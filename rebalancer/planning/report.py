@@ -16,7 +16,18 @@ from rebalancer.planning.hot_nodes.still_waiting import still_waiting
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.distribution import LandingDistribution
 from rebalancer.planning.obstacles import find_obstacles
-from rebalancer.planning.plan import UNKNOWN_NODE, Figure, Kept, Landing, Move, NodeAfter, NodeReport, Plan
+from rebalancer.planning.plan import (
+    EVICT,
+    RESTART,
+    UNKNOWN_NODE,
+    Figure,
+    Kept,
+    Landing,
+    Move,
+    NodeAfter,
+    NodeReport,
+    Plan,
+)
 from rebalancer.planning.policy_fit import misfits
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import KeptReason
@@ -159,6 +170,7 @@ def _move(prepared: PreparedInputs, move: PlannedMove) -> Move:
         load={name: round(used, 3) for name, used in prepared.inputs.load.pod_load(candidate.row).items()},
         load_methods=prepared.inputs.load.pod_load_methods(candidate.row),
         grace_period_seconds=float(grace_period_seconds(prepared.pods.class_of(candidate.row))),
+        action=RESTART if candidate.restarted else EVICT,
     )
 
 
@@ -179,9 +191,11 @@ def _because(prepared: PreparedInputs, move: PlannedMove, gain: Mapping[str, flo
     where = (
         likeliest if len(landings.rows) == 1 else f"one of {len(landings.rows)} nodes, likeliest {likeliest}"
     )
+    how = "; restarted by a rolling update, not evicted" if candidate.restarted else ""
     if move.violation:
-        return f"{node} would not admit it any more ({move.violation}); it will be placed on {where}"
-    return f"{node} is at {levels}; its replacement will be placed on {where}, a gain of at least {gained}"
+        return f"{node} would not admit it any more ({move.violation}); it will be placed on {where}{how}"
+    gain_words = f"a gain of at least {gained}"
+    return f"{node} is at {levels}; its replacement will be placed on {where}, {gain_words}{how}"
 
 
 def _kept(prepared: PreparedInputs, row: PodRow, reason: KeptReason) -> Kept:

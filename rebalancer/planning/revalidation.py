@@ -19,6 +19,7 @@ from rebalancer.errors import SafetyError
 from rebalancer.load.correction import correct
 from rebalancer.planning.eviction import why_protected
 from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.landing.evaluation import Candidate
 from rebalancer.planning.plan import POD_GONE, POD_LEAVING, Move, Plan
 from rebalancer.planning.prepared import PreparedInputs, prepare
 from rebalancer.planning.reasons import KeptReason, Reason
@@ -110,7 +111,7 @@ def revalidate_moves(
     waves: dict[int, list[PodRow]] = {}
     for pod, move in rows.items():
         waves.setdefault(move.wave, []).append(pod)
-    tried = _try_again(prepared, waves.values())
+    tried = _try_again(prepared, waves.values(), rows)
     for pod, kept in tried.kept.items():
         leaving = kept.reason == Reason.TERMINATING
         found[pods.uids[pod]] = f"{POD_LEAVING if leaving else kept.reason}: {kept.because}"
@@ -121,8 +122,10 @@ def revalidate_moves(
     return found
 
 
-def _try_again(prepared: PreparedInputs, waves: Iterable[Sequence[PodRow]]) -> SearchResult:
-    """Try only these pods, in these waves."""
+def _try_again(
+    prepared: PreparedInputs, waves: Iterable[Sequence[PodRow]], planned: Mapping[PodRow, Move]
+) -> SearchResult:
+    """Try only these pods, in these waves, in the way they were ``planned`` to be moved."""
     builder = PlanBuilder(prepared.inputs, prepared.eviction, prepared.evaluator(), prepared.scenarios())
     violations = ConstraintViolations(prepared) if prepared.policy.strategies.misplaced else None
     kept: dict[PodRow, KeptReason] = {}
@@ -133,7 +136,8 @@ def _try_again(prepared: PreparedInputs, waves: Iterable[Sequence[PodRow]]) -> S
             state = builder.scenarios.all[0].after_termination
             violation = violations.violation(row, state) if violations else ""
             found = (
-                _not_needed(prepared, builder, candidate.source, violation)
+                _moved_otherwise(candidate, planned[row])
+                or _not_needed(prepared, builder, candidate.source, violation)
                 or prepared.settling(candidate.source)
                 or why_protected(prepared.eviction, row)
                 or builder.find(candidate, may_wait=False)
@@ -143,6 +147,16 @@ def _try_again(prepared: PreparedInputs, waves: Iterable[Sequence[PodRow]]) -> S
             else:
                 builder.add(found, violation)
     return SearchResult.of(PartialPlan(builder, kept))
+
+
+def _moved_otherwise(candidate: Candidate, planned: Move) -> KeptReason | None:
+    """A pod that would now be evicted and not restarted, or the other way round: not what was planned."""
+    if candidate.restarted == planned.is_restart:
+        return None
+    because = "the rolling update of its Deployment " + (
+        "would not move it without downtime any more" if planned.is_restart else "could move it now"
+    )
+    return KeptReason(Reason.SINGLE_REPLICA, because)
 
 
 def _not_needed(

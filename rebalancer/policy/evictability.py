@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -107,6 +107,13 @@ class Evictable(PolicyModel):
     )
     protect: Annotated[tuple[Protection, ...], Unique] = Field(
         default=tuple(Protection), description="Kinds of pods that are never evicted."
+    )
+    single_replica: Literal["evict", "surge"] = Field(
+        default="evict",
+        description="How the only replica of a workload is moved. evict: as any other pod, where protect "
+        "does not name SingleReplica. surge: never by an eviction, whatever protect names, but by the "
+        "rolling update of its Deployment, which starts the new pod before it ends the old one, where the "
+        "Deployment allows that. surge needs the right to patch deployments.",
     )
     jobs: bool = Field(default=False, description="Also evict pods of Jobs, where the Job tolerates it.")
     min_job_remaining: Duration = Field(

@@ -66,14 +66,17 @@ class SimulatedExecution:
         # Whether the scheduler acts before the evicted pods are gone is a race.
         still_terminating = self._random.random() < 0.5
         for row in rows:
+            if prepared.candidate(row).restarted:
+                continue  # it serves until its replacement does
             if still_terminating and not replaced_after_termination(pods.class_of(row).owner):
                 state.evict(row)
             else:
                 state.remove(row)
         for move, row in zip(moves, rows, strict=True):
             pod_class = prepared.eviction.replacement(row).class_index
-            pod = state.add(pod_class)
-            node = draw(prepared.schedulers.scheduler(pod_class).place(state, pod_class), self._random)
+            placed = prepared.candidate(row).replacement
+            pod = state.add(placed)
+            node = draw(prepared.schedulers.scheduler(placed).place(state, placed), self._random)
             if node != NOWHERE:
                 state.bind(pod, node)
             result, because = self._result(plan, move, node)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rebalancer.state.move_history import MoveHistory
 from rebalancer.state.run_state import (
-    STARTED,
+    UNDER_WAY,
     PastMove,
     RunState,
     after_moves,
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rebalancer.state.stores import ConfigMapStore, FileStore, StateStore
 
 __all__ = [
-    "STARTED",
+    "UNDER_WAY",
     "ConfigMapStore",
     "FileStore",
     "LoadSamples",

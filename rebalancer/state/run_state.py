@@ -19,7 +19,8 @@ API_VERSION = "rebalancer/v1alpha1"
 KIND = "RunState"
 MAX_MOVES = 5000
 UNSETTLED = "Unknown"  # the result of a move whose end its run has not seen
-STARTED = "Started"  # the result of a move that somebody else makes, and had not finished
+# Results of moves that were not over when their run was: somebody else makes them, or a rolling update does.
+UNDER_WAY = frozenset({"Started", "RolloutStalled"})
 MAX_HOT_NODES = 5000
 MAX_STREAK = 1_000_000
 MAX_BYTES = 900 << 10  # a ConfigMap holds 1 MiB

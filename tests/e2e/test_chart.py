@@ -91,6 +91,7 @@ def _keep_our_label(metadata: Object) -> None:
         ("base", "act=false"),
         ("overlays/active", "act=true"),
         ("components/network-policy", "networkPolicy.create=true"),
+        ("components/surge", "act=true,allowSurge=true"),
     ],
 )
 def test_the_chart_and_the_kustomization_say_the_same(
@@ -100,7 +101,8 @@ def test_the_chart_and_the_kustomization_say_the_same(
     place = Path(os.path.relpath(ROOT / "k8s", tmp_path))
     lists = {"resources": [str(place / folder)]}
     if folder.startswith("components"):
-        lists = {"resources": [str(place / "base")], "components": [str(place / folder)]}
+        under = "overlays/active" if setting.startswith("act=true") else "base"
+        lists = {"resources": [str(place / under)], "components": [str(place / folder)]}
     kustomization.write_text(yaml.safe_dump({**lists, "namespace": NAME}))
     ours = compared(rendered(tmp_path, "--set", setting))
     theirs = compared(documents(cluster.kubectl("kustomize", str(tmp_path)).stdout))
@@ -121,7 +123,9 @@ def test_the_chart_is_well_formed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("setting", "words"),
     [
-        ("kind=Deployment", "there is no Deployment; set kind: CronJob"),
+        ("service.enabled=true", "a CronJob cannot be scraped; set kind: Deployment, or metricsPush"),
+        ("kind=Deployment,metricsPush=http://gateway:9091", "metricsPush: a Deployment is scraped"),
+        ("kind=Deployment,serviceMonitor.enabled=true", "serviceMonitor.enabled: it needs service.enabled"),
         ("scheduel=x", "additional properties 'scheduel' not allowed"),
         ("act=perhaps", "at '/act': got string, want boolean"),
         ("image.digest=latest", "at '/image/digest'"),
@@ -175,6 +179,34 @@ def test_every_value_leads_to_objects_that_the_api_server_takes(
     added = [rule["resourceNames"] for rule in reader["rules"][-2:]]
     assert added == [["my-scheduler", "named-by-the-policy"]] * 2
     record_property(SUMMARY, f"e2e chart: a value for every key: {len(objects)} objects accepted strictly")
+
+
+@pytest.mark.parametrize("act", ["true", "false"])
+def test_the_deployment_is_one_that_the_api_server_takes(
+    cluster: ControlPlane, tmp_path: Path, act: str
+) -> None:
+    """Strictly, but for the kinds of the Prometheus Operator, which this control plane does not have."""
+    settings = f"kind=Deployment,act={act},service.enabled=true,networkPolicy.create=true"
+    settings += ",serviceMonitor.enabled=true,podMonitor.enabled=true,prometheusRule.enabled=true"
+    objects = rendered(tmp_path, "--set", f"{settings},grafanaDashboard.enabled=true")
+    ours = [item for item in objects if not item["apiVersion"].startswith("monitoring.coreos.com/")]
+    manifests = tmp_path / "manifests.yaml"
+    manifests.write_text(yaml.safe_dump_all(ours))
+    cluster.kubectl("create", "namespace", NAME)
+    try:
+        applied = cluster.kubectl(
+            "apply", "--server-side", "--validate=strict", "--dry-run=server", f"--filename={manifests}"
+        )
+    finally:
+        cluster.kubectl("delete", "namespace", NAME)
+
+    assert len(applied.stdout.splitlines()) == len(ours)
+    kinds = [item["kind"] for item in objects]
+    assert {"Deployment", "PodDisruptionBudget", "Service", "PrometheusRule", "PodMonitor"} <= set(kinds)
+    assert "CronJob" not in kinds
+    assert ("Lease" in kinds) is (act == "true")
+    (dashboard,) = [item for item in objects if item["metadata"]["name"] == f"{NAME}-dashboard"]
+    assert json.loads(dashboard["data"]["rebalancer.json"])["panels"]
 
 
 def test_the_values_of_that_test_cover_every_key_of_the_chart() -> None:

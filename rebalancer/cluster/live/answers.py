@@ -20,7 +20,7 @@ _GRANT = "grant it as in k8s/base, for a run as in k8s/overlays/active"
 _LOGIN = "the credentials are not accepted: a token may have expired, so log in again"
 _NO_API_SERVER = "is this an API server, or a proxy before one?"
 _PLAIN_HTTP = "HTTP request to an HTTPS server"  # what Go's servers answer to it
-_TOO_MANY_REQUESTS = 429
+TOO_MANY_REQUESTS = 429
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +124,6 @@ def read_again(error: Exception) -> Again | None:
 
 def write_again(error: Exception) -> Again | None:
     """Whether a write may be repeated blindly: only one that flow control turned away was surely not done."""
-    if isinstance(error, StatusError) and error.status == _TOO_MANY_REQUESTS:
+    if isinstance(error, StatusError) and error.status == TOO_MANY_REQUESTS:
         return Again(error.message, error.retry_after)
     return None

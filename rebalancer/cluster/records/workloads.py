@@ -81,6 +81,20 @@ class UpdateStrategy(Record, frozen=True):
     rolling_update: RollingUpdate | None = None
 
 
+class DeploymentRollingUpdate(Record, frozen=True):
+    """spec.strategy.rollingUpdate of a Deployment: a number, or a percentage of the replicas."""
+
+    max_surge: Int32 | str | None = None
+    max_unavailable: Int32 | str | None = None
+
+
+class DeploymentStrategy(Record, frozen=True):
+    """spec.strategy of a Deployment."""
+
+    type: str = ""
+    rolling_update: DeploymentRollingUpdate | None = None
+
+
 class Ordinals(Record, frozen=True):
     """spec.ordinals of a StatefulSet."""
 
@@ -98,6 +112,9 @@ class WorkloadSpec(Record, frozen=True):
     pod_failure_policy: PodFailurePolicy | None = None
     update_strategy: UpdateStrategy | None = None
     ordinals: Ordinals | None = None
+    strategy: DeploymentStrategy | None = None
+    paused: bool = False
+    min_ready_seconds: Int32 = 0
     # A ReplicationController's selector is a plain map, every other workload's a LabelSelector.
     selector: Any = None
     template: PodTemplate | None = None

@@ -29,12 +29,20 @@ class EventWriter:
         self._clock = clock
 
     def evicted(self, move: Move, *, started: bool = False) -> None:
-        """Record on the controller, else on the pod, that the pod was evicted, and why.
+        """Record on the controller, else on the pod, that the pod was evicted or restarted, and why.
 
         ``started`` says that the eviction only began: somebody else moves the pod.
         """
         pod = move.pod
-        if pod.controller_uid and pod.controller_kind in _API_VERSIONS:
+        if move.is_restart:
+            regarding = {
+                "apiVersion": "apps/v1",
+                "kind": "Deployment",
+                "namespace": pod.namespace,
+                "name": pod.workload.partition("/")[2],
+                "uid": pod.workload_uid,
+            }
+        elif pod.controller_uid and pod.controller_kind in _API_VERSIONS:
             regarding = {
                 "apiVersion": _API_VERSIONS[pod.controller_kind],
                 "kind": pod.controller_kind,
@@ -51,8 +59,9 @@ class EventWriter:
                 "uid": pod.uid,
             }
         now = times.render_micro(self._clock())
-        verb = "Began to evict" if started else "Evicted"
-        note = f"{verb} pod {pod.name} from {move.from_node}: {move.because}"
+        verb = "Began to evict pod" if started else "Evicted pod"
+        verb = "Restarted, to move pod" if move.is_restart else verb
+        note = f"{verb} {pod.name} from {move.from_node}: {move.because}"
         body = {
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
@@ -60,7 +69,7 @@ class EventWriter:
             "eventTime": now,
             "type": "Normal",
             "reason": "Rebalanced",
-            "action": "Evict",
+            "action": move.action,
             "note": note.encode()[:_MAX_NOTE_BYTES].decode(errors="ignore"),
             "regarding": regarding,
             "reportingController": "rebalancer",

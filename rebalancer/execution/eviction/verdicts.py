@@ -7,10 +7,11 @@ from enum import StrEnum
 
 
 class Verdict(StrEnum):
-    """What an eviction came to."""
+    """What the request to move a pod came to."""
 
     EVICTED = "Evicted"
     STARTED = "Started"  # somebody else moves the pod now, as KubeVirt does: it leaves later, or not at all
+    RESTARTED = "Restarted"  # the pod's Deployment was asked to replace it by a rolling update
     GONE = "Gone"  # the pod left by itself, or was replaced by another: this run evicted nothing
     SKIPPED = "Skipped"  # nothing was requested
     REFUSED = "Refused"  # by a budget, a missing right or the API's rules: nothing happened
@@ -28,6 +29,7 @@ class EvictionAnswer:
     attempts: int = 1
     rights_missing: bool = False
     rejected: bool = False  # the API server does not accept such a request, whatever the pod
+    restarted_at: str = ""  # the annotation by which the pods of a rolling update are known
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from rebalancer.errors import InternalError, RebalancerError
 from rebalancer.execution.observed_pods import ObservedPod
 from rebalancer.execution.outcomes import Outcome, Result
+from rebalancer.execution.rolling_update.rollouts import appraise_rollout
 from rebalancer.execution.verification.replacements import Evicted, match
 from rebalancer.planning.plan import Move
 
@@ -45,6 +46,7 @@ class Waiting:
     clock: Callable[[], float]  # moves only forward
     sleep: Callable[[float], object]
     timeout_seconds: float
+    first_pause_seconds: float = FIRST_PAUSE_SECONDS
     interrupted: Callable[[], bool] = lambda: False
     after_each_read: Callable[[Sequence[Landing]], None] = lambda _: None
 
@@ -60,7 +62,7 @@ def await_landings(
         return ()
     check = _CachedCheck(waiting.check)
     deadline = waiting.clock() + waiting.timeout_seconds
-    pause = FIRST_PAUSE_SECONDS
+    pause = waiting.first_pause_seconds
     while True:
         left = max(deadline - waiting.clock(), _LAST_READ_SECONDS)
         landings, trouble = _read(evicted, before, lambda: waiting.read(left), check)  # noqa: B023
@@ -93,6 +95,8 @@ def appraise(
 def _appraise(
     item: Evicted, replacement: ObservedPod | None, old: ObservedPod | None, check: LandingCheck
 ) -> Landing:
+    if item.move.is_restart:
+        return _appraise_restart(item, replacement, old, check)
     if old is not None and (item.started or old.being_evicted) and not old.terminating:
         if not old.finished:
             because = "somebody else moves it; it had not left yet when it was looked at last"
@@ -101,14 +105,14 @@ def _appraise(
     if replacement is None:
         because = "its controller has made no replacement"
         if old is not None:
-            because += "; the evicted pod is still terminating"
+            because += f"; {_of_the_evicted_pod(old)}"
         return _landing(item, Result.NOT_REPLACED, because)
     if replacement.failed:
         why = replacement.status.reason or replacement.status.message or "no reason is given"
         return _landing(item, Result.NOT_READY, f"the replacement failed: {why[:200]}", replacement)
     node = replacement.spec.node_name
     if not node:
-        because = f"{_why_pending(replacement)}; {_of_the_node_left(item, old)}"
+        because = f"{replacement.why_pending}; {_of_the_node_left(item, old)}"
         return _landing(item, Result.PENDING, because, replacement)
     planned = any(landing.node == node for landing in item.move.landings)
     objection = None if planned else check(item.move, node)
@@ -119,16 +123,33 @@ def _appraise(
         return _landing(item, Result.NOT_READY, because, replacement)
     because = "as planned" if planned else "not listed in the plan, yet acceptable"
     if old is not None:
-        because += "; the evicted pod is still terminating"
+        because += f"; {_of_the_evicted_pod(old)}"
     result = Result.LANDED if planned else Result.LANDED_ELSEWHERE
     return _landing(item, result, because, replacement, settled=old is None)
+
+
+def _appraise_restart(
+    item: Evicted, new: ObservedPod | None, old: ObservedPod | None, check: LandingCheck
+) -> Landing:
+    node = new.spec.node_name if new else ""
+    planned = any(landing.node == node for landing in item.move.landings)
+    objection = check(item.move, node) if node and not planned else None
+    result, because, settled = appraise_rollout(item.move, new, old, objection, planned=planned)
+    return _landing(item, result, because, new, settled=settled)
 
 
 def _of_the_node_left(item: Evicted, old: ObservedPod | None) -> str:
     """What a move has come to whose replacement does not serve yet."""
     if old is not None:
-        return "the evicted pod is still terminating"
+        return _of_the_evicted_pod(old)
     return f"{item.move.from_node} has lost the pod's load, but its replacement still waits"
+
+
+def _of_the_evicted_pod(old: ObservedPod) -> str:
+    """Why it is still there."""
+    if old.terminating:
+        return "the evicted pod is still terminating"
+    return "the eviction was accepted, yet the pod is still there and nobody is deleting it"
 
 
 def _landing(
@@ -146,6 +167,7 @@ def _landing(
         node=replacement.spec.node_name if replacement else "",
         replacement=replacement.metadata.name if replacement else "",
         replacement_uid=replacement.metadata.uid if replacement else "",
+        replacement_controller_uid=replacement.controller_uid if replacement else "",
         evicted_at=item.at,
         bound_at=_not_before(item.at, replacement.bound_at if replacement else None),
         ready_at=_not_before(item.at, replacement.ready_at if replacement else None),
@@ -156,12 +178,6 @@ def _landing(
 def _not_before(evicted_at: float, moment: float | None) -> float | None:
     """The API keeps whole seconds, so that what follows an eviction may carry an earlier time."""
     return None if moment is None else max(evicted_at, moment)
-
-
-def _why_pending(pod: ObservedPod) -> str:
-    scheduled = pod.condition("PodScheduled")
-    message = (scheduled.message or scheduled.reason) if scheduled else None
-    return f"not bound: {message[:300]}" if message else "not bound, and the scheduler gave no reason"
 
 
 def _read(
@@ -184,13 +200,15 @@ def _unseen(landing: Landing, why: str) -> Outcome:
     """The outcome of a move that was not waited for to the end."""
     if landing.settled or landing.outcome.result is Result.UNKNOWN:
         return landing.outcome
+    verb = "restarted" if landing.outcome.move.is_restart else "evicted"
     return Outcome(
         move=landing.outcome.move,
         result=Result.UNKNOWN,
-        because=f"evicted; {why} before its end was seen ({landing.outcome.because})",
+        because=f"{verb}; {why} before its end was seen ({landing.outcome.because})",
         node=landing.outcome.node,
         replacement=landing.outcome.replacement,
         replacement_uid=landing.outcome.replacement_uid,
+        replacement_controller_uid=landing.outcome.replacement_controller_uid,
         evicted_at=landing.outcome.evicted_at,
         bound_at=landing.outcome.bound_at,
     )

@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rebalancer.execution.observed_pods import ObservedPod
+from rebalancer.execution.rolling_update.rollouts import made_by_rollout
 from rebalancer.planning.plan import Move
 
 
@@ -25,6 +26,7 @@ class Evicted:
     at: float  # Unix seconds, our clock
     not_before: float  # no replacement is created before this, by the API server's clock
     started: bool = False  # the pod leaves once somebody else has moved it, or stays
+    restarted_at: str = ""  # of a rolling update: the annotation of the pods it makes
 
 
 def match(
@@ -41,7 +43,11 @@ def match(
     by_name = {(pod.metadata.namespace, pod.metadata.name): pod for pod in fresh}
     for item in evicted:
         pod = item.move.pod
-        if pod.controller_kind == "StatefulSet":
+        if item.move.is_restart:
+            new = made_by_rollout(item.move, item.restarted_at, known, fresh)
+            if new is not None:
+                found[pod.uid] = new
+        elif pod.controller_kind == "StatefulSet":
             successor = by_name.get((pod.namespace, pod.name))
             if successor is not None and successor.controller_uid == pod.controller_uid:
                 found[pod.uid] = successor

@@ -2,5 +2,6 @@
 
 from rebalancer.planning.eviction.context import EvictionContext
 from rebalancer.planning.eviction.rules import every_refusal, why_protected
+from rebalancer.planning.eviction.workload_rules import moves_by_restart
 
-__all__ = ["EvictionContext", "every_refusal", "why_protected"]
+__all__ = ["EvictionContext", "every_refusal", "moves_by_restart", "why_protected"]

@@ -8,7 +8,7 @@ from rebalancer.planning.eviction.pod_rules import age_text
 from rebalancer.planning.reasons import KeptReason, Reason
 
 # Results of a move that should not be repeated soon.
-BAD_RESULTS = frozenset({"Unexpected", "Pending", "NotReady", "NotReplaced"})
+BAD_RESULTS = frozenset({"Unexpected", "Pending", "NotReady", "NotReplaced", "RolloutStalled"})
 
 
 def cooldown(context: EvictionContext, row: PodRow) -> KeptReason | None:

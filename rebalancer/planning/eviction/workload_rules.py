@@ -7,7 +7,8 @@ from rebalancer.cluster.columns.pod_classes import Owner
 from rebalancer.cluster.records import Workload
 from rebalancer.planning.eviction.context import EvictionContext
 from rebalancer.planning.reasons import KeptReason, Reason
-from rebalancer.planning.workloads.lookup import RECREATING, is_read_kind
+from rebalancer.planning.workloads.lookup import RECREATING, grace_period_seconds, is_read_kind
+from rebalancer.planning.workloads.rolling_updates import min_ready_seconds, why_no_surge
 from rebalancer.planning.workloads.stateful_sets import is_rolling_out, next_revision, revision_of
 from rebalancer.policy import Protection
 
@@ -59,13 +60,50 @@ def replicas_known(context: EvictionContext, row: PodRow) -> KeptReason | None:
 
 
 def single_replica(context: EvictionContext, row: PodRow) -> KeptReason | None:
-    """The only replica of a workload."""
-    if Protection.SINGLE_REPLICA not in context.policy.evictable.protect:
+    """The only replica of a workload, unless a rolling update may move it."""
+    evictable, workload = context.policy.evictable, context.workload(row)
+    if workload.desired is None or workload.desired > 1:
         return None
-    workload = context.workload(row)
-    if workload.desired is not None and workload.desired <= 1:
-        return KeptReason(Reason.SINGLE_REPLICA, f"{workload.name} wants {workload.desired} replica")
-    return None
+    wants = f"{workload.name} wants {workload.desired} replica"
+    if evictable.single_replica == "surge":
+        why = why_not_restarted(context, row)
+        because = f"{wants}, and no rolling update moves it without downtime: {why}"
+        return KeptReason(Reason.SINGLE_REPLICA, because, ("evictable.singleReplica",)) if why else None
+    if Protection.SINGLE_REPLICA not in evictable.protect:
+        return None
+    return KeptReason(Reason.SINGLE_REPLICA, wants)
+
+
+def moves_by_restart(context: EvictionContext, row: PodRow) -> bool:
+    """Whether a pod is moved by the rolling update of its Deployment, and not by an eviction."""
+    if context.policy.evictable.single_replica != "surge" or (context.workload(row).desired or 0) > 1:
+        return False
+    return not why_not_restarted(context, row)
+
+
+def why_not_restarted(context: EvictionContext, row: PodRow) -> str:
+    """Why the rolling update of a Deployment would not move its only pod without downtime; else empty."""
+    chain = context.workloads.chain(row)
+    if [kind for kind, _ in chain[:2]] != ["ReplicaSet", "Deployment"]:
+        return "it belongs to no Deployment that was read"
+    (_, replica_set), (_, deployment) = chain[:2]
+    why = why_no_surge(deployment)
+    if why:
+        return why
+    others = context.workloads.other_replica_sets(replica_set)
+    if others:
+        return f"ReplicaSet/{others[0]} of it has pods as well"
+    scaler = context.autoscalers.scaling(chain, context.pods.namespaces[row])
+    if scaler:
+        return f"{scaler} scales it, and may do so while the rolling update runs"
+    unread = next((name for name, claim in context.claims_of(context.pods.class_of(row)) if not claim), None)
+    if unread:
+        return f"claim {unread} was not read: whether two pods may use it at once is unknown"
+    takes = min_ready_seconds(deployment) + grace_period_seconds(context.pods.class_of(row))
+    timeout = context.policy.execution.wave_timeout
+    if takes >= timeout:
+        return f"its minReadySeconds and its grace period are {takes:g} s, waveTimeout is {timeout:g} s"
+    return ""
 
 
 def minimum_replicas(context: EvictionContext, row: PodRow) -> KeptReason | None:

@@ -67,11 +67,10 @@ class PodExplainer:
         self._row = row
         self._node = NodeRow(int(prepared.pods.node[row]))  # -1 while Pending
         self._names = prepared.inputs.snapshot.nodes.names
-        self._class = (
-            prepared.eviction.replacement(row).class_index
-            if prepared.pods.class_of(row).owner.kind and self._node >= 0
-            else PodClassIndex(int(prepared.pods.pod_class[row]))
-        )
+        own = PodClassIndex(int(prepared.pods.pod_class[row]))
+        comes_back = bool(prepared.pods.class_of(row).owner.kind) and self._node >= 0
+        self._candidate = prepared.candidate(row) if comes_back else None
+        self._class = self._candidate.replacement if self._candidate else own
 
     def explanation(self) -> PodExplanation:
         """The explanation, with what the plan does with the pod."""
@@ -79,7 +78,7 @@ class PodExplainer:
         inputs, pods = prepared.inputs, prepared.pods
         refusals = tuple(every_refusal(prepared.eviction, row))
         refusal = next(iter(refusals), None)
-        known = inputs.configuration.profile(pods.classes[self._class].scheduler_name) is not None
+        known = self._is_placed()
         placement, table = self._cycle() if known else (None, None)
         movable = known and self._node >= 0 and not pods.terminating[row]
         evaluation = (
@@ -114,10 +113,12 @@ class PodExplainer:
 
     def scheduling_table(self) -> SchedulingTable | None:
         """The scheduler's cycle for the replacement; None where no profile places it."""
-        known = self._prepared.inputs.configuration.profile(
-            self._prepared.pods.classes[self._class].scheduler_name
-        )
-        return None if known is None else self._cycle()[1]
+        return self._cycle()[1] if self._is_placed() else None
+
+    def _is_placed(self) -> bool:
+        """Whether a profile of the configuration places the pod."""
+        name = self._prepared.schedulers.state.classes[self._class].scheduler_name
+        return self._prepared.inputs.configuration.profile(name) is not None
 
     def _name(self) -> str:
         return self._names[self._node] if self._node >= 0 else ""
@@ -169,7 +170,7 @@ class PodExplainer:
             return state, usage, own
         if replaced_after_termination(self._prepared.pods.class_of(self._row).owner):
             state.remove(self._row)
-        else:
+        elif self._candidate is None or not self._candidate.restarted:
             state.evict(self._row)
         own = np.nan_to_num(self._prepared.inputs.load.pod_usage[self._row], nan=0.0)
         return state, scenario.usage, own

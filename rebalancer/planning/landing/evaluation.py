@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +14,7 @@ from rebalancer.planning.landing.distribution import LandingDistribution, mean_o
 from rebalancer.planning.landing.freed_room import FreedRoom
 from rebalancer.planning.landing.known_placements import KnownPlacements
 from rebalancer.planning.landing.no_landing import NoLanding
+from rebalancer.planning.landing.predecessors import Predecessor, with_predecessor
 from rebalancer.planning.landing.scenarios import Scenario, Scenarios
 from rebalancer.planning.landing.schedulers import ProfileSchedulers
 from rebalancer.planning.reasons import KeptReason, Reason
@@ -33,6 +33,12 @@ class Candidate:
     replacement: PodClassIndex  # of the pod that comes back
     usage: FloatArray  # (measured resources,) thousandths of a core, bytes, …
     replaced_late: bool  # its replacement is created only after it is gone (StatefulSet)
+    restarted: bool = False  # by the rolling update of its Deployment, which makes the replacement first
+
+    @property
+    def ends_its_wave(self) -> bool:
+        """Whether nothing else can be planned beside it: what happens before what would not be known."""
+        return self.replaced_late or self.restarted
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -167,8 +173,8 @@ class MoveEvaluator:
         later = _Load(scenario.usage, scenario.after_termination.pod_count)
         now = _Load(scenario.usage + scenario.terminating_usage, scenario.while_terminating.pod_count)
         only_while_terminating, sampled = True, False
-        for state, terminating in self._states(candidate, scenario):
-            once_gone = state is scenario.after_termination and terminating is last_timing
+        for state, predecessor in self._states(candidate, scenario):
+            once_gone = state is scenario.after_termination and predecessor is last_timing
             if (
                 not complete
                 and worst.unacceptable > _NEGLIGIBLE
@@ -176,7 +182,7 @@ class MoveEvaluator:
                 and not (once_gone and scenario.is_terminating)
             ):
                 break  # refused; where others terminate, it matters whether that is so once they are gone
-            for placement in self._place(candidate, state, terminating=terminating):
+            for placement in self._place(candidate, state, predecessor):
                 placements.append(placement)
                 sampled |= self._sampled(candidate, placement)
                 score = self._score(candidate, now, before, placement)
@@ -191,34 +197,33 @@ class MoveEvaluator:
     def _sampled(self, candidate: Candidate, placement: Placement) -> bool:
         return len(placement.feasible) > self._schedulers.nodes_to_find(candidate.replacement)
 
-    def _timings(self, candidate: Candidate) -> tuple[bool, ...]:
-        """Whether its predecessor still terminates when a replacement is placed; both where that is a race.
-
-        A StatefulSet makes the replacement once the old pod is gone, other controllers as it begins to
-        terminate; whether it is gone before the scheduler comes to the replacement is a race.
-        """
+    def _timings(self, candidate: Candidate) -> tuple[Predecessor, ...]:
+        """What its predecessor does when a replacement is placed; several states where that is a race."""
+        if candidate.restarted:
+            return (Predecessor.SERVES,)
         if candidate.replaced_late:
-            return (False,)
+            return (Predecessor.GONE,)
         likely = self._inputs.policy.planning.termination_race == "likely"
         grace = grace_period_seconds(self._inputs.snapshot.pods.class_of(candidate.row))
-        return (True,) if likely and grace > 0 else (True, False)
+        terminates, gone = Predecessor.TERMINATES, Predecessor.GONE
+        return (terminates,) if likely and grace > 0 else (terminates, gone)
 
-    def _states(self, candidate: Candidate, scenario: Scenario) -> Iterator[tuple[ClusterState, bool]]:
-        """The states in which a replacement may be placed, and whether its predecessor still terminates.
+    def _states(self, candidate: Candidate, scenario: Scenario) -> Iterator[tuple[ClusterState, Predecessor]]:
+        """The states in which a replacement may be placed, and what its predecessor does then.
 
         Pods that were evicted before it in the same wave may be gone already or not, whatever the policy.
         """
         states = (scenario.after_termination, scenario.while_terminating)
         for state in states if scenario.is_terminating else states[:1]:
-            for terminating in self._timings(candidate):
-                yield state, terminating
+            for predecessor in self._timings(candidate):
+                yield state, predecessor
 
-    def _place(self, candidate: Candidate, state: ClusterState, *, terminating: bool) -> list[Placement]:
+    def _place(self, candidate: Candidate, state: ClusterState, predecessor: Predecessor) -> list[Placement]:
         """The replacement's placements as the schedulers see the nodes; siblings on a node share them."""
-        kind = (state.pod_class[candidate.row], candidate.replacement, candidate.source, terminating)
+        kind = (state.pod_class[candidate.row], candidate.replacement, candidate.source, predecessor)
         found = self._placed.get(state, kind)
         if found is None:
-            with _without(candidate, state, terminating=terminating):
+            with with_predecessor(state, candidate.row, candidate.source, predecessor):
                 views = self._schedulers.views(candidate.replacement)
                 found = [item.place(state, candidate.replacement) for item in views]
             self._placed.keep(state, kind, found)
@@ -238,7 +243,7 @@ class MoveEvaluator:
         if not waiting:
             return ""
         state = scenario.after_termination
-        with _without(candidate, state, terminating=False):
+        with with_predecessor(state, candidate.row, candidate.source, Predecessor.GONE):
             for class_index in waiting:
                 self.placements += 1
                 if self._freed.takes(class_index, candidate.source, state):
@@ -266,16 +271,3 @@ class MoveEvaluator:
             score.why = f"may land ({chance[~good].sum():.0%}) where it must not: {why}"
             score.settings = landing_check.settings_behind(*where)
         return score
-
-
-@contextmanager
-def _without(candidate: Candidate, state: ClusterState, *, terminating: bool) -> Iterator[None]:
-    """The state while the pod terminates, or once it is gone; as it was when the block ends."""
-    if terminating:
-        state.evict(candidate.row)
-    else:
-        state.remove(candidate.row)
-    try:
-        yield
-    finally:
-        state.restore(candidate.row, candidate.source)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from rebalancer.cluster.arrays import PodClassIndex
 from rebalancer.cluster.columns.pod_classes import NO_OWNER, PodClass
 from rebalancer.cluster.records import Container, PersistentVolumeClaim, PodSpec, ResourceRequirements
 from rebalancer.load.report import named
@@ -46,6 +47,8 @@ class ProfileSchedulers:
         }
         self.neutral = neutral_everywhere(configuration)
         self._node_scores: dict[str, NodeScores] = {}
+        self._owners = plugin_inputs.owners
+        self._next_revisions: dict[int, PodClassIndex] = {}
 
     def scheduler(self, class_index: int) -> Scheduler:
         """The scheduler of a class; KeyError when no profile has its schedulerName."""
@@ -78,6 +81,13 @@ class ProfileSchedulers:
             arguments, "ignored_resource_groups", ()
         )
         return _FIT in profile.enabled(ExtensionPoint.FILTER) and not ignored
+
+    def next_revision(self, class_index: int) -> PodClassIndex:
+        """The class of the pods that a Deployment makes in place of those of a class when it is restarted."""
+        if class_index not in self._next_revisions:
+            pod = self._owners.next_revision(self.inputs.snapshot.pods.classes[class_index])
+            self._next_revisions[class_index] = PodClassIndex(self.state.classes.add(pod))
+        return self._next_revisions[class_index]
 
     def unpredictable(self) -> Mapping[int, str]:
         """Why pods of a class cannot be placed by the model, by class."""

@@ -7,7 +7,8 @@ their replacements run. So a move belongs in the next wave when it cannot be mad
 * a ResourceQuota has no room for one more replacement beside the pods of this wave that still count;
 * it has moved a pod of the same controller, and which of the two replacements is placed first is not known;
 * its landing is only acceptable once the pods that this wave evicts are gone;
-* its last move is of a StatefulSet, whose replacement comes when the old pod is gone: that closes the wave.
+* its last move is of a StatefulSet, whose replacement comes when the old pod is gone, or a restart by a
+  rolling update, which ends the old pod once the new one serves: that closes the wave.
 
 For example, with waveSize 3 and a budget of web that allows 1:
 
@@ -74,7 +75,7 @@ class PlanBuilder:
         self._wave = 1
         self._in_wave = 0
         self._controllers: frozenset[str] = frozenset()  # whose pods this wave moves already
-        self._closed = False  # this wave's last replacement is made only after its pod is gone
+        self._closed = False  # this wave's last pod is gone only when its replacement is made, or later
         self._wave_budgets = WaveBudgets()
         self._wave_quotas = WaveQuotas(eviction.quotas, scenarios.all[0].after_termination.classes)
         self.used = UsedLimits(inputs.policy.limits)
@@ -222,9 +223,8 @@ class PlanBuilder:
         self._confidence *= 1.0 - evaluation.unacceptable
         self._in_wave += 1
         self._controllers |= {self._controller(candidate)}
-        # A StatefulSet replacement is created only after the old pod is gone, so it is planned last in its
-        # wave and closes it.
-        self._closed = candidate.replaced_late
+        # Such a move ends long after the others of its wave, so it is planned last in it and closes it.
+        self._closed = candidate.ends_its_wave
         self.used.count(
             candidate.source, self._pods.namespaces[candidate.row], self._eviction.workload(candidate.row)
         )

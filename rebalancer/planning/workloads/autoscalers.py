@@ -52,6 +52,10 @@ class Autoscalers:
             if found is not None:
                 yield f"HorizontalPodAutoscaler {found.metadata.name}", found.status
 
+    def scaling(self, chain: Iterable[tuple[str, Workload]], namespace: str) -> str:
+        """The name of what scales any controller of a chain; empty when nothing does."""
+        return next((name for name, _ in self.of(chain, namespace)), "")
+
     @staticmethod
     def scaled_at(status: HorizontalAutoscalerStatus) -> float:
         """Unix seconds of its last change; NaN when it does not say."""

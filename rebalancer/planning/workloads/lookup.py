@@ -49,6 +49,7 @@ class WorkloadInfo:
     key: str  # namespace/Kind/name: what limits and cooldowns count by
     desired: int | None  # replicas wanted of the pod's controller; None unknown
     template: PodTemplate | None
+    uid: str = ""  # of the top-most controller known
     counted: bool = False  # it is of a kind that is not read, so ``desired`` are the pods it has
 
 
@@ -78,7 +79,7 @@ class Workloads:
     def _find(self, namespace: str, owner: Owner) -> WorkloadInfo:
         found = self._snapshot.workloads.get(owner.uid)
         record = found[1] if found else None
-        top = self._top(owner, record)
+        top, uid = self._top(owner, record)
         desired: int | None = None
         if record is not None:
             wanted = record.spec.parallelism if owner.kind == "Job" else record.spec.replicas
@@ -87,7 +88,7 @@ class Workloads:
         counted = bool(owner.kind) and not is_read_kind(owner.kind)
         if counted:
             desired = len(self._pods_of(owner.uid))
-        return WorkloadInfo(owner, record, top, f"{namespace}/{top}", desired, template, counted)
+        return WorkloadInfo(owner, record, top, f"{namespace}/{top}", desired, template, uid, counted)
 
     def ready_pods(self, row: PodRow) -> int:
         """How many pods of a pod's controller are ready, that one included."""
@@ -131,10 +132,10 @@ class Workloads:
                 found[above.uid].append(record)
         return found
 
-    def _top(self, owner: Owner, record: Workload | None) -> str:
-        """``Kind/name`` of the controller's own controller when it has one."""
-        above = controller_of(record.metadata) if record else None
-        return f"{above.kind}/{above.name}" if above else f"{owner.kind}/{owner.name}"
+    def _top(self, owner: Owner, record: Workload | None) -> tuple[str, str]:
+        """``Kind/name`` and uid of the controller's own controller when it has one, else its own."""
+        above: Owner | OwnerReference = (controller_of(record.metadata) if record else None) or owner
+        return f"{above.kind}/{above.name}", above.uid
 
     def chain(self, row: PodRow) -> list[tuple[str, Workload]]:
         """Kind and record of a pod's controllers that were read, its own first.

@@ -13,6 +13,7 @@ from rebalancer.reporting.words import amounts, plain
 
 _MAX_MOVES = 20
 _FEW_LANDINGS = 3
+_MAX_RESTARTED = 5  # that are named
 _CERTAIN = 0.9999
 
 
@@ -38,6 +39,11 @@ def write_moves(lines: Lines, plan: Plan) -> None:
             lines.message(move.because, 4, "dim")
     if not style.no_headers:
         lines.more(len(plan.moves) - len(shown), "move")
+        restarted = [plain(move.pod.full_name) for move in plan.moves if move.is_restart]
+        if restarted:
+            more = f", {style.glyphs.more}" if len(restarted) > _MAX_RESTARTED else ""
+            named = ", ".join(restarted[:_MAX_RESTARTED]) + more
+            lines.message(f"{len(restarted)} restarted by a rolling update, not evicted: {named}", 2)
 
 
 def landing_words(landings: Sequence[Landing], *, everything: bool = False) -> str:

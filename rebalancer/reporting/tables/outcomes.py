@@ -23,6 +23,9 @@ COLOURS = {
     Result.UNKNOWN: "red",
     Result.SKIPPED: "dim",
     Result.STARTED: "yellow",
+    Result.RESTARTED: "green",
+    Result.RESTARTED_ELSEWHERE: "green",
+    Result.ROLLOUT_STALLED: "red",
     Result.GONE: "dim",
 }
 _RESULT_WIDTH = max(len(result.value) for result in Result)
@@ -31,34 +34,39 @@ _RESULT_WIDTH = max(len(result.value) for result in Result)
 def outcomes_table(outcomes: Outcomes, style: Style = Style()) -> Text:  # noqa: B008 - a frozen value
     """The outcomes as text; a long list is summarised, and no failure is ever left out for a success."""
     lines = Lines(style)
-    lines.add(("Outcome: ", "bold"), (_summary(outcomes), "bold"))
+    lines.add(("Outcome: ", "bold"), (summary_words(outcomes), "bold"))
     if outcomes.stopped:
         lines.message(f"stopped early: {outcomes.stopped}", 0, "bold red")
     lines.add(("run      ", "dim"), words(outcomes.run))
-    lines.message(f"exit code {_exit(outcomes)}", 0, "dim")
+    lines.message(f"exit code {exit_words(outcomes)}", 0, "dim")
     if not outcomes.outcomes:
         return lines.text
-    lines.heading("MOVES", "seconds from eviction until the replacement was bound and ready")
+    lines.heading("MOVES", "seconds from the request until the replacement was bound and ready")
     shown = outcomes.outcomes
     if lines.shown(len(shown), _MAX_MOVES) < len(shown):
         # Failures are kept first; what is shown stays in the order of the plan.
         kept = sorted(shown, key=lambda outcome: outcome.result is Result.LANDED)[:_MAX_MOVES]
         shown = tuple(outcome for outcome in shown if outcome in kept)
     for outcome in shown:
-        _write(lines, outcome, "WouldEvict" if _would_evict(outcomes, outcome) else outcome.result.value)
+        would = "WouldRestart" if outcome.move.is_restart else "WouldEvict"
+        _write(lines, outcome, would if _would_evict(outcomes, outcome) else outcome.result.value)
     lines.more(len(outcomes.outcomes) - len(shown), "move")
     return lines.text
 
 
-def _summary(outcomes: Outcomes) -> str:
+def summary_words(outcomes: Outcomes) -> str:
+    """How many moves ended how."""
     if not outcomes.outcomes:
         return "nothing was evicted"
-    agreed = sum(1 for outcome in outcomes.outcomes if _would_evict(outcomes, outcome))
+    agreed = [outcome.move for outcome in outcomes.outcomes if _would_evict(outcomes, outcome)]
+    restarts = sum(move.is_restart for move in agreed)
     counts = Counter(outcome.result for outcome in outcomes.outcomes if not _would_evict(outcomes, outcome))
     others = ", ".join(f"{counts[result]} {result.value}" for result in Result if counts[result])
     if not outcomes.dry_run:
         return others
-    would = f"dry run: would evict {counted(agreed, 'pod')}; the API server agrees"
+    would = f"dry run: would evict {counted(len(agreed) - restarts, 'pod')}"
+    would += f" and restart {counted(restarts, 'Deployment')}" if restarts else ""
+    would += "; the API server agrees"
     return f"{would}; {others}" if others else would
 
 
@@ -66,7 +74,8 @@ def _would_evict(outcomes: Outcomes, outcome: Outcome) -> bool:
     return outcomes.dry_run and outcome.result is Result.SKIPPED and outcome.because.startswith("dry run:")
 
 
-def _exit(outcomes: Outcomes) -> str:
+def exit_words(outcomes: Outcomes) -> str:
+    """The exit code and what it means."""
     if outcomes.exit_code == ExitCode.DONE:
         if outcomes.dry_run:
             return "0: dry run, nothing was changed"

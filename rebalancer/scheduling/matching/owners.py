@@ -6,7 +6,7 @@ Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/helper/spread.go:37.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -30,6 +30,8 @@ from rebalancer.scheduling.matching.label_selectors import (
     label_match,
 )
 
+TEMPLATE_HASH = "pod-template-hash"  # which ReplicaSet of its Deployment a pod is of
+_NEXT = "next"  # as the hash, and as the end of the name, of a ReplicaSet that is not there yet
 # The controllers whose selectors count; a pod of any other has its Services' alone.
 OWNER_KINDS: Mapping[tuple[str, str], Kind] = {
     ("apps/v1", "ReplicaSet"): REPLICA_SETS,
@@ -68,6 +70,20 @@ class Owners:
                 selector = PodSelector(frozenset({service.metadata.namespace}), LabelMatch(pairs))
                 index.add(selector, (selector, pairs))
         return index
+
+    def next_revision(self, pod: PodClass) -> PodClass:
+        """The class of the pod that a Deployment makes of a changed template: one of another ReplicaSet.
+
+        Its hash is another one, in the pod's labels as in what the ReplicaSet selects, so that what looks for
+        pods of the same revision finds none.
+        """
+        hashed = {TEMPLATE_HASH: _NEXT} if TEMPLATE_HASH in pod.labels else {}
+        owner = replace(pod.owner, name=f"{pod.owner.name}/{_NEXT}", uid="")
+        old = self._own(REPLICA_SETS, pod)
+        if old is not None:
+            pairs = tuple(sorted({**dict(old.pairs), **hashed}.items()))
+            self._matches[REPLICA_SETS.name, pod.namespace, owner.name] = replace(old, pairs=pairs)
+        return replace(pod, labels={**pod.labels, **hashed}, owner=owner)
 
     def derived(self, pod: PodClass) -> LabelMatch:
         """All that the Services selecting the pod and its controller require; empty when there is nothing."""

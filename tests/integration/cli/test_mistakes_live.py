@@ -77,7 +77,7 @@ def test_a_context_that_is_not_there_is_named(refusal: Refusal, tmp_path: Path) 
 
 
 EARLY = {
-    "a wrong subject": (("explain", "deployment/web"), "names neither a pod nor a node"),
+    "a wrong subject": (("explain", "service/web"), "names neither a pod nor a node nor a workload"),
     "a scheduler configuration that is not there": (
         ("plan", "--scheduler-config", "/nowhere/c.yaml"),
         "/nowhere/c.yaml: cannot be read",

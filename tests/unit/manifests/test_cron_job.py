@@ -202,7 +202,7 @@ def test_an_overlay_moves_everything_to_its_own_namespace(folder: Path, tmp_path
         "kind": "Kustomization",
         "namespace": "ops",
         "resources": [f"../k8s/{folder.relative_to(ROOT / 'k8s')}"],
-        "components": ["../k8s/components/network-policy"],
+        "components": ["../k8s/components/network-policy", "../k8s/components/surge"],
     }
     (own / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
     rendered = subprocess.run(
