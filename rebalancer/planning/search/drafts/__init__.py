@@ -1,4 +1,4 @@
-"""Drafts of plans, cheap enough to compare hundreds of them; the plan builder makes the best of them, or not."""
+"""Drafts of plans, so cheap that hundreds are compared; the plan builder makes the best of them, or none."""
 
 from rebalancer.planning.search.drafts.draft import Draft, Drafts
 from rebalancer.planning.search.drafts.draft_search import best_drafts
