@@ -2,11 +2,16 @@
 
 import signal
 
+_INTERRUPTED = 130  # ExitCode.INTERRUPTED; importing it takes a while, and may be interrupted
+
 
 def start() -> None:
     """Run the program. Until it hears signals itself, Ctrl-C ends it without a traceback."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from rebalancer.cli.standard_streams import open_closed_streams  # noqa: PLC0415 - not before the signal
+
+    open_closed_streams()
     from rebalancer.cli.main import main  # noqa: PLC0415 - importing takes a while, and may be interrupted
 
     try:
@@ -19,7 +24,9 @@ def _leave(ended: SystemExit) -> None:
     """End the process with the program's exit code.
 
     A request that nobody waits for any more goes on in a thread of its own. Python may abort when it takes
-    itself apart around such a thread, so then the process ends without that.
+    itself apart around such a thread, so then the process ends without that. So it does after an
+    interruption, because ``python -m`` ends itself by SIGINT, whatever the exit code, if the interruption
+    came while ``exec`` ran, as for every data class that is imported (``_Py_UnhandledKeyboardInterrupt``).
     """
     import atexit  # noqa: PLC0415 - as the next ones, only at the end
     import contextlib  # noqa: PLC0415
@@ -27,7 +34,8 @@ def _leave(ended: SystemExit) -> None:
     import sys  # noqa: PLC0415
     import threading  # noqa: PLC0415
 
-    if threading.active_count() == 1 or not isinstance(ended.code, int):
+    interrupted = ended.code == _INTERRUPTED
+    if not isinstance(ended.code, int) or (threading.active_count() == 1 and not interrupted):
         raise ended
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):

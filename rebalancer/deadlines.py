@@ -55,6 +55,10 @@ class StopRequest:
         """Whether somebody asked to stop."""
         return self._requested_at is not None
 
+    def is_hurried(self) -> bool:
+        """Whether somebody asked to stop at once."""
+        return self._hurried_at is not None
+
     def is_over(self, grace_seconds: float) -> bool:
         """Whether it is set and the time has passed that work may go on afterwards."""
         if self._requested_at is None:

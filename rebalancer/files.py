@@ -1,9 +1,14 @@
-"""Files that are replaced as a whole: a reader finds the old content or the new, also after a crash."""
+"""Files that are replaced as a whole, and what stands at a path.
+
+A reader of a replaced file finds the old content or the new, also after a crash. Questions about a path never
+fail: a name that is too long or a folder that may not be searched would end a command as a defect of ours.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,6 +35,39 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
             temporary.unlink()
         raise
     make_durable(path.parent)
+
+
+def is_there(path: Path) -> bool:
+    """Whether something is known to stand at the path."""
+    return _mode(path) is not None
+
+
+def may_exist(path: Path) -> bool:
+    """Whether something stands at the path, or cannot be ruled out: whoever opens it finds out why."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except (OSError, ValueError):
+        return True
+    return True
+
+
+def is_file(path: Path) -> bool:
+    """Whether a regular file is known to stand at the path, or a link to one."""
+    return stat.S_ISREG(_mode(path) or 0)
+
+
+def is_folder(path: Path) -> bool:
+    """Whether a folder is known to stand at the path, or a link to one."""
+    return stat.S_ISDIR(_mode(path) or 0)
+
+
+def _mode(path: Path) -> int | None:
+    try:
+        return path.stat().st_mode
+    except (OSError, ValueError):  # a name may hold a null character
+        return None
 
 
 def replace(path: Path, content: bytes) -> None:

@@ -1,9 +1,21 @@
-"""Which signals ask this program to stop, where the system has them and nobody ignores them on purpose."""
+"""Which signals ask this program to stop, and what makes sure that an interruption ends the work at hand.
+
+A handler ends work by raising. Python drops what is raised inside a callback of C or Rust code (a
+destructor, a weak reference, a check that a library calls): it hands it to ``sys.unraisablehook`` and goes
+on, perhaps with a wrong answer of that callback. ``raised_again`` raises it once more, a moment later,
+outside of the callback.
+"""
 
 from __future__ import annotations
 
 import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
+_ALARM = getattr(signal, "SIGALRM", None)  # Windows has none: there an interruption that is dropped is lost
+_SECONDS_UNTIL_RAISED_AGAIN = 0.001
 _HANGUP = "SIGHUP"  # a terminal was closed; Windows has none, and ``nohup`` ignores it
 
 
@@ -19,3 +31,30 @@ def stop_signals() -> tuple[signal.Signals, ...]:
 def is_hangup(number: int) -> bool:
     """Whether a signal says that the terminal was closed."""
     return number == getattr(signal, _HANGUP, None)
+
+
+@contextmanager
+def raised_again(kinds: tuple[type[BaseException], ...], raise_again: Callable[[], None]) -> Iterator[None]:
+    """Call ``raise_again`` in the main thread whenever Python drops an exception of these kinds.
+
+    It holds within this block, and the block must be entered in the main thread.
+    """
+    if _ALARM is None:
+        yield
+        return
+    hook = sys.unraisablehook
+
+    def dropped(unraisable: Any) -> None:
+        if issubclass(unraisable.exc_type, kinds):
+            signal.setitimer(signal.ITIMER_REAL, _SECONDS_UNTIL_RAISED_AGAIN)
+        else:
+            hook(unraisable)
+
+    handler = signal.signal(_ALARM, lambda _number, _frame: raise_again())
+    sys.unraisablehook = dropped
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        sys.unraisablehook = hook
+        signal.signal(_ALARM, handler)

@@ -31,6 +31,21 @@ def encode_items(items: Iterable[bytes], resource_version: str = "1", token: str
     return b"k8s\x00" + answer.SerializeToString(deterministic=True)
 
 
+def encode_event(kind: str, pod: Pod) -> bytes:
+    """An event of a watch as a frame."""
+    return encode_frame(kind, _encoded(pod))
+
+
+def encode_frame(kind: str, item: bytes, item_kind: str = "Pod") -> bytes:
+    """An event whose object is encoded already, as a frame: its length, then the event."""
+    answer = pods_pb2.AnyAnswer(type_meta={"api_version": "v1", "kind": item_kind}, raw=item)
+    event = pods_pb2.WatchEvent(
+        type=kind, object={"raw": b"k8s\x00" + answer.SerializeToString(deterministic=True)}
+    )
+    frame = event.SerializeToString(deterministic=True)
+    return len(frame).to_bytes(4, "big") + frame
+
+
 def _encoded(pod: Pod) -> bytes:
     message = pods_pb2.Pod()
     _fill(message, pod)

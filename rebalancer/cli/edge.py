@@ -18,7 +18,7 @@ from rebalancer.cli.logs import LOGGER, set_up_logs
 from rebalancer.cli.session import Session
 from rebalancer.cli.usage_hints import usage_hint
 from rebalancer.errors import ExitCode, RebalancerError
-from rebalancer.stop_signals import stop_signals
+from rebalancer.stop_signals import raised_again, stop_signals
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
@@ -34,41 +34,53 @@ def guarded(call: Callable[[], object], session: Session) -> int:
     """
     set_up_logs(session)
     _print_anything()
-    with _terminated_as_interrupted():
+    with _terminated_as_interrupted(session):
         try:
-            result = call()
-            sys.stdout.flush()
-        except (BrokenPipeError, OutputClosedError):
-            # The reader of our output has seen enough; what was done is done.
-            _close_stdout()
-            return session.exit_code
-        except RebalancerError as error:
-            return _fail(session, str(error), error.exit_code, error)
-        except click.Abort as abort:
-            if isinstance(abort.__cause__, EOFError):
-                return _fail(session, "input ended early", ExitCode.BAD_INPUT, abort)
-            return _fail(session, "interrupted", ExitCode.INTERRUPTED, None)
+            code = _exit_code(call, session)
+            _leave_nothing_unwritten()
+            return code
         except KeyboardInterrupt:
+            # A signal that came while the failure of the command was being reported.
             return _fail(session, "interrupted", ExitCode.INTERRUPTED, None)
-        except click.exceptions.NoArgsIsHelpError as error:
-            with contextlib.suppress(OSError):
-                error.show()
-            return int(ExitCode.BAD_INPUT)
-        except click.UsageError as error:
-            command = error.ctx.command_path if error.ctx else "rebalancer"
-            hints = "; ".join(filter(None, (usage_hint(error), f"see: {command} --help")))
-            message = f"{error.format_message().rstrip('.')} ({hints})"
-            return _fail(session, " ".join(message.split()), ExitCode.BAD_INPUT, error)
-        except click.ClickException as error:
-            return _fail(session, error.format_message(), ExitCode.BAD_INPUT, error)
-        except OSError as error:
-            if error.errno not in _FULL:
-                return _defect(session, error)
-            _close_stdout()
-            code = session.exit_code or int(ExitCode.BAD_INPUT)
-            return _fail(session, f"cannot write the result: {error.strerror}", code, error)
-        except Exception as error:  # noqa: BLE001 - the edge of the process
+        except Exception as error:  # noqa: BLE001 - while the failure of the command was put into words
             return _defect(session, error)
+
+
+def _exit_code(call: Callable[[], object], session: Session) -> int:
+    try:
+        result = call()
+        sys.stdout.flush()
+    except (BrokenPipeError, OutputClosedError):
+        # The reader of our output has seen enough; what was done is done.
+        _close_stdout()
+        return session.exit_code
+    except RebalancerError as error:
+        return _fail(session, str(error), error.exit_code, error)
+    except click.Abort as abort:
+        if isinstance(abort.__cause__, EOFError):
+            return _fail(session, "input ended early", ExitCode.BAD_INPUT, abort)
+        return _fail(session, "interrupted", ExitCode.INTERRUPTED, None)
+    except KeyboardInterrupt:
+        return _fail(session, "interrupted", ExitCode.INTERRUPTED, None)
+    except click.exceptions.NoArgsIsHelpError as error:
+        with contextlib.suppress(OSError):
+            error.show()
+        return int(ExitCode.BAD_INPUT)
+    except click.UsageError as error:
+        command = error.ctx.command_path if error.ctx else "rebalancer"
+        hints = "; ".join(filter(None, (usage_hint(error), f"see: {command} --help")))
+        message = f"{error.format_message().rstrip('.')} ({hints})"
+        return _fail(session, " ".join(message.split()), ExitCode.BAD_INPUT, error)
+    except click.ClickException as error:
+        return _fail(session, error.format_message(), ExitCode.BAD_INPUT, error)
+    except OSError as error:
+        if error.errno not in _FULL:
+            return _defect(session, error)
+        _close_stdout()
+        code = session.exit_code or int(ExitCode.BAD_INPUT)
+        return _fail(session, f"cannot write the result: {error.strerror}", code, error)
+    except Exception as error:  # noqa: BLE001 - the edge of the process
+        return _defect(session, error)
     return result if isinstance(result, int) else session.exit_code
 
 
@@ -79,7 +91,12 @@ def _defect(session: Session, error: Exception) -> int:
 
 
 def _fail(session: Session, message: str, code: int, error: BaseException | None) -> int:
-    """Log one line, with the traceback only if details were requested."""
+    """Log one line, with the traceback only if details were requested.
+
+    What fails after a signal may have failed because of it, and is reported as interrupted.
+    """
+    if session.interrupted:
+        message, code, error = "interrupted", ExitCode.INTERRUPTED, None
     LOGGER.log(
         _INTERNAL if code == ExitCode.INTERNAL else logging.ERROR,
         "%s",
@@ -102,6 +119,14 @@ def _print_anything() -> None:
             reconfigure(errors="backslashreplace")
 
 
+def _leave_nothing_unwritten() -> None:
+    """Write what stdout still holds: where the interpreter fails to, it changes the exit code."""
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        _close_stdout()
+
+
 def _close_stdout() -> None:
     """Redirect stdout to nothing, so that the interpreter can flush it when it exits."""
     with contextlib.suppress(OSError, ValueError):
@@ -109,18 +134,20 @@ def _close_stdout() -> None:
 
 
 @contextlib.contextmanager
-def _terminated_as_interrupted() -> Iterator[None]:
+def _terminated_as_interrupted(session: Session) -> Iterator[None]:
     """SIGTERM and SIGHUP end a command as Ctrl-C does: it unwinds, so that temporary files are removed."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
-    def interrupt(_signal: int, _frame: FrameType | None) -> None:
+    def interrupt(_signal: int = 0, _frame: FrameType | None = None) -> None:
+        session.interrupted = True
         raise KeyboardInterrupt
 
     before = {number: signal.signal(number, interrupt) for number in stop_signals()}
     try:
-        yield
+        with raised_again((KeyboardInterrupt,), interrupt):
+            yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from rebalancer.cli.options.anywhere import with_log_options
+
 
 class LazyGroup(click.Group):
     """Commands as a table of name to ``module:attribute``, listed in its order."""
@@ -30,10 +32,10 @@ class LazyGroup(click.Group):
             raise click.exceptions.NoSuchCommand(error.command_name, possibilities=names, ctx=ctx) from None
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command, imported now if the table names it."""
+        """The command, imported now if the table names it, with the options that every command has."""
         place = self._lazy_commands.get(cmd_name)
         if place is None:
             return super().get_command(ctx, cmd_name)
         module, attribute = place.split(":")
         command: click.Command = getattr(import_module(module), attribute)
-        return command
+        return with_log_options(command)

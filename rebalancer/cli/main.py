@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import click
@@ -17,10 +18,30 @@ from rebalancer.cli.session import Session
 from rebalancer.errors import ExitCode
 
 _NAMES = (
-    *("plan", "run", "nodes", "explain", "diff", "snapshot", "policy", "simulate", "journal", "demo"),
-    *("version", "completion"),
-)
-COMMANDS = {name: f"rebalancer.cli.commands.{name}:{name}" for name in _NAMES}
+    *("plan", "run", "services.serve", "nodes", "explain"),
+    *("questions.why_not", "questions.what_if", "questions.fit", "diff"),
+    *("snapshot", "policy", "simulate", "journal", "demo", "version", "completion"),
+)  # modules in rebalancer.cli.commands, in the order of --help
+
+
+def _commands(modules: Iterable[str]) -> dict[str, str]:
+    """Where each command is, by what it is called: ``why-not`` is ``why_not`` in its module."""
+    found = {}
+    for module in modules:
+        function = module.rpartition(".")[2]
+        found[function.replace("_", "-")] = f"rebalancer.cli.commands.{module}:{function}"
+    return found
+
+
+COMMANDS = _commands(_NAMES)
+
+
+@contextlib.contextmanager
+def _closed_output() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError as error:
+        raise OutputClosedError from error
 
 
 class Program(LazyGroup):
@@ -39,12 +60,15 @@ class Program(LazyGroup):
             take_down_logs()
         sys.exit(code)
 
+    def make_context(self, *arguments: Any, **options: Any) -> click.Context:
+        """Parse the arguments, which may print the help; the edge handles a closed output, not click."""
+        with _closed_output():
+            return super().make_context(*arguments, **options)
+
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; a closed output is handled by the edge, not by click."""
-        try:
+        """Run the command; a closed output as above."""
+        with _closed_output():
             return super().invoke(ctx)
-        except BrokenPipeError as error:
-            raise OutputClosedError from error
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """The exit codes, from the table of errors."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rebalancer.cli.logs import LOGGER
-from rebalancer.reporting.render import TABLES, Format, to_csv, to_json, to_yaml
+from rebalancer.reporting.render import TABLES, Format, to_csv, to_json, to_jsonpath, to_parquet, to_yaml
 from rebalancer.reporting.words import plain
 
 if TYPE_CHECKING:
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
+    from rebalancer.execution.outcomes import Outcomes
+    from rebalancer.planning.explanation.values import SchedulingTable
+    from rebalancer.planning.plan import Plan
+    from rebalancer.policy import RebalancePolicy
     from rebalancer.reporting.tables.text import Style
 
 _MAX_WIDTH = 120  # columns: longer lines are hard to read
@@ -38,6 +42,7 @@ class Output:
     everything: bool = False
     top: int | None = None
     no_headers: bool = False
+    template: str = ""  # of jsonpath
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +65,7 @@ def style(target: Console, output: Output = Output()) -> Style:
         wide=wide,
         top=output.top,
         no_headers=output.no_headers,
+        markdown=output.format is Format.MARKDOWN,
     )
 
 
@@ -68,14 +74,39 @@ def emit(value: Any, output: Output, table: Callable[[Any, Style], Text], rows: 
     if output.format in TABLES:
         target = console()
         show(target, table(value, style(target, output)))
-    elif output.format is Format.JSON:
-        sys.stdout.write(to_json(value, indent=2 if sys.stdout.isatty() else 0))
-    elif output.format is Format.YAML:
-        sys.stdout.write(to_yaml(value))
     elif rows is not None and output.format is Format.NAME:
         sys.stdout.writelines(f"{plain(name)}\n" for name in rows.names(value))
     elif rows is not None and output.format is Format.CSV:
         sys.stdout.write(to_csv(rows.frame(value)))
+    elif rows is not None and output.format is Format.PARQUET:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(to_parquet(rows.frame(value)))
+    else:
+        write_document(value, output)
+
+
+def write_document(value: Any, output: Output) -> None:
+    """Write a value as a document to stdout: JSON, what a jsonpath names of it, or else YAML."""
+    if output.format is Format.JSON:
+        sys.stdout.write(to_json(value, indent=2 if sys.stdout.isatty() else 0))
+    elif output.format is Format.JSONPATH:
+        sys.stdout.write(to_jsonpath(value, output.template))
+    else:
+        sys.stdout.write(to_yaml(value))
+
+
+def write_page(
+    plan: Plan,
+    policy: RebalancePolicy,
+    tables: Mapping[str, SchedulingTable],
+    outcomes: Outcomes | None = None,
+) -> None:
+    """Write a plan, and what became of it, as one HTML file to stdout."""
+    from rebalancer.policy import shown  # noqa: PLC0415 - imports pydantic
+    from rebalancer.reporting.html.report import ReportInputs, html_report  # noqa: PLC0415 - imports jinja2
+
+    without_secrets, _ = shown(policy)
+    sys.stdout.write(html_report(ReportInputs(plan, to_yaml(without_secrets), tables, outcomes)))
 
 
 def show(target: Console, text: Text) -> None:

@@ -9,8 +9,9 @@ from rebalancer.errors import ExitCode
 
 @dataclass(slots=True)
 class Session:
-    """The global options, and the exit code."""
+    """The global options, the exit code, and whether a signal asked the command to end."""
 
     verbose: bool = False
     log_format: str = "text"
     exit_code: int = int(ExitCode.DONE)
+    interrupted: bool = False

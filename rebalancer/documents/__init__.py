@@ -5,7 +5,7 @@ Policies and scheduler configurations are read through it, so that every error n
 
 from rebalancer.documents.document import Document, Path, format_path
 from rebalancer.documents.models import validate
-from rebalancer.documents.reading import MAX_TEXT_BYTES, parse, read_bytes, read_text
+from rebalancer.documents.reading import MAX_TEXT_BYTES, parse, read_bytes, read_stream, read_text
 from rebalancer.documents.redacted_text import redacted_document, redacted_text
 from rebalancer.documents.suggestions import did_you_mean
 from rebalancer.documents.writing import to_yaml
@@ -18,6 +18,7 @@ __all__ = [
     "format_path",
     "parse",
     "read_bytes",
+    "read_stream",
     "read_text",
     "redacted_document",
     "redacted_text",

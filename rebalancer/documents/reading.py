@@ -7,7 +7,7 @@ recurses, and every refusal has a position.
 from __future__ import annotations
 
 import pathlib
-from typing import Any
+from typing import Any, BinaryIO
 
 import yaml
 
@@ -36,11 +36,25 @@ def read_bytes(path: str | pathlib.Path, *, largest: int) -> bytes:
 
 def read_text(path: str | pathlib.Path, *, largest: int = MAX_TEXT_BYTES) -> str:
     """The UTF-8 text of a file of bounded size; InputError when it cannot be read."""
-    content = read_bytes(path, largest=largest)
+    return _decoded(read_bytes(path, largest=largest), str(path))
+
+
+def read_stream(stream: BinaryIO, source: str, *, largest: int = MAX_TEXT_BYTES) -> str:
+    """The UTF-8 text of an open stream, such as standard input; ``source`` is its name in errors."""
+    try:
+        content = stream.read(largest + 1)
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", where=source) from error
+    if len(content) > largest:
+        raise InputError(f"is larger than {largest} bytes", where=source)
+    return _decoded(content, source)
+
+
+def _decoded(content: bytes, source: str) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InputError(f"is not UTF-8 text: byte {error.start}", where=str(path)) from error
+        raise InputError(f"is not UTF-8 text: byte {error.start}", where=source) from error
 
 
 def parse(text: str, source: str) -> Document:

@@ -25,7 +25,7 @@ import msgspec
 from rebalancer.cluster import times
 from rebalancer.documents import read_bytes
 from rebalancer.errors import InputError, SafetyError
-from rebalancer.files import make_durable
+from rebalancer.files import make_durable, may_exist
 from rebalancer.planning.plan import Move
 from rebalancer.safe_text import safe_json
 
@@ -65,7 +65,7 @@ class Journal:
     def to_file(cls, path: Path, run: str, clock: Callable[[], float]) -> Self:
         """A journal that appends to a file. Raises InputError when it cannot be opened."""
         try:
-            is_new = not path.exists()
+            is_new = not may_exist(path)
             stream = path.open("a+b")
             _end_last_line(stream)
             if is_new:

@@ -14,9 +14,18 @@ from rebalancer.execution.journal import EVICTING, RESTARTING
 from rebalancer.execution.observed_pods import ObservedPod, PodReader, Scope
 from rebalancer.execution.outcomes import STOPPING, Outcome, Result, Stop
 from rebalancer.execution.rolling_update.restarter import Restarter
-from rebalancer.execution.verification.landings import Landing, Waiting, await_landings, uids
+from rebalancer.execution.verification.landings import (
+    FIRST_PAUSE_SECONDS,
+    MAX_PAUSE_SECONDS,
+    OutcomeSoFar,
+    Waiting,
+    await_landings,
+    uids,
+)
 from rebalancer.execution.verification.replacements import Evicted, match
+from rebalancer.execution.verification.sightings import Sightings
 from rebalancer.planning.plan import Move
+from rebalancer.telemetry import Span, record, span
 
 # The plan assumes that replacements are scheduled in the order of the evictions, so each eviction waits for
 # the replacement of the one before, at most so long. Verification finds landings that went wrong by that.
@@ -44,6 +53,7 @@ class WaveRunner:
         self._monotonic = context.api.retries.clock
         self._api = api = context.api
         self._pods = PodReader(api)
+        self._evictions: dict[str, Span] = {}  # by uid of the pod
         given: dict[str, Any] = {
             "patience": context.patience,
             "permitted": self._permitted,
@@ -88,8 +98,13 @@ class WaveRunner:
         move = evicted[-1].move
         deadline = self._monotonic() + MAX_SECONDS_TO_PLACE
         pause = _FIRST_LOOK_SECONDS
+        sightings = Sightings(self._context.pods_seen, evicted, before)
         while (left := deadline - self._monotonic()) > 0 and not self._give_up():
             self._context.sleep(min(pause, left))
+            if sightings.possible():
+                if sightings.placed():
+                    return
+                continue
             try:
                 pods = PodReader(self._api.within(deadline - self._monotonic()))
                 replacement = match(evicted, before, pods.pods(self._scopes([move]))).get(move.pod.uid)
@@ -100,6 +115,17 @@ class WaveRunner:
             if replacement is not None and replacement.spec.node_name:
                 return
             pause *= 1.6
+
+    def _rest(self, sightings: Sightings, seconds: float) -> None:
+        """Wait so long or, where pods are watched, until the replacements are seen to be there."""
+        if not sightings.possible() or sightings.done():
+            self._context.sleep(min(seconds, FIRST_PAUSE_SECONDS) if sightings.possible() else seconds)
+            return
+        end = self._monotonic() + seconds
+        while (left := end - self._monotonic()) > 0 and not self._context.stop_requested():
+            self._context.sleep(min(_FIRST_LOOK_SECONDS, left))
+            if sightings.done():
+                return
 
     def _scopes(self, moves: Sequence[Move]) -> frozenset[Scope]:
         """The pods among which replacements are looked for, and no others: they are read again and again."""
@@ -134,7 +160,10 @@ class WaveRunner:
         if not self._ledger.record(event, move, dryRun=self._context.dry_run or None):
             self._ledger.settle(_outcome(move, Result.SKIPPED, "the journal cannot be written"))
             return
-        answer = self._restarter.restart(move) if move.is_restart else self._evictor.evict(move)
+        with span("eviction", pod=move.pod.full_name, node=move.from_node) as eviction:
+            answer = self._restarter.restart(move) if move.is_restart else self._evictor.evict(move)
+            eviction.add(verdict=answer.verdict.value, attempts=answer.attempts)
+        self._evictions[move.pod.uid] = eviction
         started = answer.verdict is Verdict.STARTED
         granted = answer.verdict in (Verdict.EVICTED, Verdict.STARTED, Verdict.RESTARTED)
         waited_for = granted and not self._context.dry_run
@@ -183,7 +212,7 @@ class WaveRunner:
             self._ledger.stop(Halt(Stop.OUTCOME, because))
 
     def _verify(self, wave: int, evicted: Sequence[Evicted], before: frozenset[str]) -> None:
-        def after_each_read(landings: Sequence[Landing]) -> None:
+        def after_each_read(landings: Sequence[OutcomeSoFar]) -> None:
             self._context.observer.waiting(wave, sum(landing.settled for landing in landings), len(landings))
             self._keep_lease()
 
@@ -195,11 +224,13 @@ class WaveRunner:
             retries = replace(api.retries, pause=self._context.sleep)
             return PodReader(replace(api, retries=retries)).pods(scopes)
 
+        sightings = Sightings(self._context.pods_seen, evicted, before)
         waiting = Waiting(
             read=read,
             check=self._context.check_landing,
             clock=self._monotonic,
-            sleep=self._context.sleep,
+            sleep=lambda seconds: self._rest(sightings, seconds),
+            first_pause_seconds=MAX_PAUSE_SECONDS if sightings.possible() else FIRST_PAUSE_SECONDS,
             timeout_seconds=self._context.execution.wave_timeout,
             interrupted=self._context.stop_requested,
             after_each_read=after_each_read,
@@ -207,10 +238,24 @@ class WaveRunner:
         outcomes = await_landings(evicted, before, waiting)
         for outcome in outcomes:
             self._ledger.settle(outcome)
+            self._record_landing(outcome)
         halts = [self._halt_after(outcome) for outcome in outcomes if outcome.result in self._stopping()]
         if halts:
             # A failure in the cluster is a better reason than the request to stop.
             self._ledger.stop(min(halts, key=lambda halt: halt.stop is Stop.INTERRUPTED))
+
+    def _record_landing(self, outcome: Outcome) -> None:
+        """The time from an eviction to its replacement being ready, or to where it was given up."""
+        pod, now = outcome.move.pod, self._context.clock()
+        record(
+            "landing",
+            outcome.evicted_at or now,
+            outcome.ready_at or now,
+            self._evictions[pod.uid],
+            pod=pod.full_name,
+            node=outcome.node,
+            result=outcome.result.value,
+        )
 
     def _keep_lease(self) -> None:
         """Renew the lease during long waits; once it is lost, nothing more is evicted."""

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rebalancer import planning
+from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.pipeline.gathering import gather, open_api, policy_of
 from rebalancer.pipeline.run_settings import PipelineOptions
 from rebalancer.pipeline.state_location import known_state
 from rebalancer.planning import Plan, PlanningInputs, coverage_of, explain, find_subject, parse_subject
-from rebalancer.planning.explanation.values import NodeExplanation, PodExplanation, SchedulingTable
+from rebalancer.planning.explanation.values import Explanation, SchedulingTable
 from rebalancer.policy import RebalancePolicy
 
 _MAX_TABLES = 100  # moves of a report whose scores are computed
@@ -22,8 +23,14 @@ def make_plan(options: PipelineOptions) -> Plan:
 
     Raises SafetyError when the load of too few nodes is known, unless ``only_look`` is set.
     """
-    inputs = _inputs(options)
-    return planning.make_plan(_without_refusal(inputs) if options.only_look else inputs)
+    return make_plan_and_snapshot(options)[0]
+
+
+def make_plan_and_snapshot(options: PipelineOptions) -> tuple[Plan, Snapshot]:
+    """The plan of ``make_plan``, and the cluster it was made of."""
+    inputs = plan_inputs(options)
+    plan = planning.make_plan(inputs)
+    return plan, inputs.snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,28 +44,33 @@ class ReportedPlan:
 
 def make_reported_plan(options: PipelineOptions) -> ReportedPlan:
     """The plan of ``make_plan`` with the scores behind its first moves, for a report."""
-    prepared = planning.prepare(_inputs(options))
+    prepared = planning.prepare(plan_inputs(options))
     plan = planning.plan_prepared(prepared)
     tables = planning.scheduling_tables(prepared, plan, _MAX_TABLES)
     return ReportedPlan(plan, prepared.policy, tables)
 
 
-def explain_subject(options: PipelineOptions, subject: str) -> PodExplanation | NodeExplanation:
+def explain_subject(options: PipelineOptions, subject: str, namespace: str = "") -> Explanation:
     """The explanation of what ``subject`` names; InputError with the nearest names when there is none."""
-    wanted = parse_subject(subject)  # before the cluster is read, which takes time
-    inputs = _inputs(options)
+    wanted = parse_subject(subject, namespace)  # before the cluster is read, which takes time
+    inputs = plan_inputs(options)
     return explain(inputs, find_subject(inputs.snapshot, wanted))
 
 
-def _inputs(options: PipelineOptions) -> PlanningInputs:
+def plan_inputs(options: PipelineOptions, snapshot: Snapshot | None = None) -> PlanningInputs:
+    """What a plan is made from; with ``only_look`` however few nodes have a known load.
+
+    ``snapshot`` is the cluster, where it was read for another plan already.
+    """
     loaded = policy_of(options)
     api = open_api(options)
     recorded = options.source is not None
     state = known_state(options.state_path, options.state_config_map, api, recorded=recorded)
-    return gather(options, loaded, api, state).inputs
+    inputs = gather(options, loaded, api, state, snapshot=snapshot).inputs
+    return without_refusal(inputs) if options.only_look else inputs
 
 
-def _without_refusal(inputs: PlanningInputs) -> PlanningInputs:
+def without_refusal(inputs: PlanningInputs) -> PlanningInputs:
     """The same inputs, to be looked at however few nodes have a known load."""
     settings = inputs.policy.load
     coverage = coverage_of(inputs).share

@@ -17,6 +17,7 @@ class PipelineOptions:
     source: Path | None = None  # a recorded cluster; None: a live one
     kubeconfig: Path | None = None
     context: str | None = None
+    request_seconds: float | None = None  # for the answer to one request to the API server; None: the default
     now: float | None = None  # Unix seconds; None: the clock, or the newest metric of a recorded cluster
     state_path: Path | None = None  # the state of earlier runs
     state_config_map: str | None = None  # NAMESPACE/NAME: the same in the cluster
@@ -54,3 +55,4 @@ class RecordingOptions:
     state_path: Path | None = None
     state_config_map: str | None = None  # NAMESPACE/NAME
     max_dump_bytes: int | None = None  # of a recorded cluster, unpacked; None: the default
+    request_seconds: float | None = None  # for the answer to one request; None: the default

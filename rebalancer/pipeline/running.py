@@ -27,14 +27,15 @@ from rebalancer.execution import (
 )
 from rebalancer.load.view import SchedulerView
 from rebalancer.pipeline.controller_selectors import selectors_of
-from rebalancer.pipeline.gathering import Gathered, gather, open_api, policy_of
+from rebalancer.pipeline.gathering import Gathered, gather
 from rebalancer.pipeline.plan_age import PlanAge
-from rebalancer.pipeline.run_memory import RunMemory
+from rebalancer.pipeline.run_memory import RunMemory, finding
 from rebalancer.pipeline.run_sequence import RunSequence
 from rebalancer.pipeline.run_settings import PipelineOptions, RunOptions
 from rebalancer.pipeline.scheduler.location import schedulers_of
-from rebalancer.pipeline.signals import StopSignals, stop_on_signal
+from rebalancer.pipeline.signals import stop_on_signal
 from rebalancer.pipeline.state_location import state_store
+from rebalancer.pipeline.surroundings import Surroundings, surroundings_of
 from rebalancer.planning import (
     Move,
     Plan,
@@ -45,15 +46,9 @@ from rebalancer.planning import (
     prepare,
     revalidate_moves,
 )
-from rebalancer.policy import LoadedPolicy, load_policy
-from rebalancer.policy.schema import Safety
 from rebalancer.scheduling import SCHEDULER_LAG_SECONDS, verified_in_words, why_unverified
-from rebalancer.state import (
-    RunState,
-    after_plan,
-    after_reading,
-    memory_seconds,
-)
+from rebalancer.state import memory_seconds
+from rebalancer.telemetry import span
 
 MAX_EARLIER_VIEWS = 3
 _REPORTER = "rebalancer"
@@ -77,7 +72,21 @@ def run(
 ) -> tuple[Plan, Outcomes]:
     """Plan as ``make_plan`` does, show the plan, carry it out and keep what became of it for later runs."""
     with stop_on_signal() as signals:
-        run = _Run(options, run_options, observer, show_plan, signals)
+        surroundings = surroundings_of(options, signals)
+        with surroundings.cluster:
+            return run_within(surroundings, options, run_options, observer, show_plan)
+
+
+def run_within(
+    surroundings: Surroundings,
+    options: PipelineOptions,
+    run_options: RunOptions,
+    observer: Observer,
+    show_plan: Callable[[Plan], None] = lambda _: None,
+) -> tuple[Plan, Outcomes]:
+    """The same, in the surroundings of a program that makes many runs."""
+    run = _Run(options, run_options, observer, show_plan, surroundings)
+    with span("run", run=run.id):
         planned, outcomes = run.rehearse() if run_options.dry_run else run.carry_out()
     return planned.plan, outcomes
 
@@ -91,17 +100,17 @@ class _Run:
         run_options: RunOptions,
         observer: Observer,
         show_plan: Callable[[Plan], None],
-        signals: StopSignals,
+        surroundings: Surroundings,
     ) -> None:
         self._began = time.monotonic()
-        api = signals.interruptibly(lambda: open_api(options))
-        assert api is not None  # the command refuses a recorded cluster
+        api, signals = surroundings.api, surroundings.signals
         self._options = options
         self._run_options = run_options
         self._observer = observer
         self._show_plan = show_plan
         self._signals = signals
-        self._loaded = policy_of(options)
+        self._surroundings = surroundings
+        self._loaded = surroundings.loaded
         last_wave_at = self._began + (run_options.max_duration_seconds or float("inf"))
         end = last_wave_at + self._loaded.policy.execution.wave_timeout
         self._api = api.until(Deadline(end, stop=signals.stop))
@@ -110,19 +119,20 @@ class _Run:
         self._store = state_store(
             options.state_path, options.state_config_map, self._api, acts=not run_options.dry_run
         )
-        self._id = uuid.uuid4().hex
+        self.id = uuid.uuid4().hex
 
     def carry_out(self) -> tuple[_Planned, Outcomes]:
         """Take the lease, read the state, plan and evict."""
         sequence = RunSequence(
-            run=self._id,
-            lease=_lease(self._run_options, self._api, self._id),
+            run=self.id,
+            lease=_lease(self._run_options, self._api, self.id),
             store=self._store,
             keeps_seconds=memory_seconds(self._loaded.policy),
             make_plan=self._plan,
             act=self._act,
         )
-        return sequence.carry_out()
+        held = self._surroundings.held
+        return sequence.carry_out() if held is None else sequence.carry_out_under(held)
 
     def rehearse(self) -> tuple[_Planned, Outcomes]:
         """Plan and ask the API server whether it would allow each eviction; leaves no trace."""
@@ -132,9 +142,11 @@ class _Run:
 
     def _plan(self, memory: RunMemory) -> _Planned:
         def plan() -> _Planned:
-            gathered = gather(self._options, self._loaded, self._reading_api, memory.before)
-            prepared = prepare(gathered.inputs)
-            planned = _Planned(gathered, prepared, plan_prepared(prepared), PlanAge())
+            gathered = self._gathered(memory)
+            with span("plan") as planning:
+                prepared = prepare(gathered.inputs)
+                planned = _Planned(gathered, prepared, plan_prepared(prepared), PlanAge())
+                planning.add(hot_nodes=planned.plan.hot_count, moves=len(planned.plan.moves))
             self._show_plan(planned.plan)
             return planned
 
@@ -142,8 +154,13 @@ class _Run:
         gathered = planned.gathered
         planned.age.ensure_usable()
         _refuse_unverified(gathered.inputs, planned.plan)
-        memory.found(_finding(planned))
+        memory.found(finding(gathered, planned.plan))
         return planned
+
+    def _gathered(self, memory: RunMemory) -> Gathered:
+        return gather(
+            self._options, self._loaded, self._reading_api, memory.before, cluster=self._surroundings.cluster
+        )
 
     def _in_time(self, plan: Callable[[], _Planned]) -> _Planned:
         try:
@@ -159,15 +176,15 @@ class _Run:
 
     def _act(self, planned: _Planned, held: HeldLease | None, memory: RunMemory) -> Outcomes:
         policy, api, dry_run = self._loaded.policy, self._api, self._run_options.dry_run
-        validate = _validator(self._options, self._loaded, planned, self._reading_api, memory)
-        with _journal(self._run_options, self._id) as journal:
+        validate = _validator(planned, lambda: self._gathered(memory).inputs, memory)
+        with _journal(self._run_options, self.id) as journal:
             context = RunContext(
-                run=self._id,
+                run=self.id,
                 api=api,
                 clock=time.time,
                 sleep=self._signals.stop.wait,
                 execution=policy.execution,
-                safety=_safety(self._options, self._loaded),
+                safety=self._surroundings.safety,
                 validate=lambda moves: self._signals.interruptibly(lambda: validate(moves)),
                 check_landing=lambda move, node: check_landing(
                     planned.prepared, planned.plan, move, node, memory.moved
@@ -181,24 +198,12 @@ class _Run:
                 stop_requested=self._signals.stop.is_set,
                 observer=self._observer,
                 checkpoint=memory.checkpoint,
+                pods_seen=self._surroundings.cluster.pods_of,
                 selector_of=selectors_of(planned.gathered.inputs.snapshot),
                 events=None if dry_run else EventWriter(api, _REPORTER, time.time),
                 dry_run=dry_run,
             )
             return carry_out(planned.plan, context)
-
-
-def _finding(planned: _Planned) -> Callable[[RunState], RunState]:
-    """Adds this run's hot nodes to a state and, where a source keeps no history, its loads."""
-    inputs, current_load = planned.gathered.inputs, planned.gathered.current_load
-    now, policy = inputs.now, inputs.policy
-    hot = [node.name for node in planned.plan.nodes if node.hot]
-
-    def found(state: RunState) -> RunState:
-        counted = after_plan(state, hot, now, policy.hot_nodes.run_spacing_seconds)
-        return after_reading(counted, current_load, now, policy.load.window)
-
-    return found
 
 
 def _refuse_unverified(inputs: PlanningInputs, plan: Plan) -> None:
@@ -218,20 +223,8 @@ def _refuse_unverified(inputs: PlanningInputs, plan: Plan) -> None:
         )
 
 
-def _safety(options: PipelineOptions, loaded: LoadedPolicy) -> Callable[[], Safety]:
-    """The brakes as the policy has them now: a mounted policy may change while a run goes on."""
-    path = options.policy_path
-    if path is None:
-        return lambda: loaded.policy.safety
-    return lambda: load_policy(path).policy.safety
-
-
 def _validator(
-    options: PipelineOptions,
-    loaded: LoadedPolicy,
-    planned: _Planned,
-    api: RawApi,
-    memory: RunMemory,
+    planned: _Planned, read_again: Callable[[], PlanningInputs], memory: RunMemory
 ) -> Callable[[Sequence[Move]], Mapping[str, str | Move]]:
     """Before the first wave the plan is mostly fresh; before every later one the cluster is read again.
 
@@ -247,7 +240,7 @@ def _validator(
             first.set()
             if planned.age.fresh:
                 return {}
-        inputs = gather(options, loaded, api, memory.before).inputs
+        inputs = read_again()
         earlier = still_in_use(read, inputs.now - SCHEDULER_LAG_SECONDS)
         read.append((inputs.now, inputs.view))
         return revalidate_moves(dataclasses.replace(inputs, earlier_views=earlier), moves, memory.moved)

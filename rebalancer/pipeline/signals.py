@@ -22,7 +22,7 @@ from typing import TypeVar
 
 from rebalancer.deadlines import StopRequest
 from rebalancer.errors import StopRequestedError
-from rebalancer.stop_signals import is_hangup, stop_signals
+from rebalancer.stop_signals import is_hangup, raised_again, stop_signals
 
 _Result = TypeVar("_Result")
 
@@ -37,6 +37,7 @@ class StopSignals:
     def __init__(self) -> None:
         self.stop = StopRequest()
         self._may_raise = False
+        self._interruptible = False
 
     def receive(self, number: int, _frame: FrameType | None = None) -> None:
         """Handle a signal. Raises what ends the work at hand, where that can be ended at any line."""
@@ -48,18 +49,34 @@ class StopSignals:
             self._may_raise = False
             raise _Interrupted
 
+    def raise_again(self) -> None:
+        """Raise what ends the work at hand once more, if that work goes on."""
+        if self.stop.is_hurried():
+            raise KeyboardInterrupt
+        if self._interruptible:
+            raise _Interrupted
+
     def interruptibly(self, work: Callable[[], _Result]) -> _Result:
         """The result of work that changes nothing. Raises StopRequestedError as soon as a signal comes."""
         try:
             try:
-                self._may_raise = True
+                self._may_raise = self._interruptible = True
                 if self.stop.is_set():
                     raise _Interrupted
-                return work()
-            finally:
+                result = work()
                 self._may_raise = False
+                if self.stop.is_set():  # what was raised went astray, in a callback of a library
+                    raise _Interrupted
+                return result
+            finally:
+                self._may_raise = self._interruptible = False
         except _Interrupted:
             raise StopRequestedError("asked to stop by a signal") from None
+        except Exception:
+            # Work that a signal disturbed may have failed because of it.
+            if self.stop.is_set():
+                raise StopRequestedError("asked to stop by a signal") from None
+            raise
 
 
 @contextmanager
@@ -71,7 +88,8 @@ def stop_on_signal() -> Iterator[StopSignals]:
         return
     before = {number: signal.signal(number, signals.receive) for number in stop_signals()}
     try:
-        yield signals
+        with raised_again((_Interrupted, KeyboardInterrupt), signals.raise_again):
+            yield signals
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

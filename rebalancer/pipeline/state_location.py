@@ -13,6 +13,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rebalancer import files
 from rebalancer.load.service_addresses import runs_in_a_cluster
 from rebalancer.state import RunState
 
@@ -43,9 +44,9 @@ def state_store(
     if path is None:
         assert api is not None
         path = user_file(api.host)
-        if not acts and not path.exists():
+        if not acts and not files.may_exist(path):
             return None
-    new = "" if path.exists() else ", which does not exist yet: this is the first run that uses it"
+    new = "" if files.may_exist(path) else ", which does not exist yet: this is the first run that uses it"
     _say(f"the state of earlier runs is in {path}{new}")
     return FileStore(path) if api is None else FileStore(path, lambda: api.retries.run.stopped)
 

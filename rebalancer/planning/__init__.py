@@ -4,7 +4,8 @@ The names below are what other packages need; ``planner`` shows how a plan is ma
 """
 
 from rebalancer.planning.coverage import coverage_of
-from rebalancer.planning.explanation.nodes import explain, scheduling_tables
+from rebalancer.planning.explanation.explain import explain
+from rebalancer.planning.explanation.nodes import scheduling_tables
 from rebalancer.planning.explanation.subjects import Subject, find_subject, parse_subject
 from rebalancer.planning.inputs import PlanningInputs, SchedulerStart
 from rebalancer.planning.plan import Move, Plan

@@ -1,16 +1,19 @@
 """Encodes a value in the format that ``-o`` names.
 
 JSON is the value's own encoding, YAML holds the same data, and a table is for people. Equal values give equal
-bytes, so that two outputs can be compared with ``diff``. Names and CSV list the rows of the main table.
+bytes, so that two outputs can be compared with ``diff``. Names, CSV and Parquet list the rows of the main
+table.
 """
 
 from __future__ import annotations
 
+import io
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from rebalancer.reporting.jsonpath import parse_template
 from rebalancer.reporting.words import words
 from rebalancer.safe_text import TERMINAL_CONTROLS, safe_json
 
@@ -24,14 +27,17 @@ class Format(StrEnum):
     TABLE = "table"
     WIDE = "wide"  # a table of whole names and more columns
     NAME = "name"  # kind/name, one a line
+    MARKDOWN = "markdown"  # a table for a pull request
     JSON = "json"
     YAML = "yaml"
+    JSONPATH = "jsonpath"  # =TEMPLATE: the values that kubectl's template language names
     CSV = "csv"
+    PARQUET = "parquet"  # binary, for data frames
     HTML = "html"  # a page to attach to a change request
 
 
-TABLES = frozenset({Format.TABLE, Format.WIDE})
-DOCUMENTS = frozenset({Format.JSON, Format.YAML})  # the whole value, for programs
+TABLES = frozenset({Format.TABLE, Format.WIDE, Format.MARKDOWN})
+DOCUMENTS = frozenset({Format.JSON, Format.YAML, Format.JSONPATH})  # the whole value, for programs
 
 
 def to_json(value: Any, *, indent: int = 0) -> str:
@@ -50,6 +56,19 @@ def to_yaml(value: Any) -> str:
     text = documents.to_yaml(msgspec.json.decode(encoded))
     # YAML cannot escape these characters in every position. JSON can, and is valid YAML.
     return encoded if TERMINAL_CONTROLS.search(text) else text
+
+
+def to_jsonpath(value: Any, template: str) -> str:
+    """What a jsonpath template prints of the data of ``to_json``, with a newline at its end."""
+    text = parse_template(template).render(msgspec.json.decode(msgspec.json.encode(value)))
+    return text if not text or text.endswith("\n") else f"{text}\n"
+
+
+def to_parquet(frame: DataFrame) -> bytes:
+    """The rows as a Parquet file; ImportError where pyarrow, an optional library, is not installed."""
+    stream = io.BytesIO()
+    frame.to_parquet(stream, engine="pyarrow", index=False)
+    return stream.getvalue()
 
 
 def to_csv(frame: DataFrame) -> str:

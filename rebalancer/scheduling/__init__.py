@@ -15,6 +15,7 @@ from rebalancer.scheduling.framework.placement import Placement, Rejections
 from rebalancer.scheduling.framework.plugin import Normalization, Plugin, normalize_by_maximum
 from rebalancer.scheduling.framework.preemption import Preemption, Preemptions
 from rebalancer.scheduling.framework.queue import waiting_pods
+from rebalancer.scheduling.matching.binding_label_readers import BindingLabelReaders
 from rebalancer.scheduling.matching.label_selectors import PodSelector, SelectorIndex, label_match
 from rebalancer.scheduling.matching.tolerations import tolerates_any
 from rebalancer.scheduling.plugins.configuration import default_configuration, load_configuration
@@ -53,6 +54,7 @@ __all__ = [
     "SCHEDULER_LAG_SECONDS",
     "UNBOUND",
     "VERIFIED",
+    "BindingLabelReaders",
     "ClusterState",
     "Definition",
     "Direction",

@@ -96,6 +96,12 @@ class SimulatedCluster:
 
     # What is seen
 
+    def measure(self) -> None:
+        """Let the figures show what was changed, without letting time pass."""
+        self._node_samples.clear()
+        self._pod_samples.clear()
+        self._sample()
+
     def percent(self) -> FloatArray:
         """(nodes, resources + 1) the true load of this moment in percent of allocatable."""
         usage = self._sum(self._load.now()) + self._overhead

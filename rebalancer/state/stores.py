@@ -11,6 +11,8 @@ the change he wants, and the store makes it to whatever is there at that moment,
 from __future__ import annotations
 
 import contextlib
+import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
@@ -25,13 +27,15 @@ from rebalancer.cluster.live.updates import (
     MAX_ATTEMPTS,
     NotWrittenError,
     create_version,
+    replace_version,
     update,
-    write_version,
 )
 from rebalancer.errors import InputError, SafetyError, StopRequestedError
 from rebalancer.state.run_state import MAX_BYTES, RunState, bounded, decode, encode
 
 KEY = "state.json"
+_NO_FILE = "it is no regular file"
+_ANOTHER = "name another file with --state"
 _LOCK_SECONDS = 30.0
 _LOOK_SECONDS = 0.5
 _WRITE_SECONDS = 120.0  # for the state in the cluster, whatever comes in between
@@ -62,7 +66,10 @@ class FileStore:
     """Keeps the state in a file that is replaced as a whole and locked while it is written."""
 
     def __init__(self, path: Path, stopped: Callable[[], bool] = lambda: False) -> None:
-        """``stopped`` says that the program was asked to stop: it waits no longer for another one's lock."""
+        """``stopped`` says that the program was asked to stop: it waits no longer for another one's lock.
+
+        A link stays: the file that it leads to is locked and replaced.
+        """
         self._path = path
         self._stopped = stopped
 
@@ -74,6 +81,8 @@ class FileStore:
     def load(self) -> RunState | None:
         """The state in the file; None when there is no file."""
         try:
+            if not stat.S_ISREG(self._path.stat().st_mode):  # a pipe would be waited for without end
+                raise InputError(f"cannot read the state: {_NO_FILE}", where=self.where, hint=_ANOTHER)
             with self._path.open("rb") as stream:
                 content = stream.read(2 * MAX_BYTES + 1)
         except FileNotFoundError:
@@ -91,13 +100,14 @@ class FileStore:
         """
         from filelock import FileLock, Timeout  # noqa: PLC0415 - a plan never writes a state
 
-        lock = FileLock(self._path.with_name(f".{self._path.name}.lock"))
+        path = Path(os.path.realpath(self._path))
+        lock = FileLock(path.with_name(f".{path.name}.lock"))
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
             for _ in range(round(_LOCK_SECONDS / _LOOK_SECONDS)):
                 with contextlib.suppress(Timeout), lock.acquire(timeout=_LOOK_SECONDS):
                     kept = bounded(change(self.load() or RunState()))
-                    files.replace(self._path, encode(kept))
+                    files.replace(path, encode(kept))
                     return kept
                 if self._stopped() and not closing:
                     raise StopRequestedError("asked to stop while another process locks it", where=self.where)
@@ -205,7 +215,7 @@ class ConfigMapStore:
         data = item.get("data")
         body = {**item, "data": {**(data if isinstance(data, dict) else {}), KEY: text}}
         call = self._core.replace_namespaced_config_map
-        write_version(api, what, call, self._name, self._namespace, body)
+        replace_version(api, what, call, self._name, self._namespace, body=body)
 
 
 def _new(namespace: str, name: str, text: str) -> dict[str, Any]:

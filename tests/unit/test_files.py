@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -49,3 +50,24 @@ def test_a_folder_that_is_not_there_is_not_made(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         files.replace(tmp_path / "no" / "file", b"")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["n" * 300, "a\0b", "/".join(["f"] * 3000)])
+def test_a_path_that_cannot_be_is_no_failure_of_the_question(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    assert (files.is_there(path), files.is_file(path), files.is_folder(path)) == (False, False, False)
+    assert files.may_exist(path)
+
+
+def test_what_stands_at_a_path_is_told_apart(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    (tmp_path / "dangling").symlink_to(tmp_path / "nothing")
+    names = ("file", "link", "pipe", "", "dangling", "file/below")
+    paths = [tmp_path / name for name in names]
+
+    assert [files.is_file(path) for path in paths] == [True, True, False, False, False, False]
+    assert [files.is_folder(path) for path in paths] == [False, False, False, True, False, False]
+    assert [files.is_there(path) for path in paths] == [True, True, True, True, False, False]
+    assert [files.may_exist(path) for path in paths] == [True, True, True, True, False, False]

@@ -1,4 +1,4 @@
-"""``rebalancer explain``: the full explanation for one pod or one node."""
+"""``rebalancer explain``: the full explanation for one pod, one node or one workload."""
 
 from __future__ import annotations
 
@@ -13,18 +13,26 @@ from rebalancer.pipeline import PipelineOptions
 
 
 @click.command()
-@click.argument("subject", metavar="pod/NAMESPACE/NAME|node/NAME")
+@click.argument("subject", metavar="KIND/[NAMESPACE/]NAME", nargs=-1, required=True)
+@click.option("-n", "--namespace", metavar="NAMESPACE", help="The namespace of a name that has none.")
 @pipeline_options
 @output_options(*DOCUMENT_FORMATS)
-def explain(subject: str, options: PipelineOptions, output: Output) -> None:
-    """Explain one pod or node in full. Only reads.
+def explain(
+    subject: tuple[str, ...], namespace: str | None, options: PipelineOptions, output: Output
+) -> None:
+    """Explain one pod, node or workload in full. Only reads.
+
+    KIND is pod (po), node (no), deployment (deploy), statefulset (sts), daemonset (ds), replicaset (rs) or
+    job; kubectl's KIND NAME will do as well.
 
     For a pod: whether it may be evicted, how the scheduler scores the nodes for its replacement, where that
     would run, and what leaving it costs. For a node: why it is hot, and for each pod its share of the load
-    and why it would be evicted or not.
+    and why it would be evicted or not. For a workload: where its pods run, and what the plan does with each.
     """
     from rebalancer.reporting.tables.explain import explain_table  # noqa: PLC0415 - imports rich
 
+    name = "/".join(subject)
     with progress() as report:
-        explanation = pipeline.explain_subject(dataclasses.replace(options, progress=report), subject)
+        looking = dataclasses.replace(options, progress=report)
+        explanation = pipeline.explain_subject(looking, name, namespace or "")
     emit(explanation, output, explain_table)

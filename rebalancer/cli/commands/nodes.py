@@ -12,6 +12,7 @@ import click
 
 from rebalancer import pipeline
 from rebalancer.cli.logs import LOGGER
+from rebalancer.cli.options.choosing import node_choice_options
 from rebalancer.cli.output import Output, Rows, emit, progress
 from rebalancer.cli.shared_options import ROW_FORMATS, Duration, output_options, pipeline_options
 from rebalancer.errors import InputError, RebalancerError, StopRequestedError
@@ -22,6 +23,8 @@ from rebalancer.reporting.render import TABLES
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from rebalancer.cluster.snapshot import Snapshot
+    from rebalancer.reporting.chosen_rows import Choice
     from rebalancer.reporting.tables.nodes import NodeListing
 
 
@@ -42,13 +45,21 @@ if TYPE_CHECKING:
     help="Order: heat (hot nodes first, then the highest load; a table's default), name (the default of "
     "other formats), score, or a resource such as memory.",
 )
+@node_choice_options
 @output_options(*ROW_FORMATS)
 def nodes(
-    options: PipelineOptions, watch: bool, every: float, hot_only: bool, sort: str | None, output: Output
+    options: PipelineOptions,
+    watch: bool,
+    every: float,
+    hot_only: bool,
+    sort: str | None,
+    choice: Choice,
+    output: Output,
 ) -> None:
     """Show each node's load, where it comes from, its score, and whether it is hot and why. Only reads."""
     import msgspec  # noqa: PLC0415 - not for --help
 
+    from rebalancer.reporting.chosen_rows import chosen_nodes  # noqa: PLC0415 - imports numpy
     from rebalancer.reporting.tables.nodes import nodes_table  # noqa: PLC0415 - heavy
 
     if watch and options.source is not None:
@@ -57,18 +68,23 @@ def nodes(
         )
     order = sort or ("heat" if output.format in TABLES else "name")
 
-    def show(listing: NodeListing) -> None:
-        hot = tuple(node for node in listing.nodes if node.hot)
-        shown = msgspec.structs.replace(listing, nodes=hot) if hot_only else listing
-        emit(shown, output, functools.partial(nodes_table, everything=listing), Rows(_names, _frame))
+    def show(found: tuple[NodeListing, Snapshot | None]) -> None:
+        listing, snapshot = found
+        rows = listing.nodes if snapshot is None else chosen_nodes(listing.nodes, choice, snapshot)
+        shown = msgspec.structs.replace(
+            listing, nodes=tuple(node for node in rows if node.hot or not hot_only)
+        )
+        table = functools.partial(nodes_table, everything=listing, chosen_by=str(choice))
+        emit(shown, output, table, Rows(_names, _frame))
 
-    show(_listing(options, order))
+    look = functools.partial(_listing, options, order, with_snapshot=bool(choice))
+    show(look())
     if not watch:
         return
     with stop_on_signal() as signals:
         while not signals.stop.wait(every):
             try:
-                listing = signals.interruptibly(lambda: _listing(options, order))
+                found = signals.interruptibly(look)
             except StopRequestedError:
                 return
             except RebalancerError as error:
@@ -76,22 +92,29 @@ def nodes(
                 continue
             if output.format in TABLES:
                 _begin_again()
-            show(listing)
+            show(found)
             sys.stdout.flush()
 
 
-def _listing(options: PipelineOptions, order: str) -> NodeListing:
+def _listing(
+    options: PipelineOptions, order: str, *, with_snapshot: bool
+) -> tuple[NodeListing, Snapshot | None]:
     from rebalancer.reporting.tables.nodes import node_listing, sorted_nodes  # noqa: PLC0415
 
+    snapshot = None
     with progress() as report:
-        plan = pipeline.make_plan(dataclasses.replace(options, progress=report, only_look=True))
+        looking = dataclasses.replace(options, progress=report, only_look=True)
+        if with_snapshot:
+            plan, snapshot = pipeline.make_plan_and_snapshot(looking)
+        else:
+            plan = pipeline.make_plan(looking)
     known = {"heat", "name", "score"} | {resource for node in plan.nodes for resource in node.load}
     if plan.nodes and order not in known:
         raise InputError(
             f"--sort {order[:60]!a}: no node has such a figure",
             hint=f"use one of {', '.join(sorted(known))}",
         )
-    return node_listing(plan, tuple(sorted_nodes(plan.nodes, order)))
+    return node_listing(plan, tuple(sorted_nodes(plan.nodes, order))), snapshot
 
 
 def _names(listing: NodeListing) -> Iterable[str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rebalancer import pipeline
+from rebalancer.cli.options.values import Share
 from rebalancer.cli.output import Output, Rows, emit, progress, progress_bar
 from rebalancer.cli.shared_options import (
     FILE,
@@ -27,23 +28,6 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from rebalancer.simulation.report import Simulation
-
-
-class Share(click.ParamType[float]):
-    """A percentage such as 10%."""
-
-    name = "percentage"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The fraction it stands for."""
-        from rebalancer.policy.units import parse_percentage  # noqa: PLC0415 - imports pydantic
-
-        if isinstance(value, float):
-            return value
-        try:
-            return parse_percentage(str(value))
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
 
 
 @click.command()

@@ -20,6 +20,7 @@ from rebalancer.cli.shared_options import (
     max_dump_size_option,
     output_options,
     policy_option,
+    request_timeout_option,
     scheduler_config_option,
     source_option,
     state_config_map_option,
@@ -38,6 +39,7 @@ def snapshot() -> None:
 @max_dump_size_option
 @kubeconfig_option
 @context_option
+@request_timeout_option
 @policy_option
 @scheduler_config_option
 @click.option(
@@ -58,6 +60,7 @@ def save_snapshot(
     max_dump_bytes: int | None,
     kubeconfig: Path | None,
     context: str | None,
+    request_seconds: float | None,
     policy_path: Path | None,
     scheduler_config: Path | None,
     watcher: Path | None,
@@ -87,6 +90,7 @@ def save_snapshot(
         state_path,
         state_config_map,
         max_dump_bytes=max_dump_bytes,
+        request_seconds=request_seconds,
     )
     with progress() as report:
         info = pipeline.record_cluster(options, report, LOGGER.warning)

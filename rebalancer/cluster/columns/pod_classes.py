@@ -6,7 +6,7 @@ bytes, and a class is built, checked and compared only for bytes not seen before
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -147,6 +147,21 @@ def pod_class_of(pod: records.Pod) -> tuple[bytes, PodClass]:
     )
 
 
+def key_of(pod: PodClass) -> bytes:
+    """The key of a class; equal classes have equal keys."""
+    owner = pod.owner
+    return _canonical.encode(
+        _ClassParts(
+            pod.namespace,
+            dict(pod.labels),
+            (owner.kind, owner.name, owner.uid, owner.api_version),
+            pod.spec,
+            pod.statuses,
+            pod.resize_infeasible,
+        )
+    )
+
+
 def _check_quantities(pod: PodClass) -> None:
     """Refuse a class whose quantities the API server would not have stored."""
     spec = pod.spec
@@ -212,6 +227,16 @@ class ClassIndex:
                 self._by_writing.clear()
             self._by_writing[writing] = found
         return found
+
+    def compacted(self, used: Iterable[int]) -> tuple[ClassIndex, dict[int, int]]:
+        """An index of only these classes, and the number in it of each; the others have no pods any more."""
+        compact = ClassIndex()
+        renumbered: dict[int, int] = {}
+        for number in used:
+            renumbered[number] = compact._by_key[self.keys[number]] = len(compact.classes)
+            compact.classes.append(self.classes[number])
+            compact.keys.append(self.keys[number])
+        return compact, renumbered
 
     def _number(self, pod: records.Pod) -> int:
         key, pod_class = pod_class_of(pod)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Protocol
 
@@ -46,27 +47,19 @@ class PodFields(msgspec.Struct, gc=False):
     nominated: str = ""
 
 
-class PodCollector:
-    """Collects pods in the order they are read: of a pod listed twice the newest, finished ones left out."""
+class PodIntake(ABC):
+    """Takes pods as they are read, one at a time; what becomes of their fields, subclasses say."""
 
-    def __init__(self) -> None:
-        self._classes = ClassIndex()
-        self._names: list[str] = []
-        self._namespaces: list[str] = []
-        self._uids: list[str] = []
-        self._node_index: dict[str, int] = {}
-        self._namespace_of: dict[str, str] = {}
-        self._node = array("q")
-        self._pod_class = array("q")
-        self._phase = array("b")
-        self._created = array("d")
-        self._started = array("d")
-        self._ready = array("b")
-        self._version = array("q")
-        self._deleted: dict[int, str] = {}
-        self._annotations: dict[int, Mapping[str, str]] = {}
-        self._nominated: dict[int, str] = {}
-        self._finished: dict[tuple[str, str], tuple[int, str]] = {}  # version, node
+    def __init__(self, classes: ClassIndex | None = None) -> None:
+        self.classes = classes or ClassIndex()
+
+    @abstractmethod
+    def keep(self, fields: PodFields) -> None:
+        """Keep a pod."""
+
+    @abstractmethod
+    def forget(self, namespace: str, name: str, version: int, node_name: str) -> None:
+        """A finished pod, which is left out."""
 
     def add(self, pod: records.Record) -> None:
         """Keep what we use of a pod; ValueError when a quantity or time in it is malformed."""
@@ -86,7 +79,7 @@ class PodCollector:
                 uid=metadata.uid,
                 version=version,
                 node_name=spec.node_name,
-                pod_class=self._classes.number_of(pod, resize_infeasible),
+                pod_class=self.classes.number_of(pod, resize_infeasible),
                 phase=phase,
                 created=times.parse_optional(metadata.creation_timestamp),
                 started=times.parse_optional(status.start_time),
@@ -99,7 +92,31 @@ class PodCollector:
 
     def class_of(self, pod: records.Pod) -> int:
         """The class of a pod; ValueError when a quantity or time in it is malformed."""
-        return self._classes.number_of(pod, read_conditions(pod.status.conditions)[1])
+        return self.classes.number_of(pod, read_conditions(pod.status.conditions)[1])
+
+
+class PodCollector(PodIntake):
+    """Collects pods in the order they are read: of a pod listed twice the newest, finished ones left out."""
+
+    def __init__(self, classes: ClassIndex | None = None) -> None:
+        super().__init__(classes)
+        self._names: list[str] = []
+        self._namespaces: list[str] = []
+        self._uids: list[str] = []
+        self._node_index: dict[str, int] = {}
+        self._namespace_of: dict[str, str] = {}
+        self._node = array("q")
+        self._pod_class = array("q")
+        self._phase = array("b")
+        self._created = array("d")
+        self._started = array("d")
+        self._ready = array("b")
+        self._version = array("q")
+        self._deleted: dict[int, str] = {}
+        self._annotations: dict[int, Mapping[str, str]] = {}
+        self._nominated: dict[int, str] = {}
+        self._finished: dict[tuple[str, str], tuple[int, str]] = {}  # version, node
+        self._sealed: list[int] = []  # the rows that count, in order
 
     def forget(self, namespace: str, name: str, version: int, node_name: str) -> None:
         """Keep of a finished pod only that there is one, should the pod be listed twice."""
@@ -133,6 +150,7 @@ class PodCollector:
         node_names = list(self._node_index)
         older, malformed = self._listed_twice(kind, keys, order, node_names)
         order = [row for row in order if row not in older] if older else order
+        self._sealed = order
         at = np.array(order, np.int64)
         new_row = {old: new for new, old in enumerate(order)} if self._has_sparse() else {}
         pod_class, classes = _renumbered(np.array(self._pod_class, np.int64)[at])
@@ -156,10 +174,30 @@ class PodCollector:
             deleted={new_row[old]: text for old, text in self._deleted.items() if old in new_row},
             annotations=tuple(annotations),
             nominated={new_row[old]: name for old, name in self._nominated.items() if old in new_row},
-            classes=tuple(self._classes.classes[index] for index in classes),
-            class_keys=tuple(self._classes.keys[index] for index in classes),
+            classes=tuple(self.classes.classes[index] for index in classes),
+            class_keys=tuple(self.classes.keys[index] for index in classes),
         )
         return (), rows, malformed
+
+    def sealed_fields(self) -> Iterator[PodFields]:
+        """The pods that ``seal`` found to count, in its order."""
+        node_names = list(self._node_index)
+        for row in self._sealed:
+            yield PodFields(
+                name=self._names[row],
+                namespace=self._namespaces[row],
+                uid=self._uids[row],
+                version=self._version[row],
+                node_name=node_names[self._node[row]],
+                pod_class=self._pod_class[row],
+                phase=self._phase[row],
+                created=self._created[row],
+                started=self._started[row],
+                ready=bool(self._ready[row]),
+                deleted=self._deleted.get(row),
+                annotations=self._annotations.get(row, NO_ANNOTATIONS),
+                nominated=self._nominated.get(row, ""),
+            )
 
     def _has_sparse(self) -> bool:
         return bool(self._deleted or self._annotations or self._nominated)

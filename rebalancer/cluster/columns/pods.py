@@ -8,7 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
-from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
+from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray, PodClassIndex
+from rebalancer.cluster.columns.binding_labels import classes_before_binding
 from rebalancer.cluster.columns.listed_pods import ListedPods
 from rebalancer.cluster.columns.pod_classes import PodClass
 
@@ -31,6 +32,8 @@ class PodTable:
     annotations: tuple[Mapping[str, str], ...]  # (pods,) the honoured ones, interned
     nominated: Mapping[int, str]  # pod row -> status.nominatedNodeName
     classes: tuple[PodClass, ...]
+    # class -> the class of its pods before they were bound, where binding added labels; it may have no pods
+    class_before_binding: Mapping[int, PodClassIndex]
 
     @cached_property
     def row(self) -> Mapping[tuple[str, str], int]:
@@ -62,6 +65,7 @@ def build_pods(rows: ListedPods, node_row: Mapping[str, int]) -> PodTable:
     unknown = np.array([bool(name) and name not in node_row for name in rows.node_names], np.bool_)
     terminating = np.zeros(len(rows), np.bool_)
     terminating[list(rows.deleted)] = True
+    classes, before_binding = classes_before_binding(rows.classes)
     return PodTable(
         names=rows.names,
         namespaces=rows.namespaces,
@@ -76,5 +80,6 @@ def build_pods(rows: ListedPods, node_row: Mapping[str, int]) -> PodTable:
         ready=rows.ready,
         annotations=rows.annotations,
         nominated=rows.nominated,
-        classes=rows.classes,
+        classes=classes,
+        class_before_binding=before_binding,
     )

@@ -15,12 +15,19 @@ _ANNOTATION_SUBDOMAINS = (".kubernetes.io", ".k8s.io", ".karpenter.sh")
 # Of the others: who applies an object and may undo a change, and which restart a pod comes from.
 _NAMES_KEPT = frozenset({"argocd.argoproj.io/tracking-id", "kubectl.kubernetes.io/restartedAt"})
 _MAX_VERSION_LENGTH = 40
+_MAX_SHARED_IMAGES = 1 << 17
 _encoder = msgspec.json.Encoder(order="deterministic")
 
 
 def _metadata(record: records.Record) -> records.Metadata:
     metadata: records.Metadata = record.metadata  # type: ignore[attr-defined]
     return metadata
+
+
+def key_of(record: records.Record) -> tuple[str, str]:
+    """Namespace and name."""
+    metadata = _metadata(record)
+    return metadata.namespace, metadata.name
 
 
 @lru_cache(maxsize=4096)
@@ -79,11 +86,8 @@ class RecordCollector:
 
     def add(self, record: records.Record) -> None:
         """Keep a record."""
-        record = _slim(record)
-        if isinstance(record, records.Node):
-            record = self._sharing_images(record)
-        metadata = _metadata(record)
-        key = metadata.namespace, metadata.name
+        record = self._slim(record)
+        key = key_of(record)
         found = self._by_key.setdefault(key, record)
         if found is record or found == record:
             return
@@ -91,8 +95,32 @@ class RecordCollector:
         self._by_key[key] = newer
         self._older.append(older)
 
+    def replace(self, record: records.Record) -> None:
+        """Keep a record in place of the one of its name."""
+        record = self._slim(record)
+        self._by_key[key_of(record)] = record
+
+    def remove(self, key: tuple[str, str]) -> None:
+        """Forget the record of this namespace and name, where there is one."""
+        self._by_key.pop(key, None)
+
+    def version_of(self, key: tuple[str, str]) -> str:
+        """The version of the record of this namespace and name; empty without one."""
+        found = self._by_key.get(key)
+        return _metadata(found).resource_version if found is not None else ""
+
+    def latest(self) -> tuple[records.Record, ...]:
+        """All records, sorted by namespace and name."""
+        return tuple(self._by_key[key] for key in sorted(self._by_key))
+
+    def _slim(self, record: records.Record) -> records.Record:
+        record = _slim(record)
+        return self._sharing_images(record) if isinstance(record, records.Node) else record
+
     def _sharing_images(self, node: records.Node) -> records.Node:
         """The same node; an image that other nodes have too is kept once."""
+        if len(self._images) > _MAX_SHARED_IMAGES:  # of nodes that have long forgotten them
+            self._images.clear()
         images = [
             self._images.setdefault(
                 (image.size_bytes, None if image.names is None else tuple(image.names)), image
@@ -105,5 +133,4 @@ class RecordCollector:
 
     def seal(self, kind: Kind) -> tuple[tuple[records.Record, ...], None, list[Malformed]]:
         """All records, sorted by namespace and name."""
-        ordered = tuple(self._by_key[key] for key in sorted(self._by_key))
-        return ordered, None, [listed_twice(kind, record) for record in self._older]
+        return self.latest(), None, [listed_twice(kind, record) for record in self._older]

@@ -12,13 +12,17 @@ from rebalancer.cluster.live.raw_api import RawApi
 __all__ = ["RawApi", "open_api"]
 
 
-def open_api(kubeconfig: Path | None = None, context: str | None = None) -> RawApi:
+def open_api(
+    kubeconfig: Path | None = None, context: str | None = None, request_seconds: float | None = None
+) -> RawApi:
     """The API server that the kubeconfig, else the pod's service account, names.
 
+    ``request_seconds`` is how long the answer to a single request is waited for, where it has no bound of its
+    own.
     Raises InputError when there are no usable credentials. The official client, slow to import, is imported
     here: recorded clusters are planned without it.
     """
     from rebalancer.cluster.live.client import KubernetesClient  # noqa: PLC0415
     from rebalancer.cluster.live.credentials import connect  # noqa: PLC0415
 
-    return RawApi(KubernetesClient(connect(kubeconfig, context)))
+    return RawApi(KubernetesClient(connect(kubeconfig, context), request_seconds))

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from rebalancer.cluster.live.connection_failures import connection_failure
-from rebalancer.errors import ExitCode, RightsError, UnreachableError
+from rebalancer.errors import ExitCode, InputError, RightsError, UnreachableError
 from rebalancer.retries import RETRIED_STATUSES, Again, retry_after_seconds
 
 _GRANT = "grant it as in k8s/base, for a run as in k8s/overlays/active"
 _LOGIN = "the credentials are not accepted: a token may have expired, so log in again"
 _NO_API_SERVER = "is this an API server, or a proxy before one?"
 _PLAIN_HTTP = "HTTP request to an HTTPS server"  # what Go's servers answer to it
-_TOO_MANY_REQUESTS = 429
+TOO_MANY_REQUESTS = 429
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +107,15 @@ def translated(what: str, host: str) -> Iterator[None]:
         raise UnreachableError(f"{what}: {failure.message}", where=host, hint=failure.hint) from error
 
 
+def unsendable(where: str) -> InputError:
+    """The error for a request that HTTP does not allow; the transport's own words may hold the login."""
+    return InputError(
+        "a request cannot be sent: an address or a credential holds what HTTP does not allow",
+        where=where,
+        hint="does a token end in a line break?",
+    )
+
+
 def short_reason(error: BaseException) -> str:
     """What the transport says went wrong, without the addresses of its own objects."""
     reason = getattr(error, "reason", None) or error
@@ -124,6 +133,6 @@ def read_again(error: Exception) -> Again | None:
 
 def write_again(error: Exception) -> Again | None:
     """Whether a write may be repeated blindly: only one that flow control turned away was surely not done."""
-    if isinstance(error, StatusError) and error.status == _TOO_MANY_REQUESTS:
+    if isinstance(error, StatusError) and error.status == TOO_MANY_REQUESTS:
         return Again(error.message, error.retry_after)
     return None

@@ -8,27 +8,30 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import HTTPError
 
-from rebalancer.cluster.live.answers import Answer, NoAnswerError, StatusError
+from rebalancer.cluster.live.answers import Answer, NoAnswerError, StatusError, unsendable
 from rebalancer.deadlines import Deadline
+from rebalancer.telemetry import span
 
 CONNECT_SECONDS = 5.0
 READ_SECONDS = 60.0
 _MAX_REFUSAL_BYTES = 1 << 20
+_PIECE_BYTES = 256 << 10  # of a stream, read at once at most
 _NO_DEADLINE = Deadline()
 
 
 class KubernetesClient:
     """One connection: the methods generated from the API, and ``send``, which calls one of them."""
 
-    def __init__(self, api: client.ApiClient) -> None:
+    def __init__(self, api: client.ApiClient, request_seconds: float | None = None) -> None:
         self.api = api
+        self._request_seconds = request_seconds
         self.core = client.CoreV1Api(api)
         self.custom_objects = client.CustomObjectsApi(api)
         self.version = client.VersionApi(api)
@@ -75,15 +78,25 @@ class KubernetesClient:
         a request after a minute. Raises StatusError, NoAnswerError, or StopRequestedError naming ``what``.
         Where the status line is all the answer that counts, nothing is raised when the body does not arrive.
         """
-        timeout = (CONNECT_SECONDS, READ_SECONDS if read_seconds is None else read_seconds)
+        whole = self._request_seconds
+        read = READ_SECONDS if whole is None else whole
+        read = read if read_seconds is None else min(read, read_seconds)
+        timeout = (min(CONNECT_SECONDS, read), read)
         arriving: list[Any] = []
 
         def request() -> Answer:
-            send = functools.partial(call, _preload_content=False, _request_timeout=timeout, **options)
+            send = functools.partial(
+                self._sent, call, _preload_content=False, _request_timeout=timeout, **options
+            )
             return _received(functools.partial(send, *arguments), arriving, max_bytes, body_needed)
 
         try:
-            return deadline.within(sum(timeout)).bound(what, request)
+            with span("request", what=what) as asking:
+                try:
+                    return deadline.within(sum(timeout) if whole is None else whole).bound(what, request)
+                except StatusError as error:
+                    asking.add(status=error.status)
+                    raise
         except TimeoutError as error:
             _end(arriving)
             raise NoAnswerError(error, slow=True) from error
@@ -91,10 +104,68 @@ class KubernetesClient:
             _end(arriving)
             raise
 
+    def stream(
+        self, call: Callable[..., Any], *arguments: Any, read_seconds: float, **options: Any
+    ) -> Stream:
+        """An answer whose body goes on for as long as its reader likes; silence of so many seconds ends it.
+
+        Raises StatusError or NoAnswerError.
+        """
+        timeout = (CONNECT_SECONDS, read_seconds)
+        with _as_ours():
+            return Stream(
+                self._sent(call, *arguments, _preload_content=False, _request_timeout=timeout, **options)
+            )
+
+    def _sent(self, call: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        """The response to one request. InputError for one that HTTP does not allow."""
+        try:
+            return call(*arguments, **options)
+        except (HTTPError, OSError):
+            raise
+        except ValueError as error:
+            if type(error) is ValueError or isinstance(error, UnicodeError):
+                raise unsendable(self.host) from None
+            raise  # a defect of ours: the generated methods check their arguments
+
+
+class Stream:
+    """The body of an answer that has no end, piece by piece as it arrives."""
+
+    def __init__(self, response: Any) -> None:
+        self._response = response
+        self.content_type = str(response.headers.get("Content-Type") or "")
+
+    def pieces(self) -> Iterator[bytes]:
+        """What arrives, until the server ends the body. Raises NoAnswerError when it breaks off."""
+        with _as_ours():
+            while piece := self._response.read1(_PIECE_BYTES, decode_content=True):
+                yield piece
+
+    def interrupt(self) -> None:
+        """End the connection while another thread waits for what it brings; that thread closes it."""
+        _end([self._response])
+
+    def close(self) -> None:
+        """Close the connection."""
+        with contextlib.suppress(HTTPError, OSError):
+            self._response.close()
+
+
+@contextlib.contextmanager
+def _as_ours() -> Iterator[None]:
+    """Turn the client's errors into StatusError and NoAnswerError."""
+    try:
+        yield
+    except ApiException as error:
+        raise StatusError(error.status or 0, error.reason or "", error.body, error.headers) from error
+    except (HTTPError, OSError) as error:
+        raise NoAnswerError(error) from error
+
 
 def _received(send: Callable[[], Any], arriving: list[Any], max_bytes: int, body_needed: bool) -> Answer:
     """Send a request and read its answer, which is in ``arriving`` meanwhile."""
-    try:
+    with _as_ours():
         response = send()
         arriving.append(response)
         body = b""
@@ -105,10 +176,6 @@ def _received(send: Callable[[], Any], arriving: list[Any], max_bytes: int, body
                 response.close()
         finally:
             response.release_conn()
-    except ApiException as error:
-        raise StatusError(error.status or 0, error.reason or "", error.body, error.headers) from error
-    except (HTTPError, OSError) as error:
-        raise NoAnswerError(error) from error
     return Answer(body, response.headers.get("Content-Type") or "", response.headers.get("Date"))
 
 

@@ -20,6 +20,7 @@ from kubernetes.config import kube_config
 from urllib3.exceptions import HTTPError
 
 from rebalancer.errors import InputError, RightsError
+from rebalancer.files import is_file
 
 
 def connect(kubeconfig: Path | None = None, context: str | None = None) -> client.ApiClient:
@@ -29,7 +30,7 @@ def connect(kubeconfig: Path | None = None, context: str | None = None) -> clien
     """
     settings = client.Configuration()
     where = str(kubeconfig) if kubeconfig else os.environ.get("KUBECONFIG") or "~/.kube/config"
-    if kubeconfig is not None and not _is_file(kubeconfig):
+    if kubeconfig is not None and not is_file(kubeconfig):
         raise InputError("no such kubeconfig", where=where, hint="is the path right?")
     try:
         if kubeconfig is None and context is None:
@@ -93,13 +94,6 @@ _UNUSABLE = (
     RecursionError,
     yaml.YAMLError,
 )
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except OSError:
-        return False
 
 
 def _first_line(error: BaseException) -> str:

@@ -22,7 +22,7 @@ from rebalancer.errors import UnreachableError
 from rebalancer.retries import Again, Retries
 
 if TYPE_CHECKING:
-    from rebalancer.cluster.live.client import KubernetesClient
+    from rebalancer.cluster.live.client import KubernetesClient, Stream
 
 _MAX_ANSWER_BYTES = 512 << 20
 
@@ -93,16 +93,30 @@ class RawApi:
 
     def list_page(self, kind: Kind, **options: Any) -> Answer:
         """One page of a LIST over all namespaces."""
+        what, call, arguments = self._collection(kind)
+        return self.ask(f"list {what}", call, *arguments, **options)
+
+    def watch(self, kind: Kind, read_seconds: float, **options: Any) -> Stream:
+        """The body of a WATCH over all namespaces, which is to be closed; it is not tried again.
+
+        It ends when no byte comes for so many seconds. Raises RightsError, RequestRejectedError or
+        UnreachableError.
+        """
+        what, call, arguments = self._collection(kind)
+        with translated(f"watch {what}", self.host):
+            return self.client.stream(call, *arguments, read_seconds=read_seconds, watch=True, **options)
+
+    def _collection(self, kind: Kind) -> tuple[str, Callable[..., Any], tuple[str, ...]]:
+        """What a kind is called in messages, and the method of the client that lists and watches it."""
         resource = kind.resource or kind.plural
         if kind.group:
             call = self.client.custom_objects.list_cluster_custom_object
-            what = f"list {resource}.{kind.group}"
-            return self.ask(what, call, kind.group, kind.version, resource, **options)
+            return f"{resource}.{kind.group}", call, (kind.group, kind.version, resource)
         # The generated client names its methods after kinds: list_node, list_pod_for_all_namespaces.
         name = f"list_{re.sub('(?<!^)(?=[A-Z])', '_', kind.name).lower()}"
         core = self.client.core
         everywhere = getattr(core, f"{name}_for_all_namespaces", None)
-        return self.ask(f"list {resource}", everywhere or getattr(core, name), **options)
+        return resource, everywhere or getattr(core, name), ()
 
     def server_version(self) -> str:
         """The API server's version, e.g. ``1.35``; empty when it does not say."""

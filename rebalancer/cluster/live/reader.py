@@ -49,19 +49,22 @@ class LiveReader:
         max_pages: int = MAX_PAGES,
         *,
         protobuf: bool = True,
+        keep: Callable[[Listing, ListingBuilder], object] = lambda _listing, _builder: None,
     ) -> None:
+        """``keep`` is called with each listing as it is done, and with what made it."""
         self._api = api
         self._clock = clock
         self._page_size = page_size
         self._max_pages = max_pages
         self._protobuf = protobuf
+        self._keep = keep
 
     def read(
         self, kinds: Iterable[Kind] = KINDS, progress: Callable[[str], None] = lambda _: None
     ) -> Recording:
         """Read all kinds. Raises when nodes or pods, which every plan needs, cannot be read."""
         wanted = tuple(kinds)
-        reading = _Reading()
+        reading = _Reading(self._keep)
         with collector_paused(), running_ahead(lambda: self._events(wanted)) as events:
             for event in events:
                 kind = event.source.kind
@@ -114,7 +117,8 @@ class LiveReader:
 class _Reading:
     """What was read so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, keep: Callable[[Listing, ListingBuilder], object]) -> None:
+        self._keep = keep
         self.listings: dict[str, Listing] = {}
         self.unread: dict[str, str] = {}
         self.refused: set[str] = set()
@@ -134,7 +138,8 @@ class _Reading:
             self.fail(source.kind, source.no_list(error))
             return
         if not page.head.continue_token:
-            self.listings[source.kind.plural] = builder.listing(began_at)
+            listing = self.listings[source.kind.plural] = builder.listing(began_at)
+            self._keep(listing, builder)
 
     def fail(self, kind: Kind, error: RebalancerError) -> None:
         """Note why a kind is not read; raise the error when every plan needs it."""

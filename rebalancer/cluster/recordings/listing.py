@@ -112,7 +112,7 @@ class ListingBuilder:
     def __init__(self, kind: Kind) -> None:
         self._kind = kind
         self._decode = _decoder(kind.record).decode
-        self._rows = _rows_for(kind)
+        self.rows = _rows_for(kind)
         self._malformed: list[Malformed] = []
         self._count = 0
         self._protobuf: ProtobufPods | None = None
@@ -147,8 +147,8 @@ class ListingBuilder:
 
     def add_protobuf(self, pods: Pods) -> None:
         """Decode a list of pods in protobuf."""
-        assert isinstance(self._rows, PodCollector)
-        self._protobuf = self._protobuf or ProtobufPods(self._kind, self._rows)
+        assert isinstance(self.rows, PodCollector)
+        self._protobuf = self._protobuf or ProtobufPods(self._kind, self.rows)
         for pod in pods:
             position, self._count = self._count, self._count + 1
             malformed = self._protobuf.add(pod, position)
@@ -167,11 +167,11 @@ class ListingBuilder:
     def _keep(self, record: records.Record) -> None:
         metadata: records.Metadata = record.metadata  # type: ignore[attr-defined]
         check_names(metadata.namespace, metadata.name)
-        self._rows.add(record)
+        self.rows.add(record)
 
     def listing(self, read_at: float = float("nan")) -> Listing:
         """All objects, sorted by namespace and name."""
-        found, pods, twice = self._rows.seal(self._kind)
+        found, pods, twice = self.rows.seal(self._kind)
         malformed = sorted({*self._malformed, *twice}, key=dataclasses.astuple)
         return Listing(self._kind, found, tuple(malformed), self.resource_version, read_at, pods)
 

@@ -54,6 +54,62 @@ class ListMeta(_message.Message):
     continue_token: str
     def __init__(self, resource_version: _Optional[str] = ..., continue_token: _Optional[str] = ...) -> None: ...
 
+class WatchEvent(_message.Message):
+    __slots__ = ("type", "object")
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    OBJECT_FIELD_NUMBER: _ClassVar[int]
+    type: str
+    object: RawExtension
+    def __init__(self, type: _Optional[str] = ..., object: _Optional[_Union[RawExtension, _Mapping]] = ...) -> None: ...
+
+class RawExtension(_message.Message):
+    __slots__ = ("raw",)
+    RAW_FIELD_NUMBER: _ClassVar[int]
+    raw: bytes
+    def __init__(self, raw: _Optional[bytes] = ...) -> None: ...
+
+class PodAnswer(_message.Message):
+    __slots__ = ("type_meta", "raw")
+    TYPE_META_FIELD_NUMBER: _ClassVar[int]
+    RAW_FIELD_NUMBER: _ClassVar[int]
+    type_meta: TypeMeta
+    raw: PodOutline
+    def __init__(self, type_meta: _Optional[_Union[TypeMeta, _Mapping]] = ..., raw: _Optional[_Union[PodOutline, _Mapping]] = ...) -> None: ...
+
+class AnyAnswer(_message.Message):
+    __slots__ = ("type_meta", "raw")
+    TYPE_META_FIELD_NUMBER: _ClassVar[int]
+    RAW_FIELD_NUMBER: _ClassVar[int]
+    type_meta: TypeMeta
+    raw: bytes
+    def __init__(self, type_meta: _Optional[_Union[TypeMeta, _Mapping]] = ..., raw: _Optional[bytes] = ...) -> None: ...
+
+class VersionedName(_message.Message):
+    __slots__ = ("metadata",)
+    METADATA_FIELD_NUMBER: _ClassVar[int]
+    metadata: VersionedObjectName
+    def __init__(self, metadata: _Optional[_Union[VersionedObjectName, _Mapping]] = ...) -> None: ...
+
+class VersionedObjectName(_message.Message):
+    __slots__ = ("name", "namespace", "resource_version")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    RESOURCE_VERSION_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    namespace: str
+    resource_version: str
+    def __init__(self, name: _Optional[str] = ..., namespace: _Optional[str] = ..., resource_version: _Optional[str] = ...) -> None: ...
+
+class Status(_message.Message):
+    __slots__ = ("message", "reason", "code")
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    message: str
+    reason: str
+    code: int
+    def __init__(self, message: _Optional[str] = ..., reason: _Optional[str] = ..., code: _Optional[int] = ...) -> None: ...
+
 class PodOutline(_message.Message):
     __slots__ = ("metadata", "spec", "status")
     METADATA_FIELD_NUMBER: _ClassVar[int]

@@ -23,8 +23,8 @@ from rebalancer.cluster.columns.listed_pods import (
     UNKNOWN_PHASE,
 )
 from rebalancer.cluster.columns.pod_collector import (
-    PodCollector,
     PodFields,
+    PodIntake,
     read_conditions,
     version_number,
 )
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from rebalancer.cluster.wire import pods_pb2
 
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
-_MAGIC = b"k8s\x00"  # before every answer of an API server
+MAGIC = b"k8s\x00"  # before every answer of an API server
 Pods = Sequence["pods_pb2.PodOutline | bytes"]
 """Pods of a list; the bytes of one that cannot be decoded."""
 _MAX_CACHED_CLASSES = 1 << 16
@@ -52,9 +52,9 @@ def decode_answer(body: bytes) -> tuple[Page, Pods]:
     """
     from rebalancer.cluster.wire import pods_pb2  # noqa: PLC0415 - as in ``parse``
 
-    if not body.startswith(_MAGIC):
+    if not body.startswith(MAGIC):
         raise ValueError("not protobuf of an API server")
-    encoded = body[len(_MAGIC) :]
+    encoded = body[len(MAGIC) :]
     answer: pods_pb2.Answer | pods_pb2.AnswerOfEncodedPods
     pods: Pods
     try:
@@ -78,9 +78,9 @@ def _outline_if_any(item: bytes) -> pods_pb2.PodOutline | bytes:
 
 
 class ProtobufPods:
-    """Puts the pods of lists into columns."""
+    """Puts the pods of lists and events into columns."""
 
-    def __init__(self, kind: Kind, collector: PodCollector) -> None:
+    def __init__(self, kind: Kind, collector: PodIntake) -> None:
         from rebalancer.cluster.wire import pods_pb2  # noqa: PLC0415 - as in ``parse``
 
         self._messages = pods_pb2

@@ -11,10 +11,11 @@ import msgspec
 from rebalancer.cluster import times
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.answers import RequestRejectedError
-from rebalancer.cluster.live.updates import APPLY, create_version, write_version
+from rebalancer.cluster.live.updates import APPLY, create_version, replace_version
 from rebalancer.deadlines import CLOSING_SECONDS
 from rebalancer.errors import UnreachableError
 
+MAX_TRANSITIONS = 2**31 - 1  # of an int32: the API server refuses more
 _GROUP, _VERSION, _PLURAL = "coordination.k8s.io", "v1", "leases"
 
 
@@ -81,9 +82,10 @@ class LeaseObject:
             "renewTime": times.render_micro(now),
         }
         if fresh:
-            transitions = spec.get("leaseTransitions")
+            before = spec.get("leaseTransitions")
+            transitions = before if isinstance(before, int) and 0 <= before < MAX_TRANSITIONS else 0
             spec["acquireTime"] = times.render_micro(now)
-            spec["leaseTransitions"] = (transitions if isinstance(transitions, int) else 0) + 1
+            spec["leaseTransitions"] = transitions + 1
         path = (_GROUP, _VERSION, self._namespace, _PLURAL)
         what = f"write {self.where}"
         if item is None:
@@ -104,7 +106,7 @@ class LeaseObject:
             )
         else:
             call = self._calls.replace_namespaced_custom_object
-            write_version(self.api, what, call, *path, self._name, {**item, "spec": spec})
+            replace_version(self.api, what, call, *path, self._name, body={**item, "spec": spec})
 
     def age(self, spec: dict[str, Any]) -> float:
         """Seconds since its holder renewed it, by two clocks; infinite when it does not say."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import urllib3
 
+from rebalancer import files
 from rebalancer.cluster.live import RawApi
 from rebalancer.deadlines import Deadline
 from rebalancer.errors import InputError
@@ -51,7 +52,7 @@ def directly(connection: Connection) -> Send:
         password = read_secret(connection.password_file or "")
         headers |= urllib3.make_headers(basic_auth=f"{connection.username}:{password}")
     insecure = connection.insecure_skip_verify
-    if connection.ca_file and not Path(connection.ca_file).is_file():
+    if connection.ca_file and not files.is_file(Path(connection.ca_file)):
         raise InputError("no such file of certificates", where=connection.ca_file)
     options = {"cert_reqs": "CERT_NONE"} if insecure else {"ca_certs": connection.ca_file}
     if insecure:  # the policy says so; urllib3 would repeat it at every request

@@ -16,6 +16,7 @@ from rebalancer.pipeline.run_settings import PipelineOptions
 
 if TYPE_CHECKING:
     from rebalancer.cluster.live import RawApi
+    from rebalancer.cluster.live.watching import LiveCluster
 
 
 def open_api(options: PipelineOptions) -> RawApi | None:
@@ -24,12 +25,24 @@ def open_api(options: PipelineOptions) -> RawApi | None:
         return None
     from rebalancer.cluster.live import open_api as connect  # noqa: PLC0415 - not for a recorded cluster
 
-    return connect(options.kubeconfig, options.context)
+    return connect(options.kubeconfig, options.context, options.request_seconds)
 
 
-def read_snapshot(options: PipelineOptions, api: RawApi | None, clock: Callable[[], float]) -> Snapshot:
+def open_cluster(api: RawApi) -> LiveCluster:
+    """A live cluster that is read again and again, of which only what changed is read."""
+    from rebalancer.cluster.live.watching import LiveCluster  # noqa: PLC0415 - imports kubernetes
+
+    return LiveCluster.open(api)
+
+
+def read_snapshot(
+    options: PipelineOptions,
+    api: RawApi | None,
+    clock: Callable[[], float],
+    cluster: LiveCluster | None = None,
+) -> Snapshot:
     """Every kind of the cluster, as columns; InputError when it has no node."""
-    snapshot = build_snapshot(_read(options, api, clock))
+    snapshot = build_snapshot(_read(options, api, clock, cluster))
     if not len(snapshot.nodes):
         broken = [str(item) for item in snapshot.malformed if item.kind == "Node"]
         raise InputError(
@@ -40,7 +53,15 @@ def read_snapshot(options: PipelineOptions, api: RawApi | None, clock: Callable[
     return snapshot
 
 
-def _read(options: PipelineOptions, api: RawApi | None, clock: Callable[[], float]) -> Recording:
+def _read(
+    options: PipelineOptions,
+    api: RawApi | None,
+    clock: Callable[[], float],
+    cluster: LiveCluster | None,
+) -> Recording:
+    if cluster is not None:
+        assert api is not None
+        return cluster.current(api.retries.run, options.progress)
     if api is None:
         assert options.source is not None
         return DumpReader(options.source, options.max_dump_bytes).read(progress=options.progress)

@@ -44,15 +44,19 @@ from rebalancer.profiles.types import SchedulerConfiguration
 from rebalancer.scheduling import (
     REFERENCE,
     default_configuration,
+    differing_rules,
+    is_verified,
     plugin_queries,
     pod_requests,
     requested_amounts,
 )
 from rebalancer.state import RunState
 from rebalancer.state.run_state import encode as encode_state
+from rebalancer.telemetry import span
 
 if TYPE_CHECKING:
     from rebalancer.cluster.live import RawApi
+    from rebalancer.cluster.live.watching import LiveCluster
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +78,34 @@ def gather(
     api: RawApi | None,
     state: RunState | None,
     clock: Callable[[], float] = time.time,
+    cluster: LiveCluster | None = None,
+    snapshot: Snapshot | None = None,
 ) -> Gathered:
     """Read everything and join it. Raises the errors of its parts; each is one line.
 
-    ``state`` is what earlier runs left; without it the one recorded with the cluster counts.
+    ``state`` is what earlier runs left; without it the one recorded with the cluster counts. Whoever reads
+    a live cluster again and again keeps a ``cluster``, of which only what changed is read. ``snapshot`` is
+    the cluster itself, where it was read for another policy already.
     """
+    with span("gather") as gathering:
+        gathered = _gathered(options, loaded, api, state, clock, cluster, snapshot)
+        version, found = gathered.inputs.scheduler_version, gathered.inputs.snapshot
+        gathering.add(nodes=len(found.nodes), pods=len(found.pods), scheduler_version=version)
+        gathering.add(verified=is_verified(version), unverified_rules=len(differing_rules(version)))
+    return gathered
+
+
+def _gathered(
+    options: PipelineOptions,
+    loaded: LoadedPolicy,
+    api: RawApi | None,
+    state: RunState | None,
+    clock: Callable[[], float],
+    cluster: LiveCluster | None,
+    snapshot: Snapshot | None,
+) -> Gathered:
     configuration = _configuration(options, loaded, api)  # first: a mistake in it is found in no time
-    snapshot = read_snapshot(options, api, clock)
+    snapshot = snapshot or read_snapshot(options, api, clock, cluster)
     recording = snapshot.recording
     policy = loaded.policy
     now = options.now if options.now is not None else (recorded_moment(snapshot) if api is None else clock())

@@ -29,6 +29,7 @@ def record_cluster(
         source=options.source,
         kubeconfig=options.kubeconfig,
         context=options.context,
+        request_seconds=options.request_seconds,
     )
     loaded = policy_of(source)
     documents = documents_from_files(options)

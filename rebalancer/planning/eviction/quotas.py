@@ -50,6 +50,27 @@ class Quotas:
                     )
         return ""
 
+    def room(self, pod: PodClass) -> tuple[int, str] | None:
+        """How many more pods of a class the tightest quota admits, and which that is; None without one.
+
+        A quota that could not be read admits none.
+        """
+        found: list[tuple[int, str]] = []
+        for quota in self._by_namespace.get(pod.namespace, ()):
+            hard = quota.status.hard or quota.spec.hard or {}
+            used = quota.status.used or {}
+            for resource in sorted(hard):
+                try:
+                    wanted = _wanted(pod, resource)
+                    left = quantities.parse(hard[resource]) - quantities.parse(used.get(resource, "0"))
+                except ValueError:
+                    found.append((0, f"quota {quota.metadata.name} could not be read in {resource}"))
+                    continue
+                if wanted > 0:
+                    words = f"{used.get(resource, '0')} of {hard[resource]} {resource} used"
+                    found.append((max(int(left // wanted), 0), f"quota {quota.metadata.name}, {words}"))
+        return min(found, default=None)
+
 
 def _wanted(pod: PodClass, resource: str) -> Fraction:
     """What a pod counts for in a resource of a quota; 0 for what is not of pods."""

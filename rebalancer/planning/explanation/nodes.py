@@ -1,4 +1,4 @@
-"""Explains one node, or hands on to the explanation of a pod: the same rules, model and plan as a run."""
+"""Explains one node and each of its pods: by the same rules, model and plan as a run."""
 
 from __future__ import annotations
 
@@ -9,28 +9,14 @@ import numpy as np
 from rebalancer.cluster.arrays import NodeRow, PodRow
 from rebalancer.planning.eviction import why_protected
 from rebalancer.planning.explanation.pods import MOVED, PodExplainer, share_of
-from rebalancer.planning.explanation.subjects import Subject
-from rebalancer.planning.explanation.values import (
-    NodeExplanation,
-    PodExplanation,
-    PodOnNode,
-    SchedulingTable,
-)
-from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.explanation.values import NodeExplanation, PodOnNode, SchedulingTable
+from rebalancer.planning.hot_nodes.levels import short_level
 from rebalancer.planning.plan import Kept, Move, Plan
 from rebalancer.planning.planner import plan_prepared
-from rebalancer.planning.prepared import PreparedInputs, prepare
+from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.rounding import by_resource
 
 EVICTABLE = "Evictable"
-
-
-def explain(inputs: PlanningInputs, subject: Subject) -> PodExplanation | NodeExplanation:
-    """The full explanation of a pod or a node; SafetyError when too little is known to plan."""
-    prepared = prepare(inputs)
-    if subject.kind == "node":
-        return _explain_node(prepared, NodeRow(subject.row))
-    return PodExplainer(prepared, PodRow(subject.row)).explanation()
 
 
 def scheduling_tables(prepared: PreparedInputs, plan: Plan, most: int) -> dict[str, SchedulingTable]:
@@ -44,7 +30,8 @@ def scheduling_tables(prepared: PreparedInputs, plan: Plan, most: int) -> dict[s
     return found
 
 
-def _explain_node(prepared: PreparedInputs, row: NodeRow) -> NodeExplanation:
+def explain_node(prepared: PreparedInputs, row: NodeRow) -> NodeExplanation:
+    """Why the node is hot or not, and what the plan does with each of its pods."""
     inputs = prepared.inputs
     hot = bool(prepared.hotness.hot[row])
     plan = plan_prepared(prepared)
@@ -54,11 +41,7 @@ def _explain_node(prepared: PreparedInputs, row: NodeRow) -> NodeExplanation:
     pods = []
     for pod in prepared.pods_on(row):
         uid = prepared.pods.uids[pod]
-        refusal = None if hot else why_protected(prepared.eviction, pod)
-        if refusal is not None:
-            verdict, because = str(refusal.reason), refusal.because
-        else:
-            verdict, because = _verdict_here(moves.get(uid), kept.get(uid))
+        verdict, because = verdict_of(prepared, pod, moves.get(uid), kept.get(uid), hot=hot)
         share = by_resource(prepared.hotness.names, share_of(prepared, pod, row))
         pods.append(PodOnNode(pod=prepared.pod_reference(pod), share=share, verdict=verdict, because=because))
     pods.sort(key=lambda item: (-_largest(item.share), item.pod.full_name))
@@ -84,7 +67,13 @@ def _largest(share: Mapping[str, float]) -> float:
     return max((points for resource, points in share.items() if resource != "pods"), default=0.0)
 
 
-def _verdict_here(move: Move | None, kept: Kept | None) -> tuple[str, str]:
+def verdict_of(
+    prepared: PreparedInputs, pod: PodRow, move: Move | None, kept: Kept | None, *, hot: bool
+) -> tuple[str, str]:
+    """What the plan does with a pod, as a code and a sentence; ``hot`` says whether its node is."""
+    refusal = None if hot else why_protected(prepared.eviction, pod)
+    if refusal is not None:
+        return str(refusal.reason), refusal.because
     if move is not None:
         return MOVED, f"wave {move.wave}: {move.because}"
     if kept is not None:
@@ -95,8 +84,8 @@ def _verdict_here(move: Move | None, kept: Kept | None) -> tuple[str, str]:
 def _levels(prepared: PreparedInputs, row: NodeRow) -> dict[str, str]:
     hotness = prepared.hotness
     return {
-        resource: f"hot above {hotness.hot_above[row, column]:.1f} %, "
-        f"cool at {hotness.cool_to[row, column]:.1f} %"
+        resource: f"hot above {short_level(hotness.hot_above[row, column])} %, "
+        f"cool at {short_level(hotness.cool_to[row, column])} %"
         for column, resource in enumerate(hotness.names)
         if np.isfinite(hotness.hot_above[row, column])
     }

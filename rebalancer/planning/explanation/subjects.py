@@ -1,4 +1,4 @@
-"""What an explanation is about: a pod or a node, found by name; a near miss is suggested."""
+"""What an explanation is about: a pod, a node or a workload, found by name; a near miss is suggested."""
 
 from __future__ import annotations
 
@@ -10,51 +10,81 @@ from rebalancer.cluster.malformed import admitted
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.errors import InputError
 
-_SHAPE = "write pod/NAMESPACE/NAME or node/NAME"
+_SHAPE = "write pod/NAMESPACE/NAME, node/NAME or, for example, deployment/NAMESPACE/NAME"
+# What kubectl calls the kinds, by the name they have here.
+_KINDS = {
+    "pod": ("pod", "pods", "po"),
+    "node": ("node", "nodes", "no"),
+    "Deployment": ("deployment", "deployments", "deploy", "deployment.apps", "deployments.apps"),
+    "StatefulSet": ("statefulset", "statefulsets", "sts", "statefulset.apps", "statefulsets.apps"),
+    "DaemonSet": ("daemonset", "daemonsets", "ds", "daemonset.apps", "daemonsets.apps"),
+    "ReplicaSet": ("replicaset", "replicasets", "rs", "replicaset.apps", "replicasets.apps"),
+    "Job": ("job", "jobs", "job.batch", "jobs.batch"),
+}
+_KIND_OF = {alias: kind for kind, aliases in _KINDS.items() for alias in aliases}
 _SUGGESTIONS = 3
 _LIKE_ENOUGH = 0.6
+_NAME_LIKE_ENOUGH = 0.65  # nope is not like node-6, wbe is like web
 
 
 @dataclass(frozen=True, slots=True)
 class SubjectName:
-    """What a pod or a node is called; the name of a pod may lack its namespace."""
+    """What a pod, a node or a workload is called; only a node's name never has a namespace."""
 
-    kind: str  # pod or node
+    kind: str  # pod, node, or a workload's kind, such as Deployment
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A row of the pod table or of the node table."""
+    """A row of the pod table or of the node table, or a workload by its name."""
 
-    kind: str  # pod or node
-    row: int
+    kind: str  # pod, node, or a workload's kind
+    row: int = -1
+    namespace: str = ""  # of a workload
+    name: str = ""
 
 
-def parse_subject(text: str) -> SubjectName:
-    """What ``pod/NAMESPACE/NAME``, ``pod/NAME`` or ``node/NAME`` asks for; InputError for anything else.
+def parse_subject(text: str, namespace: str = "") -> SubjectName:
+    """What ``pod/NAMESPACE/NAME``, ``pod/NAME``, ``node/NAME`` or ``deploy/NAMESPACE/NAME`` asks for.
 
-    Needs no cluster, so that a slip of the pen is found before one is read.
+    Kinds may be written as kubectl writes them. ``namespace`` is that of a name without one. Needs no
+    cluster, so that a slip of the pen is found before one is read. Raises InputError for anything else.
     """
-    kind, _, name = text.partition("/")
-    if name and ((kind == "node" and "/" not in name) or (kind == "pod" and name.count("/") <= 1)):
+    alias, _, name = text.partition("/")
+    kind = _KIND_OF.get(alias.lower(), "")
+    if name and ((kind == "node" and "/" not in name) or (kind not in ("", "node") and name.count("/") <= 1)):
+        if kind != "node" and namespace:
+            return SubjectName(kind, _in_namespace(name, namespace))
         return SubjectName(kind, name)
     if "/" not in text:
-        meant = f"; did you mean node/{text[:100]}?" if admitted(text) else ""
+        meant = f"; did you mean node/{text[:100]}?" if admitted(text) and not kind else ""
     else:
-        kinds = difflib.get_close_matches(kind, ("pod", "node"), n=1, cutoff=_LIKE_ENOUGH)
-        meant = f"; did you mean {kinds[0]}/{name[:100]}?" if kinds and kinds[0] != kind and name else ""
-    raise InputError(f"{text[:100]!a} names neither a pod nor a node", hint=_SHAPE + meant)
+        near = difflib.get_close_matches(alias, _KIND_OF, n=1, cutoff=_LIKE_ENOUGH)
+        meant = f"; did you mean {near[0]}/{name[:100]}?" if near and near[0] != alias and name else ""
+    raise InputError(f"{text[:100]!a} names neither a pod nor a node nor a workload", hint=_SHAPE + meant)
+
+
+def _in_namespace(name: str, namespace: str) -> str:
+    given, slash, _ = name.partition("/")
+    if slash and given != namespace:
+        raise InputError(
+            f"{name[:100]!a} is of namespace {given[:60]!a}, -n asks for {namespace[:60]!a}",
+            hint="leave one of them out",
+        )
+    return name if slash else f"{namespace}/{name}"
 
 
 def find_subject(snapshot: Snapshot, wanted: SubjectName | str) -> Subject:
-    """The pod or node of that name; a pod without a namespace will do where one namespace alone has it.
+    """The pod, node or workload of that name; one without a namespace will do where one alone has it.
 
     Raises InputError with the nearest names.
     """
     wanted = parse_subject(wanted) if isinstance(wanted, str) else wanted
     if wanted.kind == "pod":
         return Subject("pod", _find_pod(snapshot, wanted.name))
+    if wanted.kind != "node":
+        return _find_workload(snapshot, wanted)
     row = snapshot.nodes.row.get(wanted.name)
     if row is None:
         raise _no_such("node", wanted.name, snapshot.nodes.names, snapshot.source)
@@ -83,6 +113,35 @@ def _find_pod(snapshot: Snapshot, name: str) -> int:
     raise _no_such("pod", name, [pods.full_name(row) for row in range(len(pods))], snapshot.source)
 
 
+def _find_workload(snapshot: Snapshot, wanted: SubjectName) -> Subject:
+    """A workload that was read, or one that pods name as their controller: a DaemonSet is never read."""
+    read = {
+        (item.metadata.namespace or "", item.metadata.name)
+        for kind, item in snapshot.workloads.values()
+        if kind.name == wanted.kind
+    }
+    named = {
+        (pod.namespace, pod.owner.name) for pod in snapshot.pods.classes if pod.owner.kind == wanted.kind
+    }
+    known = sorted(read | named)
+    found = [pair for pair in known if wanted.name in ("/".join(pair), pair[1])]
+    if len(found) == 1:
+        return Subject(wanted.kind, namespace=found[0][0], name=found[0][1])
+    kind = wanted.kind.lower()
+    if found:
+        where = ", ".join(f"{kind}/{'/'.join(pair)}" for pair in found[:_SUGGESTIONS])
+        raise InputError(
+            f"{kind} {wanted.name} exists in {len(found)} namespaces", hint=f"say which: {where}"
+        )
+    if "/" not in wanted.name:
+        near = difflib.get_close_matches(
+            wanted.name, [name for _, name in known], _SUGGESTIONS, _NAME_LIKE_ENOUGH
+        )
+        names = ["/".join(pair) for pair in known if pair[1] in near]
+        raise _no_such(kind, wanted.name, names, snapshot.source, cutoff=0.0)
+    raise _no_such(kind, wanted.name, ["/".join(pair) for pair in known], snapshot.source)
+
+
 def _nearest_rows(names: Iterable[str], name: str) -> list[int]:
     by_name: dict[str, int] = {}
     for row, candidate in enumerate(names):
@@ -92,10 +151,10 @@ def _nearest_rows(names: Iterable[str], name: str) -> list[int]:
 
 
 def _no_such(
-    kind: str, name: str, names: Iterable[str], source: str, cutoff: float = _LIKE_ENOUGH
+    kind: str, name: str, names: Iterable[str], source: str, cutoff: float = _NAME_LIKE_ENOUGH
 ) -> InputError:
     near = difflib.get_close_matches(name, list(names), n=_SUGGESTIONS, cutoff=cutoff)
     listed = " or ".join(f"{kind}/{candidate}" for candidate in near)
-    every = "pods -A" if kind == "pod" else "nodes"
+    every = "nodes" if kind == "node" else f"{kind}s -A"
     hint = f"did you mean {listed}?" if listed else f"see what there is with: kubectl get {every}"
     return InputError(f"no {kind} {name[:100]!a}", where=source, hint=hint)

@@ -86,6 +86,31 @@ class PodOnNode(Value, frozen=True):
     because: str
 
 
+class PodOfWorkload(Value, frozen=True):
+    """A pod of a workload: where it runs, and what the plan does with it."""
+
+    pod: PodReference
+    node: str  # empty while Pending
+    hot: bool  # whether that node is hot
+    share: dict[str, float]  # points of the node's allocatable
+    verdict: str  # Moved, Evictable, NodeNotHot, or a code of planning.reasons
+    because: str
+
+
+class WorkloadExplanation(Value, frozen=True):
+    """What the plan does with each pod of a workload."""
+
+    source: str
+    policy: str
+    inputs: str
+    now: str
+    namespace: str
+    workload: str  # Kind/name
+    pods: tuple[PodOfWorkload, ...]  # moved ones first, then those on hot nodes, then by name
+    api_version: str = API_VERSION
+    kind: str = "WorkloadExplanation"
+
+
 class NodeExplanation(Value, frozen=True):
     """Why a node is hot or not, and each of its pods."""
 
@@ -105,3 +130,6 @@ class NodeExplanation(Value, frozen=True):
     pods: tuple[PodOnNode, ...]  # the largest share first
     api_version: str = API_VERSION
     kind: str = "NodeExplanation"
+
+
+Explanation = PodExplanation | NodeExplanation | WorkloadExplanation

@@ -44,6 +44,11 @@ class Hotness:
         return np.where(self.hot[rows, None], self.cool_to[rows], self.hot_above[rows])
 
 
+def short_level(percent: float) -> str:
+    """``80`` or ``62.5``."""
+    return f"{percent:.1f}".removesuffix(".0")
+
+
 class LevelBuilder:
     """Collects the levels that rules set."""
 
@@ -78,6 +83,8 @@ class LevelBuilder:
         self.cool_to[:, column] = np.minimum(self.cool_to[:, column], cool_to)
         self.resources[:, column] |= hot
         for row in np.flatnonzero(hot).tolist():
-            sentence = f"{resource} {self.percent[row, column]:.1f} % of allocatable, {words}"
+            sentence = f"{resource} {self.percent[row, column]:.1f} %: {words}"
             sentence += f"; {waits[row]}" if waits else ""
-            self.because.setdefault(row, []).append(sentence.format(above=above[row], cool_to=cool_to[row]))
+            self.because.setdefault(row, []).append(
+                sentence.format(above=short_level(above[row]), cool_to=short_level(cool_to[row]))
+            )

@@ -92,7 +92,7 @@ def _apply(
                 waits = waiting_nodes(rule, pressure) if rule.pressure else None
                 for resource, level in rule.utilization.items():
                     cool = rule.cool_to[resource]
-                    words = "hot above {above:.1f} %, cool at {cool_to:.1f} %"
+                    words = "hot above {above} %, cool at {cool_to} %"
                     levels.apply(resource, everywhere * level, everywhere * cool, words, waits)
             case DeviationRule():
                 _apply_deviation(levels, rule, mean, everywhere)
@@ -128,7 +128,7 @@ def _apply_deviation(
         above = max(center + points, float(rule.floor.get(resource, 0.0)))
         cool = min(center + rule.cool_to[resource], above)
         threshold = f"{points:g} points above the mean of {center:.1f} %"
-        words = f"hot above {{above:.1f}} % ({threshold}), cool at {{cool_to:.1f}} %"
+        words = f"hot above {{above}} % ({threshold}), cool at {{cool_to}} %"
         levels.apply(resource, everywhere * above, everywhere * cool, words)
 
 

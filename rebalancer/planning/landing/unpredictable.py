@@ -19,11 +19,16 @@ from rebalancer.profiles.types import (
 )
 from rebalancer.scheduling import (
     RECENT_AFTER_START_SECONDS,
+    BindingLabelReaders,
     ObjectsRead,
     Release,
     queries_of,
     unpredictable_rule,
     unread_inputs,
+)
+
+_BINDING_LABELS_ARE_READ = (
+    "a selector asks for a zone or region among the labels of pods, which they only get when they are bound"
 )
 
 
@@ -36,12 +41,15 @@ def find_unpredictable(inputs: PlanningInputs) -> Mapping[int, str]:
         for profile in configuration.profiles
     }
     objects = ObjectsRead(snapshot)
+    readers = BindingLabelReaders(snapshot, inputs.release)
     found: dict[int, str] = {}
     for index, pod in enumerate(snapshot.pods.classes):
         profile = configuration.profile(pod.scheduler_name)
         unpredictable_reason = _class_reason(pod, inputs.release) or by_profile.get(pod.scheduler_name, "")
         if not unpredictable_reason and profile is not None:
             unpredictable_reason = _unread_reason(unread_inputs(profile, pod, objects))
+        if not unpredictable_reason and readers.concerns(pod):
+            unpredictable_reason = _BINDING_LABELS_ARE_READ
         if unpredictable_reason:
             found[index] = unpredictable_reason
     return found

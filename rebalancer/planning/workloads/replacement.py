@@ -4,7 +4,8 @@ It is made from the owner's template plus admission, not copied from the evicted
 agree, the pod's own class stands for it. Where they differ, the newest ready sibling shows what admission
 makes of the template; where even that leaves a difference, the replacement is unpredictable. Claims that a
 StatefulSet made for one pod come back with it, so they are no difference, and the pod's own class stands for
-the replacement: its volumes decide where it can run.
+the replacement: its volumes decide where it can run. Labels that a pod gets when it is bound are none of a
+replacement's while it is placed, unless the template has them.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rebalancer.cluster.arrays import PodClassIndex, PodRow
+from rebalancer.cluster.columns.binding_labels import BINDING_LABELS
 from rebalancer.cluster.columns.pod_classes import PodClass
 from rebalancer.cluster.columns.pods import PodTable
 from rebalancer.cluster.records import Container, Metadata, PodTemplate, Toleration, Volume
@@ -63,15 +65,21 @@ class Replacements:
         workload = self._workloads.of(row)
         revision = next_revision(workload.record, self._pods.names[row]) if workload.record else ""
         sibling = self._workloads.newest_sibling(row, revision)
-        own = self._comparable(row)
-        newest = None if sibling is None else self._comparable(sibling)
+        labelled = workload.template is not None and not BINDING_LABELS.isdisjoint(
+            workload.template.metadata.labels or {}
+        )
+        own = self._comparable(row, labelled)
+        newest = None if sibling is None else self._comparable(sibling, labelled)
         key = own.index, newest.index if newest else None
         if key not in self._found:
             self._found[key] = self._find(own, newest, workload, revision)
         return self._found[key]
 
-    def _comparable(self, row: PodRow) -> _Comparable:
+    def _comparable(self, row: PodRow, labelled: bool) -> _Comparable:
+        """A pod as it was created; ``labelled`` if its template has labels that binding sets."""
         index, name = PodClassIndex(int(self._pods.pod_class[row])), self._pods.names[row]
+        if not labelled:
+            index = self._pods.class_before_binding.get(index, index)
         pod = self._pods.classes[index]
         return _Comparable(index, without_own_claims(pod, name), bool(own_claims(pod, name)))
 

@@ -51,12 +51,14 @@ which is not modelled are `Unpredictable` too.
 _TAIL = """\
 ## Where a pod lands
 
-* **Ties.** All nodes with the highest total are possible landings with equal chances. Which one the
-  scheduler takes depends on the order in which its goroutines finish.
+* **Ties.** All nodes with the highest total are possible landings with equal chances: up to 1.34 the
+  scheduler draws one, later it depends on the order in which its workers find them. With `parallelism: 1`
+  there is one order, and one node wins from each start.
 * **Sampling.** In clusters of 100 nodes and more the scheduler stops after it has found a certain number of
   feasible nodes, and starts where its previous search ended. That start is unknown, so every start is taken
-  to be equally likely. The chance of each node is then exact, including the normalisation over the sampled
-  nodes; the tests compare it with a search from every start.
+  to be equally likely. With one worker the chance of each node is exact, including the normalisation over the
+  sampled nodes. Several workers (16 unless `parallelism` says otherwise) are in a race: the chances are a
+  mixture over how many of them are ahead at once, at most as many as the scheduler has cores.
 * **Preemption** is reported, not predicted: a plan says on how many nodes pods of lower priority are in the
   way, but not which node and which victims the scheduler would pick.
 * **Nominated pods**: room is kept on the node that preemption nominated, against pods of the same priority or
@@ -71,6 +73,8 @@ _TAIL = """\
 | extenders | every report names them; pods of their scheduler are `Unpredictable` |
 | permit plugins, gang scheduling | their pods are `Unpredictable` |
 | resource claims (DynamicResources) | their pods are `Unpredictable` |
+| selectors that ask pods for a zone or region, which 1.35 and later give a pod when it is bound | pods \
+that carry or may match them are `Unpredictable`; elsewhere a replacement is placed without these labels |
 | a kind or a figure that could not be read | pods that need it are `Unpredictable`; the reason names it |
 | an unknown plugin | the configuration is refused, line and column named; see [plugins](plugins/README.md) |
 | `--assume-neutral` plugins | they reject no node and score all nodes alike; every report names them |

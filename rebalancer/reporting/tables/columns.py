@@ -45,6 +45,9 @@ def write_columns(
     lines: Lines, columns: Sequence[Column], rows: Sequence[Sequence[Text]], *, indent: int = 2
 ) -> None:
     """Add a line of titles, unless the style leaves them out, and a line for each row."""
+    if lines.style.markdown:
+        lines.markdown_table([column.title for column in columns], [column.right for column in columns], rows)
+        return
     gap, widths = 2, _widths(columns, rows, None)
     if sum(widths) + gap * (len(columns) - 1) > lines.style.columns - indent:
         gap, widths = 1, _widths(columns, rows, lines.style.columns - indent - len(columns) + 1)

@@ -1,4 +1,4 @@
-"""The full explanation of one pod or one node, as a table."""
+"""The full explanation of one pod, one node or one workload, as a table."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from rich.text import Text
 
 from rebalancer.planning.explanation.values import (
+    Explanation,
     NodeExplanation,
     PodExplanation,
+    PodOfWorkload,
     PodOnNode,
     SchedulingTable,
     ScoredNode,
+    WorkloadExplanation,
 )
 from rebalancer.planning.plan import NodeAfter, NodeReport
+from rebalancer.reporting.tables.columns import Column, Cut, write_columns
 from rebalancer.reporting.tables.moves import landing_words
 from rebalancer.reporting.tables.node_loads import name_width, write_node
 from rebalancer.reporting.tables.text import Lines, Style
@@ -26,13 +30,15 @@ _MOVED, _EVICTABLE, _NODE_NOT_HOT = "Moved", "Evictable", "NodeNotHot"
 
 
 def explain_table(
-    explanation: PodExplanation | NodeExplanation,
+    explanation: Explanation,
     style: Style = Style(),  # noqa: B008 - a frozen value
 ) -> Text:
     """The explanation as text; long lists summarised unless the style shows everything."""
     lines = Lines(style)
     if isinstance(explanation, PodExplanation):
         _pod(lines, explanation)
+    elif isinstance(explanation, WorkloadExplanation):
+        _workload(lines, explanation)
     else:
         _node(lines, explanation)
     return lines.text
@@ -183,3 +189,46 @@ def _pod_on_node(lines: Lines, pod: PodOnNode) -> None:
     room = max(lines.style.columns - 2 - len(name) - len(share), 1)
     lines.add("  ", (name, "bold"), " " * room, share)
     lines.message(_verdict(pod.verdict, pod.because), 6, "green" if pod.verdict == _MOVED else "dim", most=2)
+
+
+def _workload(lines: Lines, workload: WorkloadExplanation) -> None:
+    """A line for each pod; those that move first, then those on hot nodes."""
+    kind, _, name = workload.workload.partition("/")
+    moved = sum(1 for pod in workload.pods if pod.verdict == _MOVED)
+    hot = sum(1 for pod in workload.pods if pod.hot)
+    lines.add(
+        (f"{plain(kind)} {plain(workload.namespace)}/{plain(name)}", "bold"),
+        f": {counted(len(workload.pods), 'pod')}, {hot} on hot nodes, {moved} moved by this plan",
+    )
+    if not workload.pods:
+        return
+    lines.heading("PODS", "shares in points of the node's allocatable")
+    shown = workload.pods[: lines.shown(len(workload.pods), _MAX_PODS)]
+    columns = [
+        Column("POD", cut=Cut.MIDDLE),
+        Column("NODE", cut=Cut.MIDDLE),
+        *(Column(title, right=True) for title in ("CPU", "MEM")),
+        Column("IN THIS PLAN", cut=Cut.END),
+    ]
+    write_columns(lines, columns, [_pod_cells(pod) for pod in shown])
+    lines.more(len(workload.pods) - len(shown), "pod")
+
+
+def _short_verdict(pod: PodOfWorkload) -> str:
+    """The verdict without what the line says anyway; the whole is for the explanation of the pod."""
+    if pod.verdict == _MOVED:
+        return f"moves in {pod.because.partition(':')[0]}"
+    if pod.verdict == _EVICTABLE:
+        return "may move, need not"
+    return f"{pod.verdict}: {pod.because}"
+
+
+def _pod_cells(pod: PodOfWorkload) -> list[Text]:
+    shares = [f"{pod.share[name]:.1f}" if name in pod.share else "?" for name in ("cpu", "memory")]
+    colour = "green" if pod.verdict == _MOVED else ""
+    return [
+        Text(plain(pod.pod.name), "bold"),
+        Text(plain(pod.node or "none"), "red" if pod.hot else ""),
+        *map(Text, shares),
+        Text(words(_short_verdict(pod)), colour),
+    ]

@@ -72,14 +72,19 @@ def nodes_table(
     listing: NodeListing,
     style: Style = Style(),  # noqa: B008 - a frozen value
     everything: NodeListing | None = None,
+    chosen_by: str = "",
 ) -> Text:
     """The nodes as text, a line each, in the order of the listing.
 
-    First comes a summary: of ``everything``, where the listing leaves nodes out.
+    First comes a summary: of ``everything``, where the listing leaves nodes out that ``chosen_by`` does not
+    choose.
     """
     lines = Lines(style)
     if not style.no_headers:
         _summary(lines, everything or listing)
+        if chosen_by:
+            of_all = counted(len((everything or listing).nodes), "node")
+            lines.add(("listed ", "dim"), f"{len(listing.nodes)} of {of_all}: {chosen_by}")
     shown = listing.nodes[: lines.shown(len(listing.nodes), _MAX_NODES)]
     resources = shown_resources(shown, lines)
     columns = [
@@ -100,7 +105,7 @@ def nodes_table(
 def _row(lines: Lines, node: NodeReport, resources: Sequence[str]) -> list[Text]:
     now = msgspec.structs.replace(node, after=None)
     because = plain("; ".join(node.because))
-    reason = Text("hot: " + because, "red") if node.hot else Text(because or _lowest_score(node), "dim")
+    reason = Text(because, "red") if node.hot else Text(because or _lowest_score(node), "dim")
     return [
         Text(plain(node.name), "bold" if node.hot else ""),
         *(load_bar(lines, now, resource) for resource in resources),

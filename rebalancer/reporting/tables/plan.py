@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-import msgspec
 from rich.text import Text
 
 from rebalancer.planning.plan import Kept, Obstacle, Plan
 from rebalancer.reporting.tables.benefit import write_benefit
 from rebalancer.reporting.tables.moves import write_moves
 from rebalancer.reporting.tables.node_loads import write_hot_nodes
+from rebalancer.reporting.tables.questions.obstacles import write_obstacles
 from rebalancer.reporting.tables.text import Lines, Style
 from rebalancer.reporting.words import counted, plain, sample, shortened, words
 
@@ -21,38 +22,37 @@ _MAX_REASONS, _MAX_UNSOLVED, _MAX_WARNINGS = 5, 2, 3
 def plan_table(
     plan: Plan,
     style: Style = Style(),  # noqa: B008 - a frozen value
-    namespace: str | None = None,
+    listed: Listed | None = None,
 ) -> Text:
     """The plan as text; long lists summarised unless the style shows everything.
 
-    With ``namespace`` only its pods are listed; the headline and the nodes are those of the whole plan.
+    With ``listed`` only its pods are listed; the headline and the nodes are those of the whole plan.
     """
     lines = Lines(style)
-    listed = plan if namespace is None else of_namespace(plan, namespace)
+    rows = plan if listed is None else listed.plan
     if style.no_headers:
-        write_moves(lines, listed)
+        write_moves(lines, rows)
         return lines.text
     _headline(lines, plan)
-    if namespace is not None:
-        moves = f"{len(listed.moves)} of {counted(len(plan.moves), 'move')}"
-        lines.add(("listed   ", "dim"), f"pods of namespace {plain(namespace)}: {moves}")
+    if listed is not None:
+        moves = f"{len(rows.moves)} of {counted(len(plan.moves), 'move')}"
+        lines.add(("listed   ", "dim"), f"pods of {listed.choice}: {moves}")
     write_benefit(lines, plan)
     write_hot_nodes(lines, plan)
-    write_moves(lines, listed)
-    _kept(lines, listed.kept)
+    write_moves(lines, rows)
+    _kept(lines, rows.kept)
     _unsolved(lines, plan)
     _obstacles(lines, plan)
     _warnings(lines, plan)
     return lines.text
 
 
-def of_namespace(plan: Plan, namespace: str) -> Plan:
-    """The plan with the moves and the pods that stay of one namespace only."""
-    return msgspec.structs.replace(
-        plan,
-        moves=tuple(move for move in plan.moves if move.pod.namespace == namespace),
-        kept=tuple(item for item in plan.kept if item.pod.namespace == namespace),
-    )
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """The rows of a plan that are listed, in the order they are listed in, and what chose them."""
+
+    plan: Plan
+    choice: str
 
 
 def _headline(lines: Lines, plan: Plan) -> None:
@@ -109,8 +109,11 @@ def held_by(obstacle: Obstacle) -> str:
 
 
 def _obstacles(lines: Lines, plan: Plan) -> None:
-    """One line on what holds most of the load; every setting when everything is shown."""
+    """One line on what holds most of the load; every setting of an empty plan, or if everything is shown."""
     if not plan.obstacles:
+        return
+    if not plan.moves:
+        write_obstacles(lines, plan.obstacles)
         return
     shown = plan.obstacles[: lines.shown(len(plan.obstacles), 0) or 1]
     lines.heading("HELD BY", "what keeps load on nodes above coolTo, by the policy's setting")

@@ -8,10 +8,12 @@ effect.
 from __future__ import annotations
 
 import textwrap
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from rich.text import Text
 
+from rebalancer.reporting.markdown import escaped, fenced, table_head, table_row
 from rebalancer.reporting.words import counted, words
 
 MIN_WIDTH = 80  # columns; tables are not made narrower
@@ -44,6 +46,7 @@ class Style:
     wide: bool = False  # whole names and more columns
     top: int | None = None  # rows of a list that are shown, instead of each list's own number
     no_headers: bool = False
+    markdown: bool = False  # headings and tables in Markdown, and all other lines as blocks of code
 
     @property
     def columns(self) -> int:
@@ -71,12 +74,23 @@ def _colour(percent: float) -> str:
     return "red" if percent >= 80 else "cyan"
 
 
-@dataclass(slots=True)
 class Lines:
-    """Lines being written; none is wider than the style allows, except for names, which are never cut."""
+    """Lines being written; none is wider than the style allows, except for names, which are never cut.
 
-    style: Style
-    text: Text = field(default_factory=Text)
+    As Markdown, the first line is the headline, rows of columns are a table, and what is between them stays
+    as it is laid out, in a block of code.
+    """
+
+    def __init__(self, style: Style) -> None:
+        self.style = style
+        self._text = Text()
+        self._in_block = False
+
+    @property
+    def text(self) -> Text:
+        """Everything that was written."""
+        self._end_block()
+        return self._text
 
     def add(self, *parts: str | Text | tuple[str, str]) -> None:
         """Add one line made of parts; a part is a text, or a pair of a text and its colour."""
@@ -87,13 +101,44 @@ class Lines:
             else:
                 line.append(part)
         line.rstrip()
-        self.text.append_text(line)
-        self.text.append("\n")
+        if self.style.markdown:
+            self._add_markdown(line.plain)
+            return
+        self._text.append_text(line)
+        self._text.append("\n")
 
     def heading(self, title: str, note: str = "") -> None:
         """Add a blank line, and a title with a note beside it."""
+        if self.style.markdown:
+            self._end_block()
+            self._text.append(f"\n### {escaped(title.capitalize())}\n\n")
+            self._text.append(f"{escaped(note)}\n\n" if note else "")
+            return
         self.add()
         self.add((title, "bold"), (f"  {note}" if note else "", "dim"))
+
+    def markdown_table(
+        self, titles: Sequence[str], right: Sequence[bool], rows: Sequence[Sequence[Text]]
+    ) -> None:
+        """Add rows of cells as a table of Markdown, whose columns have the width that they need."""
+        self._end_block()
+        self._text.append(table_head(titles, right))
+        for row in rows:
+            self._text.append(table_row([cell.plain for cell in row]))
+        self._text.append("\n")
+
+    def _add_markdown(self, line: str) -> None:
+        if not self._text:
+            self._text.append(f"## {escaped(line)}\n\n")
+        elif line or self._in_block:
+            self._text.append("" if self._in_block else "```text\n")
+            self._in_block = True
+            self._text.append(f"{fenced(line)}\n")
+
+    def _end_block(self) -> None:
+        if self._in_block:
+            self._text.append("```\n")
+        self._in_block = False
 
     def message(self, message: str, indent: int, style: str = "", most: int = 2) -> None:
         """Add a message, wrapped between words: ``most`` lines, or all if the style shows everything."""

@@ -16,6 +16,7 @@ from rebalancer.sandbox.objects.store import Store
 
 _DEFAULT_TIMEOUT_SECONDS = 1800
 _POLL_SECONDS = 0.5
+_BOOKMARK_BEFORE_END_SECONDS = 2.0
 
 
 def watch(
@@ -42,12 +43,12 @@ def watch(
     yield b""  # the answer begins now, even when nothing has happened yet
     bookmarks = request.flag("allowWatchBookmarks")
     end = time.monotonic() + (number(request, "timeoutSeconds") or _DEFAULT_TIMEOUT_SECONDS)
-    next_bookmark = time.monotonic() + bookmark_seconds
+    next_bookmark = _next_bookmark(time.monotonic(), bookmark_seconds, end)
     while goes_on():
         now = time.monotonic()
         if bookmarks and (now >= next_bookmark or now >= end):
             yield _bookmark(target, version, {})
-            next_bookmark = now + bookmark_seconds
+            next_bookmark = _next_bookmark(now, bookmark_seconds, end)
         if now >= end:
             return
         wait = min(_POLL_SECONDS, end - now, max(next_bookmark - now, 0.0) if bookmarks else _POLL_SECONDS)
@@ -61,6 +62,12 @@ def watch(
             line = _event(change, target, match)
             if line:
                 yield line
+
+
+def _next_bookmark(now: float, bookmark_seconds: float, end: float) -> float:
+    """At the latest some time before the watch ends, as the real server does."""
+    last = end - _BOOKMARK_BEFORE_END_SECONDS
+    return min(now + bookmark_seconds, last) if last > now else now + bookmark_seconds
 
 
 def _event(change: Change, target: Target, match: Match) -> bytes:

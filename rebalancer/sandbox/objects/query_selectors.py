@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
-from rebalancer.cluster.records import LabelSelector, Requirement
+from rebalancer.cluster.selector_text import fields_match, parse_fields, parse_labels
 from rebalancer.cluster.selectors import Matcher, matcher, matcher_of
 from rebalancer.sandbox.objects.accessors import Object, labels_of
 from rebalancer.sandbox.objects.status import bad_request
 
 Match = Callable[[Object], bool]
 
-_SET = re.compile(r"(\S+)\s+(in|notin)\s*\(([^)]*)\)")
-_EQUALITY = re.compile(r"([^=!\s]+)\s*(==|=|!=)\s*(\S*)")
-_EXISTS = re.compile(r"(!?)\s*([^=!\s(),]+)")
 _METADATA_FIELDS = frozenset({"metadata.name", "metadata.namespace"})
 _FIELDS: dict[str, frozenset[str]] = {
     "pods": frozenset(
@@ -50,32 +46,12 @@ _FIELDS: dict[str, frozenset[str]] = {
 }
 
 
-def _split(text: str) -> list[str]:
-    """Cut at the commas that are not inside parentheses."""
-    parts, depth, start = [], 0, 0
-    for index, character in enumerate(text):
-        depth += (character == "(") - (character == ")")
-        if character == "," and depth == 0:
-            parts.append(text[start:index])
-            start = index + 1
-    parts.append(text[start:])
-    return [part.strip() for part in parts if part.strip()]
-
-
-def _requirement(part: str) -> Requirement:
-    if match := _SET.fullmatch(part):
-        values = [value.strip() for value in match[3].split(",")]
-        return Requirement(match[1], "In" if match[2] == "in" else "NotIn", values)
-    if match := _EQUALITY.fullmatch(part):
-        return Requirement(match[1], "NotIn" if match[2] == "!=" else "In", [match[3]])
-    if match := _EXISTS.fullmatch(part):
-        return Requirement(match[2], "DoesNotExist" if match[1] else "Exists")
-    raise bad_request(f"unable to parse requirement: found {part!r}, expected: a label selector")
-
-
 def label_query(text: str) -> Match:
     """The match of a ``labelSelector`` parameter, equality-based or set-based."""
-    selects = matcher(LabelSelector(match_expressions=[_requirement(part) for part in _split(text)]))
+    try:
+        selects = matcher(parse_labels(text))
+    except ValueError as error:
+        raise bad_request(str(error)) from error
     return lambda item: selects(labels_of(item))
 
 
@@ -90,23 +66,19 @@ def _field(item: Object, path: str) -> str:
 
 def field_query(text: str, resource: str) -> Match:
     """The match of a ``fieldSelector`` parameter; fields the real server does not index are a 400."""
-    requirements: list[tuple[str, bool, str]] = []
-    for part in _split(text):
-        match = _EQUALITY.fullmatch(part)
-        if match is None:
-            raise bad_request(f"invalid selector: '{part}'; can't understand '{part}'")
-        path = match[1]
-        if path not in _METADATA_FIELDS and path not in _FIELDS.get(resource, ()):
+    try:
+        requirements = parse_fields(text)
+    except ValueError as error:
+        raise bad_request(str(error)) from error
+    known = _METADATA_FIELDS | _FIELDS.get(resource, frozenset())
+    for requirement in requirements:
+        if requirement.path not in known:
             raise bad_request(
                 f'Unable to find "{resource}" that match label selector "", field selector "{text}": '
-                f"field label not supported: {path}"
+                f"field label not supported: {requirement.path}"
             )
-        requirements.append((path, match[2] != "!=", match[3]))
-
-    def matches(item: Object) -> bool:
-        return all((_field(item, path) == value) == equal for path, equal, value in requirements)
-
-    return matches
+    paths = [requirement.path for requirement in requirements]
+    return lambda item: fields_match(requirements, {path: _field(item, path) for path in paths})
 
 
 def label_selector(selector: Object | None) -> Matcher:

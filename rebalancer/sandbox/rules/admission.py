@@ -1,4 +1,4 @@
-"""What the API server adds to a new pod: priority, scheduler name, default tolerations, first status."""
+"""What the API server adds to a new pod and to one that is bound: priority, tolerations, the node's zone."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from rebalancer.sandbox.objects.status import StatusError
 from rebalancer.sandbox.objects.store import Store
 
 _DEFAULT_TOLERATIONS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_LABELS_OF_THE_NODE = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 _SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
 
@@ -22,7 +23,18 @@ def admit_pod(store: Store, pod: Object) -> None:
     _set_tolerations(spec)
     for container in [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]:
         _requests_from_limits(container)
+    if spec.get("nodeName"):
+        label_as_node(store, pod, spec["nodeName"])
     pod["status"] = {"phase": "Pending", "qosClass": quality_of_service(spec)}
+
+
+def label_as_node(store: Store, pod: Object, node: str) -> None:
+    """Give a pod the zone and the region of the node it is bound to, as 1.35 and later do."""
+    record = store.record("nodes", "", node)
+    labels = (record.object["metadata"].get("labels") or {}) if record else {}
+    given = {key: labels[key] for key in _LABELS_OF_THE_NODE if key in labels}
+    if given:
+        pod["metadata"]["labels"] = {**(pod["metadata"].get("labels") or {}), **given}
 
 
 def _set_priority(store: Store, pod: Object, spec: Object) -> None:

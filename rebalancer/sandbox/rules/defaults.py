@@ -12,7 +12,7 @@ from rebalancer.sandbox.objects.accessors import Object, is_finished, node_of, s
 from rebalancer.sandbox.objects.resources import INITIAL_STATUS, STORED
 from rebalancer.sandbox.objects.status import StatusError, bad_request, conflict, invalid, not_found, success
 from rebalancer.sandbox.objects.store import Store
-from rebalancer.sandbox.rules.admission import admit_pod
+from rebalancer.sandbox.rules.admission import admit_pod, label_as_node
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.:]*[a-z0-9])?", re.ASCII)
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # those of the real server, which avoids words
@@ -199,6 +199,7 @@ class Registry:
 
             def assign(item: Object) -> None:
                 item["spec"]["nodeName"] = node
+                label_as_node(self.store, item, node)
                 set_condition(item, "PodScheduled", "True", self.store.clock())
 
             if not dry_run:

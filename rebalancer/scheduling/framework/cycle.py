@@ -20,6 +20,7 @@ from rebalancer.scheduling.framework.sampling import Searches, Workers, nodes_to
 from rebalancer.scheduling.framework.scores import RawScores, WeightedScores, notes, out_of_range
 from rebalancer.scheduling.framework.uncertain_scores import other_scores
 from rebalancer.scheduling.state.cluster_state import ClusterState
+from rebalancer.scheduling.versions.rules import HEAP_TIES
 
 NOT_A_CANDIDATE = "PreFilterResult"
 _NO_NODES: IntArray = np.zeros(0, np.int64)
@@ -212,7 +213,9 @@ class Scheduler:
                 feasible, scores, np.zeros(len(feasible)), without_scores, failing, score_failure=failing
             )
         else:
-            search = self._searches.over(feasible, looked_at, limit)
+            # Nodes that a PreFilter names are looked at in no particular order.
+            heap = state.classes.release.has(HEAP_TIES) and candidates.restricted_to is None
+            search = self._searches.over(feasible, looked_at, limit, heap=heap)
             chance = search.chances(raw)
             others: Sequence[list[RawScores]] = ()
             unknown = ""

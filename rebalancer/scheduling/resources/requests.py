@@ -1,6 +1,7 @@
 """What a pod requests, as the scheduler counts it.
 
-Quantities are summed exactly inside one pod and rounded once; node totals are sums of those integers.
+Quantities are summed exactly inside one pod and rounded once (up to 1.31, scores round each container's);
+node totals are sums of those integers.
 
 Source: k8s.io/component-helpers v0.34.4 resource/helpers.go:144.
 """
@@ -202,34 +203,44 @@ def _pod_requests(pod: PodClass, scored_sidecars: bool) -> PodRequests:
     incoming = _total(spec)
     resize = {"statuses": pod.statuses, "infeasible": pod.resize_infeasible}
     present = _total(spec, **resize) if pod.statuses else incoming  # type: ignore[arg-type]
-    if scored_sidecars or not any(map(is_sidecar, spec.init_containers or ())):
-        scored = _total(spec, defaults=_present_defaults(spec, present), **resize)  # type: ignore[arg-type]
+    if scored_sidecars:
+        scored = _integers(_total(spec, defaults=_present_defaults(spec, present), **resize))  # type: ignore[arg-type]
     else:
-        scored = _scored_without_sidecars(spec)
+        scored = _scored_until_131(spec)
     return PodRequests(
         incoming=_integers(incoming),
         incoming_scored=_integers(_total(spec, defaults=DEFAULT_REQUESTS, pod_level=False)),
         present=_integers(present),
-        present_scored={name: _integers(scored).get(name, 0) for name in DEFAULT_REQUESTS},
+        present_scored={name: scored.get(name, 0) for name in DEFAULT_REQUESTS},
     )
 
 
-def _scored_without_sidecars(spec: PodSpec) -> Amounts:
+def _scored_until_131(spec: PodSpec) -> dict[str, int]:
     """What a pod on a node counts for in scores up to 1.31: the larger of its containers and of starting up.
 
-    Sidecars are part of starting up alone (kubernetes v1.31.14 pkg/scheduler/framework/types.go:913).
+    Every container and the overhead is rounded by itself: of two containers that request a millionth of a
+    core each counts as a thousandth. Sidecars are part of starting up alone (kubernetes v1.31.14
+    pkg/scheduler/framework/types.go:913).
     """
-    total: Amounts = {}
+
+    def rounded(amounts: Mapping[str, Fraction]) -> dict[str, int]:
+        whole = _integers({**DEFAULT_REQUESTS, **amounts})
+        return {name: whole[name] for name in DEFAULT_REQUESTS}
+
+    total = dict.fromkeys(DEFAULT_REQUESTS, 0)
     for container in spec.containers or ():
-        _add(total, {**DEFAULT_REQUESTS, **_requests(container.resources)})
+        for name, value in rounded(_requests(container.resources)).items():
+            total[name] += value
     sidecars: Amounts = {}
     for container in spec.init_containers or ():
         needed = _requests(container.resources)
         _add(needed, sidecars)
         if is_sidecar(container):
             sidecars = needed
-        total = _largest(total, {**DEFAULT_REQUESTS, **needed})
-    _add(total, {name: value for name, value in _exact(spec.overhead).items() if name in DEFAULT_REQUESTS})
+        total = {name: max(total[name], value) for name, value in rounded(needed).items()}
+    for name, value in _integers(_exact(spec.overhead)).items():
+        if name in total:
+            total[name] += value
     return total
 
 

@@ -34,13 +34,13 @@ from rebalancer.scheduling.versions.release import Gate, Release, Rule
 
 UNIFORM_TIES = Rule(
     "uniform ties",
-    "among equal totals one is drawn at random; landings are a set either way",
+    "among equal totals one is drawn at random",
     until=34,
     decides=False,
 )
 HEAP_TIES = Rule(
     "heap ties",
-    "among equal totals the root of a heap wins, whose order is a race; landings are a set either way",
+    "among equal totals the root of a heap wins, whose order is a race unless parallelism is 1",
     since=35,
     decides=False,
 )
@@ -168,7 +168,8 @@ SIDECAR_PORTS = Rule(
 )
 SCORED_SIDECARS = Rule(
     "scored sidecars",
-    "of pods that are on a node, scores count init containers that restart always beside the containers",
+    "of pods that are on a node, scores count init containers that restart always beside the containers, and "
+    "round the sum of all containers rather than each",
     since=32,
 )
 SIDECARS = Rule(

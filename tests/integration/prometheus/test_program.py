@@ -165,7 +165,7 @@ def test_a_signal_makes_a_node_hot_and_a_plan_moves_its_pods(cluster: Cluster) -
     (hot,) = [node for node in plan["nodes"] if node["hot"]]
 
     assert (hot["name"], hot["load"]["disk"]) == ("node-1", 90.0)
-    assert hot["because"] == ["disk 90.0 % of allocatable, hot above 70.0 %, cool at 60.0 %"]
+    assert hot["because"] == ["disk 90.0 %: hot above 70 %, cool at 60 %"]
     assert plan["moves"]
     assert all(move["gain"]["disk"] >= 5 for move in plan["moves"])
     assert all("node-6" not in [landing["node"] for landing in move["landings"]] for move in plan["moves"])

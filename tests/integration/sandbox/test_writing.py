@@ -242,3 +242,16 @@ def test_a_finalizer_holds_an_object_until_it_is_taken_away() -> None:
         assert core.read_namespaced_config_map("held", "shop").metadata.deletion_timestamp is not None
         core.patch_namespaced_config_map("held", "shop", {"metadata": {"finalizers": None}})
         assert refusal(lambda: core.read_namespaced_config_map("held", "shop"))[0] == 404
+
+
+def test_a_pod_that_is_bound_gets_the_zone_of_its_node() -> None:
+    node = a_node("n1")
+    node["metadata"]["labels"] = {"topology.kubernetes.io/zone": "a", "disk": "ssd"}
+    with connected(Sandbox([a_pod("web"), node], controllers=False)) as (sandbox, core):
+        binding = {"metadata": {"name": "web"}, "target": {"kind": "Node", "name": "n1"}}
+        core.create_namespaced_pod_binding("web", "shop", binding, _preload_content=False)
+        bound = sandbox.pod("shop", "web")
+    assert bound is not None
+    labels = bound["metadata"]["labels"]
+    assert labels["topology.kubernetes.io/zone"] == "a"
+    assert "disk" not in labels

@@ -94,3 +94,13 @@ def test_the_architecture_page_names_every_other_folder_and_no_other() -> None:
     rows = {folder for folder in folders_with_a_row() if folder.split("/")[0] != "rebalancer"}
 
     assert rows == folders - ignored - {"rebalancer"}
+
+
+def test_questions_about_a_path_that_may_fail_are_asked_in_one_module() -> None:
+    """Before Python 3.14 ``exists`` and its like raise for a name that is too long or a closed folder."""
+    asking = re.compile(r"\b(?!files\.)[\w)]+\.(exists|is_file|is_dir|is_symlink)\(\)")
+    answered = {"rebalancer/cluster/recordings/reader.py", "rebalancer/cluster/recordings/writer.py"}
+    development = ("rebalancer/sandbox/", "rebalancer/reporting/pages/")
+
+    found = {str(path.relative_to(ROOT)) for path in modules() if asking.search(path.read_text())}
+    assert {path for path in found - answered if not path.startswith(development)} == set()

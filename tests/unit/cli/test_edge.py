@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from rebalancer.errors import (
     InputError,
     InternalError,
     LeaseHeldError,
+    RebalancerError,
     RightsError,
     SafetyError,
     UnreachableError,
@@ -97,12 +100,42 @@ def test_sigterm_unwinds_as_an_interrupt_does(
     assert signal.getsignal(signal.SIGTERM) is before
 
 
+class Destroyed:
+    """A signal comes while its destructor runs; Python drops what the handler raises there."""
+
+    def __del__(self) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(0)
+
+
+@pytest.mark.parametrize(
+    "afterwards", [lambda: time.sleep(10), lambda: int("a wrong answer")], ids=["goes on", "fails"]
+)
+def test_a_signal_that_a_callback_swallows_interrupts_and_is_no_error_of_the_input(
+    rebalancer_program: Program,
+    pipeline: FakePipeline,
+    monkeypatch: pytest.MonkeyPatch,
+    afterwards: Callable[[], object],
+) -> None:
+    def interrupted(_options: Any) -> Any:
+        Destroyed()
+        afterwards()
+
+    monkeypatch.setattr(rebalancer.pipeline, "make_plan", interrupted)
+    began = time.monotonic()
+    result = rebalancer_program("plan")
+
+    assert (result.exit_code, result.stderr.strip()) == (130, "error: interrupted")
+    assert time.monotonic() - began < 5
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
         ("plna",),
         ("plan", "--no-such-option"),
-        ("plan", "-o", "parquet"),
+        ("plan", "-o", "xml"),
         ("plan", "--now", "yesterday"),
         ("run", "--max-duration", "10"),
         ("run", "--lease", "too/many/parts"),
@@ -155,3 +188,24 @@ def test_control_characters_of_an_error_are_not_obeyed(
     result = rebalancer_program("plan")
 
     assert result.stderr == "error: pod \\x1b[2J\\u202e is odd\n"
+
+
+def test_a_failure_that_cannot_be_put_into_words_is_still_one_line(
+    rebalancer_program: Program, pipeline: FakePipeline
+) -> None:
+    class UnspeakableError(RebalancerError):
+        def __str__(self) -> str:
+            raise OSError(36, "File name too long")
+
+    pipeline.failure = UnspeakableError("")
+    result = rebalancer_program("plan")
+
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_superfluous_argument_longer_than_any_path_is_wrong_usage(rebalancer_program: Program) -> None:
+    result = rebalancer_program("plan", "n" * 5000)
+
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: Got unexpected extra argument")

@@ -53,7 +53,7 @@ def test_kubectl_completes_commands_each_with_its_description() -> None:
     ("words", "expected"),
     [
         (["policy", "val"], ["validate", ":4"]),
-        (["plan", "-o", "js"], ["json", ":4"]),
+        (["plan", "-o", "js"], ["json", "jsonpath=", ":4"]),
         (["plan", "--policy", ""], [":0"]),  # file names are the shell's to complete
         (["nonsense", "--pol"], [":4"]),
         ([], [*COMMANDS, ":4"]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -45,3 +46,29 @@ def test_the_exit_code_the_output_and_what_is_cleaned_up_are_the_programs(
         assert (ended.returncode, ended.stdout) == (code, "the result\n"), ended.stderr
         assert cleaned.read_text() == "cleaned up"
         cleaned.unlink()
+
+
+def test_an_interruption_while_a_data_class_is_made_leaves_with_the_code_of_an_interruption(
+    tmp_path: Path,
+) -> None:
+    program = """
+import os, signal, sys
+import rebalancer.cli.main, rebalancer.__main__
+
+def main():
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        exec("import os, time; os.kill(os.getpid(), 15); time.sleep(10)")
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+rebalancer.cli.main.main = main
+rebalancer.__main__.start()
+"""
+    (tmp_path / "interrupted.py").write_text(program)  # started as python -m rebalancer is
+    command = [sys.executable, "-m", "interrupted"]
+    path = os.pathsep.join([str(tmp_path), str(Path.cwd())])
+    environment = {**os.environ, "PYTHONPATH": path}
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+
+    assert (ended.returncode, ended.stderr) == (130, "")

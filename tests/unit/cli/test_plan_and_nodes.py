@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import csv
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import yaml
 
 from rebalancer.pipeline.run_settings import PipelineOptions
 from rebalancer.planning.plan import decode, encode
+from rebalancer.reporting.html.report import ReportInputs, html_report
 from tests.unit.cli.conftest import FakePipeline, Program
 
 
@@ -121,7 +123,6 @@ def test_nodes_are_a_table_with_reasons(rebalancer_program: Program, pipeline: F
         "████░░░░",
         "55",
         "12",
-        "hot:",
         "cpu",
         "91",
         "%",
@@ -186,3 +187,92 @@ def test_nodes_in_json_name_their_kind_and_inputs(
 
     assert (found["kind"], found["inputs"]) == ("NodeListing", pipeline.plan.inputs)
     assert [node["name"] for node in found["nodes"]] == ["node-0001", "node-0002", "node-0007"]
+
+
+def test_jsonpath_prints_the_values_that_a_template_names(
+    rebalancer_program: Program, pipeline: FakePipeline
+) -> None:
+    template = r'{range .moves[*]}{.pod.namespace}/{.pod.name}{"\t"}{.from}{"\n"}{end}'
+
+    assert rebalancer_program("plan", "-o", f"jsonpath={template}").stdout == (
+        "shop/web-7d9f8b6c5d-x2x4z\tnode-0001\nshop/api-5b9c-kk8vq\tnode-0001\n"
+    )
+    assert rebalancer_program("nodes", "-o", "jsonpath={.kind}").stdout == "NodeListing\n"
+    assert rebalancer_program("version", "-o", "jsonpath={.kind}").stdout == "Version\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("plan", "-o", "jsonpath={.moves"),
+        ("plan", "-o", "jsonpath="),
+        ("plan", "-o", "json={.kind}"),
+        ("plan", "-o", "parquet"),
+        ("plan", "-l", "app in web"),
+        ("plan", "--field-selector", "status.podIP=1.2.3.4"),
+        ("plan", "--field-selector", "spec.nodeName"),
+        ("plan", "-n", "shop", "-A"),
+        ("plan", "--sort", "gian"),
+        ("plan", "--request-timeout", "10"),
+        ("plan", "-l", "app=web", "-o", "json"),
+        ("nodes", "--field-selector", "spec.nodeName=a"),
+        ("run", "-o", "jsonpath={"),
+    ],
+)
+def test_arguments_are_checked_before_a_cluster_is_read(
+    rebalancer_program: Program,
+    pipeline: FakePipeline,
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)  # as where it is not installed
+    result = rebalancer_program(*words)
+
+    assert (result.exit_code, result.stdout, pipeline.asked) == (2, "", [])
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_moves_can_be_sorted_and_limited(rebalancer_program: Program, pipeline: FakePipeline) -> None:
+    by_pod = rebalancer_program("plan", "--sort", "pod", "-o", "name").stdout.splitlines()
+    assert by_pod == ["pod/shop/api-5b9c-kk8vq", "pod/shop/web-7d9f8b6c5d-x2x4z"]
+    assert len(rebalancer_program("plan", "--top", "1", "--no-headers").stdout.splitlines()) == 1
+
+
+@pytest.mark.parametrize("words", [("-v", "plan"), ("plan", "-v"), ("plan", "-o", "json", "--verbose")])
+def test_verbose_may_stand_anywhere(
+    rebalancer_program: Program, pipeline: FakePipeline, words: tuple[str, ...]
+) -> None:
+    assert rebalancer_program(*words).stderr == "debug: reading pods\n"
+
+
+def test_the_format_of_logs_may_stand_after_the_command(
+    rebalancer_program: Program, pipeline: FakePipeline
+) -> None:
+    line = json.loads(rebalancer_program("plan", "--log-format", "json", "-v").stderr)
+
+    assert (line["level"], line["message"]) == ("debug", "reading pods")
+
+
+def test_how_long_a_request_may_take_reaches_the_pipeline(
+    rebalancer_program: Program, pipeline: FakePipeline
+) -> None:
+    rebalancer_program("plan", "--request-timeout", "5s")
+
+    assert pipeline.asked == [PipelineOptions(request_seconds=5.0)]
+
+
+def test_the_plan_and_the_policy_of_a_report_are_read_back(
+    rebalancer_program: Program, pipeline: FakePipeline, tmp_path: Path
+) -> None:
+    page = tmp_path / "report.html"
+    page.write_text(html_report(ReportInputs(pipeline.plan, "kind: RebalancePolicy\n", {})))
+
+    assert rebalancer_program("plan", "--from", str(page)).stdout == rebalancer_program("plan").stdout
+    assert rebalancer_program("plan", "--from", str(page), "-o", "json").stdout.encode() == (
+        encode(pipeline.plan) + b"\n"
+    )
+    assert len(pipeline.asked) == 1, "a report is read without a cluster"
+    assert rebalancer_program("policy", "show", str(page)).stdout == "kind: RebalancePolicy\n"
+    assert rebalancer_program("plan", "--from", str(page), "-l", "app=web").exit_code == 2
+    page.write_text("<html></html>")
+    assert "holds no plan" in rebalancer_program("plan", "--from", str(page)).stderr

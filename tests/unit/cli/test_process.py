@@ -116,12 +116,13 @@ def test_help_lists_every_exit_code_with_its_meaning() -> None:
         assert f"{int(code)} {code.meaning}" in said
 
 
-def test_a_reader_that_has_seen_enough_is_no_error() -> None:
+@pytest.mark.parametrize("arguments", [["policy", "schema"], ["--help"], ["plan", "--help"], ["--version"]])
+def test_a_reader_that_has_seen_enough_is_no_error(arguments: list[str]) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     try:
         result = subprocess.run(
-            [sys.executable, "-m", "rebalancer", "policy", "schema"],
+            [sys.executable, "-m", "rebalancer", *arguments],
             stdout=writing,
             stderr=subprocess.PIPE,
             check=False,
@@ -181,3 +182,79 @@ def test_a_terminal_without_unicode_is_no_error() -> None:
     assert result.returncode == ExitCode.BAD_INPUT
     assert result.stderr.isascii()
     assert b"error: /no/s" in result.stderr
+
+
+CLOSED = ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"]
+
+
+def in_a_shell(arguments: str, redirections: str) -> subprocess.CompletedProcess[str]:
+    command = f'exec "{sys.executable}" -m rebalancer {arguments} {redirections}'
+    return subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False, timeout=60)
+
+
+@pytest.mark.parametrize("redirections", CLOSED)
+@pytest.mark.parametrize("arguments", ["policy schema", "--help"])
+def test_streams_that_are_closed_are_no_defect_of_ours(arguments: str, redirections: str) -> None:
+    result = in_a_shell(arguments, redirections)
+
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_a_failure_that_nobody_can_read_leaves_with_its_code() -> None:
+    assert in_a_shell("policy show /no/such/file", "<&- >&- 2>&-").returncode == ExitCode.BAD_INPUT
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc, as Linux has it")
+def test_a_file_opened_later_never_gets_the_descriptor_of_a_closed_stream() -> None:
+    code = """
+import os, sys, tempfile
+from rebalancer.cli.standard_streams import open_closed_streams
+open_closed_streams()
+standard = {os.readlink(f"/proc/self/fd/{number}") for number in range(3)}
+with tempfile.TemporaryFile() as later:
+    os._exit(0 if later.fileno() > 2 and standard == {"/dev/null"} else 1)
+"""
+    command = ["sh", "-c", 'exec "$0" -c "$1" <&- >&- 2>&-', sys.executable, code]
+    assert subprocess.run(command, check=False, timeout=60).returncode == 0
+
+
+def test_a_run_whose_journal_nobody_could_ever_read_is_refused() -> None:
+    code = """
+import sys
+from rebalancer.cli import standard_streams
+standard_streams._closed.add(2)
+from rebalancer.cli.main import main
+main(["run", "--kubeconfig", "/no/such/file"])
+"""
+    result = python(code)
+
+    assert result.returncode == ExitCode.BAD_INPUT
+    assert result.stderr == "error: stderr is closed, where the journal goes (name a file with --journal)\n"
+
+
+def test_what_is_left_unwritten_never_changes_the_exit_code() -> None:
+    code = """
+import sys
+from rebalancer.cli.edge import guarded
+from rebalancer.cli.session import Session
+from rebalancer.errors import SafetyError
+def fail():
+    sys.stdout.write("half a plan")
+    raise SafetyError("a brake")
+sys.exit(guarded(fail, Session()))
+"""
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        result = subprocess.run(
+            [sys.executable, "-c", code],
+            stdout=writing,
+            stderr=subprocess.PIPE,
+            check=False,
+            timeout=60,
+            env={name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"},
+        )
+    finally:
+        os.close(writing)
+
+    assert (result.returncode, result.stderr) == (ExitCode.STOPPED, b"error: a brake\n")

@@ -10,8 +10,8 @@ HINTS = {
     "plan policy.yaml": "did you mean --policy policy.yaml?",
     "nodes ./dump": "did you mean --from ./dump?",
     "plan -f policy.yaml": "did you mean --policy FILE?",
-    "plan -v": "-v goes before the command: rebalancer -v plan",
-    "nodes --log-format json": "--log-format goes before the command: rebalancer --log-format nodes",
+    "run -n shop": "run carries out the whole plan: limit it in the policy, under evictable or limits",
+    "run --selector app=web": "run carries out the whole plan: limit it in the policy",
 }
 
 
@@ -31,4 +31,3 @@ def test_what_is_like_nothing_gets_no_suggestion_of_ours(rebalancer_program: Pro
 
     assert result.exit_code == 2
     assert "did you mean --" not in result.stderr
-    assert "goes before" not in result.stderr

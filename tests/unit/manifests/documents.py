@@ -10,7 +10,7 @@ import yaml
 ROOT = Path(__file__).parents[3]
 BASE = ROOT / "k8s" / "base"
 ACTIVE = ROOT / "k8s" / "overlays" / "active"
-VERBS_THAT_READ = {"get", "list"}
+VERBS_THAT_READ = {"get", "list", "watch"}
 
 Document = dict[str, Any]
 

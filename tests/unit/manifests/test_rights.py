@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rebalancer.cluster.kinds import KINDS
+from rebalancer.cluster.kinds import KINDS, METRICS
 from tests.unit.manifests.documents import ACTIVE, BASE, ROOT, VERBS_THAT_READ, grants, of_kind, read, rules
 
 READ_BY_NAME = {
@@ -17,14 +17,18 @@ READ_BY_NAME = {
 LISTED: set[tuple[str, str, str, tuple[str, ...]]] = {
     (kind.group, kind.resource or kind.plural, "list", ()) for kind in KINDS
 }
+# The Metrics API knows no WATCH.
+WATCHED: set[tuple[str, str, str, tuple[str, ...]]] = {
+    (kind.group, kind.resource or kind.plural, "watch", ()) for kind in KINDS if kind not in METRICS
+}
 
 
-def test_every_kind_we_read_may_be_listed() -> None:
-    assert grants(rules(BASE)) >= LISTED
+def test_every_kind_we_read_may_be_listed_and_watched() -> None:
+    assert grants(rules(BASE)) >= LISTED | WATCHED
 
 
 def test_no_right_to_read_is_more_than_needed() -> None:
-    assert grants(rules(BASE)) == LISTED | READ_BY_NAME
+    assert grants(rules(BASE)) == LISTED | WATCHED | READ_BY_NAME
 
 
 def test_the_cron_job_as_shipped_can_only_read() -> None:

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
+import pytest
+
+from rebalancer.errors import InputError
 from rebalancer.load.view import SchedulerView
+from rebalancer.pipeline import PipelineOptions
 from rebalancer.pipeline.running import MAX_EARLIER_VIEWS, still_in_use
+from rebalancer.pipeline.surroundings import safety_of
+from rebalancer.policy import load_policy, parse_policy
 
 VIEWS = [SchedulerView({}) for _ in range(6)]
 
@@ -25,3 +34,26 @@ def test_waves_that_follow_each_other_quickly_leave_every_view_in_use() -> None:
 def test_there_are_only_so_many_the_first_and_the_newest() -> None:
     assert used(0, 1, 2, 3, 4, 5, oldest=-5) == [0, 4, 5]
     assert MAX_EARLIER_VIEWS == 3
+
+
+POLICY = "{apiVersion: rebalancer/v1alpha1, kind: RebalancePolicy, safety: {pause: PAUSED}}"
+
+
+def test_a_mounted_policy_is_read_again_before_each_wave(tmp_path: Path) -> None:
+    path = tmp_path / "policy.yaml"
+    path.write_text(POLICY.replace("PAUSED", "false"))
+    safety = safety_of(PipelineOptions(policy_path=path), load_policy(path))
+    path.write_text(POLICY.replace("PAUSED", "true"))
+
+    assert safety().pause
+    path.unlink()
+    with pytest.raises(InputError, match="cannot be read"):
+        safety()
+
+
+def test_a_policy_that_came_through_a_pipe_stays_as_it_was(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    loaded = parse_policy(POLICY.replace("PAUSED", "true"), "pipe")
+
+    assert safety_of(PipelineOptions(policy_path=pipe), loaded)() is loaded.policy.safety

@@ -29,6 +29,22 @@ def send(number: signal.Signals) -> None:
     time.sleep(0)  # handlers run between two lines
 
 
+class Destroyed:
+    """A signal comes while its destructor runs; Python drops what the handler raises there."""
+
+    def __init__(self, number: signal.Signals) -> None:
+        self.number = number
+
+    def __del__(self) -> None:
+        send(self.number)
+
+
+def work_around(number: signal.Signals) -> None:
+    """Work that goes on unless it is interrupted after a destructor swallowed the signal."""
+    Destroyed(number)
+    time.sleep(2 * SOON)
+
+
 @pytest.mark.parametrize("number", ALL)
 def test_each_signal_asks_to_stop_and_interrupts_no_line(
     signals: StopSignals, number: signal.Signals
@@ -52,6 +68,33 @@ def test_planning_is_left_at_any_line(signals: StopSignals, number: signal.Signa
     with pytest.raises(StopRequestedError, match="asked to stop by a signal"):
         signals.interruptibly(plan)
     assert time.monotonic() - began < SOON
+
+
+@pytest.mark.parametrize("number", ALL)
+def test_planning_is_left_although_a_callback_swallowed_the_signal(
+    signals: StopSignals, number: signal.Signals
+) -> None:
+    began = time.monotonic()
+    with pytest.raises(StopRequestedError, match="asked to stop by a signal"):
+        signals.interruptibly(lambda: work_around(number))
+    assert time.monotonic() - began < SOON
+
+
+def test_a_second_signal_that_a_callback_swallowed_is_heard_too(signals: StopSignals) -> None:
+    send(signal.SIGTERM)
+    with pytest.raises(KeyboardInterrupt):
+        work_around(signal.SIGTERM)
+
+
+def test_an_error_of_work_that_a_signal_disturbed_is_no_error_of_the_work(signals: StopSignals) -> None:
+    def plan() -> None:
+        try:
+            send(signal.SIGTERM)
+        except BaseException:  # noqa: BLE001 - what a careless library might do
+            raise ValueError("not of the expected form") from None
+
+    with pytest.raises(StopRequestedError, match="asked to stop by a signal"):
+        signals.interruptibly(plan)
 
 
 def test_a_prompt_is_left_too(signals: StopSignals) -> None:
@@ -109,3 +152,18 @@ def test_a_system_without_hangups_has_the_other_two(monkeypatch: pytest.MonkeyPa
     monkeypatch.delattr(signal, "SIGHUP")
     assert stop_signals() == (signal.SIGTERM, signal.SIGINT)
     assert not is_hangup(1)
+
+
+@pytest.mark.parametrize("number", ALL)
+def test_work_that_a_careless_library_goes_on_with_is_given_up_when_it_returns(
+    signals: StopSignals, number: signal.Signals
+) -> None:
+    def work() -> str:
+        try:
+            send(number)
+        except BaseException:  # noqa: BLE001 - what a careless library might do
+            return "a plan"
+        pytest.fail("the signal was not heard")
+
+    with pytest.raises(StopRequestedError, match="asked to stop by a signal"):
+        signals.interruptibly(work)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -303,3 +304,37 @@ def test_an_odd_config_map_is_an_error_of_ours(body: bytes) -> None:
 def test_a_config_map_without_a_state_is_none(body: bytes) -> None:
     api, _ = fake_api(lambda _request: Answer(200, body))
     assert ConfigMapStore(api, "kube-system", "rebalancer").load() is None
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    store = FileStore(tmp_path / "pipe")
+    with pytest.raises(InputError, match="it is no regular file"):
+        store.load()
+    with pytest.raises(InputError, match="it is no regular file"):
+        store.update(lambda _: STATE)
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_link_stays_and_the_file_it_leads_to_is_written(tmp_path: Path, there: bool) -> None:
+    (tmp_path / "kept").mkdir()
+    target = tmp_path / "kept" / "state.json"
+    if there:
+        FileStore(target).update(lambda _: RunState())
+    link = tmp_path / "link.json"
+    link.symlink_to(target)
+    FileStore(link).update(lambda _: STATE)
+
+    assert link.is_symlink()
+    assert FileStore(target).load() == FileStore(link).load() == STATE
+
+
+def test_a_config_map_without_a_version_is_never_overwritten() -> None:
+    def server(request: Request) -> Answer | Exception:
+        assert request.method == "GET", "what another run wrote would be lost"
+        return Answer(200, {"metadata": {"name": "state"}, "data": {}})
+
+    store = ConfigMapStore(fake_api(server)[0], "ops", "state")
+    with pytest.raises(UnreachableError, match="was read without a resourceVersion"):
+        store.update(lambda _: STATE)

@@ -21,6 +21,7 @@ that bounds how good a node must be to be a possible landing.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
@@ -111,35 +112,36 @@ class Race:
         Where there are many, the draws of the rarest are taken to have the most frequent ones.
         """
         seen = [self._extreme(item, side) for item, side in changing]
-        code = seen[0]
-        for values in seen[1:]:
-            (_, code), (different, index) = (np.unique(x, return_inverse=True) for x in (code, values))
-            code = code * len(different) + index
-        _, example, kind, count = np.unique(code, return_index=True, return_inverse=True, return_counts=True)
-        common = (-count).argsort(kind="stable")[:_MAX_EXTREMES]
-        if len(count) > len(common):
-            kind = np.where(np.isin(kind, common), kind, common[0])
-        for index in common.tolist():
+        kinds = list(zip(*(values.tolist() for values in seen), strict=True))
+        common = [kind for kind, _ in Counter(kinds).most_common(_MAX_EXTREMES)]
+        number = {kind: index for index, kind in enumerate(common)}
+        number_of = np.array([number.get(kind, 0) for kind in kinds])
+        for index, kind in enumerate(common):
             extremes = [list(item.extremes()) for item in varying]
-            for (item, side), values in zip(changing, seen, strict=True):
-                extremes[varying.index(item)][side] = int(values[example[index]])
-            yield [(smallest, largest) for smallest, largest in extremes], (kind == index).nonzero()[0]
+            for (item, side), value in zip(changing, kind, strict=True):
+                extremes[varying.index(item)][side] = value
+            yield [(smallest, largest) for smallest, largest in extremes], (number_of == index).nonzero()[0]
 
     def _extreme(self, item: RawScores, side: int) -> IntArray:
         """(draws,) the smallest or the largest raw score of each sample."""
         values = item.raw if side else item.negated(item.raw)
         rows, values = _best(values, int(self._rows * _CROWD))
-        places, ends = self._places[rows], self._ends - 0.5
+        ends = self._ends - 0.5
         many = int(np.count_nonzero(values == values[0]))
         found = np.full(len(ends), values[0])
-        others = np.flatnonzero(~(self._draws.times[places[:many]] < ends).any(axis=0))
+        others = np.flatnonzero(~(self._times(rows[:many]) < ends).any(axis=0))
         if len(others) and many < len(rows):
-            inside = self._draws.times[places[many:, None], others] < ends[others]
+            inside = self._times(rows[many:], others) < ends[others]
             first = inside.argmax(axis=0)
             # No node that is followed is in the sample: the best of the others is not far from the last.
             first[~inside.any(axis=0)] = len(inside) - 1
             found[others] = values[many:][first]
         return found if side else -found
+
+    def _times(self, rows: IntArray, draws: IntArray | None = None) -> FloatArray:
+        """(rows, draws) when each node is looked at, in some draws or in all."""
+        times = self._draws.times.take(self._places[rows], axis=0)
+        return times if draws is None else times.take(draws, axis=1)  # faster than both at once
 
     def _share(self, totals: IntArray, draws: IntArray | None, chance: FloatArray) -> None:
         """Add the chances of some draws, or of all, to the nodes that win them."""
@@ -150,7 +152,7 @@ class Race:
                 followed = max(followed // _PARTS, 1)  # what they may still miss is next to nothing
         rows, best = _best(totals, followed)
         levels = np.concatenate([[0], (best[1:] != best[:-1]).nonzero()[0] + 1, [len(rows)]])
-        sizes = np.diff(levels)
+        sizes = levels[1:] - levels[:-1]
         if len(rows):
             chance[rows] += _SCATTERED * float(weight.sum()) * self._scattered(sizes)
             weight = (1.0 - _SCATTERED) * weight
@@ -189,7 +191,9 @@ class Race:
         ``sizes`` are the numbers of nodes of equal total, the best first.
         """
         absent = (1.0 - self._found) ** np.cumsum(sizes)  # all nodes so far
-        wins = -np.diff(absent, prepend=1.0)
+        wins = np.empty_like(absent)
+        wins[0] = 1.0 - absent[0]
+        np.subtract(absent[:-1], absent[1:], out=wins[1:])
         return np.repeat(wins / sizes, sizes)
 
     def _won(
@@ -200,11 +204,8 @@ class Race:
         ``levels`` are where among the rows another total begins, ``left`` the chance that none of the nodes
         before is in the sample.
         """
-        places = self._places[rows]
-        times = self._draws.times[places] if draws is None else self._draws.times[places[:, None], draws]
-        inside = ends - times
-        np.maximum(inside, _UNEXPECTED, out=inside)
-        np.minimum(inside, 1.0 - _UNEXPECTED, out=inside)
+        inside = ends - self._times(rows, draws)
+        inside = inside.clip(_UNEXPECTED, 1.0 - _UNEXPECTED, out=inside)
         missing = 1.0 - inside
         tied = len(levels) < len(rows)
         if tied:
@@ -216,7 +217,7 @@ class Race:
         wins[1:] *= all_missing[:-1]
         if tied:
             wins /= np.add.reduceat(inside, levels, axis=0)
-            sizes = np.diff(np.append(levels, len(rows)))
+            sizes = np.append(levels[1:], len(rows)) - levels
             wins = np.repeat(wins, sizes, axis=0) * inside
         return wins, all_missing[-1]
 

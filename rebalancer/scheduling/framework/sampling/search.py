@@ -3,8 +3,8 @@
 From 100 nodes on, the scheduler stops once it has found enough feasible nodes, and it starts where the last
 search ended: further by the nodes it looked at, which is nowhere near in step with the nodes. That start is
 unknown, so every start is taken to be equally likely, and the landing is a distribution. Among equal totals
-each node is equally likely, because the order in which the scheduler finds them is a race between its
-workers.
+each node is equally likely, because the scheduler draws one (up to 1.34), or because the order in which it
+finds them is a race between its workers; see ``heap_root`` for a later one with a single worker.
 
 What several workers find is the matter of ``race``. Here is the search of one, which is exact for a uniform
 start and which the race of many is, too, where the scheduler has few cores. Every start leads to one window:
@@ -37,6 +37,7 @@ from itertools import pairwise
 import numpy as np
 
 from rebalancer.cluster.arrays import FloatArray, IntArray
+from rebalancer.scheduling.framework.sampling.heap_root import heap_roots
 from rebalancer.scheduling.framework.sampling.interleavings import ONE_WORKER, Workers
 from rebalancer.scheduling.framework.sampling.race import Race
 from rebalancer.scheduling.framework.sampling.windows import share_among_best, sliding_maximum
@@ -118,15 +119,26 @@ class Search:
     """A search of unknown start over the nodes; it ends once it has found a number of feasible ones."""
 
     def __init__(
-        self, feasible: IntArray, order: IntArray, limit: int, workers: Workers = ONE_WORKER
+        self,
+        feasible: IntArray,
+        order: IntArray,
+        limit: int,
+        workers: Workers = ONE_WORKER,
+        *,
+        takes_root: bool = False,
     ) -> None:
-        """``feasible`` are rows, ascending; ``order`` the rows the scheduler looks at, in its order."""
+        """``feasible`` are rows, ascending; ``order`` the rows the scheduler looks at, in its order.
+
+        ``takes_root`` if it takes the root of a heap of the nodes in just this order.
+        """
         self.feasible = feasible
         self.looked_at = order
         self._limit = limit
+        self._takes_root = takes_root
         self._alone = 1.0
-        if len(feasible) <= limit:
+        if len(feasible) <= limit and not takes_root:
             return
+        self._width = limit = min(limit, len(feasible))
         # Scores are over rows in ascending order; the search goes through them in the scheduler's order.
         index = np.full(int(order.max()) + 1, -1, np.int64)
         index[feasible] = np.arange(len(feasible))
@@ -146,9 +158,14 @@ class Search:
         # The chance that the search begins before each place: its window is those from there on.
         self._before = np.concatenate([[0.0], gaps / len(order)]).cumsum()
 
-    def covers(self, feasible: IntArray, order: IntArray, limit: int) -> bool:
+    def covers(self, feasible: IntArray, order: IntArray, limit: int, takes_root: bool) -> bool:
         """Whether it is the search over these nodes."""
-        return self.looked_at is order and self._limit == limit and np.array_equal(self.feasible, feasible)
+        return (
+            self.looked_at is order
+            and self._limit == limit
+            and self._takes_root == takes_root
+            and np.array_equal(self.feasible, feasible)
+        )
 
     def chances(self, scores: Sequence[RawScores]) -> FloatArray:
         """(feasible,) the chance of each node to be chosen."""
@@ -162,7 +179,7 @@ class Search:
                 fixed += item.weighted_by_all
             else:
                 varying.append(item)
-        if len(chance) <= self._limit:
+        if len(chance) <= self._limit and not self._takes_root:
             best = fixed == fixed.max()
             chance[best] = 1.0 / np.count_nonzero(best)
             return chance
@@ -177,21 +194,30 @@ class Search:
         raw = [item.raw.take(self._around) for item in varying]
         at_once: list[_Stretch] = []
         length = 0
-        stretches = _stretches(varying, raw, len(chance), self._limit)
+        stretches = _stretches(varying, raw, len(chance), self._width)
         for stretch in stretches:
+            if self._takes_root:
+                self._add_roots(stretch, self._totals(fixed, varying, raw, stretch), chance)
+                continue
             at_once.append(stretch)
-            length += stretch.end - stretch.first + self._limit
+            length += stretch.end - stretch.first + self._width
             if length > _MAX_PLACES_AT_ONCE or stretch is stretches[-1]:
                 totals = [self._totals(fixed, varying, raw, item) for item in at_once]
                 self._share(at_once, np.concatenate(totals), chance)
                 at_once, length = [], 0
         chance[chance < _MAX_ROUNDING_ERROR] = 0.0
 
+    def _add_roots(self, stretch: _Stretch, totals: IntArray, chance: FloatArray) -> None:
+        """Add the chance of each window of a stretch to the one node that is taken from it."""
+        places = (heap_roots(totals, self._width) + stretch.first) % len(chance)
+        weights = np.diff(self._before[stretch.first : stretch.end + 1])
+        chance += np.bincount(self._found[places], weights=weights, minlength=len(chance))
+
     def _totals(
         self, fixed: IntArray, varying: Sequence[RawScores], raw: Sequence[IntArray], stretch: _Stretch
     ) -> IntArray:
         """The totals of the places that the windows of a stretch look at."""
-        reach = slice(stretch.first, stretch.end + self._limit - 1)
+        reach = slice(stretch.first, stretch.end + self._width - 1)
         totals = fixed[reach]
         extremes = stretch.extremes
         for item, values, smallest, largest in zip(varying, raw, extremes[::2], extremes[1::2], strict=True):
@@ -207,10 +233,10 @@ class Search:
         parts = []
         for item in stretches:
             parts.append(self._before[item.first : item.end])
-            parts.append(np.full(self._limit - 1, self._before[item.end]))
+            parts.append(np.full(self._width - 1, self._before[item.end]))
         parts[-1] = self._before[stretches[-1].end :][:1]
-        places, shares = share_among_best(totals, np.concatenate(parts), self._limit)
-        lengths = np.array([item.end - item.first + self._limit - 1 for item in stretches])
+        places, shares = share_among_best(totals, np.concatenate(parts), self._width)
+        lengths = np.array([item.end - item.first + self._width - 1 for item in stretches])
         ends = lengths.cumsum()
         shift = np.array([item.first for item in stretches]) - ends + lengths
         places = (places + shift[ends.searchsorted(places, side="right")]) % len(chance)
@@ -224,10 +250,11 @@ class Searches:
         self._workers = workers
         self._latest: deque[Search] = deque(maxlen=_REMEMBERED)
 
-    def over(self, feasible: IntArray, looked_at: IntArray, limit: int) -> Search:
-        """The search over these nodes; see ``Search``."""
+    def over(self, feasible: IntArray, looked_at: IntArray, limit: int, *, heap: bool = False) -> Search:
+        """The search over these nodes; see ``Search``. ``heap`` if a heap of what is found decides ties."""
+        takes_root = heap and self._workers.parallelism == 1
         for search in self._latest:
-            if search.covers(feasible, looked_at, limit):
+            if search.covers(feasible, looked_at, limit, takes_root):
                 return search
-        self._latest.appendleft(Search(feasible, looked_at, limit, self._workers))
+        self._latest.appendleft(Search(feasible, looked_at, limit, self._workers, takes_root=takes_root))
         return self._latest[0]

@@ -6,11 +6,13 @@ import threading
 import time
 
 import pytest
+from kubernetes import client
 from urllib3.exceptions import ProtocolError
 
 from rebalancer.cluster.kinds import NODES
 from rebalancer.cluster.live import RawApi
-from rebalancer.cluster.live.answers import RequestRejectedError
+from rebalancer.cluster.live.answers import NoAnswerError, RequestRejectedError
+from rebalancer.cluster.live.client import KubernetesClient
 from rebalancer.deadlines import Deadline, StopRequest
 from rebalancer.errors import StopRequestedError, UnreachableError
 from tests.unit.execution.fake_api import Answer, FakeTime, Request, Script, fake_api, refusal
@@ -76,3 +78,23 @@ def test_several_requests_share_one_deadline() -> None:
     with pytest.raises(UnreachableError, match="no time is left for it"):
         ending.list_page(NODES)
     assert len(transport.requests) == 2
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [(None, (5.0, 60.0)), (20.0, (5.0, 20.0)), (2.0, (2.0, 2.0)), (300.0, (5.0, 300.0))],
+)
+def test_a_single_request_waits_no_longer_than_was_asked(
+    asked: float | None, expected: tuple[float, float]
+) -> None:
+    seen: list[tuple[float, float]] = []
+
+    def call(*, _preload_content: bool, _request_timeout: tuple[float, float]) -> None:
+        seen.append(_request_timeout)
+        raise OSError
+
+    connection = KubernetesClient(client.ApiClient(client.Configuration()), asked)
+    with pytest.raises(NoAnswerError):
+        connection.send(call, max_bytes=1)
+
+    assert seen == [expected]

@@ -341,3 +341,23 @@ def test_a_write_that_flow_control_turns_away_is_sent_again_when_it_says(
     ]
     assert lease_of(api, time).acquire().held
     assert time.slept == [3.0]
+
+
+@pytest.mark.parametrize("before", [2**31 - 1, 2**40, -1, -(2**31), "many", None, 1.5])
+def test_a_count_of_transitions_always_fits_the_field_of_the_api(
+    server: LeaseServer, api: RawApi, time: FakeTime, before: object
+) -> None:
+    server.item = {"metadata": {"resourceVersion": "0"}, "spec": {"leaseTransitions": before}}
+    lease_of(api, time).acquire()
+    assert spec(server)["leaseTransitions"] == 1
+
+
+@pytest.mark.parametrize("metadata", [{}, {"resourceVersion": ""}, None, "text"])
+def test_a_lease_without_a_version_is_never_overwritten(
+    server: LeaseServer, api: RawApi, time: FakeTime, metadata: object
+) -> None:
+    """A write that names no version always succeeds: two runs could take one lease at once."""
+    server.item = {"metadata": metadata, "spec": {"holderIdentity": ""}}
+    with pytest.raises(UnreachableError, match="was read without a resourceVersion"):
+        lease_of(api, time).acquire()
+    assert spec(server) == {"holderIdentity": ""}

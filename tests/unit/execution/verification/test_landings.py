@@ -72,6 +72,16 @@ def test_a_node_that_was_relieved_is_told_from_a_replacement_that_serves(replace
     assert one(replacement, OLD)[0].because.endswith("the evicted pod is still terminating")
 
 
+def test_a_pod_whose_eviction_was_only_answered_is_not_called_terminating() -> None:
+    """A proxy that answers 200 to anything evicts nothing: nobody is deleting the pod."""
+    still_there = an_observed_pod("web-1", node="hot", created=NOW - 60, ready=True)
+    outcome, settled = one(still_there)
+
+    assert (outcome.result, settled) == (Result.NOT_REPLACED, False)
+    assert "the eviction was accepted, yet the pod is still there" in outcome.because
+    assert "terminating" not in outcome.because
+
+
 def test_times_come_from_the_cluster() -> None:
     outcome, _ = one(an_observed_pod("web-9", node="cool", ready=True, created=NOW + 5))
     assert (outcome.bound_at, outcome.ready_at) == (NOW + 5, NOW + 7)

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from rebalancer.errors import InputError
-from rebalancer.planning.explanation.nodes import explain
-from rebalancer.planning.explanation.subjects import find_subject
-from rebalancer.planning.explanation.values import NodeExplanation, PodExplanation
+from rebalancer.planning.explanation.explain import explain
+from rebalancer.planning.explanation.subjects import find_subject, parse_subject
+from rebalancer.planning.explanation.values import NodeExplanation, PodExplanation, WorkloadExplanation
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.reporting.tables.explain import explain_table
 from tests.builders import a_node
@@ -142,7 +142,7 @@ def test_a_node_is_explained_with_why_it_is_hot_and_every_pod_with_share_and_ver
     told = _node(_inputs(), "node/hot")
 
     assert told.hot
-    assert told.because == ("cpu 100.0 % of allocatable, hot above 80.0 %, cool at 65.0 %",)
+    assert told.because == ("cpu 100.0 %: hot above 80 %, cool at 65 %",)
     assert told.after["cpu"] <= 65.0
     verdicts = {pod.pod.name: (pod.share["cpu"], pod.verdict) for pod in told.pods}
     assert set(verdicts) == {"web-0", "web-1", "side-0"}
@@ -168,9 +168,9 @@ def test_pods_of_a_cool_node_are_listed_as_evictable_or_not() -> None:
         ("pod/web-7", "pod/default/web-"),
         ("node/hott", "node/hot"),
         ("nod/hot", "node/hot"),
-        ("hot", "pod/NAMESPACE/NAME or node/NAME"),
-        ("node/", "pod/NAMESPACE/NAME or node/NAME"),
-        ("pod/a/b/c", "pod/NAMESPACE/NAME or node/NAME"),
+        ("hot", "pod/NAMESPACE/NAME, node/NAME or, for example, deployment/"),
+        ("node/", "pod/NAMESPACE/NAME, node/NAME or, for example, deployment/"),
+        ("pod/a/b/c", "pod/NAMESPACE/NAME, node/NAME or, for example, deployment/"),
     ],
 )
 def test_a_name_that_is_nearly_one_gets_a_suggestion(asked: str, suggested: str) -> None:
@@ -178,6 +178,28 @@ def test_a_name_that_is_nearly_one_gets_a_suggestion(asked: str, suggested: str)
         find_subject(_inputs().snapshot, asked)
 
     assert suggested in caught.value.hint
+
+
+def test_a_workload_is_explained_by_its_pods_however_kubectl_names_its_kind() -> None:
+    inputs = _inputs()
+    subjects = {find_subject(inputs.snapshot, f"{kind}/web") for kind in ("rs", "replicasets", "ReplicaSet")}
+    found = explain(inputs, subjects.pop())
+
+    assert subjects == set()
+    assert isinstance(found, WorkloadExplanation)
+    assert {pod.pod.workload for pod in found.pods} == {"ReplicaSet/web"}
+    assert found.pods[0].verdict == "Moved"
+    assert len(found.pods) == sum(
+        pod.owner.name == "web"
+        for pod in map(inputs.snapshot.pods.class_of, range(len(inputs.snapshot.pods)))
+    )
+
+
+@pytest.mark.parametrize(("text", "namespace"), [("po/web-0", "default"), ("no/hot", "default")])
+def test_a_namespace_completes_the_name_of_what_has_one(text: str, namespace: str) -> None:
+    assert parse_subject(text, namespace).name == {"po/web-0": "default/web-0", "no/hot": "hot"}[text]
+    with pytest.raises(InputError, match="-n asks for"):
+        parse_subject("pod/other/web-0", namespace)
 
 
 def test_a_pod_may_be_named_without_its_namespace_where_only_one_has_it() -> None:

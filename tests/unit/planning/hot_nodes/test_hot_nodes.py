@@ -65,7 +65,7 @@ def test_a_node_is_hot_only_above_its_threshold() -> None:
 
 def test_a_hot_node_says_its_figure_threshold_and_cool_level() -> None:
     plan = plan_of(planning_inputs([a_node("a")], load={"a": 91}))
-    assert report(plan, "a").because == ("cpu 91.0 % of allocatable, hot above 80.0 %, cool at 65.0 %",)
+    assert report(plan, "a").because == ("cpu 91.0 %: hot above 80 %, cool at 65 %",)
 
 
 def test_memory_and_pods_make_a_node_hot_as_cpu_does() -> None:
@@ -90,7 +90,7 @@ def test_deviation_counts_points_above_the_mean() -> None:
     nodes = [a_node(name) for name in "abc"]
     plan = plan_of(planning_inputs(nodes, policy=policy, load={"a": 30, "b": 30, "c": 60.1}))
     assert report(plan, "c").because == (
-        "cpu 60.1 % of allocatable, hot above 60.0 % (20 points above the mean of 40.0 %), cool at 50.0 %",
+        "cpu 60.1 %: hot above 60 % (20 points above the mean of 40.0 %), cool at 50 %",
     )
 
 

@@ -50,10 +50,7 @@ def reasons(found: Plan) -> Mapping[str, tuple[str, ...]]:
 
 def test_a_busy_node_on_which_pods_wait_is_hot_and_says_for_what() -> None:
     assert reasons(plan(80, cpu=31.2)) == {
-        "a": (
-            "cpu 80.0 % of allocatable, hot above 70.0 %, cool at 60.0 %; cpu pressure 31.2 % of the time, "
-            "above 20 %",
-        )
+        "a": ("cpu 80.0 %: hot above 70 %, cool at 60 %; cpu pressure 31.2 % of the time, above 20 %",)
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -287,3 +288,91 @@ def test_names_of_its_own_do_not_make_a_stateful_pod_unlike_its_siblings() -> No
     for pod in workload.pods:
         pod["spec"] |= SSD
     assert moved(plan_with(workload)) == {"web-0": "ssd"}
+
+
+ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
+
+
+def zoned_nodes() -> list[dict[str, Any]]:
+    """Three nodes in two zones of a region."""
+    return [
+        a_node("hot", labels={ZONE: "a", REGION: "x"}),
+        a_node("hdd", cpu=40, labels={ZONE: "b", REGION: "x"}),
+        a_node("ssd", cpu=8, labels={ZONE: "b", REGION: "x", "disk": "ssd"}),
+    ]
+
+
+def as_bound(workload: Workload) -> Workload:
+    """Pods with the labels that binding copies from their nodes since 1.35."""
+    labels_of = {node["metadata"]["name"]: node["metadata"]["labels"] for node in zoned_nodes()}
+    for pod in workload.pods:
+        there = labels_of[pod["spec"]["nodeName"]]
+        pod["metadata"]["labels"] |= {key: there[key] for key in (ZONE, REGION)}
+    return workload
+
+
+def test_labels_that_binding_gave_a_pod_are_none_of_its_replacements() -> None:
+    alone = plan_of(planning_inputs(zoned_nodes(), [as_bound(web(["hot"]))]))
+    assert moved(alone) == {"web-0": "hdd"}
+    beside_others = plan_of(planning_inputs(zoned_nodes(), [as_bound(web(["hot", "hdd"]))]))
+    assert moved(beside_others) == {"web-0": "hdd"}
+
+
+def test_a_label_that_template_and_binding_agree_on_is_no_difference() -> None:
+    workload = web(["hot"], labels={ZONE: "a"})
+    assert workload.item["spec"]["template"]["metadata"]["labels"][ZONE] == "a"
+    assert moved(plan_of(planning_inputs(zoned_nodes(), [workload]))) == {"web-0": "hdd"}
+
+
+def test_a_label_of_the_template_that_binding_overwrote_is_a_difference() -> None:
+    workload = web(["hot"], labels={ZONE: "b"})
+    workload.pods[0]["metadata"]["labels"][ZONE] = "a"
+    plan = plan_of(planning_inputs(zoned_nodes(), [workload]))
+    assert kept(plan) == {"web-0": "Unpredictable"}
+
+
+def anti_affinity(**selector: Any) -> dict[str, Any]:
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": selector}
+    return {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+
+
+def spread(**constraint: Any) -> dict[str, Any]:
+    every = {"maxSkew": 5, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule"}
+    return {"topologySpreadConstraints": [{**every, "labelSelector": {"matchLabels": {}}, **constraint}]}
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        anti_affinity(matchLabels={"app": "web", ZONE: "a"}),
+        anti_affinity(matchExpressions=[{"key": REGION, "operator": "DoesNotExist"}]),
+        spread(labelSelector={"matchLabels": {ZONE: "a"}}),
+        spread(matchLabelKeys=[ZONE]),
+    ],
+)
+def test_selectors_that_ask_for_labels_given_at_binding_are_unpredictable(spec: dict[str, Any]) -> None:
+    workload = as_bound(web(["hot"], spec=spec))
+    plan = plan_of(planning_inputs(zoned_nodes(), [workload]))
+    assert kept(plan) == {"web-0": "Unpredictable"}
+    assert "they only get when they are bound" in because(plan, "web-0")
+
+
+def test_what_a_selector_of_others_asks_for_at_binding_concerns_those_it_may_select_alone() -> None:
+    asking = a_workload("db", ["ssd"], cpu="100m", spec=anti_affinity(matchLabels={"app": "web", ZONE: "a"}))
+    selected, other = as_bound(web(["hot"])), as_bound(a_workload("api", ["hot"], cpu="3500m"))
+    plan = plan_of(planning_inputs(zoned_nodes(), [asking, selected]))
+    assert kept(plan) == {"web-0": "Unpredictable"}
+    assert moved(plan_of(planning_inputs(zoned_nodes(), [asking, other]))) == {"api-0": "hdd"}
+
+
+def test_a_service_that_selects_a_zone_makes_its_pods_unpredictable() -> None:
+    service = {"metadata": {"name": "web-a", "namespace": "default"}, "spec": {"selector": {ZONE: "a"}}}
+    plan = plan_of(planning_inputs(zoned_nodes(), [as_bound(web(["hot"]))], services=[service]))
+    assert kept(plan) == {"web-0": "Unpredictable"}
+
+
+def test_an_api_server_that_labels_at_binding_is_known_before_it_bound_a_pod() -> None:
+    asking = web(["hot"], spec=anti_affinity(matchLabels={"app": "db", ZONE: "a"}))
+    assert kept(plan_of(planning_inputs(zoned_nodes(), [asking]))) == {"web-0": "Unpredictable"}
+    older = replace(planning_inputs(zoned_nodes(), [asking]), scheduler_version="1.34")
+    assert moved(plan_of(older)) == {"web-0": "hdd"}

@@ -1,0 +1,232 @@
+"""Follows one kind by a WATCH, on a thread of its own, from the version that a LIST brought.
+
+A WATCH that ends, is cut or falls silent goes on after the last whole event. Where that cannot be, because
+the server has forgotten that version (410), refuses, or sends what cannot be believed, the feed is over: it
+says why, and the kind has to be listed again.
+
+A feed is never current by itself: silence may mean that nothing happens, or that nothing arrives. Who uses
+it asks the server for the present version, and waits until an event or a bookmark has reached that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rebalancer.cluster import records
+from rebalancer.cluster.kinds import Kind
+from rebalancer.cluster.live.answers import TOO_MANY_REQUESTS, RequestRejectedError, translated
+from rebalancer.cluster.live.client import Stream
+from rebalancer.cluster.live.lists import EXPIRED
+from rebalancer.cluster.live.raw_api import RawApi
+from rebalancer.cluster.live.watching.latest_objects import LatestObjects, SeenPod
+from rebalancer.cluster.recordings.listing import Listing
+from rebalancer.cluster.wire.protobuf_pods import MEDIA_TYPE
+from rebalancer.cluster.wire.watch_events import ERROR, EventSplitter
+from rebalancer.errors import RightsError, UnreachableError
+
+LOGGER = logging.getLogger(__name__)
+WATCH_SECONDS = 290  # a WATCH ends by itself after so long, as the server was asked to
+HURRIED_SECONDS = 3  # likewise; servers send a bookmark two seconds before they end one
+SILENCE_SECONDS = 90.0  # bookmarks come once a minute
+_MAX_FAILURES = 8  # one after another, without an event between
+_FIRST_WAIT_SECONDS = 0.1
+_MAX_WAIT_SECONDS = 5.0
+_JSON = "application/json"
+
+
+class _OverError(Exception):
+    """The feed cannot go on."""
+
+
+@dataclass(slots=True)
+class Traffic:
+    """What watching cost so far."""
+
+    watches: int = 0  # requests
+    events: int = 0
+    bytes: int = 0
+
+
+class Feed:
+    """Keeps the objects of a kind up to date from ``start`` to ``close``; ``changed`` hears of events."""
+
+    def __init__(self, api: RawApi, objects: LatestObjects, changed: threading.Condition) -> None:
+        self.kind: Kind = objects.kind
+        self.traffic = Traffic()
+        self._api = api
+        self._objects = objects
+        self._changed = changed
+        self._over = ""
+        self._refused = False
+        self._closing = threading.Event()
+        self._at_once = threading.Event()  # do not wait any longer before the next attempt
+        self._hurried = False
+        self._stream: Stream | None = None
+        self._protobuf = self.kind.record is records.Pod
+        self._thread = threading.Thread(target=self._work, name=f"watch {self.kind.plural}", daemon=True)
+
+    def start(self) -> None:
+        """Begin to watch."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the watch; what it brought remains."""
+        self._closing.set()
+        self._at_once.set()
+        self._interrupt()
+
+    def join(self, seconds: float) -> None:
+        """Wait for the thread to end after ``close``."""
+        self._thread.join(seconds)
+
+    @property
+    def alive(self) -> bool:
+        """Whether its thread is at work."""
+        return self._thread.is_alive()
+
+    @property
+    def over(self) -> str:
+        """Why the feed goes no further; empty while it does."""
+        with self._changed:
+            return self._over
+
+    @property
+    def refused(self) -> bool:
+        """Whether the kind cannot be watched: to begin again would end the same way."""
+        with self._changed:
+            return self._refused
+
+    def __len__(self) -> int:
+        with self._changed:
+            return len(self._objects)
+
+    def reached(self, version: int) -> bool:
+        """Whether everything up to this version has arrived."""
+        with self._changed:
+            return self._objects.position >= version
+
+    def listing(self, read_at: float) -> Listing:
+        """The objects as they are now."""
+        with self._changed:
+            return self._objects.listing(read_at)
+
+    def pods_of(self, controller_uid: str) -> tuple[SeenPod, ...]:
+        """The pods of a controller as they were last seen."""
+        with self._changed:
+            return self._objects.pods_of(controller_uid)
+
+    def hurry(self) -> None:
+        """Begin the watch anew, so that the server soon says how far it has come."""
+        with self._changed:
+            self._hurried = True
+        self._at_once.set()
+        self._interrupt()
+
+    def _interrupt(self) -> None:
+        with self._changed:
+            if self._stream is not None:
+                self._stream.interrupt()
+
+    def _work(self) -> None:
+        try:
+            self._follow_on()
+        except _OverError as error:
+            self._finish(str(error))
+        except (RightsError, RequestRejectedError) as error:
+            self._finish(str(error), refused=True)
+        except Exception as error:  # a defect, too, must not be taken for silence
+            LOGGER.warning("watch %s: %s", self.kind.plural, error, exc_info=True)
+            self._finish(f"{type(error).__name__}: {error}", refused=True)
+
+    def _follow_on(self) -> None:
+        """One WATCH after another, until the feed is closed."""
+        failures = 0
+        while not self._closing.is_set():
+            self._at_once.clear()
+            events, trouble = self.traffic.events, ""
+            try:
+                self._follow()
+            except UnreachableError as error:
+                if isinstance(error, RequestRejectedError) and error.status != TOO_MANY_REQUESTS:
+                    raise
+                trouble = str(error)
+            if self._interrupted:
+                continue
+            failures = 0 if self.traffic.events > events else failures + 1
+            if trouble and failures > _MAX_FAILURES:
+                raise _OverError(f"{trouble}, {failures} times in a row")
+            if failures:
+                self._at_once.wait(min(_FIRST_WAIT_SECONDS * 2.0**failures, _MAX_WAIT_SECONDS))
+
+    @property
+    def _interrupted(self) -> bool:
+        with self._changed:
+            return self._hurried or self._closing.is_set()
+
+    def _finish(self, why: str, *, refused: bool = False) -> None:
+        with self._changed:
+            self._over = why
+            self._refused = refused
+            self._changed.notify_all()
+
+    def _follow(self) -> None:
+        """Take the events of one WATCH until it ends."""
+        with self._opened() as stream, translated(f"watch {self.kind.plural}", self._api.host):
+            splitter = EventSplitter(stream.content_type)
+            for piece in stream.pieces():
+                try:
+                    self._take(splitter, piece)
+                except (ValueError, LookupError) as error:
+                    raise _OverError(str(error)) from error
+                if self._closing.is_set():
+                    return
+
+    def _take(self, splitter: EventSplitter, piece: bytes) -> None:
+        with self._changed:
+            self.traffic.bytes += len(piece)
+            for event in splitter.events(piece):
+                if event.type == ERROR:
+                    raise _OverError(f"the watch ended: {event.code} {event.message[:200]}")
+                self.traffic.events += 1
+                self._objects.apply(event)
+            self._changed.notify_all()
+
+    @contextlib.contextmanager
+    def _opened(self) -> Iterator[Stream]:
+        try:
+            stream = self._open()
+        except (RightsError, RequestRejectedError) as error:
+            if isinstance(error, RequestRejectedError) and error.status == EXPIRED:
+                raise _OverError(str(error)) from error
+            if not self._protobuf:
+                raise
+            self._protobuf = False  # a proxy may accept JSON only; see ``LiveReader``
+            stream = self._open()
+        with self._changed:
+            self._stream = stream
+        try:
+            if self._interrupted:  # while it was being opened
+                raise UnreachableError("interrupted")
+            yield stream
+        finally:
+            with self._changed:
+                self._stream = None
+            stream.close()
+
+    def _open(self) -> Stream:
+        with self._changed:
+            position, hurried = self._objects.position, self._hurried
+            self._hurried = False
+            self.traffic.watches += 1
+        return self._api.watch(
+            self.kind,
+            SILENCE_SECONDS,
+            resource_version=str(position),
+            allow_watch_bookmarks=True,
+            timeout_seconds=HURRIED_SECONDS if hurried else WATCH_SECONDS,
+            _headers={"Accept": f"{MEDIA_TYPE}, {_JSON}" if self._protobuf else _JSON},
+        )

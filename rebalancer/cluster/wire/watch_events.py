@@ -1,0 +1,155 @@
+"""Splits the body of a WATCH into events: lines of JSON, or frames of protobuf with their length before them.
+
+Only whole events count. What a connection that broke off leaves behind is no event, even where it happens to
+be valid by itself; the watch goes on after the last whole one:
+
+    {"type":"MODIFIED","object":{...}}\\n{"type":"DELE        one event; the second is sent again
+    00 00 00 2a  <42 bytes>  00 00 10 00  <17 bytes>        one event; likewise
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rebalancer.cluster.columns.pod_collector import version_number
+from rebalancer.cluster.wire.protobuf_pods import MAGIC, MEDIA_TYPE
+from rebalancer.cluster.wire.protobuf_records import parse
+
+if TYPE_CHECKING:
+    from rebalancer.cluster.wire import pods_pb2
+
+ADDED, MODIFIED, DELETED, BOOKMARK, ERROR = "ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"
+MAX_EVENT_BYTES = 16 << 20  # ten times what etcd stores of an object
+_CHANGES = frozenset({ADDED, MODIFIED, DELETED})
+_LENGTH_BYTES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class WatchEvent:
+    """One event: what happened to which object, at which version of the kind."""
+
+    type: str
+    version: int  # of the object after the change, or that the watch has reached
+    namespace: str = ""
+    name: str = ""
+    item: pods_pb2.PodOutline | bytes = b""  # the object; in JSON, or where it is malformed, still encoded
+    is_json: bool = False
+    code: int = 0  # of an ERROR: the HTTP status that it stands for
+    message: str = ""
+
+
+class _Metadata(msgspec.Struct, rename="camel", gc=False):
+    name: str = ""
+    namespace: str = ""
+    resource_version: str = ""
+
+
+class _Object(msgspec.Struct, gc=False):
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+
+
+class _Status(msgspec.Struct, gc=False):
+    code: int = 0
+    message: str = ""
+    reason: str = ""
+
+
+class _Line(msgspec.Struct, gc=False):
+    type: str
+    object: msgspec.Raw
+
+
+_lines = msgspec.json.Decoder(_Line)
+_objects = msgspec.json.Decoder(_Object)
+_statuses = msgspec.json.Decoder(_Status)
+
+
+class EventSplitter:
+    """Takes the body of a WATCH piece by piece, as it arrives, and gives the events that are whole."""
+
+    def __init__(self, content_type: str) -> None:
+        self.protobuf = content_type.startswith(MEDIA_TYPE)
+        self._left = b""
+        self._next: Callable[[bytes, int], tuple[int, int] | None] = _frame if self.protobuf else _line
+        self._decode = _protobuf_event if self.protobuf else _json_event
+
+    def events(self, piece: bytes) -> Iterator[WatchEvent]:
+        """The events that this piece completes; ValueError for what is none, or too large to be one."""
+        data, start = self._left + piece, 0
+        self._left = b""
+        while found := self._next(data, start):
+            begin, end = found
+            start = end
+            if data[begin:end].strip():
+                yield self._decode(data[begin:end])
+        self._left = data[start:]
+        if len(self._left) > MAX_EVENT_BYTES:
+            raise ValueError(f"an event is larger than {MAX_EVENT_BYTES >> 20} MiB")
+
+
+def _line(data: bytes, start: int) -> tuple[int, int] | None:
+    end = data.find(b"\n", start)
+    return None if end < 0 else (start, end + 1)
+
+
+def _frame(data: bytes, start: int) -> tuple[int, int] | None:
+    begin = start + _LENGTH_BYTES
+    if len(data) < begin:
+        return None
+    length = int.from_bytes(data[start:begin], "big")
+    if length > MAX_EVENT_BYTES:
+        raise ValueError(f"an event is larger than {MAX_EVENT_BYTES >> 20} MiB")
+    return (begin, begin + length) if len(data) >= begin + length else None
+
+
+def _json_event(line: bytes) -> WatchEvent:
+    try:
+        event = _lines.decode(line)
+        if event.type == ERROR:
+            status = _statuses.decode(event.object)
+            return WatchEvent(ERROR, -1, code=status.code, message=status.message or status.reason)
+        metadata = _objects.decode(event.object).metadata
+    except RecursionError as error:
+        raise ValueError("nested too deeply to be an event") from error
+    return dataclasses.replace(_checked(event.type, metadata, bytes(event.object)), is_json=True)
+
+
+def _protobuf_event(frame: bytes) -> WatchEvent:
+    from rebalancer.cluster.wire import pods_pb2  # noqa: PLC0415 - as in ``parse``
+
+    event = parse(pods_pb2.WatchEvent, frame)
+    if not event.object.raw.startswith(MAGIC):
+        raise ValueError("the object of an event is not protobuf of an API server")
+    encoded = event.object.raw[len(MAGIC) :]
+    if event.type == ERROR:
+        status = parse(pods_pb2.Status, parse(pods_pb2.AnyAnswer, encoded).raw)
+        return WatchEvent(ERROR, -1, code=status.code, message=status.message or status.reason)
+    try:
+        pod = parse(pods_pb2.PodAnswer, encoded).raw
+        return _checked(event.type, pod.metadata, pod)
+    except ValueError:
+        item = parse(pods_pb2.AnyAnswer, encoded).raw
+        return _checked(event.type, parse(pods_pb2.VersionedName, item).metadata, item)
+
+
+def _checked(
+    kind: str,
+    metadata: _Metadata | pods_pb2.MetadataOutline | pods_pb2.VersionedObjectName,
+    item: pods_pb2.PodOutline | bytes,
+) -> WatchEvent:
+    """The event; ValueError unless it says what happened, to what, and when."""
+    version = version_number(metadata.resource_version)
+    if kind not in _CHANGES and kind != BOOKMARK:
+        raise ValueError(f"an event of the unknown type {kind[:20]!a}")
+    if version < 0:
+        raise ValueError(
+            f"an event without a version that can be compared: {metadata.resource_version[:40]!a}"
+        )
+    if kind != BOOKMARK and not metadata.name:
+        raise ValueError("an event of an object without a name")
+    return WatchEvent(kind, version, metadata.namespace, metadata.name, item)

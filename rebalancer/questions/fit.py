@@ -1,0 +1,280 @@
+"""How many more pods of one kind the cluster has room for, where they land, and what stops the next one.
+
+Pods are placed one after the other, each at its likeliest node, on a copy of the cluster in which the Pending
+pods have been placed already. So every pod sees those before it, as the scheduler would:
+
+    room for 3 on n1, for 1 on n2; the profile spreads
+    n1 60 %, n2 40 %     the first lands on n1
+    n2 80 %, n1 20 %     the second on n2
+    n1, n1               the third and the fourth; n2 has no room left
+    0 of 2 nodes         the fifth stays Pending: 2 Insufficient cpu
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Callable
+
+import msgspec
+import numpy as np
+
+from rebalancer.cluster import times
+from rebalancer.cluster.arrays import PodRow
+from rebalancer.cluster.kinds import BY_NAME, RESOURCE_QUOTAS
+from rebalancer.cluster.records import Metadata, Workload, WorkloadSpec
+from rebalancer.cluster.snapshot import Snapshot
+from rebalancer.planning import PlanningInputs, PreparedInputs, prepare
+from rebalancer.planning.explanation.values import RejectedNodes
+from rebalancer.planning.plan import API_VERSION, Value
+from rebalancer.planning.rounding import CHANCE_DIGITS, PERCENT_DIGITS
+from rebalancer.planning.workloads.lookup import Workloads
+from rebalancer.planning.workloads.replacement import differences
+from rebalancer.questions.next_landing import (
+    next_landing,
+    rejected_nodes,
+    scheduler_message,
+    why_unpredictable,
+)
+from rebalancer.questions.pod_specs import AskedPod
+from rebalancer.scheduling import ClusterState, Preemptions, requested_amounts
+
+SHOWN_LANDINGS = 10
+_REQUESTED = ("cpu", "memory")
+
+
+class FittingPod(Value, frozen=True):
+    """One of the pods that fit: where it lands once those before it have landed."""
+
+    number: int  # counted from 1
+    node: str  # the likeliest
+    probability: float
+    others: int  # nodes it may land on as well
+    requested: dict[str, float]  # percent of the node's allocatable that is requested afterwards
+
+
+class NodeRoom(Value, frozen=True):
+    """How many of the pods land on a node."""
+
+    node: str
+    pods: int
+
+
+class Fit(Value, frozen=True):
+    """How many more pods fit, where the first of them land, and what stops the next one."""
+
+    source: str
+    inputs: str
+    now: str
+    pod: str  # Kind namespace/name of what was asked about
+    profile: str  # the schedulerName
+    requests: dict[str, float]  # cpu in thousandths of a core, memory in bytes
+    priority: int
+    node_count: int
+    fits: int  # pods that land; the search ends at ``at_most``
+    at_most: int
+    landings: tuple[FittingPod, ...]  # of the first pods
+    by_node: tuple[NodeRoom, ...]  # of all of them, the node with most first
+    stopped: tuple[RejectedNodes, ...]  # what stops the pod after the last, by plugin and reason
+    message: str  # the same as the scheduler's event says it; empty when nothing stops it
+    preemption: str  # what the next pod would do instead of waiting; empty when it would wait
+    quota: str  # a ResourceQuota that admits fewer pods than fit; empty when none does
+    unpredictable: str  # why where the pods land is not known; then ``fits`` is 0
+    notes: tuple[str, ...]
+    api_version: str = API_VERSION
+    kind: str = "Fit"
+
+
+def fit(
+    inputs: PlanningInputs,
+    asked: AskedPod,
+    at_most: int,
+    progress: Callable[[str], None] = lambda _message: None,
+) -> Fit:
+    """Place pods one by one until one finds no node, or ``at_most`` have."""
+    inputs, class_index = with_asked(inputs, asked)
+    prepared = prepare(inputs)
+    pod = prepared.pods.classes[class_index]
+    unpredictable = asked.unpredictable or why_unpredictable(prepared, class_index)
+    state = prepared.state.copy()
+    requests = state.classes.requests[class_index].incoming
+    answer = Fit(
+        source=inputs.snapshot.source,
+        inputs=inputs.digest,
+        now=times.render(inputs.now),
+        pod=asked.name,
+        profile=pod.scheduler_name,
+        requests=dict(
+            zip(_REQUESTED, map(float, requested_amounts(requests, _REQUESTED).tolist()), strict=True)
+        ),
+        priority=pod.priority,
+        node_count=len(inputs.snapshot.nodes),
+        fits=0,
+        at_most=at_most,
+        landings=(),
+        by_node=(),
+        stopped=(),
+        message="",
+        preemption="",
+        quota="",
+        unpredictable=unpredictable,
+        notes=_notes(prepared, asked),
+    )
+    return answer if unpredictable else _placed(answer, prepared, state, class_index, progress)
+
+
+def _placed(
+    answer: Fit,
+    prepared: PreparedInputs,
+    state: ClusterState,
+    class_index: int,
+    progress: Callable[[str], None],
+) -> Fit:
+    """The answer once the pods have been placed; ``state`` is changed."""
+    names = prepared.inputs.snapshot.nodes.names
+    landings: list[FittingPod] = []
+    on_nodes: Counter[int] = Counter()
+    failure = rejected = ""
+    while on_nodes.total() < answer.at_most:
+        found = next_landing(prepared.schedulers, state, class_index)
+        if found.landings is None or found.node is None:
+            failure, rejected = found.score_failure, found.because
+            break
+        node = found.node
+        state.bind(state.add(class_index), node)
+        on_nodes[node] += 1
+        if len(landings) < SHOWN_LANDINGS:
+            chance = found.landings.chance
+            landings.append(
+                FittingPod(
+                    number=on_nodes.total(),
+                    node=names[node],
+                    probability=round(float(chance.max()), CHANCE_DIGITS),
+                    others=len(chance) - 1,
+                    requested=_requested_after(state, node),
+                )
+            )
+        elif not on_nodes.total() % 50:
+            progress(f"pods that fit: {on_nodes.total()}")
+    full = on_nodes.total() == answer.at_most
+    stopped: tuple[RejectedNodes, ...] = ()
+    message = ""
+    if not full:
+        stopped = rejected_nodes(prepared, state, class_index)
+        message = failure or scheduler_message(stopped, len(names), rejected)
+    ordered = sorted(on_nodes.items(), key=lambda item: (-item[1], names[item[0]]))
+    return msgspec.structs.replace(
+        answer,
+        fits=on_nodes.total(),
+        landings=tuple(landings),
+        by_node=tuple(NodeRoom(node=names[row], pods=pods) for row, pods in ordered),
+        stopped=stopped,
+        message=message,
+        preemption="" if full or failure else _preemption(prepared, state, class_index),
+        quota=_quota(prepared, class_index, on_nodes.total()),
+    )
+
+
+def with_asked(inputs: PlanningInputs, asked: AskedPod) -> tuple[PlanningInputs, int]:
+    """The inputs of a cluster that knows pods of the class asked about, and the index of that class.
+
+    Where the cluster runs such pods of the same controller already, theirs is the class: what is asked for is
+    more of them.
+    """
+    snapshot = inputs.snapshot
+    same = _same_workload(snapshot, asked)
+    if same is not None:
+        return inputs, same
+    pods = snapshot.pods
+    classes = (*pods.classes, asked.pod_class)
+    changed = dataclasses.replace(snapshot, pods=dataclasses.replace(pods, classes=classes))
+    changed = _with_controller(changed, asked)
+    return dataclasses.replace(inputs, snapshot=changed), len(classes) - 1
+
+
+def _same_workload(snapshot: Snapshot, asked: AskedPod) -> int | None:
+    """The class of the newest pods that the same controller has made of the same template."""
+    if asked.selector is None and asked.kind != "Job":
+        return None
+    pods, workloads = snapshot.pods, Workloads(snapshot)
+    kind, _, name = asked.name.partition(" ")
+    wanted = f"{asked.pod_class.namespace}/{kind}/{name.partition('/')[2]}"
+    usable = pods.ready & ~pods.terminating & (pods.node >= 0)
+    classes = {
+        index
+        for index, pod in enumerate(pods.classes)
+        if pod.namespace == asked.pod_class.namespace and not differences(asked.template, pod)
+    }
+    rows = [PodRow(row) for row in np.flatnonzero(usable).tolist() if int(pods.pod_class[row]) in classes]
+    rows = [row for row in rows if workloads.of(row).key == wanted]
+    newest = max(rows, key=lambda row: (float(np.nan_to_num(pods.created[row])), row), default=None)
+    return None if newest is None else int(pods.pod_class[newest])
+
+
+def _with_controller(snapshot: Snapshot, asked: AskedPod) -> Snapshot:
+    """The snapshot with the controller that would make the pods: spreading asks what it selects."""
+    kind = BY_NAME.get(asked.pod_class.owner.kind)
+    if asked.selector is None or kind is None or not snapshot.has(kind):
+        return snapshot
+    owner = asked.pod_class.owner
+    record = Workload(
+        metadata=Metadata(name=owner.name, namespace=asked.pod_class.namespace, uid=owner.uid),
+        spec=WorkloadSpec(selector=asked.selector),
+    )
+    listings = dict(snapshot.recording.listings)
+    listing = listings[kind.plural]
+    listings[kind.plural] = dataclasses.replace(listing, records=(*listing.records, record))
+    return dataclasses.replace(snapshot, recording=dataclasses.replace(snapshot.recording, listings=listings))
+
+
+def _requested_after(state: ClusterState, node: int) -> dict[str, float]:
+    """Percent of a node's allocatable that its pods request."""
+    found = {}
+    for name in _REQUESTED:
+        column = state.classes.column[name]
+        whole = int(state.classes.allocatable[node, column])
+        if whole > 0:
+            found[name] = round(100.0 * int(state.requested[node, column]) / whole, PERCENT_DIGITS)
+    return found
+
+
+def _preemption(prepared: PreparedInputs, state: ClusterState, class_index: int) -> str:
+    """What the next pod would do to pods of lower priority; empty when it would wait."""
+    found = Preemptions(state).of(prepared.schedulers.scheduler(class_index), class_index)
+    if not len(found.nodes):
+        return ""
+    nodes, snapshot = len(found.nodes), prepared.inputs.snapshot
+    where = "1 node" if nodes == 1 else f"{nodes} nodes"
+    known = [pod for pod in found.victims if pod < len(snapshot.pods)]
+    example = f", e.g. {snapshot.pods.full_name(known[0])}" if known else ""
+    return (
+        f"it may preempt pods of lower priority on {where}: on {snapshot.nodes.names[int(found.nodes[0])]} "
+        f"{len(found.victims)}{example}"
+    )
+
+
+def _quota(prepared: PreparedInputs, class_index: int, fits: int) -> str:
+    """The quota of the namespace that admits fewer pods than fit, and how many it admits."""
+    pod = prepared.pods.classes[class_index]
+    found = prepared.eviction.quotas.room(pod)
+    if found is None or found[0] >= fits:
+        return ""
+    room, words = found
+    return f"{words}: it admits {room} of the {fits}"
+
+
+def _notes(prepared: PreparedInputs, asked: AskedPod) -> tuple[str, ...]:
+    """What the answer takes for granted."""
+    pending, found = prepared.pending, list(asked.notes)
+    if pending.placed or pending.unplaced:
+        found.append(
+            f"of {pending.placed + pending.unplaced} pods that are Pending now, {pending.placed} fit and are "
+            "placed first"
+        )
+    if not prepared.inputs.snapshot.has(RESOURCE_QUOTAS):
+        found.append("ResourceQuotas were not read: whether one stops the pods is not known")
+    if prepared.schedulers.neutral:
+        names = ", ".join(prepared.schedulers.neutral)
+        found.append(f"not modelled, taken to pass and score all nodes alike: {names}")
+    found.append("LimitRanges and admission webhooks, which may change a pod, are not applied")
+    return tuple(found)

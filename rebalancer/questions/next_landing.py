@@ -1,0 +1,89 @@
+"""Where the next pod lands on a copy of the cluster, as the schedulers of a plan see it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from rebalancer.cluster.arrays import NodeRow
+from rebalancer.planning import PreparedInputs
+from rebalancer.planning.explanation.pods import grouped
+from rebalancer.planning.explanation.values import RejectedNodes
+from rebalancer.planning.landing.distribution import LandingDistribution, mean_of
+from rebalancer.planning.landing.schedulers import ProfileSchedulers
+from rebalancer.scheduling import ClusterState
+
+NO_POD = -1
+_SEPARATOR = ": "  # between a plugin and its message
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NextLanding:
+    """The nodes a pod may land on; or why it lands nowhere."""
+
+    landings: LandingDistribution | None
+    because: str = ""  # "Plugin: message" where the cycle fails; empty where nodes were merely rejected
+    score_failure: str = ""  # why nodes could not be compared, though one is feasible
+
+    @property
+    def node(self) -> NodeRow | None:
+        """The likeliest node; None when there is none."""
+        return self.landings.likeliest() if self.landings is not None else None
+
+
+def next_landing(
+    schedulers: ProfileSchedulers, state: ClusterState, class_index: int, pod: int = NO_POD
+) -> NextLanding:
+    """Where a pod of a class lands on a state, which stays as it is; ``pod`` is its number if it has one.
+
+    A scheduler whose figures may be older than ours counts as often as one whose figures are not.
+    """
+    placements = [scheduler.place(state, class_index, pod) for scheduler in schedulers.views(class_index)]
+    failing = next((item for item in placements if not len(item.feasible) or not item.chance.any()), None)
+    if failing is not None:
+        return NextLanding(None, failing.rejected, failing.score_failure)
+    return NextLanding(mean_of(placements, len(state.nodes)))
+
+
+def why_unpredictable(prepared: PreparedInputs, class_index: int) -> str:
+    """Why pods of a class cannot be placed by the model; empty when they can."""
+    name = prepared.pods.classes[class_index].scheduler_name
+    if name in prepared.schedulers.by_name:
+        return prepared.eviction.unpredictable.get(class_index, "")
+    known = ", ".join(prepared.schedulers.by_name)
+    return (
+        f"schedulerName {name} is not in the scheduler's configuration, which has {known}; "
+        "see scheduler.configMap of the policy, or --scheduler-config"
+    )
+
+
+def rejected_nodes(
+    prepared: PreparedInputs, state: ClusterState, class_index: int, pod: int = NO_POD
+) -> tuple[RejectedNodes, ...]:
+    """What rejects each node for a pod, by plugin and reason."""
+    rejections = prepared.schedulers.scheduler(class_index).rejections(state, class_index, pod)
+    return grouped(rejections, prepared.inputs.snapshot.nodes.names)
+
+
+def why_nowhere(
+    prepared: PreparedInputs, state: ClusterState, class_index: int, found: NextLanding, pod: int = NO_POD
+) -> str:
+    """Why a pod lands nowhere, in the words of the event that the scheduler would write."""
+    if found.score_failure:
+        return found.score_failure
+    stopped = rejected_nodes(prepared, state, class_index, pod)
+    return scheduler_message(stopped, len(state.nodes), found.because)
+
+
+def scheduler_message(stopped: tuple[RejectedNodes, ...], nodes: int, rejected: str = "") -> str:
+    """What the scheduler writes into the event of a pod that fits nowhere.
+
+    ``rejected`` is the ``Plugin: message`` of a cycle that looked at no node.
+    Source: kubernetes v1.35.4 pkg/scheduler/framework/types.go:807.
+    """
+    counts: Counter[str] = Counter()
+    for item in stopped:
+        for reason in item.reason.split(_SEPARATOR, 1)[-1].split(", "):
+            counts[reason] += item.count
+    reasons = ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items()))
+    return f"0/{nodes} nodes are available: {rejected.split(_SEPARATOR, 1)[-1] or reasons}."

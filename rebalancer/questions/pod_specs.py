@@ -1,0 +1,289 @@
+"""The pods that a file describes, as the API server would store them.
+
+A file holds what somebody wrote; the scheduler sees what the API server made of it. So the defaults that
+matter for placement are filled in here: a limit without a request is a request, a container of a pod in the
+host's network takes its ports there, a priority class gives a priority, and every pod tolerates for a while a
+node that is not ready. What else could change a pod, such as a LimitRange or a webhook, is not known, and the
+answer says so.
+
+Source: kubernetes v1.35.4 pkg/apis/core/v1/defaults.go:164, plugin/pkg/admission/priority,
+plugin/pkg/admission/defaulttolerationseconds/admission.go:80.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from rebalancer.cluster.columns.pod_classes import ClassIndex, PodClass
+from rebalancer.cluster.kinds import PRIORITY_CLASSES
+from rebalancer.cluster.malformed import admitted
+from rebalancer.cluster.records import (
+    Container,
+    LabelSelector,
+    Metadata,
+    OwnerReference,
+    Pod,
+    PodSpec,
+    PodTemplate,
+    PriorityClass,
+    ResourceRequirements,
+    Toleration,
+)
+from rebalancer.cluster.selectors import matcher_of
+from rebalancer.cluster.snapshot import Snapshot
+from rebalancer.documents import Document, parse
+from rebalancer.documents.document import Path
+
+# Where each kind keeps its pod template, and the controller that makes its pods.
+_TEMPLATES: Mapping[str, tuple[Path, str, str]] = {
+    "Pod": ((), "", ""),
+    "PodTemplate": (("template",), "", ""),
+    "Deployment": (("spec", "template"), "apps/v1", "ReplicaSet"),
+    "ReplicaSet": (("spec", "template"), "apps/v1", "ReplicaSet"),
+    "StatefulSet": (("spec", "template"), "apps/v1", "StatefulSet"),
+    "ReplicationController": (("spec", "template"), "v1", "ReplicationController"),
+    "Job": (("spec", "template"), "batch/v1", "Job"),
+    "CronJob": (("spec", "jobTemplate", "spec", "template"), "batch/v1", "Job"),
+}
+_AMOUNTS = frozenset({"requests", "limits", "overhead"})  # maps of quantities, which may be numbers in YAML
+_TOLERATED_FOR_A_WHILE = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_HASH_LABEL, _HASH = "pod-template-hash", "new"  # what tells the pods of a new ReplicaSet apart
+_MAX_SHOWN_LENGTH = 60
+
+
+@dataclass(frozen=True, slots=True)
+class AskedPod:
+    """The pods that a file describes: their class, who makes them, and what is not known of them."""
+
+    name: str  # Kind namespace/name of what the file holds
+    pod_class: PodClass
+    template: PodTemplate
+    kind: str  # of the object in the file
+    selector: LabelSelector | None  # of the controller that would make them; None where there is none
+    notes: tuple[str, ...]  # how the file was read
+    unpredictable: str  # why where they land cannot be known; empty when it can
+
+
+def read_pod(text: str, source: str, namespace: str | None = None) -> tuple[Document, str]:
+    """The document of a pod or of a controller of pods, and its kind; InputError for anything else."""
+    document = parse(text, source)
+    value = document.value
+    if not isinstance(value, dict):
+        raise document.error((), "is no Kubernetes object", hint=f"write one of {', '.join(_TEMPLATES)}")
+    kind = value.get("kind")
+    if kind == "DaemonSet":
+        hint = "a DaemonSet puts one pod on each node; ask about its pods as kind: Pod"
+        raise document.error(("kind",), "DaemonSet is not supported", hint=hint)
+    if not isinstance(kind, str) or kind not in _TEMPLATES:
+        shown = str(kind)[:_MAX_SHOWN_LENGTH]
+        raise document.error(
+            ("kind",), f"{shown!a} makes no pods", hint=f"write one of {', '.join(_TEMPLATES)}"
+        )
+    place = _metadata(document).get("namespace")
+    if namespace is not None and place not in (None, namespace):
+        raise document.error(("metadata", "namespace"), f"{place!a:.60} is not -n {namespace!a:.60}")
+    return document, kind
+
+
+def asked_pod(document: Document, kind: str, snapshot: Snapshot, namespace: str | None = None) -> AskedPod:
+    """The pods of a document as this cluster's API server would store them; InputError where it would not."""
+    path, version, controller = _TEMPLATES[kind]
+    metadata = _metadata(document)
+    place = _name(document, metadata.get("namespace"), "namespace") or namespace or "default"
+    name = _name(document, metadata.get("name"), "name") or "unnamed"
+    template = _template(document, path)
+    if not template.spec.containers:
+        raise document.error((*path, "spec"), "has no containers", hint="the API server would refuse it")
+    notes = []
+    if template.spec.node_name:
+        notes.append("spec.nodeName is left out: a pod that names its node is not scheduled")
+    spec, unknown = _as_stored(document, path, template.spec, snapshot)
+    labels = dict(template.metadata.labels or {})
+    selector = _selector(document, kind, labels)
+    if kind == "Deployment":
+        labels[_HASH_LABEL] = _HASH
+        selector = _with_hash(selector)
+    owners = template.metadata.owner_references if kind == "Pod" else None
+    if controller:
+        owner = OwnerReference(controller, name, f"asked {kind} {place}/{name}", version, controller=True)
+        owners = [owner]
+    stored = Metadata(namespace=place, labels=labels, owner_references=owners)
+    classes = ClassIndex()
+    try:
+        classes.number_of(Pod(metadata=stored, spec=spec), resize_infeasible=False)
+    except ValueError as error:
+        raise document.error((*path, "spec"), str(error)) from error
+    return AskedPod(
+        name=f"{kind} {place}/{name}",
+        pod_class=classes.classes[0],
+        template=PodTemplate(metadata=Metadata(labels=labels), spec=spec),
+        kind=kind,
+        selector=selector if controller else None,
+        notes=(*notes, *unknown),
+        unpredictable=_own_claims(document, kind),
+    )
+
+
+def _metadata(document: Document) -> Mapping[str, Any]:
+    found = document.value.get("metadata") or {}
+    if not isinstance(found, dict):
+        raise document.error(("metadata",), "should be a mapping")
+    return found
+
+
+def _name(document: Document, value: Any, key: str) -> str:
+    """A name of the metadata, checked: it is compared with those of the cluster and printed."""
+    if value is None:
+        return ""
+    if not isinstance(value, str) or not admitted(value):
+        raise document.error(("metadata", key), f"{str(value)[:_MAX_SHOWN_LENGTH]!a} is not a name")
+    return value
+
+
+def _template(document: Document, path: Path) -> PodTemplate:
+    part: Any = document.value
+    for position, key in enumerate(path):
+        part = part.get(key) if isinstance(part, dict) else None
+        if part is None:
+            raise document.error(path[:position], f"has no {key}")
+    try:
+        return msgspec.convert(_with_text_amounts(part), PodTemplate)
+    except msgspec.ValidationError as error:
+        raise document.error(path, f"cannot be read: {error}") from error
+
+
+def _with_text_amounts(part: Any, key: str = "") -> Any:
+    """The same values, quantities as text: ``cpu: 1`` is as good as ``cpu: "1"``."""
+    if isinstance(part, list):
+        return [_with_text_amounts(item) for item in part]
+    if not isinstance(part, dict):
+        return part
+    if key in _AMOUNTS:
+        numbers = (int, float)
+        return {
+            name: str(value) if isinstance(value, numbers) and not isinstance(value, bool) else value
+            for name, value in part.items()
+        }
+    return {name: _with_text_amounts(value, name) for name, value in part.items()}
+
+
+def _as_stored(
+    document: Document, path: Path, spec: PodSpec, snapshot: Snapshot
+) -> tuple[PodSpec, tuple[str, ...]]:
+    """The spec with the defaults of the API server, and what could not be filled in."""
+    priority, unknown = _priority(document, path, spec, snapshot)
+    stored = msgspec.structs.replace(
+        spec,
+        scheduler_name=spec.scheduler_name or "default-scheduler",
+        priority=priority,
+        containers=[_container(item, spec) for item in spec.containers or ()],
+        init_containers=[_container(item, spec) for item in spec.init_containers or ()] or None,
+        resources=_pod_resources(spec),
+        tolerations=_tolerations(spec),
+    )
+    part: Any = document.value
+    for key in path:
+        part = part[key]
+    if (part.get("spec") or {}).get("runtimeClassName"):
+        unknown += ("the overhead of its runtimeClassName is not known and not counted",)
+    return stored, unknown
+
+
+def _container(container: Container, spec: PodSpec) -> Container:
+    ports = container.ports
+    if spec.host_network and ports:
+        ports = [
+            msgspec.structs.replace(port, host_port=port.host_port or port.container_port) for port in ports
+        ]
+    return msgspec.structs.replace(container, resources=_requested(container.resources), ports=ports)
+
+
+def _requested(resources: ResourceRequirements | None) -> ResourceRequirements | None:
+    """A limit without a request is a request too."""
+    if resources is None or not resources.limits:
+        return resources
+    requests = {**resources.limits, **(resources.requests or {})}
+    return ResourceRequirements(requests=requests, limits=resources.limits)
+
+
+def _pod_resources(spec: PodSpec) -> ResourceRequirements | None:
+    """The resources of the whole pod; a limit counts as its request where no container requests any."""
+    resources = spec.resources
+    if resources is None or not resources.limits:
+        return resources
+    of_containers = {
+        name
+        for item in (*(spec.containers or ()), *(spec.init_containers or ()))
+        for name in ((_requested(item.resources) or ResourceRequirements()).requests or {})
+    }
+    missing = {name: amount for name, amount in resources.limits.items() if name not in of_containers}
+    requests = {**missing, **(resources.requests or {})}
+    return ResourceRequirements(requests=requests, limits=resources.limits)
+
+
+def _tolerations(spec: PodSpec) -> list[Toleration]:
+    """The pod's own, and those that admission gives every pod that has no such toleration."""
+    own = list(spec.tolerations or ())
+    tolerated = {item.key for item in own if item.effect in ("", "NoExecute")}
+    if "" in tolerated:  # all taints
+        return own
+    added = [key for key in _TOLERATED_FOR_A_WHILE if key not in tolerated]
+    return own + [Toleration(key=key, operator="Exists", effect="NoExecute") for key in added]
+
+
+def _priority(
+    document: Document, path: Path, spec: PodSpec, snapshot: Snapshot
+) -> tuple[int | None, tuple[str, ...]]:
+    """The priority that the pod's class gives, or the default class; and what is not known of it."""
+    if not snapshot.has(PRIORITY_CLASSES):
+        named = f" {spec.priority_class_name!a:.60}" if spec.priority_class_name else ""
+        note = f"priority classes were not read: the priority of class{named} is taken as 0"
+        return spec.priority, () if spec.priority is not None or not named else (note,)
+    classes = [
+        item for item in snapshot.recording.records(PRIORITY_CLASSES) if isinstance(item, PriorityClass)
+    ]
+    if spec.priority_class_name:
+        found = next((item for item in classes if item.metadata.name == spec.priority_class_name), None)
+        if found is None:
+            hint = "the API server would refuse the pod"
+            where = (*path, "spec", "priorityClassName")
+            raise document.error(where, f"there is no class {spec.priority_class_name!a:.60}", hint=hint)
+        return found.value, ()
+    default = next((item for item in classes if item.global_default), None)
+    return (default.value if default is not None else spec.priority), ()
+
+
+def _selector(document: Document, kind: str, labels: Mapping[str, str]) -> LabelSelector | None:
+    """What the controller of the file selects; InputError when its own pods are not among that."""
+    if kind not in ("Deployment", "ReplicaSet", "StatefulSet"):
+        return None
+    value = (document.value.get("spec") or {}).get("selector")
+    if value is None:
+        return None
+    try:
+        selects = matcher_of(value)(labels)
+    except (ValueError, TypeError) as error:
+        raise document.error(("spec", "selector"), f"is no selector: {error}") from error
+    if not selects:
+        hint = "the API server would refuse it"
+        raise document.error(("spec", "selector"), "does not select the pods of the template", hint=hint)
+    return msgspec.convert(value, LabelSelector)
+
+
+def _with_hash(selector: LabelSelector | None) -> LabelSelector | None:
+    """The selector of the ReplicaSet that a Deployment makes."""
+    if selector is None:
+        return None
+    return msgspec.structs.replace(
+        selector, match_labels={**(selector.match_labels or {}), _HASH_LABEL: _HASH}
+    )
+
+
+def _own_claims(document: Document, kind: str) -> str:
+    if kind == "StatefulSet" and (document.value.get("spec") or {}).get("volumeClaimTemplates"):
+        return "its volumeClaimTemplates make claims that do not exist yet, and their volumes decide"
+    return ""

@@ -1,0 +1,115 @@
+"""Which pods and nodes of a plan are listed: what ``-n``, ``-l`` and ``--field-selector`` choose.
+
+Choosing never changes a plan: its figures and its verdict stay those of the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from rebalancer.cluster.records import LabelSelector
+from rebalancer.cluster.selector_text import FieldRequirement, fields_match
+from rebalancer.cluster.selectors import matcher, query
+from rebalancer.cluster.snapshot import Snapshot
+from rebalancer.planning.plan import Landing, Move, NodeReport, Plan, PodReference
+from rebalancer.reporting.words import plain
+
+POD_FIELDS = ("metadata.name", "metadata.namespace", "spec.nodeName", "spec.schedulerName")
+NODE_FIELDS = ("metadata.name", "spec.unschedulable")
+_OF_THE_PLAN = frozenset(POD_FIELDS[:3])  # what a plan itself says of its pods
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What the options ask for; everything that is left out chooses all."""
+
+    namespace: str | None = None
+    labels: LabelSelector | None = None
+    fields: tuple[FieldRequirement, ...] = ()
+
+    def __bool__(self) -> bool:
+        return self != Choice()
+
+    @property
+    def needs_snapshot(self) -> bool:
+        """Whether a plan alone does not say which of its pods are chosen."""
+        return self.labels is not None or any(item.path not in _OF_THE_PLAN for item in self.fields)
+
+    def __str__(self) -> str:
+        parts = [f"namespace {plain(self.namespace)}"] if self.namespace else []
+        parts += [f"label {plain(query(self.labels))}"] if self.labels else []
+        parts += [
+            f"{item.path} {'is' if item.equal else 'is not'} {plain(item.value)}" for item in self.fields
+        ]
+        return ", ".join(parts)
+
+
+def chosen_pods(plan: Plan, choice: Choice, snapshot: Snapshot | None = None) -> Plan:
+    """The plan with the moves and the pods that stay of the choice only.
+
+    ``snapshot`` is what the plan was made of, where the choice needs it.
+    """
+    selects = _pod_test(choice, snapshot)
+    return msgspec.structs.replace(
+        plan,
+        moves=tuple(move for move in plan.moves if selects(move.pod, move.from_node)),
+        kept=tuple(item for item in plan.kept if selects(item.pod, item.node)),
+    )
+
+
+def chosen_nodes(nodes: tuple[NodeReport, ...], choice: Choice, snapshot: Snapshot) -> tuple[NodeReport, ...]:
+    """The nodes of the choice."""
+    selects = matcher(choice.labels or LabelSelector())
+
+    def chosen(node: NodeReport) -> bool:
+        row = snapshot.nodes.row.get(node.name)
+        record = None if row is None else snapshot.nodes.records[row]
+        cordoned = record is not None and bool(record.spec.unschedulable)
+        fields = {"metadata.name": node.name, "spec.unschedulable": str(cordoned).lower()}
+        return selects((record and record.metadata.labels) or {}) and fields_match(choice.fields, fields)
+
+    return tuple(node for node in nodes if chosen(node))
+
+
+def _pod_test(choice: Choice, snapshot: Snapshot | None) -> Callable[[PodReference, str], bool]:
+    selects = matcher(choice.labels or LabelSelector())
+
+    def of_snapshot(pod: PodReference) -> tuple[Mapping[str, str], str]:
+        row = None if snapshot is None else snapshot.pods.row.get((pod.namespace, pod.name))
+        if snapshot is None or row is None:
+            return {}, ""
+        found = snapshot.pods.class_of(row)
+        return found.labels, found.scheduler_name
+
+    def chosen(pod: PodReference, node: str) -> bool:
+        if choice.namespace is not None and pod.namespace != choice.namespace:
+            return False
+        labels, scheduler = of_snapshot(pod)
+        fields = dict(zip(POD_FIELDS, (pod.name, pod.namespace, node, scheduler), strict=True))
+        return selects(labels) and fields_match(choice.fields, fields)
+
+    return chosen
+
+
+def sorted_moves(plan: Plan, order: str) -> Plan:
+    """The plan with its moves by ``gain`` or ``chance``, the highest first, or by the name of something."""
+    if order == "wave":
+        return plan
+    return msgspec.structs.replace(plan, moves=tuple(sorted(plan.moves, key=_ORDERS[order])))
+
+
+def _likeliest(move: Move) -> Landing:
+    return max(move.landings, key=lambda landing: landing.probability, default=_NOWHERE)
+
+
+_NOWHERE = Landing(node="", probability=0.0)
+_ORDERS: Mapping[str, Callable[[Move], tuple[float | str, str]]] = {
+    "gain": lambda move: (-max(move.gain.values(), default=0.0), move.pod.full_name),
+    "chance": lambda move: (-_likeliest(move).probability, move.pod.full_name),
+    "pod": lambda move: (move.pod.full_name, ""),
+    "from": lambda move: (move.from_node, move.pod.full_name),
+    "to": lambda move: (_likeliest(move).node, move.pod.full_name),
+}

@@ -1,0 +1,1 @@
+"""Answers to questions as tables for a terminal, one module per question."""

@@ -1,0 +1,98 @@
+"""A WATCH is split into whole events, however its body arrives; what is no event is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from rebalancer.cluster.wire import pods_pb2
+from rebalancer.cluster.wire.protobuf_pods import MEDIA_TYPE
+from rebalancer.cluster.wire.watch_events import MAX_EVENT_BYTES, EventSplitter, WatchEvent
+from tests.builders import a_pod
+from tests.churn import Churn, a_bookmark, json_line, protobuf_frame
+from tests.protobuf_encoder import encode_frame
+
+JSON = "application/json"
+
+
+def split(content_type: str, *pieces: bytes) -> list[WatchEvent]:
+    splitter = EventSplitter(content_type)
+    return [event for piece in pieces for event in splitter.events(piece)]
+
+
+def body_of(content_type: str, count: int = 5) -> bytes:
+    churn = Churn(1)
+    encode = protobuf_frame if content_type == MEDIA_TYPE else json_line
+    return b"".join(encode(*churn.change()) for _ in range(count))
+
+
+def told(events: list[WatchEvent]) -> list[tuple[str, int, str]]:
+    return [(event.type, event.version, event.name) for event in events]
+
+
+@pytest.mark.parametrize("content_type", [JSON, MEDIA_TYPE])
+@pytest.mark.parametrize("size", [1, 3, 100, 1000])
+def test_events_are_the_same_however_the_body_arrives(content_type: str, size: int) -> None:
+    body = body_of(content_type)
+    pieces = [body[start : start + size] for start in range(0, len(body), size)]
+    assert told(split(content_type, *pieces)) == told(split(content_type, body))
+    assert len(split(content_type, body)) == 5
+
+
+@pytest.mark.parametrize("content_type", [JSON, MEDIA_TYPE])
+def test_what_a_broken_connection_leaves_behind_is_no_event(content_type: str) -> None:
+    whole = body_of(content_type, 1)
+    for end in range(len(whole)):
+        assert split(content_type, whole[:end]) == []
+
+
+def test_bookmarks_and_errors_are_read_in_both_encodings() -> None:
+    status = pods_pb2.Status(message="too old", reason="Expired", code=410).SerializeToString()
+    bookmark = pods_pb2.PodOutline(metadata={"resource_version": "77"}).SerializeToString()
+    frames = encode_frame("BOOKMARK", bookmark) + encode_frame("ERROR", status, "Status")
+    lines = a_bookmark(77) + json_line("ERROR", {"code": 410, "message": "too old"})
+    for found in (split(MEDIA_TYPE, frames), split(JSON, lines)):
+        assert [(item.type, item.version, item.code, item.message) for item in found] == [
+            ("BOOKMARK", 77, 0, ""),
+            ("ERROR", -1, 410, "too old"),
+        ]
+
+
+def test_a_pod_in_protobuf_that_cannot_be_decoded_is_still_known_by_name() -> None:
+    metadata = pods_pb2.VersionedName(
+        metadata={"name": "web-1", "namespace": "shop", "resource_version": "9"}
+    ).SerializeToString()
+    broken = metadata + b"\x12\x03\x52\x01\xff"  # spec.nodeName is not UTF-8
+    (event,) = split(MEDIA_TYPE, encode_frame("MODIFIED", broken))
+    assert (event.namespace, event.name, event.version, event.item) == ("shop", "web-1", 9, broken)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"no JSON\n",
+        b'{"type": "ADDED"}\n',
+        json_line("INVENTED", a_pod("web-1")),
+        json_line("ADDED", {"metadata": {"name": "web-1"}}),
+        json_line("ADDED", {"metadata": {"name": "web-1", "resourceVersion": "abc"}}),
+        json_line("ADDED", {"metadata": {"resourceVersion": "7"}}),
+        b"[" * 100_000 + b"\n",
+    ],
+)
+def test_what_is_no_event_is_refused(line: bytes) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        split(JSON, line)
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body"),
+    [(JSON, b" " * (MAX_EVENT_BYTES + 1)), (MEDIA_TYPE, (MAX_EVENT_BYTES + 1).to_bytes(4, "big"))],
+)
+def test_an_event_too_large_to_be_one_is_refused_before_it_is_whole(content_type: str, body: bytes) -> None:
+    with pytest.raises(ValueError, match="larger than 16 MiB"):
+        split(content_type, body)
+
+
+def test_a_frame_of_anything_but_an_event_is_refused() -> None:
+    for frame in (b"\xff\xff\xff", pods_pb2.WatchEvent(type="ADDED").SerializeToString()):
+        with pytest.raises(ValueError, match=r"."):
+            split(MEDIA_TYPE, len(frame).to_bytes(4, "big") + frame)

@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from rebalancer.cluster.records import Toleration
+from rebalancer.errors import InputError
+from rebalancer.questions.pod_specs import read_pod
+from rebalancer.scheduling import pod_requests
+from tests.builders import a_node, a_snapshot
+from tests.unit.questions.builders import a_manifest, a_pod_spec, asked
+
+CLUSTER = a_snapshot(nodes=[a_node("a")], priorityclasses=[])
+
+
+def error_of(content: Any, **options: Any) -> str:
+    text = content if isinstance(content, str) else json.dumps(content)
+    with pytest.raises(InputError) as caught:
+        asked(json.loads(text), CLUSTER, **options) if not isinstance(content, str) else read_pod(
+            text, "file"
+        )
+    line = str(caught.value)
+    assert "\n" not in line
+    assert line.isprintable()
+    return line
+
+
+@pytest.mark.parametrize("kind", ["Pod", "Deployment", "ReplicaSet", "StatefulSet", "Job"])
+def test_a_pod_is_found_in_every_kind_that_makes_pods(kind: str) -> None:
+    found = asked(a_manifest(kind), CLUSTER)
+
+    assert found.name == f"{kind} default/new"
+    assert pod_requests(found.pod_class).incoming["cpu"] == 1000
+    expected = {"Pod": "", "Deployment": "ReplicaSet"}.get(kind, kind)
+    assert found.pod_class.owner.kind == expected
+
+
+def test_a_pod_template_and_a_cron_job_hold_pods_too() -> None:
+    template = {"metadata": {"labels": {}}, "spec": a_pod_spec()}
+    job = {"spec": {"template": template}}
+
+    for manifest in (
+        {"kind": "PodTemplate", "metadata": {"name": "x"}, "template": template},
+        {"kind": "CronJob", "metadata": {"name": "x"}, "spec": {"jobTemplate": job}},
+    ):
+        assert pod_requests(asked(manifest, CLUSTER).pod_class).incoming["cpu"] == 1000
+
+
+def test_a_limit_without_a_request_is_a_request() -> None:
+    spec: dict[str, Any] = {
+        "containers": [{"name": "main", "resources": {"limits": {"cpu": 2}, "requests": {"memory": 1}}}]
+    }
+
+    requests = pod_requests(asked(a_manifest(**spec), CLUSTER).pod_class).incoming
+
+    assert (requests["cpu"], requests["memory"]) == (2000, 1)
+
+
+def test_a_port_of_a_pod_in_the_network_of_its_host_is_taken_there() -> None:
+    spec: dict[str, Any] = {
+        "hostNetwork": True,
+        "containers": [{"name": "main", "ports": [{"containerPort": 80}]}],
+    }
+
+    containers = asked(a_manifest(**spec), CLUSTER).pod_class.spec.containers
+
+    assert containers
+    assert [port.host_port for port in containers[0].ports or ()] == [80]
+
+
+def test_every_pod_tolerates_for_a_while_a_node_that_is_not_ready() -> None:
+    own = {"key": "node.kubernetes.io/not-ready", "effect": "NoExecute", "operator": "Exists"}
+
+    added = asked(a_manifest(tolerations=[own]), CLUSTER).pod_class.spec.tolerations
+    everything = asked(a_manifest(tolerations=[{"operator": "Exists"}]), CLUSTER).pod_class.spec.tolerations
+
+    unreachable = Toleration("node.kubernetes.io/unreachable", "Exists", "", "NoExecute")
+    assert added is not None
+    assert added[1:] == [unreachable]
+    assert everything == [Toleration(operator="Exists")]
+
+
+def test_a_priority_class_gives_its_priority_and_the_default_class_its_own() -> None:
+    classes = [
+        {"metadata": {"name": "usual"}, "value": 5, "globalDefault": True},
+        {"metadata": {"name": "vital"}, "value": 1000},
+    ]
+    cluster = a_snapshot(nodes=[a_node("a")], priorityclasses=classes)
+
+    assert asked(a_manifest(), cluster).pod_class.priority == 5
+    assert asked(a_manifest(priorityClassName="vital"), cluster).pod_class.priority == 1000
+
+
+def test_priority_classes_that_were_not_read_are_said_to_be_unknown() -> None:
+    found = asked(a_manifest(priorityClassName="vital"), a_snapshot(nodes=[a_node("a")]))
+
+    assert found.notes == ("priority classes were not read: the priority of class 'vital' is taken as 0",)
+
+
+def test_what_nobody_knows_of_a_pod_is_said() -> None:
+    found = asked(a_manifest(nodeName="a", runtimeClassName="gvisor"), CLUSTER)
+
+    assert any("nodeName" in note for note in found.notes)
+    assert any("runtimeClassName" in note for note in found.notes)
+
+
+def test_a_namespace_is_that_of_the_file_or_of_the_option() -> None:
+    assert asked(a_manifest(), CLUSTER, "shop").pod_class.namespace == "shop"
+    assert asked(a_manifest(namespace="shop"), CLUSTER).pod_class.namespace == "shop"
+    assert "is not -n 'other'" in error_of(a_manifest(namespace="shop"), namespace="other")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("[]", "is no Kubernetes object"),
+        ("", "is no Kubernetes object"),
+        ('{"kind": "Node\\u001b[2J"}', "makes no pods"),
+        ('{"kind": {"a": 1}}', "makes no pods"),
+        ('{"kind": "DaemonSet"}', "one pod on each node"),
+        ("kind: Pod\n---\nkind: Pod\n", "a second document"),
+        ({"kind": "Deployment"}, "has no spec"),
+        ({"kind": "Deployment", "spec": {}}, "has no template"),
+        ({"kind": "Deployment", "spec": "x"}, "has no template"),
+        ({"kind": "Pod", "metadata": {}}, "has no containers"),
+        ({"kind": "Pod", "metadata": []}, "cannot be read"),
+        ({"kind": "Pod", "metadata": "x"}, "should be a mapping"),
+        ({"kind": "Pod", "metadata": {"name": "\u001b[2J"}}, "is not a name"),
+        (a_manifest(**a_pod_spec(cpu="-1")), "is negative"),
+        (a_manifest(**a_pod_spec(cpu="many\u001b[2J")), "requests.cpu"),
+        (a_manifest(**a_pod_spec(cpu=True)), "cannot be read"),
+        (a_manifest(priorityClassName="no\u001b[2Jne"), "there is no class"),
+        (a_manifest(containers=[{"name": 5}]), "cannot be read"),
+    ],
+)
+def test_a_file_that_holds_no_pod_is_refused_in_one_line(content: Any, words: str) -> None:
+    assert words in error_of(content)
+
+
+def test_a_selector_that_does_not_select_its_own_pods_is_refused() -> None:
+    manifest = a_manifest("Deployment")
+    manifest["spec"]["selector"] = {"matchLabels": {"app": "other"}}
+
+    assert "does not select the pods of the template" in error_of(manifest)
+    manifest["spec"]["selector"] = {"matchExpressions": [{"key": "app", "operator": "Like"}]}
+    assert "is no selector" in error_of(manifest)

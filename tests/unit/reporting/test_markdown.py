@@ -1,0 +1,47 @@
+"""Markdown shows what a table shows, and nothing in a name means anything to a renderer."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+import pytest
+
+from rebalancer.reporting.markdown import escaped
+from rebalancer.reporting.tables.plan import plan_table
+from rebalancer.reporting.tables.text import Lines, Style
+from tests.unit.reporting.builders import a_move, a_plan
+
+MARKDOWN = Style(width=120, markdown=True)
+
+
+def test_a_plan_is_headings_tables_and_blocks_of_code() -> None:
+    shown = plan_table(a_plan(), MARKDOWN).plain
+
+    assert shown.startswith("## Plan: evict 2 pods from 1 node in 2 waves")
+    assert "### Moves" in shown
+    assert re.search(r"^\| WAVE \| POD \| FROM \|.*\n\| ---: \| --- \| --- \|", shown, re.MULTILINE)
+    assert shown.count("```") % 2 == 0
+
+
+@pytest.mark.parametrize(
+    "name", ["a|b", "<img src=x onerror=y>", "`x`", "@team", "[a](http://b)", "# x", "a\\|b"]
+)
+def test_a_hostile_name_stays_text(name: str) -> None:
+    move = msgspec.structs.replace(a_move(), from_node=name)
+    shown = plan_table(a_plan(moves=(move,)), MARKDOWN).plain
+    (row,) = [line for line in shown.splitlines() if line.startswith("| 1 |")]
+
+    assert len(re.findall(r"(?<!\\)(?:\\\\)*\|", row)) == 9, "the row has its eight cells"
+    assert "<img" not in row
+    assert not re.search(r"@\w", escaped(name))
+    assert not re.search(r"(?<!\\)\]\(", escaped(name))
+
+
+def test_a_line_of_a_block_cannot_end_it() -> None:
+    lines = Lines(MARKDOWN)
+    lines.add("headline")
+    lines.add("```")
+    lines.add("<script>")
+
+    assert lines.text.plain == "## headline\n\n```text\n'''\n<script>\n```\n"
