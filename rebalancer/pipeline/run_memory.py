@@ -11,12 +11,29 @@ import time
 from collections.abc import Callable, Sequence
 
 from rebalancer.execution import HeldLease, Outcome, after_outcomes, past_moves
-from rebalancer.state import PastMove, RunState, StateStore
+from rebalancer.pipeline.gathering import Gathered
+from rebalancer.planning import Plan
+from rebalancer.state import PastMove, RunState, StateStore, after_plan, after_reading
+from rebalancer.state.run_state import encode
+from rebalancer.telemetry import span
 
 _RUN_CHARACTERS = 12  # of a run's identity: enough to tell runs apart, and it is written with every move
 
 Finding = Callable[[RunState], RunState]
 """Adds what a plan found, such as hot nodes, to a state."""
+
+
+def finding(gathered: Gathered, plan: Plan) -> Finding:
+    """Adds a plan's hot nodes to a state and, where a source keeps no history, the loads it was made from."""
+    inputs, current_load = gathered.inputs, gathered.current_load
+    now, policy = inputs.now, inputs.policy
+    hot = [node.name for node in plan.nodes if node.hot]
+
+    def found(state: RunState) -> RunState:
+        counted = after_plan(state, hot, now, policy.hot_nodes.run_spacing_seconds)
+        return after_reading(counted, current_load, now, policy.load.window)
+
+    return found
 
 
 class RunMemory:
@@ -73,5 +90,7 @@ class RunMemory:
             found = self._finding(state) if self._finding is not None else state
             return after_outcomes(found, outcomes, now, keeps_seconds, self._run) if outcomes else found
 
-        self._store.update(change, closing=bool(outcomes))
+        with span("save-state") as saving:
+            kept = self._store.update(change, closing=bool(outcomes))
+            saving.add(bytes=len(encode(kept)))
         self._finding = None  # it is kept now

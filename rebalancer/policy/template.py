@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 STARTER = """\
+# yaml-language-server: $schema=schema.json
+# The line above lets editors complete and check this file: rebalancer policy schema > schema.json
 # A policy for rebalancer: which nodes are hot, which pods may be evicted, and how carefully.
 # Every key has a default; the values below are the defaults. Delete what you do not want to change.
 # Check it with: rebalancer policy validate FILE

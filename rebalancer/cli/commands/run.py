@@ -9,7 +9,7 @@ import os
 import select
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ import click
 
 from rebalancer import files, pipeline
 from rebalancer.cli.logs import LOGGER
-from rebalancer.cli.output import Output, Rows, console, emit, show, style
+from rebalancer.cli.output import Output, Rows, console, emit, show, style, write_page
 from rebalancer.cli.session import Session
 from rebalancer.cli.shared_options import (
     FILE,
@@ -28,19 +28,19 @@ from rebalancer.cli.shared_options import (
     output_options,
 )
 from rebalancer.cli.standard_streams import stderr_was_closed
-from rebalancer.cli.user_files import default_journal, prepare_state_folder
+from rebalancer.cli.user_files import default_journal, prepare_state_folder, refuse_one_file_for_two
 from rebalancer.errors import ExitCode, InputError, RebalancerError, StopRequestedError
 from rebalancer.pipeline import PipelineOptions, RunOptions
 from rebalancer.pipeline.run_settings import MAX_CONFIRMATION_SECONDS
-from rebalancer.reporting.render import TABLES
+from rebalancer.reporting.render import TABLES, Format
+from rebalancer.telemetry import listening
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
     from rebalancer.execution.outcomes import Outcomes
     from rebalancer.planning.plan import Plan
-
-_PUSH_SECONDS = 10.0
+    from rebalancer.reporting.metrics import RunMetrics
 
 
 @click.command()
@@ -78,7 +78,7 @@ _PUSH_SECONDS = 10.0
     help="Pushgateway to which Prometheus metrics of the run are pushed, as job rebalancer.",
 )
 @click.option("--yes", is_flag=True, help="Evict without asking; without a terminal nothing is ever asked.")
-@output_options(*ROW_FORMATS)
+@output_options(*ROW_FORMATS, Format.HTML)
 @click.pass_obj
 def run(
     session: Session,
@@ -93,13 +93,16 @@ def run(
     _refuse_recorded(options)
     _refuse_another_time(options, run_options)
     run_options = _with_journal(run_options)
+    refuse_one_file_for_two(*_files(options, run_options))
     _check_journal(run_options.journal)
-    plan, outcomes, code = None, None, int(ExitCode.INTERNAL)
+    code = int(ExitCode.INTERNAL)
+    metrics = _wanted_metrics(run_options)
     try:
         dry_run = run_options.dry_run
         ask = not yes and not dry_run and _can_be_asked()
         shown = functools.partial(_show_plan, output=output, dry_run=dry_run, ask=ask)
-        plan, outcomes = _carried_out(options, run_options, shown)
+        with listening(metrics) if metrics is not None else contextlib.nullcontext():
+            plan, outcomes = _carried_out(options, run_options, shown, metrics)
         code = session.exit_code = outcomes.exit_code
     except RebalancerError as error:
         code = int(error.exit_code)
@@ -108,9 +111,19 @@ def run(
         code = int(ExitCode.INTERRUPTED)
         raise
     finally:
-        _export_metrics(run_options, plan, outcomes, code)
+        if metrics is not None:
+            from rebalancer.service.metrics_export import export  # noqa: PLC0415 - imports the pipeline
+
+            metrics.ended(code, time.time())
+            export(metrics.registry, run_options.metrics_textfile, run_options.metrics_push, LOGGER.warning)
     from rebalancer.reporting.tables.outcomes import outcomes_table  # noqa: PLC0415
 
+    if output.format is Format.HTML:
+        from rebalancer.policy import default_policy, load_policy  # noqa: PLC0415 - imports pydantic
+
+        loaded = default_policy() if options.policy_path is None else load_policy(options.policy_path)
+        write_page(plan, loaded.policy, {}, outcomes)
+        return code
     emit(outcomes, output, outcomes_table, Rows(_names, _frame))
     return code
 
@@ -140,6 +153,23 @@ def _refuse_another_time(options: PipelineOptions, run_options: RunOptions) -> N
         raise InputError("a run acts now, not at the time of --now", hint="add --dry-run, or leave out --now")
 
 
+def _files(
+    options: PipelineOptions, run_options: RunOptions
+) -> tuple[Mapping[str, Path | None], Mapping[str, Path | None]]:
+    """The files that a run writes, and those that it reads, by the options that name them."""
+    written = {
+        "--state": options.state_path,
+        "--journal": run_options.journal,
+        "--metrics-textfile": run_options.metrics_textfile,
+    }
+    read = {
+        "--policy": options.policy_path,
+        "--kubeconfig": options.kubeconfig,
+        "--scheduler-config": options.scheduler_config,
+    }
+    return written, read
+
+
 def _check_journal(path: Path | None) -> None:
     """Refuse a journal that cannot be written, before the cluster is read."""
     if path is None:
@@ -154,16 +184,24 @@ def _check_journal(path: Path | None) -> None:
 
 
 def _carried_out(
-    options: PipelineOptions, run_options: RunOptions, planned: Callable[[Plan], None]
+    options: PipelineOptions,
+    run_options: RunOptions,
+    show_plan: Callable[[Plan], None],
+    metrics: RunMetrics | None,
 ) -> tuple[Plan, Outcomes]:
-    from rebalancer.reporting.run_observers import observer  # noqa: PLC0415
+    from rebalancer.reporting.run_observers import Observers, observer  # noqa: PLC0415
+
+    def planned(plan: Plan) -> None:
+        if metrics is not None:
+            metrics.planned(plan)
+        show_plan(plan)
 
     journaled = run_options.journal is None  # then it goes to stderr, where the log goes
     with observer(console(stderr=True), LOGGER, dry_run=run_options.dry_run, journaled=journaled) as watching:
         return pipeline.run(
             dataclasses.replace(options, progress=lambda kind: LOGGER.debug("reading %s", kind)),
             run_options,
-            watching,
+            watching if metrics is None else Observers(watching, metrics),
             planned,
         )
 
@@ -189,16 +227,24 @@ def _with_journal(run_options: RunOptions) -> RunOptions:
 
 
 def _show_plan(plan: Plan, *, output: Output, dry_run: bool = False, ask: bool = False) -> None:
-    """Show people the plan, and ask them; programs read the outcomes, which hold the moves."""
+    """Show people the plan, and ask them; programs read the outcomes, which hold the moves.
+
+    A plan that its reader does not want to see is not carried out.
+    """
     from rebalancer.reporting.tables.plan import plan_table  # noqa: PLC0415
 
     if output.format in TABLES and not output.no_headers:
         target = console()
-        if dry_run:
-            target.print("DRY RUN: nothing is changed")
-        show(target, plan_table(plan, style(target, output)))
-        target.print()
-        target.file.flush()
+        try:
+            if dry_run:
+                target.print("DRY RUN: nothing is changed")
+            show(target, plan_table(plan, style(target, output)))
+            target.print()
+            target.file.flush()
+        except BrokenPipeError as error:
+            raise StopRequestedError(
+                "the output was closed before the plan was shown: nothing was evicted"
+            ) from error
     if ask and plan.moves:
         count = len(plan.moves)
         question = f"Evict {count} pod{'' if count == 1 else 's'} now?"
@@ -218,27 +264,10 @@ def _confirmed(question: str) -> bool:
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-def _export_metrics(
-    run_options: RunOptions, plan: Plan | None, outcomes: Outcomes | None, exit_code: int
-) -> None:
-    """Write and push the run's metrics; when that fails the run still counts, so it is only a warning."""
-    path, url = run_options.metrics_textfile, run_options.metrics_push
-    if path is None and url is None:
-        return
-    from http.client import HTTPException  # noqa: PLC0415 - slow to import, as the next one
+def _wanted_metrics(run_options: RunOptions) -> RunMetrics | None:
+    """What follows the run; None where no option asks for metrics."""
+    if run_options.metrics_textfile is None and run_options.metrics_push is None:
+        return None
+    from rebalancer.reporting.metrics import RunMetrics  # noqa: PLC0415 - imports prometheus_client
 
-    from prometheus_client import push_to_gateway, write_to_textfile  # noqa: PLC0415
-
-    from rebalancer.reporting.metrics import run_metrics  # noqa: PLC0415
-
-    metrics = run_metrics(plan, outcomes, exit_code=exit_code, now=time.time())
-    if path is not None:
-        try:
-            write_to_textfile(str(path), metrics)
-        except OSError as error:
-            LOGGER.warning("cannot write metrics to %s: %s", path, error.strerror or error)
-    if url is not None:
-        try:
-            push_to_gateway(url, job="rebalancer", registry=metrics, timeout=_PUSH_SECONDS)
-        except (OSError, ValueError, HTTPException) as error:
-            LOGGER.warning("cannot push metrics to %s: %s", url, error)
+    return RunMetrics()
