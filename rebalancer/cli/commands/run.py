@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rebalancer import files, pipeline
+from rebalancer import __version__, files, pipeline
 from rebalancer.cli.logs import LOGGER
 from rebalancer.cli.output import Output, Rows, console, emit, show, style, write_page
 from rebalancer.cli.session import Session
@@ -38,6 +38,7 @@ from rebalancer.pipeline import PipelineOptions, RunOptions
 from rebalancer.pipeline.run_settings import MAX_CONFIRMATION_SECONDS
 from rebalancer.reporting.render import TABLES, Format
 from rebalancer.telemetry import listening
+from rebalancer.telemetry.traces import exported_traces
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -108,7 +109,8 @@ def run(
         dry_run = run_options.dry_run
         ask = not yes and not dry_run and _can_be_asked()
         shown = functools.partial(_show_plan, output=output, dry_run=dry_run, ask=ask)
-        with listening(metrics) if metrics is not None else contextlib.nullcontext():
+        follow = listening(metrics) if metrics is not None else contextlib.nullcontext()
+        with exported_traces(__version__), follow:
             plan, outcomes = _carried_out(options, run_options, shown, metrics)
         code = session.exit_code = outcomes.exit_code
     except RebalancerError as error:
@@ -265,7 +267,10 @@ def _confirmed(question: str) -> bool:
 
 def _wanted_metrics(run_options: RunOptions) -> RunMetrics | None:
     """What follows the run; None where no option asks for metrics."""
-    if run_options.metrics_textfile is None and run_options.metrics_push is None:
+    from rebalancer.telemetry.otlp import is_wanted  # noqa: PLC0415 - not for --help
+
+    asked = run_options.metrics_textfile is not None or run_options.metrics_push is not None
+    if not asked and not is_wanted("METRICS"):
         return None
     from rebalancer.reporting.metrics import RunMetrics  # noqa: PLC0415 - imports prometheus_client
 
