@@ -99,6 +99,9 @@ def why_not_restarted(context: EvictionContext, row: PodRow) -> str:
     scaler = context.autoscalers.scaling(chain, context.pods.namespaces[row])
     if scaler:
         return f"{scaler} scales it, and may do so while the rolling update runs"
+    full = context.quotas.without_room(context.pods.namespaces[row], "count/replicasets.apps")
+    if full:
+        return full
     unread = next((name for name, claim in context.claims_of(context.pods.class_of(row)) if not claim), None)
     if unread:
         return f"claim {unread} was not read: whether two pods may use it at once is unknown"

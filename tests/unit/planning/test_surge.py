@@ -214,6 +214,19 @@ def test_a_volume_that_one_node_mounts_would_deadlock_the_rollout() -> None:
     assert moved(plan) == {}
 
 
+@pytest.mark.parametrize(("used", "moves"), [("2", 1), ("3", 0), ("many", 0)])
+def test_a_quota_without_room_for_another_replica_set_keeps_the_pod(used: str, moves: int) -> None:
+    resource = "count/replicasets.apps"
+    quota = {
+        "metadata": {"name": "small", "namespace": "default"},
+        "spec": {"hard": {resource: "3"}},
+        "status": {"hard": {resource: "3"}, "used": {resource: used}},
+    }
+    plan = plan_of(surge_inputs(resourcequotas=[quota]))
+    assert len(plan.moves) == moves
+    assert moves or "quota small" in because(plan, "web-old-0")
+
+
 def test_limits_budgets_and_cooldowns_count_a_restart_as_any_move() -> None:
     assert kept(plan_of(surge_inputs(policy=a_policy(evictable=SURGE, limits={"perRun": 0})))) == {
         "web-old-0": "Limit"
