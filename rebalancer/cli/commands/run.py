@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from rebalancer.planning.plan import Plan
     from rebalancer.reporting.metrics import RunMetrics
 
-_PUSH_SECONDS = 10.0
-
 
 @click.command()
 @live_pipeline_options
@@ -114,8 +112,10 @@ def run(
         raise
     finally:
         if metrics is not None:
+            from rebalancer.service.metrics_export import export  # noqa: PLC0415 - imports the pipeline
+
             metrics.ended(code, time.time())
-            _export(metrics, run_options)
+            export(metrics.registry, run_options.metrics_textfile, run_options.metrics_push, LOGGER.warning)
     from rebalancer.reporting.tables.outcomes import outcomes_table  # noqa: PLC0415
 
     if output.format is Format.HTML:
@@ -271,25 +271,3 @@ def _wanted_metrics(run_options: RunOptions) -> RunMetrics | None:
     from rebalancer.reporting.metrics import RunMetrics  # noqa: PLC0415 - imports prometheus_client
 
     return RunMetrics()
-
-
-def _export(metrics: RunMetrics, run_options: RunOptions) -> None:
-    """Write and push the run's metrics; when that fails the run still counts, so it is only a warning."""
-    from http.client import HTTPException  # noqa: PLC0415 - slow to import, as the next one
-
-    from prometheus_client import generate_latest, push_to_gateway, write_to_textfile  # noqa: PLC0415
-
-    path, url = run_options.metrics_textfile, run_options.metrics_push
-    if path is not None:
-        try:
-            if files.is_there(path) and not files.is_file(path):
-                path.write_bytes(generate_latest(metrics.registry))  # /dev/stderr is not replaced
-            else:
-                write_to_textfile(os.path.realpath(path), metrics.registry)
-        except OSError as error:
-            LOGGER.warning("cannot write metrics to %s: %s", path, error.strerror or error)
-    if url is not None:
-        try:
-            push_to_gateway(url, job="rebalancer", registry=metrics.registry, timeout=_PUSH_SECONDS)
-        except (OSError, ValueError, HTTPException) as error:
-            LOGGER.warning("cannot push metrics to %s: %s", url, error)

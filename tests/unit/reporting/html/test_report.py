@@ -118,6 +118,12 @@ def test_a_report_is_read_back_as_the_plan_it_shows() -> None:
         (b"{}", "this is no plan"),
         (b"\xff\xfe", "this is no plan"),
         (b"", "this is no plan"),
+        (b'{"x": ' + b"[" * 200_000, "this is no plan"),
+        (encode(a_plan()).replace(b'"kind":"Plan"', b'"kind":"Outcomes"'), "it is 'Outcomes' of"),
+        (
+            encode(a_plan()).replace(b'"apiVersion":"rebalancer/', b'"apiVersion":"other/'),
+            "it is 'Plan' of 'other",
+        ),
     ],
 )
 def test_a_file_without_a_plan_is_an_error_that_names_it(content: bytes, message: str) -> None:
