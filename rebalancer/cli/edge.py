@@ -36,7 +36,9 @@ def guarded(call: Callable[[], object], session: Session) -> int:
     _print_anything()
     with _terminated_as_interrupted(session):
         try:
-            return _exit_code(call, session)
+            code = _exit_code(call, session)
+            _leave_nothing_unwritten()
+            return code
         except KeyboardInterrupt:
             # A signal that came while the failure of the command was being reported.
             return _fail(session, "interrupted", ExitCode.INTERRUPTED, None)
@@ -115,6 +117,14 @@ def _print_anything() -> None:
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
+
+
+def _leave_nothing_unwritten() -> None:
+    """Write what stdout still holds: where the interpreter fails to, it changes the exit code."""
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        _close_stdout()
 
 
 def _close_stdout() -> None:

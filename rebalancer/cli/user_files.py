@@ -1,8 +1,9 @@
-"""Files that the program keeps for the user who started it, where no option names one."""
+"""Files of the user: what options name twice is refused, and what no option names has a place of its own."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from rebalancer.errors import InputError
@@ -28,3 +29,20 @@ def prepare_state_folder() -> None:
         raise InputError(
             f"cannot create: {error.strerror or error}", where=str(folder), hint="name a file with --journal"
         ) from error
+
+
+def refuse_one_file_for_two(written: Mapping[str, Path | None], read: Mapping[str, Path | None]) -> None:
+    """InputError when an option names a file to be written that another option names too."""
+    taken: dict[str, str] = {
+        os.path.realpath(path): option for option, path in read.items() if path is not None
+    }
+    for option, path in written.items():
+        if path is None:
+            continue
+        other = taken.setdefault(os.path.realpath(path), option)
+        if other != option:
+            raise InputError(
+                f"{other} and {option} name the same file, and one would destroy the other",
+                where=str(path),
+                hint="name two files",
+            )

@@ -24,6 +24,7 @@ from rebalancer.execution.safeguards.lease import HeldLease, LeaseLostError
 from rebalancer.execution.safeguards.pause import PauseSwitch, paused_by_policy
 from rebalancer.execution.safeguards.scheduler_health import SchedulerLocation
 from rebalancer.execution.verification.landings import LandingCheck
+from rebalancer.execution.verification.sightings import PodsSeen
 from rebalancer.planning.plan import Move
 from rebalancer.policy.schema import Execution, Safety
 
@@ -59,6 +60,8 @@ class RunContext:
     observer: Observer = field(default_factory=Silent)
     # The label selector of the controller of a move's pod; empty where it is not known.
     selector_of: Callable[[Move], str] = lambda _: ""
+    # The pods of a controller as a watch last showed them: when it is worth to look for replacements.
+    pods_seen: PodsSeen = lambda _: None
     checkpoint: Checkpoint = lambda _: None
     events: EventWriter | None = None
     patience: Patience = field(default_factory=Patience)

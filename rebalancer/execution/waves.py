@@ -14,8 +14,16 @@ from rebalancer.execution.journal import EVICTING, RESTARTING
 from rebalancer.execution.observed_pods import ObservedPod, PodReader, Scope
 from rebalancer.execution.outcomes import STOPPING, Outcome, Result, Stop
 from rebalancer.execution.rolling_update.restarter import Restarter
-from rebalancer.execution.verification.landings import Landing, Waiting, await_landings, uids
+from rebalancer.execution.verification.landings import (
+    FIRST_PAUSE_SECONDS,
+    MAX_PAUSE_SECONDS,
+    OutcomeSoFar,
+    Waiting,
+    await_landings,
+    uids,
+)
 from rebalancer.execution.verification.replacements import Evicted, match
+from rebalancer.execution.verification.sightings import Sightings
 from rebalancer.planning.plan import Move
 from rebalancer.telemetry import Span, record, span
 
@@ -90,8 +98,13 @@ class WaveRunner:
         move = evicted[-1].move
         deadline = self._monotonic() + MAX_SECONDS_TO_PLACE
         pause = _FIRST_LOOK_SECONDS
+        sightings = Sightings(self._context.pods_seen, evicted, before)
         while (left := deadline - self._monotonic()) > 0 and not self._give_up():
             self._context.sleep(min(pause, left))
+            if sightings.possible():
+                if sightings.placed():
+                    return
+                continue
             try:
                 pods = PodReader(self._api.within(deadline - self._monotonic()))
                 replacement = match(evicted, before, pods.pods(self._scopes([move]))).get(move.pod.uid)
@@ -102,6 +115,17 @@ class WaveRunner:
             if replacement is not None and replacement.spec.node_name:
                 return
             pause *= 1.6
+
+    def _rest(self, sightings: Sightings, seconds: float) -> None:
+        """Wait so long or, where pods are watched, until the replacements are seen to be there."""
+        if not sightings.possible() or sightings.done():
+            self._context.sleep(min(seconds, FIRST_PAUSE_SECONDS) if sightings.possible() else seconds)
+            return
+        end = self._monotonic() + seconds
+        while (left := end - self._monotonic()) > 0 and not self._context.stop_requested():
+            self._context.sleep(min(_FIRST_LOOK_SECONDS, left))
+            if sightings.done():
+                return
 
     def _scopes(self, moves: Sequence[Move]) -> frozenset[Scope]:
         """The pods among which replacements are looked for, and no others: they are read again and again."""
@@ -188,7 +212,7 @@ class WaveRunner:
             self._ledger.stop(Halt(Stop.OUTCOME, because))
 
     def _verify(self, wave: int, evicted: Sequence[Evicted], before: frozenset[str]) -> None:
-        def after_each_read(landings: Sequence[Landing]) -> None:
+        def after_each_read(landings: Sequence[OutcomeSoFar]) -> None:
             self._context.observer.waiting(wave, sum(landing.settled for landing in landings), len(landings))
             self._keep_lease()
 
@@ -200,11 +224,13 @@ class WaveRunner:
             retries = replace(api.retries, pause=self._context.sleep)
             return PodReader(replace(api, retries=retries)).pods(scopes)
 
+        sightings = Sightings(self._context.pods_seen, evicted, before)
         waiting = Waiting(
             read=read,
             check=self._context.check_landing,
             clock=self._monotonic,
-            sleep=self._context.sleep,
+            sleep=lambda seconds: self._rest(sightings, seconds),
+            first_pause_seconds=MAX_PAUSE_SECONDS if sightings.possible() else FIRST_PAUSE_SECONDS,
             timeout_seconds=self._context.execution.wave_timeout,
             interrupted=self._context.stop_requested,
             after_each_read=after_each_read,

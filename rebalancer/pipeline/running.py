@@ -202,6 +202,7 @@ class _Run:
                 stop_requested=self._signals.stop.is_set,
                 observer=self._observer,
                 checkpoint=memory.checkpoint,
+                pods_seen=self._surroundings.cluster.pods_of,
                 selector_of=selectors_of(planned.gathered.inputs.snapshot),
                 events=events,
                 dry_run=dry_run,

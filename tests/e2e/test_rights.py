@@ -19,6 +19,9 @@ from typing import Any
 import pytest
 import yaml
 
+from rebalancer.cluster.kinds import KINDS, METRICS, PODS
+from rebalancer.cluster.live import open_api
+from rebalancer.cluster.live.watching import LiveCluster
 from tests.conftest import SUMMARY
 from tests.e2e import rights_cluster
 from tests.e2e.api import Api, Object, documents, path_of
@@ -505,7 +508,43 @@ RUNS: dict[Right, Shown] = {
 
 
 def test_every_right_of_the_manifests_is_shown_to_be_needed(cluster: Cluster) -> None:
-    assert cluster.rights == set(PLANS) | set(RUNS)
+    watching = {right for right in cluster.rights if right.verb == "watch"}
+    assert {(right.group, right.resource) for right in watching} == {
+        (kind.group, kind.resource or kind.plural) for kind in KINDS if kind not in METRICS
+    }
+    assert cluster.rights - watching == set(PLANS) | set(RUNS)
+
+
+def watched_by_the_account(cluster: Cluster) -> set[str]:
+    """The kinds that our account reads by watches the second time, however few objects they have."""
+    kubeconfig = cluster.control_plane.kubeconfig(cluster.token)
+    with LiveCluster(open_api(kubeconfig), watch_above=-1) as live:
+        live.current()
+        for feed in live.feeds.values():
+            feed.hurry()
+        wait_until(
+            lambda: all(feed.over or feed.traffic.events for feed in live.feeds.values()),
+            "every watch has brought something, or was refused",
+        )
+        assert len(live.current().listings[PODS.plural])
+        return set(live.watched)
+
+
+def test_the_rights_to_watch_are_enough_to_watch_and_without_them_everything_is_listed(
+    cluster: Cluster,
+) -> None:
+    cluster.grant(cluster.base)
+    assert watched_by_the_account(cluster) >= {
+        kind.plural for kind in KINDS if kind not in METRICS and not kind.optional
+    }
+    watch = {right for right in cluster.rights if right.verb == "watch"}
+    for role in cluster.roles:
+        if role["metadata"]["name"] == READ:
+            rules = [right.rule for right in sorted(rights_of(role) - watch)]
+            cluster.control_plane.api.apply({**role, "rules": rules})
+    wait_until(lambda: not any(map(cluster.allows, watch)), "no right to watch")
+    cluster.granted = cluster.granted - watch
+    assert watched_by_the_account(cluster) == set()
 
 
 @pytest.mark.parametrize("right", RUNS, ids=str)

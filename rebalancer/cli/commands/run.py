@@ -9,7 +9,7 @@ import os
 import select
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ import click
 
 from rebalancer import __version__, files, pipeline
 from rebalancer.cli.logs import LOGGER
-from rebalancer.cli.output import Output, Rows, console, emit, show, style
+from rebalancer.cli.output import Output, Rows, console, emit, show, style, write_page
 from rebalancer.cli.session import Session
 from rebalancer.cli.shared_options import (
     FILE,
@@ -28,11 +28,11 @@ from rebalancer.cli.shared_options import (
     output_options,
 )
 from rebalancer.cli.standard_streams import stderr_was_closed
-from rebalancer.cli.user_files import default_journal, prepare_state_folder
+from rebalancer.cli.user_files import default_journal, prepare_state_folder, refuse_one_file_for_two
 from rebalancer.errors import ExitCode, InputError, RebalancerError, StopRequestedError
 from rebalancer.pipeline import PipelineOptions, RunOptions
 from rebalancer.pipeline.run_settings import MAX_CONFIRMATION_SECONDS
-from rebalancer.reporting.render import TABLES
+from rebalancer.reporting.render import TABLES, Format
 from rebalancer.telemetry import listening
 from rebalancer.telemetry.traces import exported_traces
 
@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from rebalancer.execution.outcomes import Outcomes
     from rebalancer.planning.plan import Plan
     from rebalancer.reporting.metrics import RunMetrics
-
-_PUSH_SECONDS = 10.0
 
 
 @click.command()
@@ -81,7 +79,7 @@ _PUSH_SECONDS = 10.0
     help="Pushgateway to which Prometheus metrics of the run are pushed, as job rebalancer.",
 )
 @click.option("--yes", is_flag=True, help="Evict without asking; without a terminal nothing is ever asked.")
-@output_options(*ROW_FORMATS)
+@output_options(*ROW_FORMATS, Format.HTML)
 @click.pass_obj
 def run(
     session: Session,
@@ -91,11 +89,12 @@ def run(
     yes: bool,
     **run_values: object,
 ) -> int:
-    """Plan, evict in waves and verify every landing. The only command that changes a cluster."""
+    """Plan, evict in waves and verify every landing. Only this and serve --act change a cluster."""
     run_options = RunOptions(**run_values)  # type: ignore[arg-type]
     _refuse_recorded(options)
     _refuse_another_time(options, run_options)
     run_options = _with_journal(run_options)
+    refuse_one_file_for_two(*_files(options, run_options))
     _check_journal(run_options.journal)
     code = int(ExitCode.INTERNAL)
     metrics = _wanted_metrics(run_options)
@@ -105,7 +104,7 @@ def run(
         shown = functools.partial(_show_plan, output=output, dry_run=dry_run, ask=ask)
         follow = listening(metrics) if metrics is not None else contextlib.nullcontext()
         with exported_traces(__version__), follow:
-            outcomes = _carried_out(options, run_options, shown, metrics)
+            plan, outcomes = _carried_out(options, run_options, shown, metrics)
         code = session.exit_code = outcomes.exit_code
     except RebalancerError as error:
         code = int(error.exit_code)
@@ -115,10 +114,18 @@ def run(
         raise
     finally:
         if metrics is not None:
+            from rebalancer.service.metrics_export import export  # noqa: PLC0415 - imports the pipeline
+
             metrics.ended(code, time.time())
-            _export(metrics, run_options)
+            export(metrics.registry, run_options.metrics_textfile, run_options.metrics_push, LOGGER.warning)
     from rebalancer.reporting.tables.outcomes import outcomes_table  # noqa: PLC0415
 
+    if output.format is Format.HTML:
+        from rebalancer.policy import default_policy, load_policy  # noqa: PLC0415 - imports pydantic
+
+        loaded = default_policy() if options.policy_path is None else load_policy(options.policy_path)
+        write_page(plan, loaded.policy, {}, outcomes)
+        return code
     emit(outcomes, output, outcomes_table, Rows(_names, _frame))
     return code
 
@@ -148,6 +155,23 @@ def _refuse_another_time(options: PipelineOptions, run_options: RunOptions) -> N
         raise InputError("a run acts now, not at the time of --now", hint="add --dry-run, or leave out --now")
 
 
+def _files(
+    options: PipelineOptions, run_options: RunOptions
+) -> tuple[Mapping[str, Path | None], Mapping[str, Path | None]]:
+    """The files that a run writes, and those that it reads, by the options that name them."""
+    written = {
+        "--state": options.state_path,
+        "--journal": run_options.journal,
+        "--metrics-textfile": run_options.metrics_textfile,
+    }
+    read = {
+        "--policy": options.policy_path,
+        "--kubeconfig": options.kubeconfig,
+        "--scheduler-config": options.scheduler_config,
+    }
+    return written, read
+
+
 def _check_journal(path: Path | None) -> None:
     """Refuse a journal that cannot be written, before the cluster is read."""
     if path is None:
@@ -166,7 +190,7 @@ def _carried_out(
     run_options: RunOptions,
     show_plan: Callable[[Plan], None],
     metrics: RunMetrics | None,
-) -> Outcomes:
+) -> tuple[Plan, Outcomes]:
     from rebalancer.reporting.run_observers import Observers, observer  # noqa: PLC0415
 
     def planned(plan: Plan) -> None:
@@ -176,13 +200,12 @@ def _carried_out(
 
     journaled = run_options.journal is None  # then it goes to stderr, where the log goes
     with observer(console(stderr=True), LOGGER, dry_run=run_options.dry_run, journaled=journaled) as watching:
-        _, outcomes = pipeline.run(
+        return pipeline.run(
             dataclasses.replace(options, progress=lambda kind: LOGGER.debug("reading %s", kind)),
             run_options,
             watching if metrics is None else Observers(watching, metrics),
             planned,
         )
-    return outcomes
 
 
 def _can_be_asked() -> bool:
@@ -206,16 +229,24 @@ def _with_journal(run_options: RunOptions) -> RunOptions:
 
 
 def _show_plan(plan: Plan, *, output: Output, dry_run: bool = False, ask: bool = False) -> None:
-    """Show people the plan, and ask them; programs read the outcomes, which hold the moves."""
+    """Show people the plan, and ask them; programs read the outcomes, which hold the moves.
+
+    A plan that its reader does not want to see is not carried out.
+    """
     from rebalancer.reporting.tables.plan import plan_table  # noqa: PLC0415
 
     if output.format in TABLES and not output.no_headers:
         target = console()
-        if dry_run:
-            target.print("DRY RUN: nothing is changed")
-        show(target, plan_table(plan, style(target, output)))
-        target.print()
-        target.file.flush()
+        try:
+            if dry_run:
+                target.print("DRY RUN: nothing is changed")
+            show(target, plan_table(plan, style(target, output)))
+            target.print()
+            target.file.flush()
+        except BrokenPipeError as error:
+            raise StopRequestedError(
+                "the output was closed before the plan was shown: nothing was evicted"
+            ) from error
     if ask and plan.moves:
         count = len(plan.moves)
         question = f"Evict {count} pod{'' if count == 1 else 's'} now?"
@@ -245,25 +276,3 @@ def _wanted_metrics(run_options: RunOptions) -> RunMetrics | None:
     from rebalancer.reporting.metrics import RunMetrics  # noqa: PLC0415 - imports prometheus_client
 
     return RunMetrics()
-
-
-def _export(metrics: RunMetrics, run_options: RunOptions) -> None:
-    """Write and push the run's metrics; when that fails the run still counts, so it is only a warning."""
-    from http.client import HTTPException  # noqa: PLC0415 - slow to import, as the next one
-
-    from prometheus_client import push_to_gateway, write_to_textfile  # noqa: PLC0415
-
-    from rebalancer.telemetry.otlp_metrics import export_metrics  # noqa: PLC0415
-
-    export_metrics(metrics.registry, __version__)
-    path, url = run_options.metrics_textfile, run_options.metrics_push
-    if path is not None:
-        try:
-            write_to_textfile(str(path), metrics.registry)
-        except OSError as error:
-            LOGGER.warning("cannot write metrics to %s: %s", path, error.strerror or error)
-    if url is not None:
-        try:
-            push_to_gateway(url, job="rebalancer", registry=metrics.registry, timeout=_PUSH_SECONDS)
-        except (OSError, ValueError, HTTPException) as error:
-            LOGGER.warning("cannot push metrics to %s: %s", url, error)

@@ -1,4 +1,6 @@
-"""Renders a plan as one HTML file that needs nothing else: no network, no script, light and dark, printable.
+"""Renders a plan, and the run that carried it out, as one HTML file.
+
+The page needs nothing else: no network, no script; it is light or dark as its reader is, and printable.
 
 Names come from the cluster and may be hostile. Jinja escapes every one of them, and control characters are
 escaped before that as in tables; the page's own policy forbids a browser to load or run anything.
@@ -12,11 +14,15 @@ from dataclasses import dataclass
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from rebalancer.execution.outcomes import Outcome, Outcomes
+from rebalancer.execution.outcomes import encode as encode_outcomes
 from rebalancer.planning.explanation.values import SchedulingTable
 from rebalancer.planning.plan import Move, NodeReport, Plan
 from rebalancer.reporting.html.chart import HEIGHT, WIDTH, chart
-from rebalancer.reporting.html.embedded import embedded
+from rebalancer.reporting.html.embedded import embedded, embedded_plan
 from rebalancer.reporting.tables.moves import landing_words
+from rebalancer.reporting.tables.node_loads import state_after
+from rebalancer.reporting.tables.outcomes import COLOURS, exit_words, summary_words
 from rebalancer.reporting.words import amounts, counted, plain, words
 
 _MAX_NODES, _MAX_KEPT_OF_A_REASON, _MAX_SCORED = 200, 50, 8
@@ -30,6 +36,7 @@ class ReportInputs:
     plan: Plan
     policy: str
     tables: Mapping[str, SchedulingTable]
+    outcomes: Outcomes | None = None  # of the run that carried the plan out
 
 
 def html_report(inputs: ReportInputs) -> str:
@@ -43,13 +50,16 @@ def html_report(inputs: ReportInputs) -> str:
         lstrip_blocks=True,
     )
     environment.filters.update(plain=plain, words=words, points=lambda values: amounts(values.items()))
-    environment.globals.update(counted=counted, landing_words=landing_words)
+    environment.globals.update(counted=counted, landing_words=landing_words, state_after=state_after)
     charts = [found for name in _RESOURCES if (found := chart(plan.nodes, name)) is not None]
     hot = sorted((node for node in plan.nodes if node.hot), key=lambda node: (-_peak(node), node.name))
     return environment.get_template("report.html.jinja").render(
         plan=plan,
         policy="\n".join(plain(line) for line in inputs.policy.splitlines()),
         verdict=_verdict(plan),
+        outcomes=inputs.outcomes,
+        ended=_ended(inputs.outcomes),
+        results=_results(inputs.outcomes),
         charts=charts,
         width=WIDTH,
         height=HEIGHT,
@@ -59,8 +69,38 @@ def html_report(inputs: ReportInputs) -> str:
         moves=[(move, _scores(inputs.tables.get(move.pod.uid))) for move in plan.moves],
         likeliest=_likeliest,
         kept=_kept(plan),
-        embedded=embedded(plan),
+        embedded=_embedded(inputs),
     )
+
+
+def _embedded(inputs: ReportInputs) -> list[tuple[str, str]]:
+    """What is inside the page as data, by the name of its element."""
+    found = [("plan", embedded_plan(inputs.plan)), ("policy", embedded(inputs.policy.encode()))]
+    if inputs.outcomes is not None:
+        found.append(("outcomes", embedded(encode_outcomes(inputs.outcomes))))
+    return found
+
+
+def _ended(outcomes: Outcomes | None) -> str:
+    return "" if outcomes is None else f"{summary_words(outcomes)}; exit code {exit_words(outcomes)}"
+
+
+def _results(outcomes: Outcomes | None) -> list[tuple[Outcome, bool, list[str]]]:
+    """Each outcome, whether it is a good one, and the seconds until its replacement was bound and ready."""
+    return [
+        (outcome, COLOURS[outcome.result] == "green", [_seconds(outcome, at) for at in _moments(outcome)])
+        for outcome in (outcomes.outcomes if outcomes else ())
+    ]
+
+
+def _moments(outcome: Outcome) -> tuple[float | None, float | None]:
+    return outcome.bound_at, outcome.ready_at
+
+
+def _seconds(outcome: Outcome, moment: float | None) -> str:
+    if moment is None or outcome.evicted_at is None:
+        return ""
+    return f"{max(moment - outcome.evicted_at, 0.0):.0f}"
 
 
 def _verdict(plan: Plan) -> str:
@@ -68,8 +108,8 @@ def _verdict(plan: Plan) -> str:
         cooled = sum(1 for node in plan.nodes if node.hot and node.after and not node.after.hot)
         waves = len({move.wave for move in plan.moves})
         return (
-            f"Evict {counted(len(plan.moves), 'pod')} in {counted(waves, 'wave')}: "
-            f"{cooled} of {counted(plan.hot_count, 'hot node')} cool down"
+            f"Evict {counted(len(plan.moves), 'pod')} in {counted(waves, 'wave')}; "
+            f"no longer hot: {cooled} of {plan.hot_count}"
         )
     if plan.hot_count:
         return f"Evict nothing: {counted(plan.hot_count, 'hot node')} cannot be cooled"

@@ -34,11 +34,11 @@ _RESULT_WIDTH = max(len(result.value) for result in Result)
 def outcomes_table(outcomes: Outcomes, style: Style = Style()) -> Text:  # noqa: B008 - a frozen value
     """The outcomes as text; a long list is summarised, and no failure is ever left out for a success."""
     lines = Lines(style)
-    lines.add(("Outcome: ", "bold"), (_summary(outcomes), "bold"))
+    lines.add(("Outcome: ", "bold"), (summary_words(outcomes), "bold"))
     if outcomes.stopped:
         lines.message(f"stopped early: {outcomes.stopped}", 0, "bold red")
     lines.add(("run      ", "dim"), words(outcomes.run))
-    lines.message(f"exit code {_exit(outcomes)}", 0, "dim")
+    lines.message(f"exit code {exit_words(outcomes)}", 0, "dim")
     if not outcomes.outcomes:
         return lines.text
     lines.heading("MOVES", "seconds from the request until the replacement was bound and ready")
@@ -54,7 +54,8 @@ def outcomes_table(outcomes: Outcomes, style: Style = Style()) -> Text:  # noqa:
     return lines.text
 
 
-def _summary(outcomes: Outcomes) -> str:
+def summary_words(outcomes: Outcomes) -> str:
+    """How many moves ended how."""
     if not outcomes.outcomes:
         return "nothing was evicted"
     agreed = [outcome.move for outcome in outcomes.outcomes if _would_evict(outcomes, outcome)]
@@ -73,7 +74,8 @@ def _would_evict(outcomes: Outcomes, outcome: Outcome) -> bool:
     return outcomes.dry_run and outcome.result is Result.SKIPPED and outcome.because.startswith("dry run:")
 
 
-def _exit(outcomes: Outcomes) -> str:
+def exit_words(outcomes: Outcomes) -> str:
+    """The exit code and what it means."""
     if outcomes.exit_code == ExitCode.DONE:
         if outcomes.dry_run:
             return "0: dry run, nothing was changed"

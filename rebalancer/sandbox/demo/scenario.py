@@ -54,7 +54,7 @@ def play(target: Console, style: Style, *, keep: bool) -> int:
 
     With ``keep`` the cluster stays up after the last scene until Ctrl-C.
     """
-    with tempfile.TemporaryDirectory(prefix="rebalancer-demo-") as folder, _cluster() as sandbox:
+    with tempfile.TemporaryDirectory(prefix="rebalancer-demo-") as folder, demo_cluster() as sandbox:
         kubeconfig = sandbox.write_kubeconfig(Path(folder) / "kubeconfig")
         policy = Path(folder) / _POLICY
         policy.write_text(POLICY)
@@ -68,7 +68,7 @@ def play(target: Console, style: Style, *, keep: bool) -> int:
         return code
 
 
-def _cluster() -> Sandbox:
+def demo_cluster() -> Sandbox:
     """The hot cluster; its scheduler is the scheduling model, and a load-watcher reports its usage."""
     sandbox: Sandbox | None = None
 

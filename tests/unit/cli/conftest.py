@@ -36,6 +36,7 @@ class FakePipeline:
     failure: BaseException | None = None
     asked: list[PipelineOptions] = field(default_factory=list)
     run_asked: list[RunOptions] = field(default_factory=list)
+    carried_out: int = 0  # plans that were shown and then carried out
 
     def make_plan(self, options: PipelineOptions) -> Plan:
         self.asked.append(options)
@@ -54,6 +55,7 @@ class FakePipeline:
         self.asked.append(options)
         self.run_asked.append(run_options)
         show_plan(self.plan)
+        self.carried_out += 1
         observer.wave_started(1, [outcome.move for outcome in self.outcomes.outcomes])
         if self.failure:
             raise self.failure

@@ -10,6 +10,7 @@ import yaml
 
 from rebalancer.pipeline.run_settings import PipelineOptions
 from rebalancer.planning.plan import decode, encode
+from rebalancer.reporting.html.report import ReportInputs, html_report
 from tests.unit.cli.conftest import FakePipeline, Program
 
 
@@ -258,3 +259,20 @@ def test_how_long_a_request_may_take_reaches_the_pipeline(
     rebalancer_program("plan", "--request-timeout", "5s")
 
     assert pipeline.asked == [PipelineOptions(request_seconds=5.0)]
+
+
+def test_the_plan_and_the_policy_of_a_report_are_read_back(
+    rebalancer_program: Program, pipeline: FakePipeline, tmp_path: Path
+) -> None:
+    page = tmp_path / "report.html"
+    page.write_text(html_report(ReportInputs(pipeline.plan, "kind: RebalancePolicy\n", {})))
+
+    assert rebalancer_program("plan", "--from", str(page)).stdout == rebalancer_program("plan").stdout
+    assert rebalancer_program("plan", "--from", str(page), "-o", "json").stdout.encode() == (
+        encode(pipeline.plan) + b"\n"
+    )
+    assert len(pipeline.asked) == 1, "a report is read without a cluster"
+    assert rebalancer_program("policy", "show", str(page)).stdout == "kind: RebalancePolicy\n"
+    assert rebalancer_program("plan", "--from", str(page), "-l", "app=web").exit_code == 2
+    page.write_text("<html></html>")
+    assert "holds no plan" in rebalancer_program("plan", "--from", str(page)).stderr

@@ -230,3 +230,31 @@ main(["run", "--kubeconfig", "/no/such/file"])
 
     assert result.returncode == ExitCode.BAD_INPUT
     assert result.stderr == "error: stderr is closed, where the journal goes (name a file with --journal)\n"
+
+
+def test_what_is_left_unwritten_never_changes_the_exit_code() -> None:
+    code = """
+import sys
+from rebalancer.cli.edge import guarded
+from rebalancer.cli.session import Session
+from rebalancer.errors import SafetyError
+def fail():
+    sys.stdout.write("half a plan")
+    raise SafetyError("a brake")
+sys.exit(guarded(fail, Session()))
+"""
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        result = subprocess.run(
+            [sys.executable, "-c", code],
+            stdout=writing,
+            stderr=subprocess.PIPE,
+            check=False,
+            timeout=60,
+            env={name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"},
+        )
+    finally:
+        os.close(writing)
+
+    assert (result.returncode, result.stderr) == (ExitCode.STOPPED, b"error: a brake\n")

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -12,6 +14,7 @@ import pytest
 from rebalancer.errors import LeaseHeldError
 from rebalancer.execution.outcomes import Result
 from rebalancer.pipeline.run_settings import RunOptions
+from rebalancer.reporting.html.embedded import read_plan
 from tests.unit.cli.conftest import FakePipeline, Program
 from tests.unit.reporting.builders import an_outcome, some_outcomes
 
@@ -313,3 +316,82 @@ def test_a_run_acts_now_and_only_a_dry_run_at_another_time(
     assert (result.exit_code, result.stdout) == (2, "")
     assert "a run acts now, not at the time of --now" in result.stderr
     assert rebalancer_program("run", "--dry-run", "--now", "2026-11-20T12:00:00Z").exit_code == 0
+
+
+def test_a_run_can_be_written_as_a_report_with_its_outcomes(
+    rebalancer_program: Program, pipeline: FakePipeline
+) -> None:
+    result = rebalancer_program("run", "-o", "html")
+
+    assert result.exit_code == pipeline.outcomes.exit_code
+    assert result.stdout.startswith("<!DOCTYPE html>")
+    assert "What happened: 1 Landed" in result.stdout
+    assert read_plan(result.stdout.encode(), "report.html") == pipeline.plan
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (("--journal", "FILE", "--metrics-textfile", "FILE"), "--journal and --metrics-textfile"),
+        (("--journal", "FILE", "--metrics-textfile", "LINK"), "--journal and --metrics-textfile"),
+        (("--journal", "FILE", "--state", "FILE"), "--state and --journal"),
+        (("--policy", "FILE", "--journal", "FILE"), "--policy and --journal"),
+        (("--policy", "FILE", "--state", "LINK", "--journal", "j"), "--policy and --state"),
+        (
+            ("--kubeconfig", "FILE", "--metrics-textfile", "FILE", "--journal", "j"),
+            "--kubeconfig and --metrics-t",
+        ),
+        (("--scheduler-config", "FILE", "--journal", "FILE"), "--scheduler-config and --journal"),
+    ],
+)
+def test_no_file_is_written_that_another_option_names(
+    rebalancer_program: Program,
+    pipeline: FakePipeline,
+    tmp_path: Path,
+    arguments: tuple[str, ...],
+    named: str,
+) -> None:
+    (tmp_path / "file").write_text("kept")
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    paths = {"FILE": str(tmp_path / "file"), "LINK": str(tmp_path / "link"), "j": str(tmp_path / "j")}
+    result = rebalancer_program("run", *(paths.get(argument, argument) for argument in arguments))
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"{named}" in result.stderr
+    assert "name the same file" in result.stderr
+    assert (tmp_path / "file").read_text() == "kept"
+
+
+def test_a_plan_that_its_reader_does_not_want_to_see_is_not_carried_out(
+    rebalancer_program: Program, pipeline: FakePipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def closed(*_arguments: object) -> None:
+        raise BrokenPipeError("the output was closed")
+
+    monkeypatch.setattr("rebalancer.cli.commands.run.show", closed)
+    result = rebalancer_program("run")
+
+    assert (result.exit_code, pipeline.carried_out) == (130, 0)
+    assert "the output was closed before the plan was shown: nothing was evicted" in result.stderr
+
+
+def test_metrics_go_into_what_is_no_file_and_never_in_its_place(
+    rebalancer_program: Program, pipeline: FakePipeline, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    found: list[str] = []
+    reader = threading.Thread(target=lambda: found.append((tmp_path / "pipe").read_text()), daemon=True)
+    reader.start()
+    rebalancer_program("run", "--metrics-textfile", str(tmp_path / "pipe"))
+    reader.join(30)
+
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+    assert "rebalancer_" in found[0]
+
+
+def test_metrics_follow_a_link(rebalancer_program: Program, pipeline: FakePipeline, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "metrics.prom")
+    rebalancer_program("run", "--metrics-textfile", str(tmp_path / "link"))
+
+    assert (tmp_path / "link").is_symlink()
+    assert "rebalancer_" in (tmp_path / "metrics.prom").read_text()

@@ -23,6 +23,7 @@ class TinyCluster:
         self.time = time
         self.lands_on = "cool"
         self.bound_after = 0.0  # seconds that a replacement waits for its node
+        self.listed = 0  # how often its pods were listed
         self.evicted: list[str] = []
         self.evicted_at: list[float] = []
         self.refuse: dict[str, Answer] = {}
@@ -54,7 +55,8 @@ class TinyCluster:
         if request.path == "/api/v1/pods":
             return Answer(200, {"kind": "PodList", "items": []})
         if request.path == "/api/v1/namespaces/shop/pods":
-            return Answer(200, {"kind": "PodList", "items": [self._now(pod) for pod in self.pods.values()]})
+            self.listed += 1
+            return Answer(200, {"kind": "PodList", "items": [self.now(pod) for pod in self.pods.values()]})
         name = request.path.removesuffix("/eviction").rsplit("/", 1)[-1]
         if request.method == "GET":
             return Answer(200, self.pods[name]) if name in self.pods else refusal(404, "pods not found")
@@ -67,7 +69,8 @@ class TinyCluster:
             self.evict(name)
         return Answer(201, {})
 
-    def _now(self, pod: dict[str, Any]) -> dict[str, Any]:
+    def now(self, pod: dict[str, Any]) -> dict[str, Any]:
+        """A pod as it is now: a replacement gets its node after a while."""
         waits = self.time.now < times.parse(pod["metadata"]["creationTimestamp"]) + self.bound_after
         return {**pod, "spec": {"nodeName": ""}} if waits else pod
 

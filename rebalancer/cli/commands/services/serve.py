@@ -35,7 +35,7 @@ class Address(click.ParamType[tuple[str, int]]):
         return host, int(port)
 
 
-@click.command()
+@click.command(short_help="Plan, or run, again and again for as long as it lives.")
 @live_pipeline_options
 @click.option("--act", is_flag=True, help="Evict what is planned; without it nothing is ever changed.")
 @click.option(

@@ -8,6 +8,7 @@ What it returns is what ``LiveReader.read`` would return at that moment, equal b
 """
 
 from rebalancer.cluster.live.watching.feed import Traffic
+from rebalancer.cluster.live.watching.latest_objects import SeenPod
 from rebalancer.cluster.live.watching.live_cluster import LiveCluster
 
-__all__ = ["LiveCluster", "Traffic"]
+__all__ = ["LiveCluster", "SeenPod", "Traffic"]

@@ -22,7 +22,7 @@ from rebalancer.cluster.live.answers import TOO_MANY_REQUESTS, RequestRejectedEr
 from rebalancer.cluster.live.client import Stream
 from rebalancer.cluster.live.lists import EXPIRED
 from rebalancer.cluster.live.raw_api import RawApi
-from rebalancer.cluster.live.watching.latest_objects import LatestObjects
+from rebalancer.cluster.live.watching.latest_objects import LatestObjects, SeenPod
 from rebalancer.cluster.recordings.listing import Listing
 from rebalancer.cluster.wire.protobuf_pods import MEDIA_TYPE
 from rebalancer.cluster.wire.watch_events import ERROR, EventSplitter
@@ -66,7 +66,7 @@ class Feed:
         self._at_once = threading.Event()  # do not wait any longer before the next attempt
         self._hurried = False
         self._stream: Stream | None = None
-        self._protobuf = self.kind.record is records.Pod
+        self.protobuf = self.kind.record is records.Pod  # asked for
         self._thread = threading.Thread(target=self._work, name=f"watch {self.kind.plural}", daemon=True)
 
     def start(self) -> None:
@@ -113,6 +113,11 @@ class Feed:
         """The objects as they are now."""
         with self._changed:
             return self._objects.listing(read_at)
+
+    def pods_of(self, controller_uid: str) -> tuple[SeenPod, ...]:
+        """The pods of a controller as they were last seen."""
+        with self._changed:
+            return self._objects.pods_of(controller_uid)
 
     def hurry(self) -> None:
         """Begin the watch anew, so that the server soon says how far it has come."""
@@ -197,9 +202,9 @@ class Feed:
         except (RightsError, RequestRejectedError) as error:
             if isinstance(error, RequestRejectedError) and error.status == EXPIRED:
                 raise _OverError(str(error)) from error
-            if not self._protobuf:
+            if not self.protobuf:
                 raise
-            self._protobuf = False  # a proxy may accept JSON only; see ``LiveReader``
+            self.protobuf = False  # a proxy may accept JSON only; see ``LiveReader``
             stream = self._open()
         with self._changed:
             self._stream = stream
@@ -223,5 +228,5 @@ class Feed:
             resource_version=str(position),
             allow_watch_bookmarks=True,
             timeout_seconds=HURRIED_SECONDS if hurried else WATCH_SECONDS,
-            _headers={"Accept": f"{MEDIA_TYPE}, {_JSON}" if self._protobuf else _JSON},
+            _headers={"Accept": f"{MEDIA_TYPE}, {_JSON}" if self.protobuf else _JSON},
         )

@@ -25,12 +25,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from rebalancer.cluster.columns.pod_collector import version_number
-from rebalancer.cluster.kinds import KINDS, METRICS, Kind
+from rebalancer.cluster.kinds import KINDS, METRICS, PODS, Kind
 from rebalancer.cluster.live.lists import PAGE_SIZE
 from rebalancer.cluster.live.raw_api import RawApi
 from rebalancer.cluster.live.reader import LiveReader
 from rebalancer.cluster.live.watching.feed import Feed, Traffic
-from rebalancer.cluster.live.watching.latest_objects import latest_objects
+from rebalancer.cluster.live.watching.latest_objects import SeenPod, latest_objects
 from rebalancer.cluster.recordings.listing import Listing, ListingBuilder, Recording
 from rebalancer.cluster.wire.json_items import decode_head
 from rebalancer.deadlines import Deadline
@@ -113,6 +113,14 @@ class LiveCluster:
         for feed in self.feeds.values():
             _add(total, feed.traffic)
         return total
+
+    def pods_of(self, controller_uid: str) -> tuple[SeenPod, ...] | None:
+        """The pods of a controller as their watch last showed them; None where pods are not watched.
+
+        Nothing proves that this is how they are now: it tells when it is worth asking.
+        """
+        feed = self.feeds.get(PODS)
+        return None if feed is None or feed.over else feed.pods_of(controller_uid)
 
     def current(
         self, deadline: Deadline | None = None, progress: Callable[[str], None] = lambda _: None

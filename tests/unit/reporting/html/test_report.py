@@ -8,12 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalancer.errors import InputError
+from rebalancer.execution.outcomes import Result
 from rebalancer.planning.explanation.values import SchedulingTable, ScoredNode
 from rebalancer.planning.plan import Plan, encode
 from rebalancer.reporting.html.chart import HEIGHT, chart
-from rebalancer.reporting.html.embedded import embedded, read_plan
+from rebalancer.reporting.html.embedded import embedded_plan, read_plan, read_policy
 from rebalancer.reporting.html.report import ReportInputs, html_report
-from tests.unit.reporting.builders import a_kept, a_move, a_node, a_plan
+from tests.unit.reporting.builders import a_kept, a_move, a_node, a_plan, an_outcome, some_outcomes
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(1)>\x1b[2J\u202e{{ 7 * 7 }}"
 
@@ -43,7 +44,7 @@ def report(
 def test_a_report_says_what_is_evicted_from_where_to_where_and_why() -> None:
     text = " ".join(Page(report(a_plan())).text.split())
 
-    assert "Evict 2 pods in 2 waves: 1 of 2 hot nodes cool down" in text
+    assert "Evict 2 pods in 2 waves; no longer hot: 1 of 2" in text
     assert "shop/web-7d9f8b6c5d-x2x4z from node-0001 to node-0007 (100%), gain cpu 12.5" in text
     assert "still hot : no evictable pod whose replacement lands elsewhere" in text
     assert "SingleReplica keeps 2 pods" in text
@@ -79,11 +80,12 @@ def test_hostile_names_add_no_element_and_run_nothing() -> None:
         warnings=(HOSTILE,),
         neutral_plugins=(HOSTILE,),
     )
-    text = report(hostile, HOSTILE)
+    outcomes = some_outcomes(an_outcome(Result.PENDING, HOSTILE, HOSTILE), stopped=HOSTILE)
+    text = html_report(ReportInputs(hostile, HOSTILE, {}, outcomes))
     page = Page(text)
 
     assert [attributes for tag, attributes in page.elements if tag == "script"] == [
-        {"type": "application/zlib", "id": "plan"}
+        {"type": "application/zlib", "id": name} for name in ("plan", "policy", "outcomes")
     ]
     assert "img" not in {tag for tag, _ in page.elements}
     assert not any(name.startswith("on") for _, attributes in page.elements for name in attributes)
@@ -116,6 +118,12 @@ def test_a_report_is_read_back_as_the_plan_it_shows() -> None:
         (b"{}", "this is no plan"),
         (b"\xff\xfe", "this is no plan"),
         (b"", "this is no plan"),
+        (b'{"x": ' + b"[" * 200_000, "this is no plan"),
+        (encode(a_plan()).replace(b'"kind":"Plan"', b'"kind":"Outcomes"'), "it is 'Outcomes' of"),
+        (
+            encode(a_plan()).replace(b'"apiVersion":"rebalancer/', b'"apiVersion":"other/'),
+            "it is 'Plan' of 'other",
+        ),
     ],
 )
 def test_a_file_without_a_plan_is_an_error_that_names_it(content: bytes, message: str) -> None:
@@ -137,7 +145,7 @@ def test_a_report_of_a_big_cluster_is_smaller_than_a_megabyte() -> None:
     )
 
     assert len(report(plan)) < 1_000_000
-    assert len(embedded(plan)) < len(encode(plan)) / 4
+    assert len(embedded_plan(plan)) < len(encode(plan)) / 4
 
 
 @given(st.lists(st.floats(0, 300), min_size=1, max_size=400), st.floats(0, 300))
@@ -153,3 +161,25 @@ def test_no_bar_is_higher_than_the_chart_and_the_hottest_come_first(loads: list[
 
 def test_a_resource_that_nobody_measures_has_no_chart() -> None:
     assert chart([a_node()], "gpu") is None
+
+
+def test_a_report_of_a_run_shows_outcomes_beside_predictions() -> None:
+    landed, pending = an_outcome(), an_outcome(Result.PENDING, "api-1", "not bound")
+    page = html_report(
+        ReportInputs(a_plan(), "kind: RebalancePolicy\n", {}, some_outcomes(landed, pending, stopped="brake"))
+    )
+    text = " ".join(Page(page).text.split())
+
+    assert "What happened: 1 Landed, 1 Pending; exit code" in text
+    assert "Stopped early: brake" in text
+    assert "Landed shop/web-7d9f8b6c5d-x2x4z node-0001 node-0007 node-0007 1 6" in text
+    assert "Pending shop/api-1 node-0001 node-0007 not bound" in text
+    assert read_plan(page.encode(), "report.html") == a_plan()
+
+
+def test_the_policy_of_a_report_can_be_read_back() -> None:
+    page = report(a_plan(), "kind: RebalancePolicy\nmetadata: {name: '<b>'}\n")
+
+    assert read_policy(page.encode(), "r.html") == "kind: RebalancePolicy\nmetadata: {name: '<b>'}\n"
+    with pytest.raises(InputError, match="holds no policy"):
+        read_policy(b"<html></html>", "r.html")

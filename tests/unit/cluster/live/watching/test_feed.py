@@ -1,0 +1,301 @@
+"""A feed against a server that does everything wrong: what it keeps is right, or it says that it is over."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pytest
+
+from rebalancer.cluster.kinds import PODS
+from rebalancer.cluster.live import RawApi
+from rebalancer.cluster.live.answers import RequestRejectedError
+from rebalancer.cluster.live.watching import feed as feed_module
+from rebalancer.cluster.live.watching.feed import Feed
+from rebalancer.cluster.live.watching.latest_objects import latest_objects
+from rebalancer.cluster.wire.protobuf_pods import MEDIA_TYPE
+from rebalancer.errors import RightsError, UnreachableError
+from tests.churn import Churn, a_bookmark, digest_of, json_line, protobuf_frame
+
+EVENTS = 12
+PATIENCE_SECONDS = 60.0  # what is waited for comes; only a defect takes as long
+
+Piece = bytes | BaseException
+
+
+@pytest.fixture(autouse=True)
+def without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two attempts nothing is waited for."""
+    monkeypatch.setattr(feed_module, "_FIRST_WAIT_SECONDS", 0.0)
+
+
+@dataclass
+class Stream:
+    """The body of one WATCH."""
+
+    found: Iterator[Piece]
+    content_type: str = "application/json"
+    interrupted: threading.Event = field(default_factory=threading.Event)
+
+    def pieces(self) -> Iterator[bytes]:
+        for piece in self.found:
+            if isinstance(piece, BaseException):
+                raise piece
+            yield piece
+        # Nothing more happens: silence, until the client goes away.
+        assert self.interrupted.wait(PATIENCE_SECONDS)
+        raise UnreachableError("the connection was closed")
+
+    def interrupt(self) -> None:
+        self.interrupted.set()
+
+    def close(self) -> None:
+        pass
+
+
+class Server:
+    """Remembers the events of a churn, and sends those after a version; ``spoil`` does wrong to a watch."""
+
+    host = "a server"
+
+    def __init__(self, churn: Churn, *, protobuf: bool = False) -> None:
+        self._churn = churn
+        self._protobuf = protobuf
+        self.log: list[tuple[int, bytes]] = []
+        self.opened = 0
+        self.spoil: Callable[[int, list[bytes]], Iterator[Piece]] = lambda _, events: iter(events)
+
+    def change(self, count: int = EVENTS) -> None:
+        encode = protobuf_frame if self._protobuf else json_line
+        for _ in range(count):
+            event = encode(*self._churn.change())
+            self.log.append((self._churn.version, event))
+
+    def watch(self, kind: Any, read_seconds: float, **options: Any) -> Stream:
+        assert kind == PODS
+        assert read_seconds > 0
+        after = int(options["resource_version"])
+        assert options["allow_watch_bookmarks"]
+        self.opened += 1
+        events = [event for version, event in self.log if version > after]
+        return Stream(self.spoil(self.opened, events), MEDIA_TYPE if self._protobuf else "application/json")
+
+
+@dataclass
+class Watched:
+    """A feed at work, and what it should keep."""
+
+    churn: Churn
+    server: Server
+    feed: Feed
+    changed: threading.Condition
+
+    def wait(self) -> bool:
+        """Wait until the feed has all events, or is over; whether it has them."""
+        version = self.churn.version
+        with self.changed:
+            assert self.changed.wait_for(
+                lambda: self.feed.over or self.feed.reached(version), PATIENCE_SECONDS
+            ), "neither up to date nor over"
+        return self.feed.reached(version) and not self.feed.over
+
+    def is_right(self) -> bool:
+        listing, _ = self.churn.listed()
+        return digest_of(self.feed.listing(0.0)) == digest_of(listing)
+
+
+def watched(
+    spoil: Callable[[int, list[bytes]], Iterator[Piece]] | None = None, *, protobuf: bool = False
+) -> Watched:
+    churn = Churn(5, PODS, names=8)
+    objects = latest_objects(*churn.listed())
+    assert objects is not None
+    server = Server(churn, protobuf=protobuf)
+    server.change()
+    if spoil is not None:
+        server.spoil = spoil
+    changed = threading.Condition(threading.RLock())
+    feed = Feed(cast("RawApi", server), objects, changed)
+    feed.start()
+    return Watched(churn, server, feed, changed)
+
+
+def ended(found: Watched) -> None:
+    found.feed.close()
+    found.feed.join(PATIENCE_SECONDS)
+    assert not found.feed.alive
+
+
+def on_the_first(fault: Callable[[list[bytes], int], list[Piece]], moment: int) -> Any:
+    """Does wrong to the first watch alone, at this event."""
+
+    def spoil(opened: int, events: list[bytes]) -> Iterator[Piece]:
+        return iter(fault(list(events), moment) if opened == 1 else events)
+
+    return spoil
+
+
+def cut(events: list[bytes], at: int) -> list[Piece]:
+    return [*events[:at], UnreachableError("reset by peer")]
+
+
+def cut_within(events: list[bytes], at: int) -> list[Piece]:
+    return [*events[:at], events[at][: len(events[at]) // 2], UnreachableError("reset by peer")]
+
+
+def cut_before_the_line_ends(events: list[bytes], at: int) -> list[Piece]:
+    return [*events[:at], events[at][:-1], UnreachableError("reset by peer")]
+
+
+def in_one_piece(events: list[bytes], at: int) -> list[Piece]:
+    return [b"".join(events[:at]), b"".join(events[at:])]
+
+
+def byte_by_byte(events: list[bytes], at: int) -> list[Piece]:
+    return [*events[:at], *(bytes([byte]) for byte in events[at]), *events[at + 1 :]]
+
+
+def sent_twice(events: list[bytes], at: int) -> list[Piece]:
+    return [*events[: at + 1], events[at], *events[at + 1 :]]
+
+
+HARMLESS = (cut, cut_within, cut_before_the_line_ends, in_one_piece, byte_by_byte, sent_twice)
+
+
+@pytest.mark.parametrize("protobuf", [False, True], ids=["json", "protobuf"])
+@pytest.mark.parametrize("fault", HARMLESS, ids=lambda fault: fault.__name__)
+@pytest.mark.parametrize("moment", range(EVENTS))
+def test_a_watch_that_breaks_at_any_moment_goes_on_without_a_gap(
+    fault: Callable[[list[bytes], int], list[Piece]], moment: int, protobuf: bool
+) -> None:
+    found = watched(on_the_first(fault, moment), protobuf=protobuf)
+    assert found.wait(), found.feed.over
+    assert found.is_right()
+    ended(found)
+
+
+def gone(events: list[bytes], at: int) -> list[Piece]:
+    return [*events[:at], json_line("ERROR", {"code": 410, "reason": "Expired", "message": "too old"})]
+
+
+def failed(events: list[bytes], at: int) -> list[Piece]:
+    return [*events[:at], json_line("ERROR", {"code": 500, "message": "etcd is away"})]
+
+
+def two_swapped(events: list[bytes], at: int) -> list[Piece]:
+    at = min(at, len(events) - 2)
+    return [*events[:at], events[at + 1], events[at], *events[at + 2 :]]
+
+
+def garbled(events: list[bytes], at: int) -> list[Piece]:
+    return [*events[:at], b'{"type": "MODIFIED", "object": {"metadata": 7}}\n', *events[at + 1 :]]
+
+
+def no_event(events: list[bytes], at: int) -> list[Piece]:
+    return [*events[:at], b"<html>502 Bad Gateway</html>\n", *events[at:]]
+
+
+@pytest.mark.parametrize("moment", range(EVENTS))
+@pytest.mark.parametrize(
+    "fault", [gone, failed, two_swapped, garbled, no_event], ids=lambda fault: fault.__name__
+)
+def test_a_watch_that_cannot_be_believed_is_over_and_says_why(
+    fault: Callable[[list[bytes], int], list[Piece]], moment: int
+) -> None:
+    found = watched(on_the_first(fault, moment))
+    assert not found.wait()
+    assert found.feed.over
+    assert not found.feed.refused, "a new list mends it"
+    assert found.server.opened == 1
+    found.feed.join(PATIENCE_SECONDS)
+    assert not found.feed.alive
+
+
+@pytest.mark.parametrize("moment", range(EVENTS))
+def test_an_event_that_was_left_out_is_never_taken_for_quiet(moment: int) -> None:
+    """Nobody can see that it is missing; but the version that the server states is not reached."""
+
+    def silent(events: list[bytes], at: int) -> list[Piece]:
+        return list(events[:at])
+
+    found = watched(on_the_first(silent, moment))
+    version = found.churn.version
+    with found.changed:
+        found.changed.wait_for(lambda: found.feed.traffic.events == moment, PATIENCE_SECONDS)
+        assert not found.feed.reached(version)
+    found.feed.hurry()
+    assert found.wait()
+    assert found.is_right()
+    ended(found)
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [RightsError("cannot watch pods"), RequestRejectedError("no such path", status=404)],
+    ids=["rights", "not served"],
+)
+def test_a_server_that_refuses_watches_is_asked_once_in_each_encoding(refusal: Exception) -> None:
+    def refuse(_opened: int, _events: list[bytes]) -> Iterator[Piece]:
+        raise refusal
+
+    found = watched(refuse)
+    assert not found.wait()
+    assert found.feed.refused
+    assert found.server.opened == 2
+    found.feed.join(PATIENCE_SECONDS)
+
+
+def test_a_version_that_is_forgotten_when_the_watch_is_opened_asks_for_a_new_list() -> None:
+    def refuse(_opened: int, _events: list[bytes]) -> Iterator[Piece]:
+        raise RequestRejectedError("too old resource version", status=410)
+
+    found = watched(refuse)
+    assert not found.wait()
+    assert not found.feed.refused
+    found.feed.join(PATIENCE_SECONDS)
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_busy_server_is_asked_again_and_at_last_left_alone(status: int) -> None:
+    busy = (
+        RequestRejectedError("slow down", status=status) if status == 429 else UnreachableError("overloaded")
+    )
+
+    def refuse(opened: int, events: list[bytes]) -> Iterator[Piece]:
+        if opened <= 3:
+            raise busy
+        return iter(events)
+
+    found = watched(refuse)
+    assert found.wait()
+    assert found.is_right()
+    ended(found)
+
+    def always(_opened: int, _events: list[bytes]) -> Iterator[Piece]:
+        raise busy
+
+    found = watched(always)
+    assert not found.wait()
+    assert "times in a row" in found.feed.over
+    found.feed.join(PATIENCE_SECONDS)
+    assert not found.feed.alive
+
+
+def test_a_defect_is_not_taken_for_silence() -> None:
+    def defect(_opened: int, _events: list[bytes]) -> Iterator[Piece]:
+        raise ZeroDivisionError
+
+    found = watched(defect)
+    assert not found.wait()
+    assert "ZeroDivisionError" in found.feed.over
+    found.feed.join(PATIENCE_SECONDS)
+
+
+def test_bookmarks_alone_show_that_nothing_happened() -> None:
+    found = watched(lambda _, events: iter([*events, a_bookmark(10**6)]))
+    with found.changed:
+        assert found.changed.wait_for(lambda: found.feed.reached(10**6), PATIENCE_SECONDS)
+    assert found.is_right()
+    ended(found)
