@@ -94,7 +94,7 @@ def run(
     yes: bool,
     **run_values: object,
 ) -> int:
-    """Plan, evict in waves and verify every landing. The only command that changes a cluster."""
+    """Plan, evict in waves and verify every landing. Only this and serve --act change a cluster."""
     run_options = RunOptions(**run_values)  # type: ignore[arg-type]
     _refuse_recorded(options)
     _refuse_another_time(options, run_options)
