@@ -64,7 +64,7 @@ def test_each_api_server_has_a_file_of_its_own(tmp_path: Path) -> None:
 def test_without_a_folder_of_its_own_the_state_is_in_the_users_home(monkeypatch: pytest.MonkeyPatch) -> None:
     for value in ("", "relative"):
         monkeypatch.setenv("XDG_STATE_HOME", value)
-        assert user_file("https://a").parent == Path.home() / ".local" / "state" / "rebalancer"
+        assert user_file("https://a") == Path.home() / ".local" / "state" / "rebalancer" / "a.json"
 
 
 def test_in_a_cluster_and_for_a_recorded_one_nothing_is_assumed(
