@@ -45,6 +45,7 @@ class ExitCode(IntEnum):
     UNREACHABLE = 6, "unreachable: no answer from the API server or from any load source"
     LEASE_HELD = 7, "lease held: another run is at work"
     REJECTED = 8, "request rejected: the API server answered, and does not serve or accept this request"
+    TEST_FAILED = 9, "test failed: an assertion of rebalancer policy test does not hold"
     INTERRUPTED = 130, "interrupted by a signal, after the eviction in flight was finished and journaled"
 
 

@@ -18,7 +18,8 @@ from rebalancer.cli.session import Session
 from rebalancer.errors import ExitCode
 
 _NAMES = (
-    *("plan", "run", "nodes", "explain", "questions.what_if", "questions.fit", "diff"),
+    *("plan", "run", "services.serve", "nodes", "explain"),
+    *("questions.why_not", "questions.what_if", "questions.fit", "diff"),
     *("snapshot", "policy", "simulate", "journal", "demo", "version", "completion"),
 )  # modules in rebalancer.cli.commands, in the order of --help
 

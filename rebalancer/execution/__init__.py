@@ -11,6 +11,7 @@ from rebalancer.execution.past_moves import after_outcomes, past_moves
 from rebalancer.execution.progress import Observer, Silent
 from rebalancer.execution.run import carry_out
 from rebalancer.execution.safeguards.lease import HeldLease, RunLease, holder_identity
+from rebalancer.execution.safeguards.lease_watch import LeaseWatch
 from rebalancer.execution.safeguards.pause import PauseSwitch
 from rebalancer.execution.safeguards.scheduler_health import LeaseName, SchedulerLocation
 from rebalancer.execution.safeguards.scheduler_pods import PodSelection, is_scheduler_image
@@ -21,6 +22,7 @@ __all__ = [
     "HeldLease",
     "Journal",
     "LeaseName",
+    "LeaseWatch",
     "Observer",
     "Outcome",
     "Outcomes",

@@ -12,6 +12,7 @@ from rebalancer.execution.safeguards.brakes import engaged_brake, unknowns
 from rebalancer.execution.safeguards.health import read_health
 from rebalancer.execution.waves import WaveRunner
 from rebalancer.planning.plan import POD_GONE, POD_LEAVING, Move, Plan
+from rebalancer.telemetry import span
 
 
 def carry_out(plan: Plan, context: RunContext) -> Outcomes:
@@ -70,7 +71,8 @@ def _waves(plan: Plan, context: RunContext, ledger: Ledger, runner: WaveRunner, 
         moves = [move for move in left if move.wave == wave]
         left = [move for move in left if move.wave != wave]
         if moves:
-            runner.run(wave, moves)
+            with span("wave", wave=wave):
+                runner.run(wave, moves)
         if ledger.halt is not None:
             return
 

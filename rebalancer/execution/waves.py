@@ -17,7 +17,7 @@ from rebalancer.execution.rolling_update.restarter import Restarter
 from rebalancer.execution.verification.landings import (
     FIRST_PAUSE_SECONDS,
     MAX_PAUSE_SECONDS,
-    Landing,
+    OutcomeSoFar,
     Waiting,
     await_landings,
     uids,
@@ -25,6 +25,7 @@ from rebalancer.execution.verification.landings import (
 from rebalancer.execution.verification.replacements import Evicted, match
 from rebalancer.execution.verification.sightings import Sightings
 from rebalancer.planning.plan import Move
+from rebalancer.telemetry import Span, record, span
 
 # The plan assumes that replacements are scheduled in the order of the evictions, so each eviction waits for
 # the replacement of the one before, at most so long. Verification finds landings that went wrong by that.
@@ -52,6 +53,7 @@ class WaveRunner:
         self._monotonic = context.api.retries.clock
         self._api = api = context.api
         self._pods = PodReader(api)
+        self._evictions: dict[str, Span] = {}  # by uid of the pod
         given: dict[str, Any] = {
             "patience": context.patience,
             "permitted": self._permitted,
@@ -158,7 +160,10 @@ class WaveRunner:
         if not self._ledger.record(event, move, dryRun=self._context.dry_run or None):
             self._ledger.settle(_outcome(move, Result.SKIPPED, "the journal cannot be written"))
             return
-        answer = self._restarter.restart(move) if move.is_restart else self._evictor.evict(move)
+        with span("eviction", pod=move.pod.full_name, node=move.from_node) as eviction:
+            answer = self._restarter.restart(move) if move.is_restart else self._evictor.evict(move)
+            eviction.add(verdict=answer.verdict.value, attempts=answer.attempts)
+        self._evictions[move.pod.uid] = eviction
         started = answer.verdict is Verdict.STARTED
         granted = answer.verdict in (Verdict.EVICTED, Verdict.STARTED, Verdict.RESTARTED)
         waited_for = granted and not self._context.dry_run
@@ -207,7 +212,7 @@ class WaveRunner:
             self._ledger.stop(Halt(Stop.OUTCOME, because))
 
     def _verify(self, wave: int, evicted: Sequence[Evicted], before: frozenset[str]) -> None:
-        def after_each_read(landings: Sequence[Landing]) -> None:
+        def after_each_read(landings: Sequence[OutcomeSoFar]) -> None:
             self._context.observer.waiting(wave, sum(landing.settled for landing in landings), len(landings))
             self._keep_lease()
 
@@ -233,10 +238,24 @@ class WaveRunner:
         outcomes = await_landings(evicted, before, waiting)
         for outcome in outcomes:
             self._ledger.settle(outcome)
+            self._record_landing(outcome)
         halts = [self._halt_after(outcome) for outcome in outcomes if outcome.result in self._stopping()]
         if halts:
             # A failure in the cluster is a better reason than the request to stop.
             self._ledger.stop(min(halts, key=lambda halt: halt.stop is Stop.INTERRUPTED))
+
+    def _record_landing(self, outcome: Outcome) -> None:
+        """The time from an eviction to its replacement being ready, or to where it was given up."""
+        pod, now = outcome.move.pod, self._context.clock()
+        record(
+            "landing",
+            outcome.evicted_at or now,
+            outcome.ready_at or now,
+            self._evictions[pod.uid],
+            pod=pod.full_name,
+            node=outcome.node,
+            result=outcome.result.value,
+        )
 
     def _keep_lease(self) -> None:
         """Renew the lease during long waits; once it is lost, nothing more is evicted."""

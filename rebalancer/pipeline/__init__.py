@@ -17,9 +17,16 @@ if TYPE_CHECKING:
         make_plan_and_snapshot,
         make_reported_plan,
     )
-    from rebalancer.pipeline.questions import fit_pods, what_if_changed
+    from rebalancer.pipeline.questions import (
+        check_policy,
+        diff_policies,
+        fit_pods,
+        suggest_policy,
+        what_if_changed,
+        why_nothing_moves,
+    )
     from rebalancer.pipeline.recording import describe_recording, record_cluster
-    from rebalancer.pipeline.running import run
+    from rebalancer.pipeline.running import run, run_within
     from rebalancer.pipeline.scheduler.configuration import check_configuration
     from rebalancer.pipeline.simulating import inputs_by_policy, simulate
 
@@ -28,7 +35,9 @@ __all__ = [
     "RecordingOptions",
     "RunOptions",
     "check_configuration",
+    "check_policy",
     "describe_recording",
+    "diff_policies",
     "explain_subject",
     "fit_pods",
     "inputs_by_policy",
@@ -37,13 +46,18 @@ __all__ = [
     "make_reported_plan",
     "record_cluster",
     "run",
+    "run_within",
     "simulate",
+    "suggest_policy",
     "what_if_changed",
+    "why_nothing_moves",
 ]
 
 _MODULES = {
     "check_configuration": "scheduler.configuration",
+    "check_policy": "questions",
     "describe_recording": "recording",
+    "diff_policies": "questions",
     "explain_subject": "planning",
     "fit_pods": "questions",
     "inputs_by_policy": "simulating",
@@ -52,8 +66,11 @@ _MODULES = {
     "make_reported_plan": "planning",
     "record_cluster": "recording",
     "run": "running",
+    "run_within": "running",
     "simulate": "simulating",
+    "suggest_policy": "questions",
     "what_if_changed": "questions",
+    "why_nothing_moves": "questions",
 }
 
 

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 
-from rebalancer.errors import InputError
-from rebalancer.pipeline.planning import plan_inputs
+import msgspec
+
+from rebalancer.documents import read_text
+from rebalancer.errors import InputError, UnreachableError
+from rebalancer.pipeline.gathering import gather, open_api, policy_of
+from rebalancer.pipeline.planning import make_plan_and_snapshot, plan_inputs
 from rebalancer.pipeline.run_settings import PipelineOptions
-from rebalancer.questions.changes import Changes
+from rebalancer.planning import find_subject, make_plan, parse_subject
+from rebalancer.planning.explanation.difference import ChangedSetting, PlanDifference, difference
+from rebalancer.policy import parse_policy
+from rebalancer.policy.changed_settings import changed_settings
+from rebalancer.questions.first_policy import FirstPolicy, first_policy
 from rebalancer.questions.fit import Fit, fit
 from rebalancer.questions.pod_specs import asked_pod, read_pod
-from rebalancer.questions.what_if import what_if
-from rebalancer.questions.what_if_values import WhatIf
+from rebalancer.questions.policy_tests import PolicyTestReport, check_plan, parse_policy_test
+from rebalancer.questions.what_if.changes import Changes
+from rebalancer.questions.what_if.what_if import what_if
+from rebalancer.questions.what_if.what_if_values import WhatIf
+from rebalancer.questions.why_not import WhyNot, why_not
 
 
 def fit_pods(options: PipelineOptions, text: str, source: str, namespace: str | None, at_most: int) -> Fit:
@@ -35,3 +47,56 @@ def what_if_changed(options: PipelineOptions, changes: Changes, scheduler_config
         return what_if(inputs, changes)
     other = dataclasses.replace(options, scheduler_config=scheduler_config)
     return what_if(inputs, changes, plan_inputs(other, inputs.snapshot))
+
+
+def why_nothing_moves(options: PipelineOptions, subject: str, namespace: str = "") -> WhyNot:
+    """Why nothing is moved: of the node or pod that is named, or of the whole cluster without a name."""
+    wanted = parse_subject(subject, namespace) if subject else None  # before the cluster is read
+    inputs = plan_inputs(dataclasses.replace(options, only_look=True))
+    return why_not(inputs, find_subject(inputs.snapshot, wanted) if wanted else None)
+
+
+def diff_policies(options: PipelineOptions, other: Path) -> PlanDifference:
+    """What changes from the plan of the options' policy to that of another one, for the same cluster."""
+    others = dataclasses.replace(options, policy_path=other)
+    policy_of(others)  # a mistake in it is found before the cluster is read
+    inputs = plan_inputs(options)
+    theirs = plan_inputs(others, inputs.snapshot)
+    found = difference(make_plan(inputs), make_plan(theirs))
+    settings = tuple(
+        ChangedSetting(setting=key, before=before, after=after)
+        for key, before, after in changed_settings(inputs.policy, theirs.policy)
+    )
+    names = found.policies
+    if names[0] == names[1]:  # then their files tell them apart
+        names = f"{names[0]} ({options.policy_path or 'defaults'})", f"{names[1]} ({other})"
+    return msgspec.structs.replace(found, policies=names, settings=settings)
+
+
+def check_policy(options: PipelineOptions, files: Sequence[Path]) -> tuple[PolicyTestReport, ...]:
+    """Hold the plan of the options' policy to the assertions of each file."""
+    tests = [(str(file), parse_policy_test(read_text(file), str(file))) for file in files]
+    policy_of(options)  # a mistake in any of them is found before the cluster is read
+    plan, snapshot = make_plan_and_snapshot(options)
+    return tuple(check_plan(test, file, plan, snapshot) for file, test in tests)
+
+
+_BY_REQUESTS = """\
+apiVersion: rebalancer/v1alpha1
+kind: RebalancePolicy
+load: {sources: [{requests: {}}]}
+"""
+
+
+def suggest_policy(options: PipelineOptions) -> FirstPolicy:
+    """A first policy for the cluster of the options; where no load is measured, by the pods' requests."""
+    api = open_api(options)
+    try:
+        inputs = gather(options, policy_of(options), api, None).inputs
+        if inputs.load.known.any():
+            return first_policy(inputs, measured=True)
+        snapshot = inputs.snapshot
+    except (InputError, UnreachableError):  # where it is not the load that is missing, it fails again
+        snapshot = None
+    loaded = parse_policy(_BY_REQUESTS, "the suggested policy")
+    return first_policy(gather(options, loaded, api, None, snapshot=snapshot).inputs, measured=False)

@@ -10,13 +10,31 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
+from rebalancer.errors import SafetyError
 from rebalancer.execution import HeldLease, Outcome, after_outcomes, past_moves
-from rebalancer.state import PastMove, RunState, StateStore
+from rebalancer.pipeline.gathering import Gathered
+from rebalancer.planning import Plan
+from rebalancer.state import PastMove, RunState, StateStore, after_plan, after_reading
+from rebalancer.state.run_state import encode
+from rebalancer.telemetry import span
 
 _RUN_CHARACTERS = 12  # of a run's identity: enough to tell runs apart, and it is written with every move
 
 Finding = Callable[[RunState], RunState]
 """Adds what a plan found, such as hot nodes, to a state."""
+
+
+def finding(gathered: Gathered, plan: Plan) -> Finding:
+    """Adds a plan's hot nodes to a state and, where a source keeps no history, the loads it was made from."""
+    inputs, current_load = gathered.inputs, gathered.current_load
+    now, policy = inputs.now, inputs.policy
+    hot = [node.name for node in plan.nodes if node.hot]
+
+    def found(state: RunState) -> RunState:
+        counted = after_plan(state, hot, now, policy.hot_nodes.run_spacing_seconds)
+        return after_reading(counted, current_load, now, policy.load.window)
+
+    return found
 
 
 class RunMemory:
@@ -54,12 +72,12 @@ class RunMemory:
         return memory
 
     def found(self, finding: Finding) -> None:
-        """Keep what the plan found."""
+        """Keep what the plan found. Raises SafetyError when another run moves pods at the same time."""
         self._finding = finding
         self._keep(())
 
     def checkpoint(self, outcomes: Sequence[Outcome]) -> None:
-        """Keep what is known about the moves so far."""
+        """Keep what is known about the moves so far. Raises SafetyError, once that is kept, as ``found``."""
         self.moved = past_moves(outcomes, self._run)
         self._keep(outcomes)
 
@@ -73,5 +91,24 @@ class RunMemory:
             found = self._finding(state) if self._finding is not None else state
             return after_outcomes(found, outcomes, now, keeps_seconds, self._run) if outcomes else found
 
-        self._store.update(change, closing=bool(outcomes))
+        with span("save-state") as saving:
+            kept = self._store.update(change, closing=bool(outcomes))
+            saving.add(bytes=len(encode(kept)))
         self._finding = None  # it is kept now
+        self._refuse_company(kept)
+
+    def _refuse_company(self, kept: RunState) -> None:
+        """Raise SafetyError when another run began to move pods since the state was read.
+
+        The lease keeps those runs apart that name the same one. Those that name different ones meet here.
+        """
+        known = {(move.uid, move.run) for move in self.before.moves} if self.before is not None else set()
+        company = [move for move in kept.moves if move.run != self._run and (move.uid, move.run) not in known]
+        if company:
+            newest = company[-1]
+            pod, run = f"{newest.namespace}/{newest.name}", newest.run or "unnamed"
+            raise SafetyError(
+                f"another run ({run}) moves pods too, e.g. {pod}",
+                where=self._store.where if self._store is not None else "",
+                hint="do both runs name the same --lease?",
+            )

@@ -44,8 +44,12 @@ class RunSequence(Generic[Planned]):
         held = self.lease.acquire()
         try:
             with self.meanwhile(held):
-                memory = RunMemory.under(held, self.store, self.run, self.keeps_seconds, self.clock)
-                planned = self.make_plan(memory)
-                return planned, self.act(planned, held, memory)
+                return self.carry_out_under(held)
         finally:
             held.release()
+
+    def carry_out_under(self, held: HeldLease) -> tuple[Planned, Outcomes]:
+        """The same under a lease that is held, and renewed, for more than this run."""
+        memory = RunMemory.under(held, self.store, self.run, self.keeps_seconds, self.clock)
+        planned = self.make_plan(memory)
+        return planned, self.act(planned, held, memory)

@@ -10,7 +10,6 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from rebalancer import files
 from rebalancer.cluster.live import RawApi
 from rebalancer.deadlines import Deadline
 from rebalancer.errors import SafetyError, UnreachableError
@@ -23,19 +22,21 @@ from rebalancer.execution import (
     PauseSwitch,
     RunContext,
     RunLease,
+    Stop,
     carry_out,
     holder_identity,
 )
 from rebalancer.load.view import SchedulerView
 from rebalancer.pipeline.controller_selectors import selectors_of
-from rebalancer.pipeline.gathering import Gathered, gather, open_api, open_cluster, policy_of
+from rebalancer.pipeline.gathering import Gathered, gather
 from rebalancer.pipeline.plan_age import PlanAge
-from rebalancer.pipeline.run_memory import RunMemory
+from rebalancer.pipeline.run_memory import RunMemory, finding
 from rebalancer.pipeline.run_sequence import RunSequence
 from rebalancer.pipeline.run_settings import PipelineOptions, RunOptions
 from rebalancer.pipeline.scheduler.location import schedulers_of
-from rebalancer.pipeline.signals import StopSignals, stop_on_signal
+from rebalancer.pipeline.signals import stop_on_signal
 from rebalancer.pipeline.state_location import state_store
+from rebalancer.pipeline.surroundings import Surroundings, surroundings_of
 from rebalancer.planning import (
     Move,
     Plan,
@@ -46,15 +47,9 @@ from rebalancer.planning import (
     prepare,
     revalidate_moves,
 )
-from rebalancer.policy import LoadedPolicy, load_policy
-from rebalancer.policy.schema import Safety
 from rebalancer.scheduling import SCHEDULER_LAG_SECONDS, verified_in_words, why_unverified
-from rebalancer.state import (
-    RunState,
-    after_plan,
-    after_reading,
-    memory_seconds,
-)
+from rebalancer.state import memory_seconds
+from rebalancer.telemetry import span
 
 MAX_EARLIER_VIEWS = 3
 _REPORTER = "rebalancer"
@@ -78,9 +73,22 @@ def run(
 ) -> tuple[Plan, Outcomes]:
     """Plan as ``make_plan`` does, show the plan, carry it out and keep what became of it for later runs."""
     with stop_on_signal() as signals:
-        run = _Run(options, run_options, observer, show_plan, signals)
-        with run.cluster:
-            planned, outcomes = run.rehearse() if run_options.dry_run else run.carry_out()
+        surroundings = surroundings_of(options, signals)
+        with surroundings.cluster:
+            return run_within(surroundings, options, run_options, observer, show_plan)
+
+
+def run_within(
+    surroundings: Surroundings,
+    options: PipelineOptions,
+    run_options: RunOptions,
+    observer: Observer,
+    show_plan: Callable[[Plan], None] = lambda _: None,
+) -> tuple[Plan, Outcomes]:
+    """The same, in the surroundings of a program that makes many runs."""
+    run = _Run(options, run_options, observer, show_plan, surroundings)
+    with span("run", run=run.id):
+        planned, outcomes = run.rehearse() if run_options.dry_run else run.carry_out()
     return planned.plan, outcomes
 
 
@@ -93,39 +101,39 @@ class _Run:
         run_options: RunOptions,
         observer: Observer,
         show_plan: Callable[[Plan], None],
-        signals: StopSignals,
+        surroundings: Surroundings,
     ) -> None:
         self._began = time.monotonic()
-        api = signals.interruptibly(lambda: open_api(options))
-        assert api is not None  # the command refuses a recorded cluster
+        api, signals = surroundings.api, surroundings.signals
         self._options = options
         self._run_options = run_options
         self._observer = observer
         self._show_plan = show_plan
         self._signals = signals
-        self._loaded = policy_of(options)
+        self._surroundings = surroundings
+        self._loaded = surroundings.loaded
         last_wave_at = self._began + (run_options.max_duration_seconds or float("inf"))
         end = last_wave_at + self._loaded.policy.execution.wave_timeout
         self._api = api.until(Deadline(end, stop=signals.stop))
         # What a wave needs before it begins is of no use after the last one may begin.
         self._reading_api = api.until(Deadline(last_wave_at, stop=signals.stop))
-        self.cluster = open_cluster(self._reading_api)
         self._store = state_store(
             options.state_path, options.state_config_map, self._api, acts=not run_options.dry_run
         )
-        self._id = uuid.uuid4().hex
+        self.id = uuid.uuid4().hex
 
     def carry_out(self) -> tuple[_Planned, Outcomes]:
         """Take the lease, read the state, plan and evict."""
         sequence = RunSequence(
-            run=self._id,
-            lease=_lease(self._run_options, self._api, self._id),
+            run=self.id,
+            lease=_lease(self._run_options, self._api, self.id),
             store=self._store,
             keeps_seconds=memory_seconds(self._loaded.policy),
             make_plan=self._plan,
             act=self._act,
         )
-        return sequence.carry_out()
+        held = self._surroundings.held
+        return sequence.carry_out() if held is None else sequence.carry_out_under(held)
 
     def rehearse(self) -> tuple[_Planned, Outcomes]:
         """Plan and ask the API server whether it would allow each eviction; leaves no trace."""
@@ -136,8 +144,10 @@ class _Run:
     def _plan(self, memory: RunMemory) -> _Planned:
         def plan() -> _Planned:
             gathered = self._gathered(memory)
-            prepared = prepare(gathered.inputs)
-            planned = _Planned(gathered, prepared, plan_prepared(prepared), PlanAge())
+            with span("plan") as planning:
+                prepared = prepare(gathered.inputs)
+                planned = _Planned(gathered, prepared, plan_prepared(prepared), PlanAge())
+                planning.add(hot_nodes=planned.plan.hot_count, moves=len(planned.plan.moves))
             self._show_plan(planned.plan)
             return planned
 
@@ -145,11 +155,13 @@ class _Run:
         gathered = planned.gathered
         planned.age.ensure_usable()
         _refuse_unverified(gathered.inputs, planned.plan)
-        memory.found(_finding(planned))
+        memory.found(finding(gathered, planned.plan))
         return planned
 
     def _gathered(self, memory: RunMemory) -> Gathered:
-        return gather(self._options, self._loaded, self._reading_api, memory.before, cluster=self.cluster)
+        return gather(
+            self._options, self._loaded, self._reading_api, memory.before, cluster=self._surroundings.cluster
+        )
 
     def _in_time(self, plan: Callable[[], _Planned]) -> _Planned:
         try:
@@ -165,15 +177,18 @@ class _Run:
 
     def _act(self, planned: _Planned, held: HeldLease | None, memory: RunMemory) -> Outcomes:
         policy, api, dry_run = self._loaded.policy, self._api, self._run_options.dry_run
+        events = None if dry_run else EventWriter(api, _REPORTER, time.time)
+        if events is not None:
+            events.cannot_be_cooled(planned.plan.unsolved)
         validate = _validator(planned, lambda: self._gathered(memory).inputs, memory)
-        with _journal(self._run_options, self._id) as journal:
+        with _journal(self._run_options, self.id) as journal:
             context = RunContext(
-                run=self._id,
+                run=self.id,
                 api=api,
                 clock=time.time,
                 sleep=self._signals.stop.wait,
                 execution=policy.execution,
-                safety=_safety(self._options, self._loaded),
+                safety=self._surroundings.safety,
                 validate=lambda moves: self._signals.interruptibly(lambda: validate(moves)),
                 check_landing=lambda move, node: check_landing(
                     planned.prepared, planned.plan, move, node, memory.moved
@@ -187,25 +202,15 @@ class _Run:
                 stop_requested=self._signals.stop.is_set,
                 observer=self._observer,
                 checkpoint=memory.checkpoint,
-                pods_seen=self.cluster.pods_of,
+                pods_seen=self._surroundings.cluster.pods_of,
                 selector_of=selectors_of(planned.gathered.inputs.snapshot),
-                events=None if dry_run else EventWriter(api, _REPORTER, time.time),
+                events=events,
                 dry_run=dry_run,
             )
-            return carry_out(planned.plan, context)
-
-
-def _finding(planned: _Planned) -> Callable[[RunState], RunState]:
-    """Adds this run's hot nodes to a state and, where a source keeps no history, its loads."""
-    inputs, current_load = planned.gathered.inputs, planned.gathered.current_load
-    now, policy = inputs.now, inputs.policy
-    hot = [node.name for node in planned.plan.nodes if node.hot]
-
-    def found(state: RunState) -> RunState:
-        counted = after_plan(state, hot, now, policy.hot_nodes.run_spacing_seconds)
-        return after_reading(counted, current_load, now, policy.load.window)
-
-    return found
+            outcomes = carry_out(planned.plan, context)
+        if events is not None and outcomes.stop not in (None, Stop.INTERRUPTED, Stop.LEASE_LOST):
+            events.stopped(*_lease_place(self._run_options), self.id, outcomes.stopped)
+        return outcomes
 
 
 def _refuse_unverified(inputs: PlanningInputs, plan: Plan) -> None:
@@ -223,17 +228,6 @@ def _refuse_unverified(inputs: PlanningInputs, plan: Plan) -> None:
                 "scheduler.allowUnverifiedVersion: true to act all the same"
             ),
         )
-
-
-def _safety(options: PipelineOptions, loaded: LoadedPolicy) -> Callable[[], Safety]:
-    """The brakes as the policy has them now: a mounted policy may change while a run goes on.
-
-    What came through a pipe cannot be read again, and stays as it was.
-    """
-    path = options.policy_path
-    if path is None or not files.is_file(path):
-        return lambda: loaded.policy.safety
-    return lambda: load_policy(path).policy.safety
 
 
 def _validator(

@@ -14,7 +14,7 @@ several rules keep counts for the first of them, and not as kept by that setting
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import numpy as np
 
@@ -48,10 +48,17 @@ _NO_RULE = frozenset(
 _Kept = list[tuple[PodRow, KeptReason, float]]  # with the points that each uses
 
 
-def find_obstacles(prepared: PreparedInputs, found: SearchResult) -> tuple[Obstacle, ...]:
-    """What keeps the load of nodes that stay above their coolTo; empty when all of them cool."""
+def find_obstacles(
+    prepared: PreparedInputs, found: SearchResult, nodes: Collection[NodeRow] | None = None
+) -> tuple[Obstacle, ...]:
+    """What keeps the load of nodes that stay above their coolTo; empty when all of them cool.
+
+    ``nodes`` are those to look at; None: all of them.
+    """
     by_setting: dict[tuple[str, str], _Kept] = {}
     for row, kept, points in _staying(prepared, found):
+        if nodes is not None and int(prepared.pods.node[row]) not in nodes:
+            continue
         key = (kept.setting, "" if kept.setting else str(kept.reason))
         by_setting.setdefault(key, []).append((row, kept, points))
     total = sum(points for group in by_setting.values() for _, _, points in group)

@@ -18,7 +18,7 @@ from rich.text import Text
 
 from rebalancer.execution.eviction.verdicts import EvictionAnswer, Verdict
 from rebalancer.execution.outcomes import Outcome, Outcomes, Result
-from rebalancer.execution.progress import Silent
+from rebalancer.execution.progress import Observer, Silent
 from rebalancer.planning.plan import Move
 from rebalancer.reporting.tables.outcomes import COLOURS
 from rebalancer.reporting.words import counted, words
@@ -65,7 +65,9 @@ class LogObserver(Silent):
     def wave_started(self, wave: int, moves: Sequence[Move]) -> None:
         """See Observer."""
         pods = ", ".join(move.pod.full_name for move in moves)
-        verb = "asking about" if self._dry_run else "evicting"
+        restarts = sum(move.is_restart for move in moves)
+        verb = "evicting" if not restarts else "restarting" if restarts == len(moves) else "moving"
+        verb = "asking about" if self._dry_run else verb
         self._event(logging.INFO, f"wave {wave}: {verb} {counted(len(moves), 'pod')}: {words(pods)}")
 
     def eviction_answered(self, move: Move, answer: EvictionAnswer) -> None:
@@ -99,6 +101,43 @@ class LogObserver(Silent):
         self._logger.info(
             "finished %s, exit code %d", counted(len(outcomes.outcomes), "move"), outcomes.exit_code
         )
+
+
+class Observers:
+    """Several observers of one run; each is told everything, in this order."""
+
+    def __init__(self, *observers: Observer) -> None:
+        self._observers = observers
+
+    def wave_started(self, wave: int, moves: Sequence[Move]) -> None:
+        """See Observer."""
+        for each in self._observers:
+            each.wave_started(wave, moves)
+
+    def eviction_answered(self, move: Move, answer: EvictionAnswer) -> None:
+        """See Observer."""
+        for each in self._observers:
+            each.eviction_answered(move, answer)
+
+    def waiting(self, wave: int, settled: int, evicted: int) -> None:
+        """See Observer."""
+        for each in self._observers:
+            each.waiting(wave, settled, evicted)
+
+    def outcome_known(self, outcome: Outcome) -> None:
+        """See Observer."""
+        for each in self._observers:
+            each.outcome_known(outcome)
+
+    def warned(self, message: str) -> None:
+        """See Observer."""
+        for each in self._observers:
+            each.warned(message)
+
+    def finished(self, outcomes: Outcomes) -> None:
+        """See Observer."""
+        for each in self._observers:
+            each.finished(outcomes)
 
 
 class BarObserver(LogObserver):

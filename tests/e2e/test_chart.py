@@ -123,7 +123,9 @@ def test_the_chart_is_well_formed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("setting", "words"),
     [
-        ("kind=Deployment", "there is no Deployment; set kind: CronJob"),
+        ("service.enabled=true", "a CronJob cannot be scraped; set kind: Deployment, or metricsPush"),
+        ("kind=Deployment,metricsPush=http://gateway:9091", "metricsPush: a Deployment is scraped"),
+        ("kind=Deployment,serviceMonitor.enabled=true", "serviceMonitor.enabled: it needs service.enabled"),
         ("scheduel=x", "additional properties 'scheduel' not allowed"),
         ("act=perhaps", "at '/act': got string, want boolean"),
         ("image.digest=latest", "at '/image/digest'"),
@@ -177,6 +179,34 @@ def test_every_value_leads_to_objects_that_the_api_server_takes(
     added = [rule["resourceNames"] for rule in reader["rules"][-2:]]
     assert added == [["my-scheduler", "named-by-the-policy"]] * 2
     record_property(SUMMARY, f"e2e chart: a value for every key: {len(objects)} objects accepted strictly")
+
+
+@pytest.mark.parametrize("act", ["true", "false"])
+def test_the_deployment_is_one_that_the_api_server_takes(
+    cluster: ControlPlane, tmp_path: Path, act: str
+) -> None:
+    """Strictly, but for the kinds of the Prometheus Operator, which this control plane does not have."""
+    settings = f"kind=Deployment,act={act},service.enabled=true,networkPolicy.create=true"
+    settings += ",serviceMonitor.enabled=true,podMonitor.enabled=true,prometheusRule.enabled=true"
+    objects = rendered(tmp_path, "--set", f"{settings},grafanaDashboard.enabled=true")
+    ours = [item for item in objects if not item["apiVersion"].startswith("monitoring.coreos.com/")]
+    manifests = tmp_path / "manifests.yaml"
+    manifests.write_text(yaml.safe_dump_all(ours))
+    cluster.kubectl("create", "namespace", NAME)
+    try:
+        applied = cluster.kubectl(
+            "apply", "--server-side", "--validate=strict", "--dry-run=server", f"--filename={manifests}"
+        )
+    finally:
+        cluster.kubectl("delete", "namespace", NAME)
+
+    assert len(applied.stdout.splitlines()) == len(ours)
+    kinds = [item["kind"] for item in objects]
+    assert {"Deployment", "PodDisruptionBudget", "Service", "PrometheusRule", "PodMonitor"} <= set(kinds)
+    assert "CronJob" not in kinds
+    assert ("Lease" in kinds) is (act == "true")
+    (dashboard,) = [item for item in objects if item["metadata"]["name"] == f"{NAME}-dashboard"]
+    assert json.loads(dashboard["data"]["rebalancer.json"])["panels"]
 
 
 def test_the_values_of_that_test_cover_every_key_of_the_chart() -> None:

@@ -55,12 +55,130 @@ kind: RebalancePolicy
 
 {{- /* What the values cannot say, and why. */ -}}
 {{- define "rebalancer.check" -}}
-{{- if eq .Values.kind "Deployment" -}}
-{{- fail "kind: rebalancer has no service that keeps running yet, so there is no Deployment; set kind: CronJob" -}}
+{{- if and (eq .Values.kind "Deployment") .Values.metricsPush -}}
+{{- fail "metricsPush: a Deployment is scraped; set service.enabled with serviceMonitor.enabled, or podMonitor.enabled" -}}
 {{- end -}}
-{{- range $option := list "policy" "lease" "state" "state-config-map" "max-duration" "metrics-push" "kubeconfig" "from" -}}
+{{- if and .Values.serviceMonitor.enabled (not .Values.service.enabled) -}}
+{{- fail "serviceMonitor.enabled: it needs service.enabled" -}}
+{{- end -}}
+{{- if and (eq .Values.kind "CronJob") (or .Values.service.enabled .Values.podMonitor.enabled) -}}
+{{- fail "service, serviceMonitor, podMonitor: a CronJob cannot be scraped; set kind: Deployment, or metricsPush" -}}
+{{- end -}}
+{{- range $option := list "policy" "lease" "state" "state-config-map" "max-duration" "metrics-push" "kubeconfig" "act" "listen" "from" -}}
 {{- if hasKey $.Values.cmdOptions $option -}}
 {{- fail (printf "cmdOptions.%s: the chart sets this option itself; use the value of its own" $option) -}}
 {{- end -}}
 {{- end -}}
+{{- end -}}
+
+{{- /* The pod, whatever starts it. */ -}}
+{{- define "rebalancer.podSpec" -}}
+{{- $name := include "rebalancer.fullname" . -}}
+restartPolicy: {{ if eq .Values.kind "Deployment" }}Always{{ else }}Never{{ end }}
+{{- with .Values.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.affinity }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.topologySpreadConstraints }}
+topologySpreadConstraints:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+priorityClassName: {{ default $name .Values.priorityClassName }}
+{{- with .Values.dnsConfig }}
+dnsConfig:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+serviceAccountName: {{ include "rebalancer.serviceAccountName" . }}
+automountServiceAccountToken: {{ .Values.automountServiceAccountToken }}
+enableServiceLinks: false
+terminationGracePeriodSeconds: {{ .Values.terminationGracePeriodSeconds | int64 }}
+securityContext:
+  {{- toYaml .Values.podSecurityContext | nindent 2 }}
+{{- with .Values.initContainers }}
+initContainers:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+containers:
+  - name: rebalancer
+    image: {{ include "rebalancer.image" . | quote }}
+    imagePullPolicy: {{ .Values.image.pullPolicy }}
+    args:
+      - --log-format={{ .Values.logFormat }}
+      {{- if eq .Values.kind "Deployment" }}
+      - serve
+      - --listen=:8080
+      {{- if .Values.act }}
+      - --act
+      {{- end }}
+      {{- else }}
+      - {{ if .Values.act }}run{{ else }}plan{{ end }}
+      {{- end }}
+      - --policy=/etc/rebalancer/policy.yaml
+      {{- if .Values.act }}
+      - --lease={{ $name }}   # in the namespace of this pod, as the state
+      - --state-config-map={{ $name }}-state
+      - --max-duration={{ .Values.maxDuration }}
+      {{- if and .Values.metricsPush (eq .Values.kind "CronJob") }}
+      - --metrics-push={{ .Values.metricsPush }}
+      {{- end }}
+      {{- end }}
+      {{- range $option, $value := .Values.cmdOptions }}
+      - {{ if eq (toString $value) "true" }}{{ printf "--%s" $option | quote }}{{ else }}{{ printf "--%s=%v" $option $value | quote }}{{ end }}
+      {{- end }}
+    env:   # identifies its own pod, which it never evicts
+      - name: POD_NAMESPACE
+        valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
+      - name: POD_NAME
+        valueFrom: {fieldRef: {fieldPath: metadata.name}}
+      - name: OPENBLAS_NUM_THREADS   # else numpy starts a thread for each core of the node
+        value: "1"
+    {{- if eq .Values.kind "Deployment" }}
+    ports:
+      - name: http
+        containerPort: 8080
+    livenessProbe:   # fails only when the loop hangs; a run is given the time that it may take
+      httpGet: {path: /healthz, port: http}
+      initialDelaySeconds: 30
+      periodSeconds: 20
+      timeoutSeconds: 5
+    readinessProbe:   # says why it cannot do what it is for; a standby is ready
+      httpGet: {path: /readyz, port: http}
+      periodSeconds: 10
+      timeoutSeconds: 5
+    {{- end }}
+    securityContext:
+      {{- toYaml .Values.securityContext | nindent 6 }}
+    resources:
+      {{- toYaml .Values.resources | nindent 6 }}
+    volumeMounts:
+      - name: policy
+        mountPath: /etc/rebalancer
+        readOnly: true
+      - name: tmp
+        mountPath: /tmp
+      {{- with .Values.extraVolumeMounts }}
+      {{- toYaml . | nindent 6 }}
+      {{- end }}
+volumes:
+  - name: policy
+    configMap:
+      name: {{ default (printf "%s-policy" $name) .Values.existingConfigMap }}
+  - name: tmp
+    emptyDir:
+      sizeLimit: 64Mi
+  {{- with .Values.extraVolumes }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
 {{- end -}}

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import sys
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from rebalancer import pipeline
 from rebalancer.cli.options.choosing import pod_choice_options
-from rebalancer.cli.output import Output, Rows, emit, progress
-from rebalancer.cli.shared_options import ROW_FORMATS, output_options, pipeline_options
+from rebalancer.cli.output import Output, Rows, emit, progress, write_page
+from rebalancer.cli.shared_options import (
+    DOCUMENT_FORMATS,
+    FILE,
+    ROW_FORMATS,
+    output_options,
+    pipeline_options,
+)
 from rebalancer.errors import InputError
 from rebalancer.pipeline import PipelineOptions
-from rebalancer.reporting.render import DOCUMENTS, TABLES, Format, to_yaml
+from rebalancer.reporting.render import DOCUMENTS, TABLES, Format
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -38,12 +44,22 @@ _ORDERS = ("wave", "gain", "chance", "pod", "from", "to")
     show_default=True,
     help="Order of the moves: as they are carried out, the highest gain or chance first, or by name.",
 )
-def plan(options: PipelineOptions, output: Output, choice: Choice, sort: str) -> None:
+@click.option(
+    "--diff",
+    "other",
+    type=FILE,
+    metavar="OTHER_POLICY",
+    help="Show what changes with another policy, and why, instead of the plan.",
+)
+def plan(options: PipelineOptions, output: Output, choice: Choice, sort: str, other: Path | None) -> None:
     """Show what would be evicted, why, and where it would land. Only reads.
 
     With -n, -l and --field-selector you choose what is listed; the plan is the same. --from also takes a
     report that -o html wrote, and shows its plan again.
     """
+    if other is not None:
+        _write_difference(options, output, other, chosen=bool(choice) or sort != "wave")
+        return
     from rebalancer.reporting.chosen_rows import chosen_pods, sorted_moves  # noqa: PLC0415 - imports numpy
     from rebalancer.reporting.tables.plan import Listed, plan_table  # noqa: PLC0415 - imports rich
 
@@ -90,15 +106,27 @@ def _shown_again(options: PipelineOptions) -> Plan | None:
     return read_plan(read_bytes(options.source, largest=MAX_PLAN_BYTES), str(options.source))
 
 
+def _write_difference(options: PipelineOptions, output: Output, other: Path, *, chosen: bool) -> None:
+    """Write what changes with another policy to stdout."""
+    from rebalancer.reporting.tables.difference import difference_table  # noqa: PLC0415 - imports rich
+
+    if output.format not in {*TABLES, *DOCUMENT_FORMATS}:
+        raise InputError(
+            f"--diff shows two plans side by side, -o {output.format} lists the rows of one",
+            hint="leave one of them out",
+        )
+    if chosen:
+        raise InputError("--diff compares whole plans", hint="leave out -n, -l, --field-selector and --sort")
+    with progress() as report:
+        found = pipeline.diff_policies(dataclasses.replace(options, progress=report), other)
+    emit(found, output, difference_table)
+
+
 def _write_page(options: PipelineOptions) -> None:
     """Write the plan as one HTML file to stdout."""
-    from rebalancer.policy import shown  # noqa: PLC0415 - imports pydantic
-    from rebalancer.reporting.html.report import ReportInputs, html_report  # noqa: PLC0415 - imports jinja2
-
     with progress() as report:
         found = pipeline.make_reported_plan(dataclasses.replace(options, progress=report))
-    policy, _ = shown(found.policy)
-    sys.stdout.write(html_report(ReportInputs(found.plan, to_yaml(policy), found.tables)))
+    write_page(found.plan, found.policy, found.tables)
 
 
 def _names(plan: Plan) -> Iterable[str]:

@@ -1,7 +1,8 @@
-"""``rebalancer policy``: write, check and show policies."""
+"""``rebalancer policy``: write, check, test and show policies."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
 from pathlib import Path
@@ -11,29 +12,80 @@ import click
 
 from rebalancer import pipeline
 from rebalancer.cli.logs import LOGGER
-from rebalancer.cli.output import Output, write_document
-from rebalancer.cli.shared_options import DATA_FORMATS, FILE, output_options
+from rebalancer.cli.output import Output, emit, progress, write_document
+from rebalancer.cli.shared_options import (
+    DATA_FORMATS,
+    DOCUMENT_FORMATS,
+    FILE,
+    check_source,
+    context_option,
+    kubeconfig_option,
+    max_dump_size_option,
+    output_options,
+    pipeline_options,
+    scheduler_config_option,
+    source_option,
+)
 from rebalancer.errors import ExitCode, InputError
+from rebalancer.pipeline import PipelineOptions
 from rebalancer.reporting.render import Format, to_yaml
 
 
 @click.group()
 def policy() -> None:
-    """Write, check and show policies."""
+    """Write, check, test and show policies."""
 
 
 @policy.command()
 @click.argument("path", type=FILE, required=False, metavar="[FILE]")
-def init(path: Path | None) -> None:
-    """Print a commented policy, or write it to a new FILE."""
+@source_option
+@max_dump_size_option
+@kubeconfig_option
+@context_option
+@scheduler_config_option
+def init(
+    path: Path | None,
+    source: Path | None,
+    max_dump_bytes: int | None,
+    kubeconfig: Path | None,
+    context: str | None,
+    scheduler_config: Path | None,
+) -> None:
+    """Print a commented policy, or write it to a new FILE.
+
+    Of a cluster, --from, --kubeconfig or --context, the policy is one that suits it: thresholds, sources and
+    limits by what is seen there, each with its reason. Otherwise every key is listed with its default.
+
+    \b
+    rebalancer policy init policy.yaml
+    rebalancer policy init --from recorded/ policy.yaml
+    """
     from rebalancer.policy import STARTER  # noqa: PLC0415 - imports pydantic
 
+    text = STARTER
+    if source is not None or kubeconfig is not None or context is not None:
+        check_source(source, kubeconfig, context)
+        with progress() as report:
+            options = PipelineOptions(
+                source=source,
+                max_dump_bytes=max_dump_bytes,
+                kubeconfig=kubeconfig,
+                context=context,
+                scheduler_config=scheduler_config,
+                only_look=True,
+                progress=report,
+            )
+            text = pipeline.suggest_policy(options).text
+    elif scheduler_config is not None or max_dump_bytes is not None:
+        raise InputError(
+            "a policy that suits a cluster needs the cluster", hint="give --from, --kubeconfig or --context"
+        )
     if path is None:
-        sys.stdout.write(STARTER)
+        sys.stdout.write(text)
         return
     try:
         with path.open("x", encoding="utf-8") as stream:
-            stream.write(STARTER)
+            stream.write(text)
     except FileExistsError as error:
         raise InputError("already exists", where=str(path), hint="choose another file name") from error
     except OSError as error:
@@ -77,6 +129,43 @@ def _checked(path: Path) -> dict[str, Any]:
     except InputError as error:
         return row | {"problem": plain(str(error))}
     return row | {"valid": True}
+
+
+@policy.command("test")
+@click.argument("files", type=FILE, nargs=-1, required=True, metavar="ASSERTIONS...")
+@click.option("--junit", type=FILE, metavar="FILE", help="Write the results as JUnit XML too.")
+@pipeline_options
+@output_options(*DOCUMENT_FORMATS, lists=False)
+def test_policy(files: tuple[Path, ...], junit: Path | None, options: PipelineOptions, output: Output) -> int:
+    """Hold the plan of a policy to assertions, for a CI. Only reads; exits with 9 if one does not hold.
+
+    ASSERTIONS are YAML files with kind: PolicyTest and mustMove, mustStay, maxEvictions, minEvictions,
+    hotNodes, coolNodes or cooledNodes.
+
+    \b
+    rebalancer policy test assertions.yaml --from recorded/ --policy policy.yaml
+    """
+    from rebalancer.reporting.tables.questions.policy_tests import (  # noqa: PLC0415 - imports rich
+        PolicyTestReports,
+        policy_tests_table,
+    )
+
+    with progress() as report:
+        reports = pipeline.check_policy(dataclasses.replace(options, progress=report), files)
+    if junit is not None:
+        from rebalancer.reporting.junit import junit_xml  # noqa: PLC0415
+
+        _write_file(junit, junit_xml(reports))
+    failed = sum(report.failed for report in reports)
+    emit(PolicyTestReports(reports=reports, failed=failed), output, policy_tests_table)
+    return int(ExitCode.TEST_FAILED if failed else ExitCode.DONE)
+
+
+def _write_file(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"cannot write: {error.strerror or error}", where=str(path)) from error
 
 
 @policy.command("show")

@@ -15,8 +15,9 @@ from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import HTTPError
 
-from rebalancer.cluster.live.answers import Answer, NoAnswerError, StatusError
+from rebalancer.cluster.live.answers import Answer, NoAnswerError, StatusError, unsendable
 from rebalancer.deadlines import Deadline
+from rebalancer.telemetry import span
 
 CONNECT_SECONDS = 5.0
 READ_SECONDS = 60.0
@@ -84,11 +85,18 @@ class KubernetesClient:
         arriving: list[Any] = []
 
         def request() -> Answer:
-            send = functools.partial(call, _preload_content=False, _request_timeout=timeout, **options)
+            send = functools.partial(
+                self._sent, call, _preload_content=False, _request_timeout=timeout, **options
+            )
             return _received(functools.partial(send, *arguments), arriving, max_bytes, body_needed)
 
         try:
-            return deadline.within(sum(timeout) if whole is None else whole).bound(what, request)
+            with span("request", what=what) as asking:
+                try:
+                    return deadline.within(sum(timeout) if whole is None else whole).bound(what, request)
+                except StatusError as error:
+                    asking.add(status=error.status)
+                    raise
         except TimeoutError as error:
             _end(arriving)
             raise NoAnswerError(error, slow=True) from error
@@ -105,7 +113,20 @@ class KubernetesClient:
         """
         timeout = (CONNECT_SECONDS, read_seconds)
         with _as_ours():
-            return Stream(call(*arguments, _preload_content=False, _request_timeout=timeout, **options))
+            return Stream(
+                self._sent(call, *arguments, _preload_content=False, _request_timeout=timeout, **options)
+            )
+
+    def _sent(self, call: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        """The response to one request. InputError for one that HTTP does not allow."""
+        try:
+            return call(*arguments, **options)
+        except (HTTPError, OSError):
+            raise
+        except ValueError as error:
+            if type(error) is ValueError or isinstance(error, UnicodeError):
+                raise unsendable(self.host) from None
+            raise  # a defect of ours: the generated methods check their arguments
 
 
 class Stream:

@@ -198,14 +198,27 @@ class RunLease:
     ) -> None:
         """``clock`` dates what others read; durations are counted by the clock of the API's retries."""
         self._lease = LeaseObject(api, namespace, name, identity, clock)
-        self._monotonic = api.retries.clock
+        self.monotonic = api.retries.clock
         self._wait = api.retries.wait
-        self._duration = duration_seconds
+        self.duration_seconds = duration_seconds
 
     @property
     def where(self) -> str:
         """The object, as messages name it."""
         return self._lease.where
+
+    def read(self) -> dict[str, Any] | None:
+        """The lease as it is; None when there is none."""
+        return self._lease.within(self.duration_seconds).read()
+
+    def take(self, found: dict[str, Any] | None) -> HeldLease:
+        """Write the lease that was found as ours, which the caller knows to be allowed.
+
+        Raises NotWrittenError when it has changed since, or when the answer was lost.
+        """
+        lease, began = self._lease.within(self.duration_seconds), self.monotonic()
+        lease.write(found, lease.identity, self.duration_seconds, fresh=True)
+        return HeldLease(self._lease, self.duration_seconds, self.monotonic, began)
 
     def acquire(self) -> HeldLease:
         """Take the lease when it is free, or when its holder has not renewed it for its whole duration.
@@ -214,15 +227,17 @@ class RunLease:
         UnreachableError, or StopRequestedError when asked to stop while another's lease is watched.
         """
 
-        deadline = 2 * self._duration + MAX_WATCHED_SECONDS  # to watch it, and for requests before and after
+        deadline = (
+            2 * self.duration_seconds + MAX_WATCHED_SECONDS
+        )  # to watch it, and for requests before and after
         lease = self._lease.within(deadline)
 
         def attempt() -> float:
             item = lease.read()
             if item is not None:
                 item = self._watched_until_free(item)
-            began = self._monotonic()
-            lease.write(item, lease.identity, self._duration, fresh=True)
+            began = self.monotonic()
+            lease.write(item, lease.identity, self.duration_seconds, fresh=True)
             return began
 
         try:
@@ -233,14 +248,14 @@ class RunLease:
             raise LeaseHeldError(
                 f"could not be taken in {MAX_ATTEMPTS} attempts", where=self.where
             ) from error
-        return HeldLease(self._lease, self._duration, self._monotonic, began)
+        return HeldLease(self._lease, self.duration_seconds, self.monotonic, began)
 
     def _watched_until_free(self, found: dict[str, Any]) -> dict[str, Any] | None:
         """The lease once nobody holds it. Raises LeaseHeldError as soon as it is seen that somebody does."""
         spec = spec_of(found)
-        if self._free(spec):
+        if self.is_free(spec):
             return found
-        seconds = duration_of(spec, self._duration)
+        seconds = duration_of(spec, self.duration_seconds)
         if 0 <= self._lease.age(spec) < seconds or seconds > MAX_WATCHED_SECONDS:
             raise self._held(spec, seconds)
         holder = text_of(spec, "holderIdentity")[:200]
@@ -250,19 +265,20 @@ class RunLease:
             holder,
             seconds,
         )
-        since = self._monotonic()
+        since = self.monotonic()
         item: dict[str, Any] | None = found
-        while self._monotonic() - since < seconds:
+        while self.monotonic() - since < seconds:
             if self._wait(min(_LOOK_SECONDS, seconds)):
                 raise StopRequestedError(f"asked to stop while {self.where} of another run was watched")
             item = self._lease.read()
-            if item is None or self._free(spec_of(item)):
+            if item is None or self.is_free(spec_of(item)):
                 return item
             if record_of(item) != record_of(found):
                 raise self._held(spec_of(item), seconds)
         return item
 
-    def _free(self, spec: dict[str, Any]) -> bool:
+    def is_free(self, spec: dict[str, Any]) -> bool:
+        """Whether nobody holds it, or this run does."""
         return text_of(spec, "holderIdentity") in ("", self._lease.identity)
 
     def _held(self, spec: dict[str, Any], seconds: float) -> LeaseHeldError:

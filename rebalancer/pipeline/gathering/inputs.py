@@ -44,12 +44,15 @@ from rebalancer.profiles.types import SchedulerConfiguration
 from rebalancer.scheduling import (
     REFERENCE,
     default_configuration,
+    differing_rules,
+    is_verified,
     plugin_queries,
     pod_requests,
     requested_amounts,
 )
 from rebalancer.state import RunState
 from rebalancer.state.run_state import encode as encode_state
+from rebalancer.telemetry import span
 
 if TYPE_CHECKING:
     from rebalancer.cluster.live import RawApi
@@ -84,6 +87,23 @@ def gather(
     a live cluster again and again keeps a ``cluster``, of which only what changed is read. ``snapshot`` is
     the cluster itself, where it was read for another policy already.
     """
+    with span("gather") as gathering:
+        gathered = _gathered(options, loaded, api, state, clock, cluster, snapshot)
+        version, found = gathered.inputs.scheduler_version, gathered.inputs.snapshot
+        gathering.add(nodes=len(found.nodes), pods=len(found.pods), scheduler_version=version)
+        gathering.add(verified=is_verified(version), unverified_rules=len(differing_rules(version)))
+    return gathered
+
+
+def _gathered(
+    options: PipelineOptions,
+    loaded: LoadedPolicy,
+    api: RawApi | None,
+    state: RunState | None,
+    clock: Callable[[], float],
+    cluster: LiveCluster | None,
+    snapshot: Snapshot | None,
+) -> Gathered:
     configuration = _configuration(options, loaded, api)  # first: a mistake in it is found in no time
     snapshot = snapshot or read_snapshot(options, api, clock, cluster)
     recording = snapshot.recording

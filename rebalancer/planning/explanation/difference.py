@@ -14,6 +14,14 @@ class ChangedMove(Value, frozen=True):
     after: str  # what the second one does
 
 
+class ChangedSetting(Value, frozen=True):
+    """A key of the policy that the plans were made with different values of."""
+
+    setting: str
+    before: str  # empty where the first policy does not have it
+    after: str
+
+
 class PlanDifference(Value, frozen=True):
     """Two plans side by side."""
 
@@ -24,6 +32,7 @@ class PlanDifference(Value, frozen=True):
     still_hot: tuple[int, int]  # and after it
     same_moves: int  # the same pod, with the same landings
     changed: tuple[ChangedMove, ...]
+    settings: tuple[ChangedSetting, ...] = ()  # where both policies are known
     api_version: str = API_VERSION
     kind: str = "PlanDifference"
 

@@ -15,12 +15,13 @@ again. A refused pod is tried once more when later moves may have made room for 
 The limit perRun only ever cuts this sequence, and so does maxPlacements: with a larger one it begins with the
 same moves, and no move adds excess.
 
-Limits by node, namespace and workload may lead elsewhere, and so may landings that were taken before. So
-where more could be removed, plans in other orders and under tighter limits are made too, and the best one
-counts: the least excess, then the fewest nodes still hot, then the lowest disruption cost. Which plans are
-compared does not depend on perRun either, so a larger perRun never leaves more excess. How many there are is
-bounded: one of the other limits that is raised leaves more excess only where the better plan was beyond that
-bound. Large clusters, which have landings enough, compare none.
+What is taken early may be in the way later. So where more could be removed, other plans are made too: one
+that begins with small moves, some that begin with the moves of the best drafts (``drafts``), and some
+under tighter limits, for a limit that is raised may lead elsewhere. The best one counts: the least excess,
+then the fewest nodes still hot, then the lowest disruption cost. Which plans are compared does not depend on
+perRun, so a larger perRun never leaves more excess. How many there are is bounded: one of the other limits
+that is raised leaves more excess only where the better plan was beyond that bound. Large clusters, which have
+landings enough, compare none.
 """
 
 from __future__ import annotations
@@ -37,15 +38,20 @@ from rebalancer.planning.landing.evaluation import Candidate
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import KeptReason, Reason
 from rebalancer.planning.search.disruption_cost import Disruption
+from rebalancer.planning.search.drafts import Drafts, best_drafts
 from rebalancer.planning.search.node_pods import NodePods, relief_of
 from rebalancer.planning.search.plan_builder import PlanBuilder
 from rebalancer.planning.search.raised_limits import RaisedLimits
 from rebalancer.planning.search.relief import NEGLIGIBLE
-from rebalancer.planning.search.relief_search import ORDERS, Order, ReliefSearch
+from rebalancer.planning.search.relief_search import Order, ReliefSearch, least_removed, most_removed
 from rebalancer.planning.search.strategy import PartialPlan
 
 # How much work an alternative may cost, in placements times nodes: large clusters can afford less.
 _ALTERNATIVE_CELLS = 14_000
+_DRAFT_CELLS = 60_000
+_DRAFT_PLACEMENTS = 120  # for each hot node
+_MAX_DRAFT_PLACEMENTS = 2_000
+_ABOUT_AS_GOOD = 0.1
 _FEWEST_PLACEMENTS = 100  # with less than this no alternative gets anywhere
 _TIGHTER_VALUES = 10  # of each limit, the next lower ones
 _TIGHTER_SHARE = 4  # a plan under tighter limits may cost this part of what another order may
@@ -73,17 +79,21 @@ class HotNodeRelief:
         """Relieve hot nodes; where landings or limits stopped moves, try others and keep the best."""
         candidates, protected = self._candidates(self._hot_nodes())
         start = so_far.builder
-        found = [self._complete(start, candidates, ORDERS[0])]
+        found = [self._complete(start, candidates, most_removed)]
         share = _ALTERNATIVE_CELLS // max(len(self._hotness.hot), 1)
         if share >= _FEWEST_PLACEMENTS and found[0].quality[0] > self._least(start, candidates) + NEGLIGIBLE:
-            found += [self._complete(start, candidates, order, share) for order in ORDERS[1:]]
+            found.append(self._complete(start, candidates, least_removed, share))
             found += [
-                self._complete(start, candidates, ORDERS[0], share // _TIGHTER_SHARE, tighter)
+                self._complete(start, candidates, most_removed, share, first=moves)
+                for moves in self._drafted(start, candidates)
+            ]
+            found += [
+                self._complete(start, candidates, most_removed, share // _TIGHTER_SHARE, tighter)
                 for tighter in self._tighter(candidates)
             ]
         best = min(found, key=lambda item: item.quality)
         builder = best.builder.copy(start.used.tighter)
-        raised = RaisedLimits(self._prepared, self._disruption, candidates, ORDERS[0]).sentence(builder)
+        raised = RaisedLimits(self._prepared, self._disruption, candidates, most_removed).sentence(builder)
         return PartialPlan(builder, {**so_far.kept, **protected, **best.kept}, raised)
 
     def _least(self, start: PlanBuilder, candidates: Mapping[NodeRow, Sequence[Candidate]]) -> float:
@@ -94,6 +104,26 @@ class HotNodeRelief:
             excess = self._hotness.excess(node, start.expected_percent(node))
             left += float(np.maximum(excess - np.nan_to_num(relief).sum(axis=0), 0.0).sum())
         return round(left, 6)
+
+    def _drafted(
+        self, start: PlanBuilder, candidates: Mapping[NodeRow, Sequence[Candidate]]
+    ) -> Iterator[list[Candidate]]:
+        """The moves of the best draft, and of the next best one if it promises about as much.
+
+        None where the policy's placements do not suffice, so that how many there are left changes no draft.
+        """
+        placements = min(
+            _DRAFT_PLACEMENTS * len(candidates), _MAX_DRAFT_PLACEMENTS, _DRAFT_CELLS // len(self._hotness.hot)
+        )
+        evaluator = start.evaluator
+        if evaluator.placements + placements > self._prepared.policy.planning.max_placements:
+            return
+        drafts = Drafts(self._prepared, start, self._pods(candidates, {}))
+        best = best_drafts(drafts, placements)
+        evaluator.placements += drafts.placements
+        for draft in best:
+            if draft.left <= best[0].left * (1.0 + _ABOUT_AS_GOOD):
+                yield [drafts.pods[at] for at in draft.pods]
 
     def _tighter(self, candidates: Mapping[NodeRow, Sequence[Candidate]]) -> Iterator[Mapping[str, int]]:
         """The next lower values of each limit that could stop a move at all."""
@@ -118,6 +148,7 @@ class HotNodeRelief:
         order: Order,
         placements: int | None = None,
         tighter: Mapping[str, int] | None = None,
+        first: Sequence[Candidate] = (),
     ) -> _Result:
         """Search; without partial relief again without the nodes that would stay hot.
 
@@ -126,16 +157,21 @@ class HotNodeRelief:
         given_up: dict[NodeRow, KeptReason] = {}
         while True:
             builder = start.copy(tighter, placements)
-            pods = {
-                node: NodePods(self._prepared, self._disruption, node, items, give_up=given_up.get(node))
-                for node, items in candidates.items()
-            }
-            search = ReliefSearch(self._prepared, builder, pods, order)
+            pods = self._pods(candidates, given_up)
+            search = ReliefSearch(self._prepared, builder, pods, order, first)
             kept = search.run()
             stuck = {} if self._prepared.policy.planning.partial_relief else self._stuck(builder)
             if not stuck:
                 return _Result(self._quality(builder), builder, kept)
             given_up |= stuck
+
+    def _pods(
+        self, candidates: Mapping[NodeRow, Sequence[Candidate]], given_up: Mapping[NodeRow, KeptReason]
+    ) -> dict[NodeRow, NodePods]:
+        return {
+            node: NodePods(self._prepared, self._disruption, node, items, give_up=given_up.get(node))
+            for node, items in candidates.items()
+        }
 
     def _stuck(self, builder: PlanBuilder) -> dict[NodeRow, KeptReason]:
         """Nodes that lose pods and would stay hot all the same, with the reason that their pods stay."""

@@ -7,11 +7,12 @@ See ``hot_node_relief`` for the theory. Every step is the same whatever ``limits
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
+from rebalancer.planning.landing.evaluation import Candidate
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import KeptReason, Reason
 from rebalancer.planning.search.node_pods import NodePods
@@ -35,14 +36,6 @@ def least_removed(relieves: float, together: int, excess: float) -> tuple[float,
     return round(relieves, 6), -round(excess, 6), together
 
 
-def hottest(relieves: float, together: int, excess: float) -> tuple[float, float, float]:
-    """First the node that is furthest above its coolTo."""
-    return -round(excess, 6), together, -round(relieves, 6)
-
-
-ORDERS: tuple[Order, ...] = (most_removed, least_removed, hottest)
-
-
 class ReliefSearch:
     """Adds the moves of all hot nodes to a builder."""
 
@@ -52,16 +45,24 @@ class ReliefSearch:
         builder: PlanBuilder,
         pods: Mapping[NodeRow, NodePods],
         order: Order,
+        first: Sequence[Candidate] = (),
     ) -> None:
+        """``first`` are moves to make before any other, where they hold."""
         self._hotness = prepared.hotness
         self._builder = builder
         self._pods = pods
         self._order = order
+        self._first = first
         self._least = prepared.policy.planning.least_relief
         self._refused_at: dict[PodRow, int] = {}  # how many moves the plan had when a pod was refused
 
     def run(self) -> dict[PodRow, KeptReason]:
         """Move what relieves; returns why each of the other pods stays."""
+        for candidate in self._first:
+            pods = self._pods[candidate.source]
+            at = pods.candidates.index(candidate)
+            if at not in pods.refused and not self._try(pods, at):
+                return self._kept()
         while not self._pass():
             moves = len(self._builder.moves)
             again = [node.reopen(self._refused_at, moves) for node in self._pods.values()]
@@ -86,19 +87,24 @@ class ReliefSearch:
             if following[0] != entry and queue and following[0] > queue[0]:
                 heapq.heappush(queue, following[0])  # limits or landings have changed what it would remove
                 continue
-            at = following[1]
-            candidate = pods.candidates[at]
-            found = builder.find(candidate)
-            if isinstance(found, KeptReason):
-                if found.reason is Reason.SEARCH_ENDED:
-                    return True
-                pods.refused[at] = found
-                self._refused_at[candidate.row] = len(builder.moves)
-            else:
-                builder.add(found)
-                pods.moved.add(at)
+            if not self._try(pods, following[1]):
+                return True
             self._push(queue, entry[-1])
         return False
+
+    def _try(self, pods: NodePods, at: int) -> bool:
+        """Move a pod if that holds; False when the whole search has ended."""
+        candidate = pods.candidates[at]
+        found = self._builder.find(candidate)
+        if isinstance(found, KeptReason):
+            if found.reason is Reason.SEARCH_ENDED:
+                return False
+            pods.refused[at] = found
+            self._refused_at[candidate.row] = len(self._builder.moves)
+        else:
+            self._builder.add(found)
+            pods.moved.add(at)
+        return True
 
     def _push(self, queue: list[_Entry], node: NodeRow) -> None:
         found = self._entry(self._pods[node])

@@ -10,6 +10,7 @@ def renewed(root: Path) -> dict[Path, str]:
     """What each generated file of a checkout should hold, by its path."""
     from rebalancer.reporting.pages import (  # noqa: PLC0415 - heavy
         chart,
+        dashboard,
         outputs,
         policy_keys,
         protections,
@@ -24,5 +25,6 @@ def renewed(root: Path) -> dict[Path, str]:
         root / "docs" / "scheduling-model.md": scheduling.scheduling_page(),
         folder / "values.yaml": chart.values(root),
         folder / "values.schema.json": chart.values_schema(root),
+        folder / "files" / "dashboard.json": dashboard.dashboard(),
         **{folder / "files" / name: text for name, text in chart.copies(root).items()},
     }

@@ -38,9 +38,14 @@ _NARROWER: dict[str, dict[str, Any]] = {
     "image.digest": {"pattern": "^(sha256:[0-9a-f]{64})?$"},
     "logFormat": {"enum": ["json", "text"]},
     "maxDuration": {"pattern": "^[0-9]+(\\.[0-9]+)?(h|m|s)$"},
+    "serviceMonitor.interval": {"pattern": "^[0-9]+(h|m|s)$"},
+    "podMonitor.interval": {"pattern": "^[0-9]+(h|m|s)$"},
+    "prometheusRule.noSuccessSeconds": {"minimum": 60},
 }
 # Maps whose keys are the chart's own; the keys of all others are Kubernetes' or the user's.
-_CLOSED = {"", "image", "networkPolicy", "rbac", "serviceAccount"}
+CLOSED = frozenset(
+    {"", "image", "networkPolicy", "rbac", "serviceAccount", "podDisruptionBudget", "service"}
+) | {*("serviceMonitor", "podMonitor", "prometheusRule", "grafanaDashboard")}
 
 
 def rights(part: str, root: Path) -> str:
@@ -98,7 +103,7 @@ def _of_mapping(path: str, found: dict[str, Any], comments: dict[str, str]) -> d
 
 def _of_value(path: str, value: object, comments: dict[str, str]) -> dict[str, Any]:
     if isinstance(value, dict):
-        return _of_mapping(path, value, comments) if path in _CLOSED else {"type": "object"}
+        return _of_mapping(path, value, comments) if path in CLOSED else {"type": "object"}
     kind = "string"
     match value:
         case bool():

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from rebalancer.cluster.columns.listed_pods import HONOURED_ANNOTATIONS
 from rebalancer.errors import ExitCode
 from rebalancer.execution import outcomes
-from rebalancer.reporting.metrics import METRICS
+from rebalancer.reporting.metrics import METRICS, SERVICE_METRICS
 
 _HEAD = """\
 # What rebalancer returns, writes and honours
@@ -25,9 +25,11 @@ Each move of a run ends in one of these. `rebalancer run` prints them, `-o json`
 _METRICS = """\
 ## Metrics
 
-`rebalancer run --metrics-textfile FILE` writes them for the node exporter's textfile collector, and
-`--metrics-push URL` pushes them to a Pushgateway. All are gauges of the last run.
+`rebalancer serve` answers them at `/metrics`. `rebalancer run --metrics-textfile FILE` writes them for the
+textfile collector of the node exporter, and `--metrics-push URL` pushes them to a Pushgateway. Gauges are
+of the last run. Counters and histograms add up over the runs of a process: `rebalancer run` begins them anew.
 """
+_SERVICE = "; only `rebalancer serve`"
 _ANNOTATIONS = """\
 ## Annotations of pods that are honoured
 
@@ -38,10 +40,16 @@ made known:
 _EVENTS = """\
 ## Events
 
-After each eviction an event of the API group `events.k8s.io/v1` is written on the pod's controller, or on the
-pod itself when it has none: type `Normal`, reason `Rebalanced`, action `Evict`, and as its note the pod, its
-node and the reason of the move. After the restart of a Deployment the event is on the Deployment, with the
-action `Restart`.
+Runs that act write events of the API group `events.k8s.io/v1`:
+
+| on | type | reason | note |
+| --- | --- | --- | --- |
+| a node that stays hot | Warning | `CannotBeCooled` | what keeps its pods; a series |
+| a node that stays hot after the plan | Warning | `CannotBeCooled` | what keeps its pods; a series |
+| the Lease of the runs | Warning | `Stopped` | the brake or the outcome that stopped a run |
+
+Every eviction request carries the annotations `requester: rebalancer` and `reason`, for audit logs and for
+admission webhooks.
 """
 # What the annotations mean; a test holds this to the annotations that are read.
 ANNOTATIONS = {
@@ -83,7 +91,12 @@ def outputs_page() -> str:
         for result in outcomes.Result
     ]
     metrics = [
-        (f"`{metric.name}`", ", ".join(f"`{label}`" for label in metric.labels), metric.meaning)
+        (
+            f"`{metric.name}`",
+            metric.kind.value + (_SERVICE if metric in SERVICE_METRICS else ""),
+            ", ".join(f"`{label}`" for label in metric.labels),
+            metric.meaning,
+        )
         for metric in METRICS
     ]
     annotations = [(f"`{name}`", ANNOTATIONS.get(name, "")) for name in sorted(HONOURED_ANNOTATIONS)]
@@ -91,7 +104,7 @@ def outputs_page() -> str:
         _HEAD,
         "## Exit codes\n\n" + _table(("code", "meaning"), codes),
         _OUTCOMES + "\n" + _table(("result", "how the move ended", "exit code"), results),
-        _METRICS + "\n" + _table(("metric", "labels", "meaning"), metrics),
+        _METRICS + "\n" + _table(("metric", "kind", "labels", "meaning"), metrics),
         _ANNOTATIONS + "\n" + _table(("annotation", "meaning"), annotations),
         _EVENTS,
     )

@@ -8,7 +8,7 @@ from rebalancer.planning.explanation.difference import PlanDifference
 from rebalancer.reporting.tables.text import Lines, Style
 from rebalancer.reporting.words import counted, plain
 
-_MAX_CHANGED = 10
+_MAX_CHANGED, _MAX_SETTINGS = 10, 8
 
 
 def difference_table(found: PlanDifference, style: Style = Style()) -> Text:  # noqa: B008 - a frozen value
@@ -26,6 +26,7 @@ def difference_table(found: PlanDifference, style: Style = Style()) -> Text:  # 
         ("still hot after it", found.still_hot),
     ):
         lines.add(f"  {title:<18}  {plain(str(before))} {style.glyphs.arrow} {plain(str(after))}")
+    _settings(lines, found)
     if found.inputs[0] == found.inputs[1]:
         lines.message("the inputs of both are the same, byte by byte", 2, "dim")
     shown = found.changed[: lines.shown(len(found.changed), _MAX_CHANGED)]
@@ -36,3 +37,15 @@ def difference_table(found: PlanDifference, style: Style = Style()) -> Text:  # 
         lines.message(f"after: {change.after}", 2, "green", most=2)
     lines.more(len(found.changed) - len(shown), "pod")
     return lines.text
+
+
+def _settings(lines: Lines, found: PlanDifference) -> None:
+    """The keys of the policy that were changed, where they are known."""
+    if not found.settings:
+        return
+    shown = found.settings[: lines.shown(len(found.settings), _MAX_SETTINGS)]
+    lines.heading("CHANGED SETTINGS")
+    for item in shown:
+        change = f"{item.before or 'absent'} {lines.style.glyphs.arrow} {item.after or 'absent'}"
+        lines.message(f"{item.setting}: {change}", 2, "yellow")
+    lines.more(len(found.settings) - len(shown), "setting")

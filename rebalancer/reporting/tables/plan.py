@@ -12,6 +12,7 @@ from rebalancer.planning.plan import Kept, Obstacle, Plan
 from rebalancer.reporting.tables.benefit import write_benefit
 from rebalancer.reporting.tables.moves import write_moves
 from rebalancer.reporting.tables.node_loads import write_hot_nodes
+from rebalancer.reporting.tables.questions.obstacles import write_obstacles
 from rebalancer.reporting.tables.text import Lines, Style
 from rebalancer.reporting.words import counted, plain, sample, shortened, words
 
@@ -108,8 +109,11 @@ def held_by(obstacle: Obstacle) -> str:
 
 
 def _obstacles(lines: Lines, plan: Plan) -> None:
-    """One line on what holds most of the load; every setting when everything is shown."""
+    """One line on what holds most of the load; every setting of an empty plan, or if everything is shown."""
     if not plan.obstacles:
+        return
+    if not plan.moves:
+        write_obstacles(lines, plan.obstacles)
         return
     shown = plan.obstacles[: lines.shown(len(plan.obstacles), 0) or 1]
     lines.heading("HELD BY", "what keeps load on nodes above coolTo, by the policy's setting")

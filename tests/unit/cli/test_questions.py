@@ -20,7 +20,7 @@ def dump(tmp_path: Path) -> Path:
     """A recorded cluster of a hot and a cool node."""
     folder = tmp_path / "recorded"
     folder.mkdir()
-    web = a_workload("web", ["hot", "hot", "cool"], cpu="1")
+    web = a_workload("web", ["hot", "hot", "hot", "cool"], cpu="1")
     used = {"hot": "3800m", "cool": "300m"}
     kinds: dict[str, list[Any]] = {plural: [] for plural in BY_PLURAL}
     kinds |= {
@@ -46,7 +46,7 @@ def test_how_many_more_pods_fit_is_shown_in_eighty_columns(rebalancer_program: P
     result = rebalancer_program("fit", str(file), "--from", str(dump))
 
     assert (result.exit_code, result.stderr) == (0, "")
-    assert result.stdout.startswith("Pod default/new: 5 more pods fit, on 2 nodes\n")
+    assert result.stdout.startswith("Pod default/new: 4 more pods fit, on 2 nodes\n")
     assert "0/2 nodes are available: 2 Insufficient cpu." in result.stdout
     lines = result.stdout.splitlines()
     assert max(map(len, lines)) <= 80
@@ -59,7 +59,7 @@ def test_a_deployment_on_standard_input_is_answered_in_json(rebalancer_program: 
     result = rebalancer_program("fit", "-", "--from", str(dump), "-o", "json", typed=manifest)
 
     answer = json.loads(result.stdout)
-    assert (answer["kind"], answer["pod"], answer["fits"]) == ("Fit", "Deployment default/new", 5)
+    assert (answer["kind"], answer["pod"], answer["fits"]) == ("Fit", "Deployment default/new", 4)
     assert answer["inputs"].startswith("sha256:")
 
 
@@ -76,7 +76,7 @@ def test_what_a_drain_would_do_is_shown_in_eighty_columns(rebalancer_program: Pr
 
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.startswith("What if: drain hot; add 1 like cool\n")
-    assert "2 pods: 2 land" in result.stdout
+    assert "3 pods: 3 land" in result.stdout
     assert max(map(len, result.stdout.splitlines())) <= 80
 
 
@@ -110,3 +110,119 @@ def test_a_change_that_cannot_be_read_is_refused_before_the_cluster_is_read(
     assert (result.exit_code, result.stdout) == (2, "")
     assert words in result.stderr
     assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("subject", [(), ("node/hot",), ("pod", "web-0")])
+def test_why_nothing_moves_fits_a_screen(
+    rebalancer_program: Program, dump: Path, subject: tuple[str, ...]
+) -> None:
+    result = rebalancer_program("why-not", *subject, "--from", str(dump))
+
+    assert (result.exit_code, result.stderr) == (0, "")
+    lines = result.stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert len(lines) <= 24
+
+
+def test_why_nothing_moves_in_json_names_its_subject(rebalancer_program: Program, dump: Path) -> None:
+    result = rebalancer_program("why-not", "no/hot", "--from", str(dump), "-o", "json")
+
+    answer = json.loads(result.stdout)
+    assert (answer["kind"], answer["subject"]) == ("WhyNot", "node/hot")
+
+
+HEAD = "apiVersion: rebalancer/v1alpha1\nkind: RebalancePolicy\n"
+
+
+def test_the_plans_of_two_policies_are_compared_with_what_was_changed(
+    rebalancer_program: Program, dump: Path
+) -> None:
+    strict, loose = dump.parent / "strict.yaml", dump.parent / "loose.yaml"
+    strict.write_text(HEAD + "evictable: {minAge: 9000h}\n")
+    loose.write_text(HEAD + "limits: {perWorkload: 100%}\n")
+
+    arguments = ("plan", "--from", str(dump), "--policy", str(strict), "--diff", str(loose))
+    result = rebalancer_program(*arguments)
+
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "evictable.minAge: 9000h → 10m" in result.stdout
+    assert "moves               0 → 1" in result.stdout
+    assert f"default ({strict}) → default ({loose})" in result.stdout.replace("\n", "")
+    assert "before: stays (TooYoung)" in result.stdout
+    answer = json.loads(rebalancer_program(*arguments, "-o", "json").stdout)
+    assert answer["kind"] == "PlanDifference"
+    assert [item["setting"] for item in answer["settings"]] == ["evictable.minAge", "limits.perWorkload"]
+
+
+@pytest.mark.parametrize("more", [("-o", "csv"), ("-o", "name"), ("-n", "shop"), ("--sort", "gain")])
+def test_a_difference_of_plans_lists_no_rows(
+    rebalancer_program: Program, dump: Path, more: tuple[str, ...]
+) -> None:
+    result = rebalancer_program("plan", "--from", str(dump), "--diff", "other.yaml", *more)
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "--diff" in result.stderr
+
+
+def test_a_mistake_in_the_other_policy_is_found_before_the_cluster_is_read(
+    rebalancer_program: Program, tmp_path: Path
+) -> None:
+    wrong = tmp_path / "wrong.yaml"
+    wrong.write_text(HEAD + "limit: {perRun: 1}\n")
+
+    result = rebalancer_program("plan", "--from", "/nowhere", "--diff", str(wrong))
+
+    assert result.exit_code == 2
+    assert "did you mean limits?" in result.stderr
+
+
+def test_assertions_about_a_policy_decide_the_exit_code(rebalancer_program: Program, dump: Path) -> None:
+    holds, fails = dump.parent / "holds.yaml", dump.parent / "fails.yaml"
+    head = "apiVersion: rebalancer/v1alpha1\nkind: PolicyTest\n"
+    holds.write_text(head + "hotNodes: [hot]\nmaxEvictions: 5\n")
+    fails.write_text(head + "mustStay: [default/web-*]\n")
+    junit = dump.parent / "junit.xml"
+    source = ("--from", str(dump))
+
+    good = rebalancer_program("policy", "test", str(holds), *source)
+    bad = rebalancer_program("policy", "test", str(holds), str(fails), *source, "--junit", str(junit))
+
+    assert (good.exit_code, bad.exit_code) == (0, 9)
+    assert good.stdout.endswith("2 assertions: all hold\n")
+    assert bad.stdout.endswith("3 assertions: 1 failed\n")
+    assert max(map(len, bad.stdout.splitlines()[1:])) <= 80
+    assert junit.read_text().count("<testcase") == 3
+    told = json.loads(rebalancer_program("policy", "test", str(fails), *source, "-o", "json").stdout)
+    assert (told["kind"], told["failed"]) == ("PolicyTestReports", 1)
+
+
+def test_a_policy_that_suits_a_cluster_is_written_and_valid(rebalancer_program: Program, dump: Path) -> None:
+    path = dump.parent / "first.yaml"
+
+    result = rebalancer_program("policy", "init", "--from", str(dump), str(path))
+
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
+    assert rebalancer_program("policy", "validate", str(path)).exit_code == 0
+    assert rebalancer_program("policy", "init", "--from", str(dump)).stdout == path.read_text()
+    plan = rebalancer_program("plan", "--from", str(dump), "--policy", str(path))
+    assert plan.stdout.startswith("Plan: evict 1 pod from 1 node")
+    again = rebalancer_program("policy", "init", "--from", str(dump), str(path))
+    assert (again.exit_code, "already exists" in again.stderr) == (2, True)
+
+
+def test_a_cluster_without_metrics_gets_a_policy_by_requests(rebalancer_program: Program, dump: Path) -> None:
+    (dump / "nodemetrics.json").unlink()
+
+    result = rebalancer_program("policy", "init", "--from", str(dump))
+
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "- requests: {}" in result.stdout
+
+
+@pytest.mark.parametrize("arguments", [("--scheduler-config", "x.yaml"), ("--from", "x", "--context", "y")])
+def test_options_of_a_cluster_need_one_cluster(
+    rebalancer_program: Program, arguments: tuple[str, ...]
+) -> None:
+    result = rebalancer_program("policy", "init", *arguments)
+
+    assert (result.exit_code, result.stdout) == (2, "")

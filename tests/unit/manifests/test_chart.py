@@ -6,17 +6,22 @@ import json
 import re
 from typing import Any
 
+import click
 import pytest
 import yaml
 
 from rebalancer import __version__
+from rebalancer.cli.main import main
 from rebalancer.policy import load_policy, parse_policy, schema
+from rebalancer.reporting.pages.chart import CLOSED
 from tests.unit.manifests.documents import ACTIVE, BASE, ROOT, of_kind, pod_template, read
 
 CHART = ROOT / "charts" / "rebalancer"
 VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
-TEMPLATES = "".join(path.read_text() for path in sorted((CHART / "templates").glob("*.yaml")))
+TEMPLATES = "".join(
+    path.read_text() for path in sorted((CHART / "templates").glob("*")) if path.suffix in (".yaml", ".tpl")
+)
 
 
 def test_as_shipped_it_only_plans() -> None:
@@ -46,6 +51,16 @@ def test_it_starts_the_program_with_the_options_of_the_kustomization() -> None:
         assert [option for option in options if f"- {option}=" not in TEMPLATES] == []
 
 
+def test_it_starts_the_service_with_options_that_it_takes() -> None:
+    service = main.get_command(click.Context(main), "serve")
+    assert service is not None
+    known = {name for parameter in service.params for name in parameter.opts}
+
+    assert known >= {"--listen", "--act", "--policy", "--lease", "--state-config-map", "--max-duration"}
+    assert "- serve\n" in TEMPLATES
+    assert "- --listen=:8080\n" in TEMPLATES
+
+
 def test_runs_may_read_the_pause_switch_of_their_lease() -> None:
     # The switch is named after the lease, and the lease after the release.
     assert "- --lease={{ $name }} " in TEMPLATES
@@ -57,13 +72,13 @@ def test_runs_may_read_the_pause_switch_of_their_lease() -> None:
 
 def test_every_value_is_used_and_every_value_used_is_there() -> None:
     helpers = (CHART / "templates" / "_helpers.tpl").read_text()
-    used = set(re.findall(r"\.Values\.(\w+)", TEMPLATES + helpers))
+    used = set(re.findall(r"\.Values\.(\w+)", TEMPLATES + helpers))  # helpers hold the pod
 
     assert used == set(VALUES)
 
 
 def test_every_value_has_its_meaning_beside_it() -> None:
-    closed = ("image", "networkPolicy", "rbac", "serviceAccount")
+    closed = CLOSED - {""}
     without = [key for key, value in SCHEMA["properties"].items() if not value.get("description")]
     inner = [
         f"{key}.{name}"

@@ -10,7 +10,8 @@ import pytest
 from rebalancer.errors import InputError
 from rebalancer.load.view import SchedulerView
 from rebalancer.pipeline import PipelineOptions
-from rebalancer.pipeline.running import MAX_EARLIER_VIEWS, _safety, still_in_use
+from rebalancer.pipeline.running import MAX_EARLIER_VIEWS, still_in_use
+from rebalancer.pipeline.surroundings import safety_of
 from rebalancer.policy import load_policy, parse_policy
 
 VIEWS = [SchedulerView({}) for _ in range(6)]
@@ -41,7 +42,7 @@ POLICY = "{apiVersion: rebalancer/v1alpha1, kind: RebalancePolicy, safety: {paus
 def test_a_mounted_policy_is_read_again_before_each_wave(tmp_path: Path) -> None:
     path = tmp_path / "policy.yaml"
     path.write_text(POLICY.replace("PAUSED", "false"))
-    safety = _safety(PipelineOptions(policy_path=path), load_policy(path))
+    safety = safety_of(PipelineOptions(policy_path=path), load_policy(path))
     path.write_text(POLICY.replace("PAUSED", "true"))
 
     assert safety().pause
@@ -55,4 +56,4 @@ def test_a_policy_that_came_through_a_pipe_stays_as_it_was(tmp_path: Path) -> No
     os.mkfifo(pipe)
     loaded = parse_policy(POLICY.replace("PAUSED", "true"), "pipe")
 
-    assert _safety(PipelineOptions(policy_path=pipe), loaded)() is loaded.policy.safety
+    assert safety_of(PipelineOptions(policy_path=pipe), loaded)() is loaded.policy.safety

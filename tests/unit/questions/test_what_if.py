@@ -13,10 +13,10 @@ from rebalancer.errors import InputError
 from rebalancer.load.load_watcher.document import Metric, WatcherMetrics
 from rebalancer.load.view import SchedulerView
 from rebalancer.planning import PlanningInputs
-from rebalancer.questions.changes import Changes, parse_changes
-from rebalancer.questions.new_nodes import with_added_nodes
-from rebalancer.questions.what_if import what_if
-from rebalancer.questions.what_if_values import Fate, PodFate, WhatIf
+from rebalancer.questions.what_if.changes import Changes, parse_changes
+from rebalancer.questions.what_if.new_nodes import with_added_nodes
+from rebalancer.questions.what_if.what_if import what_if
+from rebalancer.questions.what_if.what_if_values import Fate, PodFate, WhatIf
 from rebalancer.scheduling import load_configuration
 from tests.builders import a_budget, a_node, a_pod, owned_by
 from tests.unit.planning.builders import NOW, a_workload, planning_inputs
@@ -195,6 +195,18 @@ def test_a_stateful_set_removes_its_last_replicas() -> None:
     answer = what_if(inputs, changes(scale=["statefulset/default/db=1"]))
 
     assert list(fates(answer)) == ["db-2", "db-1"]
+
+
+def test_replicas_whose_claims_do_not_exist_yet_are_not_guessed() -> None:
+    claim = {"name": "data", "persistentVolumeClaim": {"claimName": "data-db-0"}}
+    db = a_workload("db", ["a"], kind="StatefulSet", spec={"volumes": [claim]}, template={"volumes": None})
+    claims = [{"metadata": {"name": "data-db-0", "namespace": "default"}, "spec": {}}]
+    inputs = planning_inputs([a_node("a")], [db], persistentvolumeclaims=claims)
+
+    answer = what_if(inputs, changes(scale=["sts/default/db=2"]))
+
+    assert fates(answer) == {"db-new": Fate.UNPREDICTABLE}
+    assert "claims do not exist yet" in fate(answer, "db-new").because
 
 
 def test_pods_that_wait_land_on_an_added_node() -> None:

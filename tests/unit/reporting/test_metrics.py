@@ -1,12 +1,22 @@
 from __future__ import annotations
 
+import msgspec
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from rebalancer.execution.outcomes import Outcomes, Result
-from rebalancer.planning.plan import Plan
-from rebalancer.reporting.metrics import METRICS, run_metrics
-from tests.unit.reporting.builders import a_kept, a_plan, an_outcome, some_outcomes
+from rebalancer.planning.plan import Benefit, Change, Plan
+from rebalancer.reporting.metrics import METRICS, SERVICE_METRICS, MetricKind, RunMetrics, run_metrics
+from rebalancer.reporting.metrics.figures import MAX_NODE_SERIES, PLAN_METRICS, plan_samples
+from rebalancer.telemetry import listening, record, span
+from tests.unit.reporting.builders import a_kept, a_move, a_plan, an_outcome, some_outcomes
+
+BENEFIT = Benefit(
+    hot_nodes=Change(before=2, after=1),
+    excess=Change(before=30.0, after=4.0),
+    deviation={"cpu": Change(before=20.0, after=8.0)},
+)
+GAUGES = {metric.name for metric in METRICS if metric.kind is MetricKind.GAUGE}
 
 
 def rendered(plan: Plan | None, outcomes: Outcomes | None, *, exit_code: int, now: float) -> bytes:
@@ -44,7 +54,13 @@ def test_the_metrics_of_a_run_are_its_hot_nodes_moves_and_exit_code() -> None:
 def test_the_metrics_of_a_run_that_failed_before_its_plan_are_its_failure_alone() -> None:
     found = samples(rendered(None, None, exit_code=6, now=5.0))
 
-    assert found == {("rebalancer_run_timestamp_seconds", ()): 5.0, ("rebalancer_run_exit_code", ()): 6.0}
+    assert {key: value for key, value in found.items() if key[0] in GAUGES} == {
+        ("rebalancer_run_timestamp_seconds", ()): 5.0,
+        ("rebalancer_run_exit_code", ()): 6.0,
+    }
+    assert {key for key, value in found.items() if value and key[0] not in GAUGES} == {
+        ("rebalancer_runs_total", ("6",))
+    }
 
 
 def test_a_run_that_stopped_early_can_be_alerted_on() -> None:
@@ -53,13 +69,94 @@ def test_a_run_that_stopped_early_can_be_alerted_on() -> None:
     assert found["rebalancer_run_stopped", ()] == 1
 
 
+def everything() -> RunMetrics:
+    """The metrics of a run that has a figure for each of them."""
+    metrics = RunMetrics()
+    with listening(metrics), span("run"):
+        with span("gather", verified=True, unverified_rules=0), span("request", what="list pods"):
+            metrics.planned(a_plan(benefit=BENEFIT))
+        with span("save-state", bytes=1417), span("plan"):
+            metrics.outcome_known(an_outcome())
+        record("landing", 1.0, 3.5)
+    metrics.finished(some_outcomes(an_outcome()))
+    metrics.ended(0, 5.0)
+    for metric in SERVICE_METRICS:
+        metrics.set(metric, 1)
+    return metrics
+
+
 def test_every_metric_is_in_the_table_and_named_once() -> None:
     names = [metric.name for metric in METRICS]
-    content = rendered(a_plan(), some_outcomes(an_outcome()), exit_code=0, now=5.0)
-    written = [family.name for family in text_string_to_metric_families(content.decode())]
+    content = generate_latest(everything().registry).decode()
+    written = [line.split()[2] for line in content.splitlines() if line.startswith("# TYPE ")]
 
     assert written == names
     assert len(set(names)) == len(names)
+
+
+def test_a_plan_withdraws_what_the_one_before_said() -> None:
+    metrics = RunMetrics()
+    metrics.planned(a_plan(benefit=BENEFIT))
+    metrics.planned(a_plan(kept=(), unsolved={}, hot_count=0))
+    found = samples(generate_latest(metrics.registry))
+
+    assert found["rebalancer_hot_nodes", ()] == 0
+    assert not [name for name, _ in found if name in ("rebalancer_unsolved_node", "rebalancer_pods_kept")]
+    assert set(plan_samples(a_plan(benefit=BENEFIT))) == PLAN_METRICS
+
+
+def test_predicted_and_real_landings_are_counted_side_by_side() -> None:
+    listed = tuple(f"node-{number}" for number in range(1, 5))
+    metrics = RunMetrics()
+    for result, node in (
+        (Result.LANDED, listed[0]),
+        (Result.LANDED, listed[1]),
+        (Result.LANDED_ELSEWHERE, "node-8"),
+        (Result.UNEXPECTED, "node-9"),
+        (Result.NOT_REPLACED, ""),
+    ):
+        metrics.outcome_known(msgspec.structs.replace(an_outcome(result), node=node, move=a_move(to=listed)))
+    found = samples(generate_latest(metrics.registry))
+
+    landings = {
+        labels[0]: value for (name, labels), value in found.items() if name.endswith("landings_total")
+    }
+    assert landings == {"Likeliest": 1, "Listed": 1, "Allowed": 1, "NotAllowed": 1}
+    assert found["rebalancer_landings_likeliest_expected_total", ()] == 1.0  # four times a quarter
+
+
+def test_an_eviction_that_was_never_requested_is_not_counted() -> None:
+    metrics = RunMetrics()
+    for result in Result:
+        metrics.outcome_known(an_outcome(result))
+    content = generate_latest(metrics.registry).decode()
+
+    counted = {
+        item.value
+        for item in Result
+        if f'rebalancer_evictions_total{{namespace="shop",reason="HotNode",result="{item.value}"}}' in content
+    }
+    assert counted == {item.value for item in Result} - {"Skipped", "Gone"}
+
+
+def test_nodes_are_named_one_by_one_only_up_to_a_bound() -> None:
+    names = [f"node-{number}" for number in range(MAX_NODE_SERIES + 50)]
+    found = samples(rendered(a_plan(unsolved=dict.fromkeys(names, "hot")), None, exit_code=0, now=5.0))
+
+    assert found["rebalancer_unsolved_nodes", ()] == len(names)
+    assert len([name for name, _ in found if name == "rebalancer_unsolved_node"]) == MAX_NODE_SERIES
+
+
+def test_requests_are_counted_without_the_names_in_them() -> None:
+    metrics = RunMetrics()
+    with listening(metrics):
+        for what in ("evict shop/web-1", "evict shop/web-2", "list pods", "read lease a/b", ""):
+            with span("request", what=what):
+                pass
+    found = samples(generate_latest(metrics.registry))
+
+    asked = {labels[0] for name, labels in found if name.endswith("request_duration_seconds_count")}
+    assert asked == {"evict", "list pods", "read", "other"}
 
 
 def test_hostile_label_values_cannot_add_a_series() -> None:

@@ -203,6 +203,21 @@ def test_a_plan_without_moves_names_the_setting_that_keeps_most_of_the_load() ->
     text = plan_table(a_plan(moves=(), obstacles=held)).plain
 
     assert text.startswith("Plan: evict nothing: 2 hot nodes; evictable.minAge keeps 74% of their load\n")
+    ended = text[text.index("HELD BY") :].splitlines()
+    assert ended[:6] == [
+        "HELD BY  share of the load of 4 pods that could leave nodes above coolTo",
+        "  LOAD  PODS  ALONE  SETTING OR REASON",
+        "   74%     3      2  evictable.minAge",
+        "                     shop/web-1: is 2 min old",
+        "   26%     3      3  TooYoung",
+        "                     shop/web-1: is 2 min old",
+    ]
+
+
+def test_a_plan_with_moves_says_in_a_line_what_keeps_most_of_the_rest() -> None:
+    held = (an_obstacle("evictable.minAge", 0.74, alone=2), an_obstacle("", 0.26))
+    text = plan_table(a_plan(obstacles=held)).plain
+
     assert "evictable.minAge keeps 74% of the load that could leave (3 of 4 pods, 2 by it" in text
     assert "… 1 more setting or reason (--all)" in text
     everything = plan_table(a_plan(obstacles=held), Style(everything=True)).plain
@@ -211,7 +226,7 @@ def test_a_plan_without_moves_names_the_setting_that_keeps_most_of_the_load() ->
 
 def test_several_settings_that_keep_a_pod_together_are_a_plural() -> None:
     both = an_obstacle("limits.perRun and limits.perNode", 1.0)
-    text = plan_table(a_plan(moves=(), obstacles=(both,)), Style(width=120)).plain
+    text = plan_table(a_plan(obstacles=(both,)), Style(width=120)).plain
     assert "limits.perRun and limits.perNode keep 100% of the load" in text
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from rebalancer.planning.plan import Landing, NodeAfter, NodeReport
-from rebalancer.questions.what_if_values import ChangedNode, Comparison, Fate, PodFate, WhatIf
+from rebalancer.questions.what_if.what_if_values import ChangedNode, Comparison, Fate, PodFate, WhatIf
 from rebalancer.reporting.tables.columns import Column, Cut, write_columns
 from rebalancer.reporting.tables.node_loads import load_bar
 from rebalancer.reporting.tables.text import Lines, Style

@@ -10,8 +10,9 @@ import pytest
 from rebalancer.cluster import times
 from rebalancer.load.load_watcher.document import AVERAGE, CPU, Metric, WatcherMetrics
 from rebalancer.load.view import SchedulerView
-from rebalancer.planning import Plan, SchedulerStart, prepare
+from rebalancer.planning import Plan, PlanningInputs, SchedulerStart, prepare
 from rebalancer.planning.planner import search
+from rebalancer.planning.search import hot_node_relief
 from rebalancer.profiles import SchedulerConfiguration
 from rebalancer.scheduling import load_configuration
 from rebalancer.state import RunState
@@ -446,8 +447,8 @@ def test_a_stateful_pod_is_made_again_only_after_it_is_gone() -> None:
     assert moved(plan) == {"web-0": "cool"}
 
 
-def test_a_pod_may_linger_where_those_before_it_are_gone() -> None:
-    """With both there is no room on hot, with none nothing draws it back, with web alone hot does."""
+def lingering() -> PlanningInputs:
+    """Of web and first on hot, web is drawn back to where it still is, if there is room."""
     beside_itself = {
         "podAffinityTerm": {
             "labelSelector": {"matchLabels": {"app": "web"}},
@@ -463,9 +464,25 @@ def test_a_pod_may_linger_where_those_before_it_are_gone() -> None:
     ]
     nodes = [a_node("hot"), a_node("cool", cpu=8)]
     policy = a_policy(execution={"firstWave": 5, "waveSize": 5})
-    plan = plan_of(planning_inputs(nodes, pods, load={"hot": 98}, policy=policy))
+    return planning_inputs(nodes, pods, load={"hot": 98}, policy=policy)
+
+
+def test_a_pod_may_linger_where_those_before_it_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With both there is no room on hot, with none nothing draws it back, with web alone hot does.
+
+    In one order only: in the other one, both can be moved.
+    """
+    monkeypatch.setattr(hot_node_relief, "_ALTERNATIVE_CELLS", 0)
+    plan = plan_of(lingering())
     assert moved(plan) == {"first-0": "cool"}
     assert "hot is the node it leaves" in because(plan, "web-0")
+
+
+def test_the_order_in_which_both_can_be_moved_is_found() -> None:
+    """The same cluster: web first, while first still takes its room on hot."""
+    plan = plan_of(lingering())
+    assert moved(plan) == {"web-0": "cool", "first-0": "cool"}
+    assert [move.pod.name for move in plan.moves] == ["web-0", "first-0"]
 
 
 def test_pending_pods_take_their_room_first() -> None:

@@ -19,8 +19,8 @@ from rebalancer.cluster.arrays import FloatArray, PodRow
 from rebalancer.errors import InputError
 from rebalancer.planning import PlanningInputs, PreparedInputs, Subject, find_subject
 from rebalancer.planning.workloads.stateful_sets import own_claims
-from rebalancer.questions.changes import Scaling
-from rebalancer.questions.pod_rows import AddedPod
+from rebalancer.questions.what_if.changes import Scaling
+from rebalancer.questions.what_if.pod_rows import AddedPod
 from rebalancer.scheduling import pod_requests, requested_amounts
 
 _DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"

@@ -24,7 +24,7 @@ from rebalancer.load.load_watcher import document as watcher
 from rebalancer.load.load_watcher.document import Metric, WatcherMetrics
 from rebalancer.load.view import SchedulerView
 from rebalancer.planning import PlanningInputs
-from rebalancer.questions.pod_rows import AddedPod, with_pods
+from rebalancer.questions.what_if.pod_rows import AddedPod, with_pods
 
 UNSCHEDULABLE = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 Number = TypeVar("Number", np.int64, np.float64)

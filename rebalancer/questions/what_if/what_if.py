@@ -19,13 +19,13 @@ from rebalancer.planning import PlanningInputs, PreparedInputs, find_subject, pl
 from rebalancer.planning.explanation.subjects import SubjectName
 from rebalancer.planning.landing.schedulers import neutral_everywhere
 from rebalancer.planning.rounding import by_resource
-from rebalancer.questions.changed_cluster import ChangedCluster, PlacedPod
-from rebalancer.questions.changes import Changes, Scaling
-from rebalancer.questions.comparison import compare
-from rebalancer.questions.new_nodes import with_added_nodes, with_cordoned
-from rebalancer.questions.pod_rows import AddedPod, with_pods, without_pods
-from rebalancer.questions.replicas import rescaled
-from rebalancer.questions.what_if_values import ChangedNode, Fate, PodFate, WhatIf
+from rebalancer.questions.what_if.changed_cluster import ChangedCluster, PlacedPod
+from rebalancer.questions.what_if.changes import Changes, Scaling
+from rebalancer.questions.what_if.comparison import compare
+from rebalancer.questions.what_if.new_nodes import with_added_nodes, with_cordoned
+from rebalancer.questions.what_if.pod_rows import AddedPod, with_pods, without_pods
+from rebalancer.questions.what_if.replicas import rescaled
+from rebalancer.questions.what_if.what_if_values import ChangedNode, Fate, PodFate, WhatIf
 from rebalancer.scheduling import pod_requests, requested_amounts, waiting_pods
 from rebalancer.simulation.cluster import SimulatedCluster
 from rebalancer.simulation.usage import LoadShape

@@ -23,7 +23,7 @@ from rebalancer.planning.reasons import KeptReason, Reason
 from rebalancer.planning.report import possible_landings
 from rebalancer.planning.workloads.stateful_sets import replaced_after_termination
 from rebalancer.questions.next_landing import next_landing, why_nowhere, why_unpredictable
-from rebalancer.questions.what_if_values import Fate, PodFate
+from rebalancer.questions.what_if.what_if_values import Fate, PodFate
 from rebalancer.scheduling import ClusterState
 
 _OF_ITS_NODE = (pod_rules.static, pod_rules.daemon_set)

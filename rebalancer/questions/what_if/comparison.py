@@ -9,7 +9,7 @@ from rebalancer.planning import PreparedInputs
 from rebalancer.planning.plan import Landing
 from rebalancer.planning.report import possible_landings
 from rebalancer.questions.next_landing import next_landing, why_unpredictable
-from rebalancer.questions.what_if_values import ComparedLanding, Comparison, PodFate
+from rebalancer.questions.what_if.what_if_values import ComparedLanding, Comparison, PodFate
 
 _OF_THEIR_NODE = frozenset({"DaemonSet", "Node"})
 _SAME_CHANCE = 0.005  # chances that differ by less are the same

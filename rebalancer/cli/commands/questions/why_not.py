@@ -1,0 +1,40 @@
+"""``rebalancer why-not``: why nothing is moved, on one screen."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import click
+
+from rebalancer import pipeline
+from rebalancer.cli.output import Output, emit, progress
+from rebalancer.cli.shared_options import DOCUMENT_FORMATS, output_options, pipeline_options
+from rebalancer.pipeline import PipelineOptions
+
+
+@click.command("why-not")
+@click.argument("subject", metavar="[NODE|POD]", nargs=-1)
+@click.option(
+    "-n", "--namespace", metavar="NAMESPACE", help="The namespace of a pod that is named without one."
+)
+@pipeline_options
+@output_options(*DOCUMENT_FORMATS)
+def why_not(
+    subject: tuple[str, ...], namespace: str | None, options: PipelineOptions, output: Output
+) -> None:
+    """Say why nothing is moved, or no more than is. Only reads.
+
+    Of the whole cluster: which settings hold the load of hot nodes, and how much each; or how far the nodes
+    are from being hot. Of a node, the same. Of a pod, every rule that keeps it, and not only the first.
+
+    \b
+    rebalancer why-not
+    rebalancer why-not node/node-1
+    rebalancer why-not pod/shop/api-7d9f-03
+    """
+    from rebalancer.reporting.tables.questions.why_not import why_not_table  # noqa: PLC0415 - imports rich
+
+    with progress() as report:
+        looking = dataclasses.replace(options, progress=report)
+        found = pipeline.why_nothing_moves(looking, "/".join(subject), namespace or "")
+    emit(found, output, why_not_table)

@@ -1,0 +1,1 @@
+"""Commands that keep running until they are asked to stop."""

@@ -1,0 +1,199 @@
+"""Drafts of plans: moves in one or two likely courses of events, cheap enough to compare hundreds of them.
+
+A plan must hold in every scenario, whatever is still terminating, wave by wave. A draft follows few courses:
+replacements are placed while their predecessors terminate and once all pods evicted before are gone. Where
+the scheduler may choose one of several nodes, one course takes the likeliest and another one the next. So no
+draft is a plan; the plan builder makes its moves one by one and leaves out those that do not hold.
+
+Where the next pod lands depends on which moves were made, not on their order. So placements are remembered by
+the moves before them, and drafts that share moves share placements:
+
+    web-1 to n4, api-2 to n5, then db-0    placed
+    api-2 to n5, web-1 to n4, then db-0    remembered
+    web-2 to n4, api-2 to n5, then db-0    remembered: web-1 and web-2 are alike and left the same node
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rebalancer.cluster.arrays import FloatArray, IntArray, NodeRow
+from rebalancer.load.report import percent_of_allocatable
+from rebalancer.planning.landing.distribution import mean_of
+from rebalancer.planning.landing.evaluation import Candidate
+from rebalancer.planning.landing.predecessors import with_predecessor
+from rebalancer.planning.prepared import PreparedInputs
+from rebalancer.planning.search.limits import UsedLimits
+from rebalancer.planning.search.node_pods import NodePods
+from rebalancer.planning.search.plan_builder import PlanBuilder
+from rebalancer.planning.search.relief import NEGLIGIBLE, removed
+from rebalancer.scheduling import Placement
+
+# A move as the scheduler sees it: the class that leaves, the node left, the landing.
+_Kind = tuple[int, NodeRow, NodeRow]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Course:
+    """One way in which the moves of a draft may turn out."""
+
+    moves: tuple[tuple[int, NodeRow], ...]  # which pod of ``Drafts.pods``, and where its replacement goes
+    kinds: frozenset[tuple[_Kind, int]]  # the moves as the scheduler sees them, and how many of each kind
+    usage: FloatArray  # (nodes, measured resources)
+    pod_count: IntArray  # (nodes,)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Draft:
+    """Some moves, and what they lead to."""
+
+    pods: tuple[int, ...]  # of ``Drafts.pods``, in the order in which they move
+    courses: tuple[_Course, ...]
+    used: UsedLimits
+    excess: FloatArray  # (hot nodes, resources) points
+    is_hot: tuple[bool, ...]  # by hot node: whether it still is
+
+    @property
+    def left(self) -> float:
+        """Points of excess."""
+        return float(self.excess.sum())
+
+
+class Drafts:
+    """Makes drafts that go on from a plan builder; the builder and its scenarios stay as they are."""
+
+    def __init__(
+        self, prepared: PreparedInputs, builder: PlanBuilder, nodes: Mapping[NodeRow, NodePods]
+    ) -> None:
+        scenario = builder.scenarios.all[0]
+        self._prepared = prepared
+        self._state = scenario.after_termination.copy()
+        self._made: list[tuple[int, NodeRow, int]] = []  # in the state: pod, landing, number of replacement
+        self._found: dict[tuple[object, ...], list[Placement]] = {}
+        self._hot = list(nodes)
+        self.pods: list[Candidate] = [item for node in nodes.values() for item in node.candidates]
+        of_node = [at for at, node in enumerate(nodes.values()) for _ in node.candidates]
+        self._node = np.array(of_node, np.int64)
+        resources = prepared.inputs.load.allocatable.shape[1]
+        self._relief = np.concatenate([np.zeros((0, resources)), *(node.relief for node in nodes.values())])
+        cost = np.concatenate([np.zeros(0), *(node.cost for node in nodes.values())])
+        self._wanted = prepared.policy.planning.least_relief * (1.0 + cost)
+        self._most_unacceptable = 1.0 - prepared.policy.planning.confidence
+        self.placements = 0
+        used = builder.used.copy()
+        used.total = -len(self.pods)  # perRun cuts the moves of a plan, and decides nothing before
+        course = _Course((), frozenset(), scenario.usage, np.array(self._state.pod_count))
+        excess, is_hot = self._levels((course,), range(len(self._hot)))
+        self.start = Draft((), (course,), used, excess, is_hot)
+
+    def _levels(self, courses: Sequence[_Course], hot: Sequence[int]) -> tuple[FloatArray, tuple[bool, ...]]:
+        """(hot nodes, resources) points of excess, and whether each is hot still; the mean over courses."""
+        rows, hotness = np.array([self._hot[at] for at in hot], np.int64), self._prepared.hotness
+        whole = self._prepared.inputs.load.allocatable[rows]
+        percent = np.mean(
+            [percent_of_allocatable(item.usage[rows], item.pod_count[rows], whole) for item in courses],
+            axis=0,
+        )
+        excess = [hotness.excess(row, item) for row, item in zip(rows.tolist(), percent, strict=True)]
+        above = hotness.resources[rows] & (percent > hotness.hot_above[rows] + NEGLIGIBLE)
+        return np.array(excess).reshape(percent.shape), tuple(above.any(axis=1).tolist())
+
+    def gains(self, draft: Draft) -> FloatArray:
+        """(pods,) points of excess that each pod would remove; 0 where that is not worth its cost."""
+        excess = draft.excess[self._node]
+        gain: FloatArray = removed(self._relief, excess)
+        ends = np.array(draft.is_hot, np.bool_)[self._node] & (gain >= excess.sum(axis=1) - NEGLIGIBLE)
+        gain[~((gain >= self._wanted) | ends)] = 0.0
+        gain[list(draft.pods)] = 0.0
+        return gain
+
+    def extended(self, draft: Draft, at: int) -> Draft | None:
+        """The draft with one more move; None where limits or landings do not allow it."""
+        pod = self.pods[at]
+        namespace = self._prepared.pods.namespaces[pod.row]
+        workload = self._prepared.eviction.workload(pod.row)
+        if draft.used.reached(pod.source, namespace, workload):
+            return None
+        landings = []
+        for course in draft.courses:
+            found = self._landings(course, pod)
+            if not found:
+                return None
+            landings.append((course, found))
+        if len(landings) == 1 and len(landings[0][1]) > 1:
+            landings *= 2
+        courses = tuple(
+            self._moved(course, at, found[min(number, len(found) - 1)])
+            for number, (course, found) in enumerate(landings)
+        )
+        used = draft.used.copy()
+        used.count(pod.source, namespace, workload)
+        changed = {pod.source} | {item.moves[-1][1] for item in courses}
+        hot = [item for item, row in enumerate(self._hot) if row in changed]
+        excess, is_hot = draft.excess.copy(), list(draft.is_hot)
+        levels, still = self._levels(courses, hot)
+        for item, points, remains in zip(hot, levels, still, strict=True):
+            excess[item], is_hot[item] = points, remains
+        return Draft((*draft.pods, at), courses, used, excess, tuple(is_hot))
+
+    def _moved(self, course: _Course, at: int, landing: NodeRow) -> _Course:
+        pod = self.pods[at]
+        usage, count = course.usage.copy(), course.pod_count.copy()
+        usage[pod.source] -= pod.usage
+        usage[landing] += pod.usage
+        count[pod.source] -= 1
+        count[landing] += 1
+        kinds = Counter(dict(course.kinds))
+        kinds[int(self._state.pod_class[pod.row]), pod.source, landing] += 1
+        return _Course((*course.moves, (at, landing)), frozenset(kinds.items()), usage, count)
+
+    def _landings(self, course: _Course, pod: Candidate) -> list[NodeRow]:
+        """The two likeliest nodes, or the only one; none where an unacceptable landing is too likely."""
+        check, load = self._prepared.landing_check, self._prepared.inputs.load
+        source = [pod.source]
+        before = percent_of_allocatable(
+            course.usage[source], course.pod_count[source], load.allocatable[source]
+        )[0]
+        placements = self._place(course, pod)
+        if any(item.rejected or not len(item.feasible) for item in placements):
+            return []
+        likely = mean_of(placements, len(course.usage))
+        after = check.percent_after(likely.rows, course.usage, course.pod_count, pod.usage)
+        good = check.acceptable(pod.source, likely.rows, before, after)
+        if float(likely.chance[~good].sum()) > self._most_unacceptable:
+            return []
+        best = np.argsort(-likely.chance, kind="stable")[:2]
+        return [NodeRow(row) for row in likely.rows[best].tolist()]
+
+    def _place(self, course: _Course, pod: Candidate) -> list[Placement]:
+        key = (course.kinds, self._state.pod_class[pod.row], pod.replacement, pod.source)
+        found = self._found.get(key)
+        if found is None:
+            self._make(course)
+            state, schedulers = self._state, self._prepared.schedulers
+            with with_predecessor(state, pod.row, pod.source, pod.likely_predecessor):
+                found = [item.place(state, pod.replacement) for item in schedulers.views(pod.replacement)]
+            self.placements += len(found)
+            self._found[key] = found
+        return found
+
+    def _make(self, course: _Course) -> None:
+        """Bring the state to where the moves of a course lead, from where it is."""
+        same = 0
+        for (at, landing, _), move in zip(self._made, course.moves, strict=False):
+            if (at, landing) != move:
+                break
+            same += 1
+        while len(self._made) > same:
+            at, _, number = self._made.pop()
+            self._state.remove(number)
+            self._state.restore(self.pods[at].row, self.pods[at].source)
+        for at, landing in course.moves[same:]:
+            self._state.remove(self.pods[at].row)
+            number = self._state.add(self.pods[at].replacement)
+            self._state.bind(number, landing)
+            self._made.append((at, landing, number))

@@ -1,0 +1,221 @@
+"""What a policy must do on a recorded cluster, written down so that a CI can hold every change to it.
+
+    mustMove: [deployment/shop/api]     at least one pod of it is moved
+    mustStay: [shop/db-*]               no pod with such a name is moved
+    maxEvictions: 10
+    cooledNodes: [node-2]               hot now, and no longer hot after the plan
+
+A pattern that matches nothing fails: the recording or the name is another one than was meant, and an
+assertion about nothing would hold for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
+
+from rebalancer.cluster.arrays import PodRow
+from rebalancer.cluster.snapshot import Snapshot
+from rebalancer.documents import parse, validate
+from rebalancer.errors import InputError
+from rebalancer.planning import Plan, parse_subject
+from rebalancer.planning.explanation.pods import verdict_of
+from rebalancer.planning.plan import API_VERSION, UNKNOWN_NODE, NodeReport, Value
+from rebalancer.planning.workloads.lookup import Workloads
+from rebalancer.policy.model import PolicyModel, Unique
+
+_MAX_PATTERN_LENGTH = 512
+_SHOWN = 3
+
+
+def _names_pods(pattern: str) -> str:
+    """The pattern, where it is NAMESPACE/NAME or KIND/NAMESPACE/NAME; ValueError for any other."""
+    if pattern.count("/") == 2:
+        try:
+            kind = parse_subject(pattern).kind
+        except InputError as error:
+            raise ValueError(error.message) from error
+        if kind == "node":
+            raise ValueError("a node has no namespace")
+    elif pattern.count("/") != 1:
+        raise ValueError("should be NAMESPACE/NAME or KIND/NAMESPACE/NAME")
+    return pattern
+
+
+Pattern = Annotated[str, StringConstraints(min_length=1, max_length=_MAX_PATTERN_LENGTH)]
+PodPatterns = Annotated[tuple[Annotated[Pattern, AfterValidator(_names_pods)], ...], Unique]
+NodePatterns = Annotated[tuple[Pattern, ...], Unique]
+
+
+class PolicyTest(PolicyModel):
+    """Assertions about the plan that a policy makes of a cluster."""
+
+    api_version: Literal["rebalancer/v1alpha1"]
+    kind: Literal["PolicyTest"]
+    must_move: PodPatterns = Field(
+        default=(), description="Pods or workloads of which at least one pod is moved."
+    )
+    must_stay: PodPatterns = Field(default=(), description="Pods or workloads of which no pod is moved.")
+    max_evictions: int | None = Field(default=None, ge=0, description="The plan has at most so many moves.")
+    min_evictions: int | None = Field(default=None, ge=0, description="The plan has at least so many moves.")
+    hot_nodes: NodePatterns = Field(default=(), description="Nodes that are hot before the plan.")
+    cool_nodes: NodePatterns = Field(default=(), description="Nodes that are not hot before the plan.")
+    cooled_nodes: NodePatterns = Field(
+        default=(), description="Nodes that are hot before the plan, and no longer after it."
+    )
+
+    @model_validator(mode="after")
+    def _asserts_something(self) -> Self:
+        asserting = self.model_fields_set - {"api_version", "kind"}
+        if not any(getattr(self, name) not in ((), None) for name in asserting):
+            raise ValueError("asserts nothing")
+        return self
+
+
+class Assertion(Value, frozen=True):
+    """One assertion, whether it holds, and why not."""
+
+    assertion: str  # e.g. mustMove: shop/api-*
+    holds: bool
+    because: str = ""  # what the plan does instead
+
+
+class PolicyTestReport(Value, frozen=True):
+    """The assertions of one file about the plan of one cluster."""
+
+    file: str
+    source: str
+    policy: str
+    inputs: str
+    assertions: tuple[Assertion, ...]
+    api_version: str = API_VERSION
+    kind: str = "PolicyTestReport"
+
+    @property
+    def failed(self) -> int:
+        """How many assertions do not hold."""
+        return sum(1 for item in self.assertions if not item.holds)
+
+
+def parse_policy_test(text: str, source: str) -> PolicyTest:
+    """The assertions in a text; InputError with file:line:column for anything else."""
+    document = parse(text, source)
+    if not isinstance(document.value, dict):
+        raise document.error((), "is no PolicyTest", hint="write kind: PolicyTest")
+    return validate(PolicyTest, document)
+
+
+def check_plan(test: PolicyTest, file: str, plan: Plan, snapshot: Snapshot) -> PolicyTestReport:
+    """Hold a plan to assertions."""
+    return PolicyTestReport(
+        file=file,
+        source=plan.source,
+        policy=plan.policy,
+        inputs=plan.inputs,
+        assertions=tuple(_Checks(plan, snapshot).all(test)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Pod:
+    uid: str
+    name: str  # namespace/name
+    node: str
+
+
+class _Checks:
+    """The assertions about one plan."""
+
+    def __init__(self, plan: Plan, snapshot: Snapshot) -> None:
+        self._plan = plan
+        self._snapshot = snapshot
+        self._workloads = Workloads(snapshot)
+        self._moved = {move.pod.uid for move in plan.moves}
+
+    def all(self, test: PolicyTest) -> Iterator[Assertion]:
+        """Each assertion in the order of the fields."""
+        yield from (self._must_move(pattern) for pattern in test.must_move)
+        yield from (self._must_stay(pattern) for pattern in test.must_stay)
+        moves = len(self._plan.moves)
+        if test.max_evictions is not None:
+            yield _assertion(
+                f"maxEvictions: {test.max_evictions}", moves <= test.max_evictions, f"the plan has {moves}"
+            )
+        if test.min_evictions is not None:
+            yield _assertion(
+                f"minEvictions: {test.min_evictions}", moves >= test.min_evictions, f"the plan has {moves}"
+            )
+        yield from self._nodes("hotNodes", test.hot_nodes, lambda node: "" if node.hot else "is not hot")
+        yield from self._nodes("coolNodes", test.cool_nodes, _why_not_cool)
+        yield from self._nodes("cooledNodes", test.cooled_nodes, _why_not_cooled)
+
+    def _must_move(self, pattern: str) -> Assertion:
+        title, pods = f"mustMove: {pattern}", self._pods(pattern)
+        if not pods or any(pod.uid in self._moved for pod in pods):
+            return _assertion(title, bool(pods), "matches no pod of the cluster")
+        reasons = "; ".join(f"{pod.name}: {self._fate(pod)}" for pod in pods[:_SHOWN])
+        more = f"; and {len(pods) - _SHOWN} more" if len(pods) > _SHOWN else ""
+        return _assertion(title, False, reasons + more)
+
+    def _must_stay(self, pattern: str) -> Assertion:
+        title, pods = f"mustStay: {pattern}", self._pods(pattern)
+        moved = [pod for pod in pods if pod.uid in self._moved]
+        if not pods or not moved:
+            return _assertion(title, bool(pods), "matches no pod of the cluster")
+        return _assertion(title, False, "; ".join(f"{pod.name}: {self._fate(pod)}" for pod in moved[:_SHOWN]))
+
+    def _fate(self, pod: _Pod) -> str:
+        code, because = verdict_of(self._plan, pod.uid, pod.node)
+        return f"{code}, {because}"
+
+    def _pods(self, pattern: str) -> list[_Pod]:
+        """The pods that ``NAMESPACE/NAME`` or ``KIND/NAMESPACE/NAME`` names; * and ? stand for anything."""
+        pods, nodes = self._snapshot.pods, self._snapshot.nodes.names
+        matches = self._named(pattern)
+        if pattern.count("/") == 2:
+            kind, rest = parse_subject(pattern).kind, pattern.partition("/")[2]
+            matches = self._named(rest) if kind == "pod" else self._of_workload(kind, rest)
+        return [
+            _Pod(pods.uids[row], pods.full_name(row), nodes[pods.node[row]] if pods.node[row] >= 0 else "")
+            for row in range(len(pods))
+            if matches(row)
+        ]
+
+    def _named(self, pattern: str) -> Callable[[int], bool]:
+        pods = self._snapshot.pods
+        return lambda row: fnmatchcase(pods.full_name(row), pattern)
+
+    def _of_workload(self, kind: str, name: str) -> Callable[[int], bool]:
+        namespace, _, short = name.partition("/")
+        wanted = f"{namespace}/{kind}/{short}"
+        return lambda row: fnmatchcase(self._workloads.of(PodRow(row)).key, wanted)
+
+    def _nodes(
+        self, field: str, patterns: Iterable[str], why_not: Callable[[NodeReport], str]
+    ) -> Iterator[Assertion]:
+        for pattern in patterns:
+            nodes = [node for node in self._plan.nodes if fnmatchcase(node.name, pattern)]
+            wrong = [f"{node.name} {why}" for node in nodes if (why := why_not(node))]
+            because = "; ".join(wrong[:_SHOWN]) if nodes else "matches no node of the cluster"
+            yield _assertion(f"{field}: {pattern}", bool(nodes) and not wrong, because)
+
+
+def _why_not_cool(node: NodeReport) -> str:
+    if node.hot:
+        return f"is hot: {'; '.join(node.because)}"
+    unknown = next((reason for reason in node.because if reason.endswith(UNKNOWN_NODE)), "")
+    return f"is not known: {unknown}" if unknown else ""
+
+
+def _why_not_cooled(node: NodeReport) -> str:
+    if not node.hot:
+        return "is not hot before the plan"
+    return "stays hot" if node.after is None or node.after.hot else ""
+
+
+def _assertion(title: str, holds: bool, because: str) -> Assertion:
+    return Assertion(assertion=title, holds=holds, because="" if holds else because)

@@ -1,0 +1,220 @@
+"""Why nothing is moved: for the whole cluster, for one node or for one pod, in as few words as possible.
+
+The answer is what ``plan`` and ``explain`` know already, put in the order in which it helps: is anything hot
+at all, and how far from it; which settings hold the load that could leave, the heaviest first; and of a pod
+every rule that keeps it, not only the first.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rebalancer.cluster.arrays import NodeRow, PodRow
+from rebalancer.errors import InputError
+from rebalancer.planning import Plan, PlanningInputs, PreparedInputs, Subject, prepare
+from rebalancer.planning.explanation.pods import MOVED, PodExplainer
+from rebalancer.planning.explanation.values import Refusal
+from rebalancer.planning.obstacles import find_obstacles
+from rebalancer.planning.plan import API_VERSION, Obstacle, Value
+from rebalancer.planning.planner import search
+from rebalancer.planning.report import build_plan
+from rebalancer.planning.rounding import PERCENT_DIGITS
+
+_MAX_NEAREST = 3
+
+
+class Distance(Value, frozen=True):
+    """How far a node is from being hot, in the resource in which it is nearest."""
+
+    node: str
+    resource: str
+    load: float  # percent of allocatable
+    hot_above: float
+
+
+class WhyNot(Value, frozen=True):
+    """Why nothing is moved, or no more than is."""
+
+    source: str
+    policy: str
+    inputs: str
+    now: str
+    subject: str  # node/NAME or pod/NAMESPACE/NAME; empty for the whole cluster
+    moves: int  # of the plan, from the subject
+    verdict: str
+    obstacles: tuple[Obstacle, ...] = ()  # what holds load on nodes above coolTo, the heaviest first
+    refusals: tuple[Refusal, ...] = ()  # of a pod: every rule that keeps it
+    nearest: tuple[Distance, ...] = ()  # nodes nearest to being hot, where none is
+    warnings: tuple[str, ...] = ()
+    next_steps: tuple[str, ...] = ()  # commands that tell more
+    api_version: str = API_VERSION
+    kind: str = "WhyNot"
+
+
+def why_not(inputs: PlanningInputs, subject: Subject | None) -> WhyNot:
+    """Why nothing is moved, of a node, of a pod or of the whole cluster; InputError for a workload."""
+    if subject is not None and subject.kind not in ("node", "pod"):
+        name = f"{subject.kind.lower()}/{subject.namespace}/{subject.name}"
+        raise InputError(
+            "why-not asks about a node or a pod", hint=f"of a workload: rebalancer explain {name}"
+        )
+    prepared = prepare(inputs)
+    found = search(prepared)
+    plan = build_plan(prepared, found)
+    if subject is None:
+        return _of_the_cluster(prepared, plan)
+    if subject.kind == "pod":
+        return _of_a_pod(prepared, plan, PodRow(subject.row))
+    row = NodeRow(subject.row)
+    return _of_a_node(prepared, plan, row, find_obstacles(prepared, found, {row}))
+
+
+def _of_the_cluster(prepared: PreparedInputs, plan: Plan) -> WhyNot:
+    nearest: tuple[Distance, ...] = ()
+    if not plan.hot_count:
+        nearest = _nearest(prepared, range(plan.node_count))
+        verdict = f"no node is hot{_how_far(nearest)}"
+    elif not plan.moves:
+        verdict = f"nothing is moved from {_count(plan.hot_count, 'hot node')}: {_most(plan.obstacles)}"
+    elif plan.unsolved:
+        verdict = (
+            f"{_count(len(plan.moves), 'pod')} would be moved; {len(plan.unsolved)} of "
+            f"{_count(plan.hot_count, 'hot node')} stay above coolTo: {_most(plan.obstacles)}"
+        )
+    else:
+        verdict = (
+            f"{_count(len(plan.moves), 'pod')} would be moved, and every hot node cools: see rebalancer plan"
+        )
+    changeable = any(item.setting for item in plan.obstacles)
+    steps = ["rebalancer plan --diff OTHER_POLICY.yaml"] if changeable else []
+    if plan.obstacles:
+        steps.append(f"rebalancer why-not pod/{plan.obstacles[0].example}")
+    return _answer(
+        plan,
+        "",
+        len(plan.moves),
+        verdict,
+        obstacles=plan.obstacles,
+        nearest=nearest,
+        next_steps=(*steps, *(("rebalancer nodes",) if nearest else ())),
+    )
+
+
+def _of_a_node(prepared: PreparedInputs, plan: Plan, row: NodeRow, obstacles: tuple[Obstacle, ...]) -> WhyNot:
+    name = prepared.inputs.snapshot.nodes.names[row]
+    moves = sum(1 for move in plan.moves if move.from_node == name)
+    nearest: tuple[Distance, ...] = ()
+    if not prepared.inputs.load.known[row]:
+        verdict = "its load is not known: it counts neither as hot nor as a landing"
+    elif not prepared.hotness.hot[row]:
+        nearest = _nearest(prepared, [row])
+        verdict = f"it is not hot{_how_far(nearest)}"
+    elif name in plan.unsolved:
+        lead = f"{_count(moves, 'pod')} would leave it, but it" if moves else "it"
+        verdict = f"{lead} {plan.unsolved[name]}"
+    else:
+        verdict = f"{_count(moves, 'pod')} would leave it, and it cools: see rebalancer plan"
+    return _answer(
+        plan,
+        f"node/{name}",
+        moves,
+        verdict,
+        obstacles=obstacles,
+        nearest=nearest,
+        next_steps=(f"rebalancer explain node/{name}",),
+    )
+
+
+def _of_a_pod(prepared: PreparedInputs, plan: Plan, row: PodRow) -> WhyNot:
+    found = PodExplainer(prepared, row).explanation()
+    name = prepared.pods.full_name(row)
+    node = int(prepared.pods.node[row])
+    nearest = () if node < 0 or prepared.hotness.hot[node] else _nearest(prepared, [node])
+    verdict = found.verdict_because
+    if found.verdict == MOVED:
+        verdict = f"it would be moved, {verdict}"
+    elif nearest:
+        verdict = f"its node is not hot{_how_far(nearest)}"
+    return _answer(
+        plan,
+        f"pod/{name}",
+        int(found.verdict == MOVED),
+        verdict,
+        refusals=found.refusals,
+        nearest=nearest,
+        next_steps=(f"rebalancer explain pod/{name}",),
+    )
+
+
+def _answer(
+    plan: Plan,
+    subject: str,
+    moves: int,
+    verdict: str,
+    *,
+    obstacles: tuple[Obstacle, ...] = (),
+    refusals: tuple[Refusal, ...] = (),
+    nearest: tuple[Distance, ...] = (),
+    next_steps: tuple[str, ...] = (),
+) -> WhyNot:
+    return WhyNot(
+        source=plan.source,
+        policy=plan.policy,
+        inputs=plan.inputs,
+        now=plan.now,
+        subject=subject,
+        moves=moves,
+        verdict=verdict,
+        obstacles=obstacles,
+        refusals=refusals,
+        nearest=nearest,
+        warnings=plan.warnings,
+        next_steps=next_steps,
+    )
+
+
+def _nearest(prepared: PreparedInputs, rows: range | list[NodeRow] | list[int]) -> tuple[Distance, ...]:
+    """The nodes whose load is nearest to a threshold, each in its nearest resource."""
+    hotness, percent = prepared.hotness, prepared.inputs.load.percent
+    names = prepared.inputs.snapshot.nodes.names
+    found: list[tuple[float, Distance]] = []
+    for row in rows:
+        missing = hotness.hot_above[row] - percent[row]
+        missing = np.where(np.isnan(missing), np.inf, missing)
+        column = int(np.argmin(missing))
+        if np.isfinite(missing[column]):
+            distance = Distance(
+                node=names[row],
+                resource=hotness.names[column],
+                load=round(float(percent[row, column]), PERCENT_DIGITS),
+                hot_above=round(float(hotness.hot_above[row, column]), PERCENT_DIGITS),
+            )
+            found.append((float(missing[column]), distance))
+    found.sort(key=lambda item: (item[0], item[1].node))
+    return tuple(distance for _, distance in found[:_MAX_NEAREST])
+
+
+def _how_far(nearest: tuple[Distance, ...]) -> str:
+    if not nearest:
+        return ", and no rule of the policy could make it so"
+    first = nearest[0]
+    missing = first.hot_above - first.load
+    if missing <= 0:  # above the level, and not hot all the same: another condition of the rule is not met
+        return f": {first.node} is at {first.load:.1f} % {first.resource}, but nothing there has to wait"
+    return (
+        f": {first.node} is at {first.load:.1f} % {first.resource}, hot above {first.hot_above:.1f} %, "
+        f"{missing:.1f} points more"
+    )
+
+
+def _most(obstacles: tuple[Obstacle, ...]) -> str:
+    if not obstacles:
+        return "no pod there could ever move: they belong to their nodes, or to what plans rely on"
+    first = obstacles[0]
+    name = first.setting or " and ".join(first.reasons)
+    verb = "keep" if " and " in name else "keeps"
+    return f"{name} {verb} {first.share:.0%} of the load that could leave"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

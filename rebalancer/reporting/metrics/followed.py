@@ -1,0 +1,178 @@
+"""Metrics of runs as they happen: an observer of runs and a listener to spans, read as one registry.
+
+Gauges describe the last run, and are replaced as a whole: a scrape that comes meanwhile sees the old ones or
+the new ones. Counters and histograms add up over all runs of the process; every value of their labels that
+is known beforehand is there from the beginning, as 0, because a series that comes and goes cannot be alerted
+on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import prometheus_client
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.metrics_core import Metric as Family
+from prometheus_client.registry import Collector
+
+from rebalancer.errors import ExitCode
+from rebalancer.execution.outcomes import Outcome, Outcomes, Result, Stop
+from rebalancer.execution.progress import Silent
+from rebalancer.planning.plan import Plan
+from rebalancer.reporting.metrics import names
+from rebalancer.reporting.metrics.figures import PLAN_METRICS, Samples, one, outcome_samples, plan_samples
+from rebalancer.reporting.metrics.names import METRICS, Metric, MetricKind
+from rebalancer.reporting.words import plain
+from rebalancer.telemetry import Span
+
+HOT_NODE, MISPLACED = "HotNode", "Misplaced"
+_NOT_REQUESTED = frozenset({Result.SKIPPED, Result.GONE})
+_LIKELIEST, _LISTED, _ALLOWED, _NOT_ALLOWED = "Likeliest", "Listed", "Allowed", "NotAllowed"
+_STAGES = frozenset({"gather", "plan", "wave", "eviction", "landing"})
+_KNOWN_LABELS: dict[Metric, tuple[str, ...]] = {
+    names.RUNS: tuple(str(int(code)) for code in ExitCode),
+    names.STOPS: tuple(stop.value for stop in Stop),
+    names.LANDINGS: (_LIKELIEST, _LISTED, _ALLOWED, _NOT_ALLOWED),
+}
+
+# Gauges that are read from spans: by the span's name, its fields.
+_FROM_FIELDS: Mapping[str, Mapping[str, Metric]] = {
+    "gather": {"verified": names.VERIFIED, "unverified_rules": names.UNVERIFIED_RULES},
+    "save-state": {"bytes": names.STATE_BYTES},
+}
+
+
+class RunMetrics(Silent, Collector):
+    """The metrics of all runs of this process so far; ``registry`` is what exporters take."""
+
+    def __init__(self) -> None:
+        self._gauges: Mapping[Metric, Samples] = {}
+        self._counters = {
+            metric: prometheus_client.Counter(metric.name, metric.meaning, metric.labels, registry=None)
+            for metric in METRICS
+            if metric.kind is MetricKind.COUNTER
+        }
+        self._histograms = {
+            metric: prometheus_client.Histogram(
+                metric.name, metric.meaning, metric.labels, buckets=metric.buckets, registry=None
+            )
+            for metric in METRICS
+            if metric.kind is MetricKind.HISTOGRAM
+        }
+        for metric, values in _KNOWN_LABELS.items():
+            for value in values:
+                self._counters[metric].labels(value)
+        self.registry = CollectorRegistry()
+        self.registry.register(self)
+
+    def collect(self) -> Iterator[Family]:
+        """Every metric that has a value, in the order of the table."""
+        gauges = self._gauges
+        for metric in METRICS:
+            if metric.kind is MetricKind.GAUGE:
+                if metric in gauges:
+                    yield _family(metric, gauges[metric])
+                continue
+            recorded = self._counters if metric.kind is MetricKind.COUNTER else self._histograms
+            for family in recorded[metric].collect():
+                # When a series began says nothing of the cluster, and doubles their number.
+                family.samples = [item for item in family.samples if not item.name.endswith("_created")]
+                if family.samples:
+                    yield family
+
+    def set(self, metric: Metric, value: float) -> None:
+        """Set a gauge without labels."""
+        self._gauges = {**self._gauges, metric: one(value)}
+
+    def planned(self, plan: Plan) -> None:
+        """A plan was made; what is known of earlier ones is forgotten."""
+        plan_metrics = plan_samples(plan)
+        earlier = {metric: found for metric, found in self._gauges.items() if metric not in PLAN_METRICS}
+        self._gauges = {**earlier, **plan_metrics, names.MOVES_QUEUED: one(len(plan.moves))}
+
+    def only_planned(self) -> None:
+        """Nobody carries the plan out: nothing is queued."""
+        self.set(names.MOVES_QUEUED, 0)
+
+    def outcome_known(self, outcome: Outcome) -> None:
+        """See Observer."""
+        queued = self._gauges.get(names.MOVES_QUEUED, one(1))[()]
+        self.set(names.MOVES_QUEUED, max(0.0, queued - 1))
+        if outcome.result in _NOT_REQUESTED:
+            return
+        pod, reason = outcome.move.pod, HOT_NODE if outcome.move.gain else MISPLACED
+        self._counters[names.EVICTIONS].labels(outcome.result.value, reason, plain(pod.namespace)).inc()
+        if outcome.node and outcome.move.landings:
+            likeliest = max(outcome.move.landings, key=lambda landing: landing.probability)
+            self._counters[names.LANDINGS].labels(_landing(outcome, likeliest.node)).inc()
+            self._counters[names.LANDINGS_EXPECTED].inc(min(max(likeliest.probability, 0.0), 1.0))
+
+    def finished(self, outcomes: Outcomes) -> None:
+        """See Observer."""
+        self._gauges = {**self._gauges, **outcome_samples(outcomes), names.MOVES_QUEUED: one(0)}
+        if outcomes.stop is not None:
+            self._counters[names.STOPS].labels(outcomes.stop.value).inc()
+
+    def ended(self, exit_code: int, now: float) -> None:
+        """A run ended, with or without a plan; ``now`` in Unix seconds."""
+        found = {names.EXIT_CODE: one(exit_code), names.RUN_TIME: one(now)}
+        if exit_code == ExitCode.DONE:
+            found[names.SUCCESS_TIME] = one(now)
+        self._gauges = {**self._gauges, **found}
+        self._counters[names.RUNS].labels(str(exit_code)).inc()
+
+    def span_began(self, span: Span) -> None:
+        """See Listener."""
+
+    def span_ended(self, span: Span) -> None:
+        """See Listener."""
+        seconds = span.seconds or 0.0
+        if span.name in _STAGES:
+            self._histograms[names.STAGE_SECONDS].labels(span.name).observe(seconds)
+        elif span.name == "run":
+            self._histograms[names.RUN_SECONDS].observe(seconds)
+        elif span.name == "request":
+            refused = "refused" if "status" in span.fields else "failed"
+            result = refused if span.error else "answered"
+            asked = _request(str(span.fields.get("what", "")))
+            self._histograms[names.REQUEST_SECONDS].labels(asked, result).observe(seconds)
+        for field, metric in _FROM_FIELDS.get(span.name, {}).items():
+            if field in span.fields:
+                self.set(metric, float(span.fields[field]))
+
+
+def run_metrics(
+    plan: Plan | None, outcomes: Outcomes | None, *, exit_code: int, now: float
+) -> CollectorRegistry:
+    """The metrics of one run that is over; without a plan or outcomes their gauges are absent, not zero."""
+    metrics = RunMetrics()
+    if plan is not None:
+        metrics.planned(plan)
+    for outcome in outcomes.outcomes if outcomes else ():
+        metrics.outcome_known(outcome)
+    if outcomes is not None:
+        metrics.finished(outcomes)
+    metrics.ended(exit_code, now)
+    return metrics.registry
+
+
+def _family(metric: Metric, samples: Samples) -> Family:
+    family = GaugeMetricFamily(metric.name, metric.meaning, labels=metric.labels)
+    for labels, value in sorted(samples.items()):
+        family.add_metric(labels, value)
+    return family
+
+
+def _landing(outcome: Outcome, likeliest: str) -> str:
+    if outcome.result is Result.UNEXPECTED:
+        return _NOT_ALLOWED
+    if outcome.node == likeliest:
+        return _LIKELIEST
+    return _LISTED if any(landing.node == outcome.node for landing in outcome.move.landings) else _ALLOWED
+
+
+def _request(what: str) -> str:
+    """What was asked without the names in it: ``list pods``, ``evict``, ``read``."""
+    verb, *rest = plain(what).split(maxsplit=2) or ["other"]
+    return f"{verb} {rest[0]}" if verb == "list" and rest else verb

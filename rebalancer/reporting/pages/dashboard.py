@@ -1,0 +1,203 @@
+"""Generates the Grafana dashboard of the chart: a panel is a question and the queries that answer it.
+
+A test runs every query against a Prometheus that scraped a service, and each has to return something.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+_SOURCE = {"type": "prometheus", "uid": "${datasource}"}
+_WIDTH = 24  # of the whole dashboard, in Grafana's units
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A PromQL expression, and how its series are called."""
+
+    expression: str
+    legend: str
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """A question, its answer as queries, and the unit of their figures."""
+
+    title: str
+    queries: tuple[Query, ...]
+    unit: str = "short"
+    kind: str = "timeseries"
+    width: int = 8
+    height: int = 7
+
+
+def _quantiles(metric: str, by: str) -> tuple[Query, ...]:
+    return tuple(
+        Query(
+            f"histogram_quantile({share}, sum by (le, {by}) (rate({metric}_bucket[$__rate_interval])))",
+            f"{{{{{by}}}}} p{share * 100:.0f}",
+        )
+        for share in (0.5, 0.95)
+    )
+
+
+PANELS: tuple[Panel, ...] = (
+    Panel("Hot nodes", (Query("max(rebalancer_hot_nodes)", "hot"),), kind="stat", width=4, height=4),
+    Panel(
+        "Cannot be cooled",
+        (Query("max(rebalancer_unsolved_nodes)", "unsolved"),),
+        kind="stat",
+        width=4,
+        height=4,
+    ),
+    Panel(
+        "Since the last success",
+        (Query("time() - max(rebalancer_last_success_timestamp_seconds)", "age"),),
+        unit="s",
+        kind="stat",
+        width=4,
+        height=4,
+    ),
+    Panel(
+        "Exit code of the last run",
+        (Query("max(rebalancer_run_exit_code)", "code"),),
+        kind="stat",
+        width=4,
+        height=4,
+    ),
+    Panel(
+        "Moves in the queue",
+        (Query("max(rebalancer_moves_queued)", "moves"),),
+        kind="stat",
+        width=4,
+        height=4,
+    ),
+    Panel("Replicas that act", (Query("sum(rebalancer_leader)", "leaders"),), kind="stat", width=4, height=4),
+    Panel(
+        "Highest load of a node",
+        (
+            Query("max by (resource) (rebalancer_highest_load_percent)", "{{resource}}"),
+            Query("max by (resource) (rebalancer_highest_load_after_percent)", "{{resource}} expected"),
+        ),
+        unit="percent",
+    ),
+    Panel(
+        "Points above coolTo",
+        (
+            Query("max(rebalancer_excess_points)", "excess"),
+            Query("max(rebalancer_excess_after_points)", "expected"),
+        ),
+    ),
+    Panel(
+        "Deviation of the load",
+        (
+            Query("max by (resource) (rebalancer_load_deviation_points)", "{{resource}}"),
+            Query("max by (resource) (rebalancer_load_deviation_after_points)", "{{resource}} expected"),
+        ),
+        unit="percent",
+    ),
+    Panel(
+        "Evictions by result",
+        (Query("sum by (result) (increase(rebalancer_evictions_total[$__rate_interval]))", "{{result}}"),),
+    ),
+    Panel(
+        "Evictions by namespace",
+        (Query("sum by (namespace, reason) (rebalancer_evictions_total)", "{{namespace}}, {{reason}}"),),
+    ),
+    Panel(
+        "Landings, predicted and real",
+        (
+            Query("sum by (landing) (rebalancer_landings_total)", "{{landing}}"),
+            Query("sum(rebalancer_landings_likeliest_expected_total)", "Likeliest, predicted"),
+        ),
+    ),
+    Panel(
+        "Nodes hot and unmovable",
+        (Query("count by (reason) (rebalancer_unsolved_node)", "{{reason}}"),),
+    ),
+    Panel("Pods kept on hot nodes", (Query("max by (reason) (rebalancer_pods_kept)", "{{reason}}"),)),
+    Panel(
+        "Stops",
+        (Query("sum by (stop) (rebalancer_stops_total)", "{{stop}}"),),
+    ),
+    Panel(
+        "How long runs take",
+        (
+            Query(
+                "histogram_quantile(0.95, sum by (le) "
+                "(rate(rebalancer_run_duration_seconds_bucket[$__rate_interval])))",
+                "p95",
+            ),
+        ),
+        unit="s",
+    ),
+    Panel("How long stages take", _quantiles("rebalancer_stage_duration_seconds", "stage"), unit="s"),
+    Panel(
+        "Requests to the API server",
+        _quantiles("rebalancer_api_request_duration_seconds", "request"),
+        unit="s",
+    ),
+    Panel(
+        "What the model knows",
+        (
+            Query("min(rebalancer_scheduler_verified)", "scheduler verified"),
+            Query("max(rebalancer_unverified_rules)", "rules that differ"),
+            Query("max(rebalancer_neutral_plugins)", "plugins not modelled"),
+            Query("max(rebalancer_plan_warnings)", "warnings"),
+        ),
+    ),
+    Panel(
+        "Nodes with known load",
+        (Query("max(rebalancer_known_nodes)", "known"), Query("max(rebalancer_nodes)", "all")),
+    ),
+    Panel("Size of the state", (Query("max(rebalancer_state_bytes)", "state"),), unit="bytes"),
+)
+
+
+def dashboard() -> str:
+    """The dashboard as JSON, as Grafana imports it."""
+    panels: list[dict[str, Any]] = []
+    column = row = 0
+    for number, panel in enumerate(PANELS, start=1):
+        if column + panel.width > _WIDTH:
+            column, row = 0, row + PANELS[number - 2].height
+        panels.append(_panel(panel, number, column, row))
+        column += panel.width
+    whole = {
+        "uid": "rebalancer",
+        "title": "rebalancer",
+        "tags": ["kubernetes"],
+        "timezone": "browser",
+        "schemaVersion": 39,
+        "refresh": "1m",
+        "time": {"from": "now-6h", "to": "now"},
+        "templating": {
+            "list": [
+                {"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus"}
+            ]
+        },
+        "panels": panels,
+    }
+    return json.dumps(whole, indent=2) + "\n"
+
+
+def _panel(panel: Panel, number: int, column: int, row: int) -> dict[str, Any]:
+    return {
+        "id": number,
+        "title": panel.title,
+        "type": panel.kind,
+        "datasource": _SOURCE,
+        "gridPos": {"x": column, "y": row, "w": panel.width, "h": panel.height},
+        "fieldConfig": {"defaults": {"unit": panel.unit, "min": 0}, "overrides": []},
+        "targets": [
+            {
+                "refId": chr(ord("A") + index),
+                "datasource": _SOURCE,
+                "expr": query.expression,
+                "legendFormat": query.legend,
+            }
+            for index, query in enumerate(panel.queries)
+        ],
+    }

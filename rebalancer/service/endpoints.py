@@ -1,0 +1,166 @@
+"""The service's own HTTP server: probes and metrics, and nothing that changes anything.
+
+Whoever reaches the port may ask, so what one client can hold up is bounded: a connection is closed after ten
+seconds of silence, only so many are served at once, and no request body is read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import socket
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from socketserver import ThreadingMixIn
+from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+
+from prometheus_client import CollectorRegistry, make_wsgi_app
+
+from rebalancer.errors import InputError
+from rebalancer.service.health import Health
+
+MAX_CONNECTIONS = 16
+_SILENCE_SECONDS = 10.0
+_TEXT = [("Content-Type", "text/plain; charset=utf-8"), ("Cache-Control", "no-store")]
+
+Start = Callable[..., Any]
+Environment = dict[str, Any]
+Application = Callable[[Environment, Start], Iterable[bytes]]
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    """A thread for each connection, and at most so many of them."""
+
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = MAX_CONNECTIONS
+
+    def __init__(
+        self, address: tuple[str, int], app: Callable[[Environment, Start], Iterable[bytes]]
+    ) -> None:
+        if ":" in address[0]:
+            self.address_family = socket.AF_INET6
+        self._free = threading.BoundedSemaphore(MAX_CONNECTIONS)
+        super().__init__(address, _Handler)
+        self.set_app(app)
+
+    def server_bind(self) -> None:
+        """Bind without asking a name server who we are, as the class above does."""
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.socket.bind(self.server_address)
+        self.server_address = self.socket.getsockname()
+        self.server_name, self.server_port = "localhost", int(self.server_address[1])
+        self.setup_environ()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Serve a connection, or close it where too many are open."""
+        if not self._free.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except BaseException:
+            self._free.release()
+            raise
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Serve one connection to its end."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that went away is no event."""
+
+
+class _Handler(WSGIRequestHandler):
+    """One connection."""
+
+    timeout = _SILENCE_SECONDS
+
+    def log_message(self, *_arguments: object) -> None:
+        """Probes and scrapes are not worth a line."""
+
+    def address_string(self) -> str:
+        """The client's address, without asking a name server for its name."""
+        return str(self.client_address[0])
+
+
+class Endpoints:
+    """Answers ``/healthz``, ``/readyz`` and ``/metrics``."""
+
+    def __init__(self, health: Health, registry: CollectorRegistry) -> None:
+        self._health = health
+        self._metrics = make_wsgi_app(registry)
+
+    def __call__(self, environment: Environment, start: Start) -> Iterable[bytes]:
+        """A WSGI application."""
+        path = environment.get("PATH_INFO", "")
+        if environment.get("REQUEST_METHOD") not in {"GET", "HEAD"}:
+            return _text(start, "405 Method Not Allowed", "only GET is answered")
+        match path:
+            case "/healthz":
+                return self._healthz(start)
+            case "/readyz":
+                return self._readyz(start)
+            case "/metrics":
+                found: Iterable[bytes] = self._metrics(environment, start)
+                return found
+        return _text(start, "404 Not Found", "there are /healthz, /readyz and /metrics")
+
+    def _healthz(self, start: Start) -> Iterable[bytes]:
+        if self._health.alive:
+            return _text(start, "200 OK", "ok")
+        return _text(start, "503 Service Unavailable", "the loop has not been heard of in time")
+
+    def _readyz(self, start: Start) -> Iterable[bytes]:
+        reason = self._health.not_ready
+        if not reason:
+            return _text(start, "200 OK", f"ok: {self._health.role}")
+        return _text(start, "503 Service Unavailable", reason)
+
+
+@contextmanager
+def answering(host: str, port: int, app: Callable[[Environment, Start], Iterable[bytes]]) -> Iterator[str]:
+    """Answer on an address within this block; gives the URL. Raises InputError where it cannot be had."""
+    try:
+        server = _listening(host, port, app)
+    except OSError as error:
+        raise InputError(
+            f"cannot listen: {error.strerror or error}",
+            where=f"{host}:{port}",
+            hint="name another ADDRESS:PORT with --listen",
+        ) from error
+    thread = threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.2}, name="endpoints", daemon=True
+    )
+    thread.start()
+    shown = f"[{host}]" if ":" in host else host or "localhost"
+    try:
+        yield f"http://{shown}:{server.server_port}"
+    finally:
+        with contextlib.suppress(OSError):
+            server.shutdown()
+            server.server_close()
+        thread.join(timeout=5.0)
+
+
+def _listening(host: str, port: int, app: Application) -> _Server:
+    """A server on an address; without a host on every address, of IPv4 alone where there is no IPv6."""
+    if host:
+        return _Server((host, port), app)
+    try:
+        return _Server(("::", port), app)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise
+        return _Server(("0.0.0.0", port), app)  # noqa: S104 - the user gave no address
+
+
+def _text(start: Start, status: str, text: str) -> Iterable[bytes]:
+    body = f"{text}\n".encode()
+    start(status, [*_TEXT, ("Content-Length", str(len(body)))])
+    return [body]

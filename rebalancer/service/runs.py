@@ -1,0 +1,119 @@
+"""The runs of a service: each is what ``rebalancer run`` or ``rebalancer plan`` does, once."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from rebalancer import pipeline
+from rebalancer.cluster.live import RawApi
+from rebalancer.cluster.live.watching import LiveCluster
+from rebalancer.deadlines import Deadline
+from rebalancer.execution import HeldLease
+from rebalancer.pipeline import PipelineOptions, RunOptions
+from rebalancer.pipeline.signals import StopSignals
+from rebalancer.pipeline.state_location import known_state, state_store
+from rebalancer.pipeline.surroundings import Surroundings
+from rebalancer.planning.plan import Plan
+from rebalancer.reporting.metrics import RunMetrics
+from rebalancer.reporting.run_observers import LogObserver, Observers
+from rebalancer.reporting.words import counted, words
+from rebalancer.service.looking import look
+from rebalancer.service.policy_in_force import PolicyInForce
+from rebalancer.service.settings import ServiceOptions
+from rebalancer.state import RunState
+from rebalancer.telemetry import span
+
+LOGGER = logging.getLogger(__name__)
+MAX_MOVES_SHOWN = 50
+
+
+class Runs:
+    """What every run of a service is made from; a run remembers what the one before left."""
+
+    def __init__(
+        self,
+        options: PipelineOptions,
+        settings: ServiceOptions,
+        api: RawApi,
+        cluster: LiveCluster,
+        signals: StopSignals,
+        policy: PolicyInForce,
+        metrics: RunMetrics,
+    ) -> None:
+        self._options = options
+        self._api = api
+        self._cluster = cluster
+        self._signals = signals
+        self._policy = policy
+        self._metrics = metrics
+        self._seen: RunState | None = None  # in plan mode: what earlier plans found
+        self._run_options = RunOptions(
+            journal=settings.journal, max_duration_seconds=settings.max_duration_seconds, lease=settings.lease
+        )
+
+    def last_run_at(self) -> float | None:
+        """When the last run of any process found what it kept, Unix seconds; None where nothing says."""
+        options = self._options
+        store = state_store(options.state_path, options.state_config_map, self._api, acts=True)
+        kept = store.load() if store is not None else None
+        return kept.updated_at if kept is not None and kept.updated_at else None
+
+    def act(self, held: HeldLease) -> None:
+        """Plan, evict in waves and verify every landing, under a held lease. Raises what a run does."""
+        surroundings = Surroundings(
+            api=self._api,
+            cluster=self._cluster,
+            loaded=self._policy.loaded,
+            signals=self._signals,
+            safety=self._policy.safety,
+            held=held,
+        )
+        log = LogObserver(LOGGER, journaled=self._run_options.journal is None)
+        _, outcomes = pipeline.run_within(
+            surroundings,
+            self._options,
+            self._run_options,
+            Observers(log, self._metrics),
+            self._planned,
+        )
+        self._metrics.ended(outcomes.exit_code, time.time())
+
+    def look(self) -> None:
+        """Plan, show what would be evicted, and change nothing. Raises what a plan does."""
+        loaded = self._policy.loaded
+        end = time.monotonic() + (self._run_options.max_duration_seconds or float("inf"))
+        api = self._api.until(Deadline(end, stop=self._signals.stop))
+        with span("run", acts=False):
+            plan, found = self._signals.interruptibly(
+                lambda: look(self._options, loaded, api, self._cluster, self._known(api))
+            )
+        self._seen = found(self._seen or RunState())
+        self._planned(plan)
+        self._metrics.only_planned()
+        for move in plan.moves[:MAX_MOVES_SHOWN]:
+            LOGGER.info(
+                "would evict %s: %s",
+                move.pod.full_name,
+                words(move.because),
+                extra={"fields": {"pod": move.pod.full_name, "wave": move.wave}},
+            )
+        self._metrics.ended(0, time.time())
+
+    def _known(self, api: RawApi) -> RunState:
+        """What runs left, if an option names it, else what this process has seen so far."""
+        options = self._options
+        if options.state_path is None and options.state_config_map is None:
+            return self._seen or RunState()
+        return known_state(options.state_path, options.state_config_map, api) or RunState()
+
+    def _planned(self, plan: Plan) -> None:
+        self._metrics.planned(plan)
+        LOGGER.info(
+            "%s of %d, %s planned, %s that cannot be cooled",
+            counted(plan.hot_count, "hot node"),
+            plan.node_count,
+            counted(len(plan.moves), "move"),
+            counted(len(plan.unsolved), "node"),
+            extra={"fields": {"hotNodes": plan.hot_count, "moves": len(plan.moves)}},
+        )

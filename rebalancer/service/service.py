@@ -1,0 +1,201 @@
+"""The loop: stand by until this replica leads, make a run at every interval, and hand over in order.
+
+All replicas are the same program. The one that holds the lease of the runs makes them; the others watch the
+lease and take it when it is given up or has run out. Who leads keeps the lease between its runs, so that no
+other run, that of a CronJob or a user included, comes in between:
+
+    replica A   takes the lease   run   wait   run   SIGTERM: finishes the eviction in flight, gives it up
+    replica B   stands by                                     takes it   waits until the next run is due   run
+
+A run that fails is logged and counted, and the next one is made when it is due. In plan mode there is nothing
+to lead: every replica plans, and none of them writes anything.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+import uuid
+from collections.abc import Callable, Iterator
+
+from prometheus_client import CollectorRegistry
+
+from rebalancer.cluster.live import RawApi
+from rebalancer.deadlines import Deadline
+from rebalancer.errors import ExitCode, RebalancerError, StopRequestedError
+from rebalancer.execution import HeldLease, LeaseWatch, RunLease, holder_identity
+from rebalancer.pipeline import PipelineOptions
+from rebalancer.pipeline.gathering import open_api, open_cluster
+from rebalancer.pipeline.signals import StopSignals
+from rebalancer.reporting.metrics import RunMetrics, names
+from rebalancer.service.endpoints import Endpoints, answering
+from rebalancer.service.health import Health
+from rebalancer.service.policy_in_force import PolicyInForce
+from rebalancer.service.runs import Runs
+from rebalancer.service.service_signals import heard_signals
+from rebalancer.service.settings import ServiceOptions
+from rebalancer.telemetry import listening
+
+LOGGER = logging.getLogger(__name__)
+LOOK_SECONDS = 2.0  # between two looks at the lease, the policy and the clock
+MIN_INTERVAL_SECONDS = 1.0
+_WAITING_SECONDS = 60.0  # the loop is heard of again by then
+_CLOSING_SECONDS = 120.0  # what a run may take besides its waves
+
+
+class Service:
+    """One replica."""
+
+    def __init__(
+        self,
+        options: PipelineOptions,
+        settings: ServiceOptions,
+        after_each_run: Callable[[CollectorRegistry], None] = lambda _: None,
+    ) -> None:
+        """Read the policy. Raises InputError when it cannot be used."""
+        self._after_each_run = after_each_run
+        self._options = options
+        self._settings = settings
+        self._policy = PolicyInForce(options.policy_path)
+        self._health = Health()
+        self.metrics = RunMetrics()
+
+    def serve(self) -> int:
+        """Serve until a signal asks to stop; returns the exit code.
+
+        Raises InputError where there are no credentials or the address cannot be had.
+        """
+        app = Endpoints(self._health, self.metrics.registry)
+        with (
+            heard_signals(self._policy.ask) as signals,
+            answering(self._settings.host, self._settings.port, app) as url,
+            listening(self.metrics),
+            contextlib.suppress(StopRequestedError),
+        ):
+            LOGGER.info("metrics and probes are at %s", url)
+            self._show_policy()
+            api = signals.interruptibly(lambda: open_api(self._options))
+            assert api is not None  # the command refuses a recorded cluster
+            api = api.until(Deadline(stop=signals.stop))
+            with open_cluster(api) as cluster:
+                given = (self._options, self._settings, api, cluster, signals, self._policy, self.metrics)
+                runs = Runs(*given)
+                if self._settings.act:
+                    self._compete(api, signals, runs)
+                else:
+                    self._loop(signals, runs, None)
+        LOGGER.info("asked to stop: ended in order")
+        return int(ExitCode.DONE)
+
+    def _compete(self, api: RawApi, signals: StopSignals, runs: Runs) -> None:
+        """Lead whenever this replica has the lease, else stand by."""
+        namespace, name = self._settings.lease.split("/")
+        identity, seconds = holder_identity(uuid.uuid4().hex), self._settings.lease_seconds
+        lease = RunLease(api, namespace, name, identity, time.time, duration_seconds=seconds)
+        while not signals.stop.is_set():
+            held = self._stood_by(lease, signals)
+            if held is not None:
+                with self._leading(held):
+                    self._loop(signals, runs, held)
+
+    def _stood_by(self, lease: RunLease, signals: StopSignals) -> HeldLease | None:
+        """The lease, once it could be taken; None when asked to stop."""
+        watch, last = LeaseWatch(lease), ""
+        self.metrics.set(names.LEADER, 0)
+        while not signals.stop.is_set():
+            self._tend()
+            try:
+                held = watch.look()
+            except StopRequestedError:
+                return None
+            except RebalancerError as error:
+                last = self._say(f"{lease.where} cannot be taken: {error}", last, logging.WARNING)
+                self._health.failing(str(error))
+            else:
+                if held is not None:
+                    LOGGER.info("leads: took %s", lease.where)
+                    return held
+                last = self._say(f"stands by: {lease.where} is held by {watch.holder!a}", last)
+                self._health.ready("stands by")
+            signals.stop.wait(min(LOOK_SECONDS, self._settings.lease_seconds / 10))
+        return None
+
+    @contextlib.contextmanager
+    def _leading(self, held: HeldLease) -> Iterator[None]:
+        try:
+            with held.renewed_meanwhile():
+                yield
+        finally:
+            if not held.held:
+                LOGGER.warning("the lease was lost: stands by")
+            held.release()
+            self.metrics.set(names.LEADER, 0)
+
+    def _loop(self, signals: StopSignals, runs: Runs, held: HeldLease | None) -> None:
+        """Make a run at every interval; under a lease for as long as it is held, without one only plans."""
+        self.metrics.set(names.LEADER, 1)
+        began = self._last_began(runs) if held is not None else -float("inf")
+        while self._waited(began, signals, held):
+            self._tend()  # the newest policy is the one of the run
+            began = time.monotonic()
+            wave = self._policy.loaded.policy.execution.wave_timeout
+            self._health.busy(self._settings.max_duration_seconds + wave + _CLOSING_SECONDS)
+            failed = self._failed(runs, held)
+            self._after_each_run(self.metrics.registry)
+            if failed:
+                self._health.failing(failed)
+            else:
+                self._health.ready("plans only" if held is None else "leads")
+
+    def _failed(self, runs: Runs, held: HeldLease | None) -> str:
+        """Make a run; returns why it failed, else nothing."""
+        try:
+            if held is None:
+                runs.look()
+            else:
+                runs.act(held)
+        except StopRequestedError:
+            raise
+        except RebalancerError as error:
+            LOGGER.error("%s", error, extra={"fields": {"exitCode": int(error.exit_code)}})
+            self.metrics.ended(int(error.exit_code), time.time())
+            return str(error)
+        return ""
+
+    def _last_began(self, runs: Runs) -> float:
+        """When the last run of any replica was made, by our clock; long ago where none is known."""
+        try:
+            last = runs.last_run_at()
+        except RebalancerError as error:
+            LOGGER.warning("when the last run was made cannot be read: %s", error)
+            last = None
+        age = time.time() - last if last is not None else -1.0
+        return time.monotonic() - age if age >= 0 else -float("inf")
+
+    def _waited(self, began: float, signals: StopSignals, held: HeldLease | None) -> bool:
+        """Wait until the run after the one that began then is due; False to stop, or to stand by."""
+        while not signals.stop.is_set() and (held is None or held.held):
+            interval = max(self._policy.loaded.policy.hot_nodes.run_interval, MIN_INTERVAL_SECONDS)
+            left = began + interval - time.monotonic()
+            self.metrics.set(names.NEXT_RUN, time.time() + max(left, 0.0))
+            if left <= 0:
+                return True
+            self._tend()
+            signals.stop.wait(min(left, LOOK_SECONDS))
+        return False
+
+    def _tend(self) -> None:
+        """What is due between two runs: show that the loop lives, and take over a changed policy."""
+        self._health.busy(_WAITING_SECONDS)
+        self._policy.refresh()
+        self._show_policy()
+
+    def _show_policy(self) -> None:
+        self.metrics.set(names.POLICY_CURRENT, 0 if self._policy.refused else 1)
+
+    def _say(self, message: str, last: str, level: int = logging.INFO) -> str:
+        """Log what is not what was logged last."""
+        if message != last:
+            LOGGER.log(level, "%s", message)
+        return message

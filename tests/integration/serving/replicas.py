@@ -1,0 +1,178 @@
+"""Replicas of the service as processes, against one embedded cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from rebalancer.load.load_watcher.document import WatcherMetrics, decode_watcher
+from rebalancer.sandbox import Sandbox
+from rebalancer.sandbox.demo.hot_cluster import (
+    CONFIGURATION,
+    POLICY,
+    WATCHER_NAMESPACE,
+    WATCHER_PORT,
+    WATCHER_SERVICE,
+    hot_cluster,
+)
+from rebalancer.sandbox.scheduler.model_decider import ModelDecider
+from rebalancer.scheduling import load_configuration
+
+LONG = 120.0  # nothing takes so long but on a machine that does nothing for us
+EVERY_SECOND = POLICY.replace("forRuns: 1", "forRuns: 1\n  runInterval: 1s")
+_REPLICA = Path(__file__).with_name("replica.py")
+
+
+def eventually(holds: Callable[[], object], what: str, seconds: float = LONG) -> float:
+    """Wait until something holds; returns the seconds that took."""
+    began = time.monotonic()
+    while not holds():
+        assert time.monotonic() - began < seconds, f"not within {seconds:.0f} s: {what}"
+        time.sleep(0.02)
+    return time.monotonic() - began
+
+
+class Replica:
+    """One process; what it logs is kept."""
+
+    def __init__(self, command: list[str]) -> None:
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        )
+        self.log: list[str] = []
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self.log.append(line.rstrip("\n"))
+
+    def says(self, text: str, times: int = 1) -> bool:
+        """Whether it has logged this, so often."""
+        return sum(text in line for line in list(self.log)) >= times
+
+    def waits_for(self, text: str, times: int = 1) -> float:
+        """Wait until it has logged something; returns the seconds that took."""
+
+        def said() -> bool:
+            assert self.says(text, times) or self.process.poll() is None, "\n".join(self.log)
+            return self.says(text, times)
+
+        return eventually(said, f"{text!a} in the log of a replica:\n" + "\n".join(self.log))
+
+    @property
+    def url(self) -> str:
+        self.waits_for("metrics and probes are at http")
+        (line,) = [line for line in self.log if "metrics and probes are at" in line]
+        return line.split(" at ")[-1]
+
+    def get(self, path: str) -> tuple[int, str]:
+        """A probe's status and text."""
+        try:
+            with urllib.request.urlopen(self.url + path, timeout=60) as response:
+                return response.status, response.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+    def is_ready(self) -> bool:
+        return self.get("/readyz")[0] == 200
+
+    def ends_after(self, number: signal.Signals) -> int:
+        """Send a signal, and wait for the end; returns the exit code."""
+        self.process.send_signal(number)
+        return self.ended()
+
+    def ended(self) -> int:
+        """Wait for the end, and for the last line; returns the exit code."""
+        code = self.process.wait(timeout=LONG)
+        self._reader.join(timeout=LONG)
+        assert self.process.stderr is not None
+        self.process.stderr.close()
+        return code
+
+
+class Cluster:
+    """An embedded hot cluster, the service's policy file, and the replicas started against it."""
+
+    def __init__(self, sandbox: Sandbox, folder: Path) -> None:
+        self.sandbox = sandbox
+        self.policy = folder / "policy.yaml"
+        self.policy.write_text(EVERY_SECOND)
+        self._kubeconfig = sandbox.write_kubeconfig(folder / "kubeconfig")
+        self.replicas: list[Replica] = []
+        self.before = frozenset(pod["metadata"]["uid"] for pod in sandbox.pods())
+
+    def start(self, *options: str, lease_seconds: float | None = None) -> Replica:
+        """A new replica, on any free port."""
+        program = ["-m", "rebalancer", "serve"]
+        if lease_seconds is not None:
+            program = [str(_REPLICA), str(lease_seconds)]
+        replica = Replica(
+            [
+                *(sys.executable, *program, f"--policy={self.policy}", f"--kubeconfig={self._kubeconfig}"),
+                *("--listen=127.0.0.1:0", "--state-config-map=rebalancer/state", *options),
+            ]
+        )
+        self.replicas.append(replica)
+        return replica
+
+    def end(self) -> None:
+        for replica in self.replicas:
+            if replica.process.poll() is None:
+                replica.process.kill()
+            replica.ended()
+
+    @property
+    def holder(self) -> str:
+        lease = self.sandbox.store.get("leases", "rebalancer", "rebalancer")
+        return str(lease["spec"]["holderIdentity"]) if lease else ""
+
+    @property
+    def known(self) -> dict[str, str]:
+        """Result by uid of every eviction in the state."""
+        kept = self.sandbox.store.get("configmaps", "rebalancer", "state")
+        moves = json.loads(kept["data"]["state.json"])["moves"] if kept else []
+        return {move["uid"]: move["result"] for move in moves}
+
+    @property
+    def gone(self) -> frozenset[str]:
+        """Pods there were that were evicted."""
+        return self.before - {
+            pod["metadata"]["uid"]
+            for pod in self.sandbox.pods()
+            if "deletionTimestamp" not in pod["metadata"]
+        }
+
+    def hottest(self) -> float:
+        return max(self.sandbox.node_utilisation().values())
+
+
+@contextlib.contextmanager
+def a_hot_cluster(folder: Path, *, seed: int = 3) -> Iterator[Cluster]:
+    """The demo's cluster, whose scheduler is the model."""
+
+    def watch() -> WatcherMetrics:
+        return decode_watcher(msgspec.json.encode(watcher({})))
+
+    decide = ModelDecider(load_configuration(CONFIGURATION, "test"), watch, seed=seed)
+    sandbox = Sandbox(hot_cluster(time.time()), decide=decide, ready_after=0.2, terminates_after=0.2)
+    watcher = sandbox.watcher(lag_seconds=60.0)
+    sandbox.serve(WATCHER_NAMESPACE, WATCHER_SERVICE, WATCHER_PORT, "watcher", watcher)
+    with sandbox:
+        cluster = Cluster(sandbox, folder)
+        try:
+            yield cluster
+        finally:
+            cluster.end()

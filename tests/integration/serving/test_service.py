@@ -1,0 +1,105 @@
+"""``rebalancer serve`` as a process: what it does to a cluster, to signals and to its policy."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rebalancer.errors import ExitCode
+from tests.integration.serving.replicas import EVERY_SECOND, Cluster, a_hot_cluster, eventually
+
+CALM = EVERY_SECOND.replace("runInterval: 1s", "runInterval: 1h")
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    with a_hot_cluster(tmp_path) as found:
+        yield found
+
+
+def test_without_act_it_plans_again_and_again_and_changes_nothing(cluster: Cluster) -> None:
+    before = cluster.sandbox.store.version
+    replica = cluster.start()
+    replica.waits_for("2 hot nodes of 6, 4 moves planned", times=3)
+
+    assert replica.says("would evict shop/")
+    assert replica.get("/readyz") == (200, "ok: plans only\n")
+    assert "rebalancer_moves_planned 4.0" in replica.get("/metrics")[1]
+    assert cluster.gone == set()
+    assert cluster.holder == ""
+    assert cluster.known == {}
+    assert cluster.sandbox.store.get("leases", "rebalancer", "rebalancer") is None
+    assert before <= cluster.sandbox.store.version
+
+
+def test_with_act_the_cluster_cools_and_stays_cool(cluster: Cluster) -> None:
+    replica = cluster.start("--act")
+    eventually(lambda: cluster.hottest() < 80, "the nodes cooled")
+    replica.waits_for("0 hot nodes of 6, 0 moves planned", times=3)
+    evicted = cluster.gone
+
+    assert evicted == set(cluster.known)
+    assert replica.get("/readyz") == (200, "ok: leads\n")
+    assert replica.ends_after(signal.SIGTERM) == ExitCode.DONE
+    assert cluster.holder == ""
+    assert cluster.gone == evicted
+    assert not [line for line in replica.log if "Traceback" in line]
+
+
+def test_an_interval_has_one_run_also_when_another_replica_takes_over(cluster: Cluster) -> None:
+    cluster.policy.write_text(CALM)
+    first = cluster.start("--act")
+    first.waits_for("finished 4 moves")
+    second = cluster.start("--act")
+    second.waits_for("stands by: ")
+    assert second.get("/readyz") == (200, "ok: stands by\n")
+    assert "rebalancer_leader 0.0" in second.get("/metrics")[1]
+    assert first.ends_after(signal.SIGTERM) == ExitCode.DONE
+    second.waits_for("leads: took lease rebalancer/rebalancer")
+    eventually(lambda: "rebalancer_leader 1.0" in second.get("/metrics")[1], "it leads")
+
+    # The run of the first was a moment ago, and the next one is due in an hour.
+    assert "rebalancer_next_run_timestamp_seconds" in second.get("/metrics")[1]
+    assert not second.says("hot nodes of")
+
+
+def test_a_changed_policy_is_in_force_from_the_next_run_and_a_bad_one_is_refused(cluster: Cluster) -> None:
+    cluster.policy.write_text(
+        CALM.replace(
+            "utilization: {cpu: 80, memory: 85}, coolTo: {cpu: 65, memory: 75}", "utilization: {cpu: 99}"
+        )
+    )
+    replica = cluster.start()
+    replica.waits_for("0 hot nodes of 6")
+    cluster.policy.write_text(CALM + "limits: {}\n")  # a key twice
+    replica.process.send_signal(signal.SIGHUP)
+    replica.waits_for("the policy is refused, the one before stays in force: ")
+    eventually(
+        lambda: "rebalancer_policy_last_reload_successful 0.0" in replica.get("/metrics")[1], "it is said"
+    )
+    assert replica.is_ready()
+
+    cluster.policy.write_text(EVERY_SECOND)
+    replica.waits_for("the policy demo is in force from now on")
+    replica.waits_for("2 hot nodes of 6")
+    assert "rebalancer_policy_last_reload_successful 1.0" in replica.get("/metrics")[1]
+
+
+def test_a_run_that_fails_is_counted_and_the_next_one_is_made(cluster: Cluster) -> None:
+    from rebalancer.sandbox import Fault
+
+    cluster.sandbox.faults.add(Fault("status", path="^/api/v1/nodes", code=403, times=1))
+    replica = cluster.start("--act")
+    eventually(lambda: 'rebalancer_runs_total{exit_code="5"} 1.0' in replica.get("/metrics")[1], "it failed")
+    eventually(lambda: cluster.hottest() < 80, "the nodes cooled")
+    eventually(replica.is_ready, "it is ready again")
+
+
+def test_a_bad_policy_at_the_start_ends_it(cluster: Cluster) -> None:
+    cluster.policy.write_text("kind: Other")
+    replica = cluster.start()
+    assert replica.ended() == ExitCode.BAD_INPUT
+    assert replica.says("error: ")

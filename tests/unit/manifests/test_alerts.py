@@ -1,0 +1,125 @@
+"""The chart's alerts, as Prometheus itself evaluates them: each fires when it should, and not otherwise."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from rebalancer.reporting.metrics import METRICS, MetricKind
+from tests.integration.prometheus.servers import MISSING
+from tests.unit.manifests.documents import ROOT
+
+ALERTS = ROOT / "charts" / "rebalancer" / "files" / "alerts.yaml"
+RULES = yaml.safe_load(ALERTS.read_text())["groups"][0]["rules"]
+SUCCESS = "rebalancer_last_success_timestamp_seconds"
+LIKELIEST = 'rebalancer_landings_total{landing="Likeliest"}'
+NOT_ALLOWED = 'rebalancer_landings_total{landing="NotAllowed"}'
+EXPECTED = "rebalancer_landings_likeliest_expected_total"
+HOT = 'rebalancer_unsolved_node{node="node-1",reason="SingleReplica"}'
+# A sample a minute for more than thirty hours.
+QUIET = {
+    SUCCESS: "0+60x2000",
+    "rebalancer_run_exit_code": "0x2000",
+    LIKELIEST: "0+0.2x2000",
+    NOT_ALLOWED: "0x2000",
+    EXPECTED: "0+0.2x2000",
+    "rebalancer_known_nodes": "10x2000",
+    "rebalancer_nodes": "10x2000",
+    "rebalancer_policy_last_reload_successful": "1x2000",
+}
+
+needs_promtool = pytest.mark.skipif(shutil.which("promtool") is None, reason=MISSING)
+
+
+def firing(
+    folder: Path, series: Mapping[str, str], at: str, alert: str, expected: bool, **labels: str
+) -> str:
+    """What promtool says against an expectation; empty when it is met."""
+    (rule,) = [rule for rule in RULES if rule["alert"] == alert]
+    texts = {
+        name: re.sub(r"\{\{ \$labels\.(\w+) \}\}", lambda found: labels.get(found[1], ""), text)
+        for name, text in rule["annotations"].items()
+    }
+    fires = {"exp_labels": {**rule["labels"], **labels}, "exp_annotations": texts}
+    test: dict[str, Any] = {
+        "rule_files": [str(ALERTS)],
+        "evaluation_interval": "1m",
+        "tests": [
+            {
+                "interval": "1m",
+                "input_series": [{"series": name, "values": values} for name, values in series.items()],
+                "alert_rule_test": [
+                    {"eval_time": at, "alertname": alert, "exp_alerts": [fires] if expected else []}
+                ],
+            }
+        ],
+    }
+    path = folder / "test.yaml"
+    path.write_text(yaml.safe_dump(test))
+    answer = subprocess.run(
+        ["promtool", "test", "rules", str(path)], capture_output=True, text=True, timeout=60, check=False
+    )
+    return "" if answer.returncode == 0 else answer.stdout + answer.stderr
+
+
+@needs_promtool
+def test_they_are_rules_that_prometheus_takes() -> None:
+    answer = subprocess.run(
+        ["promtool", "check", "rules", str(ALERTS)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert answer.returncode == 0, answer.stderr
+
+
+@needs_promtool
+@pytest.mark.parametrize("alert", [rule["alert"] for rule in RULES])
+def test_none_fires_while_all_is_well(tmp_path: Path, alert: str) -> None:
+    assert firing(tmp_path, QUIET, "30h", alert, expected=False) == ""
+
+
+@needs_promtool
+@pytest.mark.parametrize(
+    ("alert", "changed", "labels"),
+    [
+        # the last success was ten hours ago
+        ("RebalancerNoSuccessfulRun", {SUCCESS: "0+60x1200 72000x900"}, {}),
+        # there is no series of it
+        ("RebalancerNoSuccessfulRun", {SUCCESS: "_x2000"}, {}),
+        ("RebalancerStoppedForSafety", {"rebalancer_run_exit_code": "0x1700 3x300"}, {}),
+        ("RebalancerLandingsDiffer", {NOT_ALLOWED: "0x1700 1x300"}, {}),
+        # twelve landings an hour, of which half miss the node that the plan held certain
+        ("RebalancerLandingsDiffer", {LIKELIEST: "0+0.1x2000"}, {}),
+        ("RebalancerNodeHotAndUnmovable", {HOT: "1x2000"}, {"node": "node-1", "reason": "SingleReplica"}),
+        ("RebalancerNodesWithoutLoad", {"rebalancer_known_nodes": "10x1700 8x300"}, {}),
+        ("RebalancerPolicyRefused", {"rebalancer_policy_last_reload_successful": "1x1700 0x300"}, {}),
+    ],
+)
+def test_each_fires_when_it_should(
+    tmp_path: Path, alert: str, changed: dict[str, str], labels: dict[str, str]
+) -> None:
+    assert firing(tmp_path, QUIET | changed, "30h", alert, expected=True, **labels) == ""
+
+
+@needs_promtool
+def test_a_handover_within_an_interval_is_no_missing_success(tmp_path: Path) -> None:
+    # The replica that led is gone, and the one that leads has not had its first run.
+    gone = QUIET | {SUCCESS: "0+60x1785 _x215"}
+    assert firing(tmp_path, gone, "30h", "RebalancerNoSuccessfulRun", expected=False) == ""
+
+
+def test_they_ask_for_metrics_that_there_are() -> None:
+    names = {metric.name for metric in METRICS if metric.kind is not MetricKind.HISTOGRAM}
+    asked = {name for rule in RULES for name in re.findall(r"rebalancer_\w+", rule["expr"])}
+
+    assert asked
+    assert asked <= names
+
+
+def test_the_threshold_that_the_chart_sets_is_there_once() -> None:
+    assert ALERTS.read_text().count("> 3600") == 1

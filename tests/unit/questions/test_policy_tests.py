@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+from typing import Any
+from xml.dom import minidom
+
+import pytest
+import yaml
+
+from rebalancer.errors import InputError
+from rebalancer.planning import make_plan
+from rebalancer.questions.policy_tests import PolicyTestReport, check_plan, parse_policy_test
+from rebalancer.reporting.junit import junit_xml
+from tests.builders import a_node
+from tests.unit.planning.builders import a_workload, planning_inputs
+
+HEAD = {"apiVersion": "rebalancer/v1alpha1", "kind": "PolicyTest"}
+NODES = (a_node("a", cpu=10), a_node("cool", cpu=100), a_node("dark"))
+# Of the nine pods of web on a hot node three are moved; db has nothing to leave.
+INPUTS = planning_inputs(
+    NODES,
+    [a_workload("web", ["a"] * 9), a_workload("db", ["cool"], kind="StatefulSet")],
+    load={"a": 90.0, "cool": 5.0, "dark": float("nan")},
+)
+
+
+def report(**assertions: Any) -> PolicyTestReport:
+    test = parse_policy_test(yaml.safe_dump(HEAD | assertions), "file")
+    return check_plan(test, "file", make_plan(INPUTS), INPUTS.snapshot)
+
+
+def failing(**assertions: Any) -> dict[str, str]:
+    """What fails, and why."""
+    return {item.assertion: item.because for item in report(**assertions).assertions if not item.holds}
+
+
+def test_assertions_that_hold_say_nothing() -> None:
+    found = report(
+        mustMove=["replicaset/default/web", "default/web-*", "pod/default/web-?"],
+        mustStay=["default/db-0", "sts/default/*"],
+        maxEvictions=3,
+        minEvictions=3,
+        hotNodes=["a"],
+        coolNodes=["cool"],
+        cooledNodes=["a"],
+    )
+
+    assert (found.failed, len(found.assertions)) == (0, 10)
+    assert not any(item.because for item in found.assertions)
+
+
+def test_each_assertion_that_fails_says_what_the_plan_does_instead() -> None:
+    found = failing(
+        mustMove=["default/db-*"],
+        mustStay=["default/web-*"],
+        maxEvictions=2,
+        minEvictions=4,
+        hotNodes=["cool"],
+        coolNodes=["a", "dark"],
+        cooledNodes=["cool"],
+    )
+
+    assert found["mustMove: default/db-*"].startswith("default/db-0: NodeNotHot, cool is not hot")
+    assert found["mustStay: default/web-*"].count("Moved, wave") == 3
+    assert found["maxEvictions: 2"] == found["minEvictions: 4"] == "the plan has 3"
+    assert found["hotNodes: cool"] == "cool is not hot"
+    assert found["coolNodes: a"].startswith("a is hot: cpu 90.0 %")
+    assert found["coolNodes: dark"].startswith("dark is not known: no fresh load figure")
+    assert found["cooledNodes: cool"] == "cool is not hot before the plan"
+
+
+@pytest.mark.parametrize("key", ["mustMove", "mustStay", "hotNodes", "coolNodes", "cooledNodes"])
+def test_a_pattern_that_matches_nothing_fails(key: str) -> None:
+    pattern = "nothing" if key.endswith("Nodes") else "default/nothing-*"
+
+    assert list(failing(**{key: [pattern]})) == [f"{key}: {pattern}"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[]", "is no PolicyTest"),
+        ("kind: PolicyTest", "apiVersion: is required"),
+        ({"kind": "RebalancePolicy", "maxEvictions": 1}, "RebalancePolicy"),
+        ({}, "asserts nothing"),
+        ({"mustMove": []}, "asserts nothing"),
+        ({"mustmove": ["a/b"]}, "did you mean mustMove?"),
+        ({"mustMove": ["web"]}, "should be NAMESPACE/NAME or KIND/NAMESPACE/NAME"),
+        ({"mustMove": ["thing/a/b"]}, "names neither a pod"),
+        ({"mustMove": ["node/a/b"]}, "names neither a pod"),
+        ({"mustMove": ["a/b", "a/b"]}, "listed twice"),
+        ({"mustMove": ["a/" + "*a" * 300]}, "at most 512"),
+        ({"maxEvictions": -1}, "greater than or equal to 0"),
+        ({"mustMove": ["a/\u001b[2J"], "maxEvictions": "x"}, "maxEvictions"),
+    ],
+)
+def test_a_file_that_asserts_nothing_usable_is_refused_in_one_line(text: Any, words: str) -> None:
+    text = text if isinstance(text, str) else yaml.safe_dump(HEAD | text)
+
+    with pytest.raises(InputError) as caught:
+        parse_policy_test(text, "file")
+
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_junit_holds_a_case_for_each_assertion_and_is_well_formed_whatever_the_names() -> None:
+    found = report(mustMove=["default/<&\"'>\u0007*"], maxEvictions=3)
+
+    suite = minidom.parseString(junit_xml([found])).getElementsByTagName("testsuite")[0]
+
+    assert (suite.getAttribute("tests"), suite.getAttribute("failures")) == ("2", "1")
+    cases = suite.getElementsByTagName("testcase")
+    assert cases[0].getAttribute("name") == "mustMove: default/<&\"'>\\x07*"
+    assert len(cases[0].getElementsByTagName("failure")) == 1
+    assert len(cases[1].getElementsByTagName("failure")) == 0

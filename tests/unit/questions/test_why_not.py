@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import pytest
+
+from rebalancer.errors import InputError
+from rebalancer.planning import PlanningInputs, find_subject, make_plan
+from rebalancer.questions.why_not import WhyNot, why_not
+from tests.builders import a_budget, a_node
+from tests.unit.planning.builders import a_policy, a_workload, at, planning_inputs
+
+NODES = (a_node("a", cpu=10), a_node("cool", cpu=100))
+YOUNG = a_policy(evictable={"minAge": "10m"})
+
+
+def answer(inputs: PlanningInputs, subject: str = "") -> WhyNot:
+    return why_not(inputs, find_subject(inputs.snapshot, subject) if subject else None)
+
+
+def test_a_cluster_without_a_hot_node_says_how_far_the_nearest_is() -> None:
+    inputs = planning_inputs(NODES, load={"a": 74.0, "cool": 10.0})
+
+    found = answer(inputs)
+
+    assert found.verdict == "no node is hot: a is at 74.0 % cpu, hot above 80.0 %, 6.0 points more"
+    assert [(item.node, item.load, item.hot_above) for item in found.nearest] == [
+        ("a", 74.0, 80.0),
+        ("cool", 10.0, 80.0),
+    ]
+
+
+def test_an_unknown_node_is_not_said_to_be_near_to_anything() -> None:
+    inputs = planning_inputs(NODES, load={"a": float("nan"), "cool": 10.0})
+
+    assert [item.node for item in answer(inputs).nearest] == ["cool"]
+    assert answer(inputs, "node/a").verdict.startswith("its load is not known")
+
+
+def test_the_setting_that_holds_most_of_the_load_is_named_first() -> None:
+    inputs = planning_inputs(NODES, [a_workload("fresh", ["a"] * 9, cpu="1", created=at(-60))], policy=YOUNG)
+
+    found = answer(inputs)
+
+    assert found.verdict == (
+        "nothing is moved from 1 hot node: evictable.minAge keeps 100% of the load that could leave"
+    )
+    assert found.obstacles == make_plan(inputs).obstacles
+    assert found.next_steps[0] == "rebalancer plan --diff OTHER_POLICY.yaml"
+
+
+def test_a_cluster_whose_plan_moves_pods_says_so() -> None:
+    inputs = planning_inputs(NODES, [a_workload("web", ["a"] * 9)])
+
+    found = answer(inputs)
+
+    assert (found.moves, found.obstacles) == (3, ())
+    assert found.verdict.startswith("3 pods would be moved, and every hot node cools")
+
+
+def test_pods_that_never_move_are_no_setting_s_fault() -> None:
+    agents = a_workload("agent", ["a"], kind="DaemonSet", cpu="9")
+
+    assert "no pod there could ever move" in answer(planning_inputs(NODES, [agents])).verdict
+
+
+def test_a_node_is_answered_by_what_holds_its_own_load() -> None:
+    nodes = (*NODES, a_node("b", cpu=10))
+    budget = a_budget("tight", labels={"app": "web"}, allowed=0)
+    workloads = [
+        a_workload("fresh", ["a"] * 9, cpu="1", created=at(-60)),
+        a_workload("web", ["b"] * 9, cpu="1"),
+    ]
+    inputs = planning_inputs(nodes, workloads, policy=YOUNG, poddisruptionbudgets=[budget])
+
+    found = answer(inputs, "node/b")
+
+    assert [(item.reasons, item.share, item.pods) for item in found.obstacles] == [(("Budget",), 1.0, 9)]
+    assert found.verdict == "it stays at 90.0 % cpu; its pods: 9 Budget"
+    assert len(answer(inputs).obstacles) == 2
+
+
+def test_a_node_that_is_not_hot_says_how_far_it_is() -> None:
+    inputs = planning_inputs(NODES, load={"a": 90.0, "cool": 10.0})
+
+    assert answer(inputs, "node/cool").verdict == (
+        "it is not hot: cool is at 10.0 % cpu, hot above 80.0 %, 70.0 points more"
+    )
+
+
+def test_a_pod_is_answered_by_every_rule_that_keeps_it() -> None:
+    budget = a_budget("tight", labels={"app": "fresh"}, allowed=0)
+    fresh = a_workload("fresh", ["a"] * 9, cpu="1", created=at(-60))
+    inputs = planning_inputs(NODES, [fresh], policy=YOUNG, poddisruptionbudgets=[budget])
+
+    found = answer(inputs, "pod/default/fresh-0")
+
+    assert [item.reason for item in found.refusals] == ["TooYoung", "Budget"]
+    assert found.verdict == found.refusals[0].because
+
+
+def test_a_pod_that_would_be_moved_says_where() -> None:
+    inputs = planning_inputs(NODES, [a_workload("web", ["a"] * 9)])
+    moved = make_plan(inputs).moves[0].pod.full_name
+
+    found = answer(inputs, f"pod/{moved}")
+
+    assert found.moves == 1
+    assert found.verdict.startswith("it would be moved, wave 1:")
+
+
+def test_a_pod_of_a_cool_node_says_that_its_node_is_not_hot() -> None:
+    inputs = planning_inputs(NODES, [a_workload("web", ["cool"])])
+
+    assert answer(inputs, "pod/default/web-0").verdict.startswith("its node is not hot: cool is at 1.0 % cpu")
+
+
+def test_a_workload_is_left_to_explain() -> None:
+    inputs = planning_inputs(NODES, [a_workload("web", ["cool"])])
+
+    with pytest.raises(InputError, match="rebalancer explain replicaset/default/web"):
+        answer(inputs, "rs/default/web")

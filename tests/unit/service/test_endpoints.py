@@ -1,0 +1,103 @@
+"""What the port answers, to probes, to Prometheus, and to whoever else finds it."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from rebalancer.errors import InputError
+from rebalancer.reporting.metrics import RunMetrics
+from rebalancer.service import endpoints
+from rebalancer.service.endpoints import MAX_CONNECTIONS, Endpoints, answering
+from rebalancer.service.health import Health
+
+
+@dataclass
+class Clock:
+    now: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass
+class Port:
+    url: str
+    health: Health
+    clock: Clock
+
+    @property
+    def address(self) -> tuple[str, int]:
+        host, port = self.url.removeprefix("http://").split(":")
+        return host, int(port)
+
+    def get(self, path: str, method: str = "GET") -> tuple[int, str]:
+        request = urllib.request.Request(self.url + path, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=30) as response:
+                return response.status, response.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+
+@pytest.fixture
+def port() -> Iterator[Port]:
+    clock = Clock()
+    health = Health(clock)
+    with answering("127.0.0.1", 0, Endpoints(health, RunMetrics().registry)) as url:
+        yield Port(url, health, clock)
+
+
+def test_it_lives_as_long_as_the_loop_keeps_what_it_said(port: Port) -> None:
+    port.health.busy(300.0)
+    port.clock.now = 300.0
+    assert port.get("/healthz") == (200, "ok\n")
+    port.clock.now = 301.0
+    assert port.get("/healthz")[0] == 503
+
+
+def test_it_is_ready_when_it_does_what_it_is_for_and_says_why_it_is_not(port: Port) -> None:
+    assert port.get("/readyz") == (503, "starting\n")
+    port.health.ready("leads")
+    assert port.get("/readyz") == (200, "ok: leads\n")
+    port.health.failing("no answer")
+    assert port.get("/readyz") == (503, "no answer\n")
+    port.health.ready("stands by")
+    assert port.get("/readyz") == (200, "ok: stands by\n")
+
+
+def test_metrics_are_answered_in_the_format_that_prometheus_asks_for(port: Port) -> None:
+    status, text = port.get("/metrics")
+
+    assert status == 200
+    assert 'rebalancer_stops_total{stop="Brake"} 0.0' in text
+
+
+def test_nothing_else_is_answered(port: Port) -> None:
+    assert port.get("/")[0] == 404
+    assert port.get("/metrics/../etc")[0] == 404
+    assert port.get("/metrics", "POST")[0] == 405
+
+
+def test_silent_clients_hold_up_only_so_many_connections_and_only_for_a_while(
+    port: Port, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endpoints._Handler, "timeout", 1.0)
+    with contextlib.ExitStack() as stack:
+        silent = [stack.enter_context(socket.create_connection(port.address)) for _ in range(MAX_CONNECTIONS)]
+        for client in silent:
+            client.settimeout(30)
+            assert client.recv(1) == b""  # closed by the server, which waited no longer
+    assert port.get("/healthz")[0] == 200
+
+
+def test_a_port_that_is_taken_is_said_with_the_option(port: Port) -> None:
+    host, number = port.address
+    with pytest.raises(InputError, match="--listen"), answering(host, number, lambda *_: []):
+        pass
