@@ -6,8 +6,8 @@ STAMP := $(VENV)/.installed
 WORKERS ?= auto
 E2E_WORKERS ?= 2
 
-.PHONY: demo test installs e2e e2e-assets e2e-built oracle conformance conformance-ci bench quality fuzz check format \
-	docs image krew pages protobuf lock clean
+.PHONY: demo test installs e2e e2e-assets e2e-built oracle conformance conformance-ci bench policies quality fuzz check format \
+	docs pictures image krew pages protobuf lock clean
 
 demo: $(STAMP)
 	@$(BIN)/rebalancer demo
@@ -51,6 +51,10 @@ conformance-ci: $(STAMP)
 bench: $(STAMP)
 	@$(BIN)/python -m bench.suite $(ARGS)
 
+# What each policy of policies/ does on the demo's cluster; make policies DUMP=PATH adds a recorded cluster.
+policies: $(STAMP)
+	@$(BIN)/python -m bench.shipped_policies $(if $(DUMP),--from $(DUMP))
+
 # How good plans are against exact optima; make quality DUMP=PATH adds a recorded cluster.
 quality: $(STAMP)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-bench.lock
@@ -80,6 +84,11 @@ protobuf: $(STAMP)
 pages: $(STAMP)
 	@$(BIN)/python -m rebalancer.reporting.pages
 
+# Terminals and the report as pictures, light and dark: those of the README in docs/pictures, all in build/pictures.
+# PNGs need a Chromium.
+pictures: $(STAMP)
+	@$(BIN)/python -m tests.ux.pictures
+
 # The image without a container engine, with its SBOM, in build/; started in a chroot when root builds it.
 image: $(STAMP)
 	$(BIN)/python image/build.py --output build $(if $(filter 0,$(shell id -u)),--check)
@@ -88,11 +97,12 @@ image: $(STAMP)
 krew: $(STAMP)
 	@$(BIN)/python krew/build.py
 
-# The documentation: its code blocks are run, and it becomes a site in build/site; a dead link is an error.
+# The documentation: its code blocks are run, and it becomes a site in build/site; a dead link is an error. Then what
+# a user sees: some 300 commands with what they must print, and the report in a Chromium, where there is one.
 docs: $(STAMP)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-docs.lock
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
-	REBALANCER_DOCS=1 $(BIN)/python -m pytest -q -p no:cacheprovider -n 2 tests/docs $(ARGS)
+	REBALANCER_DOCS=1 $(BIN)/python -m pytest -q -p no:cacheprovider -n 2 --dist loadfile tests/docs tests/ux $(ARGS)
 
 # The lock holds hashes of every dependency; `make lock` renews it.
 lock: $(STAMP)

@@ -26,9 +26,9 @@ if not ORACLE_MINOR:
 if not os.environ.get("REBALANCER_INSTALLS"):
     collect_ignore.append("install")
 
-# The code blocks of README and docs, run one after the other: make docs.
+# The code blocks of README and docs, and every command as a user types it: make docs.
 if not os.environ.get("REBALANCER_DOCS"):
-    collect_ignore.append("docs")
+    collect_ignore += ["docs", "ux"]
 
 # A timed assertion is a defect: how long an example takes depends on what else the machine does.
 settings.register_profile("rebalancer", deadline=None)

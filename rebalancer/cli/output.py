@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
+    from rebalancer.execution.outcomes import Outcomes
+    from rebalancer.planning.explanation.values import SchedulingTable
+    from rebalancer.planning.plan import Plan
+    from rebalancer.policy import RebalancePolicy
     from rebalancer.reporting.tables.text import Style
 
 _MAX_WIDTH = 120  # columns: longer lines are hard to read
@@ -89,6 +93,20 @@ def write_document(value: Any, output: Output) -> None:
         sys.stdout.write(to_jsonpath(value, output.template))
     else:
         sys.stdout.write(to_yaml(value))
+
+
+def write_page(
+    plan: Plan,
+    policy: RebalancePolicy,
+    tables: Mapping[str, SchedulingTable],
+    outcomes: Outcomes | None = None,
+) -> None:
+    """Write a plan, and what became of it, as one HTML file to stdout."""
+    from rebalancer.policy import shown  # noqa: PLC0415 - imports pydantic
+    from rebalancer.reporting.html.report import ReportInputs, html_report  # noqa: PLC0415 - imports jinja2
+
+    without_secrets, _ = shown(policy)
+    sys.stdout.write(html_report(ReportInputs(plan, to_yaml(without_secrets), tables, outcomes)))
 
 
 def show(target: Console, text: Text) -> None:

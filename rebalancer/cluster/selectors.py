@@ -2,30 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
 import msgspec
 
 from rebalancer.cluster.records import LabelSelector, Requirement
 
 Matcher = Callable[[Mapping[str, str]], bool]
+Pair = tuple[str, str]
 
 _NO_LABELS: dict[str, str] = {}
 
 
-def _holds(requirement: Requirement, labels: Mapping[str, str]) -> bool:
-    value = labels.get(requirement.key)
-    values = requirement.values or ()
-    match requirement.operator:
-        case "In":
-            return value is not None and value in values
-        case "NotIn":
-            return value is None or value not in values
-        case "Exists":
-            return value is not None
-        case _:
-            return value is None
+@dataclass(frozen=True, slots=True)
+class LabelMatch:
+    """A label selector in canonical form: all pairs and all expressions must hold; without any, all match."""
+
+    pairs: tuple[Pair, ...] = ()
+    expressions: tuple[tuple[str, str, frozenset[str]], ...] = ()  # key, operator, values
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it selects everything."""
+        return not self.pairs and not self.expressions
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether labels satisfy every requirement."""
+        for key, value in self.pairs:
+            if labels.get(key) != value:
+                return False
+        for key, operator, values in self.expressions:
+            own = labels.get(key)
+            if operator in ("In", "Exists"):
+                if own is None or (operator == "In" and own not in values):
+                    return False
+            elif own is not None and (operator == "DoesNotExist" or own in values):
+                return False
+        return True
+
+    def also(self, pairs: Iterable[Pair]) -> LabelMatch:
+        """The same with more pairs required."""
+        return LabelMatch(tuple(sorted({*self.pairs, *pairs})), self.expressions)
+
+    def and_also(self, other: LabelMatch) -> LabelMatch:
+        """Both."""
+        return LabelMatch(
+            tuple(sorted({*self.pairs, *other.pairs})),
+            tuple(dict.fromkeys((*self.expressions, *other.expressions))),
+        )
 
 
 def _check(requirement: Requirement) -> None:
@@ -41,23 +66,21 @@ def _check(requirement: Requirement) -> None:
         raise ValueError(f"{requirement.operator!r} is no selector operator")
 
 
-def _matches_all(
-    pairs: tuple[tuple[str, str], ...], requirements: tuple[Requirement, ...], labels: Mapping[str, str]
-) -> bool:
-    return all(labels.get(key) == value for key, value in pairs) and all(
-        _holds(requirement, labels) for requirement in requirements
-    )
+def canonical(selector: LabelSelector) -> LabelMatch:
+    """A selector in canonical form, in which equal ones are equal; ValueError for a malformed one."""
+    requirements = selector.match_expressions or ()
+    for requirement in requirements:
+        _check(requirement)
+    expressions = ((item.key, item.operator, frozenset(item.values or ())) for item in requirements)
+    pairs = (selector.match_labels or _NO_LABELS).items()
+    return LabelMatch(tuple(sorted(pairs)), tuple(dict.fromkeys(expressions)))
 
 
 def matcher(selector: LabelSelector | None) -> Matcher:
     """A predicate over labels: nil matches nothing, {} everything; ValueError for a malformed selector."""
     if selector is None:
         return lambda _labels: False
-    pairs = tuple(sorted((selector.match_labels or _NO_LABELS).items()))
-    requirements = tuple(selector.match_expressions or ())
-    for requirement in requirements:
-        _check(requirement)
-    return partial(_matches_all, pairs, requirements)
+    return canonical(selector).matches
 
 
 def matcher_of(selector: object) -> Matcher:
@@ -70,7 +93,7 @@ def query(selector: LabelSelector) -> str:
 
     For example ``app=web,tier in (front,back),!canary``.
     """
-    matcher(selector)  # refuses a malformed one
+    canonical(selector)  # refuses a malformed one
     parts = [f"{key}={value}" for key, value in sorted((selector.match_labels or _NO_LABELS).items())]
     for requirement in selector.match_expressions or ():
         values = f"({','.join(requirement.values or ())})"

@@ -17,7 +17,7 @@ from rebalancer.execution.rolling_update.restarter import Restarter
 from rebalancer.execution.verification.landings import (
     FIRST_PAUSE_SECONDS,
     MAX_PAUSE_SECONDS,
-    Landing,
+    OutcomeSoFar,
     Waiting,
     await_landings,
     uids,
@@ -212,7 +212,7 @@ class WaveRunner:
             self._ledger.stop(Halt(Stop.OUTCOME, because))
 
     def _verify(self, wave: int, evicted: Sequence[Evicted], before: frozenset[str]) -> None:
-        def after_each_read(landings: Sequence[Landing]) -> None:
+        def after_each_read(landings: Sequence[OutcomeSoFar]) -> None:
             self._context.observer.waiting(wave, sum(landing.settled for landing in landings), len(landings))
             self._keep_lease()
 

@@ -13,7 +13,7 @@ import urllib3
 from urllib3.exceptions import HTTPError, NewConnectionError
 from urllib3.exceptions import TimeoutError as TransportTimeoutError
 
-from rebalancer.cluster.live.answers import NoAnswerError
+from rebalancer.cluster.live.answers import NoAnswerError, unsendable
 from rebalancer.deadlines import Deadline
 
 CONNECT_SECONDS = 5.0
@@ -41,7 +41,8 @@ def get(
 ) -> HttpAnswer:
     """GET a URL once; ``read_seconds`` bounds the whole answer.
 
-    Raises NoAnswerError, StopRequestedError, or ValueError for an answer larger than ``max_bytes``.
+    Raises NoAnswerError, StopRequestedError, InputError for a request that HTTP does not allow, or ValueError
+    for an answer larger than ``max_bytes``.
     """
     limit = deadline.within(CONNECT_SECONDS + read_seconds)
     try:
@@ -77,6 +78,8 @@ def _get(
         raise NoAnswerError(error, slow=True) from error
     except (HTTPError, OSError) as error:
         raise NoAnswerError(error) from error
+    except ValueError:
+        raise unsendable(url) from None
     if len(body) > max_bytes:
         raise ValueError(f"the answer is larger than {max_bytes >> 20} MiB")
     return HttpAnswer(int(response.status), body, response.headers)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         check_policy,
         diff_policies,
         fit_pods,
+        suggest_policy,
         what_if_changed,
         why_nothing_moves,
     )
@@ -47,6 +48,7 @@ __all__ = [
     "run",
     "run_within",
     "simulate",
+    "suggest_policy",
     "what_if_changed",
     "why_nothing_moves",
 ]
@@ -66,6 +68,7 @@ _MODULES = {
     "run": "running",
     "run_within": "running",
     "simulate": "simulating",
+    "suggest_policy": "questions",
     "what_if_changed": "questions",
     "why_nothing_moves": "questions",
 }

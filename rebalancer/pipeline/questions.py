@@ -9,13 +9,15 @@ from pathlib import Path
 import msgspec
 
 from rebalancer.documents import read_text
-from rebalancer.errors import InputError
-from rebalancer.pipeline.gathering import policy_of
+from rebalancer.errors import InputError, UnreachableError
+from rebalancer.pipeline.gathering import gather, open_api, policy_of
 from rebalancer.pipeline.planning import make_plan_and_snapshot, plan_inputs
 from rebalancer.pipeline.run_settings import PipelineOptions
 from rebalancer.planning import find_subject, make_plan, parse_subject
 from rebalancer.planning.explanation.difference import ChangedSetting, PlanDifference, difference
+from rebalancer.policy import parse_policy
 from rebalancer.policy.changed_settings import changed_settings
+from rebalancer.questions.first_policy import FirstPolicy, first_policy
 from rebalancer.questions.fit import Fit, fit
 from rebalancer.questions.pod_specs import asked_pod, read_pod
 from rebalancer.questions.policy_tests import PolicyTestReport, check_plan, parse_policy_test
@@ -77,3 +79,24 @@ def check_policy(options: PipelineOptions, files: Sequence[Path]) -> tuple[Polic
     policy_of(options)  # a mistake in any of them is found before the cluster is read
     plan, snapshot = make_plan_and_snapshot(options)
     return tuple(check_plan(test, file, plan, snapshot) for file, test in tests)
+
+
+_BY_REQUESTS = """\
+apiVersion: rebalancer/v1alpha1
+kind: RebalancePolicy
+load: {sources: [{requests: {}}]}
+"""
+
+
+def suggest_policy(options: PipelineOptions) -> FirstPolicy:
+    """A first policy for the cluster of the options; where no load is measured, by the pods' requests."""
+    api = open_api(options)
+    try:
+        inputs = gather(options, policy_of(options), api, None).inputs
+        if inputs.load.known.any():
+            return first_policy(inputs, measured=True)
+        snapshot = inputs.snapshot
+    except (InputError, UnreachableError):  # where it is not the load that is missing, it fails again
+        snapshot = None
+    loaded = parse_policy(_BY_REQUESTS, "the suggested policy")
+    return first_policy(gather(options, loaded, api, None, snapshot=snapshot).inputs, measured=False)

@@ -10,6 +10,7 @@ from typing import Literal
 import msgspec
 
 API_VERSION = "rebalancer/v1alpha1"
+KIND = "Plan"
 # Why a move no longer holds whose pod leaves, or left, without us.
 POD_GONE = "the pod is gone"
 POD_LEAVING = "the pod is leaving"
@@ -170,7 +171,7 @@ class Plan(Value, frozen=True):
     pod_count: int = 0
     known_count: int = 0  # nodes with a fresh figure
     api_version: str = API_VERSION
-    kind: str = "Plan"
+    kind: str = KIND
 
 
 def encode(plan: Plan) -> bytes:

@@ -66,8 +66,11 @@ def shown(policy: RebalancePolicy) -> tuple[Any, bool]:
     return safe, safe != value
 
 
+SCHEMA_ID = "urn:rebalancer:policy:v1alpha1"
+
+
 def schema() -> dict[str, Any]:
     """The JSON schema of a policy, keys in camelCase, with a sentence for each."""
     found = RebalancePolicy.model_json_schema(by_alias=True, mode="validation")
     found["required"] = ["apiVersion", "kind"]
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **found}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": SCHEMA_ID, **found}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 STARTER = """\
+# yaml-language-server: $schema=schema.json
+# The line above lets editors complete and check this file: rebalancer policy schema > schema.json
 # A policy for rebalancer: which nodes are hot, which pods may be evicted, and how carefully.
 # Every key has a default; the values below are the defaults. Delete what you do not want to change.
 # Check it with: rebalancer policy validate FILE
@@ -65,6 +67,7 @@ evictable:
     include: []                 # [] means all
     exclude: [kube-system]
   protect: [LocalStorage, PersistentVolumes, SingleReplica]
+  singleReplica: evict          # surge: moved by the rolling update of its Deployment, without downtime
   jobs: false                   # also evict pods of Jobs that tolerate it
   minJobRemaining: 30m          # but none that will end within this
   # controllers: [{apiVersion: apps.kruise.io/v1alpha1, kind: CloneSet}]   # other kinds that recreate pods
@@ -85,7 +88,7 @@ planning:
   aggressiveness: 3             # 1 moves few pods, for large gains; 5 takes every improvement. It sets:
   # minGain: 5                  # minimum gain of a move, in percentage points of allocatable
   # partialRelief: true         # relieve a node even if it stays hot; false: only nodes that cool down
-  # leastRelief: 0.5            # minimum excess, in points above coolTo, that a move removes per unit of cost
+  # leastRelief: 1              # minimum excess, in points above coolTo, that a move removes per unit of cost
   # confidence: 0.95            # minimum probability that every pod of the plan lands well
   cooldown: 1h                  # after a move, leave the pod's workload alone for this long,
   cooldownMax: 24h              # doubled with each further run that moves it, up to this,

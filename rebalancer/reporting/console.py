@@ -5,6 +5,12 @@ from __future__ import annotations
 from typing import TextIO
 
 from rich.console import Console
+from rich.theme import Theme
+
+# A terminal's own yellow, green and cyan cannot be read on white. These are of the 256 fixed colours, and
+# differ enough from black and from white. A terminal with fewer colours shows the nearest it has.
+_COLOURS = {"red": 196, "green": 28, "yellow": 166, "cyan": 31}
+COLOURS = {name: f"color({number})" for name, number in _COLOURS.items()}
 
 
 class ReportConsole(Console):
@@ -21,6 +27,9 @@ class ReportConsole(Console):
             soft_wrap=True,
             force_terminal=force_terminal,
             width=width,
+            theme=Theme(
+                {**COLOURS, **{f"bold {name}": f"bold {colour}" for name, colour in COLOURS.items()}}
+            ),
         )
 
     def on_broken_pipe(self) -> None:

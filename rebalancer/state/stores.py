@@ -27,8 +27,8 @@ from rebalancer.cluster.live.updates import (
     MAX_ATTEMPTS,
     NotWrittenError,
     create_version,
+    replace_version,
     update,
-    write_version,
 )
 from rebalancer.errors import InputError, SafetyError, StopRequestedError
 from rebalancer.state.run_state import MAX_BYTES, RunState, bounded, decode, encode
@@ -215,7 +215,7 @@ class ConfigMapStore:
         data = item.get("data")
         body = {**item, "data": {**(data if isinstance(data, dict) else {}), KEY: text}}
         call = self._core.replace_namespaced_config_map
-        write_version(api, what, call, self._name, self._namespace, body)
+        replace_version(api, what, call, self._name, self._namespace, body=body)
 
 
 def _new(namespace: str, name: str, text: str) -> dict[str, Any]:

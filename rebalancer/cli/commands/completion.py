@@ -19,7 +19,8 @@ def completion(ctx: click.Context, shell: str) -> None:
     """Print the completion script of a shell.
 
     \b
-    bash:  rebalancer completion bash > ~/.local/share/bash-completion/completions/rebalancer
+    bash:  rebalancer completion bash \\
+             > ~/.local/share/bash-completion/completions/rebalancer
     zsh:   rebalancer completion zsh > "${fpath[1]}/_rebalancer"
     fish:  rebalancer completion fish > ~/.config/fish/completions/rebalancer.fish
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +12,7 @@ import click
 
 from rebalancer import pipeline
 from rebalancer.cli.options.choosing import pod_choice_options
-from rebalancer.cli.output import Output, Rows, emit, progress
+from rebalancer.cli.output import Output, Rows, emit, progress, write_page
 from rebalancer.cli.shared_options import (
     DOCUMENT_FORMATS,
     FILE,
@@ -23,7 +22,7 @@ from rebalancer.cli.shared_options import (
 )
 from rebalancer.errors import InputError
 from rebalancer.pipeline import PipelineOptions
-from rebalancer.reporting.render import DOCUMENTS, TABLES, Format, to_yaml
+from rebalancer.reporting.render import DOCUMENTS, TABLES, Format
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -125,13 +124,9 @@ def _write_difference(options: PipelineOptions, output: Output, other: Path, *, 
 
 def _write_page(options: PipelineOptions) -> None:
     """Write the plan as one HTML file to stdout."""
-    from rebalancer.policy import shown  # noqa: PLC0415 - imports pydantic
-    from rebalancer.reporting.html.report import ReportInputs, html_report  # noqa: PLC0415 - imports jinja2
-
     with progress() as report:
         found = pipeline.make_reported_plan(dataclasses.replace(options, progress=report))
-    policy, _ = shown(found.policy)
-    sys.stdout.write(html_report(ReportInputs(found.plan, to_yaml(policy), found.tables)))
+    write_page(found.plan, found.policy, found.tables)
 
 
 def _names(plan: Plan) -> Iterable[str]:

@@ -17,8 +17,14 @@ from rebalancer.cli.shared_options import (
     DATA_FORMATS,
     DOCUMENT_FORMATS,
     FILE,
+    check_source,
+    context_option,
+    kubeconfig_option,
+    max_dump_size_option,
     output_options,
     pipeline_options,
+    scheduler_config_option,
+    source_option,
 )
 from rebalancer.errors import ExitCode, InputError
 from rebalancer.pipeline import PipelineOptions
@@ -32,16 +38,54 @@ def policy() -> None:
 
 @policy.command()
 @click.argument("path", type=FILE, required=False, metavar="[FILE]")
-def init(path: Path | None) -> None:
-    """Print a commented policy, or write it to a new FILE."""
+@source_option
+@max_dump_size_option
+@kubeconfig_option
+@context_option
+@scheduler_config_option
+def init(
+    path: Path | None,
+    source: Path | None,
+    max_dump_bytes: int | None,
+    kubeconfig: Path | None,
+    context: str | None,
+    scheduler_config: Path | None,
+) -> None:
+    """Print a commented policy, or write it to a new FILE.
+
+    Of a cluster, --from, --kubeconfig or --context, the policy is one that suits it: thresholds, sources and
+    limits by what is seen there, each with its reason. Otherwise every key is listed with its default.
+
+    \b
+    rebalancer policy init policy.yaml
+    rebalancer policy init --from recorded/ policy.yaml
+    """
     from rebalancer.policy import STARTER  # noqa: PLC0415 - imports pydantic
 
+    text = STARTER
+    if source is not None or kubeconfig is not None or context is not None:
+        check_source(source, kubeconfig, context)
+        with progress() as report:
+            options = PipelineOptions(
+                source=source,
+                max_dump_bytes=max_dump_bytes,
+                kubeconfig=kubeconfig,
+                context=context,
+                scheduler_config=scheduler_config,
+                only_look=True,
+                progress=report,
+            )
+            text = pipeline.suggest_policy(options).text
+    elif scheduler_config is not None or max_dump_bytes is not None:
+        raise InputError(
+            "a policy that suits a cluster needs the cluster", hint="give --from, --kubeconfig or --context"
+        )
     if path is None:
-        sys.stdout.write(STARTER)
+        sys.stdout.write(text)
         return
     try:
         with path.open("x", encoding="utf-8") as stream:
-            stream.write(STARTER)
+            stream.write(text)
     except FileExistsError as error:
         raise InputError("already exists", where=str(path), hint="choose another file name") from error
     except OSError as error:

@@ -37,7 +37,7 @@ class OutputFormat(click.ParamType[tuple[Format, str]]):
     @property
     def shown(self) -> str:
         """The formats as help lists them."""
-        return "|".join("jsonpath=..." if member is Format.JSONPATH else member for member in self.formats)
+        return ", ".join("jsonpath=..." if member is Format.JSONPATH else member for member in self.formats)
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
@@ -48,7 +48,7 @@ class OutputFormat(click.ParamType[tuple[Format, str]]):
         name, equals, template = str(value).partition("=")
         found = next((member for member in self.formats if member == _ALIASES.get(name, name)), None)
         if found is None or (equals and found is not Format.JSONPATH):
-            self.fail(f"{str(value)[:60]!a} is none of {self.shown.replace('|', ', ')}", param, ctx)
+            self.fail(f"{str(value)[:60]!a} is none of {self.shown}", param, ctx)
         if found is Format.JSONPATH:
             if not template:
                 self.fail("jsonpath needs a template, such as jsonpath='{.kind}'", param, ctx)
@@ -110,8 +110,8 @@ def _output_options(formats: Sequence[Format], *, lists: bool) -> list[Callable[
             type=kind,
             default=str(Format.TABLE),
             show_default=True,
-            metavar=f"[{kind.shown}]",
-            help="Output format.",
+            metavar="FORMAT",
+            help=f"Output format: {kind.shown}.",
         ),
     ]
     if lists:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from rebalancer.cluster.live.connection_failures import connection_failure
-from rebalancer.errors import ExitCode, RightsError, UnreachableError
+from rebalancer.errors import ExitCode, InputError, RightsError, UnreachableError
 from rebalancer.retries import RETRIED_STATUSES, Again, retry_after_seconds
 
 _GRANT = "grant it as in k8s/base, for a run as in k8s/overlays/active"
@@ -105,6 +105,15 @@ def translated(what: str, host: str) -> Iterator[None]:
     except NoAnswerError as error:
         failure = connection_failure(str(error))
         raise UnreachableError(f"{what}: {failure.message}", where=host, hint=failure.hint) from error
+
+
+def unsendable(where: str) -> InputError:
+    """The error for a request that HTTP does not allow; the transport's own words may hold the login."""
+    return InputError(
+        "a request cannot be sent: an address or a credential holds what HTTP does not allow",
+        where=where,
+        hint="does a token end in a line break?",
+    )
 
 
 def short_reason(error: BaseException) -> str:

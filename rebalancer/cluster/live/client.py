@@ -15,7 +15,7 @@ from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import HTTPError
 
-from rebalancer.cluster.live.answers import Answer, NoAnswerError, StatusError
+from rebalancer.cluster.live.answers import Answer, NoAnswerError, StatusError, unsendable
 from rebalancer.deadlines import Deadline
 from rebalancer.telemetry import span
 
@@ -85,7 +85,9 @@ class KubernetesClient:
         arriving: list[Any] = []
 
         def request() -> Answer:
-            send = functools.partial(call, _preload_content=False, _request_timeout=timeout, **options)
+            send = functools.partial(
+                self._sent, call, _preload_content=False, _request_timeout=timeout, **options
+            )
             return _received(functools.partial(send, *arguments), arriving, max_bytes, body_needed)
 
         try:
@@ -111,7 +113,20 @@ class KubernetesClient:
         """
         timeout = (CONNECT_SECONDS, read_seconds)
         with _as_ours():
-            return Stream(call(*arguments, _preload_content=False, _request_timeout=timeout, **options))
+            return Stream(
+                self._sent(call, *arguments, _preload_content=False, _request_timeout=timeout, **options)
+            )
+
+    def _sent(self, call: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        """The response to one request. InputError for one that HTTP does not allow."""
+        try:
+            return call(*arguments, **options)
+        except (HTTPError, OSError):
+            raise
+        except ValueError as error:
+            if type(error) is ValueError or isinstance(error, UnicodeError):
+                raise unsendable(self.host) from None
+            raise  # a defect of ours: the generated methods check their arguments
 
 
 class Stream:

@@ -6,7 +6,7 @@ the answer to a write is lost, the object is read again and the change made to w
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -18,6 +18,7 @@ from rebalancer.retries import Again
 MAX_ATTEMPTS = 4
 APPLY = "apply k8s/base, which makes the namespace"
 _FIRST_WAIT_SECONDS = 0.5
+_PROXY = "is this an API server, or a proxy before one?"
 _CONFLICTS = frozenset({404, 409})  # it was deleted, or changed, since it was read
 
 _Result = TypeVar("_Result")
@@ -31,8 +32,20 @@ class NotWrittenError(Exception):
         self.unanswered = unanswered
 
 
-def write_version(api: RawApi, what: str, call: Callable[..., Any], *arguments: Any) -> bytes:
-    """One write of an object that was read before. Raises NotWrittenError where reading it again may help."""
+def replace_version(
+    api: RawApi, what: str, call: Callable[..., Any], *arguments: Any, body: Mapping[str, Any]
+) -> bytes:
+    """Replace an object that was read before. Raises NotWrittenError where reading it again may help.
+
+    Raises UnreachableError for one that was read without a version: what others wrote would be overwritten.
+    """
+    metadata = body.get("metadata")
+    if not (isinstance(metadata, dict) and metadata.get("resourceVersion")):
+        raise UnreachableError(f"{what}: it was read without a resourceVersion", where=api.host, hint=_PROXY)
+    return _write_version(api, what, call, *arguments, body)
+
+
+def _write_version(api: RawApi, what: str, call: Callable[..., Any], *arguments: Any) -> bytes:
     try:
         return api.write(what, call, *arguments)
     except RequestRejectedError as error:
@@ -46,12 +59,12 @@ def write_version(api: RawApi, what: str, call: Callable[..., Any], *arguments: 
 def create_version(
     api: RawApi, what: str, call: Callable[..., Any], *arguments: Any, namespace: str, hint: str
 ) -> bytes:
-    """Create an object that was absent when it was read. Raises NotWrittenError as ``write_version`` does.
+    """Create an object that was absent when it was read. Raises NotWrittenError as ``replace_version`` does.
 
     Raises InputError when the namespace does not exist: nothing else is answered with 404 to a POST.
     """
     try:
-        return write_version(api, what, call, *arguments)
+        return _write_version(api, what, call, *arguments)
     except NotWrittenError as error:
         cause = error.__cause__
         if isinstance(cause, RequestRejectedError) and cause.status == 404:
@@ -62,7 +75,7 @@ def create_version(
 def update(
     api: RawApi, what: str, attempt: Callable[[], _Result], *, deadline_seconds: float | None = None
 ) -> _Result:
-    """Repeat ``attempt``, which reads and calls ``write_version``, until it succeeds.
+    """Repeat ``attempt``, which reads and calls ``replace_version``, until it succeeds.
 
     Raises NotWrittenError after the last attempt, StopRequestedError, and whatever else ``attempt`` raises.
     """

@@ -11,7 +11,7 @@ import msgspec
 from rebalancer.cluster import times
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.answers import RequestRejectedError
-from rebalancer.cluster.live.updates import APPLY, create_version, write_version
+from rebalancer.cluster.live.updates import APPLY, create_version, replace_version
 from rebalancer.deadlines import CLOSING_SECONDS
 from rebalancer.errors import UnreachableError
 
@@ -106,7 +106,7 @@ class LeaseObject:
             )
         else:
             call = self._calls.replace_namespaced_custom_object
-            write_version(self.api, what, call, *path, self._name, {**item, "spec": spec})
+            replace_version(self.api, what, call, *path, self._name, body={**item, "spec": spec})
 
     def age(self, spec: dict[str, Any]) -> float:
         """Seconds since its holder renewed it, by two clocks; infinite when it does not say."""

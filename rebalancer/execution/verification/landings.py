@@ -30,7 +30,7 @@ _LAST_READ_SECONDS = 1.0  # for the read that ends the waiting, begun just in ti
 
 
 @dataclass(frozen=True, slots=True)
-class Landing:
+class OutcomeSoFar:
     """The outcome of a move as it stands; ``settled`` when waiting longer would not change it."""
 
     outcome: Outcome
@@ -48,7 +48,7 @@ class Waiting:
     timeout_seconds: float
     first_pause_seconds: float = FIRST_PAUSE_SECONDS
     interrupted: Callable[[], bool] = lambda: False
-    after_each_read: Callable[[Sequence[Landing]], None] = lambda _: None
+    after_each_read: Callable[[Sequence[OutcomeSoFar]], None] = lambda _: None
 
 
 def await_landings(
@@ -82,7 +82,7 @@ def await_landings(
 
 def appraise(
     evicted: Sequence[Evicted], before: Collection[str], now: Sequence[ObservedPod], check: LandingCheck
-) -> tuple[Landing, ...]:
+) -> tuple[OutcomeSoFar, ...]:
     """The outcome of each move as it stands, given the pods of its namespace now."""
     replacement = match(evicted, before, now)
     present = {pod.metadata.uid: pod for pod in now}
@@ -94,48 +94,48 @@ def appraise(
 
 def _appraise(
     item: Evicted, replacement: ObservedPod | None, old: ObservedPod | None, check: LandingCheck
-) -> Landing:
+) -> OutcomeSoFar:
     if item.move.is_restart:
         return _appraise_restart(item, replacement, old, check)
     if old is not None and (item.started or old.being_evicted) and not old.terminating:
         if not old.finished:
             because = "somebody else moves it; it had not left yet when it was looked at last"
-            return _landing(item, Result.STARTED, because, replacement)
+            return _so_far(item, Result.STARTED, because, replacement)
         old = None  # its work went on elsewhere, and what is left of it is not cleaned up yet
     if replacement is None:
         because = "its controller has made no replacement"
         if old is not None:
             because += f"; {_of_the_evicted_pod(old)}"
-        return _landing(item, Result.NOT_REPLACED, because)
+        return _so_far(item, Result.NOT_REPLACED, because)
     if replacement.failed:
         why = replacement.status.reason or replacement.status.message or "no reason is given"
-        return _landing(item, Result.NOT_READY, f"the replacement failed: {why[:200]}", replacement)
+        return _so_far(item, Result.NOT_READY, f"the replacement failed: {why[:200]}", replacement)
     node = replacement.spec.node_name
     if not node:
         because = f"{replacement.why_pending}; {_of_the_node_left(item, old)}"
-        return _landing(item, Result.PENDING, because, replacement)
+        return _so_far(item, Result.PENDING, because, replacement)
     planned = any(landing.node == node for landing in item.move.landings)
     objection = None if planned else check(item.move, node)
     if objection is not None:
-        return _landing(item, Result.UNEXPECTED, objection, replacement, settled=True)
+        return _so_far(item, Result.UNEXPECTED, objection, replacement, settled=True)
     if replacement.ready_at is None:
         because = f"on {node}, not ready yet; {_of_the_node_left(item, old)}"
-        return _landing(item, Result.NOT_READY, because, replacement)
+        return _so_far(item, Result.NOT_READY, because, replacement)
     because = "as planned" if planned else "not listed in the plan, yet acceptable"
     if old is not None:
         because += f"; {_of_the_evicted_pod(old)}"
     result = Result.LANDED if planned else Result.LANDED_ELSEWHERE
-    return _landing(item, result, because, replacement, settled=old is None)
+    return _so_far(item, result, because, replacement, settled=old is None)
 
 
 def _appraise_restart(
     item: Evicted, new: ObservedPod | None, old: ObservedPod | None, check: LandingCheck
-) -> Landing:
+) -> OutcomeSoFar:
     node = new.spec.node_name if new else ""
     planned = any(landing.node == node for landing in item.move.landings)
     objection = check(item.move, node) if node and not planned else None
     result, because, settled = appraise_rollout(item.move, new, old, objection, planned=planned)
-    return _landing(item, result, because, new, settled=settled)
+    return _so_far(item, result, because, new, settled=settled)
 
 
 def _of_the_node_left(item: Evicted, old: ObservedPod | None) -> str:
@@ -152,14 +152,14 @@ def _of_the_evicted_pod(old: ObservedPod) -> str:
     return "the eviction was accepted, yet the pod is still there and nobody is deleting it"
 
 
-def _landing(
+def _so_far(
     item: Evicted,
     result: Result,
     because: str,
     replacement: ObservedPod | None = None,
     *,
     settled: bool = False,
-) -> Landing:
+) -> OutcomeSoFar:
     outcome = Outcome(
         move=item.move,
         result=result,
@@ -172,7 +172,7 @@ def _landing(
         bound_at=_not_before(item.at, replacement.bound_at if replacement else None),
         ready_at=_not_before(item.at, replacement.ready_at if replacement else None),
     )
-    return Landing(outcome, settled)
+    return OutcomeSoFar(outcome, settled)
 
 
 def _not_before(evicted_at: float, moment: float | None) -> float | None:
@@ -185,7 +185,7 @@ def _read(
     before: Collection[str],
     read: Callable[[], Sequence[ObservedPod]],
     check: LandingCheck,
-) -> tuple[tuple[Landing, ...], str]:
+) -> tuple[tuple[OutcomeSoFar, ...], str]:
     """The moves as they stand, and why they could not be read if they could not."""
     try:
         return appraise(evicted, before, read(), check), ""
@@ -193,10 +193,10 @@ def _read(
         raise
     except RebalancerError as error:
         trouble = f"how it ended could not be seen: {error}"
-        return tuple(_landing(item, Result.UNKNOWN, trouble) for item in evicted), trouble
+        return tuple(_so_far(item, Result.UNKNOWN, trouble) for item in evicted), trouble
 
 
-def _unseen(landing: Landing, why: str) -> Outcome:
+def _unseen(landing: OutcomeSoFar, why: str) -> Outcome:
     """The outcome of a move that was not waited for to the end."""
     if landing.settled or landing.outcome.result is Result.UNKNOWN:
         return landing.outcome

@@ -24,6 +24,7 @@ _KINDS = {
 _KIND_OF = {alias: kind for kind, aliases in _KINDS.items() for alias in aliases}
 _SUGGESTIONS = 3
 _LIKE_ENOUGH = 0.6
+_NAME_LIKE_ENOUGH = 0.65  # nope is not like node-6, wbe is like web
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +133,12 @@ def _find_workload(snapshot: Snapshot, wanted: SubjectName) -> Subject:
         raise InputError(
             f"{kind} {wanted.name} exists in {len(found)} namespaces", hint=f"say which: {where}"
         )
+    if "/" not in wanted.name:
+        near = difflib.get_close_matches(
+            wanted.name, [name for _, name in known], _SUGGESTIONS, _NAME_LIKE_ENOUGH
+        )
+        names = ["/".join(pair) for pair in known if pair[1] in near]
+        raise _no_such(kind, wanted.name, names, snapshot.source, cutoff=0.0)
     raise _no_such(kind, wanted.name, ["/".join(pair) for pair in known], snapshot.source)
 
 
@@ -144,7 +151,7 @@ def _nearest_rows(names: Iterable[str], name: str) -> list[int]:
 
 
 def _no_such(
-    kind: str, name: str, names: Iterable[str], source: str, cutoff: float = _LIKE_ENOUGH
+    kind: str, name: str, names: Iterable[str], source: str, cutoff: float = _NAME_LIKE_ENOUGH
 ) -> InputError:
     near = difflib.get_close_matches(name, list(names), n=_SUGGESTIONS, cutoff=cutoff)
     listed = " or ".join(f"{kind}/{candidate}" for candidate in near)

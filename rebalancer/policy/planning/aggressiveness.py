@@ -26,7 +26,7 @@ class Level:
 LEVELS: Mapping[int, Level] = {
     1: Level(min_gain=15.0, confidence=0.99, partial_relief=False, least_relief=4.0),
     2: Level(min_gain=10.0, confidence=0.97, partial_relief=True, least_relief=1.5),
-    3: Level(min_gain=5.0, confidence=0.95, partial_relief=True, least_relief=0.5),
+    3: Level(min_gain=5.0, confidence=0.95, partial_relief=True, least_relief=1.0),
     4: Level(min_gain=3.0, confidence=0.90, partial_relief=True, least_relief=0.2),
     5: Level(min_gain=1.0, confidence=0.80, partial_relief=True, least_relief=0.0),
 }

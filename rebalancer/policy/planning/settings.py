@@ -66,7 +66,7 @@ class Planning(PolicyModel):
         le=5,
         description="How readily pods are moved, from 1 (few, for large gains) to 5 (every improvement). "
         "Where the policy does not name them, it sets minGain (15, 10, 5, 3, 1), confidence (0.99, 0.97, "
-        "0.95, 0.9, 0.8), partialRelief (false at 1) and leastRelief (4, 1.5, 0.5, 0.2, 0).",
+        "0.95, 0.9, 0.8), partialRelief (false at 1) and leastRelief (4, 1.5, 1, 0.2, 0).",
     )
     min_gain: float = Field(
         default=LEVELS[DEFAULT].min_gain,

@@ -11,10 +11,8 @@ import binascii
 import re
 import zlib
 
-import msgspec
-
 from rebalancer.errors import InputError
-from rebalancer.planning.plan import Plan, decode, encode
+from rebalancer.planning.plan import API_VERSION, KIND, Plan, decode, encode
 
 _ELEMENT = r'<script type="application/zlib" id="{}">([A-Za-z0-9+/=\s]*)</script>'
 MAX_PLAN_BYTES = 256 * 1024 * 1024  # of JSON: more than the plan of the largest cluster
@@ -40,8 +38,11 @@ def read_plan(content: bytes, where: str) -> Plan:
     if is_page(content):
         content = _extracted(content, where, "plan")
     try:
-        return decode(content)
-    except (msgspec.DecodeError, ValueError) as error:
+        plan = decode(content)
+        if (plan.api_version, plan.kind) != (API_VERSION, KIND):
+            raise ValueError(f"it is {plan.kind[:60]!a} of {plan.api_version[:60]!a}")
+        return plan
+    except (ValueError, RecursionError) as error:
         raise InputError(
             f"this is no plan: {error}", where=where, hint="write one with: rebalancer plan -o json"
         ) from None

@@ -21,6 +21,7 @@ from rebalancer.planning.plan import Move, NodeReport, Plan
 from rebalancer.reporting.html.chart import HEIGHT, WIDTH, chart
 from rebalancer.reporting.html.embedded import embedded, embedded_plan
 from rebalancer.reporting.tables.moves import landing_words
+from rebalancer.reporting.tables.node_loads import state_after
 from rebalancer.reporting.tables.outcomes import COLOURS, exit_words, summary_words
 from rebalancer.reporting.words import amounts, counted, plain, words
 
@@ -49,7 +50,7 @@ def html_report(inputs: ReportInputs) -> str:
         lstrip_blocks=True,
     )
     environment.filters.update(plain=plain, words=words, points=lambda values: amounts(values.items()))
-    environment.globals.update(counted=counted, landing_words=landing_words)
+    environment.globals.update(counted=counted, landing_words=landing_words, state_after=state_after)
     charts = [found for name in _RESOURCES if (found := chart(plan.nodes, name)) is not None]
     hot = sorted((node for node in plan.nodes if node.hot), key=lambda node: (-_peak(node), node.name))
     return environment.get_template("report.html.jinja").render(
@@ -107,8 +108,8 @@ def _verdict(plan: Plan) -> str:
         cooled = sum(1 for node in plan.nodes if node.hot and node.after and not node.after.hot)
         waves = len({move.wave for move in plan.moves})
         return (
-            f"Evict {counted(len(plan.moves), 'pod')} in {counted(waves, 'wave')}: "
-            f"{cooled} of {counted(plan.hot_count, 'hot node')} cool down"
+            f"Evict {counted(len(plan.moves), 'pod')} in {counted(waves, 'wave')}; "
+            f"no longer hot: {cooled} of {plan.hot_count}"
         )
     if plan.hot_count:
         return f"Evict nothing: {counted(plan.hot_count, 'hot node')} cannot be cooled"

@@ -38,7 +38,7 @@ def write_hot_nodes(lines: Lines, plan: Plan) -> None:
     rows = []
     for node in shown:
         row = [Text(plain(node.name), "bold"), *(load_bar(lines, node, resource) for resource in resources)]
-        row.append(_state_after(node))
+        row.append(state_after(node, plan))
         if len(columns) > len(row):
             row.append(Text(plain("; ".join(node.because)), "dim"))
         rows.append(row)
@@ -46,10 +46,13 @@ def write_hot_nodes(lines: Lines, plan: Plan) -> None:
     lines.more(len(hot) - len(shown), "hot node")
 
 
-def _state_after(node: NodeReport) -> Text:
+def state_after(node: NodeReport, plan: Plan) -> Text:
+    """``still hot``; ``not hot``, where it is still above coolTo; or ``cooled``."""
     if node.after is None:
         return Text("")
-    return Text("still hot", "red") if node.after.hot else Text("cooled", "green")
+    if node.after.hot:
+        return Text("still hot", "red")
+    return Text("not hot", "yellow") if node.name in plan.unsolved else Text("cooled", "green")
 
 
 def peak(node: NodeReport) -> float:

@@ -11,7 +11,8 @@ from enum import Enum
 
 from rebalancer.cluster.columns.pod_classes import PodClass
 from rebalancer.cluster.records import LabelSelector, PodAffinity, PodAffinityTerm, Requirement
-from rebalancer.scheduling.matching.label_selectors import LabelMatch, PodSelector, label_match
+from rebalancer.cluster.selectors import LabelMatch
+from rebalancer.scheduling.matching.label_selectors import PodSelector, label_match
 
 NamespaceLabels = Mapping[str, Mapping[str, str]]
 _NO_LABELS: Mapping[str, str] = {}

@@ -16,9 +16,10 @@ from rebalancer.cluster.columns.binding_labels import BINDING_LABELS, GIVEN_SINC
 from rebalancer.cluster.columns.pod_classes import PodClass
 from rebalancer.cluster.kinds import SERVICES
 from rebalancer.cluster.records import Service
+from rebalancer.cluster.selectors import LabelMatch
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.scheduling.matching.affinity_terms import terms_of
-from rebalancer.scheduling.matching.label_selectors import LabelMatch, label_match
+from rebalancer.scheduling.matching.label_selectors import label_match
 from rebalancer.scheduling.versions import Release
 
 

@@ -2,53 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from rebalancer.cluster.records import LabelSelector
-from rebalancer.cluster.selectors import matcher
+from rebalancer.cluster.selectors import LabelMatch, Pair, canonical
 
-Pair = tuple[str, str]
 T = TypeVar("T", bound=Hashable)
-
-
-@dataclass(frozen=True, slots=True)
-class LabelMatch:
-    """A label selector in canonical form: all pairs and all expressions must hold; without any, all match."""
-
-    pairs: tuple[Pair, ...] = ()
-    expressions: tuple[tuple[str, str, frozenset[str]], ...] = ()  # key, operator, values
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether it selects everything."""
-        return not self.pairs and not self.expressions
-
-    def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether labels satisfy every requirement."""
-        for key, value in self.pairs:
-            if labels.get(key) != value:
-                return False
-        for key, operator, values in self.expressions:
-            own = labels.get(key)
-            if operator in ("In", "Exists"):
-                if own is None or (operator == "In" and own not in values):
-                    return False
-            elif own is not None and (operator == "DoesNotExist" or own in values):
-                return False
-        return True
-
-    def also(self, pairs: Iterable[Pair]) -> LabelMatch:
-        """The same with more pairs required."""
-        return LabelMatch(tuple(sorted({*self.pairs, *pairs})), self.expressions)
-
-    def and_also(self, other: LabelMatch) -> LabelMatch:
-        """Both."""
-        return LabelMatch(
-            tuple(sorted({*self.pairs, *other.pairs})),
-            tuple(dict.fromkeys((*self.expressions, *other.expressions))),
-        )
 
 
 EVERYTHING = LabelMatch()
@@ -59,13 +20,9 @@ def label_match(selector: LabelSelector | None) -> LabelMatch | None:
     if selector is None:
         return None
     try:
-        matcher(selector)
+        return canonical(selector)
     except ValueError:
         return None
-    expressions = tuple(
-        (item.key, item.operator, frozenset(item.values or ())) for item in selector.match_expressions or ()
-    )
-    return LabelMatch(tuple(sorted((selector.match_labels or {}).items())), tuple(dict.fromkeys(expressions)))
 
 
 @dataclass(frozen=True, slots=True)

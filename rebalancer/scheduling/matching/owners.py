@@ -21,14 +21,9 @@ from rebalancer.cluster.kinds import (
     Kind,
 )
 from rebalancer.cluster.records import LabelSelector, Service, Workload
+from rebalancer.cluster.selectors import LabelMatch, Pair
 from rebalancer.cluster.snapshot import Snapshot
-from rebalancer.scheduling.matching.label_selectors import (
-    LabelMatch,
-    Pair,
-    PodSelector,
-    SelectorIndex,
-    label_match,
-)
+from rebalancer.scheduling.matching.label_selectors import PodSelector, SelectorIndex, label_match
 
 TEMPLATE_HASH = "pod-template-hash"  # which ReplicaSet of its Deployment a pod is of
 _NEXT = "next"  # as the hash, and as the end of the name, of a ReplicaSet that is not there yet

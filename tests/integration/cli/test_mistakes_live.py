@@ -191,6 +191,24 @@ def test_a_login_that_fails_is_one_line(refusal: Refusal, tmp_path: Path) -> Non
     assert "exec: process returned 1. session \\x1b[31mexpired log in again" in line
 
 
+@pytest.mark.parametrize("token", ["canary\n", "can\r\nX-Other: ary", "canary\u20ac"])
+@pytest.mark.parametrize("verbose", [(), ("-v",)])
+def test_a_token_that_no_header_may_hold_is_bad_input_and_never_shown(
+    rebalancer_program: Program, tmp_path: Path, token: str, verbose: tuple[str, ...]
+) -> None:
+    path = a_kubeconfig(tmp_path / "config", "http://127.0.0.1:1")
+    document = json.loads(path.read_text())
+    document["users"][0]["user"]["token"] = token
+    path.write_text(json.dumps(document))
+    result = rebalancer_program(*verbose, "plan", "--kubeconfig", path)
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "error: http://127.0.0.1:1: a request cannot be sent" in result.stderr
+    assert "does a token end in a line break?" in result.stderr
+    assert "canary" not in result.stderr
+    assert "X-Other" not in result.stderr
+
+
 @FAST
 def test_an_api_server_that_is_down_is_unreachable(refusal: Refusal, tmp_path: Path) -> None:
     with socket.socket() as taken:

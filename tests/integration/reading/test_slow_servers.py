@@ -13,7 +13,7 @@ import pytest
 from rebalancer.cluster.kinds import NODES
 from rebalancer.cluster.live import RawApi
 from rebalancer.deadlines import Deadline, StopRequest
-from rebalancer.errors import RebalancerError, StopRequestedError, UnreachableError
+from rebalancer.errors import InputError, RebalancerError, StopRequestedError, UnreachableError
 from rebalancer.load.load_watcher import client as load_watcher
 from rebalancer.load.prometheus.http import LivePrometheus
 from rebalancer.load.prometheus.questions import Connection, Question
@@ -114,3 +114,13 @@ def test_a_load_watcher_that_drips_ends_with_the_deadline_of_the_run(
             UnreachableError, lambda: load_watcher.fetch_watcher(ending, url, inside=True), "no whole answer"
         )
     assert took < SOON
+
+
+def test_a_login_that_no_header_may_hold_is_an_error_without_it() -> None:
+    connection = Connection("http://127.0.0.1:1", token="canary\n")
+    ask = LivePrometheus(connection, None, 0.0, inside=True, retries=Retries())
+
+    with pytest.raises(InputError, match="a request cannot be sent") as caught:
+        ask(Question("up"))
+    assert "canary" not in str(caught.value)
+    assert caught.value.__cause__ is None

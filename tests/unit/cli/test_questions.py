@@ -194,3 +194,35 @@ def test_assertions_about_a_policy_decide_the_exit_code(rebalancer_program: Prog
     assert junit.read_text().count("<testcase") == 3
     told = json.loads(rebalancer_program("policy", "test", str(fails), *source, "-o", "json").stdout)
     assert (told["kind"], told["failed"]) == ("PolicyTestReports", 1)
+
+
+def test_a_policy_that_suits_a_cluster_is_written_and_valid(rebalancer_program: Program, dump: Path) -> None:
+    path = dump.parent / "first.yaml"
+
+    result = rebalancer_program("policy", "init", "--from", str(dump), str(path))
+
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
+    assert rebalancer_program("policy", "validate", str(path)).exit_code == 0
+    assert rebalancer_program("policy", "init", "--from", str(dump)).stdout == path.read_text()
+    plan = rebalancer_program("plan", "--from", str(dump), "--policy", str(path))
+    assert plan.stdout.startswith("Plan: evict 1 pod from 1 node")
+    again = rebalancer_program("policy", "init", "--from", str(dump), str(path))
+    assert (again.exit_code, "already exists" in again.stderr) == (2, True)
+
+
+def test_a_cluster_without_metrics_gets_a_policy_by_requests(rebalancer_program: Program, dump: Path) -> None:
+    (dump / "nodemetrics.json").unlink()
+
+    result = rebalancer_program("policy", "init", "--from", str(dump))
+
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "- requests: {}" in result.stdout
+
+
+@pytest.mark.parametrize("arguments", [("--scheduler-config", "x.yaml"), ("--from", "x", "--context", "y")])
+def test_options_of_a_cluster_need_one_cluster(
+    rebalancer_program: Program, arguments: tuple[str, ...]
+) -> None:
+    result = rebalancer_program("policy", "init", *arguments)
+
+    assert (result.exit_code, result.stdout) == (2, "")

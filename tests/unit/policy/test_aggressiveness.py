@@ -18,7 +18,7 @@ def planning(**keys: Any) -> Planning:
 
 def test_without_a_word_of_it_the_dial_is_in_the_middle() -> None:
     assert planning() == planning(aggressiveness=3)
-    assert (planning().min_gain, planning().confidence, planning().least_relief) == (5, 0.95, 0.5)
+    assert (planning().min_gain, planning().confidence, planning().least_relief) == (5, 0.95, 1)
 
 
 def test_the_description_names_what_every_level_sets() -> None:

@@ -328,3 +328,13 @@ def test_a_link_stays_and_the_file_it_leads_to_is_written(tmp_path: Path, there:
 
     assert link.is_symlink()
     assert FileStore(target).load() == FileStore(link).load() == STATE
+
+
+def test_a_config_map_without_a_version_is_never_overwritten() -> None:
+    def server(request: Request) -> Answer | Exception:
+        assert request.method == "GET", "what another run wrote would be lost"
+        return Answer(200, {"metadata": {"name": "state"}, "data": {}})
+
+    store = ConfigMapStore(fake_api(server)[0], "ops", "state")
+    with pytest.raises(UnreachableError, match="was read without a resourceVersion"):
+        store.update(lambda _: STATE)

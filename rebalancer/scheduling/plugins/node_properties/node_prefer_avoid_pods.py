@@ -35,7 +35,7 @@ def _avoided(node: Node) -> frozenset[tuple[str, str]]:
     try:
         text = (node.metadata.annotations or {}).get(ANNOTATION, "{}")
         found = msgspec.json.decode(text, type=_Annotation).prefer_avoid_pods or ()
-    except msgspec.DecodeError:
+    except (ValueError, RecursionError):
         return frozenset()
     controllers = (item.pod_signature.pod_controller for item in found)
     return frozenset((item.kind, item.uid) for item in controllers if item is not None)

@@ -13,8 +13,9 @@ from pydantic import Field, model_validator
 
 from rebalancer.cluster.columns.pod_classes import PodClass
 from rebalancer.cluster.records import TopologySpreadConstraint
+from rebalancer.cluster.selectors import LabelMatch
 from rebalancer.profiles.arguments import Arguments
-from rebalancer.scheduling.matching.label_selectors import LabelMatch, label_match
+from rebalancer.scheduling.matching.label_selectors import label_match
 from rebalancer.scheduling.matching.owners import Owners
 
 HOSTNAME = "kubernetes.io/hostname"

@@ -350,3 +350,14 @@ def test_a_count_of_transitions_always_fits_the_field_of_the_api(
     server.item = {"metadata": {"resourceVersion": "0"}, "spec": {"leaseTransitions": before}}
     lease_of(api, time).acquire()
     assert spec(server)["leaseTransitions"] == 1
+
+
+@pytest.mark.parametrize("metadata", [{}, {"resourceVersion": ""}, None, "text"])
+def test_a_lease_without_a_version_is_never_overwritten(
+    server: LeaseServer, api: RawApi, time: FakeTime, metadata: object
+) -> None:
+    """A write that names no version always succeeds: two runs could take one lease at once."""
+    server.item = {"metadata": metadata, "spec": {"holderIdentity": ""}}
+    with pytest.raises(UnreachableError, match="was read without a resourceVersion"):
+        lease_of(api, time).acquire()
+    assert spec(server) == {"holderIdentity": ""}

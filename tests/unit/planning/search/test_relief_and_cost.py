@@ -206,3 +206,16 @@ def test_a_node_whose_only_landing_another_would_take_goes_first() -> None:
         a_node("hdd", cpu=8),
     ]
     assert moved(plan_of(planning_inputs(nodes, workloads))) == {"free-0": "hdd", "pinned-0": "ssd"}
+
+
+def test_by_default_no_pod_is_restarted_for_less_than_a_point_of_excess() -> None:
+    """A node that stays hot whatever moves: fourteen restarts would remove a point each."""
+    pinned = a_workload(
+        "pinned", ["a"], cpu="8500m", annotations={"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
+    )
+    small, larger = a_workload("small", ["a"] * 14, cpu="100m"), a_workload("larger", ["a"] * 7, cpu="200m")
+    nodes = [a_node(name, cpu=10) for name in "abc"]
+    assert moved(plan_of(planning_inputs(nodes, [pinned, small]))) == {}
+    assert len(moved(plan_of(planning_inputs(nodes, [pinned, larger])))) == 7
+    eager = a_policy(planning={"aggressiveness": 4})
+    assert moved(plan_of(planning_inputs(nodes, [pinned, small], policy=eager)))

@@ -44,7 +44,7 @@ def report(
 def test_a_report_says_what_is_evicted_from_where_to_where_and_why() -> None:
     text = " ".join(Page(report(a_plan())).text.split())
 
-    assert "Evict 2 pods in 2 waves: 1 of 2 hot nodes cool down" in text
+    assert "Evict 2 pods in 2 waves; no longer hot: 1 of 2" in text
     assert "shop/web-7d9f8b6c5d-x2x4z from node-0001 to node-0007 (100%), gain cpu 12.5" in text
     assert "still hot : no evictable pod whose replacement lands elsewhere" in text
     assert "SingleReplica keeps 2 pods" in text
@@ -118,6 +118,12 @@ def test_a_report_is_read_back_as_the_plan_it_shows() -> None:
         (b"{}", "this is no plan"),
         (b"\xff\xfe", "this is no plan"),
         (b"", "this is no plan"),
+        (b'{"x": ' + b"[" * 200_000, "this is no plan"),
+        (encode(a_plan()).replace(b'"kind":"Plan"', b'"kind":"Outcomes"'), "it is 'Outcomes' of"),
+        (
+            encode(a_plan()).replace(b'"apiVersion":"rebalancer/', b'"apiVersion":"other/'),
+            "it is 'Plan' of 'other",
+        ),
     ],
 )
 def test_a_file_without_a_plan_is_an_error_that_names_it(content: bytes, message: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.load.view import SchedulerView
 from rebalancer.scheduling import (
@@ -31,3 +33,14 @@ def test_a_node_is_spared_the_pods_of_the_controller_it_names() -> None:
     snapshot = a_snapshot(nodes=[node, a_node("n-2")], pods=[a_pod("p", owner=owner)], services=[])
     placement = _scheduler(snapshot, V1.replace("v1\n", "v1beta1\n")).place(ClusterState.of(snapshot), 0)
     assert placement.scores["NodePreferAvoidPods"].tolist() == [0, 1_000_000]
+
+
+@pytest.mark.parametrize("text", ['{"x": ' + "[" * 200_000, "{", "", "[]", '{"preferAvoidPods": 7}'])
+def test_an_annotation_that_cannot_be_read_spares_nothing(text: str) -> None:
+    """As in the scheduler (node_prefer_avoid_pods.go): such a node scores as one without it."""
+    owner = owned_by("ReplicaSet", "r")
+    node = a_node("n-1")
+    node["metadata"]["annotations"] = {ANNOTATION: text}
+    snapshot = a_snapshot(nodes=[node, a_node("n-2")], pods=[a_pod("p", owner=owner)], services=[])
+    placement = _scheduler(snapshot, V1.replace("v1\n", "v1beta1\n")).place(ClusterState.of(snapshot), 0)
+    assert placement.scores["NodePreferAvoidPods"].tolist() == [1_000_000, 1_000_000]

@@ -1,0 +1,160 @@
+"""A headless Chromium, driven through its own protocol: pictures of pages, and what pages ask for and say."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import shutil
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from websocket import WebSocket, create_connection
+
+_NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
+_START_SECONDS = 60.0
+_ANSWER_SECONDS = 60.0
+_MAX_HEIGHT = 8000
+_COMPLAINTS = frozenset({"Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded"})
+
+
+def find_browser() -> str | None:
+    """The program; None where there is none."""
+    return next((found for name in _NAMES if (found := shutil.which(name))), None)
+
+
+@dataclass
+class Seen:
+    """What a page did while it was shown."""
+
+    requests: list[str] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+    text: str = ""
+
+
+class Browser:
+    """One window; a context manager."""
+
+    def __init__(self, program: str, *, dark: bool = False) -> None:
+        self._program, self._dark = program, dark
+        self._numbers = itertools.count(1)
+        self._events: list[dict[str, Any]] = []
+        self._socket: WebSocket | None = None
+
+    def __enter__(self) -> Self:
+        self._folder = tempfile.TemporaryDirectory(prefix="rebalancer-chromium-", ignore_cleanup_errors=True)
+        options = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage")
+        profile = ("--remote-debugging-port=0", f"--user-data-dir={self._folder.name}", "about:blank")
+        self._process = subprocess.Popen(
+            [self._program, *options, "--remote-allow-origins=*", *profile],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            self._socket = self._connected()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        for domain in ("Page", "Network", "Runtime", "Log"):
+            self._ask(f"{domain}.enable")
+        colours = [{"name": "prefers-color-scheme", "value": "dark" if self._dark else "light"}]
+        self._ask("Emulation.setEmulatedMedia", features=colours)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._socket is not None:
+            self._socket.close()
+        self._process.terminate()
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._folder.cleanup()
+
+    def open(self, page: Path, width: int = 800) -> Seen:
+        """Show a page, and tell what it asked for and complained about."""
+        self._events.clear()
+        self._ask(
+            "Emulation.setDeviceMetricsOverride", width=width, height=800, deviceScaleFactor=1, mobile=False
+        )
+        self._ask("Page.navigate", url=page.as_uri())
+        end = time.monotonic() + _ANSWER_SECONDS
+        while not any(event["method"] == "Page.loadEventFired" for event in self._events):
+            if time.monotonic() > end:
+                raise TimeoutError(f"{page} was not loaded")
+            self._receive()
+        text = self._evaluate("document.body ? document.body.innerText : ''")
+        events = [(event["method"], event["params"]) for event in self._events]
+        return Seen(
+            requests=[
+                parameters["request"]["url"]
+                for method, parameters in events
+                if method == "Network.requestWillBeSent"
+            ],
+            complaints=[json.dumps(parameters) for method, parameters in events if method in _COMPLAINTS],
+            text=str(text),
+        )
+
+    def picture(self, page: Path, target: Path, *, wide: bool = False) -> None:
+        """The whole page as a PNG."""
+        width = 1500 if wide else 820
+        self.open(page, width)
+        height = int(self._evaluate("document.documentElement.scrollHeight") or 800)
+        height = min(max(height, 100), _MAX_HEIGHT)
+        if page.suffix == ".svg":
+            ratio = self._evaluate("(r => r.height / r.width)(document.documentElement.viewBox.baseVal)")
+            height = round(width * float(ratio))
+        self._ask(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=False,
+        )
+        shot = self._ask("Page.captureScreenshot", format="png")
+        target.write_bytes(base64.b64decode(shot["data"]))
+
+    def _evaluate(self, expression: str) -> Any:
+        return self._ask("Runtime.evaluate", expression=expression, returnByValue=True)["result"].get("value")
+
+    def _connected(self) -> WebSocket:
+        """A connection to the one page, once the browser has said on which port it listens."""
+        end = time.monotonic() + _START_SECONDS
+        file = Path(self._folder.name) / "DevToolsActivePort"
+        while not (file.exists() and file.read_text().count("\n")):
+            if time.monotonic() > end or self._process.poll() is not None:
+                raise TimeoutError("the browser did not start")
+            time.sleep(0.05)
+        port, path = file.read_text().splitlines()[:2]
+        self._socket = create_connection(f"ws://127.0.0.1:{port}{path}", timeout=_ANSWER_SECONDS)
+        targets = self._ask("Target.getTargets")["targetInfos"]
+        page = next(target["targetId"] for target in targets if target["type"] == "page")
+        self._socket.close()
+        return create_connection(f"ws://127.0.0.1:{port}/devtools/page/{page}", timeout=_ANSWER_SECONDS)
+
+    def _ask(self, method: str, **parameters: Any) -> dict[str, Any]:
+        number = next(self._numbers)
+        assert self._socket is not None
+        self._socket.send(json.dumps({"id": number, "method": method, "params": parameters}))
+        while True:
+            message = self._receive()
+            if message.get("id") == number:
+                if "error" in message:
+                    raise RuntimeError(f"{method}: {message['error']}")
+                found: dict[str, Any] = message["result"]
+                return found
+
+    def _receive(self) -> dict[str, Any]:
+        assert self._socket is not None
+        message: dict[str, Any] = json.loads(self._socket.recv())
+        if "method" in message:
+            self._events.append(message)
+        return message

@@ -1,0 +1,66 @@
+"""The report in a real browser: no request, no complaint, hostile names as text, small for 1,500 nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rebalancer.planning.plan import Plan
+from rebalancer.reporting.html.report import ReportInputs, html_report
+from tests.unit.reporting.builders import a_kept, a_move, a_node, a_plan, an_outcome, some_outcomes
+from tests.ux.browser import Browser, find_browser
+
+HOSTILE = "</script><script>document.title='x'</script><img src=http://example.com/x onerror=alert(1)>"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    program = find_browser()
+    if program is None:
+        pytest.skip("no Chromium on this machine")
+    with Browser(program) as found:
+        yield found
+
+
+def large_plan() -> Plan:
+    nodes = tuple(
+        a_node(f"node-{number:04}", 30.0 + number % 70, after=50.0, hot=number < 76) for number in range(1523)
+    )
+    moves = tuple(
+        a_move(f"web-{number:05}", from_node=f"node-{number:04}", to=(f"node-{1522 - number:04}",))
+        for number in range(100)
+    )
+    kept = tuple(a_kept(f"api-{number:05}", f"Reason{number % 9}") for number in range(4000))
+    return a_plan(nodes=nodes, moves=moves, kept=kept, hot_count=76, node_count=1523)
+
+
+def test_a_report_of_1500_nodes_is_small_and_asks_for_nothing(browser: Browser, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    page.write_text(html_report(ReportInputs(large_plan(), "kind: RebalancePolicy\n", {})))
+
+    assert page.stat().st_size < 1_000_000
+    seen = browser.open(page)
+    assert seen.requests == [page.as_uri()]
+    assert seen.complaints == []
+    assert "Evict 100 pods" in seen.text
+
+
+def test_hostile_names_do_nothing_in_a_browser(browser: Browser, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    plan = a_plan(
+        source=HOSTILE,
+        nodes=(a_node(HOSTILE, because=HOSTILE, after=70.0),),
+        moves=(a_move(HOSTILE, from_node=HOSTILE, because=HOSTILE),),
+        kept=(a_kept(HOSTILE, HOSTILE, HOSTILE),),
+        warnings=(HOSTILE,),
+    )
+    outcomes = some_outcomes(an_outcome(name=HOSTILE, because=HOSTILE), stopped=HOSTILE)
+    page.write_text(html_report(ReportInputs(plan, HOSTILE, {}, outcomes)))
+
+    seen = browser.open(page)
+
+    assert seen.requests == [page.as_uri()]
+    assert seen.complaints == []
+    assert HOSTILE in seen.text
