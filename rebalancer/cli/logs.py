@@ -11,6 +11,7 @@ from typing import TextIO
 from rebalancer.cli.session import Session
 from rebalancer.redaction import without_secrets
 from rebalancer.reporting.words import plain
+from rebalancer.telemetry import current_fields
 
 LOGGER = logging.getLogger("rebalancer")
 
@@ -39,7 +40,9 @@ class JsonFormatter(logging.Formatter):
             "message": without_secrets(record.getMessage()),
         }
         fields = getattr(record, "fields", None)
-        if isinstance(fields, dict):
+        # What is known of the work at hand, such as run, wave and pod, and then what the record itself says.
+        fields = {**current_fields(), **(fields if isinstance(fields, dict) else {})}
+        if fields:
             line |= {key: value for key, value in fields.items() if key not in line}
         if record.exc_info:
             line["traceback"] = without_secrets(self.formatException(record.exc_info))

@@ -22,6 +22,7 @@ from rebalancer.execution import (
     PauseSwitch,
     RunContext,
     RunLease,
+    Stop,
     carry_out,
     holder_identity,
 )
@@ -176,6 +177,9 @@ class _Run:
 
     def _act(self, planned: _Planned, held: HeldLease | None, memory: RunMemory) -> Outcomes:
         policy, api, dry_run = self._loaded.policy, self._api, self._run_options.dry_run
+        events = None if dry_run else EventWriter(api, _REPORTER, time.time)
+        if events is not None:
+            events.cannot_be_cooled(planned.plan.unsolved)
         validate = _validator(planned, lambda: self._gathered(memory).inputs, memory)
         with _journal(self._run_options, self.id) as journal:
             context = RunContext(
@@ -200,10 +204,13 @@ class _Run:
                 checkpoint=memory.checkpoint,
                 pods_seen=self._surroundings.cluster.pods_of,
                 selector_of=selectors_of(planned.gathered.inputs.snapshot),
-                events=None if dry_run else EventWriter(api, _REPORTER, time.time),
+                events=events,
                 dry_run=dry_run,
             )
-            return carry_out(planned.plan, context)
+            outcomes = carry_out(planned.plan, context)
+        if events is not None and outcomes.stop not in (None, Stop.INTERRUPTED, Stop.LEASE_LOST):
+            events.stopped(*_lease_place(self._run_options), self.id, outcomes.stopped)
+        return outcomes
 
 
 def _refuse_unverified(inputs: PlanningInputs, plan: Plan) -> None:

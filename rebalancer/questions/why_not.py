@@ -212,7 +212,8 @@ def _most(obstacles: tuple[Obstacle, ...]) -> str:
         return "no pod there could ever move: they belong to their nodes, or to what plans rely on"
     first = obstacles[0]
     name = first.setting or " and ".join(first.reasons)
-    return f"{name} keeps {first.share:.0%} of the load that could leave"
+    verb = "keep" if " and " in name else "keeps"
+    return f"{name} {verb} {first.share:.0%} of the load that could leave"
 
 
 def _count(number: int, noun: str) -> str:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rebalancer.reporting.tables.nodes import NodeListing
 
 
-@click.command()
+@click.command(short_help="Show each node's load, its source, and why it is hot.")
 @pipeline_options
 @click.option("-w", "--watch", is_flag=True, help="Show the nodes repeatedly until interrupted.")
 @click.option(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rebalancer.reporting.tables.text import Style
 
 
-@click.command()
+@click.command(short_help="Show the version, and the Kubernetes versions verified.")
 @output_options(*DOCUMENT_FORMATS, lists=False)
 def version(output: Output) -> None:
     """Show the version, and the Kubernetes versions it is verified against.

@@ -153,8 +153,8 @@ class PodCollector(PodIntake):
         self._sealed = order
         at = np.array(order, np.int64)
         new_row = {old: new for new, old in enumerate(order)} if self._has_sparse() else {}
-        pod_class, classes = _renumbered(np.array(self._pod_class, np.int64)[at])
-        node, nodes = _renumbered(np.array(self._node, np.int64)[at])
+        pod_class, classes = renumbered(np.array(self._pod_class, np.int64)[at])
+        node, nodes = renumbered(np.array(self._node, np.int64)[at])
         shared: dict[tuple[tuple[str, str], ...], Mapping[str, str]] = {}
         annotations = [NO_ANNOTATIONS] * len(order)
         for old, kept in self._annotations.items():
@@ -275,7 +275,7 @@ def read_conditions(conditions: Iterable[AnyCondition] | None) -> tuple[bool, bo
     return bool(ready), bool(infeasible)
 
 
-def _renumbered(column: IntArray) -> tuple[IntArray, list[int]]:
+def renumbered(column: IntArray) -> tuple[IntArray, list[int]]:
     """Numbers in the order they first appear, and what each stood for before."""
     known, first, inverse = np.unique(column, return_index=True, return_inverse=True)
     order = np.argsort(first, kind="stable")

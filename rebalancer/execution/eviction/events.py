@@ -1,15 +1,34 @@
-"""A Kubernetes Event on the controller of an evicted pod: ``kubectl describe`` shows why it was evicted."""
+"""Kubernetes Events: ``kubectl describe`` shows why a pod was evicted, a node stays hot, or a run stopped.
+
+    on the controller of an evicted pod   Normal   Rebalanced       the pod, its node, why, and where to
+    on a node                             Warning  CannotBeCooled   how hot it stays, and what keeps its pods
+    on the Lease of the runs              Warning  Stopped          the brake or the outcome that stopped one
+
+What is so again and again is one Event with a series, as the events of other controllers are: its count and
+the time of its last occurrence grow. Events of nodes and of the Lease are only written by runs that act.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+import hashlib
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
 
 from rebalancer.cluster import times
 from rebalancer.cluster.live import RawApi
+from rebalancer.cluster.live.answers import RequestRejectedError
 from rebalancer.errors import RebalancerError
 from rebalancer.planning.plan import Move
 
+MAX_NODE_EVENTS = 20  # in one run: more nodes than that are one event's worth of trouble
+_GROUP, _VERSION, _PLURAL = "events.k8s.io", "v1", "events"
+_MAX_COUNT = 1_000_000_000
+_NUMBERS = re.compile(r"[0-9.]+")
 _MAX_NOTE_BYTES = 1024  # the API server refuses an event with a longer one
 _API_VERSIONS = {
     "ReplicaSet": "apps/v1",
@@ -17,6 +36,18 @@ _API_VERSIONS = {
     "ReplicationController": "v1",
     "Job": "batch/v1",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class _Event:
+    """What an Event says, and of which object."""
+
+    name: str
+    namespace: str
+    regarding: dict[str, str]
+    reason: str
+    action: str
+    note: str
 
 
 class EventWriter:
@@ -58,30 +89,70 @@ class EventWriter:
                 "name": pod.name,
                 "uid": pod.uid,
             }
-        now = times.render_micro(self._clock())
         verb = "Began to evict pod" if started else "Evicted pod"
         verb = "Restarted, to move pod" if move.is_restart else verb
         note = f"{verb} {pod.name} from {move.from_node}: {move.because}"
+        self._write(
+            _Event(f"rebalanced-{pod.uid}", pod.namespace, regarding, "Rebalanced", move.action, note)
+        )
+
+    def cannot_be_cooled(self, unsolved: Mapping[str, str]) -> None:
+        """Record on each node that stays hot why it does; on the first ones by name, if there are many."""
+        for node, because in sorted(unsolved.items())[:MAX_NODE_EVENTS]:
+            regarding = {"apiVersion": "v1", "kind": "Node", "name": node, "uid": node}
+            # One series for as long as the same things keep its pods, whatever their number.
+            kept = hashlib.sha256(f"{node} {_NUMBERS.sub('', because)}".encode()).hexdigest()[:16]
+            note = f"Hot, and cannot be cooled: {because}"
+            event = _Event(
+                f"hot-{node}"[:200] + f".{kept}", "default", regarding, "CannotBeCooled", "Plan", note
+            )
+            self._write(event, warns=True, again=True)
+
+    def stopped(self, namespace: str, lease: str, run: str, because: str) -> None:
+        """Record on the Lease of the runs that this one stopped before the end of its plan."""
+        regarding = {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "namespace": namespace,
+            "name": lease,
+        }
+        event = _Event(f"stopped-{run}", namespace, regarding, "Stopped", "Run", f"Stopped early: {because}")
+        self._write(event, warns=True)
+
+    def _write(self, event: _Event, *, warns: bool = False, again: bool = False) -> None:
+        now = times.render_micro(self._clock())
         body = {
-            "apiVersion": "events.k8s.io/v1",
+            "apiVersion": f"{_GROUP}/{_VERSION}",
             "kind": "Event",
-            "metadata": {"namespace": pod.namespace, "name": f"rebalanced-{pod.uid}"[:253]},
+            "metadata": {"namespace": event.namespace, "name": event.name[:253]},
             "eventTime": now,
-            "type": "Normal",
-            "reason": "Rebalanced",
-            "action": move.action,
-            "note": note.encode()[:_MAX_NOTE_BYTES].decode(errors="ignore"),
-            "regarding": regarding,
+            "type": "Warning" if warns else "Normal",
+            "reason": event.reason,
+            "action": event.action,
+            "note": event.note.encode()[:_MAX_NOTE_BYTES].decode(errors="ignore"),
+            "regarding": event.regarding,
             "reportingController": "rebalancer",
             "reportingInstance": self._reporter,
         }
-        with contextlib.suppress(RebalancerError):
-            self._api.write(
-                f"write an event on {pod.full_name}",
-                self._calls.create_namespaced_custom_object,
-                "events.k8s.io",
-                "v1",
-                pod.namespace,
-                "events",
-                body,
-            )
+        what = f"write an event on {event.regarding['kind'].lower()} {event.regarding['name']}"
+        create = self._calls.create_namespaced_custom_object
+        try:
+            self._api.write(what, create, _GROUP, _VERSION, event.namespace, _PLURAL, body)
+        except RequestRejectedError as error:
+            if again and error.status == 409:
+                with contextlib.suppress(RebalancerError, msgspec.DecodeError):
+                    self._count_again(event, what, now)
+        except RebalancerError:
+            return
+
+    def _count_again(self, event: _Event, what: str, now: str) -> None:
+        """The same is so once more: the Event there is gets a longer series."""
+        place = (_GROUP, _VERSION, event.namespace, _PLURAL, event.name[:253])
+        found = msgspec.json.decode(
+            self._api.get(what, self._calls.get_namespaced_custom_object, *place), type=dict[str, Any]
+        )
+        series = found.get("series")
+        count = series.get("count") if isinstance(series, dict) else None
+        seen = count if isinstance(count, int) and not isinstance(count, bool) else 1
+        found["series"] = {"count": min(seen, _MAX_COUNT) + 1, "lastObservedTime": now}
+        self._api.write(what, self._calls.replace_namespaced_custom_object, *place, found)

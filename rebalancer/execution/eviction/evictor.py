@@ -30,6 +30,8 @@ from rebalancer.retries import Again, http_date
 
 _READ_SECONDS = 30.0
 _MAX_BYTES = 1 << 20
+_MAX_REASON = 1024  # characters
+REQUESTER = "rebalancer"
 _PATIENCE = Patience()
 _FIRST_WAIT_SECONDS = 0.5
 _MAX_WAIT_SECONDS = 8.0
@@ -86,7 +88,7 @@ class Evictor:
 
     def evict(self, move: Move) -> EvictionAnswer:
         """Ask the API server to evict the pod of a move; repeated while that is safe and may help."""
-        attempts = _Attempts(self, move.pod)
+        attempts = _Attempts(self, move)
         attempt = self._retries.until(f"evict {move.pod.full_name}", attempts.next, self._again)
         return EvictionAnswer(
             verdict=attempt.verdict or attempt.otherwise,
@@ -103,12 +105,18 @@ class Evictor:
             return None
         return Again(attempt.because, attempt.retry_after)
 
-    def post(self, pod: PodReference) -> float | None:
+    def post(self, move: Move) -> float | None:
         """Send one eviction; returns the server's time if known. Raises StatusError or NoAnswerError."""
+        pod = move.pod
         body = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
-            "metadata": {"name": pod.name, "namespace": pod.namespace},
+            # For audit logs and admission webhooks, under the names that descheduler made known.
+            "metadata": {
+                "name": pod.name,
+                "namespace": pod.namespace,
+                "annotations": {"requester": REQUESTER, "reason": move.because[:_MAX_REASON]},
+            },
             "deleteOptions": {"preconditions": {"uid": pod.uid}},
         }
         options: dict[str, Any] = {"dry_run": "All"} if self._dry_run else {}
@@ -143,9 +151,10 @@ class Evictor:
 class _Attempts:
     """The requests made for one pod, and what the earlier ones left open."""
 
-    def __init__(self, evictor: Evictor, pod: PodReference) -> None:
+    def __init__(self, evictor: Evictor, move: Move) -> None:
         self._evictor = evictor
-        self._pod = pod
+        self._move = move
+        self._pod = move.pod
         self._answer_lost = False  # a request may still arrive, or still be at work
         self._perhaps_sent = False  # a request may have been carried out
         self.count = 0
@@ -158,7 +167,7 @@ class _Attempts:
             return _Attempt(Verdict.UNKNOWN if self._perhaps_sent else Verdict.SKIPPED, forbidden)
         self.count += 1
         try:
-            server = self._evictor.post(self._pod)
+            server = self._evictor.post(self._move)
         except StatusError as error:
             return self._refused(error)
         except StopRequestedError as error:

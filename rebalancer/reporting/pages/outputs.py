@@ -40,10 +40,16 @@ made known:
 _EVENTS = """\
 ## Events
 
-After each eviction an event of the API group `events.k8s.io/v1` is written on the pod's controller, or on the
-pod itself when it has none: type `Normal`, reason `Rebalanced`, action `Evict`, and as its note the pod, its
-node and the reason of the move. After the restart of a Deployment the event is on the Deployment, with the
-action `Restart`.
+Runs that act write events of the API group `events.k8s.io/v1`:
+
+| on | type | reason | note |
+| --- | --- | --- | --- |
+| a node that stays hot | Warning | `CannotBeCooled` | what keeps its pods; a series |
+| a node that stays hot after the plan | Warning | `CannotBeCooled` | what keeps its pods; a series |
+| the Lease of the runs | Warning | `Stopped` | the brake or the outcome that stopped a run |
+
+Every eviction request carries the annotations `requester: rebalancer` and `reason`, for audit logs and for
+admission webhooks.
 """
 # What the annotations mean; a test holds this to the annotations that are read.
 ANNOTATIONS = {

@@ -40,6 +40,8 @@ def test_acting_adds_evictions_events_and_reading_single_pods() -> None:
         ("", "pods/eviction", "create", ()),
         ("", "pods", "get", ()),
         ("events.k8s.io", "events", "create", ()),
+        ("events.k8s.io", "events", "get", ()),
+        ("events.k8s.io", "events", "update", ()),
     }
 
 

@@ -13,7 +13,7 @@ from rebalancer.cli.shared_options import DOCUMENT_FORMATS, output_options, pipe
 from rebalancer.pipeline import PipelineOptions
 
 
-@click.command()
+@click.command(short_help="Show how many more pods fit, and where they land.")
 @click.argument("path", type=click.Path(dir_okay=False, allow_dash=True), metavar="PODSPEC")
 @click.option(
     "-n",

@@ -66,7 +66,7 @@ class Feed:
         self._at_once = threading.Event()  # do not wait any longer before the next attempt
         self._hurried = False
         self._stream: Stream | None = None
-        self._protobuf = self.kind.record is records.Pod
+        self.protobuf = self.kind.record is records.Pod  # asked for
         self._thread = threading.Thread(target=self._work, name=f"watch {self.kind.plural}", daemon=True)
 
     def start(self) -> None:
@@ -87,6 +87,12 @@ class Feed:
     def alive(self) -> bool:
         """Whether its thread is at work."""
         return self._thread.is_alive()
+
+    @property
+    def connected(self) -> bool:
+        """Whether the server has begun to answer a WATCH that goes on."""
+        with self._changed:
+            return self._stream is not None
 
     @property
     def over(self) -> str:
@@ -202,9 +208,9 @@ class Feed:
         except (RightsError, RequestRejectedError) as error:
             if isinstance(error, RequestRejectedError) and error.status == EXPIRED:
                 raise _OverError(str(error)) from error
-            if not self._protobuf:
+            if not self.protobuf:
                 raise
-            self._protobuf = False  # a proxy may accept JSON only; see ``LiveReader``
+            self.protobuf = False  # a proxy may accept JSON only; see ``LiveReader``
             stream = self._open()
         with self._changed:
             self._stream = stream
@@ -228,5 +234,5 @@ class Feed:
             resource_version=str(position),
             allow_watch_bookmarks=True,
             timeout_seconds=HURRIED_SECONDS if hurried else WATCH_SECONDS,
-            _headers={"Accept": f"{MEDIA_TYPE}, {_JSON}" if self._protobuf else _JSON},
+            _headers={"Accept": f"{MEDIA_TYPE}, {_JSON}" if self.protobuf else _JSON},
         )

@@ -23,6 +23,7 @@ import msgspec
 from rebalancer.cluster import records
 from rebalancer.cluster.columns.listed_pods import ListedPods
 from rebalancer.cluster.columns.pod_collector import PodCollector, PodFields, PodIntake, version_number
+from rebalancer.cluster.columns.pod_rows import Key, PodRows
 from rebalancer.cluster.columns.record_collector import RecordCollector
 from rebalancer.cluster.kinds import Kind
 from rebalancer.cluster.malformed import Malformed, check_names, describe
@@ -30,9 +31,8 @@ from rebalancer.cluster.recordings.listing import Listing, ListingBuilder
 from rebalancer.cluster.wire.protobuf_pods import ProtobufPods
 from rebalancer.cluster.wire.watch_events import BOOKMARK, DELETED, WatchEvent
 
-Key = tuple[str, str]
-"""Namespace and name."""
-_SPARE_CLASSES = 256  # that have no pods any more are kept, beside as many as there are with pods
+_SPARE = 256  # classes and nodes that have no pods any more are kept, beside as many as there are with pods
+_MANY = 5  # where more than every fifth pod changed, the columns are made anew
 
 
 class SeenPod(NamedTuple):
@@ -155,6 +155,8 @@ class LatestPods(LatestObjects, PodIntake):
         PodIntake.__init__(self, collector.classes)
         self._pods: dict[Key, PodFields] = {}
         self._owned: dict[str, set[Key]] = {}  # by the uid of the controller
+        self._rows: PodRows | None = None  # as they were last collected
+        self._changed: set[Key] = set()  # since then
         for fields in collector.sealed_fields():
             self.keep(fields)
         self._decode = msgspec.json.Decoder(records.Pod).decode
@@ -167,6 +169,7 @@ class LatestPods(LatestObjects, PodIntake):
         """Keep a pod in place of the one of its name."""
         key = fields.namespace, fields.name
         self._remove(key)
+        self._changed.add(key)
         self._pods[key] = fields
         self._owned.setdefault(self._owner_uid(fields), set()).add(key)
 
@@ -196,6 +199,7 @@ class LatestPods(LatestObjects, PodIntake):
         fields = self._pods.pop(key, None)
         if fields is None:
             return
+        self._changed.add(key)
         owner = self._owner_uid(fields)
         keys = self._owned[owner]
         keys.discard(key)
@@ -207,13 +211,17 @@ class LatestPods(LatestObjects, PodIntake):
         return -1 if found is None else found.version
 
     def _collected(self) -> tuple[Sequence[records.Record], ListedPods | None]:
-        collector = PodCollector(self.classes)
-        for fields in self._pods.values():
-            collector.keep(fields)
-        found, pods, _ = collector.seal(self.kind)
-        if len(self.classes.classes) > 2 * len(pods.classes) + _SPARE_CLASSES:
+        if self._rows is None or len(self._changed) * _MANY > len(self._pods):
+            self._rows = PodRows(self._pods.values())
+        else:
+            self._rows.change({key: self._pods.get(key) for key in self._changed})
+        self._changed.clear()
+        pods = self._rows.listed(self.classes)
+        if len(self.classes.classes) > 2 * len(pods.classes) + _SPARE:
             self._forget_classes()
-        return found, pods
+        if self._rows is not None and self._rows.node_name_count > 2 * len(pods.node_names) + _SPARE:
+            self._rows = None
+        return (), pods
 
     def _forget_classes(self) -> None:
         """Drop the classes that have no pods any more: a workload leaves one behind at each rollout."""
@@ -222,6 +230,7 @@ class LatestPods(LatestObjects, PodIntake):
         for fields in self._pods.values():
             fields.pod_class = renumbered[fields.pod_class]
         self._protobuf = ProtobufPods(self.kind, self)
+        self._rows = None
 
 
 def latest_objects(listing: Listing, builder: ListingBuilder) -> LatestObjects | None:

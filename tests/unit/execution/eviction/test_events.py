@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
-from rebalancer.execution.eviction.events import EventWriter
+from rebalancer.execution.eviction.events import MAX_NODE_EVENTS, EventWriter
 from tests.unit.execution.builders import NOW, a_move
-from tests.unit.execution.fake_api import Answer, fake_api, refusal
+from tests.unit.execution.fake_api import Answer, Request, fake_api, refusal
 
 
 def test_an_event_stands_on_the_controller_of_the_evicted_pod() -> None:
@@ -42,3 +44,48 @@ def test_a_note_in_any_script_keeps_to_the_bytes_the_api_admits() -> None:
 
     assert 1000 < len(note.encode()) <= 1024
     assert note.startswith("Evicted pod ")
+
+
+def test_a_node_that_cannot_be_cooled_has_one_event_whose_series_grows() -> None:
+    kept: dict[str, Any] = {}
+
+    def keep(request: Request) -> Answer:
+        if request.method == "GET":
+            return Answer(200, kept[request.path.rpartition("/")[2]])
+        name = request.body["metadata"]["name"]
+        if request.method == "POST" and name in kept:
+            return refusal(409, "already exists")
+        kept[name] = request.body
+        return Answer(200, request.body)
+
+    api, _ = fake_api(keep)
+    events = EventWriter(api, "run-1", lambda: NOW)
+    for pods in ("1 SingleReplica", "2 SingleReplica", "2 SingleReplica"):
+        events.cannot_be_cooled({"node-1": f"stays at 91.0 % cpu; its pods: {pods}"})
+    [event] = kept.values()
+    assert event["series"] == {"count": 3, "lastObservedTime": "2023-11-14T22:13:20.000000Z"}
+    assert event["regarding"] == {"apiVersion": "v1", "kind": "Node", "name": "node-1", "uid": "node-1"}
+    assert (event["type"], event["reason"]) == ("Warning", "CannotBeCooled")
+    assert event["metadata"]["namespace"] == "default"
+    assert "91.0 % cpu" in event["note"]
+
+    events.cannot_be_cooled({"node-1": "stays at 91.0 % cpu; its pods: 2 DaemonSet"})
+    assert len(kept) == 2
+
+
+def test_only_so_many_nodes_have_an_event_in_one_run() -> None:
+    api, transport = fake_api(lambda _request: Answer(201, {}))
+    hot = {f"node-{number}": "stays hot" for number in range(MAX_NODE_EVENTS + 5)}
+    EventWriter(api, "run-1", lambda: NOW).cannot_be_cooled(hot)
+    assert len(transport.requests) == MAX_NODE_EVENTS
+
+
+def test_a_run_that_stopped_has_an_event_on_its_lease() -> None:
+    api, transport = fake_api(lambda _request: Answer(201, {}))
+    EventWriter(api, "run-1", lambda: NOW).stopped("rebalancer", "mine", "3f2a", "3 of 9 nodes are not ready")
+    [request] = transport.requests
+    assert request.path == "/apis/events.k8s.io/v1/namespaces/rebalancer/events"
+    assert request.body["regarding"]["kind"] == "Lease"
+    assert request.body["regarding"]["name"] == "mine"
+    assert request.body["note"] == "Stopped early: 3 of 9 nodes are not ready"
+    assert len(request.body["metadata"]["name"]) <= 253

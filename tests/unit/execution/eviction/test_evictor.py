@@ -57,6 +57,7 @@ def test_an_eviction_names_the_uid_it_means() -> None:
     assert post.path == "/api/v1/namespaces/shop/pods/web-1/eviction"
     assert post.body["apiVersion"] == "policy/v1"
     assert post.body["deleteOptions"] == {"preconditions": {"uid": "uid-web-1"}}
+    assert post.body["metadata"]["annotations"] == {"requester": "rebalancer", "reason": "hot is at 90%"}
 
 
 def test_a_dry_run_asks_the_api_server_to_change_nothing() -> None:

@@ -21,6 +21,26 @@ def test_after_any_events_it_is_what_a_list_would_bring(kind: Kind, protobuf: bo
     assert list(compare(churn, watched(churn), 400, 20, protobuf=protobuf))[-1] == 400
 
 
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("every", [1, 10])
+def test_a_few_changed_rows_of_many_make_the_same_columns(seed: int, every: int) -> None:
+    churn = Churn(seed, PODS, names=300)
+    assert list(compare(churn, watched(churn), 200, every, protobuf=False))[-1] == 200
+
+
+def test_what_was_handed_out_does_not_change_any_more() -> None:
+    churn = Churn(0, PODS, names=300)
+    objects = watched(churn)
+    handed_out = []
+    for _ in range(20):
+        for _ in range(5):
+            applied(objects, json_line(*churn.change()))
+        listing = objects.listing(0.0)
+        handed_out.append((listing, digest_of(listing)))
+    assert len({found for _, found in handed_out}) == 20
+    assert all(digest_of(listing) == found for listing, found in handed_out)
+
+
 def applied(objects: LatestObjects, *lines: bytes) -> list[bool]:
     return [objects.apply(event) for event in EventSplitter("application/json").events(b"".join(lines))]
 

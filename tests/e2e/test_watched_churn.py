@@ -1,0 +1,117 @@
+"""A real API server under churn: what watches keep is what a fresh reading brings, change after change."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from typing import Any
+
+from rebalancer.cluster.kinds import PODS
+from rebalancer.cluster.live import RawApi, open_api
+from rebalancer.cluster.live.reader import LiveReader
+from rebalancer.cluster.live.watching import LiveCluster
+from rebalancer.cluster.recordings.writer import digest
+from tests.conftest import SEED, SUMMARY
+from tests.e2e.controlplane import ControlPlane
+
+ROUNDS = int(os.environ.get("REBALANCER_CHURN_ROUNDS", "8"))
+CHANGES = 100  # a round
+NAMES = 300
+
+
+class Churn:
+    """Creates, changes and deletes pods as fast as the API server lets it."""
+
+    def __init__(self, api: RawApi, seed: int) -> None:
+        self._core = api.client.core
+        self._random = random.Random(seed)
+        self._pods: set[str] = set()
+        for namespace in ("shop", "games"):
+            self._core.create_namespace({"metadata": {"name": namespace}}, _preload_content=False)
+        for number in range(3):
+            self._core.create_node({"metadata": {"name": f"n{number}"}}, _preload_content=False)
+
+    def change(self) -> None:
+        chance = self._random
+        number = chance.randrange(NAMES)
+        namespace, name = ("shop", "games")[number % 2], f"web-{number}"
+        if name not in self._pods:
+            self._core.create_namespaced_pod(namespace, self._pod(name), _preload_content=False)
+            self._pods.add(name)
+        elif chance.random() < 0.3:
+            self._core.delete_namespaced_pod(name, namespace, grace_period_seconds=0, _preload_content=False)
+            self._pods.remove(name)
+        else:
+            labels = {"revision": str(chance.randrange(4))}
+            self._core.patch_namespaced_pod(
+                name, namespace, {"metadata": {"labels": labels}}, _preload_content=False
+            )
+            phase = chance.choice(["Running", "Running", "Running", "Succeeded"])
+            ready = [{"type": "Ready", "status": chance.choice(["True", "False"])}]
+            self._core.patch_namespaced_pod_status(
+                name,
+                namespace,
+                {"status": {"phase": phase, "conditions": ready}},
+                _preload_content=False,
+            )
+
+    def _pod(self, name: str) -> dict[str, Any]:
+        container = {
+            "name": "main",
+            "image": "app:v1",
+            "resources": {"requests": {"cpu": self._random.choice(["100m", "1"])}},
+        }
+        spec = {
+            "containers": [container],
+            "nodeName": f"n{self._random.randrange(3)}",
+            "automountServiceAccountToken": False,
+            "terminationGracePeriodSeconds": 0,
+        }
+        return {"metadata": {"name": name, "labels": {"app": name[-1]}}, "spec": spec}
+
+
+def test_what_watches_keep_is_what_a_fresh_reading_brings(
+    control_plane: ControlPlane, record_property: Any
+) -> None:
+    control_plane.start(
+        controllers=False,
+        scheduler=False,
+        kwok=False,
+        api_server_flags=["--disable-admission-plugins=ServiceAccount"],
+    )
+    seed = random.SystemRandom().randrange(1 << 32)
+    record_property(SEED, seed)
+    api = open_api(control_plane.kubeconfig())
+    churn = Churn(api, seed)
+    seconds: list[float] = []
+    with LiveCluster(api, watch_above=-1, large=NAMES // 10) as cluster:
+        for _ in range(ROUNDS):
+            for _ in range(CHANGES):
+                churn.change()
+            began = time.monotonic()
+            kept = cluster.current()
+            seconds.append(time.monotonic() - began)
+            assert digest(kept) == digest(LiveReader(api, time.time).read())
+        assert PODS.plural in cluster.watched
+        traffic = cluster.traffic
+    assert traffic.events >= (ROUNDS - 1) * CHANGES
+    record_property(
+        SUMMARY,
+        f"watches on a real API server: {ROUNDS} comparisons with a fresh reading, all digests equal; "
+        f"{traffic.events} events in {traffic.bytes / 1e6:.1f} MB by {traffic.watches} watches; "
+        f"to be current took {sorted(seconds[1:])[len(seconds[1:]) // 2]:.2f} s in the median",
+    )
+
+
+def test_a_watch_is_in_protobuf_and_says_soon_how_far_it_has_come(control_plane: ControlPlane) -> None:
+    control_plane.start(controllers=False, scheduler=False, kwok=False)
+    api = open_api(control_plane.kubeconfig())
+    with LiveCluster(api, watch_above=-1, large=-1) as cluster:
+        cluster.current()
+        feed = cluster.feeds[PODS]
+        api.client.core.create_namespace({"metadata": {"name": "elsewhere"}}, _preload_content=False)
+        cluster.current()
+        assert cluster.feeds[PODS] is feed, "it was not begun again"
+        assert feed.traffic.events, "a bookmark, as no pod has changed"
+        assert feed.protobuf

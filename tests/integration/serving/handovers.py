@@ -1,0 +1,116 @@
+"""A leader is killed while it evicts: what the standby takes over, and how long that takes.
+
+``python -m tests.integration.serving.handovers 50`` kills at so many moments and prints what it saw.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.integration.serving.replicas import Cluster, Replica, a_hot_cluster, eventually
+
+LEASE_SECONDS = 6.0
+EVENTS = ('"event":"evicting"', '"event":"evicted"', '"event":"outcome"', '"event":"wave-finished"')
+
+
+@dataclass(frozen=True)
+class Moment:
+    """When the leader is killed: so long after it has recorded an event for the n-th time."""
+
+    event: str
+    times: int
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Handover:
+    """What became of one kill."""
+
+    moment: Moment
+    seconds: float  # from the kill to the standby's lease
+    by_the_first: frozenset[str]  # workloads that the killed leader evicted, or may have
+    by_the_second: frozenset[str]  # workloads that the standby evicted
+    gone: frozenset[str]
+    known: frozenset[str]  # to the state, at the end
+
+    @property
+    def lost(self) -> frozenset[str]:
+        """Evicted pods that no state knows of."""
+        return self.gone - self.known
+
+    @property
+    def doubled(self) -> frozenset[str]:
+        """Workloads that both evicted, although those moved by the first were to rest."""
+        return self.by_the_first & self.by_the_second
+
+
+def moments(count: int) -> Sequence[Moment]:
+    """So many moments all over a run of four evictions."""
+    return [
+        Moment(EVENTS[number % 4], 1 + number // 4 % 3, 0.0 if number < 12 else number % 7 / 20)
+        for number in range(count)
+    ]
+
+
+def hand_over(folder: Path, moment: Moment) -> Handover:
+    """Kill a leader at a moment, with a standby at hand, and let that one finish its first two runs."""
+    with a_hot_cluster(folder) as cluster:
+        leader = cluster.start("--act", lease_seconds=LEASE_SECONDS)
+        standby = None
+        eventually(lambda: leader.says("leads: took lease"), "somebody leads")
+        standby = cluster.start("--act", lease_seconds=LEASE_SECONDS)
+        leader.waits_for(moment.event, moment.times)
+        time.sleep(moment.seconds)
+        leader.process.kill()
+        killed = time.monotonic()
+        leader.ended()
+        known = _workloads(cluster)
+        standby.waits_for("leads: took lease")
+        took = time.monotonic() - killed
+        standby.waits_for("finished ", times=2)
+        eventually(lambda: cluster.gone <= set(cluster.known), "the state knows of every eviction")
+        return Handover(
+            moment,
+            took,
+            known,
+            _evicted_by(standby),
+            cluster.gone,
+            frozenset(cluster.known),
+        )
+
+
+def _workloads(cluster: Cluster) -> frozenset[str]:
+    kept = cluster.sandbox.store.get("configmaps", "rebalancer", "state")
+    moves = json.loads(kept["data"]["state.json"])["moves"] if kept else []
+    return frozenset(move["workload"] for move in moves)
+
+
+def _evicted_by(replica: Replica) -> frozenset[str]:
+    lines = [json.loads(line) for line in list(replica.log) if line.startswith("{")]
+    return frozenset(line["workload"] for line in lines if line["event"] == "evicting")
+
+
+def main(count: int) -> None:
+    """Print what every handover came to."""
+    found = []
+    for moment in moments(count):
+        with tempfile.TemporaryDirectory() as folder:
+            found.append(hand_over(Path(folder), moment))
+    seconds = sorted(item.seconds for item in found)
+    lost, doubled = sum(bool(item.lost) for item in found), sum(bool(item.doubled) for item in found)
+    sys.stdout.write(
+        f"{count} leaders killed, lease of {LEASE_SECONDS:.0f} s: {lost} with a lost eviction, "
+        f"{doubled} with a doubled one; handover {seconds[0]:.1f} to {seconds[-1]:.1f} s, "
+        f"median {statistics.median(seconds):.1f} s\n"
+    )
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
