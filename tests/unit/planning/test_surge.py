@@ -54,15 +54,6 @@ def test_without_the_setting_the_same_pod_is_protected_or_evicted() -> None:
     assert [move.action for move in plan_of(surge_inputs(evictable={"protect": []})).moves] == ["Evict"]
 
 
-def test_the_reason_of_a_protected_pod_names_the_setting_where_that_would_move_it() -> None:
-    protected = {"protect": ["SingleReplica"]}
-    words = because(plan_of(surge_inputs(evictable=protected)), "web-old-0")
-    assert words.endswith("; evictable.singleReplica: surge would move it without downtime")
-    recreated = a_deployment(strategy={"type": "Recreate"})
-    words = because(plan_of(surge_inputs(deployment=recreated, evictable=protected)), "web-old-0")
-    assert words == "Deployment/web wants 1 replica"
-
-
 @pytest.mark.parametrize(
     ("deployment", "reason"),
     [
