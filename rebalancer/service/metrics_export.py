@@ -7,7 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rebalancer import files
+from rebalancer import __version__, files
+from rebalancer.telemetry.otlp_metrics import export_metrics
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -21,11 +22,12 @@ def export(
     push_gateway: str | None,
     warn: Callable[[str, str, object], None],
 ) -> None:
-    """Write and push metrics. What they are about has happened, so a failure is only a warning."""
+    """Write and push metrics, and send them where the OTEL_* variables say; a failure is only a warning."""
     from http.client import HTTPException  # noqa: PLC0415 - slow to import, as the next one
 
     from prometheus_client import generate_latest, push_to_gateway, write_to_textfile  # noqa: PLC0415
 
+    export_metrics(registry, __version__)
     if path is not None:
         try:
             if files.is_there(path) and not files.is_file(path):

@@ -17,7 +17,9 @@ import contextlib
 import logging
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+
+from prometheus_client import CollectorRegistry
 
 from rebalancer.cluster.live import RawApi
 from rebalancer.deadlines import Deadline
@@ -45,8 +47,14 @@ _CLOSING_SECONDS = 120.0  # what a run may take besides its waves
 class Service:
     """One replica."""
 
-    def __init__(self, options: PipelineOptions, settings: ServiceOptions) -> None:
+    def __init__(
+        self,
+        options: PipelineOptions,
+        settings: ServiceOptions,
+        after_each_run: Callable[[CollectorRegistry], None] = lambda _: None,
+    ) -> None:
         """Read the policy. Raises InputError when it cannot be used."""
+        self._after_each_run = after_each_run
         self._options = options
         self._settings = settings
         self._policy = PolicyInForce(options.policy_path)
@@ -134,6 +142,7 @@ class Service:
             wave = self._policy.loaded.policy.execution.wave_timeout
             self._health.busy(self._settings.max_duration_seconds + wave + _CLOSING_SECONDS)
             failed = self._failed(runs, held)
+            self._after_each_run(self.metrics.registry)
             if failed:
                 self._health.failing(failed)
             else:

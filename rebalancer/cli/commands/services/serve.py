@@ -7,7 +7,9 @@ from typing import Any
 
 import click
 
+from rebalancer import __version__
 from rebalancer.cli.shared_options import FILE, Duration, ObjectName, live_pipeline_options
+from rebalancer.cli.user_files import refuse_one_file_for_two, refuse_unread_journal
 from rebalancer.errors import InputError
 from rebalancer.pipeline import PipelineOptions
 
@@ -86,7 +88,12 @@ def serve(
         )
     if options.now is not None:
         raise InputError("a service plans for the present", hint="leave out --now")
+    refuse_one_file_for_two(options, {"--journal": journal})
+    if act:
+        refuse_unread_journal(journal)
     from rebalancer.service import Service, ServiceOptions  # noqa: PLC0415 - imports the whole pipeline
+    from rebalancer.telemetry.otlp_metrics import export_metrics  # noqa: PLC0415 - imports prometheus_client
+    from rebalancer.telemetry.traces import exported_traces  # noqa: PLC0415 - for commands that act
 
     host, port = listen
     settings = ServiceOptions(
@@ -97,4 +104,5 @@ def serve(
         journal=journal,
         max_duration_seconds=max_duration_seconds,
     )
-    return Service(options, settings).serve()
+    with exported_traces(__version__):
+        return Service(options, settings, lambda metrics: export_metrics(metrics, __version__)).serve()

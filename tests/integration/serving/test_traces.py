@@ -1,0 +1,172 @@
+"""A run's traces and metrics as an OpenTelemetry collector receives them, by the published protocol."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from rebalancer.cli.main import main
+from rebalancer.reporting.metrics import METRICS, SERVICE_METRICS
+from tests.conftest import SUMMARY
+from tests.e2e.test_manifests import RecordProperty
+from tests.integration.serving.replicas import Cluster, a_hot_cluster
+
+
+@dataclass
+class Collector:
+    """Keeps what it is sent."""
+
+    url: str = ""
+    spans: list[Any] = field(default_factory=list)
+    metrics: dict[str, Any] = field(default_factory=dict)
+    services: set[str] = field(default_factory=set)
+
+    def take(self, path: str, body: bytes) -> None:
+        if path == "/v1/traces":
+            for traced in ExportTraceServiceRequest.FromString(body).resource_spans:
+                self._name(traced.resource)
+                self.spans += [span for scope in traced.scope_spans for span in scope.spans]
+        elif path == "/v1/metrics":
+            for measured in ExportMetricsServiceRequest.FromString(body).resource_metrics:
+                self._name(measured.resource)
+                self.metrics |= {
+                    item.name: item for scope in measured.scope_metrics for item in scope.metrics
+                }
+
+    def _name(self, resource: Any) -> None:
+        self.services |= {
+            item.value.string_value for item in resource.attributes if item.key == "service.name"
+        }
+
+    def tree(self) -> str:
+        """The spans as a tree, in the order in which they began, without requests."""
+        by_parent: dict[bytes, list[Any]] = {}
+        for span in sorted(self.spans, key=lambda item: item.start_time_unix_nano):
+            by_parent.setdefault(span.parent_span_id, []).append(span)
+
+        def lines(parent: bytes, depth: int) -> Iterator[str]:
+            for span in by_parent.get(parent, ()):
+                if span.name != "request":
+                    milliseconds = (span.end_time_unix_nano - span.start_time_unix_nano) / 1e6
+                    pod = attributes(span).get("rebalancer.pod", "")
+                    yield f"{'  ' * depth}{span.name} {pod or '-'} {milliseconds:.0f} ms"
+                    yield from lines(span.span_id, depth + 1)
+
+        return "\n" + "\n".join(lines(b"", 0))
+
+
+def attributes(span: Any) -> dict[str, str]:
+    return {item.key: item.value.string_value or str(item.value.int_value) for item in span.attributes}
+
+
+@pytest.fixture
+def collector() -> Iterator[Collector]:
+    found = Collector()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            import gzip
+
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            found.take(self.path, gzip.decompress(body) if self.headers["Content-Encoding"] else body)
+            self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *arguments: object) -> None:
+            """Tests are quiet."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    found.url = f"http://127.0.0.1:{server.server_address[1]}"
+    yield found
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    with a_hot_cluster(tmp_path) as found:
+        yield found
+
+
+def a_run(cluster: Cluster, folder: Path) -> None:
+    kubeconfig = cluster.sandbox.write_kubeconfig(folder / "other")
+    journal = folder / "journal.jsonl"
+    options = [f"--policy={cluster.policy}", f"--kubeconfig={kubeconfig}", f"--journal={journal}"]
+    result = CliRunner().invoke(main, ["run", *options, "--state-config-map=rebalancer/state"])
+    assert result.exit_code == 0, result.output
+
+
+def test_a_run_is_one_trace_with_its_stages_waves_evictions_and_landings(
+    cluster: Cluster,
+    collector: Collector,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    record_property: RecordProperty,
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
+    a_run(cluster, tmp_path)
+    by_id = {span.span_id: span for span in collector.spans}
+    named = {name: [span for span in collector.spans if span.name == name] for name in NAMES}
+    pods = sorted(attributes(span)["rebalancer.pod"] for span in named["eviction"])
+
+    assert len({span.trace_id for span in collector.spans}) == 1
+    (run,) = named["run"]
+    assert run.parent_span_id == b""
+    assert named["gather"]
+    assert named["plan"]
+    assert named["request"]
+    assert {by_id[span.parent_span_id].name for span in named["wave"]} == {"run"}
+    assert {by_id[span.parent_span_id].name for span in named["eviction"]} == {"wave"}
+    assert len(pods) == 4
+    assert sorted(attributes(span)["rebalancer.pod"] for span in named["landing"]) == pods
+    for landing in named["landing"]:
+        (link,) = landing.links
+        eviction = by_id[link.span_id]
+        assert attributes(eviction)["rebalancer.pod"] == attributes(landing)["rebalancer.pod"]
+        assert attributes(landing)["rebalancer.node"].startswith("node-")
+    assert collector.services == {"rebalancer"}
+    record_property(SUMMARY, f"a run as a collector receives it: {collector.tree()}")
+
+
+NAMES = ("run", "gather", "plan", "wave", "eviction", "landing", "request")
+
+
+def test_a_run_sends_every_metric_that_it_would_write(
+    cluster: Cluster, collector: Collector, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", f"{collector.url}/v1/metrics")
+    a_run(cluster, tmp_path)
+    absent = {metric.name for metric in METRICS} - set(collector.metrics)
+
+    # Nothing is left over after this run, and there is no service.
+    left_over = {"rebalancer_unsolved_node", "rebalancer_pods_kept"}
+    assert absent <= {metric.name for metric in SERVICE_METRICS} | left_over
+    assert collector.spans == []
+    evictions = collector.metrics["rebalancer_evictions_total"].sum
+    assert evictions.is_monotonic
+    assert sum(point.as_double for point in evictions.data_points) == 4
+    (runs,) = collector.metrics["rebalancer_run_duration_seconds"].histogram.data_points
+    assert (runs.count, sum(runs.bucket_counts)) == (1, 1)
+    assert runs.sum > 0
+
+
+def test_a_collector_that_does_not_answer_changes_nothing(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")
+    a_run(cluster, tmp_path)

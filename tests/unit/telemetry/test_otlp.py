@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from rebalancer.telemetry.otlp import is_wanted, resource
+
+COLLECTOR = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"}
+
+
+@pytest.mark.parametrize(
+    ("environment", "traces", "metrics"),
+    [
+        ({}, False, False),
+        (COLLECTOR, True, True),
+        ({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://c/v1/traces"}, True, False),
+        (COLLECTOR | {"OTEL_SDK_DISABLED": "true"}, False, False),
+        (COLLECTOR | {"OTEL_TRACES_EXPORTER": "none"}, False, True),
+        (COLLECTOR | {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, False, False),
+        (COLLECTOR | {"OTEL_EXPORTER_OTLP_METRICS_PROTOCOL": "http/protobuf"}, True, True),
+        ({"OTEL_SERVICE_NAME": "mine"}, False, False),
+    ],
+)
+def test_only_the_variables_say_what_is_sent(
+    environment: dict[str, str], traces: bool, metrics: bool
+) -> None:
+    assert is_wanted("TRACES", environment) is traces
+    assert is_wanted("METRICS", environment) is metrics
+
+
+def test_without_the_extra_it_is_named_and_nothing_is_sent(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http", None)
+    with caplog.at_level(logging.WARNING):
+        assert not is_wanted("TRACES", COLLECTOR)
+    assert "install rebalancer[otel]" in caplog.text
+
+
+def test_a_service_name_of_the_variables_counts() -> None:
+    assert resource("1.0", {}).attributes["service.name"] == "rebalancer"
+    assert "service.name" not in {
+        key
+        for key, value in resource("1.0", {"OTEL_SERVICE_NAME": "mine"}).attributes.items()
+        if value == "rebalancer"
+    }
