@@ -1,4 +1,4 @@
-"""A program that ends cannot be scraped: it writes its metrics to a file, pushes them or sends them by OTLP."""
+"""Metrics of a program that ends: nobody can scrape it, so it writes them to a file or sends them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def export(
     push_gateway: str | None,
     warn: Callable[[str, str, object], None],
 ) -> None:
-    """Write and send metrics. What they are about has happened, so a failure is only a warning."""
+    """Write and push metrics, and send them where the OTEL_* variables say; a failure is only a warning."""
     from http.client import HTTPException  # noqa: PLC0415 - slow to import, as the next one
 
     from prometheus_client import generate_latest, push_to_gateway, write_to_textfile  # noqa: PLC0415

@@ -12,11 +12,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
-from rebalancer.cluster.live.watching import SeenPod
 from rebalancer.execution.verification.replacements import Evicted
 
-PodsSeen = Callable[[str], Sequence[SeenPod] | None]
+if TYPE_CHECKING:
+    from rebalancer.cluster.live.watching import SeenPod
+
+PodsSeen: TypeAlias = "Callable[[str], Sequence[SeenPod] | None]"
 """The pods of the controller with this uid as a watch last showed them; None where it shows nothing."""
 
 
