@@ -4,8 +4,8 @@ Mixed-integer programs over the evictable pods of the hot nodes. ``departures_al
 that cool every hot node, wherever pods land. The others let each pod land on any node that the model's
 filters admit and on which its landing would be acceptable, whatever the scheduler's scores would prefer:
 ``departures_and_landings`` asks for the fewest departures that cool the nodes, ``least_excess`` for the least
-excess left with so many moves, ``fewest_moves`` for the fewest moves that leave so much excess at most. No
-plan can do better.
+excess left with so many moves. No plan can do better, and none is as good where the scheduler prefers other
+landings: what moves can reach then is the matter of ``reachable``.
 """
 
 from __future__ import annotations
@@ -134,22 +134,7 @@ class Relief:
 
 
 def least_excess(prepared: PreparedInputs, problem: Problem, moves: int) -> Relief:
-    """The least excess that so many moves can leave."""
-    return _relief(prepared, problem, most_moves=moves)
-
-
-def fewest_moves(prepared: PreparedInputs, problem: Problem, excess: float) -> Relief:
-    """The fewest moves that leave no more excess than so many points."""
-    return _relief(prepared, problem, most_excess=excess)
-
-
-def _relief(
-    prepared: PreparedInputs,
-    problem: Problem,
-    most_moves: int | None = None,
-    most_excess: float | None = None,
-) -> Relief:
-    """One of the two is bounded, the other one minimised."""
+    """The least excess that so many moves can leave; NaN where the solver fails."""
     pairs = _admitted(prepared, problem)
     pods, hotness, percent = len(problem.pods), prepared.hotness, prepared.inputs.load.percent
     rows, _, arrivals = _landings(problem, pairs, len(percent))
@@ -174,12 +159,9 @@ def _relief(
                 rows.add(_changes(problem, arrivals, node, column), upper)
     _room(prepared, problem, rows, arrivals)
     leaving, left = [(pod, 1.0) for pod in range(pods)], [(at, 1.0) for at in points.values()]
-    if most_moves is not None:
-        rows.add(leaving, float(most_moves))
-    if most_excess is not None:
-        rows.add(left, most_excess)
+    rows.add(leaving, float(moves))
     cost = np.zeros(columns)
-    cost[[at for at, _ in (left if most_excess is None else leaving)]] = 1.0
+    cost[[at for at, _ in left]] = 1.0
     upper_bounds, integrality = np.ones(columns), np.ones(columns)
     upper_bounds[list(points.values())], integrality[list(points.values())] = np.inf, 0
     solved = milp(
@@ -190,7 +172,7 @@ def _relief(
         options={"time_limit": _SECONDS, "mip_rel_gap": 1e-3},
     )
     if solved.x is None:
-        raise RuntimeError(f"no solution: {solved.message}")
+        return Relief(moves, np.nan, False)
     moved = int(np.round(solved.x[:pods]).sum())
     return Relief(moved, float(solved.x[list(points.values())].sum()), solved.status == 0)
 

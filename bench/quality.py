@@ -17,19 +17,22 @@ import numpy as np
 from bench.baselines import Result, at_random, landed, low_node_utilization, result
 from bench.optimum import (
     Optimum,
+    Relief,
     departures_alone,
     departures_and_landings,
-    fewest_moves,
     least_excess,
     problem_of,
 )
-from bench.random_clusters import random_inputs
+from bench.random_clusters import NODES, random_inputs
+from bench.reachable import reached
 from rebalancer.pipeline.gathering import gather, policy_of
 from rebalancer.pipeline.run_settings import PipelineOptions
 from rebalancer.planning import Plan, PlanningInputs, PreparedInputs, prepare
 from rebalancer.planning.planner import search
 from rebalancer.planning.report import build_plan
 from rebalancer.simulation.execution import NOWHERE, SimulatedExecution
+
+_FEW_NODES, _ALL_SEQUENCES = 4, 400  # so small that mostly every sequence of moves can be tried
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,60 +153,63 @@ class Relieved:
     moves: int
     before: float  # points of excess
     left: float
-    least: float  # with as many moves, at best
-    fewest: int  # moves, at best, that leave as little
+    known: Relief  # the least excess that as many moves are known to reach, landings as the scheduler decides
+    known_fewest: Relief  # the fewest moves that are known to reach as little
+    least: float  # with as many moves at best, if landings could be chosen
     peak_before: float
     peak_after: float
     placements: int
-    proven: bool
 
 
-def relieved(inputs: PlanningInputs) -> Relieved:
+def relieved(inputs: PlanningInputs, width: int) -> Relieved:
     """One cluster."""
     prepared = prepare(inputs)
     problem, found = problem_of(prepared), search(prepared)
     benefit = build_plan(prepared, found).benefit
     assert benefit is not None
     left, moves = benefit.excess.after, len(found.moves)
-    least, fewest = least_excess(prepared, problem, moves), fewest_moves(prepared, problem, left + 0.01)
+    reachable = reached(prepared, width)
     return Relieved(
         moves=moves,
         before=benefit.excess.before,
         left=left,
-        least=least.excess,
-        fewest=fewest.moves,
+        known=reachable.with_moves(moves),
+        known_fewest=reachable.down_to(left + 0.01),
+        least=least_excess(prepared, problem, moves).excess,
         peak_before=benefit.peak["cpu"].before,
         peak_after=benefit.peak["cpu"].after,
         placements=found.placements,
-        proven=least.proven and fewest.proven,
     )
 
 
-def busy_clusters(count: int, first_seed: int, loads: list[int]) -> None:
-    """Part (c): the excess left and the moves made, against the optima, by mean load."""
+def busy_clusters(count: int, first_seed: int, loads: list[int], nodes: int, width: int) -> None:
+    """Part (c): the excess left and the moves made, against the best known and the bound, by mean load."""
+    print(f"\nclusters of {nodes} nodes; the best of {width} sequences of each length, landings as scheduled")
     print(
-        "load  clusters  moves  fewest  ratio  excess: before    left   least  ratio  peak up  "
-        "most placements"
+        "load  clusters  moves  known  ratio  excess: before    left   known  ratio   bound  peak up  placed"
     )
     for load in loads:
         found: list[Relieved] = []
         seed = first_seed
         while len(found) < count:
-            inputs = random_inputs(seed, load / 100)
+            inputs = random_inputs(seed, load / 100, nodes)
             seed += 1
             if prepare(inputs).hotness.hot.any():
-                found.append(relieved(inputs))
-        moves, fewest = sum(item.moves for item in found), sum(item.fewest for item in found)
-        left = float(np.mean([(item.left + 1) / (item.least + 1) for item in found]))
+                found.append(relieved(inputs, width))
+        fewer = float(np.mean([(item.moves + 1) / (item.known_fewest.moves + 1) for item in found]))
+        less = float(np.mean([(item.left + 1) / (item.known.excess + 1) for item in found]))
+        exact = sum(item.known.proven for item in found)
         print(
-            f"{load:3d} % {len(found):9d} {moves:6d} {fewest:7d} {moves / max(fewest, 1):6.3f} "
+            f"{load:3d} % {len(found):9d} {sum(item.moves for item in found):6d} "
+            f"{sum(item.known_fewest.moves for item in found):6d} {fewer:6.3f} "
             f"{sum(item.before for item in found):15.1f} {sum(item.left for item in found):7.1f} "
-            f"{sum(item.least for item in found):7.1f} {left:6.3f} "
+            f"{sum(item.known.excess for item in found):7.1f} {less:6.3f} "
+            f"{np.nansum([item.least for item in found]):7.1f} "
             f"{sum(item.peak_after > item.peak_before + 1e-6 for item in found):8d} "
-            f"{max(item.placements for item in found):16d}"
-            + ("" if all(item.proven for item in found) else "  (not all proven)")
+            f"{max(item.placements for item in found):6d}  ({exact} proven)"
         )
-    print("ratio of excess: the mean over clusters of (left + 1 point) / (least + 1 point)")
+    print("ratios: means over clusters of (moves + 1) / (known + 1), (points left + 1) / (known + 1)")
+    print("bound: by a mixed-integer program that chooses landings itself, which no planner can")
 
 
 def recorded_cluster(path: Path, policy: Path | None, scheduler: Path | None, seed: int) -> None:
@@ -251,6 +257,7 @@ def main() -> None:
     parser.add_argument("--clusters", type=int, default=60, help="how many random clusters")
     parser.add_argument("--busy", type=int, default=12, help="how many busy clusters of each mean load")
     parser.add_argument("--loads", default="50,65,75", help="mean loads of busy clusters, percent")
+    parser.add_argument("--width", type=int, default=12, help="sequences of moves the reference follows")
     parser.add_argument("--from", dest="source", type=Path, help="a recorded cluster")
     parser.add_argument("--policy", type=Path, help="the policy for the recorded cluster")
     parser.add_argument("--scheduler-config", type=Path)
@@ -259,7 +266,9 @@ def main() -> None:
     if given.clusters:
         summary(random_clusters(given.clusters, given.seed))
     if given.busy:
-        busy_clusters(given.busy, given.seed, [int(load) for load in given.loads.split(",")])
+        loads = [int(load) for load in given.loads.split(",")]
+        busy_clusters(given.busy, given.seed, loads, _FEW_NODES, _ALL_SEQUENCES)
+        busy_clusters(given.busy, given.seed, loads, NODES, given.width)
     if given.source:
         recorded_cluster(given.source, given.policy, given.scheduler_config, given.seed)
 

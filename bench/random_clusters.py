@@ -23,7 +23,7 @@ from rebalancer.planning import PlanningInputs
 from rebalancer.policy import RebalancePolicy
 from rebalancer.scheduling import default_configuration
 
-NODES, PODS, PODS_A_WORKLOAD = 20, 200, 5
+NODES, PODS_A_NODE, PODS_A_WORKLOAD = 20, 10, 5
 _QUOTA_ROOM = 3  # replacements that the quota lets stand beside their predecessors
 LONG_AGO = "2026-01-01T00:00:00Z"
 NOW = 1_780_000_000.0
@@ -47,14 +47,14 @@ def policy() -> RebalancePolicy:
     )
 
 
-def random_inputs(seed: int, mean_load: float | None = None) -> PlanningInputs:
-    """A cluster of 20 nodes and 200 pods, always the same one for a seed; ``mean_load`` is a fraction."""
+def random_inputs(seed: int, mean_load: float | None = None, nodes: int = NODES) -> PlanningInputs:
+    """A cluster of nodes with ten pods each, always the same for a seed; ``mean_load`` is a fraction."""
     random = np.random.default_rng(seed)
     items: dict[str, list[dict[str, Any]]] = {kind.plural: [] for kind in KINDS if kind not in METRICS}
     choices = _SIZES if mean_load is None else _ODD_SIZES
-    sizes = [choices[int(random.integers(len(choices)))] for _ in range(NODES)]
-    zones = [f"zone-{int(random.integers(3))}" for _ in range(NODES)]
-    items["nodes"] = [_node(index, sizes[index], zones[index]) for index in range(NODES)]
+    sizes = [choices[int(random.integers(len(choices)))] for _ in range(nodes)]
+    zones = [f"zone-{int(random.integers(3))}" for _ in range(nodes)]
+    items["nodes"] = [_node(index, sizes[index], zones[index]) for index in range(nodes)]
     usage = _place_pods(random, items, sizes, zones, mean_load)
     if mean_load is not None:
         amount = {"pods": str(len(items["pods"]) + _QUOTA_ROOM)}
@@ -98,7 +98,7 @@ def _place_pods(
     left, used = room.copy(), np.zeros_like(room)
     attraction = random.dirichlet(np.full(len(sizes), 0.7)) + 0.005
     usage: dict[str, tuple[float, float]] = {}
-    workloads = PODS // PODS_A_WORKLOAD
+    workloads = len(sizes) * PODS_A_NODE // PODS_A_WORKLOAD
     cpus = random.choice([100, 250, 500, 1000, 2000, 3000], workloads)
     memories = random.choice([128, 256, 512, 1024, 2048, 4096], workloads)
     appetites = random.uniform(0.4, 2.2, workloads)

@@ -6,7 +6,9 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from rebalancer.cli.standard_streams import stderr_was_closed
 from rebalancer.errors import InputError
+from rebalancer.pipeline import PipelineOptions
 
 
 def state_folder() -> Path:
@@ -31,12 +33,23 @@ def prepare_state_folder() -> None:
         ) from error
 
 
-def refuse_one_file_for_two(written: Mapping[str, Path | None], read: Mapping[str, Path | None]) -> None:
+def refuse_unread_journal(journal: Path | None) -> None:
+    """InputError when the journal of evictions would go to a stderr that nobody can ever read."""
+    if journal is None and stderr_was_closed():
+        raise InputError("stderr is closed, where the journal goes", hint="name a file with --journal")
+
+
+def refuse_one_file_for_two(options: PipelineOptions, written: Mapping[str, Path | None]) -> None:
     """InputError when an option names a file to be written that another option names too."""
+    read = {
+        "--policy": options.policy_path,
+        "--kubeconfig": options.kubeconfig,
+        "--scheduler-config": options.scheduler_config,
+    }
     taken: dict[str, str] = {
         os.path.realpath(path): option for option, path in read.items() if path is not None
     }
-    for option, path in written.items():
+    for option, path in {"--state": options.state_path, **written}.items():
         if path is None:
             continue
         other = taken.setdefault(os.path.realpath(path), option)

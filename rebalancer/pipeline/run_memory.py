@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
+from rebalancer.errors import SafetyError
 from rebalancer.execution import HeldLease, Outcome, after_outcomes, past_moves
 from rebalancer.pipeline.gathering import Gathered
 from rebalancer.planning import Plan
@@ -71,12 +72,12 @@ class RunMemory:
         return memory
 
     def found(self, finding: Finding) -> None:
-        """Keep what the plan found."""
+        """Keep what the plan found. Raises SafetyError when another run moves pods at the same time."""
         self._finding = finding
         self._keep(())
 
     def checkpoint(self, outcomes: Sequence[Outcome]) -> None:
-        """Keep what is known about the moves so far."""
+        """Keep what is known about the moves so far. Raises SafetyError, once that is kept, as ``found``."""
         self.moved = past_moves(outcomes, self._run)
         self._keep(outcomes)
 
@@ -94,3 +95,20 @@ class RunMemory:
             kept = self._store.update(change, closing=bool(outcomes))
             saving.add(bytes=len(encode(kept)))
         self._finding = None  # it is kept now
+        self._refuse_company(kept)
+
+    def _refuse_company(self, kept: RunState) -> None:
+        """Raise SafetyError when another run began to move pods since the state was read.
+
+        The lease keeps those runs apart that name the same one. Those that name different ones meet here.
+        """
+        known = {(move.uid, move.run) for move in self.before.moves} if self.before is not None else set()
+        company = [move for move in kept.moves if move.run != self._run and (move.uid, move.run) not in known]
+        if company:
+            newest = company[-1]
+            pod, run = f"{newest.namespace}/{newest.name}", newest.run or "unnamed"
+            raise SafetyError(
+                f"another run ({run}) moves pods too, e.g. {pod}",
+                where=self._store.where if self._store is not None else "",
+                hint="do both runs name the same --lease?",
+            )

@@ -67,6 +67,7 @@ evictable:
     include: []                 # [] means all
     exclude: [kube-system]
   protect: [LocalStorage, PersistentVolumes, SingleReplica]
+  singleReplica: evict          # surge: moved by the rolling update of its Deployment, without downtime
   jobs: false                   # also evict pods of Jobs that tolerate it
   minJobRemaining: 30m          # but none that will end within this
   # controllers: [{apiVersion: apps.kruise.io/v1alpha1, kind: CloneSet}]   # other kinds that recreate pods

@@ -65,7 +65,9 @@ class LogObserver(Silent):
     def wave_started(self, wave: int, moves: Sequence[Move]) -> None:
         """See Observer."""
         pods = ", ".join(move.pod.full_name for move in moves)
-        verb = "asking about" if self._dry_run else "evicting"
+        restarts = sum(move.is_restart for move in moves)
+        verb = "evicting" if not restarts else "restarting" if restarts == len(moves) else "moving"
+        verb = "asking about" if self._dry_run else verb
         self._event(logging.INFO, f"wave {wave}: {verb} {counted(len(moves), 'pod')}: {words(pods)}")
 
     def eviction_answered(self, move: Move, answer: EvictionAnswer) -> None:

@@ -18,7 +18,7 @@ CASES = 25
 
 # Words that must occur in the cases of a family, or the family does not compare what it is named for.
 EXPECTED = {
-    "resources": ("overhead", "restartPolicy", "ephemeral-storage", "nvidia.com/gpu"),
+    "resources": ("overhead", "restartPolicy", "ephemeral-storage", "nvidia.com/gpu", "1500u"),
     "resize": ("allocatedResources", "Infeasible", "initContainerStatuses"),
     "taints": ("PreferNoSchedule", "NoExecute", "unschedulable", "Exists"),
     "nodeaffinity": ("addedAffinity", "matchFields", "Gt", "nodeSelector"),
@@ -26,7 +26,7 @@ EXPECTED = {
     "interpod": ("namespaceSelector", "podAntiAffinity", "hardPodAffinityWeight"),
     "spread": ("minDomains", "nodeTaintsPolicy", "matchLabelKeys", "defaultConstraints"),
     "images": ("sizeBytes", "sha256", "reference"),
-    "config": ("RequestedToCapacityRatio", "MostAllocated", "disabled"),
+    "config": ("RequestedToCapacityRatio", "MostAllocated", "disabled", "multiPoint"),
     "nominated": ("nominatedNodeName",),
     "volumes": (
         "ReadWriteOncePod",
@@ -43,6 +43,7 @@ EXPECTED = {
     "large": ("node-99",),
     "bystanders": ("resourceClaims", "schedulingGroup", "workloadRef", "RestartAllContainers"),
     "trimaran": ("TargetLoadPacking", "LowRiskOverCommitment", "STD"),
+    "peaks": ("NodePowerModel", "k2", "Latest"),
     "mixed": ("topologySpreadConstraints", "podAffinity", "taints"),
 }
 

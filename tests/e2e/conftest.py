@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.controlplane import ControlPlane
+from tests.e2e.relocation_scene import scene, shared_control_plane
+
+__all__ = ["scene", "shared_control_plane"]
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import json
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -55,6 +56,9 @@ class Seen:
     node: str
     result: str
     because: str
+    uncertain_before: int = (
+        0  # moves before it in its wave with several landings: no scenario may hold them all
+    )
     known: str = ""  # of a miss: the figures that the scheduler and rebalancer had then
 
     @property
@@ -230,6 +234,7 @@ def _rebalanced(situation: Situation, finished: Finished, api: Api, served: Sequ
     assert finished.stdout, f"{situation}: exit code {finished.exit_code}\n{finished.stderr}"
     node_of = {pod["metadata"]["uid"]: pod["spec"].get("nodeName", "") for pod in api.list("/api/v1/pods")}
     seen, skipped = [], []
+    uncertain: Counter[int] = Counter()  # by wave
     for outcome in finished.document["outcomes"]:
         move = outcome["move"]
         if outcome["result"] in ("Skipped", "Refused", "Gone"):
@@ -237,6 +242,8 @@ def _rebalanced(situation: Situation, finished: Finished, api: Api, served: Sequ
             continue
         predicted = {landing["node"]: landing["probability"] for landing in move["landings"]}
         node = node_of.get(outcome["replacementUid"], "")
+        before = uncertain[move["wave"]]
+        uncertain[move["wave"]] += len(predicted) > 1
         bound_at = outcome.get("boundAt") or time.time()
         seen.append(
             Seen(
@@ -248,6 +255,7 @@ def _rebalanced(situation: Situation, finished: Finished, api: Api, served: Sequ
                 node=node,
                 result=outcome["result"],
                 because=outcome["because"],
+                uncertain_before=before,
                 # A pod's time of binding is cut to whole seconds.
                 known="" if node in predicted else known_at(served, bound_at + 1, [*predicted, node]),
             )

@@ -36,7 +36,8 @@ def described(seen: Seen) -> str:
     predicted = ", ".join(f"{node} {chance:.0%}" for node, chance in seen.predicted.items())
     return (
         f"{seen.cluster}: {seen.pod} of {seen.left}, wave {seen.wave}: predicted {predicted}, "
-        f"landed on {seen.node or 'no node'} ({seen.result}: {seen.because}; {seen.known})"
+        f"landed on {seen.node or 'no node'} ({seen.result}: {seen.because}; "
+        f"uncertain moves before it in its wave: {seen.uncertain_before}; {seen.known})"
     )
 
 

@@ -15,7 +15,7 @@ from rebalancer.cluster.recordings.writer import digest
 from tests.conftest import SEED, SUMMARY
 from tests.e2e.controlplane import ControlPlane
 
-ROUNDS = int(os.environ.get("REBALANCER_CHURN_ROUNDS", "20"))
+ROUNDS = int(os.environ.get("REBALANCER_CHURN_ROUNDS", "8"))
 CHANGES = 100  # a round
 NAMES = 300
 

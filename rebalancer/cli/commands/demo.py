@@ -9,7 +9,7 @@ from rebalancer.errors import InputError
 
 @click.command()
 @click.option(
-    "--keep", is_flag=True, help="Keep the embedded cluster running afterwards, and show how to reach it."
+    "--keep", is_flag=True, help="Start the cluster, leave it hot, and show step by step what to try."
 )
 @click.option("--all", "everything", is_flag=True, help="Show every row of a table instead of a summary.")
 def demo(keep: bool, everything: bool) -> int:

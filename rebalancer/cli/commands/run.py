@@ -9,7 +9,7 @@ import os
 import select
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,8 +27,12 @@ from rebalancer.cli.shared_options import (
     live_pipeline_options,
     output_options,
 )
-from rebalancer.cli.standard_streams import stderr_was_closed
-from rebalancer.cli.user_files import default_journal, prepare_state_folder, refuse_one_file_for_two
+from rebalancer.cli.user_files import (
+    default_journal,
+    prepare_state_folder,
+    refuse_one_file_for_two,
+    refuse_unread_journal,
+)
 from rebalancer.errors import ExitCode, InputError, RebalancerError, StopRequestedError
 from rebalancer.pipeline import PipelineOptions, RunOptions
 from rebalancer.pipeline.run_settings import MAX_CONFIRMATION_SECONDS
@@ -41,6 +45,7 @@ if TYPE_CHECKING:
 
     from rebalancer.execution.outcomes import Outcomes
     from rebalancer.planning.plan import Plan
+    from rebalancer.policy import RebalancePolicy
     from rebalancer.reporting.metrics import RunMetrics
 
 
@@ -94,8 +99,10 @@ def run(
     _refuse_recorded(options)
     _refuse_another_time(options, run_options)
     run_options = _with_journal(run_options)
-    refuse_one_file_for_two(*_files(options, run_options))
+    written = {"--journal": run_options.journal, "--metrics-textfile": run_options.metrics_textfile}
+    refuse_one_file_for_two(options, written)
     _check_journal(run_options.journal)
+    policy = _policy_for_page(options) if output.format is Format.HTML else None
     code = int(ExitCode.INTERNAL)
     metrics = _wanted_metrics(run_options)
     try:
@@ -120,11 +127,8 @@ def run(
             export(metrics.registry, run_options.metrics_textfile, run_options.metrics_push, LOGGER.warning)
     from rebalancer.reporting.tables.outcomes import outcomes_table  # noqa: PLC0415
 
-    if output.format is Format.HTML:
-        from rebalancer.policy import default_policy, load_policy  # noqa: PLC0415 - imports pydantic
-
-        loaded = default_policy() if options.policy_path is None else load_policy(options.policy_path)
-        write_page(plan, loaded.policy, {}, outcomes)
+    if policy is not None:
+        write_page(plan, policy, {}, outcomes)
         return code
     emit(outcomes, output, outcomes_table, Rows(_names, _frame))
     return code
@@ -155,21 +159,16 @@ def _refuse_another_time(options: PipelineOptions, run_options: RunOptions) -> N
         raise InputError("a run acts now, not at the time of --now", hint="add --dry-run, or leave out --now")
 
 
-def _files(
-    options: PipelineOptions, run_options: RunOptions
-) -> tuple[Mapping[str, Path | None], Mapping[str, Path | None]]:
-    """The files that a run writes, and those that it reads, by the options that name them."""
-    written = {
-        "--state": options.state_path,
-        "--journal": run_options.journal,
-        "--metrics-textfile": run_options.metrics_textfile,
-    }
-    read = {
-        "--policy": options.policy_path,
-        "--kubeconfig": options.kubeconfig,
-        "--scheduler-config": options.scheduler_config,
-    }
-    return written, read
+def _policy_for_page(options: PipelineOptions) -> RebalancePolicy:
+    """The policy as it is before the run, which may last long enough for the file to change."""
+    from rebalancer.policy import default_policy, load_policy  # noqa: PLC0415 - imports pydantic
+
+    path = options.policy_path
+    if path is None:
+        return default_policy().policy
+    if not files.is_file(path):
+        raise InputError("-o html reads the policy twice", where=str(path), hint="give a file to --policy")
+    return load_policy(path).policy
 
 
 def _check_journal(path: Path | None) -> None:
@@ -218,8 +217,8 @@ def _is_watched() -> bool:
 
 def _with_journal(run_options: RunOptions) -> RunOptions:
     """On a terminal the journal goes to a file: its lines would tear the progress bar."""
-    if run_options.journal is None and not run_options.dry_run and stderr_was_closed():
-        raise InputError("stderr is closed, where the journal goes", hint="name a file with --journal")
+    if not run_options.dry_run:
+        refuse_unread_journal(run_options.journal)
     if run_options.journal is not None or not _is_watched():
         return run_options
     path = default_journal()

@@ -22,6 +22,8 @@ from urllib3.exceptions import HTTPError
 from rebalancer.errors import InputError, RightsError
 from rebalancer.files import is_file
 
+_MAX_CONNECTIONS = 64  # that are kept: a watch a kind, and the requests beside them
+
 
 def connect(kubeconfig: Path | None = None, context: str | None = None) -> client.ApiClient:
     """A client for the kubeconfig given, else the pod's service account, else the default kubeconfig.
@@ -146,6 +148,7 @@ def _refreshing(settings: client.Configuration) -> None:
 def _client(settings: client.Configuration) -> client.ApiClient:
     # The transport tries once: retries are ours, so that each is bounded and logged.
     settings.retries = urllib3.Retry(total=0, redirect=0)
+    settings.connection_pool_maxsize = _MAX_CONNECTIONS
     if not settings.verify_ssl:  # the kubeconfig says so; urllib3 would repeat it at every request
         urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
     _refreshing(settings)

@@ -50,6 +50,22 @@ class Quotas:
                     )
         return ""
 
+    def without_room(self, namespace: str, resource: str) -> str:
+        """Which quota of a namespace admits no further object of a kind; empty when all do.
+
+        ``resource`` is such as ``count/replicasets.apps``. A quota that could not be read admits none.
+        """
+        for quota in self._by_namespace.get(namespace, ()):
+            hard = (quota.status.hard or quota.spec.hard or {}).get(resource)
+            used = (quota.status.used or {}).get(resource, "0")
+            try:
+                full = hard is not None and quantities.parse(used) >= quantities.parse(hard)
+            except ValueError:
+                full = True
+            if full:
+                return f"quota {quota.metadata.name} has no room for another one in {resource}"
+        return ""
+
     def room(self, pod: PodClass) -> tuple[int, str] | None:
         """How many more pods of a class the tightest quota admits, and which that is; None without one.
 

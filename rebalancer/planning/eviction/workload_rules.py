@@ -12,6 +12,8 @@ from rebalancer.planning.workloads.rolling_updates import min_ready_seconds, why
 from rebalancer.planning.workloads.stateful_sets import is_rolling_out, next_revision, revision_of
 from rebalancer.policy import Protection
 
+_SURGE = "evictable.singleReplica: surge"
+
 
 def controller(context: EvictionContext, row: PodRow) -> KeptReason | None:
     """Pods without a controller that would recreate them."""
@@ -71,7 +73,8 @@ def single_replica(context: EvictionContext, row: PodRow) -> KeptReason | None:
         return KeptReason(Reason.SINGLE_REPLICA, because, ("evictable.singleReplica",)) if why else None
     if Protection.SINGLE_REPLICA not in evictable.protect:
         return None
-    return KeptReason(Reason.SINGLE_REPLICA, wants)
+    hint = "" if why_not_restarted(context, row) else f"; {_SURGE} would move it without downtime"
+    return KeptReason(Reason.SINGLE_REPLICA, f"{wants}{hint}")
 
 
 def moves_by_restart(context: EvictionContext, row: PodRow) -> bool:
@@ -96,6 +99,9 @@ def why_not_restarted(context: EvictionContext, row: PodRow) -> str:
     scaler = context.autoscalers.scaling(chain, context.pods.namespaces[row])
     if scaler:
         return f"{scaler} scales it, and may do so while the rolling update runs"
+    full = context.quotas.without_room(context.pods.namespaces[row], "count/replicasets.apps")
+    if full:
+        return full
     unread = next((name for name, claim in context.claims_of(context.pods.class_of(row)) if not claim), None)
     if unread:
         return f"claim {unread} was not read: whether two pods may use it at once is unknown"

@@ -40,6 +40,13 @@ class Candidate:
         """Whether nothing else can be planned beside it: what happens before what would not be known."""
         return self.replaced_late or self.restarted
 
+    @property
+    def likely_predecessor(self) -> Predecessor:
+        """What it most likely still does when its replacement is placed."""
+        if self.restarted:
+            return Predecessor.SERVES
+        return Predecessor.GONE if self.replaced_late else Predecessor.TERMINATES
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evaluation:
@@ -199,10 +206,8 @@ class MoveEvaluator:
 
     def _timings(self, candidate: Candidate) -> tuple[Predecessor, ...]:
         """What its predecessor does when a replacement is placed; several states where that is a race."""
-        if candidate.restarted:
-            return (Predecessor.SERVES,)
-        if candidate.replaced_late:
-            return (Predecessor.GONE,)
+        if candidate.ends_its_wave:
+            return (candidate.likely_predecessor,)
         likely = self._inputs.policy.planning.termination_race == "likely"
         grace = grace_period_seconds(self._inputs.snapshot.pods.class_of(candidate.row))
         terminates, gone = Predecessor.TERMINATES, Predecessor.GONE

@@ -44,7 +44,7 @@ Runs that act write events of the API group `events.k8s.io/v1`:
 
 | on | type | reason | note |
 | --- | --- | --- | --- |
-| the pod's controller, or the pod itself when it has none | Normal | `Rebalanced` | pod, node, reason |
+| a node that stays hot | Warning | `CannotBeCooled` | what keeps its pods; a series |
 | a node that stays hot after the plan | Warning | `CannotBeCooled` | what keeps its pods; a series |
 | the Lease of the runs | Warning | `Stopped` | the brake or the outcome that stopped a run |
 

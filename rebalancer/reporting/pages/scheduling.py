@@ -83,6 +83,7 @@ The policy's `scheduler.allowUnpredictable` allows the eviction of `Unpredictabl
 
 ## Assumptions and known deviations
 
+* **Peaks**: the node where a pod adds most power scores 0, or 1 on processors that round e^x otherwise.
 * **ImageLocality**: a live scheduler may use a count of nodes with an image that is out of date.
 * **Recently bound pods** (TargetLoadPacking): a pod bound less than 60 s before the end of the metrics
   window counts as not yet measured. A scheduler that has just started, or has become the leader, treats every

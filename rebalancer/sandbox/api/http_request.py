@@ -15,6 +15,7 @@ from rebalancer.sandbox.objects.resources import BY_PATH, Resource
 from rebalancer.sandbox.objects.status import StatusError, bad_request
 
 JSON = "application/json"
+_AS_YAML = "add --dry-run=client -o yaml to the command and pipe it to: kubectl apply -f -"
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class Request:
             return None
         if "protobuf" in self.media_type:
             accepted = "application/json, application/yaml"
-            message = f"this API server reads {accepted}, not {self.media_type}"
+            message = f"this API server reads {accepted}, not {self.media_type}; " + _AS_YAML
             raise StatusError(415, "UnsupportedMediaType", message)
         try:
             if "yaml" in self.media_type:

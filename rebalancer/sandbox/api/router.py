@@ -9,6 +9,8 @@ from rebalancer.sandbox.api.authorization import User, forbidden, who
 from rebalancer.sandbox.api.bodies import access_review
 from rebalancer.sandbox.api.computed import Computed, computed_answer
 from rebalancer.sandbox.api.http_request import Request, Response, Target, target_of
+from rebalancer.sandbox.api.kubectl.openapi import openapi_document
+from rebalancer.sandbox.api.kubectl.tables import as_table, wants_table
 from rebalancer.sandbox.api.service_proxy import ServiceProxy
 from rebalancer.sandbox.api.subresources import Subresources
 from rebalancer.sandbox.api.verbs import Verbs
@@ -56,7 +58,10 @@ class Api:
             if request.path in {"/healthz", "/readyz", "/livez"}:
                 return Response(200, b"ok", "text/plain; charset=utf-8")
             user = who(self.users, request.headers.get("authorization"))
-            return self._route(request, user, goes_on)
+            answer = self._route(request, user, goes_on)
+            if wants_table(request) and (target := target_of(request.path.rstrip("/"))) is not None:
+                return answer if target.subresource else as_table(answer, request, target)
+            return answer
         except StatusError as error:
             headers = {"Retry-After": str(error.retry_after)} if error.retry_after else {}
             return Response.json(error.body(), error.code, headers=headers)
@@ -112,6 +117,8 @@ class Api:
             document = discovery.group(steps[1])
         elif steps[0] == "apis" and len(steps) == 3:
             document = discovery.resource_list(steps[1], steps[2])
+        elif steps[0] == "openapi":
+            document = openapi_document(path)
         if document is None:
             raise no_such_path()
         return Response.json(document)

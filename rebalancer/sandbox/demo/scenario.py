@@ -52,19 +52,20 @@ _SCENES: Sequence[tuple[str, Sequence[str]]] = (
 def play(target: Console, style: Style, *, keep: bool) -> int:
     """Run the scenes one after the other; returns the exit code of the last command that ran.
 
-    With ``keep`` the cluster stays up after the last scene until Ctrl-C.
+    With ``keep`` no scene is played: the cluster is left as it is, hot, with a list of what to try, until
+    Ctrl-C.
     """
     with tempfile.TemporaryDirectory(prefix="rebalancer-demo-") as folder, demo_cluster() as sandbox:
         kubeconfig = sandbox.write_kubeconfig(Path(folder) / "kubeconfig")
-        policy = Path(folder) / _POLICY
-        policy.write_text(POLICY)
+        (Path(folder) / _POLICY).write_text(POLICY)
+        if keep:
+            _wait(target, style, folder)
+            return int(ExitCode.DONE)
         code = int(ExitCode.DONE)
         for title, options in _SCENES:
             if code == ExitCode.DONE:
                 _heading(target, style, title, options)
                 code = _command(options, kubeconfig, Path(folder))
-        if keep and code == ExitCode.DONE:
-            _wait(target, style, kubeconfig, policy)
         return code
 
 
@@ -114,17 +115,63 @@ def _command(options: Sequence[str], kubeconfig: Path, folder: Path) -> int:
     return finished.returncode
 
 
-def _wait(target: Console, style: Style, kubeconfig: Path, policy: Path) -> None:
-    """Print how to reach the cluster and leave it up until Ctrl-C."""
+_STEPS: Sequence[tuple[str, Sequence[str]]] = (
+    (
+        "Look: node-1 and node-2 are hot, node-5 and node-6 joined late and are empty",
+        ("kubectl get pods -n shop -o wide", "kubectl top nodes", "rebalancer nodes"),
+    ),
+    (
+        "Plan: which pods would move, where to, and why the others stay",
+        (f"rebalancer plan --policy {_POLICY}",),
+    ),
+    (
+        "Ask: why this node is hot, why this pod moves, why that one stays",
+        (
+            f"rebalancer explain node/node-2 --policy {_POLICY}",
+            f"rebalancer explain po/shop/api-7d9f-03 --policy {_POLICY}",
+            f"rebalancer explain po/shop/mail-7d9f-01 --policy {_POLICY}",
+        ),
+    ),
+    (
+        "Change one thing, and see what that changes",
+        (
+            f"sed 's/perRun: 8/perRun: 1/' {_POLICY} > careful.yaml",
+            f"rebalancer plan --policy {_POLICY} -o json > before.json",
+            "rebalancer plan --policy careful.yaml -o json > after.json",
+            "rebalancer diff before.json after.json",
+        ),
+    ),
+    (
+        "Act: first only ask the API server, then evict, and look again",
+        (
+            f"rebalancer run --policy {_POLICY} --dry-run",
+            f"rebalancer run --policy {_POLICY} --state state.json",
+            "kubectl get events -n shop",
+            "rebalancer nodes",
+        ),
+    ),
+)
+
+
+def _wait(target: Console, style: Style, folder: str) -> None:
+    """Print how to reach the cluster and what to try, and leave it up until Ctrl-C."""
     lines = Lines(style)
-    lines.add("")
-    lines.add(("The cluster stays up. In another terminal:", "bold"))
-    lines.add(f"  export KUBECONFIG={kubeconfig}")
-    lines.add("  kubectl get pods -n shop -o wide; kubectl top nodes")
-    lines.add(f"  rebalancer plan --policy {policy}")
-    lines.add("Press Ctrl-C to stop it.")
+    lines.add(("A hot cluster of six nodes is up. In another terminal:", "bold"))
+    lines.add(f"  export KUBECONFIG={folder}/kubeconfig; cd {folder}")
+    for number, (title, commands) in enumerate(_STEPS, 1):
+        lines.add()
+        lines.add((f"{number}. {title}", "bold cyan"))
+        for command in commands:
+            lines.add(f"   {command}")
+    lines.add()
+    lines.add("Press Ctrl-C to stop it; the folder goes with it.")
     _show(target, lines)
     try:
         threading.Event().wait()
     except KeyboardInterrupt:
         return
+
+
+def steps() -> list[str]:
+    """The commands that ``--keep`` suggests, in their order."""
+    return [command for _, commands in _STEPS for command in commands]

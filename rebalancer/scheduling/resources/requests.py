@@ -114,6 +114,15 @@ def _pod_level(spec: PodSpec) -> Amounts:
     }
 
 
+def before_overhead(spec: PodSpec) -> Amounts:
+    """What the pod itself requests, or its containers where it has no resources of its own."""
+    level = spec.resources
+    given = {**((level.requests or {}) if level else {}), **((level.limits or {}) if level else {})}
+    if any(name in ("cpu", "memory") or name.startswith("hugepages-") for name in given):
+        return _pod_level(spec)
+    return _aggregate(spec, _NO_DEFAULTS, {}, False)
+
+
 def _total(
     spec: PodSpec,
     *,

@@ -86,6 +86,11 @@ def has_pod_level_requests(pod: PodClass) -> bool:
     return bool(pod.spec.resources and pod.spec.resources.requests)
 
 
+def has_own_or_sidecar_requests(pod: PodClass) -> bool:
+    """Whether the pod itself, or a sidecar of it, may request resources."""
+    return pod.spec.resources is not None or has_sidecars(pod)
+
+
 def is_resized(pod: PodClass) -> bool:
     """Whether a resize is under way."""
     return bool(pod.statuses) or pod.resize_infeasible

@@ -17,6 +17,7 @@ from rebalancer.scheduling.versions.pod_fields import (
     has_extended_resources,
     has_image_volumes,
     has_init_containers,
+    has_own_or_sidecar_requests,
     has_pod_level_requests,
     has_sidecar_ports,
     has_sidecars,
@@ -134,6 +135,12 @@ KEPT_NAMESPACE_SELECTOR = Rule(
     since=34,
     concerns=selects_namespaces,
 )
+PEAKS_REQUESTS = Rule(
+    "requests in Peaks",
+    "Peaks counts what sidecars and the pod itself request",
+    since=34,
+    concerns=has_own_or_sidecar_requests,
+)
 CLAIM_IN_USE_REASON = Rule(
     "reason of one-pod claims",
     "the reason names the claim's access mode rather than the other pod",
@@ -202,6 +209,7 @@ RULES: tuple[Rule, ...] = (
     POD_LEVEL_RESOURCES,
     POD_LEVEL_RESIZE,
     KEPT_NAMESPACE_SELECTOR,
+    PEAKS_REQUESTS,
     CLAIM_IN_USE_REASON,
     NAMED_TAINT,
     AFFINITY_REASON,

@@ -17,6 +17,14 @@ SCORES = (
     "InterPodAffinity",
     "ImageLocality",
 )
+FILTERS = (
+    "NodeUnschedulable",
+    "TaintToleration",
+    "NodeAffinity",
+    "NodePorts",
+    "NodeResourcesFit",
+    "InterPodAffinity",
+)
 TRIMARAN = ("TargetLoadPacking", "LoadVariationRiskBalancing", "LowRiskOverCommitment")
 WATCHER = "http://127.0.0.1:9321/watched"
 
@@ -64,10 +72,25 @@ def _trimaran_arguments(draws: Draws, plugin: str) -> Object:
             "safeVarianceMargin": draws.one((1, 0, 2.5)),
             "safeVarianceSensitivity": draws.one((1, 0, 2)),
         }
+    if plugin == "Peaks":
+        return {"WatcherAddress": WATCHER, "NodePowerModel": _power_models(draws)}
     return {
         "watcherAddress": WATCHER,
         "smoothingWindowSize": draws.one((5, 1, 20)),
         "riskLimitWeights": {"cpu": draws.one((0.5, 0, 1)), "memory": draws.one((0.5, 0.25, 1))},
+    }
+
+
+def _power_models(draws: Draws) -> Object:
+    """Models of some nodes, by their names; the others have none."""
+    return {
+        f"node-{index:02}": {
+            "k0": draws.one((0, 400.5)),
+            "k1": draws.one((-90.25, 0, 120)),
+            "k2": draws.one((-0.07, 0, 0.02)),
+        }
+        for index in range(12)
+        if draws.chance(0.8)
     }
 
 
@@ -123,17 +146,34 @@ def _score_plugins(draws: Draws, emphasis: frozenset[str]) -> Object:
     )
 
 
+def _some_disabled(draws: Draws, names: Sequence[str], probability: float) -> Object:
+    """A plugin set that disables one or two of these."""
+    disabled = draws.some(names, 2, 1) if draws.chance(probability) else []
+    return without_empty({"disabled": [{"name": name} for name in disabled]})
+
+
+def _multi_point(draws: Draws, probability: float) -> Object:
+    """Plugins off, or weighted anew, at every extension point; what a point itself says counts more."""
+    found = _some_disabled(draws, SCORES, probability)
+    if draws.chance(probability):
+        found["enabled"] = [{"name": name, "weight": draws.number(1, 9)} for name in draws.some(SCORES, 2, 1)]
+    return found
+
+
 def _profile(draws: Draws, emphasis: frozenset[str], name: str) -> Object:
     arguments = _plugin_arguments(draws, emphasis)
     score = _score_plugins(draws, emphasis)
-    if "trimaran" in emphasis:
-        plugin = draws.one(TRIMARAN)
+    often = 0.25 if "config" in emphasis else 0.02
+    filters = _some_disabled(draws, FILTERS, often)
+    multi_point = _multi_point(draws, often)
+    if emphasis & {"trimaran", "peaks"}:
+        plugin = "Peaks" if "peaks" in emphasis else draws.one(TRIMARAN)
         arguments[plugin] = _trimaran_arguments(draws, plugin)
         score.setdefault("enabled", []).append({"name": plugin, "weight": draws.number(1, 5)})
     return without_empty(
         {
             "schedulerName": name,
-            "plugins": {"score": score} if score else None,
+            "plugins": without_empty({"score": score, "filter": filters, "multiPoint": multi_point}),
             "pluginConfig": [{"name": name, "args": given} for name, given in arguments.items()],
         }
     )

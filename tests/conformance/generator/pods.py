@@ -23,6 +23,7 @@ CPUS = (
     "1u",
     "99999n",
 )
+TINY_CPUS = ("1u", "99999n", "1500u", "999999n", "1m")
 MEMORIES = (
     *("128Mi", "0", "1Gi", "512Mi", "200Mi", "209715200", "100M", "1", "2Gi", "4Gi", "1234567890"),
     *("0.5Gi", "1e9", "1500m", "1.1Ki"),
@@ -32,8 +33,9 @@ MEMORIES = (
 def resources(draws: Draws, emphasis: frozenset[str]) -> Object:
     """Requests and limits of a container, as stored: a limit alone has been copied to the requests."""
     requests: Object = {}
+    tiny = draws.chance(0.1)  # sums that are rounded once or for each container
     if draws.chance(0.75):
-        requests["cpu"] = draws.one(CPUS, 4, 2, 3, 3)
+        requests["cpu"] = draws.one(TINY_CPUS if tiny else CPUS, 4, 2, 3, 3)
     if draws.chance(0.75):
         requests["memory"] = draws.one(MEMORIES, 4, 2, 3, 3)
     limits: Object = {}
@@ -116,7 +118,7 @@ def pod(draws: Draws, name: str, emphasis: frozenset[str]) -> Object:
         }
     )
     if draws.chance(0.25 if "resources" in emphasis else 0.05):
-        spec["overhead"] = {"cpu": "50m", "memory": "64Mi"}
+        spec["overhead"] = draws.one(({"cpu": "50m", "memory": "64Mi"}, {"cpu": "1u"}, {"memory": "500m"}), 2)
     if draws.chance(0.2 if "resources" in emphasis else 0.03):
         spec["resources"] = {
             "requests": draws.one(({"cpu": "2"}, {"cpu": "1", "memory": "1Gi"}, {"memory": "3Gi"}))

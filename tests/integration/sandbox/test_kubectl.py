@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -144,3 +145,37 @@ def test_drain_evicts_what_the_budget_allows_and_apply_changes_objects(tmp_path:
         stored = sandbox.store.get("configmaps", "shop", "c")
     assert stored is not None
     assert stored["data"] == {"key": "second"}
+
+
+def test_lists_have_the_columns_that_kubectl_users_know(cluster: tuple[Sandbox, Kubectl]) -> None:
+    _, kubectl = cluster
+
+    def titles(*arguments: str) -> list[str]:
+        shown = kubectl("get", *arguments)
+        assert shown.returncode == 0, shown.stderr
+        return re.split(r"\s{2,}", shown.stdout.splitlines()[0].strip())
+
+    assert titles("pods", "-n", "shop") == ["NAME", "READY", "STATUS", "RESTARTS", "AGE"]
+    assert titles("pods", "-A", "-o", "wide")[-3:] == ["IP", "NODE", "NOMINATED NODE"]
+    assert titles("nodes") == ["NAME", "STATUS", "ROLES", "AGE", "VERSION"]
+    assert titles("rs", "-n", "shop") == ["NAME", "DESIRED", "CURRENT", "READY", "AGE"]
+    assert titles("pdb", "-n", "shop")[:2] == ["NAME", "MIN AVAILABLE"]
+    assert titles("node", "n1") == titles("nodes")
+    row = kubectl("get", "pods", "-n", "shop", "--no-headers").stdout.split()
+    assert row[1:4] == ["1/1", "Running", "0"]
+
+
+def test_what_a_file_holds_can_be_created_applied_and_changed(
+    cluster: tuple[Sandbox, Kubectl], tmp_path: Path
+) -> None:
+    _, kubectl = cluster
+    path = tmp_path / "settings.yaml"
+    path.write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: shop}\ndata: {k: v}\n")
+
+    for verb, printed in (("create", "configmap/a created"), ("apply", "configmap/a configured")):
+        done = kubectl(verb, "-f", str(path))
+        assert (done.returncode, done.stdout.strip()) == (0, printed), done.stderr
+    refused = kubectl("create", "deployment", "x", "--image=nginx")
+    assert "kubectl apply -f -" in refused.stderr
+    assert kubectl("cordon", "n1").returncode == 0
+    assert "Ready,SchedulingDisabled" in kubectl("get", "node", "n1").stdout

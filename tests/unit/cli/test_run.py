@@ -6,7 +6,7 @@ import stat
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 import pytest
@@ -395,3 +395,42 @@ def test_metrics_follow_a_link(rebalancer_program: Program, pipeline: FakePipeli
 
     assert (tmp_path / "link").is_symlink()
     assert "rebalancer_" in (tmp_path / "metrics.prom").read_text()
+
+
+POLICY = "{apiVersion: rebalancer/v1alpha1, kind: RebalancePolicy, metadata: {name: NAME}}"
+
+
+def test_a_page_shows_the_policy_of_the_run_and_not_what_became_of_its_file(
+    rebalancer_program: Program, pipeline: FakePipeline, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(POLICY.replace("NAME", "of-the-run"))
+    run = pipeline.run
+
+    def meanwhile(*arguments: Any) -> Any:
+        policy.write_text("broken: [")
+        return run(*arguments)
+
+    monkeypatch.setattr("rebalancer.pipeline.run", meanwhile)
+    result = rebalancer_program("run", "-o", "html", "--policy", str(policy))
+
+    assert result.exit_code == 0, result.stderr
+    assert "of-the-run" in result.stdout
+
+
+def test_a_page_of_a_policy_that_can_be_read_once_is_refused_before_anything_is_evicted(
+    rebalancer_program: Program, pipeline: FakePipeline, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    result = rebalancer_program("run", "-o", "html", "--policy", str(tmp_path / "pipe"))
+
+    assert (result.exit_code, pipeline.carried_out) == (2, 0)
+    assert "-o html reads the policy twice (give a file to --policy)" in result.stderr
+
+
+def test_a_service_destroys_none_of_its_files_either(rebalancer_program: Program, tmp_path: Path) -> None:
+    path = str(tmp_path / "file")
+    result = rebalancer_program("serve", "--state", path, "--journal", path)
+
+    assert result.exit_code == 2
+    assert "--state and --journal name the same file" in result.stderr

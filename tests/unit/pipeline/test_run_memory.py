@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from rebalancer.errors import UnreachableError
+from rebalancer.errors import SafetyError, UnreachableError
 from rebalancer.execution import Result
 from rebalancer.pipeline.run_memory import RunMemory
 from rebalancer.policy import Planning, RebalancePolicy
@@ -84,7 +84,8 @@ def test_what_another_run_wrote_meanwhile_stays() -> None:
     memory = under(store)
     memory.found(lambda state: after_plan(state, ["hot"], 5.0))
     store.update(lambda state: msgspec.structs.replace(state, moves=(a_past_move("theirs"),)))
-    memory.checkpoint([an_outcome()])
+    with pytest.raises(SafetyError, match=r"another run \(unnamed\) moves pods too, e.g. shop/theirs"):
+        memory.checkpoint([an_outcome()])
 
     assert {move.uid for move in store.saved[-1].moves} == {"theirs", an_outcome().move.pod.uid}
     assert store.saved[-1].hot_runs("hot") == 1
@@ -97,7 +98,8 @@ def test_a_run_withdraws_what_it_announced_and_nothing_that_another_run_wrote() 
     uid = announced.move.pod.uid
     memory.checkpoint([announced])
     store.update(lambda state: after_moves(state, [a_past_move(uid, run="run-2")], 1.0, 1e10))
-    memory.checkpoint([msgspec.structs.replace(announced, result=Result.SKIPPED, evicted_at=None)])
+    with pytest.raises(SafetyError, match=r"another run \(run-2\)"):
+        memory.checkpoint([msgspec.structs.replace(announced, result=Result.SKIPPED, evicted_at=None)])
 
     assert [(move.uid, move.run) for move in store.saved[-1].moves] == [(uid, "run-2")]
 
@@ -144,3 +146,26 @@ def test_what_became_of_evictions_is_written_even_after_a_request_to_stop() -> N
     memory.found(lambda state: after_plan(state, ["hot"], 5.0))
     memory.checkpoint([an_outcome()])
     assert store.closing == [False, True]
+
+
+def test_what_earlier_runs_moved_is_no_company_and_may_be_settled_meanwhile() -> None:
+    theirs = a_past_move("theirs", run="run-0", result="Unknown")
+    store = AStore([RunState(moves=(theirs,))])
+    memory = under(store)
+    settled = msgspec.structs.replace(theirs, result="Landed")
+    store.update(lambda state: msgspec.structs.replace(state, moves=(settled,)))
+    memory.found(lambda state: state)
+    memory.checkpoint([an_outcome()])
+
+    assert {move.uid for move in store.saved[-1].moves} == {"theirs", an_outcome().move.pod.uid}
+
+
+def test_two_runs_with_leases_of_their_own_meet_in_the_state_before_either_evicts() -> None:
+    store = AStore()
+    one, other = under(store), RunMemory.under(HELD, store, "run-2", 1e10)
+    for memory in (one, other):
+        memory.found(lambda state: state)
+    one.checkpoint([an_outcome()])
+
+    with pytest.raises(SafetyError, match=r"another run \(run-1\).*same --lease"):
+        other.checkpoint([an_outcome()])

@@ -6,14 +6,19 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from rebalancer.load.figures.node_figures import NodeFigures, PodFigures
+from rebalancer.load.report import build_report
+from rebalancer.load.view import NOTHING_SEEN, SchedulerView
 from rebalancer.planning import Plan
-from rebalancer.policy import RebalancePolicy, load_policy
+from rebalancer.policy import RebalancePolicy, load_policy, measured_resources, required_resources
 from rebalancer.profiles import SchedulerConfiguration
-from rebalancer.scheduling import default_configuration
+from rebalancer.scheduling import default_configuration, load_configuration
+from rebalancer.scheduling.plugins.articles.network_traffic import published_query
 from tests.builders import a_node
-from tests.unit.planning.builders import a_workload, moved, plan_of, planning_inputs
+from tests.unit.planning.builders import NOW, a_workload, moved, plan_of, planning_inputs
 
 POLICIES = {path.stem: path for path in (Path(__file__).parents[3] / "policies").glob("*.yaml")}
 FOR_ANY_CLUSTER = ("balanced", "conservative", "default")
@@ -43,6 +48,88 @@ def planned(policy: RebalancePolicy, scheduler_name: str = "default-scheduler") 
     ]
     configuration = configured(scheduler_name)
     return plan_of(planning_inputs(nodes, workloads, policy=policy, configuration=configuration))
+
+
+_NETWORK_PLUGIN = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: custom-scheduler
+  plugins: {score: {disabled: [{name: "*"}], enabled: [{name: NetworkTraffic}]}}
+  pluginConfig:
+  - name: NetworkTraffic
+    args: {ip: "http://prometheus.monitoring:9090", deviceName: eth0, timeRange: 3}
+"""
+_CAPACITY = 1000.0  # of each node, in the unit of what Prometheus measures
+_SHARE = 0.1  # of it that each pod uses
+
+
+def planned_with_prometheus(
+    policy: RebalancePolicy,
+    resource: str,
+    configuration: SchedulerConfiguration = default_configuration(),  # noqa: B008 - a frozen value
+    view: SchedulerView = NOTHING_SEEN,
+) -> Plan:
+    """Nine pods of a, each of which uses a tenth of one resource that only Prometheus measures."""
+    scored = (resource,)
+    resources, required = measured_resources(policy, scored), required_resources(policy, scored)
+    workloads = [
+        a_workload(
+            f"web{number}",
+            ["a", "bcd"[number % 3]],
+            cpu="100m",
+            spec={"schedulerName": configuration.scheduler_names[0]},
+        )
+        for number in range(9)
+    ]
+    inputs = planning_inputs(
+        [a_node(name, cpu=10) for name in "abcd"],
+        workloads,
+        policy=policy,
+        configuration=configuration,
+        view=view,
+    )
+    nodes, pods = inputs.snapshot.nodes, inputs.snapshot.pods
+    extra = [name for name in resources if name not in ("cpu", "memory")]
+    on_a = pods.node == nodes.row["a"]
+    of_pods = np.full((len(pods), len(resources)), 1.0)
+    of_pods[:, :2] = inputs.load.pod_usage
+    of_pods[on_a, resources.index(resource)] = _SHARE * _CAPACITY
+    of_nodes = np.full((len(nodes), len(resources)), 0.0)
+    np.add.at(of_nodes, pods.node, of_pods)
+    windows, now = np.zeros(len(nodes)), np.full(of_nodes.shape, NOW)
+    capacity = {name: np.full(len(nodes), _CAPACITY) for name in extra}
+    figures = NodeFigures("prometheus", of_nodes, now, windows, resources=resources, capacity=capacity)
+    measured = PodFigures(of_pods, np.full(len(pods), NOW), resources=resources)
+    report = build_report(
+        nodes,
+        pods,
+        [figures],
+        measured,
+        of_pods[:, :2],
+        now=NOW,
+        max_age_seconds=180,
+        resources=resources,
+        required=required,
+    )
+    return plan_of(dataclasses.replace(inputs, load=report))
+
+
+@pytest.mark.parametrize("resource", ["networkReceive", "networkTransmit", "disk"])
+def test_the_policy_for_prometheus_cools_what_only_prometheus_measures(resource: str) -> None:
+    plan = planned_with_prometheus(shipped("prometheus"), resource)
+    assert {move.from_node for move in plan.moves} == {"a"}
+    assert all(move.gain[resource] >= 5 for move in plan.moves)
+
+
+def test_the_policy_for_network_traffic_cools_the_traffic_that_the_plugin_scores() -> None:
+    configuration = load_configuration(_NETWORK_PLUGIN, "test")
+    arguments: Any = configuration.profiles[0].argument("NetworkTraffic")
+    traffic = {"a": 900.0, "b": 100.0, "c": 100.0, "d": 100.0}
+    view = SchedulerView(queries={(arguments.ip, published_query(arguments)): traffic})
+    plan = planned_with_prometheus(shipped("network-traffic"), "networkReceive", configuration, view)
+    assert {move.from_node for move in plan.moves} == {"a"}
+    assert all(move.gain["networkReceive"] >= 5 for move in plan.moves)
 
 
 def test_every_shipped_policy_is_tried_here() -> None:

@@ -50,6 +50,15 @@ def test_without_the_setting_the_same_pod_is_protected_or_evicted() -> None:
     assert [move.action for move in plan_of(surge_inputs(evictable={"protect": []})).moves] == ["Evict"]
 
 
+def test_the_reason_of_a_protected_pod_names_the_setting_where_that_would_move_it() -> None:
+    protected = {"protect": ["SingleReplica"]}
+    words = because(plan_of(surge_inputs(evictable=protected)), "web-old-0")
+    assert words.endswith("; evictable.singleReplica: surge would move it without downtime")
+    recreated = a_deployment(strategy={"type": "Recreate"})
+    words = because(plan_of(surge_inputs(deployment=recreated, evictable=protected)), "web-old-0")
+    assert words == "Deployment/web wants 1 replica"
+
+
 @pytest.mark.parametrize(
     ("deployment", "reason"),
     [
@@ -203,6 +212,19 @@ def test_a_volume_that_one_node_mounts_would_deadlock_the_rollout() -> None:
     assert kept(plan) == {"web-old-0": "ReadWriteOnce"}
     plan = plan_of(surge_inputs(pod, unread=["persistentvolumeclaims"]))
     assert moved(plan) == {}
+
+
+@pytest.mark.parametrize(("used", "moves"), [("2", 1), ("3", 0), ("many", 0)])
+def test_a_quota_without_room_for_another_replica_set_keeps_the_pod(used: str, moves: int) -> None:
+    resource = "count/replicasets.apps"
+    quota = {
+        "metadata": {"name": "small", "namespace": "default"},
+        "spec": {"hard": {resource: "3"}},
+        "status": {"hard": {resource: "3"}, "used": {resource: used}},
+    }
+    plan = plan_of(surge_inputs(resourcequotas=[quota]))
+    assert len(plan.moves) == moves
+    assert moves or "quota small" in because(plan, "web-old-0")
 
 
 def test_limits_budgets_and_cooldowns_count_a_restart_as_any_move() -> None:

@@ -9,6 +9,7 @@ import click
 
 from rebalancer import __version__
 from rebalancer.cli.shared_options import FILE, Duration, ObjectName, live_pipeline_options
+from rebalancer.cli.user_files import refuse_one_file_for_two, refuse_unread_journal
 from rebalancer.errors import InputError
 from rebalancer.pipeline import PipelineOptions
 
@@ -87,6 +88,9 @@ def serve(
         )
     if options.now is not None:
         raise InputError("a service plans for the present", hint="leave out --now")
+    refuse_one_file_for_two(options, {"--journal": journal})
+    if act:
+        refuse_unread_journal(journal)
     from rebalancer.service import Service, ServiceOptions  # noqa: PLC0415 - imports the whole pipeline
     from rebalancer.telemetry.otlp_metrics import export_metrics  # noqa: PLC0415 - imports prometheus_client
     from rebalancer.telemetry.traces import exported_traces  # noqa: PLC0415 - for commands that act

@@ -89,6 +89,12 @@ class Feed:
         return self._thread.is_alive()
 
     @property
+    def connected(self) -> bool:
+        """Whether the server has begun to answer a WATCH that goes on."""
+        with self._changed:
+            return self._stream is not None
+
+    @property
     def over(self) -> str:
         """Why the feed goes no further; empty while it does."""
         with self._changed:

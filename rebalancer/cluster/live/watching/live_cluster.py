@@ -9,8 +9,8 @@ version of the kind, by a LIST of one object, and events are waited for until th
     the watch               ... 4698 MODIFIED web-1, nothing more            not reached: the pods are listed
 
 Versions count the changes of all kinds, so a kind that nobody changes falls behind. How far it has come, the
-server says in bookmarks: once a minute, and before the end of a WATCH. A large kind is therefore watched
-anew for three seconds before it is listed; to list a small one takes no longer.
+server says in bookmarks: once a minute, and before the end of a WATCH. Where a large kind is behind, watches
+are therefore begun anew for three seconds before anything is listed. To list small ones takes no longer.
 
 So what ``current`` returns is never older than the moment it was called, as with a reading of everything; a
 watch that is cut, silent or refused makes it slower, and not wrong.
@@ -37,9 +37,9 @@ from rebalancer.deadlines import Deadline
 from rebalancer.errors import RebalancerError, StopRequestedError
 
 LOGGER = logging.getLogger(__name__)
-MAX_WAIT_SECONDS = 3.0  # for a large kind to reach the present version, before it is listed after all
-LARGE = 4 * PAGE_SIZE  # objects of a kind that is waited for so long
-_SHORT_WAIT_SECONDS = 0.1  # for the others
+MAX_WAIT_SECONDS = 3.0  # for watches to reach the present version, before their kinds are listed after all
+LARGE = 4 * PAGE_SIZE  # objects of a kind that is worth waiting so long
+_SHORT_WAIT_SECONDS = 0.1  # where no large kind is behind
 _REFUSED_SECONDS = 600.0  # a kind that the server will not let us watch is not tried again for so long
 _LOOK_SECONDS = 0.05
 _CLOSING_SECONDS = 0.5
@@ -131,9 +131,9 @@ class LiveCluster:
         """
         api = self._api if deadline is None else self._api.until(deadline)
         fences = self._fences(api)
-        self._hurry(fences)  # it takes a second or two, while the other kinds are listed
+        hurried = self._hurry(fences)  # it takes a second or two, while the other kinds are listed
         reading = self._read(api, (kind for kind in KINDS if kind not in fences), progress)
-        self._await(api, fences)
+        self._wait(api, fences, self._max_wait_seconds if hurried else _SHORT_WAIT_SECONDS)
         found = dict(reading.listings)
         missed = [kind for kind, fence in fences.items() if not self._reached(kind, fence)]
         for kind, fence in fences.items():
@@ -191,22 +191,19 @@ class LiveCluster:
         feed = self.feeds[kind]
         return not feed.over and feed.reached(fence.version)
 
-    def _is_large(self, kind: Kind) -> bool:
-        return len(self.feeds[kind]) > self._large
+    def _hurry(self, fences: Mapping[Kind, _Fence]) -> bool:
+        """Let the server soon say how far the watches have come; whether that is worth waiting for.
 
-    def _hurry(self, fences: Mapping[Kind, _Fence]) -> None:
-        """Let the server soon say how far large kinds have come that have not reached their version."""
-        for kind, fence in fences.items():
-            if self._is_large(kind) and not self._reached(kind, fence):
-                self.feeds[kind].hurry()
-
-    def _await(self, api: RawApi, fences: Mapping[Kind, _Fence]) -> None:
-        """Wait for a bounded time until the watches have reached their versions, or are over."""
-        self._wait(api, fences, _SHORT_WAIT_SECONDS)
-        large = {kind: fence for kind, fence in fences.items() if self._is_large(kind)}
-        self._wait(api, large, self._max_wait_seconds)
+        It is for a large kind, and then the others need not be listed either.
+        """
+        behind = [kind for kind, fence in fences.items() if not self._reached(kind, fence)]
+        worth_it = any(len(self.feeds[kind]) > self._large for kind in behind)
+        for kind in behind if worth_it else ():
+            self.feeds[kind].hurry()
+        return worth_it
 
     def _wait(self, api: RawApi, fences: Mapping[Kind, _Fence], seconds: float) -> None:
+        """Wait at most so long until the watches have reached their versions, or are over."""
         limit = api.retries.run.within(seconds)
         with self._changed:
             while any(
@@ -225,8 +222,7 @@ class LiveCluster:
         }
         for kind in missed:
             LOGGER.debug("%s: the watch did not show in time that it is current; listed again", kind.plural)
-            if not self._is_large(kind):
-                self._quiet[kind] = self.feeds[kind].traffic.events
+            self._quiet[kind] = self.feeds[kind].traffic.events
 
     def _give_up(self, kind: Kind) -> None:
         """Watch a kind no longer: it is listed again, and may be watched from there."""

@@ -1,4 +1,4 @@
-"""Drafts of plans, so cheap that hundreds are compared; the plan builder makes the best of them, or none."""
+"""Drafts of plans, cheap enough to compare hundreds of them, and the searches for the best ones."""
 
 from rebalancer.planning.search.drafts.draft import Draft, Drafts
 from rebalancer.planning.search.drafts.draft_search import best_drafts

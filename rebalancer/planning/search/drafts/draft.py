@@ -25,6 +25,7 @@ from rebalancer.cluster.arrays import FloatArray, IntArray, NodeRow
 from rebalancer.load.report import percent_of_allocatable
 from rebalancer.planning.landing.distribution import mean_of
 from rebalancer.planning.landing.evaluation import Candidate
+from rebalancer.planning.landing.predecessors import with_predecessor
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.search.limits import UsedLimits
 from rebalancer.planning.search.node_pods import NodePods
@@ -174,12 +175,8 @@ class Drafts:
         if found is None:
             self._make(course)
             state, schedulers = self._state, self._prepared.schedulers
-            if pod.replaced_late:
-                state.remove(pod.row)
-            else:
-                state.evict(pod.row)
-            found = [item.place(state, pod.replacement) for item in schedulers.views(pod.replacement)]
-            state.restore(pod.row, pod.source)
+            with with_predecessor(state, pod.row, pod.source, pod.likely_predecessor):
+                found = [item.place(state, pod.replacement) for item in schedulers.views(pod.replacement)]
             self.placements += len(found)
             self._found[key] = found
         return found

@@ -23,7 +23,9 @@ from rebalancer.profiles.types import ExtensionPoint, Input
 from rebalancer.scheduling.framework.inputs import PluginInputs
 from rebalancer.scheduling.framework.plugin import MAX_SCORE, Normalization, Plugin
 from rebalancer.scheduling.plugins.trimaran.target_load_packing import predicted_utilization
+from rebalancer.scheduling.resources.requests import before_overhead
 from rebalancer.scheduling.state.cluster_state import ClusterState
+from rebalancer.scheduling.versions.rules import PEAKS_REQUESTS
 
 
 class PowerModel(Arguments):
@@ -57,10 +59,17 @@ def _request(container: Container) -> Fraction:
     return quantities.parse(requests.get("cpu", "0"))
 
 
-def cpu_request_milli(spec: PodSpec) -> int:
-    """max(Σ containers, each init container), plus overhead unless that is 0; rounded up once."""
-    total = sum((_request(container) for container in spec.containers or ()), Fraction(0))
-    total = max([total, *(_request(container) for container in spec.init_containers or ())])
+def cpu_request_milli(spec: PodSpec, as_scheduled: bool) -> int:
+    """The pod's request, plus overhead unless that is 0; rounded up once.
+
+    Up to 1.33 it is max(Σ containers, each init container); ``as_scheduled``, as later, sidecars and the
+    pod's own resources count (kubernetes v1.34.4 pkg/api/v1/resource/helpers.go:33).
+    """
+    if as_scheduled:
+        total = before_overhead(spec).get("cpu", Fraction(0))
+    else:
+        total = sum((_request(container) for container in spec.containers or ()), Fraction(0))
+        total = max([total, *(_request(container) for container in spec.init_containers or ())])
     if total:
         total += quantities.parse((spec.overhead or {}).get("cpu", "0"))
     return quantities.milli_of(total)
@@ -110,7 +119,8 @@ class Peaks(Plugin):
         known = ~np.isnan(used)
         used = np.where(known, used, 0.0)
         spec = state.classes[class_index].spec
-        own = state.classes.cached(class_index, self, "cpu", lambda: cpu_request_milli(spec))
+        as_scheduled = state.classes.release.has(PEAKS_REQUESTS)
+        own = state.classes.cached(class_index, self, "cpu", lambda: cpu_request_milli(spec, as_scheduled))
         capacity = state.nodes.table.capacity[feasible, CPU]
         predicted = predicted_utilization(used, capacity, own, np.zeros_like(capacity))
         counted = known & (predicted <= MAX_SCORE)

@@ -1,0 +1,62 @@
+"""The way of a new user, timed: install, a first plan, a first change, a first explanation.
+
+``python -m tests.ux.first_minutes`` installs this clone with pip into a new environment, from the package
+registry, and runs in a folder of its own what the first five minutes of the documentation suggest.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = f"--from {ROOT}/examples/hot-cluster"
+STEPS: Sequence[tuple[str, Sequence[str]]] = (
+    ("install", (f"{sys.executable} -m venv venv", f"venv/bin/pip install --quiet {ROOT}")),
+    ("first help", ("venv/bin/rebalancer --help",)),
+    ("first plan on a recording", (f"venv/bin/rebalancer plan {EXAMPLE}",)),
+    (
+        "first policy change",
+        (
+            "venv/bin/rebalancer policy init policy.yaml",
+            "sed -i 's/perWorkload: 10%/perWorkload: 25%/' policy.yaml",
+            "venv/bin/rebalancer policy validate policy.yaml",
+            f"venv/bin/rebalancer plan {EXAMPLE} --policy policy.yaml",
+        ),
+    ),
+    ("first explanation", (f"venv/bin/rebalancer explain node/node-2 {EXAMPLE} --policy policy.yaml",)),
+    ("first report", (f"venv/bin/rebalancer plan {EXAMPLE} --policy policy.yaml -o html > report.html",)),
+)
+
+
+def main() -> int:
+    """Run every step; print a line for each, and the whole."""
+    whole, commands = 0.0, 0
+    with tempfile.TemporaryDirectory(prefix="rebalancer-first-minutes-") as folder:
+        for title, lines in STEPS:
+            began = time.monotonic()
+            for line in lines:
+                ended = subprocess.run(
+                    ["bash", "-c", line],
+                    cwd=folder,
+                    stdin=subprocess.DEVNULL,
+                    capture_output=True,
+                    text=True,
+                    check=False,
+                )
+                if ended.returncode:
+                    sys.stderr.write(f"{line}\n{ended.stderr}")
+                    return 1
+            seconds = time.monotonic() - began
+            whole, commands = whole + seconds, commands + len(lines)
+            sys.stdout.write(f"{title:<26} {seconds:6.1f} s  {len(lines)} commands\n")
+    sys.stdout.write(f"{'together':<26} {whole:6.1f} s  {commands} commands\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,61 @@
+"""What ``demo --keep`` suggests works, step by step, in the order in which it is suggested."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from rebalancer.sandbox.demo.scenario import steps
+from tests.conftest import SUMMARY
+
+
+def test_every_suggested_command_works_in_its_order(record_property: Callable[[str, object], None]) -> None:
+    began = time.monotonic()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "rebalancer", "demo", "--keep"], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    try:
+        shown = ""
+        for line in process.stdout:
+            shown += line
+            if "Press Ctrl-C" in line:
+                break
+        record_property(SUMMARY, f"ux: demo --keep is ready after {time.monotonic() - began:.1f} s")
+        found = re.search(r"export KUBECONFIG=(\S+); cd (\S+)", shown)
+        assert found, shown
+        assert max(map(len, shown.splitlines())) <= 80 + len(found[2])
+        for command in steps():
+            assert f"   {command}\n" in shown
+            _run(command, kubeconfig=found[1], folder=Path(found[2]))
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(60)
+        process.stdout.close()
+    assert process.returncode == 0
+    assert not Path(found[2]).exists()
+
+
+def _run(command: str, *, kubeconfig: str, folder: Path) -> None:
+    if command.startswith("kubectl ") and shutil.which("kubectl") is None:
+        return
+    environment = {**os.environ, "KUBECONFIG": kubeconfig, "HOME": str(folder)}
+    environment["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    ended = subprocess.run(
+        ["bash", "--norc", "-c", command],
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ended.returncode == 0, f"{command}\n{ended.stdout}\n{ended.stderr}"
