@@ -37,16 +37,8 @@ class Trial:
 
 
 _OF_GROUPS = (
-    *(
-        "snapshot save",
-        "snapshot info",
-        "policy init",
-        "policy validate",
-        "policy show",
-        "policy import",
-        "policy test",
-    ),
-    *("policy schema", "journal show", "journal in-flight"),
+    *("snapshot save", "snapshot info", "policy init", "policy validate", "policy show", "policy import"),
+    *("policy schema", "policy test", "journal show", "journal in-flight"),
 )
 
 
