@@ -39,6 +39,7 @@ profiles:
 - schedulerName: default-scheduler
   plugins:
     multiPoint: {disabled: [{name: "*"}], enabled: [{name: PrioritySort}, {name: DefaultBinder}]}
+    preFilter: {enabled: [{name: NodeResourcesFit}]}
     filter: {enabled: [{name: NodeUnschedulable}, {name: NodeAffinity}, {name: NodeResourcesFit}]}
     score: {enabled: [{name: NodeResourcesFit}]}
 """,
@@ -52,6 +53,7 @@ profiles:
 - schedulerName: default-scheduler
   plugins:
     multiPoint: {disabled: [{name: "*"}], enabled: [{name: PrioritySort}, {name: DefaultBinder}]}
+    preFilter: {enabled: [{name: NodeResourcesFit}]}
     filter: {enabled: [{name: NodeResourcesFit}]}
     score: {enabled: [{name: NodeResourcesFit}]}
   pluginConfig:

@@ -26,7 +26,9 @@ profiles:
 - schedulerName: default-scheduler
   plugins:
     multiPoint: {{disabled: [{{name: "*"}}], enabled: [{{name: PrioritySort}}, {{name: DefaultBinder}}]}}
+    preFilter: {{enabled: [{{name: NodeAffinity}}, {{name: NodeResourcesFit}}]}}
     filter: {{enabled: [{{name: NodeAffinity}}, {{name: NodeResourcesFit}}]}}
+    preScore: {{enabled: [{{name: TaintToleration}}]}}
     score: {{enabled: [{{name: TaintToleration}}]}}
 """,
         "test",
