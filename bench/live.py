@@ -120,7 +120,7 @@ def act(kubeconfig: Path, policy: Path, *, watch: bool) -> None:
         "moves": len(plan.moves),
         "waves": len({move.wave for move in plan.moves}),
         "results": dict(results),
-        "stop": outcomes.stop.value if outcomes.stop else "",
+        "stop": outcomes.stopped,
     }
     print(json.dumps(about))
 

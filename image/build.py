@@ -3,7 +3,8 @@
 It holds what the image of the Dockerfile holds: Python 3.11 of Debian 12, and ``image/site_packages.sh``. Its
 base is made of Debian's own packages, pinned by their SHA-256 in ``image/debian.lock``, where the Dockerfile
 takes an image from a registry. The result is an OCI archive, which ``docker load``, ``podman load`` and
-``skopeo`` read, and beside it an SBOM in CycloneDX. The same inputs give the same archive, byte for byte.
+``skopeo`` read, and beside it an SBOM in CycloneDX. Every file in it has the same time; that two builds are
+equal is not checked.
 
 Needs Debian or Ubuntu with apt, and Python 3.11 with pip in PYTHON (by default the one that runs this).
 """

@@ -76,6 +76,17 @@ def replace(path: Path, content: bytes) -> None:
         stream.write(content)
 
 
+def state_folder() -> Path | None:
+    """The user's own folder for what runs leave, the XDG state folder; None for a user without a home."""
+    configured = Path(os.environ.get("XDG_STATE_HOME") or "")
+    if configured.is_absolute():
+        return configured / "rebalancer"
+    try:
+        return Path.home() / ".local" / "state" / "rebalancer"
+    except RuntimeError:  # a container runs as a number that no user has, and sets no HOME
+        return None
+
+
 def make_durable(folder: Path) -> None:
     """Write the folder's entries to disk; some file systems cannot, and then the renaming alone must do."""
     with contextlib.suppress(OSError):

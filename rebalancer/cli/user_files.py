@@ -8,23 +8,21 @@ from pathlib import Path
 
 from rebalancer.cli.standard_streams import stderr_was_closed
 from rebalancer.errors import InputError
+from rebalancer.files import state_folder
 from rebalancer.pipeline import PipelineOptions
 
 
-def state_folder() -> Path:
-    """The user's own folder for what runs leave: the XDG state folder."""
-    home = os.environ.get("XDG_STATE_HOME", "")
-    return (Path(home) if home.startswith("/") else Path.home() / ".local" / "state") / "rebalancer"
-
-
 def default_journal() -> Path:
-    """The journal of runs on a terminal."""
-    return state_folder() / "journal.jsonl"
+    """The journal of runs on a terminal. Raises InputError for a user without a home."""
+    folder = state_folder()
+    if folder is None:
+        raise InputError("this user has no home folder, where journals are kept", hint="name a file")
+    return folder / "journal.jsonl"
 
 
 def prepare_state_folder() -> None:
     """Create the folder, readable by its owner only; InputError when that cannot be done."""
-    folder = state_folder()
+    folder = default_journal().parent
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:

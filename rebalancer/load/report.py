@@ -76,13 +76,6 @@ class LoadReport:
         source = int(self.source[row, column])
         return self.statistics[source][column] if 0 <= source < len(self.statistics) else "mean"
 
-    @property
-    def pod_method(self) -> IntArray:
-        """(pods,) how cpu and memory of a pod are known: the less exact of both."""
-        both = self.pod_methods[:, : len(RESOURCES)]
-        unknown = (both == PodMethod.UNKNOWN).any(axis=1)
-        return np.asarray(np.where(unknown, int(PodMethod.UNKNOWN), both.max(axis=1, initial=0)), np.int64)
-
     def pod_load(self, row: int) -> dict[str, float]:
         """What a pod uses by resource; what is unknown is absent."""
         amounts = zip(self.resources, self.pod_usage[row].tolist(), strict=True)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import functools
 import logging
-import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rebalancer import files
+from rebalancer.errors import InputError
 from rebalancer.load.service_addresses import runs_in_a_cluster
+from rebalancer.redaction import without_secrets
 from rebalancer.state import RunState
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from rebalancer.state import StateStore
 
 LOGGER = logging.getLogger(__name__)
+_HOMELESS = "this user has no home folder, where the state of runs is kept"
 
 
 def state_store(
@@ -44,7 +46,9 @@ def state_store(
     if path is None:
         assert api is not None
         path = user_file(api.host)
-        if not acts and not files.may_exist(path):
+        if path is None and acts:
+            raise InputError(_HOMELESS, hint="name a file with --state, or set HOME")
+        if path is None or (not acts and not files.may_exist(path)):
             return None
     new = "" if files.may_exist(path) else ", which does not exist yet: this is the first run that uses it"
     _say(f"the state of earlier runs is in {path}{new}")
@@ -57,12 +61,12 @@ def _say(what: str) -> None:
     LOGGER.info("%s", what)
 
 
-def user_file(host: str) -> Path:
-    """The user's file for the runs on an API server."""
-    configured = Path(os.environ.get("XDG_STATE_HOME") or "")
-    folder = configured if configured.is_absolute() else Path.home() / ".local" / "state"
-    cluster = re.sub(r"[^a-z0-9.-]+", "-", host.lower().removeprefix("https://")).strip("-.") or "cluster"
-    return folder / "rebalancer" / f"{cluster[:200]}.json"
+def user_file(host: str) -> Path | None:
+    """The user's file for the runs on an API server; None for a user without a home."""
+    folder = files.state_folder()
+    address = without_secrets(host).lower().removeprefix("https://")
+    cluster = re.sub(r"[^a-z0-9.-]+", "-", address).strip("-.") or "cluster"
+    return None if folder is None else folder / f"{cluster[:200]}.json"
 
 
 def known_state(

@@ -54,7 +54,7 @@ class Reason(StrEnum):
     )
     SINGLE_REPLICA = (
         "SingleReplica",
-        "its workload has only one desired replica",
+        "its workload has only one desired replica, and no rolling update moves it (evictable.singleReplica)",
         "evictable.protect: SingleReplica",
     )
     MIN_REPLICAS = (

@@ -55,7 +55,8 @@ def hot() -> Iterator[Sandbox]:
 
 @pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda page: str(page.relative_to(ROOT)))
 def test_the_commands_of_a_page_succeed_in_its_order(page: Path, hot: Sandbox, tmp_path: Path) -> None:
-    (tmp_path / "policies").symlink_to(ROOT / "policies")
+    for folder in ("policies", "examples"):
+        (tmp_path / folder).symlink_to(ROOT / folder)
     kubeconfig = hot.write_kubeconfig(tmp_path / "kubeconfig")
     environment = {
         **os.environ,

@@ -10,6 +10,8 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from rebalancer.cli.main import COMMANDS
+
 EXAMPLE = "--from examples/hot-cluster --policy examples/policy.yaml"
 POD, NODE = "pod/shop/api-7d9f-03", "node/node-2"
 TABLE, WIDE, ANY = 80, 160, 1_000_000  # columns
@@ -34,13 +36,15 @@ class Trial:
         return shlex.split(self.command)
 
 
+_OF_GROUPS = (
+    *("snapshot save", "snapshot info", "policy init", "policy validate", "policy show", "policy import"),
+    *("policy schema", "policy test", "journal show", "journal in-flight"),
+)
+
+
 def _help() -> Iterable[Trial]:
     yield Trial("help", "--help", says=("Exit codes", "plan ", "demo "))
-    for command in (
-        *("plan", "run", "nodes", "explain", "diff", "snapshot", "snapshot save", "snapshot info", "policy"),
-        *("policy init", "policy validate", "policy show", "policy import", "policy schema", "simulate"),
-        *("journal", "journal show", "journal in-flight", "demo", "version", "completion"),
-    ):
+    for command in (*COMMANDS, *_OF_GROUPS):
         yield Trial("help", f"{command} --help", lines=75, says=("Usage:",))
         yield Trial("help", f"{command} -h", lines=75, says=("Usage:",))
     for command in ("plan", "nodes", "run", "explain", "simulate", "version"):
@@ -140,6 +144,28 @@ def _explaining() -> Iterable[Trial]:
             yield Trial("explain", f"explain {subject} {EXAMPLE} -o {form}", columns=ANY, lines=600)
     yield Trial("explain", f"explain {POD} {EXAMPLE} --all", lines=90)
     yield Trial("explain", f"explain {NODE} {EXAMPLE} --top 2", lines=20)
+
+
+def _questions() -> Iterable[Trial]:
+    group = "questions"
+    yield Trial(
+        group, f"why-not {EXAMPLE}", lines=24, says=("pods would be moved",), before="no such command"
+    )
+    yield Trial(group, f"why-not {NODE} {EXAMPLE}", lines=24, says=(f"{NODE}: ",))
+    yield Trial(group, f"why-not {POD} {EXAMPLE}", lines=24, says=(f"{POD}: ",))
+    yield Trial(group, f"why-not pod/shop/nobody {EXAMPLE}", code=2, says=("no pod 'shop/nobody'",))
+    yield Trial(group, f"what-if --drain node-2 {EXAMPLE}", lines=40, says=("What if: drain node-2", "land"))
+    yield Trial(group, f"what-if --scale deploy/shop/api=9 {EXAMPLE}", lines=40, says=("3 pods: 3 land",))
+    yield Trial(group, f"what-if --add-node node-5=2 {EXAMPLE}", lines=40, says=("node-5-new-2",))
+    yield Trial(group, f"what-if {EXAMPLE}", code=2, says=("what is to change?", "--drain"))
+    yield Trial(group, f"what-if --drain nod-2 {EXAMPLE}", code=2, says=("did you mean node/node-2",))
+    yield Trial(group, f"fit policies/default.yaml {EXAMPLE}", code=2, says=("makes no pods",))
+    yield Trial(group, f"fit nowhere.yaml {EXAMPLE}", code=2, says=("cannot be read",))
+    yield Trial(group, f"plan {EXAMPLE} --diff policies/conservative.yaml", says=("CHANGED SETTINGS",))
+    yield Trial(group, "policy init --from examples/hot-cluster", says=("# Seen: 6 nodes and 24 pods",))
+    yield Trial(group, f"policy test policies/default.yaml {EXAMPLE}", code=2, says=("PolicyTest",))
+    for form in ("json", "yaml", "markdown", "jsonpath={.kind}"):
+        yield Trial(group, f"what-if --drain node-2 {EXAMPLE} -o {form}", lines=400, columns=ANY)
 
 
 def _recordings_and_policies() -> Iterable[Trial]:
@@ -294,6 +320,7 @@ TRIALS = (
     *_help(),
     *_reading(),
     *_explaining(),
+    *_questions(),
     *_recordings_and_policies(),
     *_live(),
     *_mistakes(),

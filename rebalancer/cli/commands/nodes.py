@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from rebalancer.reporting.tables.nodes import NodeListing
 
 
+_ORDERS = frozenset({"heat", "name", "score"})  # of nodes, besides every resource
+
+
 @click.command(short_help="Show each node's load, its source, and why it is hot.")
 @pipeline_options
 @click.option("-w", "--watch", is_flag=True, help="Show the nodes repeatedly until interrupted.")
@@ -67,6 +70,8 @@ def nodes(
             "--watch looks at a live cluster, --from reads a recorded one", hint="give one or the other"
         )
     order = sort or ("heat" if output.format in TABLES else "name")
+    if order not in _ORDERS:
+        _check_resource(order, options)
 
     def show(found: tuple[NodeListing, Snapshot | None]) -> None:
         listing, snapshot = found
@@ -96,6 +101,20 @@ def nodes(
             sys.stdout.flush()
 
 
+def _check_resource(order: str, options: PipelineOptions) -> None:
+    """Refuse an order by what the policy's sources do not measure, before the cluster is read."""
+    from rebalancer.policy import default_policy, load_policy  # noqa: PLC0415 - imports pydantic
+    from rebalancer.policy.resources import scorable_resources  # noqa: PLC0415
+
+    loaded = default_policy() if options.policy_path is None else load_policy(options.policy_path)
+    known = {*_ORDERS, *scorable_resources(loaded.policy)}
+    if order not in known:
+        raise InputError(
+            f"--sort {order[:60]!a}: the policy's sources measure no such thing",
+            hint=f"use one of {', '.join(sorted(known))}",
+        )
+
+
 def _listing(
     options: PipelineOptions, order: str, *, with_snapshot: bool
 ) -> tuple[NodeListing, Snapshot | None]:
@@ -108,7 +127,7 @@ def _listing(
             plan, snapshot = pipeline.make_plan_and_snapshot(looking)
         else:
             plan = pipeline.make_plan(looking)
-    known = {"heat", "name", "score"} | {resource for node in plan.nodes for resource in node.load}
+    known = _ORDERS | {resource for node in plan.nodes for resource in node.load}
     if plan.nodes and order not in known:
         raise InputError(
             f"--sort {order[:60]!a}: no node has such a figure",

@@ -84,6 +84,9 @@ class RecordCollector:
         self._older: list[records.Record] = []
         self._images: dict[tuple[int, tuple[str, ...] | None], records.NodeImage] = {}
 
+    def __len__(self) -> int:
+        return len(self._by_key)
+
     def add(self, record: records.Record) -> None:
         """Keep a record."""
         record = self._slim(record)

@@ -12,8 +12,6 @@ from rebalancer.planning.workloads.rolling_updates import min_ready_seconds, why
 from rebalancer.planning.workloads.stateful_sets import is_rolling_out, next_revision, revision_of
 from rebalancer.policy import Protection
 
-_SURGE = "evictable.singleReplica: surge"
-
 
 def controller(context: EvictionContext, row: PodRow) -> KeptReason | None:
     """Pods without a controller that would recreate them."""
@@ -73,8 +71,7 @@ def single_replica(context: EvictionContext, row: PodRow) -> KeptReason | None:
         return KeptReason(Reason.SINGLE_REPLICA, because, ("evictable.singleReplica",)) if why else None
     if Protection.SINGLE_REPLICA not in evictable.protect:
         return None
-    hint = "" if why_not_restarted(context, row) else f"; {_SURGE} would move it without downtime"
-    return KeptReason(Reason.SINGLE_REPLICA, f"{wants}{hint}")
+    return KeptReason(Reason.SINGLE_REPLICA, wants)
 
 
 def moves_by_restart(context: EvictionContext, row: PodRow) -> bool:

@@ -57,6 +57,14 @@ class Scheduler:
         # A plugin that does not score any more may still prepare to, and fail; without scores none prepares.
         scoring = (*self._at(ExtensionPoint.PRE_SCORE, plugins), *self._scores) if self._scores else ()
         self._may_fail = [plugin for plugin in dict.fromkeys(scoring) if plugin.may_fail]
+        self._filter_failure = _unprepared(
+            "filter", [item for item in self._filters if item.needs_pre_filter], self._pre_filters
+        )
+        self._score_failure = _unprepared(
+            "score",
+            [item for item in self._scores if item.needs_pre_score],
+            self._at(ExtensionPoint.PRE_SCORE, plugins),
+        )
         self._is_uncertain = any(plugin.is_uncertain for plugin in self._scores)
 
     def _at(self, point: ExtensionPoint, plugins: Mapping[str, Plugin]) -> tuple[Plugin, ...]:
@@ -202,13 +210,13 @@ class Scheduler:
         limit = self.nodes_to_find(len(looked_at)) if self._scores else 1
         raw = self._raw_scores(state, class_index, feasible, min(limit, len(feasible)))
         scores, without_scores = WeightedScores(raw), 0 if self._scores else 1
-        failing = out_of_range(raw) or self._failure(state, class_index, feasible)
+        failing = self._filter_failure or out_of_range(raw) or self._failure(state, class_index, feasible)
         # One feasible node is taken without scoring, and so is the node the pod was nominated to.
         nominated = np.flatnonzero(feasible == state.nominated[pod]) if pod in state.nominated else _NO_NODES
         if len(nominated):
             chance = np.zeros(len(feasible))
             chance[nominated] = 1.0
-        elif failing and len(feasible) > 1:
+        elif failing and (len(feasible) > 1 or self._filter_failure):
             return Placement(
                 feasible, scores, np.zeros(len(feasible)), without_scores, failing, score_failure=failing
             )
@@ -251,12 +259,18 @@ class Scheduler:
             message = plugin.fails(state, class_index, feasible)
             if message:
                 return f"{plugin.name}: {message}"
-        return ""
+        return self._score_failure
 
     def _order(self, state: ClusterState, candidates: _Candidates) -> IntArray:
         """The rows the scheduler looks at, in its order."""
         order = state.nodes.order
         return order if candidates.restricted_to is None else order[candidates.restricted_to[order]]
+
+
+def _unprepared(point: str, needing: Sequence[Plugin], prepared: Sequence[Plugin]) -> str:
+    """Why every cycle fails: a plugin is enabled without what prepares it; empty where none is."""
+    names = [plugin.name for plugin in needing if plugin not in prepared]
+    return f"{names[0]}: it is enabled as {point} and not as pre{point.title()}" if names else ""
 
 
 def _is_lasting(plugin: Plugin) -> bool:

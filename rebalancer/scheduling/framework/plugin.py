@@ -87,6 +87,8 @@ class Plugin:
     static: ClassVar[bool] = False  # all its results depend on the class and on static facts alone
     static_pre_filter: ClassVar[bool] = False  # the result of ``pre_filter`` does
     may_fail: ClassVar[bool] = False  # it implements ``fails``
+    needs_pre_filter: ClassVar[bool] = False  # its Filter fails where its PreFilter is not enabled
+    needs_pre_score: ClassVar[bool] = False  # its Score fails where its PreScore is not enabled
     has_notes: ClassVar[bool] = False  # it implements ``note``
     is_uncertain: ClassVar[bool] = False  # it implements ``other_raw_scores``
 

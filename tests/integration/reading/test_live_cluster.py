@@ -163,6 +163,21 @@ def test_a_watch_that_falls_silent_is_not_believed(listed: Counter[str]) -> None
         assert digest(cluster.current()) == fresh(sandbox)
 
 
+def test_a_server_whose_versions_went_back_is_read_anew(
+    listed: Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a restore of etcd: what was kept belongs to a past that never was."""
+    with a_cluster() as sandbox, watching(sandbox.url) as cluster:
+        cluster.current()
+        before = dict(cluster.feeds)
+        listed.clear()
+        monkeypatch.setattr(LiveCluster, "_present_version", lambda *_: 1)
+        kept = digest(cluster.current())
+        assert (listed["pods"], listed["nodes"]) == (1, 1)
+        assert kept == fresh(sandbox)
+        assert not set(before.values()) & set(cluster.feeds.values())
+
+
 def a_user(verbs: str) -> dict[str, User]:
     return {TOKEN: User("rebalancer", (allow(verbs, "*"),))}
 

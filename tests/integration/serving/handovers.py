@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.integration.serving.replicas import Cluster, Replica, a_hot_cluster, eventually
+from tests.integration.serving.replicas import EVERY_SECOND, Cluster, Replica, a_hot_cluster, eventually
 
 LEASE_SECONDS = 6.0
 EVENTS = ('"event":"evicting"', '"event":"evicted"', '"event":"outcome"', '"event":"wave-finished"')
@@ -62,11 +62,14 @@ def moments(count: int) -> Sequence[Moment]:
 def hand_over(folder: Path, moment: Moment) -> Handover:
     """Kill a leader at a moment, with a standby at hand, and let that one finish its first two runs."""
     with a_hot_cluster(folder) as cluster:
+        cluster.policy.write_text(EVERY_SECOND + "safety: {pause: true}\n")  # until both are there
         leader = cluster.start("--act", lease_seconds=LEASE_SECONDS)
-        standby = None
-        eventually(lambda: leader.says("leads: took lease"), "somebody leads")
+        leader.waits_for("leads: took lease")
         standby = cluster.start("--act", lease_seconds=LEASE_SECONDS)
-        leader.waits_for(moment.event, moment.times)
+        standby.waits_for("stands by: ")
+        recorded = sum(moment.event in line for line in list(leader.log))
+        cluster.policy.write_text(EVERY_SECOND)
+        leader.waits_for(moment.event, recorded + moment.times)
         time.sleep(moment.seconds)
         leader.process.kill()
         killed = time.monotonic()
@@ -74,7 +77,7 @@ def hand_over(folder: Path, moment: Moment) -> Handover:
         known = _workloads(cluster)
         standby.waits_for("leads: took lease")
         took = time.monotonic() - killed
-        standby.waits_for("finished ", times=2)
+        standby.waits_for("run-finished", times=2)
         eventually(lambda: cluster.gone <= set(cluster.known), "the state knows of every eviction")
         return Handover(
             moment,

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
 import sys
+from typing import Any
 
 from rebalancer import service
 from rebalancer.cli.main import main
 
 if __name__ == "__main__":
     seconds = float(sys.argv.pop(1))
-    plain = service.Service
+    plain = service.ServiceOptions
 
-    def shorter(options: object, settings: service.ServiceOptions) -> service.Service:
-        return plain(options, dataclasses.replace(settings, lease_seconds=seconds))  # type: ignore[arg-type]
+    def shorter(**settings: Any) -> service.ServiceOptions:
+        return plain(**settings, lease_seconds=seconds)
 
-    service.Service = shorter  # type: ignore[assignment,misc]
+    service.ServiceOptions = shorter  # type: ignore[assignment,misc]
     main(["serve", *sys.argv[1:]])

@@ -177,7 +177,7 @@ def test_nodes_can_be_sorted_and_an_unknown_order_is_refused(
     assert [line.split()[0] for line in by_name] == ["node-0001", "node-0002", "node-0007"]
     refused = rebalancer_program("nodes", "--sort", "gpu")
     assert refused.exit_code == 2
-    assert "use one of cpu, heat, memory, name, score" in refused.stderr
+    assert "use one of cpu, heat, memory, name, pods, score" in refused.stderr
 
 
 def test_nodes_in_json_name_their_kind_and_inputs(
@@ -216,6 +216,7 @@ def test_jsonpath_prints_the_values_that_a_template_names(
         ("plan", "--request-timeout", "10"),
         ("plan", "-l", "app=web", "-o", "json"),
         ("nodes", "--field-selector", "spec.nodeName=a"),
+        ("nodes", "--sort", "gpu"),
         ("run", "-o", "jsonpath={"),
     ],
 )

@@ -434,3 +434,17 @@ def test_a_service_destroys_none_of_its_files_either(rebalancer_program: Program
 
     assert result.exit_code == 2
     assert "--state and --journal name the same file" in result.stderr
+
+
+def test_a_user_without_a_home_is_asked_for_a_journal(
+    rebalancer_program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nobody(*_arguments: object) -> None:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_STATE_HOME")
+    monkeypatch.setattr(Path, "home", nobody)
+    result = rebalancer_program("journal", "show")
+
+    assert result.exit_code == 2
+    assert result.stderr == "error: this user has no home folder, where journals are kept (name a file)\n"

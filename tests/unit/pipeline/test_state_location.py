@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from rebalancer.errors import InputError
 from rebalancer.pipeline.state_location import known_state, state_store, user_file
 from rebalancer.state import ConfigMapStore, FileStore, RunState
 from tests.unit.execution.fake_api import fake_api, refusal
@@ -39,7 +40,9 @@ def test_a_run_from_a_laptop_keeps_its_state_in_the_users_folder_and_says_so(
 
 def test_what_only_reads_uses_the_users_file_once_a_run_made_it(api: Any, tmp_path: Path) -> None:
     assert state_store(None, None, api) is None
-    FileStore(user_file(api.host)).update(lambda _: RunState(updated_at=1.0))
+    path = user_file(api.host)
+    assert path is not None
+    FileStore(path).update(lambda _: RunState(updated_at=1.0))
 
     assert known_state(None, None, api) == RunState(updated_at=1.0)
 
@@ -51,7 +54,7 @@ def test_each_api_server_has_a_file_of_its_own(tmp_path: Path) -> None:
         "https://API.example.com/k8s/c-1",
         "https://../..",
     ]
-    files = [user_file(host) for host in hosts]
+    files = [file for host in hosts if (file := user_file(host)) is not None]
 
     assert files[0] == tmp_path / "rebalancer" / "10.0.0.1-6443.json"
     assert len(set(files)) == len(hosts)
@@ -61,7 +64,7 @@ def test_each_api_server_has_a_file_of_its_own(tmp_path: Path) -> None:
 def test_without_a_folder_of_its_own_the_state_is_in_the_users_home(monkeypatch: pytest.MonkeyPatch) -> None:
     for value in ("", "relative"):
         monkeypatch.setenv("XDG_STATE_HOME", value)
-        assert user_file("https://a").parent == Path.home() / ".local" / "state" / "rebalancer"
+        assert user_file("https://a") == Path.home() / ".local" / "state" / "rebalancer" / "a.json"
 
 
 def test_in_a_cluster_and_for_a_recorded_one_nothing_is_assumed(
@@ -83,3 +86,26 @@ def test_a_file_that_does_not_exist_is_mentioned(
 ) -> None:
     assert known_state(tmp_path / "stat.json", None, api) == RunState()
     assert "stat.json, which does not exist yet" in caplog.text
+
+
+@pytest.fixture
+def homeless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container that runs as a number which no user has."""
+
+    def nobody(*_arguments: object) -> None:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_STATE_HOME")
+    monkeypatch.setattr(Path, "home", nobody)
+
+
+@pytest.mark.usefixtures("homeless")
+def test_a_user_without_a_home_may_look_and_has_to_name_a_state_to_act(api: Any, tmp_path: Path) -> None:
+    assert state_store(None, None, api) is None
+    assert isinstance(state_store(tmp_path / "state.json", None, api, acts=True), FileStore)
+    with pytest.raises(InputError, match=r"has no home folder.*name a file with --state"):
+        state_store(None, None, api, acts=True)
+
+
+def test_a_password_in_an_address_is_no_part_of_a_files_name() -> None:
+    assert "canary" not in str(user_file("https://bob:canary@10.0.0.1:6443"))

@@ -7,7 +7,11 @@ from typing import Any
 
 import pytest
 
-from rebalancer.planning import make_plan, revalidate_moves
+from rebalancer.planning import explain, find_subject, make_plan, parse_subject, revalidate_moves
+from rebalancer.planning.explanation.values import PodExplanation
+from rebalancer.reporting.tables.explain import explain_table
+from rebalancer.reporting.tables.plan import plan_table
+from rebalancer.simulation.cycles import SimulationSettings, simulate
 from rebalancer.state import RunState
 from tests.builders import a_budget, a_node
 from tests.unit.planning.builders import a_past_move, a_policy, a_workload, because, kept, moved, plan_of
@@ -48,15 +52,6 @@ def test_without_the_setting_the_same_pod_is_protected_or_evicted() -> None:
         "web-old-0": "SingleReplica"
     }
     assert [move.action for move in plan_of(surge_inputs(evictable={"protect": []})).moves] == ["Evict"]
-
-
-def test_the_reason_of_a_protected_pod_names_the_setting_where_that_would_move_it() -> None:
-    protected = {"protect": ["SingleReplica"]}
-    words = because(plan_of(surge_inputs(evictable=protected)), "web-old-0")
-    assert words.endswith("; evictable.singleReplica: surge would move it without downtime")
-    recreated = a_deployment(strategy={"type": "Recreate"})
-    words = because(plan_of(surge_inputs(deployment=recreated, evictable=protected)), "web-old-0")
-    assert words == "Deployment/web wants 1 replica"
 
 
 @pytest.mark.parametrize(
@@ -264,3 +259,25 @@ def test_a_move_is_not_made_in_another_way_than_planned() -> None:
     assert "rolling update" in str(revalidate_moves(evicts, plan.moves)[move.pod.uid])
     back = make_plan(evicts).moves
     assert "rolling update" in str(revalidate_moves(surge_inputs(), back)[move.pod.uid])
+
+
+def test_the_pod_is_explained_and_shown_as_one_that_is_restarted() -> None:
+    inputs = surge_inputs()
+    found = explain(inputs, find_subject(inputs.snapshot, parse_subject("pod/default/web-old-0")))
+    assert isinstance(found, PodExplanation)
+    assert found.verdict == "Moved"
+    assert [landing.node for landing in found.landings] == ["cool"]
+    assert found.table is not None
+    assert {node.node for node in found.table.nodes} == {"cool"}  # hot is full: the old pod is still there
+    assert "restarted by a rolling update" in explain_table(found).plain
+    assert (
+        "1 restarted by a rolling update, not evicted: default/web-old-0"
+        in plan_table(make_plan(inputs)).plain
+    )
+
+
+def test_a_simulation_carries_a_restart_out() -> None:
+    (run,) = simulate([("test", surge_inputs())], SimulationSettings(cycles=2)).runs
+    assert [cycle.evictions for cycle in run.cycles] == [1, 0]
+    assert run.cycles[0].hot == 1
+    assert run.unexpected == 0

@@ -20,7 +20,7 @@ from rebalancer.cluster import records
 from rebalancer.cluster.kinds import Kind
 from rebalancer.cluster.live.answers import TOO_MANY_REQUESTS, RequestRejectedError, translated
 from rebalancer.cluster.live.client import Stream
-from rebalancer.cluster.live.lists import EXPIRED
+from rebalancer.cluster.live.lists import EXPIRED, MAX_PAGES, PAGE_SIZE
 from rebalancer.cluster.live.raw_api import RawApi
 from rebalancer.cluster.live.watching.latest_objects import LatestObjects, SeenPod
 from rebalancer.cluster.recordings.listing import Listing
@@ -32,6 +32,7 @@ LOGGER = logging.getLogger(__name__)
 WATCH_SECONDS = 290  # a WATCH ends by itself after so long, as the server was asked to
 HURRIED_SECONDS = 3  # likewise; servers send a bookmark two seconds before they end one
 SILENCE_SECONDS = 90.0  # bookmarks come once a minute
+_MAX_OBJECTS = MAX_PAGES * PAGE_SIZE  # as many as a LIST may bring
 _MAX_FAILURES = 8  # one after another, without an event between
 _FIRST_WAIT_SECONDS = 0.1
 _MAX_WAIT_SECONDS = 5.0
@@ -110,10 +111,15 @@ class Feed:
         with self._changed:
             return len(self._objects)
 
+    @property
+    def position(self) -> int:
+        """The version up to which everything has arrived."""
+        with self._changed:
+            return self._objects.position
+
     def reached(self, version: int) -> bool:
         """Whether everything up to this version has arrived."""
-        with self._changed:
-            return self._objects.position >= version
+        return self.position >= version
 
     def listing(self, read_at: float) -> Listing:
         """The objects as they are now."""
@@ -199,6 +205,8 @@ class Feed:
                     raise _OverError(f"the watch ended: {event.code} {event.message[:200]}")
                 self.traffic.events += 1
                 self._objects.apply(event)
+                if len(self._objects) > _MAX_OBJECTS:
+                    raise _OverError(f"the watch brought more than {_MAX_OBJECTS} objects")
             self._changed.notify_all()
 
     @contextlib.contextmanager

@@ -122,10 +122,9 @@ class LatestRecords(LatestObjects):
         super().__init__(listing)
         self._collector = collector
         self._decode = msgspec.json.Decoder(self.kind.record).decode
-        self._count = len(listing)
 
     def __len__(self) -> int:
-        return self._count
+        return len(self._collector)
 
     def _put(self, event: WatchEvent) -> Malformed | None:
         assert isinstance(event.item, bytes)
@@ -142,9 +141,7 @@ class LatestRecords(LatestObjects):
         return version_number(self._collector.version_of(key))
 
     def _collected(self) -> tuple[Sequence[records.Record], None]:
-        found = self._collector.latest()
-        self._count = len(found)
-        return found, None
+        return self._collector.latest(), None
 
 
 class LatestPods(LatestObjects, PodIntake):

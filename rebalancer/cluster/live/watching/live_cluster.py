@@ -170,10 +170,13 @@ class LiveCluster:
         for kind, feed in list(self.feeds.items()):
             asked_at = self._clock()
             if feed.over:
-                self._give_up(kind)
+                self._give_up(kind, feed.over)
             elif self._quiet.get(kind) != feed.traffic.events:
+                known = feed.position
                 version = self._present_version(api, kind)
-                if version >= 0:
+                if 0 <= version < known:
+                    self._give_up(kind, f"the server was at {known} and is at {version}, as after a restore")
+                elif version >= 0:
                     fences[kind] = _Fence(version, asked_at)
         return fences
 
@@ -224,7 +227,7 @@ class LiveCluster:
             LOGGER.debug("%s: the watch did not show in time that it is current; listed again", kind.plural)
             self._quiet[kind] = self.feeds[kind].traffic.events
 
-    def _give_up(self, kind: Kind) -> None:
+    def _give_up(self, kind: Kind, why: str) -> None:
         """Watch a kind no longer: it is listed again, and may be watched from there."""
         feed = self.feeds.pop(kind)
         self._quiet.pop(kind, None)
@@ -232,9 +235,9 @@ class LiveCluster:
             self._unwatchable[kind] = time.monotonic() + _REFUSED_SECONDS
             level = logging.DEBUG if self._said_refused else logging.INFO
             self._said_refused = True
-            LOGGER.log(level, "%s: not watched, so each reading lists all of them", feed.over)
+            LOGGER.log(level, "%s: not watched, so each reading lists all of them", why)
         else:
-            LOGGER.debug("%s: watched anew: %s", kind.plural, feed.over)
+            LOGGER.debug("%s: watched anew: %s", kind.plural, why)
         feed.close()
         self._count(feed)
 

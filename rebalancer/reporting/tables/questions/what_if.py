@@ -15,13 +15,13 @@ from rebalancer.reporting.tables.text import Lines, Style
 from rebalancer.reporting.words import counted, plain, shortened, words
 
 _MAX_NODES, _MAX_PODS, _MAX_COMPARED = 7, 10, 8
-_WORDS = {
-    Fate.LANDS: "land",
-    Fate.PENDING: "fit nowhere",
-    Fate.STAYS: "stay",
-    Fate.OF_ITS_NODE: "belong to their node",
-    Fate.REMOVED: "are removed",
-    Fate.UNPREDICTABLE: "cannot be predicted",
+_WORDS = {  # of one pod, and of several
+    Fate.LANDS: ("lands", "land"),
+    Fate.PENDING: ("fits nowhere", "fit nowhere"),
+    Fate.STAYS: ("stays", "stay"),
+    Fate.OF_ITS_NODE: ("belongs to its node", "belong to their nodes"),
+    Fate.REMOVED: ("is removed", "are removed"),
+    Fate.UNPREDICTABLE: ("cannot be predicted", "cannot be predicted"),
 }
 _COLOURS = {Fate.LANDS: "green", Fate.PENDING: "red", Fate.UNPREDICTABLE: "yellow"}
 # The pods that a user has to look at come first.
@@ -44,7 +44,9 @@ def what_if_table(answer: WhatIf, style: Style = Style()) -> Text:  # noqa: B008
         lines.add(f"  {title:<22} ", (f"{before} {arrow} {after}", colour))
     if answer.pods:
         counts = Counter(item.fate for item in answer.pods)
-        listed = ", ".join(f"{counts[fate]} {_WORDS[fate]}" for fate in _ORDER if counts[fate])
+        listed = ", ".join(
+            f"{counts[fate]} {_WORDS[fate][counts[fate] > 1]}" for fate in _ORDER if counts[fate]
+        )
         lines.message(f"{counted(len(answer.pods), 'pod')}: {listed}", 2)
     if answer.comparison is not None:
         _comparison(lines, answer.comparison)

@@ -17,6 +17,7 @@ class NodePorts(Plugin):
     """Rejects nodes where another pod holds a host port the pod wants."""
 
     name = "NodePorts"
+    needs_pre_filter = True
     points = frozenset({ExtensionPoint.PRE_FILTER, ExtensionPoint.FILTER})
     evidence = Evidence.DECISIONS
     static_pre_filter = True

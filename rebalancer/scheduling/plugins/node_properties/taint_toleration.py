@@ -37,6 +37,7 @@ class TaintToleration(Plugin):
     """Every NoSchedule and NoExecute taint must be tolerated; the fewer untolerated soft ones, the better."""
 
     name = "TaintToleration"
+    needs_pre_score = True
     points = frozenset({ExtensionPoint.FILTER, ExtensionPoint.PRE_SCORE, ExtensionPoint.SCORE})
     evidence = Evidence.DECISIONS
     normalization = Normalization.MAXIMUM

@@ -100,6 +100,7 @@ class NodeResourcesFit(Plugin):
     """Rejects nodes without room; scores by how much of each resource would be taken."""
 
     name = "NodeResourcesFit"
+    needs_pre_filter = True
     points = frozenset(
         {ExtensionPoint.PRE_FILTER, ExtensionPoint.FILTER, ExtensionPoint.PRE_SCORE, ExtensionPoint.SCORE}
     )

@@ -76,6 +76,8 @@ class InterPodAffinity(Plugin):
     """
 
     name = "InterPodAffinity"
+    needs_pre_filter = True
+    needs_pre_score = True
     points = frozenset(
         {ExtensionPoint.PRE_FILTER, ExtensionPoint.FILTER, ExtensionPoint.PRE_SCORE, ExtensionPoint.SCORE}
     )

@@ -132,6 +132,8 @@ class PodTopologySpread(Plugin):
     """
 
     name = "PodTopologySpread"
+    needs_pre_filter = True
+    needs_pre_score = True
     points = frozenset(
         {ExtensionPoint.PRE_FILTER, ExtensionPoint.FILTER, ExtensionPoint.PRE_SCORE, ExtensionPoint.SCORE}
     )

@@ -80,6 +80,7 @@ class VolumeBinding(Plugin):
     """
 
     name = "VolumeBinding"
+    needs_pre_filter = True
     points = frozenset(
         {
             ExtensionPoint.PRE_FILTER,

@@ -42,6 +42,7 @@ class VolumeRestrictions(Plugin):
     """Pods may not write one disk of the old kinds on a node, nor share a ReadWriteOncePod claim at all."""
 
     name = "VolumeRestrictions"
+    needs_pre_filter = True
     points = frozenset({ExtensionPoint.PRE_FILTER, ExtensionPoint.FILTER})
     inputs = frozenset({Input.PERSISTENT_VOLUME_CLAIMS})
     kinds_for_claims = (CLAIMS,)

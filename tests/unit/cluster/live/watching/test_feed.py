@@ -293,6 +293,24 @@ def test_a_defect_is_not_taken_for_silence() -> None:
     found.feed.join(PATIENCE_SECONDS)
 
 
+def test_a_watch_without_end_brings_no_more_objects_than_a_list_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed_module, "_MAX_OBJECTS", 10)
+    found = watched()
+
+    def flood(_opened: int, _events: list[bytes]) -> Iterator[Piece]:
+        return (
+            json_line("ADDED", {"metadata": {"name": f"web-{at}", "resourceVersion": str(10**6 + at)}})
+            for at in range(10**6)
+        )
+
+    found.server.spoil = flood
+    found.feed.hurry()
+    with found.changed:
+        assert found.changed.wait_for(lambda: bool(found.feed.over), PATIENCE_SECONDS)
+    assert "more than 10 objects" in found.feed.over
+    found.feed.join(PATIENCE_SECONDS)
+
+
 def test_bookmarks_alone_show_that_nothing_happened() -> None:
     found = watched(lambda _, events: iter([*events, a_bookmark(10**6)]))
     with found.changed:
