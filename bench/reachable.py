@@ -74,4 +74,5 @@ def _drafts(prepared: PreparedInputs) -> Drafts:
         node = NodeRow(row)
         free = [pod for pod in prepared.pods_on(node) if why_protected(prepared.eviction, pod) is None]
         nodes[node] = NodePods(prepared, disruption, node, [prepared.candidate(pod) for pod in free])
-    return Drafts(prepared, builder, nodes)
+    strict = prepared.policy.planning.termination_race == "strict"
+    return Drafts(prepared, builder, nodes, either_way=strict)

@@ -67,10 +67,17 @@ class Drafts:
     """Makes drafts that go on from a plan builder; the builder and its scenarios stay as they are."""
 
     def __init__(
-        self, prepared: PreparedInputs, builder: PlanBuilder, nodes: Mapping[NodeRow, NodePods]
+        self,
+        prepared: PreparedInputs,
+        builder: PlanBuilder,
+        nodes: Mapping[NodeRow, NodePods],
+        *,
+        either_way: bool = False,
     ) -> None:
+        """``either_way``: landings must also be acceptable once the predecessor is gone; twice the work."""
         scenario = builder.scenarios.all[0]
         self._prepared = prepared
+        self._either_way = either_way
         self._state = scenario.after_termination.copy()
         self._made: list[tuple[int, NodeRow, int]] = []  # in the state: pod, landing, number of replacement
         self._found: dict[tuple[object, ...], list[Placement]] = {}
