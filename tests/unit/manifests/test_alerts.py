@@ -50,7 +50,7 @@ def firing(
     fires = {"exp_labels": {**rule["labels"], **labels}, "exp_annotations": texts}
     test: dict[str, Any] = {
         "rule_files": [str(ALERTS)],
-        "evaluation_interval": "1m",
+        "evaluation_interval": "5m",
         "tests": [
             {
                 "interval": "1m",
