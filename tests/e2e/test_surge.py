@@ -26,6 +26,8 @@ from tests.e2e.controlplane import ControlPlane, is_ready
 from tests.e2e.loads import CPU_MILLI, MEMORY_MIB, Load, LoadServer, loads_of
 from tests.e2e.processes import wait_until
 
+pytestmark = pytest.mark.safety
+
 ROOT = Path(__file__).parents[2]
 PODS = "/api/v1/namespaces/default/pods"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"

@@ -7,13 +7,17 @@ import random
 import time
 from typing import Any
 
+import pytest
+
 from rebalancer.cluster.kinds import PODS
 from rebalancer.cluster.live import RawApi, open_api
 from rebalancer.cluster.live.reader import LiveReader
 from rebalancer.cluster.live.watching import LiveCluster
 from rebalancer.cluster.recordings.writer import digest
-from tests.conftest import SEED, SUMMARY
+from tests.conftest import SUMMARY
 from tests.e2e.controlplane import ControlPlane
+
+pytestmark = pytest.mark.safety  # what is planned with is what the cluster has
 
 ROUNDS = int(os.environ.get("REBALANCER_CHURN_ROUNDS", "8"))
 CHANGES = 100  # a round
@@ -81,7 +85,7 @@ def test_what_watches_keep_is_what_a_fresh_reading_brings(
         api_server_flags=["--disable-admission-plugins=ServiceAccount"],
     )
     seed = random.SystemRandom().randrange(1 << 32)
-    record_property(SEED, seed)
+    record_property("seed", seed)
     api = open_api(control_plane.kubeconfig())
     churn = Churn(api, seed)
     seconds: list[float] = []
