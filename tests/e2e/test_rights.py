@@ -384,7 +384,7 @@ FORBIDDEN: tuple[tuple[str, str, object], ...] = (
     ("PUT", "/api/v1/namespaces/rebalancer/configmaps/rebalancer-pause", {}),
     ("POST", "/api/v1/namespaces/rebalancer/serviceaccounts/rebalancer/token", {}),
     ("POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", {}),
-    ("GET", "/api/v1/pods?watch=1", None),
+    ("GET", "/api/v1/secrets?watch=1", None),
 )
 
 
