@@ -30,7 +30,7 @@ if not os.environ.get("REBALANCER_INSTALLS"):
 if not os.environ.get("REBALANCER_DOCS"):
     collect_ignore += ["docs", "ux"]
 
-# Many tests wait for programs that they started, so two at a time keep a core busy; a worker takes some 300 MB.
+# Many tests wait for programs that they started, so two at a time keep a core busy. A worker takes 300 MB.
 WORKERS_A_CORE = 2
 MAX_WORKERS = 8
 
