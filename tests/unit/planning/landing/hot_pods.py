@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from rebalancer.scheduling import load_configuration
 from tests.builders import a_node
 from tests.unit.planning.builders import (
     a_workload,
@@ -15,6 +16,17 @@ from tests.unit.planning.builders import (
 )
 
 UNKNOWN = float("nan")
+PACKED = load_configuration(
+    """\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: default-scheduler
+  plugins: {score: {enabled: [{name: TargetLoadPacking, weight: 9}]}}
+  pluginConfig: [{name: TargetLoadPacking, args: {watcherAddress: "http://w"}}]
+""",
+    "test",
+)
 
 
 def hot_pod(**changes: Any) -> Any:

@@ -14,6 +14,8 @@ from rebalancer.profiles import SchedulerConfiguration
 from rebalancer.scheduling import load_configuration
 from tests.builders import a_node
 from tests.unit.planning.builders import (
+
+from tests.unit.planning.landing.hot_pods import PACKED
     NOW,
     a_workload,
     at,
@@ -22,19 +24,6 @@ from tests.unit.planning.builders import (
     plan_of,
     planning_inputs,
 )
-
-PACKED = load_configuration(
-    """\
-apiVersion: kubescheduler.config.k8s.io/v1
-kind: KubeSchedulerConfiguration
-profiles:
-- schedulerName: default-scheduler
-  plugins: {score: {enabled: [{name: TargetLoadPacking, weight: 9}]}}
-  pluginConfig: [{name: TargetLoadPacking, args: {watcherAddress: "http://w"}}]
-""",
-    "test",
-)
-
 
 def packed(
     start: SchedulerStart | None, configuration: SchedulerConfiguration = PACKED, *, window_end: float = NOW
