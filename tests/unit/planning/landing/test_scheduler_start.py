@@ -14,8 +14,6 @@ from rebalancer.profiles import SchedulerConfiguration
 from rebalancer.scheduling import load_configuration
 from tests.builders import a_node
 from tests.unit.planning.builders import (
-
-from tests.unit.planning.landing.hot_pods import PACKED
     NOW,
     a_workload,
     at,
@@ -24,6 +22,8 @@ from tests.unit.planning.landing.hot_pods import PACKED
     plan_of,
     planning_inputs,
 )
+from tests.unit.planning.landing.hot_pods import PACKED
+
 
 def packed(
     start: SchedulerStart | None, configuration: SchedulerConfiguration = PACKED, *, window_end: float = NOW
