@@ -12,10 +12,9 @@ import yaml
 
 from rebalancer.sandbox.objects.accessors import Object
 from rebalancer.sandbox.objects.resources import BY_PATH, Resource
-from rebalancer.sandbox.objects.status import StatusError, bad_request
+from rebalancer.sandbox.objects.status import bad_request
 
 JSON = "application/json"
-_AS_YAML = "add --dry-run=client -o yaml to the command and pipe it to: kubectl apply -f -"
 
 
 @dataclass(frozen=True)
@@ -67,8 +66,7 @@ class Request:
 
         found = read_object(self.body)
         if found is None:
-            message = f"this API server knows no such kind as {self.media_type}; {_AS_YAML}"
-            raise StatusError(415, "UnsupportedMediaType", message)
+            raise bad_request("the embedded cluster does not serve objects of this kind")
         return found
 
     def object(self) -> Object:
