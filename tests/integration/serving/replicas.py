@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import signal
 import subprocess
 import sys
@@ -66,7 +67,9 @@ class Replica:
     def url(self) -> str:
         self.waits_for("metrics and probes are at http")
         (line,) = [line for line in self.log if "metrics and probes are at" in line]
-        return line.split(" at ")[-1]
+        found = re.search(r"http://[^\s\"]+", line)
+        assert found is not None, line
+        return found[0]
 
     def get(self, path: str) -> tuple[int, str]:
         """A probe's status and text."""
