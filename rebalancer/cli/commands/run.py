@@ -95,7 +95,7 @@ def run(
     **run_values: object,
 ) -> int:
     """Plan, evict in waves and verify every landing. Only this and serve --act change a cluster."""
-    run_options = RunOptions(**run_values)  # type: ignore[arg-type]
+    run_options = RunOptions(**run_values)  # type: ignore[arg-type] # click converted each
     _refuse_recorded(options)
     _refuse_another_time(options, run_options)
     run_options = _with_journal(run_options)

@@ -70,7 +70,7 @@ def sorted_nodes(nodes: Sequence[NodeReport], key: str) -> list[NodeReport]:
 
 def nodes_table(
     listing: NodeListing,
-    style: Style = Style(),  # noqa: B008 - a frozen value
+    style: Style = Style(),
     everything: NodeListing | None = None,
     chosen_by: str = "",
 ) -> Text:

@@ -84,7 +84,7 @@ class SnapshotInfo(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     kind: str = "SnapshotInfo"
 
 
-def snapshot_table(info: SnapshotInfo, style: Style = Style()) -> Text:  # noqa: B008 - a frozen value
+def snapshot_table(info: SnapshotInfo, style: Style = Style()) -> Text:
     """The description as text."""
     lines = Lines(style)
     lines.add(("Snapshot: ", "bold"), (words(info.source), "bold"))
