@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from rebalancer.policy import schema
-from rebalancer.policy.units import format_duration, format_percentage
 
 Entry = dict[str, Any]
 
@@ -107,18 +106,9 @@ def _default(entry: Entry, value: str, *, required: bool) -> str:
     default = entry.get("default", {} if value.startswith("map") else None)
     if default is None:
         return "not set"
-    if isinstance(default, dict) and set(default) == {
-        "number",
-        "percent",
-    }:  # an Amount, as the model holds it
-        default = f"{default['number']}%" if default["percent"] else default["number"]
     if isinstance(default, dict) and value.startswith("keys"):
         return "not set" if not default else "below"
-    if isinstance(default, float) and value == _DURATION:
-        default = format_duration(default)
-    elif isinstance(default, float) and value.startswith("number or percentage"):
-        default = format_percentage(default)
-    elif isinstance(default, float) and default.is_integer():
+    if isinstance(default, float) and default.is_integer():
         default = int(default)
     shown = default if isinstance(default, str) and default else json.dumps(default)
     return f"`{shown}`".replace("|", "\\|")

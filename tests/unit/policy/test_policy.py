@@ -3,10 +3,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -47,6 +50,8 @@ from rebalancer.policy import (
     schema,
     to_yaml,
 )
+from rebalancer.policy.policy_file import SCHEMA_ID
+from rebalancer.policy.schema import API_VERSION, KIND
 from rebalancer.policy.units import format_percentage, parse_amount, parse_percentage
 
 HEAD = "apiVersion: rebalancer/v1alpha1\nkind: RebalancePolicy\n"
@@ -450,6 +455,35 @@ def test_every_key_of_the_schema_is_camel_case_and_described() -> None:
                 or found["$defs"][described["$ref"].split("/")[-1]]["description"]
             )
             assert sentence.endswith("."), name
+
+
+def test_the_schema_is_one_that_editors_can_use_and_accepts_every_default_and_every_shipped_policy() -> None:
+    found = schema()
+    jsonschema.Draft202012Validator.check_schema(found)
+    assert found["$id"] == SCHEMA_ID
+    for place, entry in every_default(found):
+        closed = {**{key: part for key, part in entry.items() if key != "default"}, "$defs": found["$defs"]}
+        errors = jsonschema.Draft202012Validator(closed).iter_errors(entry["default"])
+        assert [error.message for error in errors] == [], place
+    root = Path(__file__).parents[3]
+    shipped = [*(root / "policies").glob("*.yaml"), *(root / "k8s").glob("**/policy.yaml")]
+    assert len(shipped) > 7
+    for path in shipped:
+        jsonschema.validate(yaml.safe_load(path.read_text()), found)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"apiVersion": API_VERSION, "kind": KIND, "limts": {}}, found)
+
+
+def every_default(entry: Any, place: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each part of a schema that has a default, with its place."""
+    if isinstance(entry, dict):
+        if "default" in entry and not place.endswith("/properties"):
+            yield place, entry
+        for key, part in entry.items():
+            yield from every_default(part, f"{place}/{key}")
+    elif isinstance(entry, list):
+        for index, part in enumerate(entry):
+            yield from every_default(part, f"{place}/{index}")
 
 
 def test_reading_a_policy_needs_neither_numpy_nor_pandas_nor_the_client() -> None:
