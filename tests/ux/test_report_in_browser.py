@@ -83,3 +83,15 @@ def test_pages_of_nodes_and_of_simulations_ask_for_nothing_and_complain_of_nothi
         assert (seen.requests, seen.complaints) == ([page.as_uri()], [])
         assert words in seen.text
         assert HOSTILE in seen.text
+
+
+def test_what_opens_on_a_screen_is_open_on_paper(browser: Browser, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    page.write_text(html_report(ReportInputs(a_plan(), "kind: RebalancePolicy\n", {})))
+
+    printed = browser.printed_text(page)
+
+    assert "Evict 2 pods" in printed
+    assert "node-0001 is hot; node-0007 has the highest total" in printed, "why a pod moves"
+    assert "the only replica of its workload" in printed, "why a pod stays"
+    assert "kind: RebalancePolicy" in printed
