@@ -17,6 +17,7 @@ import sys
 import time
 import warnings
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from tests.e2e.audit import AuditLog
 from tests.e2e.controlplane import ControlPlane
 from tests.e2e.hot_cluster import untruths
 from tests.e2e.landing_runs import configuration
-from tests.e2e.loads import LoadServer
+from tests.e2e.loads import Load, LoadServer
 from tests.e2e.processes import free_port
 from tests.integration.prometheus.servers import running
 from tests.integration.serving.replicas import Replica
@@ -69,6 +70,23 @@ def lines_of(replicas: list[Replica]) -> list[dict[str, Any]]:
     return sorted(found, key=lambda line: line.get("time", ""))
 
 
+def hot(loads: Mapping[str, Load]) -> int:
+    """How many nodes are hot."""
+    return sum(load.cpu > HOT_PERCENT for load in loads.values())
+
+
+def highest(loads: Mapping[str, Load]) -> float:
+    """The load of the node that has most."""
+    return max(load.cpu for load in loads.values())
+
+
+def of_evicting_runs(journal: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What is journaled of a pod by the run that evicted it: earlier ones may have skipped it."""
+    began = {(line["run"], line["uid"]) for line in journal if line["event"] == "evicting"}
+    evicted = {uid for _, uid in began}
+    return [line for line in journal if line.get("uid") not in evicted or (line["run"], line["uid"]) in began]
+
+
 class Course:
     """What is printed while it goes on."""
 
@@ -76,30 +94,32 @@ class Course:
         self._load = load
         self._audit = audit
         self._began = time.monotonic()
-        self._hot_seconds = 0
-        self._node_seconds = 0
+        self._first = load.placed()
+        self._seconds = {"hot": 0, "hot without": 0, "all": 0}  # of nodes
+        print("      hot nodes          highest load                  landed as", flush=True)
         print(
-            " min  hot nodes  highest load   evictions  landed as planned  elsewhere  early runs", flush=True
+            " min  now  without*     now  without*   evictions    planned  elsewhere  early runs", flush=True
         )
 
     def observe(self) -> None:
         """Add a second."""
-        self._hot_seconds += sum(load.cpu > HOT_PERCENT for load in self._load().values())
-        self._node_seconds += len(self._load())
+        loads = self._load()
+        self._seconds["hot"] += hot(loads)
+        self._seconds["hot without"] += hot(self._load.with_pods(self._first))
+        self._seconds["all"] += len(loads)
 
     def show(self, replicas: list[Replica]) -> None:
         """Print a line."""
-        loads, lines = self._load(), lines_of(replicas)
+        loads, without, lines = self._load(), self._load.with_pods(self._first), lines_of(replicas)
         outcomes = [line for line in lines if line.get("event") == "outcome"]
         planned = sum(line.get("because") == "as planned" for line in outcomes)
         landed = sum("node" in line for line in outcomes)
         early = sum(" early: " in line.get("message", "") for line in lines)
         print(
-            f"{(time.monotonic() - self._began) / 60:4.0f}"
-            f"{sum(load.cpu > HOT_PERCENT for load in loads.values()):11}"
-            f"{max(load.cpu for load in loads.values()):12.1f} %"
+            f"{(time.monotonic() - self._began) / 60:4.0f}{hot(loads):5}{hot(without):10}"
+            f"{highest(loads):6.0f} %{highest(without):8.0f} %"
             f"{sum(eviction.accepted for eviction in self._audit.evictions()):12}"
-            f"{planned:19}{landed - planned:11}{early:12}",
+            f"{planned:11}{landed - planned:11}{early:12}",
             flush=True,
         )
 
@@ -111,12 +131,16 @@ class Course:
         results = Counter(line["result"] for line in journal if line["event"] == "outcome")
         codes = Counter(line["exitCode"] for line in journal if line["event"] == "run-finished")
         took = [process.log for process in replicas if any("leads: took" in line for line in process.log)]
+        untrue = untruths(of_evicting_runs(journal), evictions)
+        node_seconds = max(1, self._seconds["all"])
+        print("* had every pod stayed where it was at the beginning")
         print(f"outcomes by the journals: {dict(results)}; runs by exit code: {dict(codes)}")
         print(f"accepted by the API server: {len(accepted)}, twice: {sum(n > 1 for n in accepted.values())}")
-        print(f"lies of the journals by the audit log: {untruths(journal, evictions) or 'none'}")
+        print(f"what journals say that the audit log belies: {untrue or 'nothing'}")
         print(f"replicas that led: {len(took)}; the new leader had the lease {killed:.1f} s after the kill")
         print(
-            f"time that nodes were hot: {self._hot_seconds / max(1, self._node_seconds):.2%} of node seconds"
+            f"nodes were hot for {self._seconds['hot'] / node_seconds:.2%} of their time; "
+            f"without* {self._seconds['hot without'] / node_seconds:.2%}"
         )
         for line in lines:
             if line.get("event") == "outcome" and line.get("because") != "as planned":
@@ -128,8 +152,7 @@ class Course:
 @click.command()
 @click.option("--minutes", type=float, default=30.0, show_default=True)
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), required=True)
-@click.option("--act/--no-act", default=True, help="Without, the same load with nobody who moves pods.")
-def main(minutes: float, out: Path, act: bool) -> None:
+def main(minutes: float, out: Path) -> None:
     """Serve while the load drifts."""
     warnings.simplefilter("ignore")  # loopback's certificates
     out.mkdir(parents=True)
@@ -153,18 +176,17 @@ def main(minutes: float, out: Path, act: bool) -> None:
         prometheus = stack.enter_context(running(out / "prometheus", None, f"scrape_configs: [{job}]\n"))
         kubeconfig = control_plane.kubeconfig()
         course, began, killed = Course(load, audit), time.time(), 0.0
-        if act:
-            replicas.append(replica(kubeconfig, policy, ports[0]))
-            stack.callback(lambda: [process.process.kill() for process in replicas])
-            replicas[0].waits_for("leads: took")
-            replicas.append(replica(kubeconfig, policy, ports[1]))
+        replicas.append(replica(kubeconfig, policy, ports[0]))
+        stack.callback(lambda: [process.process.kill() for process in replicas])
+        replicas[0].waits_for("leads: took")
+        replicas.append(replica(kubeconfig, policy, ports[1]))
         try:
             for second in range(int(minutes * 60)):
                 time.sleep(max(0.0, began + second - time.time()))
                 course.observe()
                 if second % 60 == 0:
                     course.show(replicas)
-                if act and second == int(minutes * 20):
+                if second == int(minutes * 20):
                     replicas[0].process.kill()
                     at = time.monotonic()
                     replicas.append(replica(kubeconfig, policy, ports[2]))

@@ -3,7 +3,7 @@
 A node uses what its pods use, and a share of its own that rises and falls, as batch work outside of
 Kubernetes would let it. Both are functions of the time alone, so whoever asks learns the same:
 
-    node-07    31 % ± 22 points, its peak 7/20 of a period after node-00's
+    node-07    24 % ± 20 points, its peak 7/20 of a period after node-00's
     app-11     400 thousandths of a core ± a third for each of its pods, with a phase of its own
 """
 
@@ -25,7 +25,7 @@ CORES = 8
 SCHEDULER = "load-variation"  # scores nodes by their load and how much that varies
 PERIOD_SECONDS = 900.0
 HOT_PERCENT, COOL_PERCENT = 70, 60
-_OWN, _SWING = 31.0, 22.0  # percent of a node's cores, and points
+_OWN, _SWING = 24.0, 20.0  # percent of a node's cores, and points
 _POD_MILLI, _POD_SWING = 400.0, 130.0
 _SEEN_SECONDS = 1.0
 NODE_NAMES = [f"node-{number:02d}" for number in range(NODES)]
@@ -64,9 +64,13 @@ class DriftingLoad:
         self._seen = -math.inf
 
     def __call__(self) -> Mapping[str, Load]:
+        return self.with_pods(self.placed())
+
+    def with_pods(self, placed: Mapping[tuple[str, str], int]) -> Mapping[str, Load]:
+        """The load that every node would have now with so many pods of each app on it."""
         now = time.monotonic() - self._began
         used = dict.fromkeys(NODE_NAMES, 0.0)
-        for (node, app), count in self._placed().items():
+        for (node, app), count in placed.items():
             phase = int(app.rpartition("-")[2]) / WORKLOADS
             milli = _POD_MILLI + _POD_SWING * math.sin(2 * math.pi * (now / PERIOD_SECONDS + phase))
             used[node] += count * milli / 1000.0
@@ -75,7 +79,7 @@ class DriftingLoad:
             for number, name in enumerate(used)
         }
 
-    def _placed(self) -> Counter[tuple[str, str]]:
+    def placed(self) -> Mapping[tuple[str, str], int]:
         """How many pods of each app run on each node."""
         with self._lock:
             if time.monotonic() - self._seen >= _SEEN_SECONDS:
