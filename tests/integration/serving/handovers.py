@@ -1,7 +1,7 @@
 """A leader is killed while it evicts: what the standby takes over, and how long that takes.
 
-``python -m tests.integration.serving.handovers 50`` kills at so many moments and prints what it saw; with a second
-number it begins at that moment.
+``python -m tests.integration.serving.handovers 50`` kills at so many moments and prints what it saw; with a
+second number it begins at that moment.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def main(count: int, first: int = 0) -> None:
             done = hand_over(Path(folder), moment)
         found.append(done)
         sys.stdout.write(
-            f"{moment.event[9:-1]:14} x{moment.times} +{moment.seconds:.2f} s: handover {done.seconds:5.1f} s, "
+            f"{moment.event[9:-1]:14} x{moment.times} +{moment.seconds:.2f} s: {done.seconds:5.1f} s, "
             f"{len(done.by_the_first)} before and {len(done.by_the_second)} after, "
             f"lost {sorted(done.lost)}, doubled {sorted(done.doubled)}\n"
         )
