@@ -13,7 +13,7 @@ demo: $(STAMP)
 	@$(BIN)/rebalancer demo
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -q -n $(WORKERS)
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
 
 # The same command against a real etcd, kube-apiserver, kube-controller-manager and kube-scheduler on loopback, of
 # Kubernetes MINOR (1.34 or 1.36). Programs in KUBEBUILDER_ASSETS are used; those missing are built once (Go >= 1.26).

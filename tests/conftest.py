@@ -30,9 +30,18 @@ if not os.environ.get("REBALANCER_INSTALLS"):
 if not os.environ.get("REBALANCER_DOCS"):
     collect_ignore += ["docs", "ux"]
 
+# Many tests wait for programs that they started, so two at a time keep a core busy. A worker takes 300 MB.
+WORKERS_A_CORE = 2
+MAX_WORKERS = 8
+
 # A timed assertion is a defect: how long an example takes depends on what else the machine does.
 settings.register_profile("rebalancer", deadline=None)
 settings.load_profile("rebalancer")
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """How many tests `make test` runs at a time."""
+    return min(MAX_WORKERS, WORKERS_A_CORE * (os.cpu_count() or 1))
 
 
 @pytest.fixture(autouse=True)

@@ -8,8 +8,12 @@ from pathlib import Path
 import pytest
 
 from rebalancer.planning.plan import Plan
+from rebalancer.reporting.html.nodes_page import nodes_page
 from rebalancer.reporting.html.report import ReportInputs, html_report
+from rebalancer.reporting.html.simulation_page import simulation_page
+from rebalancer.reporting.tables.nodes import node_listing
 from tests.unit.reporting.builders import a_kept, a_move, a_node, a_plan, an_outcome, some_outcomes
+from tests.unit.reporting.html.test_nodes_and_simulations import a_simulation
 from tests.ux.browser import Browser, find_browser
 
 HOSTILE = "</script><script>document.title='x'</script><img src=http://example.com/x onerror=alert(1)>"
@@ -64,3 +68,23 @@ def test_hostile_names_do_nothing_in_a_browser(browser: Browser, tmp_path: Path)
     assert seen.requests == [page.as_uri()]
     assert seen.complaints == []
     assert HOSTILE in seen.text
+
+
+def test_pages_of_nodes_and_of_simulations_ask_for_nothing_and_complain_of_nothing(
+    browser: Browser, tmp_path: Path
+) -> None:
+    nodes = (*large_plan().nodes, a_node(HOSTILE, 30.0, hot=False))
+    listing = node_listing(a_plan(source=HOSTILE), nodes)
+    pages = {
+        "nodes.html": (nodes_page(listing), "1524 nodes: 76 hot"),
+        "simulation.html": (simulation_page(a_simulation(HOSTILE, because=HOSTILE)), "Simulation: 2 cycles"),
+    }
+    for name, (content, words) in pages.items():
+        page = tmp_path / name
+        page.write_text(content)
+
+        assert page.stat().st_size < 1_000_000
+        seen = browser.open(page)
+        assert (seen.requests, seen.complaints) == ([page.as_uri()], [])
+        assert words in seen.text
+        assert HOSTILE in seen.text

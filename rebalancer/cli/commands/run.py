@@ -84,7 +84,7 @@ if TYPE_CHECKING:
     help="Pushgateway to which Prometheus metrics of the run are pushed, as job rebalancer.",
 )
 @click.option("--yes", is_flag=True, help="Evict without asking; without a terminal nothing is ever asked.")
-@output_options(*ROW_FORMATS, Format.HTML)
+@output_options(*ROW_FORMATS)
 @click.pass_obj
 def run(
     session: Session,

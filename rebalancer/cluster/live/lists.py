@@ -125,7 +125,7 @@ class ListSource:
 def read_list(
     api: RawApi, kind: Kind, what: str, call: Any, *arguments: str, max_pages: int = MAX_PAGES, **options: Any
 ) -> Listing:
-    """A whole list, by a method of the generated client. Raises RightsError or UnreachableError."""
+    """A whole list, by one of the client's calls. Raises RightsError or UnreachableError."""
     source = ListSource(
         kind,
         what,

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from rebalancer.cluster.kinds import NODES, PODS
-from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.watching import LiveCluster
 from rebalancer.cluster.recordings.listing import Recording
 from rebalancer.cluster.recordings.writer import digest
@@ -41,21 +40,6 @@ def watching(url: str, token: str = "", **options: Any) -> Iterator[LiveCluster]
     options = {"watch_above": 2, "large": -1, "max_wait_seconds": PATIENCE_SECONDS, **options}
     with api_of(url, token) as api, LiveCluster(api, lambda: START, **options) as cluster:
         yield cluster
-
-
-@pytest.fixture
-def listed(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """How often each kind was listed; to ask for the present version is no listing."""
-    found: Counter[str] = Counter()
-    list_page = RawApi.list_page
-
-    def counted(api: RawApi, kind: Any, **options: Any) -> Any:
-        if options.get("limit") != 1:
-            found[kind.plural] += 1
-        return list_page(api, kind, **options)
-
-    monkeypatch.setattr(RawApi, "list_page", counted)
-    return found
 
 
 def fresh(sandbox: Sandbox) -> str:

@@ -59,7 +59,7 @@ class BrokenError(AssertionError):
 
 
 class _Calls:
-    """Stands for the generated methods: each is its own name."""
+    """Stands for the client's calls: each is its own name."""
 
     def __getattr__(self, name: str) -> str:
         return name
@@ -175,7 +175,7 @@ class Run:
         self.over = False
         self.history = 0
         self.failure: BaseException | None = None
-        self.core = self.custom_objects = self.version = _Calls()
+        self.core = self.custom_objects = _Calls()
         self.host = "world"
         self._gate = _gate()
         self._fate = ""
@@ -233,7 +233,7 @@ class Run:
             self._stop_before("sleep")
             self._seen("woke")
 
-    # What the program asks the API server, by the names of the generated client.
+    # What the program asks the API server, by the names of the client's calls.
 
     def send(self, call: Any, *arguments: Any, **_options: Any) -> Answer:
         """One request."""

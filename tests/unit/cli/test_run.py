@@ -4,9 +4,8 @@ import json
 import os
 import stat
 import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import msgspec
 import pytest
@@ -15,6 +14,7 @@ from rebalancer.errors import LeaseHeldError
 from rebalancer.execution.outcomes import Result
 from rebalancer.pipeline.run_settings import RunOptions
 from rebalancer.reporting.html.embedded import read_plan
+from tests import loopback
 from tests.unit.cli.conftest import FakePipeline, Program
 from tests.unit.reporting.builders import an_outcome, some_outcomes
 
@@ -267,31 +267,19 @@ def test_a_journal_is_shown_with_its_evictions_of_unknown_outcome(
     assert rebalancer_program("journal", "show", str(tmp_path / "none")).exit_code == 2
 
 
-class _Pushgateway(BaseHTTPRequestHandler):
-    """Keeps what is pushed to it."""
-
-    pushed: ClassVar[list[tuple[str, str]]] = []
-
-    def do_PUT(self) -> None:
-        content = self.rfile.read(int(self.headers["Content-Length"]))
-        self.pushed.append((self.path, content.decode()))
-        self.send_response(202)
-        self.end_headers()
-
-    def log_message(self, *_arguments: object) -> None:
-        pass
-
-
 def test_metrics_are_pushed_when_the_run_ends(rebalancer_program: Program, pipeline: FakePipeline) -> None:
-    with HTTPServer(("127.0.0.1", 0), _Pushgateway) as server:
-        thread = threading.Thread(target=server.handle_request)
-        thread.start()
-        result = rebalancer_program("run", "--metrics-push", f"http://127.0.0.1:{server.server_port}")
-        thread.join()
+    pushed: list[tuple[str, str, str]] = []
+
+    def pushgateway(request: loopback.Request) -> loopback.Answer:
+        pushed.append((request.method, request.path, request.body.decode()))
+        return loopback.Answer(status=202)
+
+    with loopback.answering(pushgateway) as url:
+        result = rebalancer_program("run", "--metrics-push", url)
 
     assert result.exit_code == 0
-    [(path, metrics)] = _Pushgateway.pushed
-    assert path == "/metrics/job/rebalancer"
+    [(method, path, metrics)] = pushed
+    assert (method, path) == ("PUT", "/metrics/job/rebalancer")
     assert 'rebalancer_moves{result="Landed"} 1.0' in metrics
 
 

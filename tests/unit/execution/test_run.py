@@ -68,7 +68,7 @@ def test_moves_that_no_longer_hold_are_skipped_with_the_reason() -> None:
     assert (outcomes.exit_code, outcomes.stopped) == (ExitCode.PARTLY_DONE, "")
 
 
-@pytest.mark.parametrize("leaving", [POD_GONE, f"{POD_LEAVING}: is terminating already"])
+@pytest.mark.parametrize("leaving", [POD_GONE, f"{POD_LEAVING}: is already being deleted"])
 def test_a_pod_that_left_by_itself_before_its_wave_is_no_failure_of_the_run(leaving: str) -> None:
     run = Run("web-1")
     outcomes = run(

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from html.parser import HTMLParser
 
 import pytest
 from hypothesis import given
@@ -15,24 +14,7 @@ from rebalancer.reporting.html.chart import HEIGHT, chart
 from rebalancer.reporting.html.embedded import embedded_plan, read_plan, read_policy
 from rebalancer.reporting.html.report import ReportInputs, html_report
 from tests.unit.reporting.builders import a_kept, a_move, a_node, a_plan, an_outcome, some_outcomes
-
-HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(1)>\x1b[2J\u202e{{ 7 * 7 }}"
-
-
-class Page(HTMLParser):
-    """What a browser would see: elements, their attributes, and text."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.text = ""
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, dict(attrs)))
-
-    def handle_data(self, data: str) -> None:
-        self.text += f" {data}"
+from tests.unit.reporting.html.parsed import HOSTILE, Page
 
 
 def report(
