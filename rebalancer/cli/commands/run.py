@@ -242,7 +242,7 @@ def _show_plan(plan: Plan, *, output: Output, dry_run: bool = False, ask: bool =
 def _confirmed(question: str) -> bool:
     """Ask, and wait for the answer as long as other runs are let wait for the lease."""
     click.echo(f"{question} [y/N]: ", nl=False, err=True)
-    with contextlib.suppress(OSError, ValueError):  # input that is no file, as tests give it, never waits
+    with contextlib.suppress(OSError, ValueError):  # input that is not a file, as tests give it, never waits
         if not select.select([sys.stdin], [], [], MAX_CONFIRMATION_SECONDS)[0]:
             click.echo(err=True)
             raise StopRequestedError(

@@ -134,7 +134,7 @@ class ListingBuilder:
     def add_list(self, body: bytes) -> None:
         """Decode a list, or a page of one, in one go; item by item where one of them cannot be read.
 
-        Raises ValueError when it is no list.
+        Raises ValueError when it is not a list.
         """
         try:
             found = _list_decoder(self._kind.record).decode(body).items or ()

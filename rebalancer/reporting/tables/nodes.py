@@ -156,7 +156,7 @@ def known_loads(nodes: Sequence[NodeReport], resource: str) -> list[float]:
 
 
 def mean_p95_max(loads: Sequence[float]) -> tuple[float, float, float]:
-    """Of sorted loads, of which there is one at least."""
+    """Of sorted loads; there is at least one."""
     return sum(loads) / len(loads), loads[max(math.ceil(0.95 * len(loads)) - 1, 0)], loads[-1]
 
 
