@@ -116,7 +116,8 @@ lock: $(STAMP)
 	$(BIN)/uv pip compile --universal --generate-hashes --python-version 3.11 --no-emit-index-url \
 		--extra dev --custom-compile-command "make lock" --quiet -o requirements.lock pyproject.toml
 	$(BIN)/uv pip compile --universal --generate-hashes --python-version 3.11 --no-emit-index-url \
-		--custom-compile-command "make lock" --quiet -c requirements.lock -o requirements-runtime.lock pyproject.toml
+		--extra otel --custom-compile-command "make lock" --quiet -c requirements.lock \
+		-o requirements-runtime.lock pyproject.toml
 	$(BIN)/uv pip compile --universal --generate-hashes --python-version 3.11 --no-emit-index-url \
 		--extra bench --custom-compile-command "make lock" --quiet -c requirements.lock \
 		-o requirements-bench.lock pyproject.toml
