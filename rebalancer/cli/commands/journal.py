@@ -12,6 +12,7 @@ from rebalancer.cli.output import Output, emit
 from rebalancer.cli.shared_options import DOCUMENT_FORMATS, FILE, output_options
 from rebalancer.cli.user_files import default_journal
 from rebalancer.errors import InputError
+from rebalancer.files import may_exist
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -57,7 +58,7 @@ def show_in_flight(path: Path | None, output: Output) -> None:
 def _journal_of_runs() -> Path:
     """The user's own journal. Raises InputError where no run has kept one yet."""
     path = default_journal()
-    if not path.exists():
+    if not may_exist(path):
         raise InputError(
             "no run on a terminal has kept a journal here yet",
             where=str(path),
