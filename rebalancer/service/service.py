@@ -109,7 +109,7 @@ class Service:
     def _stood_by(self, lease: RunLease, signals: StopSignals, warm: WarmCluster) -> HeldLease | None:
         """The lease, once it could be taken; None when asked to stop."""
         watch, last = LeaseWatch(lease), ""
-        self.metrics.set(names.LEADER, 0)
+        self.metrics.stands_by()
         while not signals.stop.is_set():
             self._tend()
             try:
@@ -141,7 +141,7 @@ class Service:
             if not held.held:
                 LOGGER.warning("the lease was lost: stands by")
             held.release()
-            self.metrics.set(names.LEADER, 0)
+            self.metrics.stands_by()
 
     def _loop(self, signals: StopSignals, runs: Runs, held: HeldLease | None) -> None:
         """Make a run at every interval; under a lease for as long as it is held, without one only plans."""
