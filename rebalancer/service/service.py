@@ -7,6 +7,9 @@ other run, that of a CronJob or a user included, comes in between:
     replica A   takes the lease   run   wait   run   SIGTERM: finishes the eviction in flight, gives it up
     replica B   stands by                                     takes it   waits until the next run is due   run
 
+While it waits it looks at the load, and a node that has turned hot makes the next run due. A standby keeps
+the cluster at hand meanwhile.
+
 A run that fails is logged and counted, and the next one is made when it is due. In plan mode there is nothing
 to lead: every replica plans, and none of them writes anything.
 """
