@@ -104,6 +104,8 @@ class Service:
                 held = self._stood_by(lease, signals, warm)
                 if held is not None:
                     with self._leading(held):
+                        if not self._health.not_ready:
+                            self._health.ready("leads")
                         warm.finish()
                         self._loop(signals, runs, held)
             finally:
