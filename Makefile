@@ -7,7 +7,7 @@ WORKERS ?= auto
 E2E_WORKERS ?= 2
 
 .PHONY: demo test installs e2e e2e-assets e2e-built oracle conformance conformance-ci bench policies quality fuzz check format \
-	docs pictures image krew pages protobuf lock clean
+	docs pictures image krew pages protobuf kubernetes-api lock clean
 
 demo: $(STAMP)
 	@$(BIN)/rebalancer demo
@@ -79,6 +79,12 @@ format: $(STAMP)
 # The decoder of pods, generated from the fields that are read; a test holds it to its source.
 protobuf: $(STAMP)
 	$(BIN)/python -m grpc_tools.protoc -I . --python_out=. --pyi_out=. rebalancer/cluster/wire/pods.proto
+
+# What is kept of the Kubernetes API itself, taken from its Go modules (Go >= 1.26): the messages by which the embedded
+# cluster reads protobuf, and the schemas that manifests are held to.
+kubernetes-api: $(STAMP)
+	@$(BIN)/python -m tests.kubernetes_api.messages
+	@$(BIN)/python -m tests.kubernetes_api.schemas
 
 # Everything that is generated from the code: pages of docs/ and parts of the chart. Tests compare them.
 pages: $(STAMP)
