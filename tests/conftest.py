@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Generator
 
 import pytest
 from hypothesis import settings
@@ -30,9 +31,21 @@ if not os.environ.get("REBALANCER_INSTALLS"):
 if not os.environ.get("REBALANCER_DOCS"):
     collect_ignore += ["docs", "ux"]
 
+# Where everything is installed that any test needs, as in CI, a test that is skipped has lost what it needs.
+NO_SKIPS = bool(os.environ.get("REBALANCER_NO_SKIPS"))
+
+# Many tests wait for programs that they started, so two at a time keep a core busy. A worker takes 300 MB.
+WORKERS_A_CORE = 2
+MAX_WORKERS = 8
+
 # A timed assertion is a defect: how long an example takes depends on what else the machine does.
 settings.register_profile("rebalancer", deadline=None)
 settings.load_profile("rebalancer")
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """How many tests `make test` runs at a time."""
+    return min(MAX_WORKERS, WORKERS_A_CORE * (os.cpu_count() or 1))
 
 
 @pytest.fixture(autouse=True)
@@ -48,6 +61,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker(SAFETY) is not None:
             item.user_properties.append((SAFETY, "yes"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+    call: pytest.CallInfo[None],
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Let a skipped test fail where none may be."""
+    report = yield
+    if NO_SKIPS and report.skipped and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+        report.longrepr = f"no test may be skipped here: {reason}"
+    return report
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

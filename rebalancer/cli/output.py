@@ -51,6 +51,7 @@ class Rows:
 
     names: Callable[[Any], Iterable[str]]  # kind/name of each
     frame: Callable[[Any], DataFrame]
+    page: Callable[[Any], str] | None = None  # as one HTML file
 
 
 def style(target: Console, output: Output = Output()) -> Style:
@@ -81,6 +82,8 @@ def emit(value: Any, output: Output, table: Callable[[Any, Style], Text], rows: 
     elif rows is not None and output.format is Format.PARQUET:
         sys.stdout.flush()
         sys.stdout.buffer.write(to_parquet(rows.frame(value)))
+    elif rows is not None and rows.page is not None and output.format is Format.HTML:
+        sys.stdout.write(rows.page(value))
     else:
         write_document(value, output)
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from rebalancer.errors import InternalError, RebalancerError
 from rebalancer.execution.context import Halt, Ledger, RunContext, halt_for
-from rebalancer.execution.eviction.evictor import Evictor
+from rebalancer.execution.eviction.evictor import evict
+from rebalancer.execution.eviction.move_requests import Requester
 from rebalancer.execution.eviction.verdicts import EvictionAnswer, Verdict
 from rebalancer.execution.journal import EVICTING, RESTARTING
 from rebalancer.execution.observed_pods import ObservedPod, PodReader, Scope
 from rebalancer.execution.outcomes import STOPPING, Outcome, Result, Stop
-from rebalancer.execution.rolling_update.restarter import Restarter
+from rebalancer.execution.rolling_update.restarter import restart
 from rebalancer.execution.verification.landings import (
     FIRST_PAUSE_SECONDS,
     MAX_PAUSE_SECONDS,
@@ -54,14 +54,14 @@ class WaveRunner:
         self._api = api = context.api
         self._pods = PodReader(api)
         self._evictions: dict[str, Span] = {}  # by uid of the pod
-        given: dict[str, Any] = {
-            "patience": context.patience,
-            "permitted": self._permitted,
-            "interrupted": self._give_up,
-            "dry_run": context.dry_run,
-        }
-        self._evictor = Evictor(api, context.clock, **given)
-        self._restarter = Restarter(api, context.clock, **given)
+        self._requester = Requester(
+            api,
+            context.clock,
+            patience=context.patience,
+            permitted=self._permitted,
+            interrupted=self._give_up,
+            dry_run=context.dry_run,
+        )
 
     def over(self) -> Halt | None:
         """Why no further eviction may begin: asked to stop, or out of time."""
@@ -161,7 +161,7 @@ class WaveRunner:
             self._ledger.settle(_outcome(move, Result.SKIPPED, "the journal cannot be written"))
             return
         with span("eviction", pod=move.pod.full_name, node=move.from_node) as eviction:
-            answer = self._restarter.restart(move) if move.is_restart else self._evictor.evict(move)
+            answer = (restart if move.is_restart else evict)(self._requester, move)
             eviction.add(verdict=answer.verdict.value, attempts=answer.attempts)
         self._evictions[move.pod.uid] = eviction
         started = answer.verdict is Verdict.STARTED

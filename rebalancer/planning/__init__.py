@@ -10,7 +10,7 @@ from rebalancer.planning.explanation.subjects import Subject, find_subject, pars
 from rebalancer.planning.inputs import PlanningInputs, SchedulerStart
 from rebalancer.planning.plan import Move, Plan
 from rebalancer.planning.planner import make_plan, plan_prepared
-from rebalancer.planning.prepared import PreparedInputs, prepare
+from rebalancer.planning.prepared import PreparedInputs, hot_nodes_of, prepare
 from rebalancer.planning.revalidation import check_landing, revalidate_moves
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "coverage_of",
     "explain",
     "find_subject",
+    "hot_nodes_of",
     "make_plan",
     "parse_subject",
     "plan_prepared",

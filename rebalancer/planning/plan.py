@@ -55,6 +55,13 @@ class Figure(Value, frozen=True):
     deviation: float | None = None  # standard deviation in the window, points of allocatable
 
 
+class Level(Value, frozen=True):
+    """The load above which a node is hot, and the load it is to cool to, in percent of allocatable."""
+
+    hot_above: float
+    cool_to: float
+
+
 UNKNOWN_NODE = "neither hot nor a landing to count on"
 """How the reason of a node ends whose load is not known in full."""
 
@@ -71,6 +78,7 @@ class NodeReport(Value, frozen=True):
     because: tuple[str, ...] = ()
     after: NodeAfter | None = None
     figures: dict[str, Figure] = {}  # by resource that is measured
+    levels: dict[str, Level] = {}  # by resource that a rule of the policy limits here
 
 
 Action = Literal["Evict", "Restart"]

@@ -33,7 +33,7 @@ from rebalancer.planning.landing.schedulers import ProfileSchedulers
 from rebalancer.planning.plan import PodReference
 from rebalancer.planning.reasons import KeptReason, Reason
 from rebalancer.planning.workloads.stateful_sets import replaced_after_termination
-from rebalancer.policy import RebalancePolicy
+from rebalancer.policy import RebalancePolicy, ScoreRule
 from rebalancer.scheduling import requested_amounts
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.state import UNDER_WAY, PastMove
@@ -135,6 +135,19 @@ def prepare(inputs: PlanningInputs, made: Iterable[PastMove] = ()) -> PreparedIn
         usage=usage,
         pending=pending,
     )
+
+
+def hot_nodes_of(inputs: PlanningInputs) -> frozenset[str]:
+    """The names of the nodes that a plan of these inputs would find hot, without the plan.
+
+    Raises SafetyError as ``prepare`` does: of a cluster whose load is not known, nobody knows what is hot.
+    """
+    _check_coverage(inputs)
+    earlier = inputs.state.moves if inputs.state else ()
+    inputs = dataclasses.replace(inputs, load=correct(inputs.load, inputs.snapshot.nodes, earlier).load)
+    by_score = any(isinstance(rule, ScoreRule) for rule in inputs.policy.hot_nodes.every_rule)
+    hotness = find_hot_nodes(inputs, ProfileSchedulers(inputs).rule_scores() if by_score else {})
+    return frozenset(inputs.snapshot.nodes.names[row] for row in np.flatnonzero(hotness.hot).tolist())
 
 
 def _still_leaving(inputs: PlanningInputs, moves: Iterable[PastMove]) -> dict[int, str]:

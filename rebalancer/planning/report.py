@@ -12,6 +12,7 @@ from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
 from rebalancer.load.figures.node_figures import RESOURCES
 from rebalancer.load.report import percent_of_allocatable
 from rebalancer.planning.benefit import benefit_of
+from rebalancer.planning.hot_nodes.levels import Hotness
 from rebalancer.planning.hot_nodes.still_waiting import still_waiting
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.distribution import LandingDistribution
@@ -23,6 +24,7 @@ from rebalancer.planning.plan import (
     Figure,
     Kept,
     Landing,
+    Level,
     Move,
     NodeAfter,
     NodeReport,
@@ -92,9 +94,17 @@ def _node_reports(
                 if changed
                 else None,
                 figures=_figures(inputs, row),
+                levels=_levels(hotness, row),
             )
         )
     return tuple(reports)
+
+
+def _levels(hotness: Hotness, row: int) -> dict[str, Level]:
+    """The levels that the policy sets for a node, by resource."""
+    above = by_resource(hotness.names, hotness.hot_above[row])
+    cool = by_resource(hotness.names, hotness.cool_to[row])
+    return {name: Level(hot_above=level, cool_to=cool[name]) for name, level in above.items() if name in cool}
 
 
 def _unknown(inputs: PlanningInputs, row: int) -> str:

@@ -139,6 +139,17 @@ class HotNodes(PolicyModel):
         le=86400,
         description="How often runs are scheduled. Runs less than half of it apart count once in forRuns.",
     )
+    check_interval: Duration = Field(
+        default=60.0,
+        le=86400,
+        description="How often rebalancer serve reads the load between two runs: when a node has turned hot "
+        "since the last one, the next one begins early. 0s: never.",
+    )
+    min_run_interval: Duration = Field(
+        default=300.0,
+        le=86400,
+        description="A run that rebalancer serve begins early comes at least so long after the one before.",
+    )
     any: tuple[HotRule, ...] = Field(
         default=(UtilizationRule(utilization={"cpu": 80, "memory": 85}, cool_to={"cpu": 65, "memory": 75}),),
         min_length=1,

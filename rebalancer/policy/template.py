@@ -46,6 +46,8 @@ load:
 hotNodes:
   forRuns: 2                    # evict only from nodes that were hot in this many consecutive runs
   runInterval: 15m              # how often runs are scheduled; two within half of it count as one
+  checkInterval: 1m             # serve: how often to look between runs whether a node turned hot; 0s: never
+  minRunInterval: 5m            # serve: then a run begins early, at least so long after the one before
   any:
     - utilization: {cpu: 80, memory: 85}
       coolTo: {cpu: 65, memory: 75}

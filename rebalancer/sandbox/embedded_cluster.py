@@ -99,11 +99,12 @@ class Sandbox:
             ReplicaSetController(self.registry, self.misbehaviours, plural)
             for plural in ("replicasets", "replicationcontrollers")
         ]
+        self._deployments = DeploymentController(self.registry)
         followers: list[Controller] = [
             self.kubelets,
             *self._replica_sets,
             StatefulSetController(self.registry, self.misbehaviours),
-            DeploymentController(self.registry),
+            self._deployments,
             JobController(self.registry, self.misbehaviours),
             DisruptionController(self.registry),
         ]
@@ -173,6 +174,7 @@ class Sandbox:
         count = self._dumps.load(objects)
         for controller in self._replica_sets:
             controller.loaded()
+        self._deployments.loaded()
         return count
 
     def load_path(self, path: Path | str) -> int:

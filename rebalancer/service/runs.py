@@ -11,9 +11,11 @@ from rebalancer.cluster.live.watching import LiveCluster
 from rebalancer.deadlines import Deadline
 from rebalancer.execution import HeldLease
 from rebalancer.pipeline import PipelineOptions, RunOptions
+from rebalancer.pipeline.gathering import gather, read_snapshot
 from rebalancer.pipeline.signals import StopSignals
 from rebalancer.pipeline.state_location import known_state, state_store
 from rebalancer.pipeline.surroundings import Surroundings
+from rebalancer.planning import hot_nodes_of
 from rebalancer.planning.plan import Plan
 from rebalancer.reporting.metrics import RunMetrics
 from rebalancer.reporting.run_observers import LogObserver, Observers
@@ -47,7 +49,9 @@ class Runs:
         self._signals = signals
         self._policy = policy
         self._metrics = metrics
+        self._acts = settings.act
         self._seen: RunState | None = None  # in plan mode: what earlier plans found
+        self.hot_nodes: frozenset[str] | None = None  # of the last run of any replica; None: not known
         self._run_options = RunOptions(
             journal=settings.journal, max_duration_seconds=settings.max_duration_seconds, lease=settings.lease
         )
@@ -57,7 +61,25 @@ class Runs:
         options = self._options
         store = state_store(options.state_path, options.state_config_map, self._api, acts=True)
         kept = store.load() if store is not None else None
-        return kept.updated_at if kept is not None and kept.updated_at else None
+        if kept is None or not kept.updated_at:
+            return None
+        self.hot_nodes = frozenset(kept.hot_streaks)
+        return kept.updated_at
+
+    def read_cluster(self, deadline: Deadline) -> None:
+        """Read the cluster, so that the next run reads only what changed since. Raises what a run does."""
+        read_snapshot(self._options, self._api.until(deadline), time.time, self._cluster)
+
+    def hot_now(self, seconds: float) -> frozenset[str]:
+        """The nodes that a run now would find hot. Raises what a plan does, and takes at most so long."""
+        api = self._api.until(Deadline(time.monotonic() + seconds, stop=self._signals.stop))
+        loaded = self._policy.loaded
+
+        def found() -> frozenset[str]:
+            known = self._known(api)
+            return hot_nodes_of(gather(self._options, loaded, api, known, cluster=self._cluster).inputs)
+
+        return self._signals.interruptibly(found)
 
     def act(self, held: HeldLease) -> None:
         """Plan, evict in waves and verify every landing, under a held lease. Raises what a run does."""
@@ -101,14 +123,15 @@ class Runs:
         self._metrics.ended(0, time.time())
 
     def _known(self, api: RawApi) -> RunState:
-        """What runs left, if an option names it, else what this process has seen so far."""
+        """What runs left, if an option names it or they are ours, else what this process has seen so far."""
         options = self._options
-        if options.state_path is None and options.state_config_map is None:
+        if not self._acts and options.state_path is None and options.state_config_map is None:
             return self._seen or RunState()
         return known_state(options.state_path, options.state_config_map, api) or RunState()
 
     def _planned(self, plan: Plan) -> None:
         self._metrics.planned(plan)
+        self.hot_nodes = frozenset(node.name for node in plan.nodes if node.hot)
         LOGGER.info(
             "%s of %d, %s planned, %s that cannot be cooled",
             counted(plan.hot_count, "hot node"),

@@ -29,12 +29,14 @@ from rebalancer.pipeline import PipelineOptions
 from rebalancer.pipeline.gathering import open_api, open_cluster
 from rebalancer.pipeline.signals import StopSignals
 from rebalancer.reporting.metrics import RunMetrics, names
+from rebalancer.service.early_runs import EarlyRuns
 from rebalancer.service.endpoints import Endpoints, answering
 from rebalancer.service.health import Health
 from rebalancer.service.policy_in_force import PolicyInForce
 from rebalancer.service.runs import Runs
 from rebalancer.service.service_signals import heard_signals
 from rebalancer.service.settings import ServiceOptions
+from rebalancer.service.standing_by import WarmCluster
 from rebalancer.telemetry import listening
 
 LOGGER = logging.getLogger(__name__)
@@ -59,7 +61,7 @@ class Service:
         self._settings = settings
         self._policy = PolicyInForce(options.policy_path)
         self._health = Health()
-        self.metrics = RunMetrics()
+        self.metrics = RunMetrics(of_a_service=True)
 
     def serve(self) -> int:
         """Serve until a signal asks to stop; returns the exit code.
@@ -94,12 +96,17 @@ class Service:
         identity, seconds = holder_identity(uuid.uuid4().hex), self._settings.lease_seconds
         lease = RunLease(api, namespace, name, identity, time.time, duration_seconds=seconds)
         while not signals.stop.is_set():
-            held = self._stood_by(lease, signals)
-            if held is not None:
-                with self._leading(held):
-                    self._loop(signals, runs, held)
+            warm = WarmCluster(runs.read_cluster, signals.stop, self._settings.max_duration_seconds)
+            try:
+                held = self._stood_by(lease, signals, warm)
+                if held is not None:
+                    with self._leading(held):
+                        warm.finish()
+                        self._loop(signals, runs, held)
+            finally:
+                warm.end()
 
-    def _stood_by(self, lease: RunLease, signals: StopSignals) -> HeldLease | None:
+    def _stood_by(self, lease: RunLease, signals: StopSignals, warm: WarmCluster) -> HeldLease | None:
         """The lease, once it could be taken; None when asked to stop."""
         watch, last = LeaseWatch(lease), ""
         self.metrics.set(names.LEADER, 0)
@@ -117,7 +124,11 @@ class Service:
                     LOGGER.info("leads: took %s", lease.where)
                     return held
                 last = self._say(f"stands by: {lease.where} is held by {watch.holder!a}", last)
-                self._health.ready("stands by")
+                warm.begin()
+                if warm.trouble:
+                    self._health.failing(warm.trouble)
+                elif warm.is_read:
+                    self._health.ready("stands by")
             signals.stop.wait(min(LOOK_SECONDS, self._settings.lease_seconds / 10))
         return None
 
@@ -136,12 +147,15 @@ class Service:
         """Make a run at every interval; under a lease for as long as it is held, without one only plans."""
         self.metrics.set(names.LEADER, 1)
         began = self._last_began(runs) if held is not None else -float("inf")
-        while self._waited(began, signals, held):
+        early = EarlyRuns(runs.hot_now, self.metrics.checked)
+        early.planned(runs.hot_nodes)
+        while self._waited(began, signals, held, early):
             self._tend()  # the newest policy is the one of the run
             began = time.monotonic()
             wave = self._policy.loaded.policy.execution.wave_timeout
             self._health.busy(self._settings.max_duration_seconds + wave + _CLOSING_SECONDS)
             failed = self._failed(runs, held)
+            early.planned(runs.hot_nodes)
             self._after_each_run(self.metrics.registry)
             if failed:
                 self._health.failing(failed)
@@ -173,15 +187,20 @@ class Service:
         age = time.time() - last if last is not None else -1.0
         return time.monotonic() - age if age >= 0 else -float("inf")
 
-    def _waited(self, began: float, signals: StopSignals, held: HeldLease | None) -> bool:
-        """Wait until the run after the one that began then is due; False to stop, or to stand by."""
+    def _waited(self, began: float, signals: StopSignals, held: HeldLease | None, early: EarlyRuns) -> bool:
+        """Wait until the run after the one that began then is due, or early; False to stop or stand by."""
         while not signals.stop.is_set() and (held is None or held.held):
-            interval = max(self._policy.loaded.policy.hot_nodes.run_interval, MIN_INTERVAL_SECONDS)
-            left = began + interval - time.monotonic()
+            settings = self._policy.loaded.policy.hot_nodes
+            due = began + max(settings.run_interval, MIN_INTERVAL_SECONDS)
+            left = due - time.monotonic()
             self.metrics.set(names.NEXT_RUN, time.time() + max(left, 0.0))
             if left <= 0:
                 return True
             self._tend()
+            self._health.busy(left + _WAITING_SECONDS)
+            if early.begins(began, due, settings):
+                return held is None or held.held
+            self._health.busy(_WAITING_SECONDS)
             signals.stop.wait(min(left, LOOK_SECONDS))
         return False
 

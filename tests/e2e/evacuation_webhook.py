@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
-import ssl
-import subprocess
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from tests import loopback
 from tests.e2e.api import Object
 
 NAME = "virt-launcher-eviction-interceptor.kubevirt.io"
@@ -42,42 +39,19 @@ class Evacuations:
 @contextmanager
 def serving(folder: Path, evacuations: Evacuations) -> Iterator[Object]:
     """Serve it on loopback; yields the configuration that makes the API server ask."""
-    key, certificate = folder / "webhook.key", folder / "webhook.crt"
-    subject = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
-    files = ["-keyout", str(key), "-out", str(certificate)]
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", *subject, *files]
-    subprocess.run(command, check=True, capture_output=True)
+    certificate = loopback.a_certificate(folder)
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            body = json.dumps(evacuations.answer(review)).encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+    def answer(request: loopback.Request) -> loopback.Answer:
+        body = json.dumps(evacuations.answer(json.loads(request.body))).encode()
+        return loopback.Answer(body, headers={"Content-Type": "application/json"})
 
-        def log_message(self, *_arguments: object) -> None:
-            """Nothing is logged."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, key)
-    server.socket = context.wrap_socket(server.socket, server_side=True)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield _configuration(server.server_address[1], certificate)
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with loopback.answering(answer, certificate) as url:
+        yield _configuration(url, certificate.file)
 
 
-def _configuration(port: int, certificate: Path) -> Object:
+def _configuration(url: str, certificate: Path) -> Object:
     client = {
-        "url": f"https://127.0.0.1:{port}/",
+        "url": f"{url}/",
         "caBundle": base64.b64encode(certificate.read_bytes()).decode(),
     }
     rule = {

@@ -16,13 +16,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import TracebackType
 
 import urllib3
 
 from rebalancer.sandbox import Fault, Faults
+from tests import loopback
 from tests.e2e.processes import wait_until
 
 _OF_ONE_CONNECTION = {"connection", "content-length", "host", "keep-alive", "transfer-encoding"}
@@ -97,21 +96,16 @@ class FaultyProxy:
         self._on_their_way = 0
         self._lock = threading.Lock()
         self._pool = urllib3.PoolManager(maxsize=16, ca_certs=str(certificate), retries=False)
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self._handler = Handler
+        self._running = contextlib.ExitStack()
+        self.url = ""  # known when it is started
 
     def __enter__(self) -> FaultyProxy:
-        self._thread.start()
+        self.url = self._running.enter_context(loopback.serving(self._handler))
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+    def __exit__(self, *_: object) -> None:
+        self._running.close()
         self.wait_until_idle()
         self._pool.clear()
 
@@ -182,13 +176,13 @@ class FaultyProxy:
         threading.Timer(self._late_seconds, deliver).start()
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(loopback.QuietHandler):
     protocol_version = "HTTP/1.1"
 
     def pass_on(self) -> None:
         raise NotImplementedError
 
-    def do_GET(self) -> None:
+    def do_GET(self) -> None:  # noqa: N802 - named by the base class
         self.pass_on()
 
     do_POST = do_PUT = do_PATCH = do_DELETE = do_GET  # noqa: N815 - named by the base class
@@ -222,9 +216,6 @@ class _Handler(BaseHTTPRequestHandler):
         """As the base class does, for a connection that may be cut already."""
         with contextlib.suppress(OSError, ValueError):
             super().finish()
-
-    def log_message(self, *_: object) -> None:
-        pass
 
 
 def _end_to_end(headers: Mapping[str, str]) -> dict[str, str]:

@@ -20,15 +20,20 @@ _PACKAGE = "helm.sh/helm/v3/cmd/helm"
 
 def program() -> Path:
     """The program, built if it is not there. Raises go_programs.BuildError."""
-    files = (MODULE / "go.mod", MODULE / "go.sum")
-    path = go_programs.cache_folder("helm", MODULE, files, (VERSION, KUBERNETES_MINOR)) / "helm"
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        fresh = path.with_name(f"helm-{os.getpid()}")
+    built = path()
+    if not built.exists():
+        built.parent.mkdir(parents=True, exist_ok=True)
+        fresh = built.with_name(f"helm-{os.getpid()}")
         command = [go_programs.find_go(), "build", *_flags(), "-o", str(fresh), _PACKAGE]
         go_programs.run_go(command, MODULE, {**os.environ, "CGO_ENABLED": "0"}, announced_by="e2e")
-        fresh.replace(path)
-    return path
+        fresh.replace(built)
+    return built
+
+
+def path() -> Path:
+    """Where the program is once it has been built."""
+    files = (MODULE / "go.mod", MODULE / "go.sum")
+    return go_programs.cache_folder("helm", MODULE, files, (VERSION, KUBERNETES_MINOR)) / "helm"
 
 
 def _flags() -> list[str]:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
 from typing import Any
 
+from tests import loopback
 from tests.e2e.api import Api
 
 # What a pod really uses, whatever it requests: annotations of its template.
@@ -46,36 +45,22 @@ class LoadServer:
 
     def __init__(self, loads: Callable[[], Mapping[str, Load]]) -> None:
         self.served: list[Served] = []
-        served = self.served
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                now, known = time.time(), dict(loads())
-                served.append(Served(now, self.headers.get("User-Agent", ""), known))
-                body = json.dumps(watcher_document(known, now)).encode()
-                self.send_response(200)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.address = f"http://127.0.0.1:{self._server.server_port}"
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self.address = ""  # known when it is started
+        self._loads = loads
+        self._running = contextlib.ExitStack()
 
     def __enter__(self) -> LoadServer:
-        self._thread.start()
+        self.address = self._running.enter_context(loopback.answering(self._answer))
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+    def __exit__(self, *_: object) -> None:
+        self._running.close()
+
+    def _answer(self, request: loopback.Request) -> loopback.Answer:
+        now, known = time.time(), dict(self._loads())
+        self.served.append(Served(now, request.headers.get("User-Agent", ""), known))
+        body = json.dumps(watcher_document(known, now)).encode()
+        return loopback.Answer(body, headers={"Content-Type": "application/json"})
 
 
 def known_at(served: Sequence[Served], moment: float, nodes: Sequence[str]) -> str:

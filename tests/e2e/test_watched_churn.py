@@ -8,6 +8,7 @@ import time
 from typing import Any
 
 import pytest
+from kubernetes import client
 
 from rebalancer.cluster.kinds import PODS
 from rebalancer.cluster.live import RawApi, open_api
@@ -28,7 +29,7 @@ class Churn:
     """Creates, changes and deletes pods as fast as the API server lets it."""
 
     def __init__(self, api: RawApi, seed: int) -> None:
-        self._core = api.client.core
+        self._core = client.CoreV1Api(api.client.api)
         self._random = random.Random(seed)
         self._pods: set[str] = set()
         for namespace in ("shop", "games"):
@@ -114,7 +115,9 @@ def test_a_watch_is_in_protobuf_and_says_soon_how_far_it_has_come(control_plane:
     with LiveCluster(api, watch_above=-1, large=-1) as cluster:
         cluster.current()
         feed = cluster.feeds[PODS]
-        api.client.core.create_namespace({"metadata": {"name": "elsewhere"}}, _preload_content=False)
+        client.CoreV1Api(api.client.api).create_namespace(
+            {"metadata": {"name": "elsewhere"}}, _preload_content=False
+        )
         cluster.current()
         assert cluster.feeds[PODS] is feed, "it was not begun again"
         assert feed.traffic.events, "a bookmark, as no pod has changed"

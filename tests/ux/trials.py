@@ -122,6 +122,9 @@ def _reading() -> Iterable[Trial]:
         "formats", f"plan {EXAMPLE} -o html", columns=ANY, lines=400, says=("<!DOCTYPE html>",), before="none"
     )
     yield Trial(
+        "formats", f"nodes {EXAMPLE} -o html", columns=ANY, lines=150, says=("hot above 80 %", "cool to 65 %")
+    )
+    yield Trial(
         "formats", f"plan {EXAMPLE} -o markdown", columns=ANY, says=("## Plan: evict", "| WAVE | POD |")
     )
 
@@ -176,6 +179,13 @@ def _recordings_and_policies() -> Iterable[Trial]:
     yield Trial("recordings", f"simulate {EXAMPLE} --cycles 2", lines=20, says=("POLICIES",))
     yield Trial("recordings", f"simulate {EXAMPLE} --cycles 2 -o csv", columns=ANY)
     yield Trial("recordings", f"simulate {EXAMPLE} --cycles 2 -o markdown", columns=ANY)
+    yield Trial(
+        "recordings",
+        f"simulate {EXAMPLE} --cycles 2 -o html",
+        columns=ANY,
+        lines=150,
+        says=("<!DOCTYPE html>",),
+    )
     yield Trial("recordings", f"simulate {EXAMPLE} --policy policies/balanced.yaml --cycles 2 --noise 10%")
     for name in ("default", "conservative", "balanced", "prometheus", "k3s-trimaran", "network-traffic"):
         yield Trial("policies", f"policy validate policies/{name}.yaml", lines=1, says=("valid, policy",))
@@ -266,7 +276,7 @@ _REFUSED: tuple[tuple[str, int, str], ...] = (
     ("policy init examples/policy.yaml", 2, "already exists"),
     ("policy show empty.html", 2, "holds no policy"),
 )
-# A policy's line, and what is said of it.
+# A line of a policy, and words of the error that it causes.
 _MISTAKES: tuple[tuple[str, str], ...] = (
     ("hotNode: {}", "did you mean hotNodes?"),
     ("limts: {perRun: 3}", "did you mean limits?"),

@@ -18,7 +18,7 @@ from rebalancer.cli.shared_options import ROW_FORMATS, Duration, output_options,
 from rebalancer.errors import InputError, RebalancerError, StopRequestedError
 from rebalancer.pipeline import PipelineOptions
 from rebalancer.pipeline.signals import stop_on_signal
-from rebalancer.reporting.render import TABLES
+from rebalancer.reporting.render import TABLES, Format
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -45,7 +45,7 @@ _ORDERS = frozenset({"heat", "name", "score"})  # of nodes, besides every resour
 @click.option(
     "--sort",
     metavar="KEY",
-    help="Order: heat (hot nodes first, then the highest load; a table's default), name (the default of "
+    help="Order: heat (hot nodes first, then the highest load; the default of tables and HTML), name (of "
     "other formats), score, or a resource such as memory.",
 )
 @node_choice_options
@@ -69,7 +69,12 @@ def nodes(
         raise InputError(
             "--watch looks at a live cluster, --from reads a recorded one", hint="give one or the other"
         )
-    order = sort or ("heat" if output.format in TABLES else "name")
+    if watch and output.format in {Format.HTML, Format.PARQUET}:
+        raise InputError(
+            f"--watch writes again and again, and -o {output.format} is one file",
+            hint="leave one of them out",
+        )
+    order = sort or ("heat" if output.format in {*TABLES, Format.HTML} else "name")
     if order not in _ORDERS:
         _check_resource(order, options)
 
@@ -80,7 +85,8 @@ def nodes(
             listing, nodes=tuple(node for node in rows if node.hot or not hot_only)
         )
         table = functools.partial(nodes_table, everything=listing, chosen_by=str(choice))
-        emit(shown, output, table, Rows(_names, _frame))
+        page = functools.partial(_page, everything=listing, chosen_by=str(choice), top=output.top)
+        emit(shown, output, table, Rows(_names, _frame, page))
 
     look = functools.partial(_listing, options, order, with_snapshot=bool(choice))
     show(look())
@@ -144,6 +150,12 @@ def _frame(listing: NodeListing) -> DataFrame:
     from rebalancer import analysis  # noqa: PLC0415 - pandas is only for CSV
 
     return analysis.nodes(listing.nodes)
+
+
+def _page(listing: NodeListing, *, everything: NodeListing, chosen_by: str, top: int | None) -> str:
+    from rebalancer.reporting.html.nodes_page import nodes_page  # noqa: PLC0415 - imports jinja2
+
+    return nodes_page(listing, everything, chosen_by, top)
 
 
 def _begin_again() -> None:

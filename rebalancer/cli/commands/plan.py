@@ -35,7 +35,7 @@ _ORDERS = ("wave", "gain", "chance", "pod", "from", "to")
 
 @click.command()
 @pipeline_options
-@output_options(*ROW_FORMATS, Format.HTML)
+@output_options(*ROW_FORMATS)
 @pod_choice_options
 @click.option(
     "--sort",

@@ -122,7 +122,7 @@ def simulate(
         named = pipeline.inputs_by_policy(dataclasses.replace(options, progress=report), policies)
     with progress_bar("cycles", cycles * len(named)) as advance:
         result = pipeline.simulate(named, settings, advance)
-    emit(result, output, simulation_table, Rows(_names, _frame))
+    emit(result, output, simulation_table, Rows(_names, _frame, _page))
 
 
 def _names(simulation: Simulation) -> Iterable[str]:
@@ -133,3 +133,9 @@ def _frame(simulation: Simulation) -> DataFrame:
     from rebalancer import analysis  # noqa: PLC0415 - pandas is only for CSV
 
     return analysis.cycles(simulation)
+
+
+def _page(simulation: Simulation) -> str:
+    from rebalancer.reporting.html.simulation_page import simulation_page  # noqa: PLC0415 - imports jinja2
+
+    return simulation_page(simulation)

@@ -22,6 +22,7 @@ DOCUMENT_FORMATS = (Format.TABLE, Format.MARKDOWN, Format.JSON, Format.YAML, For
 ROW_FORMATS = (
     *(Format.TABLE, Format.WIDE, Format.NAME, Format.MARKDOWN),
     *(Format.JSON, Format.YAML, Format.JSONPATH, Format.CSV, Format.PARQUET),
+    Format.HTML,
 )
 _ALIASES = {"md": Format.MARKDOWN}
 

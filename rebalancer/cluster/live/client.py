@@ -16,6 +16,7 @@ from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import HTTPError
 
 from rebalancer.cluster.live.answers import Answer, NoAnswerError, StatusError, unsendable
+from rebalancer.cluster.live.calls import CoreCalls, ObjectCalls
 from rebalancer.deadlines import Deadline
 from rebalancer.telemetry import span
 
@@ -27,14 +28,14 @@ _NO_DEADLINE = Deadline()
 
 
 class KubernetesClient:
-    """One connection: the methods generated from the API, and ``send``, which calls one of them."""
+    """One connection: the requests that are made, as methods, and ``send``, which calls one of them."""
 
     def __init__(self, api: client.ApiClient, request_seconds: float | None = None) -> None:
         self.api = api
         self._request_seconds = request_seconds
-        self.core = client.CoreV1Api(api)
-        self.custom_objects = client.CustomObjectsApi(api)
-        self.version = client.VersionApi(api)
+        self.lists_whole: bool | None = None  # whether a large LIST is read in one answer; not known yet
+        self.core = CoreCalls(self._request)
+        self.custom_objects = ObjectCalls(self._request)
 
     @property
     def host(self) -> str:
@@ -46,16 +47,24 @@ class KubernetesClient:
         """Whether the server's certificate is checked; a kubeconfig can turn that off."""
         return bool(self.api.configuration.verify_ssl)
 
-    def get_path(
-        self, path: str, *, _preload_content: bool = False, _request_timeout: tuple[float, float]
+    def _request(
+        self,
+        method: str,
+        path: str,
+        query: list[tuple[str, Any]],
+        headers: dict[str, str],
+        body: Any,
+        timeout: tuple[float, float],
     ) -> Any:
-        """GET a path exactly as it is written; the generated methods escape every "/" of a parameter."""
-        request = self.api.param_serialize("GET", path, auth_settings=["BearerToken"])
-        response = self.api.call_api(*request, _request_timeout=_request_timeout).response
+        """The response to one request, as ``Calls`` asks for it. Raises ApiException for an error status."""
+        request = self.api.param_serialize(
+            method, path, None, query, headers, body, auth_settings=["BearerToken"]
+        )
+        response = self.api.call_api(*request, _request_timeout=timeout).response
         if not 200 <= response.status < 300:
-            body = response.read(_MAX_REFUSAL_BYTES, decode_content=True)
+            refusal = response.read(_MAX_REFUSAL_BYTES, decode_content=True)
             response.release_conn()
-            text = body.decode("utf-8", "replace")
+            text = refusal.decode("utf-8", "replace")
             error = ApiException(status=response.status, reason=response.reason, body=text)
             error.headers = response.headers
             raise error
@@ -85,9 +94,7 @@ class KubernetesClient:
         arriving: list[Any] = []
 
         def request() -> Answer:
-            send = functools.partial(
-                self._sent, call, _preload_content=False, _request_timeout=timeout, **options
-            )
+            send = functools.partial(self._sent, call, _request_timeout=timeout, **options)
             return _received(functools.partial(send, *arguments), arriving, max_bytes, body_needed)
 
         try:
@@ -113,9 +120,7 @@ class KubernetesClient:
         """
         timeout = (CONNECT_SECONDS, read_seconds)
         with _as_ours():
-            return Stream(
-                self._sent(call, *arguments, _preload_content=False, _request_timeout=timeout, **options)
-            )
+            return Stream(self._sent(call, *arguments, _request_timeout=timeout, **options))
 
     def _sent(self, call: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         """The response to one request. InputError for one that HTTP does not allow."""
@@ -126,7 +131,7 @@ class KubernetesClient:
         except ValueError as error:
             if type(error) is ValueError or isinstance(error, UnicodeError):
                 raise unsendable(self.host) from None
-            raise  # a defect of ours: the generated methods check their arguments
+            raise  # a defect of ours
 
 
 class Stream:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -53,11 +52,11 @@ class RawApi:
         return self.until(self.retries.run.finishing(seconds))
 
     def get(self, what: str, call: Callable[..., Any], *arguments: Any, **options: Any) -> bytes:
-        """The body of one GET made by a method of the generated client."""
+        """The body of one GET made by one of the client's calls."""
         return self.ask(what, call, *arguments, **options).body
 
     def ask(self, what: str, call: Callable[..., Any], *arguments: Any, **options: Any) -> Answer:
-        """The answer to one GET made by a method of the generated client."""
+        """The answer to one GET made by one of the client's calls."""
         return self._request(what, read_again, self.retries.limit(), call, arguments, options)
 
     def write(self, what: str, call: Callable[..., Any], *arguments: Any, **options: Any) -> bytes:
@@ -107,20 +106,14 @@ class RawApi:
             return self.client.stream(call, *arguments, read_seconds=read_seconds, watch=True, **options)
 
     def _collection(self, kind: Kind) -> tuple[str, Callable[..., Any], tuple[str, ...]]:
-        """What a kind is called in messages, and the method of the client that lists and watches it."""
+        """What a kind is called in messages, and the request that lists and watches it."""
         resource = kind.resource or kind.plural
-        if kind.group:
-            call = self.client.custom_objects.list_cluster_custom_object
-            return f"{resource}.{kind.group}", call, (kind.group, kind.version, resource)
-        # The generated client names its methods after kinds: list_node, list_pod_for_all_namespaces.
-        name = f"list_{re.sub('(?<!^)(?=[A-Z])', '_', kind.name).lower()}"
-        core = self.client.core
-        everywhere = getattr(core, f"{name}_for_all_namespaces", None)
-        return resource, everywhere or getattr(core, name), ()
+        what = f"{resource}.{kind.group}" if kind.group else resource
+        return what, self.client.core.get, (kind.path,)
 
     def server_version(self) -> str:
         """The API server's version, e.g. ``1.35``; empty when it does not say."""
-        body = self.get("read the version", self.client.version.get_code)
+        body = self.get("read the version", self.client.core.get, "/version/")
         try:
             answer = json.loads(body)
             return f"{int(answer['major'])}.{int(str(answer['minor']).rstrip('+'))}"
@@ -130,7 +123,7 @@ class RawApi:
     def service_proxy(self, namespace: str, service: str, path: str) -> bytes:
         """GET a path of a service through the API server; ``service`` is ``[scheme:]name:port``."""
         proxy = f"/api/v1/namespaces/{quote(namespace, '')}/services/{quote(service, '')}/proxy/{quote(path)}"
-        return self.get(f"get {path} of service {namespace}/{service}", self.client.get_path, proxy)
+        return self.get(f"get {path} of service {namespace}/{service}", self.client.core.get, proxy)
 
     def config_map(self, namespace: str, name: str) -> dict[str, str] | None:
         """The data of a ConfigMap; None when there is none."""

@@ -79,15 +79,17 @@ class HeldLease:
         """Make sure that it is still ours, and stays so until the answer to a request sent now.
 
         Two thirds of its duration are left then. It is read again even so: somebody may have taken it by
-        hand. Raises LeaseLostError when either cannot be had.
+        hand. Where less is left, also because that reading took so long, it is renewed. Raises LeaseLostError
+        when it is not ours or cannot be renewed in time.
         """
-        if self.seconds_left < self._duration * 2 / 3:
-            self.renew()
-        else:
+        needed = self._duration * 2 / 3
+        if self.seconds_left > needed:
             self._confirm()
+        if self._lost is None and self.seconds_left <= needed:
+            self.renew()
         if self._lost is not None:
             raise self._lost
-        if self.seconds_left < self._duration * 2 / 3:
+        if self.seconds_left < needed:
             raise LeaseLostError("the lease could not be renewed in time", where=self._lease.where)
 
     def renew_if_due(self) -> None:

@@ -53,9 +53,11 @@ def terminating(context: EvictionContext, row: PodRow) -> KeptReason | None:
     """Pods that are being deleted, or that somebody else is evicting."""
     pods = context.pods
     if pods.terminating[row]:
-        return KeptReason(Reason.TERMINATING, "is terminating already")
+        return KeptReason(Reason.TERMINATING, "is already being deleted")
     if EVICTION_IN_PROGRESS in pods.annotations[row]:
-        return KeptReason(Reason.TERMINATING, f"is being evicted already, says {EVICTION_IN_PROGRESS}")
+        return KeptReason(
+            Reason.TERMINATING, f"is being evicted already: it has the annotation {EVICTION_IN_PROGRESS}"
+        )
     why = context.foreign_evictions.why_leaving(pods.namespaces[row], pods.names[row], pods.uids[row])
     return KeptReason(Reason.TERMINATING, f"is being evicted already: {why}") if why else None
 
@@ -124,17 +126,19 @@ def annotated(context: EvictionContext, row: PodRow) -> KeptReason | None:
     """Annotations of others that ask not to be evicted."""
     annotations = context.pods.annotations[row]
     if PREFER_NO_EVICTION in annotations:
-        return KeptReason(Reason.ANNOTATION, f"annotated {PREFER_NO_EVICTION}")
+        return KeptReason(Reason.ANNOTATION, f"has the annotation {PREFER_NO_EVICTION}")
     if annotations.get(SAFE_TO_EVICT) == "false":
-        return KeptReason(Reason.ANNOTATION, f'annotated {SAFE_TO_EVICT}: "false"')
+        return KeptReason(Reason.ANNOTATION, f'has the annotation {SAFE_TO_EVICT}: "false"')
     if annotations.get(EVICTION_COST, "").strip() == _NEVER:
-        return KeptReason(Reason.ANNOTATION, f'annotated {EVICTION_COST}: "{_NEVER}", which means never')
+        return KeptReason(
+            Reason.ANNOTATION, f'has the annotation {EVICTION_COST}: "{_NEVER}", which means never'
+        )
     value = annotations.get(DO_NOT_DISRUPT)
     if value is None or value == "false":
         return None
     if _disruptable_after(value, context.inputs.now - float(context.pods.created[row])):
         return None
-    return KeptReason(Reason.ANNOTATION, f'annotated {DO_NOT_DISRUPT}: "{value[:40]}"')
+    return KeptReason(Reason.ANNOTATION, f'has the annotation {DO_NOT_DISRUPT}: "{value[:40]}"')
 
 
 def _disruptable_after(value: str, age: float) -> bool:

@@ -93,7 +93,9 @@ class HotNodeRelief:
             ]
         best = min(found, key=lambda item: item.quality)
         builder = best.builder.copy(start.used.tighter)
-        raised = RaisedLimits(self._prepared, self._disruption, candidates, most_removed).sentence(builder)
+        raised = RaisedLimits(self._prepared, self._disruption, candidates, most_removed).sentence(
+            builder, best.kept
+        )
         return PartialPlan(builder, {**so_far.kept, **protected, **best.kept}, raised)
 
     def _least(self, start: PlanBuilder, candidates: Mapping[NodeRow, Sequence[Candidate]]) -> float:

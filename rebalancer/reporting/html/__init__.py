@@ -1,1 +1,1 @@
-"""A plan as one HTML file, to attach to a change request: no network, no script, printable."""
+"""Plans, nodes and simulations as one HTML file each, for change requests: no network, no script."""

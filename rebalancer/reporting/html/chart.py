@@ -1,26 +1,32 @@
-"""A chart of nodes by load, before and after the plan, as SVG.
+"""A chart of nodes by load as SVG: before and after the plan, with the levels that the policy sets.
 
-All nodes of a small cluster, of a large one those that are hot or receive pods. They stand
+All nodes of a small cluster, of a plan for a large one those that are hot or receive pods. They stand
 side by side, the hottest first, so that the left end is what the plan is about:
 
     100 |▒
-        |█▒▒          what leaves is light, what stays is dark,
-     50 |███▓▓        what arrives has a colour of its own
-        +------- nodes
+        |█▒▒- - -     what leaves is light, what stays is dark,
+     50 |███▓▓· ·     what arrives has a colour of its own;
+        +------- nodes     - - hot above, · · cool to
 
-Where even those are many, some share a column: it shows the highest of them before, and the highest after.
+Where even those are many, some share a column: it shows the highest of them before, the highest after, and
+the lowest level of any of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from rebalancer.planning.plan import NodeReport
+from rebalancer.planning.hot_nodes.levels import short_level
+from rebalancer.planning.plan import Level, NodeReport
 from rebalancer.reporting.words import counted
 
 WIDTH, HEIGHT = 720, 150
 _MAX_COLUMNS = 240
+_MAX_NAMED = 12  # columns that are wide enough for a name below them
+_MAX_LEVELS = 3  # different ones that the legend lists
+_NAME_WIDTH = 6.5  # of a character below a column, in SVG units
 _TOP = 110.0  # percent at the upper edge
 
 
@@ -34,23 +40,36 @@ class Bar:
     leaves: float
     arrives: float
     title: str
+    name: str  # as it stands below the column; empty where there is no room
+
+
+@dataclass(frozen=True, slots=True)
+class LevelLine:
+    """A level of the columns from ``x`` to ``end``: ``hot`` above it, or to ``cool`` to."""
+
+    kind: str
+    x: float
+    end: float
+    y: float  # height from the ground
 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A resource, its bars, and which nodes they show."""
+    """A resource, its bars, the levels across them, and which nodes they show."""
 
     resource: str
     shown: str
     bars: tuple[Bar, ...]
     lines: tuple[tuple[float, int], ...]  # height and percent of the lines to read values by
+    levels: tuple[LevelLine, ...]
+    legend: tuple[tuple[str, str], ...]  # kind of a level, and what it is: ``hot above 80 %``
 
 
 def chart(nodes: Sequence[NodeReport], resource: str) -> Chart | None:
     """The chart of a resource; None when no node's load of it is known."""
     known = [node for node in nodes if resource in node.load]
     shown = counted(len(known), "node")
-    if len(known) > _MAX_COLUMNS:
+    if len(known) > _MAX_COLUMNS and any(node.after for node in known):
         known = [node for node in known if node.hot or (node.after and node.after.load != node.load)]
         shown = f"{counted(len(known), 'node')} that are hot or receive pods"
     if not known:
@@ -61,25 +80,77 @@ def chart(nodes: Sequence[NodeReport], resource: str) -> Chart | None:
     width = WIDTH / len(columns)
     bars = tuple(_bar(column, resource, index * width, width) for index, column in enumerate(columns))
     lines = tuple((_height(percent), percent) for percent in (0, 25, 50, 75, 100))
-    return Chart(resource, shown, bars, lines)
+    levels = [_lowest(column, resource) for column in columns]
+    return Chart(
+        resource, shown, bars, lines, tuple(_level_lines(levels, width)), tuple(_legend(known, resource))
+    )
 
 
 def _bar(column: Sequence[NodeReport], resource: str, x: float, width: float) -> Bar:
     before = max(node.load[resource] for node in column)
     after = max(_after(node, resource) for node in column)
     names = column[0].name if len(column) == 1 else f"{column[0].name} and {len(column) - 1} more"
+    changes = any(node.after for node in column)
     return Bar(
         x=round(x, 2),
         width=round(max(width - 0.4, 0.6), 2),
         stays=_height(min(before, after)),
         leaves=_height(before) - _height(min(before, after)),
         arrives=_height(after) - _height(min(before, after)),
-        title=f"{names}: {before:.0f} % before, {after:.0f} % after",
+        title=f"{names}: {before:.0f} % before, {after:.0f} % after"
+        if changes
+        else f"{names}: {before:.0f} %",
+        name=_short(names, width),
     )
+
+
+def _short(name: str, width: float) -> str:
+    """The name as it fits below a column, its end kept: names of nodes differ there."""
+    if width < WIDTH / _MAX_NAMED:
+        return ""
+    most = int(width / _NAME_WIDTH)
+    return name if len(name) <= most else f"…{name[len(name) - most + 1 :]}"
 
 
 def _after(node: NodeReport, resource: str) -> float:
     return node.after.load.get(resource, node.load[resource]) if node.after else node.load[resource]
+
+
+def _lowest(column: Sequence[NodeReport], resource: str) -> Level | None:
+    """The lowest level of any node of a column; None where no rule sets one."""
+    levels = [node.levels[resource] for node in column if resource in node.levels]
+    return min(levels, key=lambda level: (level.hot_above, level.cool_to), default=None)
+
+
+_KINDS: tuple[tuple[str, str, Callable[[Level], float]], ...] = (
+    ("hot", "hot above", lambda level: level.hot_above),
+    ("cool", "cool to", lambda level: level.cool_to),
+)
+
+
+def _level_lines(levels: Sequence[Level | None], width: float) -> list[LevelLine]:
+    """A line for each run of columns that share a level."""
+    found = []
+    for kind, _, percent in _KINDS:
+        heights = [None if level is None else _height(percent(level)) for level in levels]
+        for height, run in itertools.groupby(range(len(heights)), key=heights.__getitem__):
+            columns = list(run)
+            if height is not None and height < HEIGHT:
+                x, end = columns[0] * width, (columns[-1] + 1) * width
+                found.append(LevelLine(kind, round(x, 2), round(end, 2), height))
+    return found
+
+
+def _legend(nodes: Sequence[NodeReport], resource: str) -> list[tuple[str, str]]:
+    levels = [node.levels[resource] for node in nodes if resource in node.levels]
+    found = []
+    for kind, words, percent in _KINDS:
+        distinct = sorted({percent(level) for level in levels})
+        if len(distinct) > _MAX_LEVELS:
+            found.append((kind, f"{words} {short_level(distinct[0])} to {short_level(distinct[-1])} %"))
+        elif distinct:
+            found.append((kind, f"{words} {' or '.join(map(short_level, distinct))} %"))
+    return found
 
 
 def _height(percent: float) -> float:

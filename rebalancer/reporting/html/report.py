@@ -2,8 +2,6 @@
 
 The page needs nothing else: no network, no script; it is light or dark as its reader is, and printable.
 
-Names come from the cluster and may be hostile. Jinja escapes every one of them, and control characters are
-escaped before that as in tables; the page's own policy forbids a browser to load or run anything.
 """
 
 from __future__ import annotations
@@ -12,21 +10,19 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
 from rebalancer.execution.outcomes import Outcome, Outcomes
 from rebalancer.execution.outcomes import encode as encode_outcomes
 from rebalancer.planning.explanation.values import SchedulingTable
 from rebalancer.planning.plan import Move, NodeReport, Plan
-from rebalancer.reporting.html.chart import HEIGHT, WIDTH, chart
 from rebalancer.reporting.html.embedded import embedded, embedded_plan
+from rebalancer.reporting.html.pages import CHARTED, node_charts, render_page
+from rebalancer.reporting.tables.benefit import cost_words, gain_words
 from rebalancer.reporting.tables.moves import landing_words
 from rebalancer.reporting.tables.node_loads import state_after
 from rebalancer.reporting.tables.outcomes import COLOURS, exit_words, summary_words
-from rebalancer.reporting.words import amounts, counted, plain, words
+from rebalancer.reporting.words import counted, plain
 
 _MAX_NODES, _MAX_KEPT_OF_A_REASON, _MAX_SCORED = 200, 50, 8
-_RESOURCES = ("cpu", "memory")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,30 +38,23 @@ class ReportInputs:
 def html_report(inputs: ReportInputs) -> str:
     """The whole page."""
     plan = inputs.plan
-    environment = Environment(
-        loader=PackageLoader("rebalancer.reporting.html", "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters.update(plain=plain, words=words, points=lambda values: amounts(values.items()))
-    environment.globals.update(counted=counted, landing_words=landing_words, state_after=state_after)
-    charts = [found for name in _RESOURCES if (found := chart(plan.nodes, name)) is not None]
     hot = sorted((node for node in plan.nodes if node.hot), key=lambda node: (-_peak(node), node.name))
-    return environment.get_template("report.html.jinja").render(
+    return render_page(
+        "report.html.jinja",
         plan=plan,
         policy="\n".join(plain(line) for line in inputs.policy.splitlines()),
         verdict=_verdict(plan),
         outcomes=inputs.outcomes,
         ended=_ended(inputs.outcomes),
         results=_results(inputs.outcomes),
-        charts=charts,
-        width=WIDTH,
-        height=HEIGHT,
+        charts=node_charts(plan.nodes),
+        gains=gain_words(plan.benefit, "→") if plan.benefit and plan.moves else "",
+        costs=cost_words(plan.benefit) if plan.benefit and plan.moves else "",
         hot=hot[:_MAX_NODES],
         more_hot=max(len(hot) - _MAX_NODES, 0),
-        resources=_RESOURCES,
+        resources=CHARTED,
+        landing_words=landing_words,
+        state_after=state_after,
         moves=[(move, _scores(inputs.tables.get(move.pod.uid))) for move in plan.moves],
         likeliest=_likeliest,
         kept=_kept(plan),

@@ -29,12 +29,14 @@ from rebalancer.telemetry import Span
 HOT_NODE, MISPLACED = "HotNode", "Misplaced"
 _NOT_REQUESTED = frozenset({Result.SKIPPED, Result.GONE})
 _LIKELIEST, _LISTED, _ALLOWED, _NOT_ALLOWED = "Likeliest", "Listed", "Allowed", "NotAllowed"
-_STAGES = frozenset({"gather", "plan", "wave", "eviction", "landing"})
+_STAGES = frozenset({"gather", "plan", "wave", "eviction", "landing", "check"})
+NOTHING_NEW, EARLY_RUN, UNKNOWN_LOAD = "NothingNew", "EarlyRun", "Unknown"
 _KNOWN_LABELS: dict[Metric, tuple[str, ...]] = {
     names.RUNS: tuple(str(int(code)) for code in ExitCode),
     names.STOPS: tuple(stop.value for stop in Stop),
     names.LANDINGS: (_LIKELIEST, _LISTED, _ALLOWED, _NOT_ALLOWED),
 }
+_KNOWN_TO_A_SERVICE = (NOTHING_NEW, EARLY_RUN, UNKNOWN_LOAD)
 
 # Gauges that are read from spans: by the span's name, its fields.
 _FROM_FIELDS: Mapping[str, Mapping[str, Metric]] = {
@@ -46,7 +48,7 @@ _FROM_FIELDS: Mapping[str, Mapping[str, Metric]] = {
 class RunMetrics(Silent, Collector):
     """The metrics of all runs of this process so far; ``registry`` is what exporters take."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, of_a_service: bool = False) -> None:
         self._gauges: Mapping[Metric, Samples] = {}
         self._counters = {
             metric: prometheus_client.Counter(metric.name, metric.meaning, metric.labels, registry=None)
@@ -63,6 +65,8 @@ class RunMetrics(Silent, Collector):
         for metric, values in _KNOWN_LABELS.items():
             for value in values:
                 self._counters[metric].labels(value)
+        for value in _KNOWN_TO_A_SERVICE if of_a_service else ():
+            self._counters[names.CHECKS].labels(value)
         self.registry = CollectorRegistry()
         self.registry.register(self)
 
@@ -94,6 +98,10 @@ class RunMetrics(Silent, Collector):
     def only_planned(self) -> None:
         """Nobody carries the plan out: nothing is queued."""
         self.set(names.MOVES_QUEUED, 0)
+
+    def checked(self, result: str) -> None:
+        """The load was looked at between two runs."""
+        self._counters[names.CHECKS].labels(result).inc()
 
     def outcome_known(self, outcome: Outcome) -> None:
         """See Observer."""

@@ -114,7 +114,8 @@ RUN_SECONDS = _seconds(
 )
 STAGE_SECONDS = _seconds(
     "rebalancer_stage_duration_seconds",
-    "How long stages took: gather, plan, wave, eviction, and landing, until the replacement was ready.",
+    "How long stages took: gather, plan, wave, eviction, and landing, until the replacement was ready; and "
+    "check, the look at the load between two runs.",
     "stage",
 )
 REQUEST_SECONDS = Metric(
@@ -130,8 +131,14 @@ POLICY_CURRENT = Metric(
     "0 while the policy file cannot be used and the one before it is in force.",
 )
 NEXT_RUN = Metric("rebalancer_next_run_timestamp_seconds", "When the next run is due, Unix seconds.")
+CHECKS = _counter(
+    "rebalancer_load_checks_total",
+    "Looks at the load between two runs: NothingNew; EarlyRun, a node had turned hot since the last run and "
+    "the next one began at once; Unknown, the load could not be read or too little of it is known.",
+    "result",
+)
 
-SERVICE_METRICS: tuple[Metric, ...] = (LEADER, POLICY_CURRENT, NEXT_RUN)
+SERVICE_METRICS: tuple[Metric, ...] = (LEADER, POLICY_CURRENT, NEXT_RUN, CHECKS)
 """Those that only ``rebalancer serve`` has."""
 
 METRICS: tuple[Metric, ...] = (

@@ -124,26 +124,48 @@ def _lowest_score(node: NodeReport) -> str:
 def _summary(lines: Lines, listing: NodeListing) -> None:
     """How many nodes are hot or unknown, how the load is distributed, and where the figures come from."""
     nodes = listing.nodes
-    hot = sum(1 for node in nodes if node.hot)
-    unknown = sum(
-        1 for node in nodes if not node.load or any(reason.endswith(UNKNOWN_NODE) for reason in node.because)
-    )
-    lines.add((f"{counted(len(nodes), 'node')}: {hot} hot, {unknown} without a fresh figure", "bold"))
+    lines.add((headline(nodes), "bold"))
     lines.add(("at ", "dim"), plain(listing.now), (", load in percent of allocatable", "dim"))
     for resource in ALWAYS_SHOWN:
-        loads = sorted(node.load[resource] for node in nodes if resource in node.load)
+        loads = known_loads(nodes, resource)
         if loads:
-            p95 = loads[max(math.ceil(0.95 * len(loads)) - 1, 0)]
+            mean, p95, most = mean_p95_max(loads)
             lines.add(
                 (f"  {resource:<7}", "dim"),
-                f"mean {sum(loads) / len(loads):3.0f}  p95 {p95:3.0f}  max {loads[-1]:3.0f}   ",
+                f"mean {mean:3.0f}  p95 {p95:3.0f}  max {most:3.0f}   ",
                 ("0 ", "dim"),
                 (_histogram(loads, lines.style.glyphs), "cyan"),
                 (" 100  nodes by load", "dim"),
             )
-    for origin, count, oldest in _origins(nodes):
-        age = format_duration(round(max(oldest, 0.0)))
-        lines.add((f"  figures of {counted(count, 'node')} {plain(origin)}, at most {age} old", "dim"))
+    for origin in origin_words(nodes):
+        lines.add((f"  {plain(origin)}", "dim"))
+
+
+def headline(nodes: Sequence[NodeReport]) -> str:
+    """``6 nodes: 2 hot, 0 without a fresh figure``."""
+    hot = sum(1 for node in nodes if node.hot)
+    unknown = sum(
+        1 for node in nodes if not node.load or any(reason.endswith(UNKNOWN_NODE) for reason in node.because)
+    )
+    return f"{counted(len(nodes), 'node')}: {hot} hot, {unknown} without a fresh figure"
+
+
+def known_loads(nodes: Sequence[NodeReport], resource: str) -> list[float]:
+    """The loads of a resource that are known, the lowest first."""
+    return sorted(node.load[resource] for node in nodes if resource in node.load)
+
+
+def mean_p95_max(loads: Sequence[float]) -> tuple[float, float, float]:
+    """Of sorted loads, of which there is one at least."""
+    return sum(loads) / len(loads), loads[max(math.ceil(0.95 * len(loads)) - 1, 0)], loads[-1]
+
+
+def origin_words(nodes: Sequence[NodeReport]) -> list[str]:
+    """``figures of 6 nodes from metrics-server, at most 12s old``, for each origin of figures."""
+    return [
+        f"figures of {counted(count, 'node')} {origin}, at most {format_duration(round(oldest))} old"
+        for origin, count, oldest in _origins(nodes)
+    ]
 
 
 def _histogram(loads: Sequence[float], glyphs: Glyphs) -> str:

@@ -12,10 +12,9 @@ import yaml
 
 from rebalancer.sandbox.objects.accessors import Object
 from rebalancer.sandbox.objects.resources import BY_PATH, Resource
-from rebalancer.sandbox.objects.status import StatusError, bad_request
+from rebalancer.sandbox.objects.status import bad_request
 
 JSON = "application/json"
-_AS_YAML = "add --dry-run=client -o yaml to the command and pipe it to: kubectl apply -f -"
 
 
 @dataclass(frozen=True)
@@ -54,15 +53,21 @@ class Request:
         if not self.body:
             return None
         if "protobuf" in self.media_type:
-            accepted = "application/json, application/yaml"
-            message = f"this API server reads {accepted}, not {self.media_type}; " + _AS_YAML
-            raise StatusError(415, "UnsupportedMediaType", message)
+            return self._from_protobuf()
         try:
             if "yaml" in self.media_type:
                 return yaml.safe_load(self.body)
             return msgspec.json.decode(self.body)
         except (msgspec.DecodeError, yaml.YAMLError) as error:
             raise bad_request(f"the object provided is unrecognized: {error}") from error
+
+    def _from_protobuf(self) -> Object:
+        from rebalancer.sandbox.api.kubectl.protobuf_bodies import read_object  # noqa: PLC0415 - for kubectl
+
+        found = read_object(self.body)
+        if found is None:
+            raise bad_request("the embedded cluster does not serve objects of this kind")
+        return found
 
     def object(self) -> Object:
         """The body as an object; 400 when it is none."""

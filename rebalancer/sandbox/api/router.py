@@ -120,5 +120,7 @@ class Api:
         elif steps[0] == "openapi":
             document = openapi_document(path)
         if document is None:
-            raise no_such_path()
+            raise no_such_path(
+                f"the embedded cluster does not serve {path or '/'}; see kubectl api-resources"
+            )
         return Response.json(document)

@@ -13,6 +13,8 @@ from rebalancer.sandbox.objects.status import method_not_allowed, no_such_path
 from rebalancer.sandbox.rules.defaults import Registry
 from rebalancer.sandbox.rules.eviction import evict
 
+_SIMULATED = "pods of the embedded cluster are simulated and run no containers"
+
 
 class Subresources:
     """Answers requests for a path below an object, such as ``pods/NAME/eviction``."""
@@ -27,7 +29,8 @@ class Subresources:
         if subresource == "status" and resource.has_status:
             return self._on_status(request, target)
         if not any(row.name == subresource for row in resource.subresources):
-            raise no_such_path()
+            why = _SIMULATED if resource.plural == "pods" else f"{resource.plural} have no {subresource} here"
+            raise no_such_path(why)
         if subresource == "scale":
             return self._on_scale(request, target)
         if request.method != "POST":

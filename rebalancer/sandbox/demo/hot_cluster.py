@@ -6,6 +6,7 @@ Two nodes joined late and are empty, two old ones are hot: a scheduler places a 
 from __future__ import annotations
 
 from rebalancer.cluster import times
+from rebalancer.sandbox.api.discovery import VERSION
 from rebalancer.sandbox.objects.accessors import Object
 
 SCHEDULER_NAME = "trimaran"
@@ -64,6 +65,13 @@ _DEPLOYMENTS: tuple[tuple[str, str, str, str, str, dict[str, int]], ...] = (
     ("mail", "100m", "128Mi", "150m", "200Mi", {"node-1": 1}),
 )
 _NODES = 6
+_NODE_INFO = {
+    "kubeletVersion": VERSION["gitVersion"],
+    "operatingSystem": "linux",
+    "architecture": "amd64",
+    "osImage": "simulated",
+    "containerRuntimeVersion": "simulated://1",
+}
 
 
 def hot_cluster(now: float) -> list[Object]:
@@ -101,6 +109,7 @@ def _node(name: str, then: str) -> Object:
     node["status"] = {
         "capacity": room,
         "allocatable": room,
+        "nodeInfo": _NODE_INFO,
         "conditions": [
             {"type": "Ready", "status": "True", "lastHeartbeatTime": then, "lastTransitionTime": then}
         ],

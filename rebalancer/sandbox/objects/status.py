@@ -71,9 +71,10 @@ def not_found(resource: str, name: str, group: str = "") -> StatusError:
     return StatusError(404, "NotFound", message, details=_about(resource, name, group))
 
 
-def no_such_path() -> StatusError:
+def no_such_path(why: str) -> StatusError:
     """404: no such resource is served."""
-    return StatusError(404, "NotFound", "the server could not find the requested resource", details={})
+    message = f"the server could not find the requested resource: {why}"
+    return StatusError(404, "NotFound", message, details={})
 
 
 def already_exists(resource: str, name: str, group: str = "") -> StatusError:

@@ -16,26 +16,10 @@ from tests.conformance.oracle import build
 from tests.conformance.oracle.process import Oracle
 from tests.conftest import ORACLE_MINOR
 from tests.unit.planning.builders import planning_inputs
-from tests.unit.questions.builders import a_manifest, a_pod_spec, fit_of
+from tests.unit.questions.builders import APART, LABELS, SPREAD, a_manifest, a_pod_spec, fit_of
 
 CASES = 40
 CONFIGURATION = '{"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}'
-LABELS = {"app": "new"}
-APART = {
-    "podAntiAffinity": {
-        "requiredDuringSchedulingIgnoredDuringExecution": [
-            {"labelSelector": {"matchLabels": LABELS}, "topologyKey": "kubernetes.io/hostname"}
-        ]
-    }
-}
-SPREAD = [
-    {
-        "maxSkew": 1,
-        "topologyKey": "zone",
-        "whenUnsatisfiable": "DoNotSchedule",
-        "labelSelector": {"matchLabels": LABELS},
-    }
-]
 TAINT = {"key": "special", "effect": "NoSchedule"}
 
 

@@ -6,16 +6,16 @@ import contextlib
 import shutil
 import socket
 import subprocess
-import threading
 import time
 import urllib.request
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+
+from tests import loopback
 
 START_SECONDS = 60.0
 MISSING = "prometheus is not installed (Debian: apt-get install -y prometheus)"
@@ -31,28 +31,12 @@ def free_port() -> int:
 def answering(answer: Callable[[str, Mapping[str, str]], tuple[int, bytes]]) -> Iterator[str]:
     """A server on loopback; ``answer`` gets path and headers. Yields its host:port."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            status, body = answer(self.path, dict(self.headers))
-            with contextlib.suppress(OSError):
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
+    def answered(request: loopback.Request) -> loopback.Answer:
+        status, body = answer(request.path, request.headers)
+        return loopback.Answer(body, status)
 
-        def log_message(self, *arguments: object) -> None:
-            """Tests are quiet."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    try:
-        yield f"127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with loopback.answering(answered) as url:
+        yield url.removeprefix("http://")
 
 
 @dataclass

@@ -5,11 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import shutil
-import ssl
-import subprocess
-import threading
 from collections.abc import Iterator, Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -19,6 +15,7 @@ from rebalancer.load.prometheus.http import LivePrometheus
 from rebalancer.load.prometheus.questions import Connection, Question
 from rebalancer.load.prometheus.transport import read_secret
 from rebalancer.retries import Retries
+from tests import loopback
 from tests.integration.prometheus.servers import answering
 
 EMPTY = json.dumps({"status": "success", "data": {"resultType": "vector", "result": []}}).encode()
@@ -78,84 +75,24 @@ def test_a_redirect_is_not_followed_with_the_token(tmp_path: Path) -> None:
         stolen.append(headers)
         return 200, EMPTY
 
-    class Redirecting(BaseHTTPRequestHandler):
-        target = ""
-
-        def do_GET(self) -> None:
-            self.send_response(302)
-            self.send_header("Location", f"http://{self.target}/")
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-        def log_message(self, *arguments: object) -> None:
-            """Tests are quiet."""
-
     with answering(steal) as host:
-        Redirecting.target = host
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Redirecting)
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
-        address = f"http://127.0.0.1:{server.server_address[1]}"
-        try:
-            with pytest.raises(RebalancerError, match="HTTP 302"):
-                ask(Connection(address, bearer_token_file=str(tmp_path / "token")))
-        finally:
-            server.shutdown()
-            thread.join()
-            server.server_close()
+        elsewhere = loopback.Answer(status=302, headers={"Location": f"http://{host}/"})
+        with (
+            loopback.answering(lambda _request: elsewhere) as address,
+            pytest.raises(RebalancerError, match="HTTP 302"),
+        ):
+            ask(Connection(address, bearer_token_file=str(tmp_path / "token")))
     assert stolen == []
 
 
 @pytest.fixture
 def secure_server(tmp_path: Path) -> Iterator[tuple[str, Path]]:
     """A server with a certificate of its own authority, and that certificate."""
-    openssl = shutil.which("openssl")
-    if openssl is None:
+    if shutil.which("openssl") is None:
         pytest.skip("openssl is not installed")
-    key, certificate = tmp_path / "key.pem", tmp_path / "ca.pem"
-    subprocess.run(
-        [
-            openssl,
-            "req",
-            "-x509",
-            "-newkey",
-            "rsa:2048",
-            "-nodes",
-            "-keyout",
-            str(key),
-            "-out",
-            str(certificate),
-            "-days",
-            "3650",
-            "-subj",
-            "/CN=localhost",
-            "-addext",
-            "subjectAltName=IP:127.0.0.1",
-        ],
-        check=True,
-        capture_output=True,
-    )
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(EMPTY)))
-            self.end_headers()
-            self.wfile.write(EMPTY)
-
-        def log_message(self, *arguments: object) -> None:
-            """Tests are quiet."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, key)
-    server.socket = context.wrap_socket(server.socket, server_side=True)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    yield f"https://127.0.0.1:{server.server_address[1]}", certificate
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    certificate = loopback.a_certificate(tmp_path)
+    with loopback.answering(lambda _request: loopback.Answer(EMPTY), certificate) as address:
+        yield address, certificate.file
 
 
 def test_a_certificate_is_checked_against_the_authority_that_the_policy_names(

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Callable, Iterator
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import msgspec
@@ -22,6 +20,7 @@ from rebalancer.cluster.wire.json_items import decode_page
 from rebalancer.cluster.wire.protobuf_pods import MEDIA_TYPE
 from rebalancer.retries import Retries
 from rebalancer.sandbox import Sandbox
+from tests import loopback
 from tests.builders import a_node, a_pod
 from tests.integration.sandbox.builders import START, StillClock
 from tests.protobuf_encoder import encode_list
@@ -87,7 +86,7 @@ def in_protobuf(url: str) -> Iterator[str]:
 
     def answer(path: str) -> Answer:
         found = pool.request("GET", url + path, retries=False)
-        if not path.startswith(f"{PODS.path}?") or found.status != HTTPStatus.OK:
+        if path.partition("?")[0] != PODS.path or found.status != HTTPStatus.OK:
             return found.status, found.data
         page = decode_page(found.data)
         pods = [msgspec.json.decode(item, type=Pod) for item in page.items]
@@ -104,25 +103,10 @@ def answering(
 ) -> Iterator[str]:
     """A server that gives what ``answer(path)`` says, unless ``refuse(accept)`` does; yields its URL."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            code, body, *content_type = refuse(self.headers["Accept"]) or answer(self.path)
-            self.send_response(code)
-            self.send_header("Content-Length", str(len(body)))
-            self.send_header("Content-Type", content_type[0] if content_type else "application/json")
-            self.end_headers()
-            with contextlib.suppress(OSError):
-                self.wfile.write(body)
+    def answered(request: loopback.Request) -> loopback.Answer:
+        status, body, *content_type = refuse(request.headers.get("Accept", "")) or answer(request.path)
+        kind = content_type[0] if content_type else "application/json"
+        return loopback.Answer(body, status, {"Content-Type": kind})
 
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with loopback.answering(answered) as url:
+        yield url

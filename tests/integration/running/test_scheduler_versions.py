@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
 from rebalancer.cli.main import main
-from rebalancer.load.load_watcher.document import WatcherMetrics, decode_watcher
-from rebalancer.sandbox import Sandbox
 from rebalancer.sandbox.demo.hot_cluster import (
-    CONFIGURATION,
     POLICY,
-    WATCHER_NAMESPACE,
-    WATCHER_PORT,
-    WATCHER_SERVICE,
-    hot_cluster,
 )
-from rebalancer.sandbox.scheduler.model_decider import ModelDecider
-from rebalancer.scheduling import load_configuration
+from tests.integration.hot_cluster import hot_sandbox
 
 CONFIGURED = "scheduler:\n"
 REFUSED = 3
@@ -32,13 +22,7 @@ REFUSED = 3
 
 @pytest.fixture(scope="module")
 def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    def watch() -> WatcherMetrics:
-        return decode_watcher(msgspec.json.encode(watcher({})))
-
-    decide = ModelDecider(load_configuration(CONFIGURATION, "test"), watch, seed=3)
-    sandbox = Sandbox(hot_cluster(time.time()), decide=decide)
-    watcher = sandbox.watcher(lag_seconds=60.0)
-    sandbox.serve(WATCHER_NAMESPACE, WATCHER_SERVICE, WATCHER_PORT, "watcher", watcher)
+    sandbox = hot_sandbox()
     with sandbox:
         yield sandbox.write_kubeconfig(tmp_path_factory.mktemp("kube") / "config")
 

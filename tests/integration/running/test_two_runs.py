@@ -9,24 +9,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
 from rebalancer.cli.main import main
-from rebalancer.load.load_watcher.document import decode_watcher
 from rebalancer.sandbox import Sandbox
 from rebalancer.sandbox.demo.hot_cluster import (
-    CONFIGURATION,
     POLICY,
     WATCHER_ADDRESS,
-    WATCHER_NAMESPACE,
-    WATCHER_PORT,
-    WATCHER_SERVICE,
-    hot_cluster,
 )
-from rebalancer.sandbox.scheduler.model_decider import ModelDecider
-from rebalancer.scheduling import load_configuration
+from tests.integration.hot_cluster import hot_sandbox
 
 WINDOW = 900.0
 LATER = 300.0
@@ -87,13 +79,8 @@ class Cluster:
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
     averages = Averages()
 
-    def watch() -> Any:
-        return decode_watcher(msgspec.json.encode(averages()))
-
-    decide = ModelDecider(load_configuration(CONFIGURATION, "test"), watch, seed=3)
-    sandbox = Sandbox(hot_cluster(time.time()), decide=decide, ready_after=0.2, terminates_after=0.2)
+    sandbox = hot_sandbox(load_watcher=averages)
     averages.sandbox, averages.before = sandbox, sandbox.node_utilisation()
-    sandbox.serve(WATCHER_NAMESPACE, WATCHER_SERVICE, WATCHER_PORT, "watcher", averages)
     with sandbox:
         yield Cluster(sandbox, averages, tmp_path)
 

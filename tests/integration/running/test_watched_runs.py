@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 import pytest
 
@@ -15,21 +14,6 @@ from tests.integration.running.test_whole_runs import LANDED, HotCluster, cluste
 __all__ = ["cluster"]
 
 PATIENCE_SECONDS = 60.0  # what is waited for comes; only a defect takes as long
-
-
-@pytest.fixture
-def listed(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """How often each kind was listed whole."""
-    found: Counter[str] = Counter()
-    list_page = RawApi.list_page
-
-    def counted(api: RawApi, kind: Any, **options: Any) -> Any:
-        if options.get("limit") != 1:
-            found[kind.plural] += 1
-        return list_page(api, kind, **options)
-
-    monkeypatch.setattr(RawApi, "list_page", counted)
-    return found
 
 
 def watch_everything(monkeypatch: pytest.MonkeyPatch, max_wait_seconds: float) -> None:

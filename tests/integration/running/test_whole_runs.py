@@ -9,11 +9,10 @@ import json
 import os
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from click.testing import CliRunner, Result
 from kubernetes import config
@@ -22,19 +21,12 @@ from rebalancer.cli.main import main
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.client import KubernetesClient
 from rebalancer.execution import HeldLease, RunLease
-from rebalancer.load.load_watcher.document import WatcherMetrics, decode_watcher
 from rebalancer.sandbox import Misbehaviour, Sandbox
 from rebalancer.sandbox.demo.hot_cluster import (
-    CONFIGURATION,
     POLICY,
-    WATCHER_NAMESPACE,
-    WATCHER_PORT,
-    WATCHER_SERVICE,
-    hot_cluster,
 )
-from rebalancer.sandbox.scheduler.model_decider import ModelDecider
-from rebalancer.scheduling import load_configuration
 from rebalancer.state import FileStore, PastMove, after_moves
+from tests.integration.hot_cluster import evicted, hot_sandbox, uids
 
 LANDED = {"Landed", "LandedElsewhere"}
 
@@ -46,7 +38,7 @@ class HotCluster:
     sandbox: Sandbox
     folder: Path
     policy: str = POLICY
-    uids_before: set[str] = field(default_factory=set)
+    before: frozenset[str] = frozenset()  # the uids of the pods there were
 
     def start(self, command: str, *options: str) -> Result:
         """Start a command against it."""
@@ -64,25 +56,15 @@ class HotCluster:
 
     def evicted(self) -> int:
         """How many of the pods there were are gone or going."""
-        pods = {pod["metadata"]["uid"]: pod for pod in self.sandbox.pods()}
-        return sum(
-            uid not in pods or "deletionTimestamp" in pods[uid]["metadata"] for uid in self.uids_before
-        )
+        return len(evicted(self.sandbox, self.before))
 
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[HotCluster]:
-    def watch() -> WatcherMetrics:
-        return decode_watcher(msgspec.json.encode(watcher({})))
-
-    decide = ModelDecider(load_configuration(CONFIGURATION, "test"), watch, seed=3)
-    sandbox = Sandbox(hot_cluster(time.time()), decide=decide, ready_after=0.2, terminates_after=0.2)
-    watcher = sandbox.watcher(lag_seconds=60.0)
-    sandbox.serve(WATCHER_NAMESPACE, WATCHER_SERVICE, WATCHER_PORT, "watcher", watcher)
+    sandbox = hot_sandbox()
     policy = POLICY.replace("waveTimeout: 20s", "waveTimeout: 3s")
     with sandbox:
-        uids = {pod["metadata"]["uid"] for pod in sandbox.pods()}
-        yield HotCluster(sandbox, tmp_path, policy, uids)
+        yield HotCluster(sandbox, tmp_path, policy, uids(sandbox))
 
 
 def results(outcomes: dict[str, Any]) -> list[str]:

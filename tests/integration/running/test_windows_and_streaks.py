@@ -8,25 +8,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
 from rebalancer.cli.main import main
-from rebalancer.load.load_watcher.document import WatcherMetrics, decode_watcher
 from rebalancer.sandbox import Sandbox
 from rebalancer.sandbox.demo.hot_cluster import (
-    CONFIGURATION,
     POLICY,
-    WATCHER_NAMESPACE,
-    WATCHER_PORT,
-    WATCHER_SERVICE,
-    hot_cluster,
 )
-from rebalancer.sandbox.scheduler.model_decider import ModelDecider
-from rebalancer.scheduling import load_configuration
 from rebalancer.state import RunState, after_reading
 from rebalancer.state.run_state import decode, encode
+from tests.integration.hot_cluster import hot_sandbox
 
 WINDOW = POLICY.replace("load:\n", "load:\n  window: 15m\n")
 TWICE = POLICY.replace("forRuns: 1", "forRuns: 2\n  runInterval: 2s")
@@ -68,13 +60,7 @@ class Cluster:
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    def watch() -> WatcherMetrics:
-        return decode_watcher(msgspec.json.encode(watcher({})))
-
-    decide = ModelDecider(load_configuration(CONFIGURATION, "test"), watch, seed=3)
-    sandbox = Sandbox(hot_cluster(time.time()), decide=decide, ready_after=0.2, terminates_after=0.2)
-    watcher = sandbox.watcher()
-    sandbox.serve(WATCHER_NAMESPACE, WATCHER_SERVICE, WATCHER_PORT, "watcher", watcher)
+    sandbox = hot_sandbox(lag_seconds=0.0)
     with sandbox:
         yield Cluster(sandbox, tmp_path)
 

@@ -175,7 +175,38 @@ def test_what_a_file_holds_can_be_created_applied_and_changed(
     for verb, printed in (("create", "configmap/a created"), ("apply", "configmap/a configured")):
         done = kubectl(verb, "-f", str(path))
         assert (done.returncode, done.stdout.strip()) == (0, printed), done.stderr
-    refused = kubectl("create", "deployment", "x", "--image=nginx")
-    assert "kubectl apply -f -" in refused.stderr
     assert kubectl("cordon", "n1").returncode == 0
     assert "Ready,SchedulingDisabled" in kubectl("get", "node", "n1").stdout
+
+
+CREATES = (
+    ("create", "namespace", "team"),
+    ("create", "deployment", "api", "-n", "shop", "--image=app:v1", "--replicas=2"),
+    ("create", "job", "once", "-n", "shop", "--image=app:v1"),
+    ("create", "configmap", "settings", "-n", "shop", "--from-literal=a=b"),
+    ("create", "service", "clusterip", "api", "-n", "shop", "--tcp=80"),
+    ("create", "quota", "few", "-n", "shop", "--hard=pods=30"),
+    ("create", "poddisruptionbudget", "half", "-n", "shop", "--selector=app=api", "--min-available=50%"),
+    ("create", "priorityclass", "high", "--value=10"),
+    ("create", "serviceaccount", "robot", "-n", "shop"),
+    ("run", "alone", "-n", "shop", "--image=app:v1"),
+)
+
+
+def test_create_makes_every_kind_that_is_served(cluster: tuple[Sandbox, Kubectl]) -> None:
+    _, kubectl = cluster
+    for words in CREATES:
+        ended = kubectl(*words)
+        assert ended.returncode == 0, f"{words}: {ended.stderr}"
+        assert ended.stdout.endswith(" created\n")
+    budget = json.loads(kubectl("get", "pdb", "half", "-n", "shop", "-o", "json").stdout)
+    assert budget["spec"] == {"minAvailable": "50%", "selector": {"matchLabels": {"app": "api"}}}
+
+
+def test_what_is_not_there_is_refused_by_its_name(cluster: tuple[Sandbox, Kubectl]) -> None:
+    sandbox, kubectl = cluster
+    pod = sandbox.pods("shop")[0]["metadata"]["name"]
+
+    for words in (("logs", "-n", "shop", pod), ("exec", "-n", "shop", pod, "--", "ls")):
+        assert "simulated and run no containers" in kubectl(*words).stderr
+    assert "does not serve" in kubectl("create", "secret", "generic", "s", "-n", "shop").stderr

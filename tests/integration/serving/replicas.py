@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import json
+import re
 import signal
 import subprocess
 import sys
@@ -14,20 +14,11 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import msgspec
-
-from rebalancer.load.load_watcher.document import WatcherMetrics, decode_watcher
 from rebalancer.sandbox import Sandbox
 from rebalancer.sandbox.demo.hot_cluster import (
-    CONFIGURATION,
     POLICY,
-    WATCHER_NAMESPACE,
-    WATCHER_PORT,
-    WATCHER_SERVICE,
-    hot_cluster,
 )
-from rebalancer.sandbox.scheduler.model_decider import ModelDecider
-from rebalancer.scheduling import load_configuration
+from tests.integration.hot_cluster import evicted, hot_sandbox, results_in_state, uids
 
 LONG = 120.0  # nothing takes so long but on a machine that does nothing for us
 EVERY_SECOND = POLICY.replace("forRuns: 1", "forRuns: 1\n  runInterval: 1s")
@@ -76,7 +67,9 @@ class Replica:
     def url(self) -> str:
         self.waits_for("metrics and probes are at http")
         (line,) = [line for line in self.log if "metrics and probes are at" in line]
-        return line.split(" at ")[-1]
+        found = re.search(r"http://[^\s\"]+", line)
+        assert found is not None, line
+        return found[0]
 
     def get(self, path: str) -> tuple[int, str]:
         """A probe's status and text."""
@@ -112,7 +105,7 @@ class Cluster:
         self.policy.write_text(EVERY_SECOND)
         self._kubeconfig = sandbox.write_kubeconfig(folder / "kubeconfig")
         self.replicas: list[Replica] = []
-        self.before = frozenset(pod["metadata"]["uid"] for pod in sandbox.pods())
+        self.before = uids(sandbox)
 
     def start(self, *options: str, lease_seconds: float | None = None) -> Replica:
         """A new replica, on any free port."""
@@ -142,18 +135,12 @@ class Cluster:
     @property
     def known(self) -> dict[str, str]:
         """Result by uid of every eviction in the state."""
-        kept = self.sandbox.store.get("configmaps", "rebalancer", "state")
-        moves = json.loads(kept["data"]["state.json"])["moves"] if kept else []
-        return {move["uid"]: move["result"] for move in moves}
+        return results_in_state(self.sandbox)
 
     @property
     def gone(self) -> frozenset[str]:
         """Pods there were that were evicted."""
-        return self.before - {
-            pod["metadata"]["uid"]
-            for pod in self.sandbox.pods()
-            if "deletionTimestamp" not in pod["metadata"]
-        }
+        return evicted(self.sandbox, self.before)
 
     def hottest(self) -> float:
         return max(self.sandbox.node_utilisation().values())
@@ -163,13 +150,7 @@ class Cluster:
 def a_hot_cluster(folder: Path, *, seed: int = 3) -> Iterator[Cluster]:
     """The demo's cluster, whose scheduler is the model."""
 
-    def watch() -> WatcherMetrics:
-        return decode_watcher(msgspec.json.encode(watcher({})))
-
-    decide = ModelDecider(load_configuration(CONFIGURATION, "test"), watch, seed=seed)
-    sandbox = Sandbox(hot_cluster(time.time()), decide=decide, ready_after=0.2, terminates_after=0.2)
-    watcher = sandbox.watcher(lag_seconds=60.0)
-    sandbox.serve(WATCHER_NAMESPACE, WATCHER_SERVICE, WATCHER_PORT, "watcher", watcher)
+    sandbox = hot_sandbox(seed=seed)
     with sandbox:
         cluster = Cluster(sandbox, folder)
         try:

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from rebalancer.errors import ExitCode
+from rebalancer.sandbox.demo.hot_cluster import WATCHER_ADDRESS
+from rebalancer.sandbox.nodes.usage import CPU_ANNOTATION
 from tests.integration.serving.replicas import EVERY_SECOND, Cluster, a_hot_cluster, eventually
 
 CALM = EVERY_SECOND.replace("runInterval: 1s", "runInterval: 1h")
@@ -55,7 +57,7 @@ def test_an_interval_has_one_run_also_when_another_replica_takes_over(cluster: C
     first.waits_for("finished 4 moves")
     second = cluster.start("--act")
     second.waits_for("stands by: ")
-    assert second.get("/readyz") == (200, "ok: stands by\n")
+    eventually(lambda: second.get("/readyz") == (200, "ok: stands by\n"), "it has read the cluster")
     assert "rebalancer_leader 0.0" in second.get("/metrics")[1]
     assert first.ends_after(signal.SIGTERM) == ExitCode.DONE
     second.waits_for("leads: took lease rebalancer/rebalancer")
@@ -86,6 +88,39 @@ def test_a_changed_policy_is_in_force_from_the_next_run_and_a_bad_one_is_refused
     replica.waits_for("the policy demo is in force from now on")
     replica.waits_for("2 hot nodes of 6")
     assert "rebalancer_policy_last_reload_successful 1.0" in replica.get("/metrics")[1]
+
+
+def set_use(cluster: Cluster, cpu: str | None) -> None:
+    """Let every pod of the shop use so much; None: what it used before."""
+    for pod in cluster.sandbox.pods("shop"):
+        metadata = pod["metadata"]
+        annotations = dict(metadata["annotations"])
+        annotations.setdefault("test/used", annotations[CPU_ANNOTATION])
+        annotations[CPU_ANNOTATION] = cpu or annotations["test/used"]
+        changed = {**pod, "metadata": {**metadata, "annotations": annotations}}
+        cluster.sandbox.store.update("pods", changed)
+
+
+def test_a_node_that_turns_hot_begins_a_run_before_it_is_due(cluster: Cluster) -> None:
+    alone = CALM.replace(
+        f'    - loadWatcher: {{address: "{WATCHER_ADDRESS}"}}\n', ""
+    )  # it knows the past too
+    assert alone != CALM
+    cluster.policy.write_text(alone.replace("1h", "1h\n  checkInterval: 1s\n  minRunInterval: 1s"))
+    set_use(cluster, "50m")
+    replica = cluster.start("--act")
+    replica.waits_for("0 hot nodes of 6")
+    for node in ("node-3", "node-4"):
+        cluster.sandbox.usage.hide(node)
+    set_use(cluster, None)  # as hot as ever, while too little is known
+    replica.waits_for("whether a node turned hot is not known, the next run begins when it is due: ")
+    assert not replica.says("hot nodes of 6", times=2), "\n".join(replica.log)
+
+    for node in ("node-3", "node-4"):
+        cluster.sandbox.usage.show(node)
+    replica.waits_for("early: node-1, node-2 turned hot since the last one")
+    replica.waits_for("2 hot nodes of 6, 4 moves planned")
+    assert 'checks_total{result="EarlyRun"} 1.0' in replica.get("/metrics")[1]
 
 
 def test_a_run_that_fails_is_counted_and_the_next_one_is_made(cluster: Cluster) -> None:

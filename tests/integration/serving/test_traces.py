@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import threading
+import gzip
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from rebalancer.cli.main import main
 from rebalancer.reporting.metrics import METRICS, SERVICE_METRICS
+from tests import loopback
 from tests.conftest import SUMMARY
 from tests.e2e.test_manifests import RecordProperty
 from tests.integration.serving.replicas import Cluster, a_hot_cluster
@@ -72,28 +72,13 @@ def attributes(span: Any) -> dict[str, str]:
 def collector() -> Iterator[Collector]:
     found = Collector()
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            import gzip
+    def take(request: loopback.Request) -> loopback.Answer:
+        packed = request.headers.get("Content-Encoding") == "gzip"
+        found.take(request.path, gzip.decompress(request.body) if packed else request.body)
+        return loopback.Answer()
 
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            found.take(self.path, gzip.decompress(body) if self.headers["Content-Encoding"] else body)
-            self.send_response(200)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-        def log_message(self, *arguments: object) -> None:
-            """Tests are quiet."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    found.url = f"http://127.0.0.1:{server.server_address[1]}"
-    yield found
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with loopback.answering(take) as found.url:
+        yield found
 
 
 @pytest.fixture

@@ -2,41 +2,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from rebalancer.cluster.kinds import BY_PLURAL
-from tests.builders import a_node
 from tests.unit.cli.conftest import Program
-from tests.unit.planning.builders import a_workload
+from tests.unit.cli.hot_dumps import a_hot_dump
 from tests.unit.questions.builders import a_manifest
-
-MOMENT = "2026-06-01T12:00:00Z"
 
 
 @pytest.fixture
 def dump(tmp_path: Path) -> Path:
-    """A recorded cluster of a hot and a cool node."""
-    folder = tmp_path / "recorded"
-    folder.mkdir()
-    web = a_workload("web", ["hot", "hot", "hot", "cool"], cpu="1")
-    used = {"hot": "3800m", "cool": "300m"}
-    kinds: dict[str, list[Any]] = {plural: [] for plural in BY_PLURAL}
-    kinds |= {
-        "nodes": [a_node("hot"), a_node("cool")],
-        "pods": web.pods,
-        "replicasets": [web.item],
-        "nodemetrics": [
-            {"metadata": {"name": name}, "timestamp": MOMENT, "usage": {"cpu": cpu, "memory": "1Gi"}}
-            for name, cpu in used.items()
-        ],
-    }
-    for plural, items in kinds.items():
-        kind = BY_PLURAL[plural]
-        listing = {"apiVersion": kind.api_version, "kind": f"{kind.name}List", "items": items}
-        (folder / f"{plural}.json").write_text(json.dumps(listing))
-    return folder
+    return a_hot_dump(tmp_path / "recorded", nodes=("hot", "hot", "hot", "cool"), also_read=tuple(BY_PLURAL))
 
 
 def test_how_many_more_pods_fit_is_shown_in_eighty_columns(rebalancer_program: Program, dump: Path) -> None:

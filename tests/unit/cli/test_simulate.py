@@ -2,36 +2,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from rebalancer.cluster.kinds import BY_PLURAL
-from tests.builders import a_node
 from tests.unit.cli.conftest import Program
-from tests.unit.planning.builders import a_workload
-
-MOMENT = "2026-06-01T12:00:00Z"
+from tests.unit.cli.hot_dumps import a_hot_dump
 
 
 @pytest.fixture
 def dump(tmp_path: Path) -> Path:
-    web = a_workload("web", ["hot", "hot", "cool"], cpu="1")
-    kinds: dict[str, list[Any]] = {
-        "nodes": [a_node("hot"), a_node("cool")],
-        "pods": web.pods,
-        "replicasets": [web.item],
-        "poddisruptionbudgets": [],
-        "nodemetrics": [
-            {"metadata": {"name": name}, "timestamp": MOMENT, "usage": {"cpu": cpu, "memory": "1Gi"}}
-            for name, cpu in (("hot", "3800m"), ("cool", "300m"))
-        ],
-    }
-    for plural, items in kinds.items():
-        kind = BY_PLURAL[plural]
-        listing = {"apiVersion": kind.api_version, "kind": f"{kind.name}List", "items": items}
-        (tmp_path / f"{plural}.json").write_text(json.dumps(listing))
-    return tmp_path
+    return a_hot_dump(tmp_path)
 
 
 def _policy(folder: Path, name: str, runs: int) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 from pathlib import Path
@@ -24,6 +23,7 @@ from tests.unit.manifests.documents import (
     read,
     resources,
 )
+from tests.unit.manifests.rendering import NO_KUSTOMIZE
 
 CRON_JOB = of_kind(BASE, "CronJob")
 RUN_PATCH = read(ACTIVE / "cronjob-run.yaml")
@@ -159,21 +159,7 @@ def test_its_policy_is_mounted_where_the_command_looks() -> None:
     assert f"--policy={mount['mountPath']}/{generator['files'][0]}" in container(RUN_PATCH)["args"]
 
 
-def _kustomize() -> str:
-    """Why overlays cannot be rendered here; empty when they can."""
-    if shutil.which("kubectl") is None:
-        return "no kubectl: apt-get install kubernetes-client, or see https://kubernetes.io/docs/tasks/tools"
-    told = subprocess.run(
-        ["kubectl", "version", "--client", "-o", "json"], capture_output=True, check=False, timeout=30
-    )
-    try:
-        version = json.loads(told.stdout)["kustomizeVersion"]
-    except (ValueError, KeyError):
-        return "kubectl is older than 1.21: its kustomize cannot render these overlays"
-    return "" if version >= "v4" else f"kustomize {version} cannot render these overlays; 4.1 can"
-
-
-@pytest.mark.skipif(bool(_kustomize()), reason=_kustomize() or "never")
+@pytest.mark.skipif(bool(NO_KUSTOMIZE), reason=NO_KUSTOMIZE or "never")
 @pytest.mark.parametrize(("folder", "command"), [(BASE, "plan"), (ACTIVE, "run")], ids=["base", "active"])
 def test_kustomize_renders_it(folder: Path, command: str) -> None:
     rendered = subprocess.run(
@@ -191,7 +177,7 @@ def test_kustomize_renders_it(folder: Path, command: str) -> None:
     assert namespaces_named(objects) == {"rebalancer"}
 
 
-@pytest.mark.skipif(bool(_kustomize()), reason=_kustomize() or "never")
+@pytest.mark.skipif(bool(NO_KUSTOMIZE), reason=NO_KUSTOMIZE or "never")
 @pytest.mark.parametrize("folder", [BASE, ACTIVE], ids=["base", "active"])
 def test_an_overlay_moves_everything_to_its_own_namespace(folder: Path, tmp_path: Path) -> None:
     shutil.copytree(ROOT / "k8s", tmp_path / "k8s")

@@ -32,6 +32,10 @@ def modules(folder: Path) -> set[str]:
     return {path.relative_to(ROOT).as_posix() for path in folder.rglob("*.py")}
 
 
+def data(folder: Path) -> set[str]:
+    return {path.relative_to(ROOT).as_posix() for path in folder.rglob("*.binpb.gz")}
+
+
 def contents(wheel: zipfile.ZipFile) -> set[str]:
     return {name for name in wheel.namelist() if ".dist-info/" not in name}
 
@@ -94,7 +98,7 @@ def test_the_runtime_wheel_holds_all_but_the_embedded_cluster(runtime: Path) -> 
 
 def test_the_demo_wheel_holds_the_embedded_cluster_and_nothing_else(tmp_path: Path) -> None:
     with build(SANDBOX, tmp_path) as wheel:
-        assert contents(wheel) == modules(SANDBOX)
+        assert contents(wheel) == modules(SANDBOX) | data(SANDBOX)
 
 
 def test_the_extra_asks_for_the_demo_of_this_version_and_that_one_for_this_program() -> None:

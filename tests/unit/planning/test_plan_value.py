@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from rebalancer.planning.plan import (
     Kept,
     Landing,
+    Level,
     Move,
     NodeAfter,
     NodeReport,
@@ -48,6 +49,9 @@ reports = st.builds(
     score=st.none() | numbers,
     because=st.lists(words, max_size=2).map(tuple),
     after=st.none() | afters,
+    levels=st.dictionaries(
+        st.sampled_from(["cpu", "memory"]), st.builds(Level, hot_above=numbers, cool_to=numbers)
+    ),
 )
 landings = st.builds(Landing, node=words, probability=st.floats(0, 1))
 moves = st.builds(
@@ -108,8 +112,18 @@ def test_the_documented_shape_is_kept() -> None:
     assert {"pod", "from", "landings", "gain", "wave", "because"} <= set(move)
     assert {"namespace", "name", "uid", "workload"} <= set(move["pod"])
     assert set(move["landings"][0]) == {"node", "probability"}
-    assert {"name", "load", "score", "hot", "because", "after"} <= set(node)
+    assert {"name", "load", "score", "hot", "because", "after", "levels"} <= set(node)
     assert set(kept) == {"pod", "node", "reason", "because", "setting"}
+
+
+def test_every_node_has_the_levels_that_its_policy_sets() -> None:
+    rule = {"utilization": {"cpu": 80}, "coolTo": {"cpu": 65}}
+    inputs = a_cluster(random.Random(1))
+    policy = a_policy(hotNodes={"any": [rule], "forRuns": 1})
+    plan = plan_of(dataclasses.replace(inputs, policy=policy))
+
+    assert plan.nodes
+    assert all(node.levels == {"cpu": Level(hot_above=80.0, cool_to=65.0)} for node in plan.nodes)
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b'{"moves": 1}', b"[]"])

@@ -29,7 +29,7 @@ from tests.unit.planning.builders import (
     plan_of,
     planning_inputs,
 )
-from tests.unit.planning.landing.test_landings import PACKED
+from tests.unit.planning.landing.hot_pods import PACKED
 
 NODES = [a_node("hot"), a_node("cool", cpu=40), a_node("warm", cpu=8), a_node("small")]
 UNKNOWN = float("nan")

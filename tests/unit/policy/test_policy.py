@@ -1,96 +1,31 @@
+"""A policy is read into values; what is wrong is refused with its place and what would be right."""
+
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
-from pathlib import Path
-from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from rebalancer.errors import InputError
 from rebalancer.policy import (
-    STARTER,
-    Amount,
     DeviationRule,
-    Evictable,
-    Execution,
-    HotNodes,
-    Limits,
-    LoadSettings,
     LoadWatcher,
     LoadWatcherSource,
-    Metadata,
     MetricsServer,
     MetricsServerSource,
     Namespaces,
-    Planning,
     Protection,
     RebalancePolicy,
-    Recorded,
-    RecordedSource,
-    Requests,
-    RequestsSource,
-    Safety,
-    SchedulerSettings,
     ScoreRule,
-    ScoreThreshold,
     UtilizationRule,
-    default_policy,
-    format_duration,
-    load_policy,
-    parse_duration,
     parse_policy,
     schema,
     to_yaml,
 )
-from rebalancer.policy.units import format_percentage, parse_amount, parse_percentage
-
-HEAD = "apiVersion: rebalancer/v1alpha1\nkind: RebalancePolicy\n"
-POLICIES = sorted((Path(__file__).parents[3] / "policies").glob("*.yaml"))
-
-DESIGN = """\
-metadata: {name: k3s-trimaran}
-scheduler:
-  version: "1.35"
-  configMap: {namespace: scheduler-plugins, name: scheduler-config, key: scheduler-config.yaml}
-  profiles: [trimaran]
-load:
-  sources:
-    - loadWatcher: {address: http://load-watcher.loadwatcher:2020}
-    - metricsServer: {}
-  maxAge: 3m
-  minCoverage: 80%
-hotNodes:
-  forRuns: 2
-  any:
-    - {utilization: {cpu: 80, memory: 85}, coolTo: {cpu: 65, memory: 75}}
-    - {deviation: {cpu: 20}, coolTo: {cpu: 10}, floor: {cpu: 50}}
-    - {score: {plugins: [TargetLoadPacking], below: 20}}
-evictable:
-  minAge: 10m
-  priorityBelow: 2000000000
-  namespaces: {exclude: [kube-system]}
-  protect: [LocalStorage, PersistentVolumes, SingleReplica]
-  jobs: false
-limits: {perRun: 20, perNode: 4, perNamespace: 10, perWorkload: 10%}
-planning: {minGain: 5, confidence: 0.95, cooldown: 1h, maxPlacements: 20000}
-execution: {waveSize: 5, firstWave: 1, waveTimeout: 5m, onUnexpectedLanding: stop}
-safety: {pause: false, maxNotReadyNodes: 5%, maxPendingPods: 20}
-"""
-
-
-def read(body: str) -> RebalancePolicy:
-    return parse_policy(HEAD + body, "policy.yaml").policy
-
-
-def refusal(body: str) -> str:
-    with pytest.raises(InputError) as caught:
-        read(body)
-    return str(caught.value)
+from tests.unit.policy.policy_texts import DESIGN, read, refusal
 
 
 def test_a_full_policy_is_read_into_values() -> None:
@@ -122,132 +57,9 @@ def test_what_a_policy_leaves_out_has_the_default_of_the_full_one() -> None:
         assert getattr(full, part) == getattr(empty, part)
 
 
-def test_the_starter_says_exactly_the_defaults() -> None:
-    assert parse_policy(STARTER, "starter").policy == RebalancePolicy() == default_policy().policy
-
-
-@pytest.mark.parametrize("path", POLICIES, ids=lambda path: path.stem)
-def test_the_policies_we_ship_are_valid_and_named_after_their_file(path: Path) -> None:
-    policy = load_policy(path).policy
-    assert policy.metadata.name == path.stem
-    assert read_back(policy) == policy
-
-
-def test_the_policy_named_default_says_the_defaults() -> None:
-    shipped = next(load_policy(path).policy for path in POLICIES if path.stem == "default")
-    assert shipped == RebalancePolicy()
-
-
-def test_policies_for_articles_are_shipped_and_the_conservative_one_names_no_configuration() -> None:
-    names = {path.stem for path in POLICIES}
-    assert {"balanced", "conservative", "k3s-trimaran", "network-traffic", "pods-per-node"} <= names
-    conservative = next(load_policy(path).policy for path in POLICIES if path.stem == "conservative")
-    assert conservative.scheduler == SchedulerSettings()
-    assert conservative.hot_nodes.any == HotNodes().any
-
-
-def read_back(policy: RebalancePolicy) -> RebalancePolicy:
-    return parse_policy(to_yaml(policy), "printed").policy
-
-
-names = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Cn")), min_size=1, max_size=12)
-unique_names = st.lists(names, max_size=3, unique=True).map(tuple)
-namespaces = st.sampled_from(["shop", "kube-system", "a-1", "b"])
-included = st.lists(namespaces, max_size=3, unique=True).map(tuple)
-durations = st.integers(1, 10**9).map(lambda milliseconds: milliseconds / 1000)
-percentages = st.integers(0, 10_000).map(lambda hundredths: hundredths / 10_000)
-amounts = st.builds(Amount, st.integers(0, 100), st.booleans())
-resources = st.sampled_from(["cpu", "memory", "pods"])
-levels = st.dictionaries(resources, st.floats(1, 100), min_size=1)
-
-
-@st.composite
-def rules(draw: st.DrawFn) -> Any:
-    thresholds: dict[Any, float] = draw(levels)
-    cool_to: dict[Any, float] = {
-        name: draw(st.floats(0, level, exclude_max=True))
-        for name, level in thresholds.items()
-        if draw(st.booleans())
-    }
-    if draw(st.booleans()):
-        return UtilizationRule(utilization=thresholds, cool_to=cool_to)
-    if draw(st.booleans()):
-        return DeviationRule(deviation=thresholds, cool_to=cool_to, floor=cool_to)
-    plugins = draw(st.lists(names, min_size=1, max_size=3, unique=True))
-    return ScoreRule(score=ScoreThreshold(plugins=tuple(plugins), below=draw(st.floats(1, 100))))
-
-
-sources: st.SearchStrategy[Any] = st.sampled_from(
-    [
-        LoadWatcherSource(load_watcher=LoadWatcher(address="http://load-watcher:2020")),
-        MetricsServerSource(metrics_server=MetricsServer()),
-        RequestsSource(requests=Requests()),
-        RecordedSource(recorded=Recorded()),
-    ]
-)
-
-policies = st.builds(
-    RebalancePolicy,
-    metadata=st.builds(Metadata, name=names),
-    scheduler=st.builds(
-        SchedulerSettings,
-        version=st.none() | st.sampled_from(["1.35", "v1.29.3"]),
-        inline=st.none() | names,
-        profiles=unique_names,
-        assume_neutral=unique_names,
-        allow_unpredictable=st.booleans(),
-    ),
-    load=st.builds(
-        LoadSettings,
-        sources=st.lists(sources, min_size=1, max_size=3).map(tuple),
-        max_age=durations,
-        min_coverage=percentages,
-    ),
-    hot_nodes=st.builds(
-        HotNodes, for_runs=st.integers(1, 9), any=st.lists(rules(), min_size=1, max_size=3).map(tuple)
-    ),
-    evictable=st.builds(
-        Evictable,
-        min_age=durations,
-        namespaces=st.builds(
-            Namespaces, include=st.lists(namespaces, max_size=3, unique=True).map(tuple), exclude=st.just(())
-        ),
-        protect=st.lists(st.sampled_from(Protection), unique=True).map(tuple),
-        jobs=st.booleans(),
-    ),
-    limits=st.builds(Limits, per_run=st.integers(0, 99), per_workload=amounts),
-    planning=st.builds(
-        Planning, min_gain=st.floats(0, 100), confidence=st.floats(1e-6, 1), cooldown=durations
-    ),
-    execution=st.builds(
-        Execution, wave_size=st.integers(5, 9), first_wave=st.integers(1, 5), wave_timeout=durations
-    ),
-    safety=st.builds(Safety, pause=st.booleans(), max_not_ready_nodes=amounts),
-)
-
-
-@given(policies)
-def test_a_printed_policy_parses_back_to_an_equal_one(policy: RebalancePolicy) -> None:
-    assert read_back(policy) == policy
-
-
-@pytest.mark.parametrize("text", ["true", "false", "{excludedTaints: [dedicated]}", "{excludedTaints: []}"])
-def test_misplaced_is_a_switch_or_its_settings_and_is_printed_as_such(text: str) -> None:
-    policy = read(f"strategies: {{misplaced: {text}}}\n")
-    assert read_back(policy) == policy
-    assert (policy.strategies.misplaced is None) is (text == "false")
-
-
 def test_a_taint_that_no_node_can_have_is_refused() -> None:
     assert "excludedTaints[0]" in refusal("strategies: {misplaced: {excludedTaints: ['a b']}}\n")
     assert "should be true, false, or settings" in refusal("strategies: {misplaced: 3}\n")
-
-
-def test_the_digest_is_of_the_text() -> None:
-    loaded = parse_policy(HEAD, "a.yaml")
-    assert loaded.digest.startswith("sha256:")
-    assert loaded.digest == parse_policy(HEAD, "b.yaml").digest
-    assert loaded.digest != parse_policy(HEAD + "# more\n", "a.yaml").digest
 
 
 @pytest.mark.parametrize(
@@ -388,56 +200,6 @@ def test_namespaces_are_allowed_unless_excluded_or_not_included() -> None:
     assert not Namespaces(include=("a",)).allows("b")
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [
-        ("10m", 600),
-        ("1h30m", 5400),
-        ("90s", 90),
-        ("500ms", 0.5),
-        ("1.5h", 5400),
-        ("0s", 0),
-        ("1h0m0.25s", 3600.25),
-    ],
-)
-def test_durations_are_read_as_kubernetes_writes_them(text: str, seconds: float) -> None:
-    assert parse_duration(text) == seconds
-
-
-@pytest.mark.parametrize(
-    "text", ["", "10", "m", "1d", "-1m", "1m1h", "1m1m", " 1m", "1m ", "1 m", "1e3s", "٣m", "1h.5m"]
-)
-def test_other_durations_are_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="is not a duration"):
-        parse_duration(text)
-
-
-@given(st.integers(0, 10**10).map(lambda milliseconds: milliseconds / 1000))
-def test_a_printed_duration_parses_back(seconds: float) -> None:
-    assert parse_duration(format_duration(seconds)) == seconds
-
-
-@given(st.integers(0, 10_000))
-def test_a_printed_percentage_parses_back(hundredths: int) -> None:
-    fraction = hundredths / 10_000
-    assert parse_percentage(format_percentage(fraction)) == fraction
-
-
-@given(st.integers(0, 100), st.integers(0, 10**6))
-def test_a_percentage_of_a_total_is_rounded_up(percent: int, total: int) -> None:
-    amount = Amount(percent, percent=True).of(total)
-    assert (amount - 1) * 100 < percent * total <= amount * 100
-
-
-def test_an_amount_is_a_number_or_a_percentage() -> None:
-    assert parse_amount("10%").of(11) == 2
-    assert parse_amount("3").of(1000) == 3
-    assert [str(Amount(3)), str(Amount(3, percent=True))] == ["3", "3%"]
-    for text in ("-1", "1.5", "101%", "%", "x", ""):
-        with pytest.raises(ValueError, match="neither a whole number nor a percentage"):
-            parse_amount(text)
-
-
 def test_every_key_of_the_schema_is_camel_case_and_described() -> None:
     found = schema()
     json.dumps(found)
@@ -479,10 +241,3 @@ def test_the_system_namespace_is_protected_unless_it_is_included_by_name(
     assert policy.evictable.namespaces.allows(allowed)
     assert not policy.evictable.namespaces.allows(protected)
     assert parse_policy(to_yaml(policy), "again").policy == policy
-
-
-def test_percentages_may_be_written_with_and_without_the_sign() -> None:
-    signed = read("load: {minCoverage: 80%}\nhotNodes: {any: [{utilization: {cpu: 85%}}]}\n")
-    bare = read("load: {minCoverage: 80}\nhotNodes: {any: [{utilization: {cpu: 85}}]}\n")
-
-    assert signed == bare

@@ -10,6 +10,23 @@ from rebalancer.planning import PlanningInputs
 from rebalancer.questions.fit import Fit, fit
 from rebalancer.questions.pod_specs import AskedPod, asked_pod, read_pod
 
+LABELS = {"app": "new"}  # what the pods of a manifest carry, unless another name is given
+APART = {
+    "podAntiAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {"labelSelector": {"matchLabels": LABELS}, "topologyKey": "kubernetes.io/hostname"}
+        ]
+    }
+}
+SPREAD = [
+    {
+        "maxSkew": 1,
+        "topologyKey": "zone",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": LABELS},
+    }
+]
+
 
 def a_manifest(kind: str = "Pod", name: str = "new", namespace: str = "", **spec: Any) -> dict[str, Any]:
     """A pod with one container, or a controller of such pods; ``spec`` is the pod's."""

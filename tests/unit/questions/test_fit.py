@@ -13,24 +13,7 @@ from rebalancer.questions.fit import Fit, with_asked
 from rebalancer.questions.next_landing import next_landing
 from tests.builders import a_node, a_pod, owned_by
 from tests.unit.planning.builders import a_workload, planning_inputs
-from tests.unit.questions.builders import a_manifest, a_pod_spec, asked, fit_of
-
-LABELS = {"app": "new"}
-APART = {
-    "podAntiAffinity": {
-        "requiredDuringSchedulingIgnoredDuringExecution": [
-            {"labelSelector": {"matchLabels": LABELS}, "topologyKey": "kubernetes.io/hostname"}
-        ]
-    }
-}
-SPREAD = [
-    {
-        "maxSkew": 1,
-        "topologyKey": "zone",
-        "whenUnsatisfiable": "DoNotSchedule",
-        "labelSelector": {"matchLabels": LABELS},
-    }
-]
+from tests.unit.questions.builders import APART, LABELS, SPREAD, a_manifest, a_pod_spec, asked, fit_of
 
 
 def nodes_of(answer: Fit) -> dict[str, int]:

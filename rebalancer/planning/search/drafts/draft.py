@@ -91,8 +91,6 @@ class Drafts:
         self._node = np.array(of_node, np.int64)
         resources = prepared.inputs.load.allocatable.shape[1]
         self._relief = np.concatenate([np.zeros((0, resources)), *(node.relief for node in nodes.values())])
-        cost = np.concatenate([np.zeros(0), *(node.cost for node in nodes.values())])
-        self._wanted = prepared.policy.planning.least_relief * (1.0 + cost)
         self._most_unacceptable = 1.0 - prepared.policy.planning.confidence
         self.placements = 0
         used = builder.used.copy()
@@ -100,6 +98,11 @@ class Drafts:
         course = _Course((), frozenset(), scenario.usage, np.array(self._state.pod_count))
         excess, is_hot = self._levels((course,), range(len(self._hot)))
         self.start = Draft((), (course,), used, excess, is_hot)
+        least = [
+            node.least(points, builder.expected_percent(node.node))
+            for node, points in zip(nodes.values(), excess, strict=True)
+        ]
+        self._wanted = np.concatenate([np.zeros(0), *least])
 
     def _levels(self, courses: Sequence[_Course], hot: Sequence[int]) -> tuple[FloatArray, tuple[bool, ...]]:
         """(hot nodes, resources) points of excess, and whether each is hot still; the mean over courses."""
@@ -118,7 +121,7 @@ class Drafts:
         excess = draft.excess[self._node]
         gain: FloatArray = removed(self._relief, excess)
         ends = np.array(draft.is_hot, np.bool_)[self._node] & (gain >= excess.sum(axis=1) - NEGLIGIBLE)
-        gain[~((gain >= self._wanted) | ends)] = 0.0
+        gain[~((gain >= self._wanted - NEGLIGIBLE) | ends)] = 0.0
         gain[list(draft.pods)] = 0.0
         return gain
 

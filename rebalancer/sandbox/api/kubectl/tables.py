@@ -127,6 +127,25 @@ def _status(path: str, missing: Any = 0) -> Cell:
     return lambda item: status_of(item).get(path, missing)
 
 
+def _node_info(field: str) -> Cell:
+    return lambda node: (status_of(node).get("nodeInfo") or {}).get(field, "<unknown>")
+
+
+def _target(autoscaler: Object) -> str:
+    about = spec_of(autoscaler).get("scaleTargetRef") or {}
+    return f"{about.get('kind', '')}/{about.get('name', '')}"
+
+
+def _hard(quota: Object) -> str:
+    hard = spec_of(quota).get("hard") or {}
+    return ", ".join(f"{name}: {hard[name]}" for name in sorted(hard))
+
+
+def _service_ports(service: Object) -> str:
+    ports = spec_of(service).get("ports") or ()
+    return ",".join(f"{port.get('port')}/{port.get('protocol', 'TCP')}" for port in ports) or "<none>"
+
+
 def _completions(job: Object) -> str:
     return f"{status_of(job).get('succeeded', 0)}/{spec_of(job).get('completions', 1)}"
 
@@ -162,7 +181,9 @@ _COLUMNS: Mapping[str, tuple[_Column, ...]] = {
         _Column("Status", _node_status),
         _Column("Roles", _roles),
         _AGE,
-        _Column("Version", lambda node: (status_of(node).get("nodeInfo") or {}).get("kubeletVersion", "")),
+        _Column("Version", _node_info("kubeletVersion")),
+        _Column("OS-Image", _node_info("osImage"), 1),
+        _Column("Container-Runtime", _node_info("containerRuntimeVersion"), 1),
     ),
     "deployments": (
         _Column("Ready", _replicas_ready),
@@ -185,6 +206,19 @@ _COLUMNS: Mapping[str, tuple[_Column, ...]] = {
         _Column("Max Unavailable", _spec("maxUnavailable", "N/A")),
         _Column("Allowed Disruptions", _status("disruptionsAllowed")),
     ),
+    "horizontalpodautoscalers": (
+        _Column("Reference", _target),
+        _Column("MinPods", _spec("minReplicas", 1)),
+        _Column("MaxPods", _spec("maxReplicas")),
+        _Column("Replicas", _status("currentReplicas")),
+    ),
+    "resourcequotas": (_Column("Limit", _hard),),
+    "services": (
+        _Column("Type", _spec("type", "ClusterIP")),
+        _Column("Cluster-IP", _spec("clusterIP")),
+        _Column("Port(s)", _service_ports),
+    ),
+    "priorityclasses": (_Column("Value", lambda item: item.get("value", 0)),),
     "namespaces": (_Column("Status", _status("phase", "Active")),),
     "configmaps": (_Column("Data", lambda item: len(item.get("data") or {})),),
     "leases": (_Column("Holder", _spec("holderIdentity")),),

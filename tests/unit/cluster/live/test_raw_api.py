@@ -89,7 +89,7 @@ def test_a_single_request_waits_no_longer_than_was_asked(
 ) -> None:
     seen: list[tuple[float, float]] = []
 
-    def call(*, _preload_content: bool, _request_timeout: tuple[float, float]) -> None:
+    def call(*, _request_timeout: tuple[float, float]) -> None:
         seen.append(_request_timeout)
         raise OSError
 

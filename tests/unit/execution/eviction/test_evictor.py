@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from urllib3.exceptions import ProtocolError, ReadTimeoutError
 
-from rebalancer.execution.eviction.evictor import Evictor
+from rebalancer.execution.eviction.evictor import evict
+from rebalancer.execution.eviction.move_requests import Requester
 from rebalancer.execution.eviction.verdicts import EvictionAnswer, Patience, Verdict
 from rebalancer.retries import http_date
 from tests.unit.execution.builders import NOW, a_move, a_pod_document
@@ -36,14 +37,14 @@ def evicted(
         return pod if pod is not None else refusal(404, "pods not found")
 
     api, transport = fake_api(handler, time)
-    evictor = Evictor(
+    requester = Requester(
         api,
         time.clock,
         patience=Patience(attempts=4, seconds=20),
         interrupted=lambda: interrupted,
         dry_run=dry_run,
     )
-    return evictor.evict(a_move()), transport, time
+    return evict(requester, a_move()), transport, time
 
 
 def the_pod(**changes: object) -> Answer:

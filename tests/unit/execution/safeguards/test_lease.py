@@ -28,9 +28,11 @@ class LeaseServer:
         self.version = 0
         self.faults: list[Any] = []
         self.while_writing: Callable[[], None] = lambda: None
+        self.while_reading: Callable[[], None] = lambda: None
 
     def __call__(self, request: Request) -> Answer | Exception:
         if request.method == "GET":
+            self.while_reading()
             return refusal(404, "not found") if self.item is None else Answer(200, self.item)
         fault = self.faults.pop(0) if self.faults else None
         if fault is not None and fault != "lost":
@@ -186,6 +188,18 @@ def test_a_lease_is_trusted_only_while_enough_of_it_is_left_for_an_eviction(
     time.now += 2
     held.ensure()
     assert (server.version, held.seconds_left) == (2, 60)
+
+
+@pytest.mark.parametrize("passed_seconds", [19.5, 19.99, 20.0])
+def test_a_lease_that_falls_due_while_it_is_read_again_is_renewed_and_not_lost(
+    api: RawApi, time: FakeTime, server: LeaseServer, passed_seconds: float
+) -> None:
+    held = lease_of(api, time).acquire()
+    time.now += passed_seconds
+    server.while_reading = lambda: setattr(time, "now", time.now + 1.0)  # a busy API server
+    held.ensure()
+    assert server.version == 2
+    assert held.seconds_left >= 40
 
 
 @pytest.mark.parametrize(

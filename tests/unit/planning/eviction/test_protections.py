@@ -2,365 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from rebalancer.planning.reasons import Reason
-from rebalancer.policy import RebalancePolicy
 from rebalancer.state import RunState
-from tests.builders import a_budget, a_node, a_pod
+from tests.builders import a_node
 from tests.unit.planning.builders import (
-    Workload,
+    NOW,
     a_past_move,
     a_policy,
     a_workload,
-    at,
     because,
     kept,
     moved,
     plan_of,
     planning_inputs,
 )
-from tests.unit.planning.landing.test_sampled_clusters import alike
-
-EVICT = "descheduler.alpha.kubernetes.io/evict"
-IN_PROGRESS = "descheduler.alpha.kubernetes.io/eviction-in-progress"
-ON_HOT: dict[str, Any] = {"nodeSelector": {"kubernetes.io/hostname": "hot"}}
-CLAIM = {
-    "metadata": {
-        "name": "data",
-        "namespace": "default",
-        "annotations": {"pv.kubernetes.io/bind-completed": "yes"},
-    },
-    "spec": {"volumeName": "disk", "accessModes": ["ReadWriteMany"]},
-    "status": {"phase": "Bound"},
-}
-DISK = {"metadata": {"name": "disk"}, "spec": {"claimRef": {"namespace": "default", "name": "data"}}}
-AN_UNSURE_MOVE = a_past_move(
-    from_node="hot", workload="Job/other", controller_uid="other", result="Unknown", load={}
+from tests.unit.planning.eviction.pod_protections import (
+    ALWAYS,
+    BY_POLICY,
+    NOT_BEING_EVICTED,
+    UNKNOWN_OR_NOT_NOW,
+    asked_for,
 )
-Case = Mapping[str, Any]
-
-
-def the_pod(**changes: Any) -> Workload:
-    """A pod of a workload of two, whose leaving would be enough."""
-    return a_workload("web", ["hot"], **{"cpu": "3900m", "replicas": 2, **changes})
-
-
-# As those who remove nodes write them.
-LEAVING = (
-    "ToBeDeletedByClusterAutoscaler",
-    "DeletionCandidateOfClusterAutoscaler",
-    "karpenter.sh/disrupted",
-    "node.cloudprovider.kubernetes.io/shutdown",
-    "aws-node-termination-handler/spot-itn",
-    "cloud.google.com/impending-node-termination",
-    "node.kubernetes.io/out-of-service",
+from tests.unit.planning.eviction.protected_pods import EVICT, LEAVING, Case, a_taint, case, plan_for, the_pod
+from tests.unit.planning.eviction.workload_protections import (
+    CLONE_SETS,
+    FACTS_OF_THE_WORKLOAD,
+    NOT_PROTECTED,
+    PROTECTED_BY_POLICY,
+    PROTECTED_NOW,
+    of_another_kind,
 )
 
-
-def a_taint(key: str, effect: str = "PreferNoSchedule") -> dict[str, str]:
-    return {"key": key, "value": "", "effect": effect}
-
-
-def a_node_being_deleted(name: str) -> dict[str, Any]:
-    node = a_node(name)
-    node["metadata"]["deletionTimestamp"] = at(-5)
-    return node
-
-
-def case(workload: Workload | None = None, **inputs: Any) -> Case:
-    return {"workloads": [workload or the_pod()], **inputs}
-
-
-def alone(**changes: Any) -> Case:
-    return {"workloads": [], "pods": [a_pod("web-0", node="hot", cpu="3900m", **changes)]}
-
-
-def sampled() -> Case:
-    """Two pods that each land badly with a chance of 2 %, where the plan may fail in 2.5 %."""
-    others = [f"n{number:03}" for number in range(249)]
-    in_pool = {"nodeSelector": {"pool": "x"}}
-    return {
-        "nodes": [
-            a_node("hot"),
-            a_node("hotter"),
-            *(a_node(name, cpu=8, labels={"pool": "x"}) for name in others),
-        ],
-        "workloads": [
-            the_pod(spec=in_pool),
-            a_workload("other", ["hotter"], cpu="3950m", spec=in_pool),
-        ],
-        "load": dict.fromkeys(others[:5], float("nan")),
-        "configuration": alike(0),
-        "policy": a_policy(planning={"confidence": 0.975}),
-    }
-
-
-def owned_by_other(kind: str) -> Case:
-    workload = the_pod()
-    workload.pods[0]["metadata"]["ownerReferences"][0]["kind"] = kind
-    return case(workload)
-
-
-def terminating() -> Case:
-    workload = the_pod()
-    workload.pods[0]["metadata"]["deletionTimestamp"] = at(-5)
-    return case(workload)
-
-
-def asked_for(kind: str = "evictionrequests", *, conditions: Any = (), **spec: Any) -> Case:
-    """Somebody's object of the EvictionRequest API that names the pod."""
-    target = {"pod": {"name": "web-0", "uid": the_pod().pods[0]["metadata"]["uid"]}}
-    item = {
-        "metadata": {"namespace": "default", "name": "drain"},
-        "spec": {"target": target, **spec},
-        "status": {"conditions": list(conditions)},
-    }
-    return case(the_pod(), **{kind: [item]})
-
-
-def over(kind: str, status: str = "True") -> Mapping[str, str]:
-    return {"type": kind, "status": status, "reason": "x"}
-
-
-BEING_EVICTED: list[tuple[str, Case]] = [
-    ("asked for", asked_for(intent="Eviction", requester="example.com/drain")),
-    ("by its name", asked_for(intent="Eviction", target={"pod": {"name": "web-0"}})),
-    ("of an intent we do not know", asked_for(intent="Replace")),
-    ("under way", asked_for("evictions")),
-    ("not failed", asked_for("evictions", conditions=[over("Failed", "False")])),
-    ("malformed", asked_for(target=7)),
-]
-NOT_BEING_EVICTED: list[tuple[str, Case]] = [
-    ("withdrawn", asked_for(intent="Withdrawn")),
-    ("evicted before", asked_for(conditions=[over("TargetEvicted")])),
-    ("failed", asked_for("evictions", conditions=[over("Failed")])),
-    ("another pod", asked_for(target={"pod": {"name": "web-0", "uid": "its-predecessor"}})),
-    ("no pod", asked_for(target={})),
-]
-
-
-@pytest.mark.parametrize("told", [pytest.param(told, id=name) for name, told in NOT_BEING_EVICTED])
-def test_an_eviction_that_is_over_or_meant_for_another_protects_nothing(told: Case) -> None:
-    assert moved(plan_for(told)) == {"web-0": "cool"}
-
-
-def test_who_asks_for_the_eviction_is_named() -> None:
-    told = asked_for(intent="Eviction", requester="example.com/drain")
-    assert because(plan_for(told), "web-0") == (
-        "is being evicted already: EvictionRequest drain asks for its eviction by example.com/drain"
-    )
-
-
-def protecting(kind: str) -> RebalancePolicy:
-    return a_policy(evictable={"protect": [kind]})
-
-
-def volume(**source: Any) -> Mapping[str, Any]:
-    return {"volumes": [{"name": "data", **source}]}
-
-
-def whose_controller_is_gone() -> Case:
-    return case(Workload("replicasets", the_pod().item | {"metadata": {"uid": "other"}}, the_pod().pods))
-
-
-ALWAYS: list[tuple[Reason, str, Case]] = [
-    (Reason.STATIC_POD, "mirror", case(the_pod(annotations={"kubernetes.io/config.mirror": "x"}))),
-    (Reason.STATIC_POD, "from a file", case(the_pod(annotations={"kubernetes.io/config.source": "file"}))),
-    (Reason.STATIC_POD, "owned by its node", owned_by_other("Node")),
-    (Reason.DAEMON_SET, "", case(the_pod(kind="DaemonSet"))),
-    (Reason.TERMINATING, "", terminating()),
-    (Reason.TERMINATING, "moved in the background", case(the_pod(annotations={IN_PROGRESS: "true"}))),
-    *((Reason.TERMINATING, name, told) for name, told in BEING_EVICTED),
-    (Reason.NO_CONTROLLER, "none", alone()),
-    (Reason.NO_CONTROLLER, "unknown kind", owned_by_other("Rollout")),
-    (Reason.NO_CONTROLLER, "gone", whose_controller_is_gone()),
-    (
-        Reason.OVERLAPPING_BUDGETS,
-        "",
-        case(
-            poddisruptionbudgets=[
-                a_budget(name, labels={"app": "web"}, allowed=1) for name in ("one", "another")
-            ]
-        ),
-    ),
-    (Reason.NODE_NOT_READY, "", case(nodes=[a_node("hot", ready=False), a_node("cool")])),
-    *(
-        (Reason.NODE_LEAVING, key, case(nodes=[a_node("hot", taints=[a_taint(key)]), a_node("cool", cpu=8)]))
-        for key in LEAVING
-    ),
-    (Reason.NODE_LEAVING, "deleted", case(nodes=[a_node_being_deleted("hot"), a_node("cool", cpu=8)])),
-    (Reason.SYSTEM_COMPONENT, "this program", case(own_pod="default/web-0")),
-    (Reason.SYSTEM_COMPONENT, "a scheduler", case(system_workloads=["default/ReplicaSet/web"])),
-]
-BY_POLICY: list[tuple[Reason, str, Case]] = [
-    (Reason.NAMESPACE, "", case(policy=a_policy(evictable={"namespaces": {"exclude": ["default"]}}))),
-    (
-        Reason.NAMESPACE,
-        "not included",
-        case(policy=a_policy(evictable={"namespaces": {"include": ["shop"], "exclude": []}})),
-    ),
-    (Reason.TOO_YOUNG, "", case(the_pod(created=at(-599)), policy=a_policy(evictable={"minAge": "10m"}))),
-    (
-        Reason.TOO_YOUNG,
-        "age unknown",
-        case(the_pod(created=""), policy=a_policy(evictable={"minAge": "10m"})),
-    ),
-    (
-        Reason.PRIORITY,
-        "",
-        case(the_pod(spec={"priority": 1000}), policy=a_policy(evictable={"priorityBelow": 1000})),
-    ),
-    (
-        Reason.LOCAL_STORAGE,
-        "emptyDir",
-        case(the_pod(spec=volume(emptyDir={})), policy=protecting("LocalStorage")),
-    ),
-    (
-        Reason.LOCAL_STORAGE,
-        "hostPath",
-        case(the_pod(spec=volume(hostPath={"path": "/var"})), policy=protecting("LocalStorage")),
-    ),
-    (
-        Reason.PERSISTENT_VOLUMES,
-        "claim",
-        case(
-            the_pod(spec=volume(persistentVolumeClaim={"claimName": "data"})),
-            policy=protecting("PersistentVolumes"),
-            persistentvolumeclaims=[CLAIM],
-            persistentvolumes=[DISK],
-        ),
-    ),
-    (Reason.SINGLE_REPLICA, "", case(the_pod(replicas=1), policy=protecting("SingleReplica"))),
-    (Reason.JOB, "", case(the_pod(kind="Job"))),
-    *(
-        (Reason.ANNOTATION, f"{name}={value}", case(the_pod(annotations={name: value})))
-        for name, value in (
-            ("descheduler.alpha.kubernetes.io/prefer-no-eviction", "true"),
-            ("cluster-autoscaler.kubernetes.io/safe-to-evict", "false"),
-            ("karpenter.sh/do-not-disrupt", "true"),
-            ("karpenter.sh/do-not-disrupt", "100000h"),
-            ("karpenter.sh/do-not-disrupt", "soon"),
-        )
-    ),
-]
-UNKNOWN_OR_NOT_NOW: list[tuple[Reason, str, Case]] = [
-    (Reason.OTHER_SCHEDULER, "not configured", case(the_pod(spec={"schedulerName": "volcano"}))),
-    (
-        Reason.OTHER_SCHEDULER,
-        "not acted for",
-        case(policy=a_policy(scheduler={"profiles": ["another"]})),
-    ),
-    (
-        Reason.OTHER_SCHEDULER,
-        "of what comes back",
-        {
-            "workloads": [
-                a_workload("web", ["hot", "cool"], cpu="3900m", schedulerName="default-scheduler"),
-            ],
-            "change": lambda workload: [
-                workload.item["spec"]["template"]["spec"].update(schedulerName="volcano"),
-                workload.pods[1]["spec"].update(schedulerName="volcano"),
-            ],
-            "nodes": [a_node("hot"), a_node("cool", cpu=40)],
-        },
-    ),
-    (Reason.UNPREDICTABLE, "budgets not read", case(unread=["poddisruptionbudgets"])),
-    (Reason.UNPREDICTABLE, "controllers not read", case(unread=["replicasets"])),
-    (
-        Reason.UNPREDICTABLE,
-        "resource claims",
-        case(the_pod(spec={"resourceClaims": [{"name": "gpu"}]})),
-    ),
-    (
-        Reason.UNPREDICTABLE,
-        "scheduling gates",
-        case(the_pod(spec={"schedulingGates": [{"name": "wait"}]})),
-    ),
-    (Reason.UNPREDICTABLE, "another template", case(the_pod(template={"nodeSelector": {"disk": "ssd"}}))),
-    (Reason.UNKNOWN_LOAD, "", case(pod_load={"web-0": float("nan")}, load={"hot": 95})),
-    (
-        Reason.SETTLING,
-        "",
-        case(state=RunState(moves=(AN_UNSURE_MOVE,)), window=900.0),
-    ),
-    (Reason.BUDGET, "", case(poddisruptionbudgets=[a_budget("web", labels={"app": "web"}, allowed=0)])),
-    (Reason.COOLDOWN, "", case(state=RunState(moves=(a_past_move(from_node="x", to_node="y"),)))),
-    (
-        Reason.HOT_TOO_BRIEFLY,
-        "",
-        case(policy=a_policy(hotNodes={"forRuns": 2}), state=RunState()),
-    ),
-    (Reason.NO_LANDING, "", case(nodes=[a_node("hot"), a_node("cool", unschedulable=True)])),
-    (Reason.NO_BETTER_LANDING, "", case(nodes=[a_node("hot"), a_node("cool")], load={"cool": 50})),
-    (
-        Reason.ROOM_TAKEN,
-        "",
-        case(pods=[a_pod("waiting", cpu="4", **ON_HOT)]),
-    ),
-    (Reason.LIMIT, "", case(policy=a_policy(limits={"perRun": 0}))),
-    (
-        Reason.NOT_NEEDED,
-        "",
-        {"workloads": [a_workload("big", ["hot"], cpu="3"), a_workload("web", ["hot"], cpu="900m")]},
-    ),
-    (
-        Reason.CANNOT_COOL,
-        "",
-        {
-            "workloads": [
-                a_workload("agent", ["hot"], kind="DaemonSet", cpu="3500m"),
-                a_workload("web", ["hot"], cpu="400m"),
-            ],
-            "policy": a_policy(planning={"partialRelief": False}),
-        },
-    ),
-    (
-        Reason.LITTLE_RELIEF,
-        "",
-        {
-            "workloads": [
-                a_workload("big", ["hot"], cpu="3800m", spec=ON_HOT),
-                a_workload("web", ["hot"], cpu="10m"),
-            ],
-        },
-    ),
-    (
-        Reason.NO_RELIEF,
-        "",
-        {
-            "workloads": [
-                a_workload("big", ["hot"], cpu="3800m", spec=ON_HOT),
-                a_workload("web", ["hot"], cpu="100m"),
-            ],
-            "pod_load": {"web-0": 0.0},
-        },
-    ),
-    (Reason.SEARCH_ENDED, "", case(policy=a_policy(planning={"maxPlacements": 1}))),
-    (Reason.CONFIDENCE, "", sampled()),
-]
-EVERY = [*ALWAYS, *BY_POLICY, *UNKNOWN_OR_NOT_NOW]
+LIFTED_BY_ANNOTATION = [*BY_POLICY, *PROTECTED_BY_POLICY]
+NOT_LIFTED = [*ALWAYS, *UNKNOWN_OR_NOT_NOW, *FACTS_OF_THE_WORKLOAD, *PROTECTED_NOW]
+EVERY = [*LIFTED_BY_ANNOTATION, *NOT_LIFTED]
 
 
 def table(rows: list[tuple[Reason, str, Case]]) -> Callable[..., Any]:
     return pytest.mark.parametrize(
-        ("reason", "told"), [pytest.param(row[0], row[2], id=f"{row[0]}-{row[1]}") for row in rows]
+        ("reason", "given"), [pytest.param(row[0], row[2], id=f"{row[0]}-{row[1]}") for row in rows]
     )
 
 
-def plan_for(told: Case, **annotations: str) -> Any:
-    values: dict[str, Any] = {"nodes": [a_node("hot"), a_node("cool", cpu=8)], **told}
-    change = values.pop("change", None)
-    nodes = values.pop("nodes")
-    if change:
-        change(values["workloads"][0])
-    for workload in values["workloads"]:
-        for pod in workload.pods:
-            pod["metadata"]["annotations"] = {**pod["metadata"]["annotations"], **annotations}
-    return plan_of(planning_inputs(nodes, values.pop("workloads"), **values))
+@pytest.mark.parametrize("given", [pytest.param(given, id=name) for name, given in NOT_BEING_EVICTED])
+def test_an_eviction_that_is_over_or_meant_for_another_protects_nothing(given: Case) -> None:
+    assert moved(plan_for(given)) == {"web-0": "cool"}
+
+
+def test_who_asks_for_the_eviction_is_named() -> None:
+    given = asked_for(intent="Eviction", requester="example.com/drain")
+    assert because(plan_for(given), "web-0") == (
+        "is being evicted already: EvictionRequest drain asks for its eviction by example.com/drain"
+    )
 
 
 def test_the_pod_of_the_table_moves_when_nothing_protects_it() -> None:
@@ -368,23 +66,23 @@ def test_the_pod_of_the_table_moves_when_nothing_protects_it() -> None:
 
 
 @table(EVERY)
-def test_a_protected_pod_gets_its_code(reason: Reason, told: Case) -> None:
-    assert kept(plan_for(told))["web-0"] == reason
+def test_a_protected_pod_gets_its_code(reason: Reason, given: Case) -> None:
+    assert kept(plan_for(given))["web-0"] == reason
 
 
 @table(EVERY)
-def test_a_protected_pod_gets_a_sentence_of_its_own(reason: Reason, told: Case) -> None:
-    assert len(because(plan_for(told), "web-0").split()) >= 2
+def test_a_protected_pod_gets_a_sentence_of_its_own(reason: Reason, given: Case) -> None:
+    assert len(because(plan_for(given), "web-0").split()) >= 4
 
 
-@table(BY_POLICY)
-def test_an_annotation_lifts_what_the_policy_protects(reason: Reason, told: Case) -> None:
-    assert moved(plan_for(told, **{EVICT: "true"})) == {"web-0": "cool"}
+@table(LIFTED_BY_ANNOTATION)
+def test_an_annotation_lifts_what_the_policy_protects(reason: Reason, given: Case) -> None:
+    assert moved(plan_for(given, **{EVICT: "true"})) == {"web-0": "cool"}
 
 
-@table([row for row in (*ALWAYS, *UNKNOWN_OR_NOT_NOW) if row[1] != "none"])
-def test_an_annotation_lifts_nothing_else(reason: Reason, told: Case) -> None:
-    assert kept(plan_for(told, **{EVICT: "true"}))["web-0"] == reason
+@table([row for row in NOT_LIFTED if row[1] != "none"])
+def test_an_annotation_lifts_nothing_else(reason: Reason, given: Case) -> None:
+    assert kept(plan_for(given, **{EVICT: "true"}))["web-0"] == reason
 
 
 def test_the_annotation_said_to_be_false_lifts_nothing() -> None:
@@ -393,6 +91,10 @@ def test_the_annotation_said_to_be_false_lifts_nothing() -> None:
 
 def test_every_reason_says_what_it_means() -> None:
     assert all(len(reason.meaning) > 10 for reason in Reason)
+
+
+def test_every_reason_has_a_row_in_a_table() -> None:
+    assert set(Reason) == {reason for reason, _, _ in EVERY}
 
 
 @pytest.mark.parametrize(
@@ -409,21 +111,21 @@ def test_an_annotation_that_does_not_ask_to_stay_protects_nothing(annotations: d
 
 
 def test_a_cordoned_hot_node_is_cooled_as_any_other() -> None:
-    told = case(nodes=[a_node("hot", unschedulable=True), a_node("cool", cpu=8)])
-    assert moved(plan_for(told)) == {"web-0": "cool"}
+    given = case(nodes=[a_node("hot", unschedulable=True), a_node("cool", cpu=8)])
+    assert moved(plan_for(given)) == {"web-0": "cool"}
 
 
 def test_a_hot_node_under_memory_pressure_is_cooled_as_any_other() -> None:
     taint = a_taint("node.kubernetes.io/memory-pressure", "NoSchedule")
-    told = case(nodes=[a_node("hot", taints=[taint]), a_node("cool", cpu=8)])
-    assert moved(plan_for(told)) == {"web-0": "cool"}
+    given = case(nodes=[a_node("hot", taints=[taint]), a_node("cool", cpu=8)])
+    assert moved(plan_for(given)) == {"web-0": "cool"}
 
 
 @pytest.mark.parametrize("key", LEAVING)
 def test_no_landing_counts_on_a_node_that_is_about_to_be_removed(key: str) -> None:
-    told = case(nodes=[a_node("hot"), a_node("cool", cpu=8, taints=[a_taint(key)])])
-    assert kept(plan_for(told)) == {"web-0": "NoBetterLanding"}
-    assert f"is about to be removed ({key})" in because(plan_for(told), "web-0")
+    given = case(nodes=[a_node("hot"), a_node("cool", cpu=8, taints=[a_taint(key)])])
+    assert kept(plan_for(given)) == {"web-0": "NoBetterLanding"}
+    assert f"is about to be removed ({key})" in because(plan_for(given), "web-0")
 
 
 def test_jobs_may_be_moved_where_the_policy_says_so() -> None:
@@ -431,17 +133,17 @@ def test_jobs_may_be_moved_where_the_policy_says_so() -> None:
 
 
 def test_what_cannot_be_predicted_moves_where_the_policy_allows_it() -> None:
-    told = case(
+    given = case(
         the_pod(template={"nodeSelector": {"disk": "ssd"}}),
         policy=a_policy(scheduler={"allowUnpredictable": True}),
     )
-    assert moved(plan_for(told)) == {"web-0": "cool"}
+    assert moved(plan_for(given)) == {"web-0": "cool"}
 
 
 def test_a_cooldown_ends() -> None:
     past = a_past_move(from_node="x", to_node="y")
-    told = case(state=RunState(moves=(past,)), policy=a_policy(planning={"cooldown": "9m"}))
-    assert moved(plan_for(told)) == {"web-0": "cool"}
+    given = case(state=RunState(moves=(past,)), policy=a_policy(planning={"cooldown": "9m"}))
+    assert moved(plan_for(given)) == {"web-0": "cool"}
 
 
 def test_pods_whose_verdict_needs_a_kind_that_was_not_read_stay_and_say_which() -> None:
@@ -470,3 +172,63 @@ def test_what_was_not_read_keeps_nobody_when_the_policy_allows_the_unpredictable
         policy=a_policy(scheduler={"allowUnpredictable": True}),
     )
     assert moved(plan_of(inputs))
+
+
+@pytest.mark.parametrize("given", [pytest.param(given, id=name) for name, given in NOT_PROTECTED])
+def test_a_pod_that_nothing_protects_moves(given: Case) -> None:
+    assert moved(plan_for(given)) == {"web-0": "cool"}
+
+
+def test_a_kind_that_the_policy_does_not_name_stays_and_the_words_lead_to_the_setting() -> None:
+    plan = plan_for(of_another_kind(policy={}))
+    assert kept(plan)["web-0"] == "NoController"
+    assert "evictable.controllers can name it" in because(plan, "web-0")
+
+
+def test_the_only_pod_of_another_kind_is_a_single_replica() -> None:
+    given = of_another_kind(policy={**CLONE_SETS, "protect": ["SingleReplica"], "minReplicas": 1})
+    del given["workloads"][0].pods[1]
+    assert kept(plan_for(given))["web-0"] == "SingleReplica"
+
+
+DISK_OR_MEMORY = [{"name": "proxy", "emptyDir": {"medium": "Memory"}}, {"name": "cache", "emptyDir": {}}]
+SAFE = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+
+
+@pytest.mark.parametrize(
+    ("volumes", "annotations", "stays"),
+    [
+        (DISK_OR_MEMORY[:1], {}, False),
+        (DISK_OR_MEMORY, {}, True),
+        (DISK_OR_MEMORY, {SAFE: "true"}, False),
+        (DISK_OR_MEMORY, {SAFE: "yes"}, True),
+        (DISK_OR_MEMORY, {f"{SAFE}-local-volumes": "proxy, cache"}, False),
+        (DISK_OR_MEMORY, {f"{SAFE}-local-volumes": "proxy"}, True),
+        (DISK_OR_MEMORY, {f"{SAFE}-local-volumes": ""}, True),
+        ([{"name": "host", "hostPath": {"path": "/x"}}], {SAFE: "true"}, False),
+        ([{"name": "host", "hostPath": {"path": "/x"}}], {f"{SAFE}-local-volumes": "host"}, False),
+    ],
+)
+def test_only_data_that_would_be_lost_and_missed_keeps_a_pod(
+    volumes: list[Any], annotations: dict[str, str], stays: bool
+) -> None:
+    given = case(
+        the_pod(spec={"volumes": volumes}, annotations=annotations),
+        policy=a_policy(evictable={"protect": ["LocalStorage"]}),
+    )
+    plan = plan_for(given)
+    assert (kept(plan) == {"web-0": "LocalStorage"}) if stays else (moved(plan) == {"web-0": "cool"})
+
+
+@pytest.mark.parametrize(("cost", "stays"), [("2147483647", True), ("2147483646", False), ("much", False)])
+def test_the_highest_eviction_cost_of_koordinator_means_never(cost: str, stays: bool) -> None:
+    given = case(the_pod(annotations={"scheduling.koordinator.sh/eviction-cost": cost}))
+    assert kept(plan_for(given)) == ({"web-0": "Annotation"} if stays else {})
+
+
+def test_a_good_landing_does_not_end_the_cooldown_after_a_bad_one() -> None:
+    bad = a_past_move(uid="1", result="Unexpected", evicted_at=NOW - 8000, landed_at=None)
+    good = a_past_move(uid="2", result="Landed", evicted_at=NOW - 7900, landed_at=NOW - 7890)
+    plan = plan_for(case(state=RunState(moves=(bad, good))))
+    assert kept(plan) == {"web-0": "LandedBadly"}
+    assert "2 h ago (Unexpected)" in because(plan, "web-0")

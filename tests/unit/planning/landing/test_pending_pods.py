@@ -10,7 +10,8 @@ from rebalancer.planning import prepare
 from rebalancer.planning.planner import search
 from rebalancer.scheduling.state.cluster_state import UNBOUND
 from tests.builders import a_node
-from tests.unit.planning.builders import Workload, a_workload, at, planning_inputs
+from tests.unit.planning.builders import Workload, a_workload, at, kept, moved, plan_of, planning_inputs
+from tests.unit.planning.landing.hot_pods import hot_pod, only
 
 
 def waiting(name: str, cpu: str = "5", **spec: Any) -> Workload:
@@ -80,3 +81,31 @@ def test_pending_pods_that_a_node_never_admits_cost_no_placement_there() -> None
 
     jobs = [waiting(f"job-{number}", cpu="1", nodeSelector={"gpu": str(number)}) for number in range(20)]
     assert placements(*jobs) == placements()
+
+
+def test_pending_pods_take_their_room_first() -> None:
+    nodes = [a_node("hot"), a_node("cool", cpu=8)]
+    waiting = a_workload("early", [""], cpu="5")
+    plan = plan_of(planning_inputs(nodes, [hot_pod(), waiting]))
+    assert kept(plan) == {"web-0": "NoLanding"}
+
+
+def test_a_pending_pod_that_would_take_the_room_keeps_the_pod() -> None:
+    nodes = [a_node("hot"), a_node("cool", cpu=8)]
+    plan = plan_of(
+        planning_inputs(
+            nodes,
+            [
+                hot_pod(),
+                a_workload("huge", [""], cpu="4", spec={"nodeSelector": {"kubernetes.io/hostname": "hot"}}),
+            ],
+        )
+    )
+    only("RoomTaken", "a Pending pod of default/huge would fit where it leaves", plan)
+    assert "1 Pending pods fit nowhere and will retry when room is freed" in plan.warnings
+
+
+def test_a_pending_pod_that_fits_nowhere_even_then_keeps_nothing() -> None:
+    nodes = [a_node("hot"), a_node("cool", cpu=8)]
+    plan = plan_of(planning_inputs(nodes, [hot_pod(), a_workload("huge", [""], cpu="100")]))
+    assert moved(plan) == {"web-0": "cool"}

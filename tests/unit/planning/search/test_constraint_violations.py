@@ -10,7 +10,7 @@ from rebalancer.planning.plan import Plan
 from rebalancer.planning.revalidation import revalidate_moves
 from tests.builders import a_node
 from tests.unit.planning.builders import a_policy, a_workload, kept, moved, plan_of, planning_inputs
-from tests.unit.planning.eviction.test_protections import LEAVING
+from tests.unit.planning.eviction.protected_pods import LEAVING
 
 SSD = {"nodeSelector": {"disk": "ssd"}}
 EXCLUDED = {

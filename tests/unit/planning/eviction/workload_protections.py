@@ -1,38 +1,15 @@
-"""Protections by a pod's workload, volumes, labels and the time: tables as in test_protections."""
+"""What protects a pod, as a table: its workload, volumes, labels, autoscalers, quotas and the time."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-import pytest
-
 from rebalancer.planning.reasons import Reason
 from rebalancer.state import RunState
 from tests.builders import a_node
-from tests.unit.planning.builders import (
-    NOW,
-    Workload,
-    a_past_move,
-    a_policy,
-    a_workload,
-    at,
-    because,
-    kept,
-    moved,
-)
-from tests.unit.planning.eviction.test_protections import (
-    CLAIM,
-    DISK,
-    EVERY,
-    EVICT,
-    Case,
-    case,
-    plan_for,
-    table,
-    the_pod,
-    volume,
-)
+from tests.unit.planning.builders import NOW, Workload, a_past_move, a_policy, a_workload, at
+from tests.unit.planning.eviction.protected_pods import CLAIM, DISK, Case, case, the_pod, volume
 
 
 def with_status(kind: str = "ReplicaSet", **status: Any) -> Workload:
@@ -173,11 +150,11 @@ def of_another_kind(
     workload.pods[1]["status"]["conditions"][0]["status"] = str(ready)
     if not like:
         workload.pods[1]["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "aside"}
-    told = case(
+    given = case(
         workload, nodes=[a_node("hot"), a_node("cool", cpu=8), a_node("aside", cpu=40, unschedulable=True)]
     )
     return {
-        **told,
+        **given,
         "replicasets": [],
         "policy": a_policy(evictable={"minReplicas": 2, **policy}),
         "horizontalpodautoscalers": [] if desired is None else [autoscaler_of("CloneSet", desired)],
@@ -270,7 +247,6 @@ PROTECTED_NOW: list[tuple[Reason, str, Case]] = [
         for result in ("Unexpected", "Pending", "NotReady", "NotReplaced")
     ),
 ]
-ROWS = [*PROTECTED_BY_POLICY, *FACTS_OF_THE_WORKLOAD, *PROTECTED_NOW]
 NOT_PROTECTED: list[tuple[str, Case]] = [
     ("of a kind that the policy names", of_another_kind()),
     ("of a kind that the policy names in another version", of_another_kind(version="apps.kruise.io/v1")),
@@ -306,87 +282,3 @@ NOT_PROTECTED: list[tuple[str, Case]] = [
     ("all of today", within("00:00", "00:00", days=["Mon"])),
     ("landed badly long ago", case(state=RunState(moves=(a_past_move(evicted_at=0.0, result="Pending"),)))),
 ]
-
-
-@table(ROWS)
-def test_a_protected_pod_gets_its_code(reason: Reason, told: Case) -> None:
-    assert kept(plan_for(told))["web-0"] == reason
-
-
-@table(ROWS)
-def test_a_protected_pod_gets_a_sentence_of_its_own(reason: Reason, told: Case) -> None:
-    assert len(because(plan_for(told), "web-0").split()) >= 4
-
-
-@table(PROTECTED_BY_POLICY)
-def test_an_annotation_lifts_what_the_policy_protects(reason: Reason, told: Case) -> None:
-    assert moved(plan_for(told, **{EVICT: "true"})) == {"web-0": "cool"}
-
-
-@table([*FACTS_OF_THE_WORKLOAD, *PROTECTED_NOW])
-def test_an_annotation_lifts_nothing_else(reason: Reason, told: Case) -> None:
-    assert kept(plan_for(told, **{EVICT: "true"}))["web-0"] == reason
-
-
-@pytest.mark.parametrize("told", [pytest.param(told, id=name) for name, told in NOT_PROTECTED])
-def test_a_pod_that_nothing_protects_moves(told: Case) -> None:
-    assert moved(plan_for(told)) == {"web-0": "cool"}
-
-
-def test_a_kind_that_the_policy_does_not_name_stays_and_the_words_lead_to_the_setting() -> None:
-    plan = plan_for(of_another_kind(policy={}))
-    assert kept(plan)["web-0"] == "NoController"
-    assert "evictable.controllers can name it" in because(plan, "web-0")
-
-
-def test_the_only_pod_of_another_kind_is_a_single_replica() -> None:
-    told = of_another_kind(policy={**CLONE_SETS, "protect": ["SingleReplica"], "minReplicas": 1})
-    del told["workloads"][0].pods[1]
-    assert kept(plan_for(told))["web-0"] == "SingleReplica"
-
-
-DISK_OR_MEMORY = [{"name": "proxy", "emptyDir": {"medium": "Memory"}}, {"name": "cache", "emptyDir": {}}]
-SAFE = "cluster-autoscaler.kubernetes.io/safe-to-evict"
-
-
-@pytest.mark.parametrize(
-    ("volumes", "annotations", "stays"),
-    [
-        (DISK_OR_MEMORY[:1], {}, False),
-        (DISK_OR_MEMORY, {}, True),
-        (DISK_OR_MEMORY, {SAFE: "true"}, False),
-        (DISK_OR_MEMORY, {SAFE: "yes"}, True),
-        (DISK_OR_MEMORY, {f"{SAFE}-local-volumes": "proxy, cache"}, False),
-        (DISK_OR_MEMORY, {f"{SAFE}-local-volumes": "proxy"}, True),
-        (DISK_OR_MEMORY, {f"{SAFE}-local-volumes": ""}, True),
-        ([{"name": "host", "hostPath": {"path": "/x"}}], {SAFE: "true"}, False),
-        ([{"name": "host", "hostPath": {"path": "/x"}}], {f"{SAFE}-local-volumes": "host"}, False),
-    ],
-)
-def test_only_data_that_would_be_lost_and_missed_keeps_a_pod(
-    volumes: list[Any], annotations: dict[str, str], stays: bool
-) -> None:
-    told = case(
-        the_pod(spec={"volumes": volumes}, annotations=annotations),
-        policy=a_policy(evictable={"protect": ["LocalStorage"]}),
-    )
-    plan = plan_for(told)
-    assert (kept(plan) == {"web-0": "LocalStorage"}) if stays else (moved(plan) == {"web-0": "cool"})
-
-
-@pytest.mark.parametrize(("cost", "stays"), [("2147483647", True), ("2147483646", False), ("much", False)])
-def test_the_highest_eviction_cost_of_koordinator_means_never(cost: str, stays: bool) -> None:
-    told = case(the_pod(annotations={"scheduling.koordinator.sh/eviction-cost": cost}))
-    assert kept(plan_for(told)) == ({"web-0": "Annotation"} if stays else {})
-
-
-def test_a_good_landing_does_not_end_the_cooldown_after_a_bad_one() -> None:
-    bad = a_past_move(uid="1", result="Unexpected", evicted_at=NOW - 8000, landed_at=None)
-    good = a_past_move(uid="2", result="Landed", evicted_at=NOW - 7900, landed_at=NOW - 7890)
-    plan = plan_for(case(state=RunState(moves=(bad, good))))
-    assert kept(plan) == {"web-0": "LandedBadly"}
-    assert "2 h ago (Unexpected)" in because(plan, "web-0")
-
-
-def test_every_reason_has_a_row_in_a_table() -> None:
-    assert set(Reason) == {reason for reason, _, _ in (*EVERY, *ROWS)}

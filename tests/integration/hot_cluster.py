@@ -1,0 +1,58 @@
+"""The demo's hot cluster with the model as its scheduler, and what a run has left there."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from rebalancer.load.load_watcher.document import WatcherMetrics, decode_watcher
+from rebalancer.sandbox import Sandbox
+from rebalancer.sandbox.demo.hot_cluster import (
+    CONFIGURATION,
+    WATCHER_NAMESPACE,
+    WATCHER_PORT,
+    WATCHER_SERVICE,
+    hot_cluster,
+)
+from rebalancer.sandbox.scheduler.model_decider import ModelDecider
+from rebalancer.scheduling import load_configuration
+
+
+def hot_sandbox(
+    *,
+    seed: int = 3,
+    lag_seconds: float = 60.0,
+    load_watcher: Callable[[Mapping[str, str]], Any] | None = None,
+) -> Sandbox:
+    """The cluster, not started yet. Scheduler and rebalancer see it through the same load-watcher."""
+
+    def watch() -> WatcherMetrics:
+        return decode_watcher(msgspec.json.encode(serve({})))
+
+    decide = ModelDecider(load_configuration(CONFIGURATION, "test"), watch, seed=seed)
+    sandbox = Sandbox(hot_cluster(time.time()), decide=decide, ready_after=0.2, terminates_after=0.2)
+    serve = load_watcher or sandbox.watcher(lag_seconds=lag_seconds)
+    sandbox.serve(WATCHER_NAMESPACE, WATCHER_SERVICE, WATCHER_PORT, "watcher", serve)
+    return sandbox
+
+
+def uids(sandbox: Sandbox) -> frozenset[str]:
+    """The pods there are."""
+    return frozenset(pod["metadata"]["uid"] for pod in sandbox.pods())
+
+
+def evicted(sandbox: Sandbox, before: frozenset[str]) -> frozenset[str]:
+    """Those of the pods there were that are gone or terminating."""
+    staying = {pod["metadata"]["uid"] for pod in sandbox.pods() if "deletionTimestamp" not in pod["metadata"]}
+    return before - staying
+
+
+def results_in_state(sandbox: Sandbox) -> dict[str, str]:
+    """Result by uid of every eviction in the state ConfigMap, which the next run reads."""
+    kept = sandbox.store.get("configmaps", "rebalancer", "state")
+    moves = json.loads(kept["data"]["state.json"])["moves"] if kept else []
+    return {move["uid"]: move["result"] for move in moves}

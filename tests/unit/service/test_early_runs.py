@@ -1,0 +1,159 @@
+"""A run begins early when a node has turned hot, never too often, and never for what is not known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rebalancer.errors import SafetyError, StopRequestedError, UnreachableError
+from rebalancer.policy import HotNodes
+from rebalancer.service.early_runs import MAX_SHARE, EarlyRuns
+
+SETTINGS = HotNodes(run_interval=900, check_interval=60, min_run_interval=300)
+
+
+@dataclass
+class Cluster:
+    """Hot nodes by the clock, and what looks at them cost and came to."""
+
+    hot: frozenset[str] = frozenset()
+    error: Exception | None = None
+    takes: float = 0.0
+    now: float = 0.0
+    looks: list[float] = field(default_factory=list)
+    results: list[str] = field(default_factory=list)
+
+    def hot_now(self, seconds: float) -> frozenset[str]:
+        assert seconds > 0
+        self.looks.append(self.now)
+        self.now += self.takes
+        if self.error is not None:
+            raise self.error
+        return self.hot
+
+    def early_runs(self, *hot: str) -> EarlyRuns:
+        found = EarlyRuns(self.hot_now, self.results.append, lambda: self.now)
+        found.planned(frozenset(hot))
+        return found
+
+
+def waited(cluster: Cluster, early: EarlyRuns, settings: HotNodes = SETTINGS) -> float | None:
+    """The moment at which the run after the one at 0 s begins early; None when it begins when it is due."""
+    due = settings.run_interval
+    while cluster.now < due:
+        if early.begins(0.0, due, settings):
+            return cluster.now
+        cluster.now += 2.0
+    return None
+
+
+def test_a_node_that_turned_hot_begins_a_run_as_soon_as_one_may_begin() -> None:
+    cluster = Cluster(frozenset({"n1", "n2"}))
+
+    assert waited(cluster, cluster.early_runs("n1")) == 300.0
+    assert cluster.results == ["EarlyRun"]
+
+
+def test_nodes_that_were_hot_at_the_last_run_begin_none() -> None:
+    cluster = Cluster(frozenset({"n1"}))
+
+    assert waited(cluster, cluster.early_runs("n1", "n2")) is None
+    assert cluster.looks == [300.0 + 60.0 * number for number in range(10)]
+    assert set(cluster.results) == {"NothingNew"}
+
+
+def test_a_node_that_cooled_since_the_last_run_turns_hot_again() -> None:
+    cluster = Cluster()
+    early = cluster.early_runs("n1")
+    cluster.now = 300.0
+    assert not early.begins(0.0, 900.0, SETTINGS)
+    cluster.hot, cluster.now = frozenset({"n1"}), 400.0
+
+    assert early.begins(0.0, 900.0, SETTINGS)
+
+
+@pytest.mark.parametrize(
+    "error", [SafetyError("only 1 of 6 nodes have a fresh load figure"), UnreachableError("no answer")]
+)
+def test_a_load_that_is_not_known_begins_no_run_and_is_said_once(
+    error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster = Cluster(frozenset({"n1"}), error)
+
+    assert waited(cluster, cluster.early_runs()) is None
+    assert set(cluster.results) == {"Unknown"}
+    assert len(cluster.results) == 10
+    (message,) = caplog.messages
+    assert message == f"whether a node turned hot is not known, the next run begins when it is due: {error}"
+
+
+def test_without_a_run_to_compare_with_the_first_look_is_what_later_ones_compare_with() -> None:
+    cluster = Cluster(frozenset({"n1"}))
+    early = EarlyRuns(cluster.hot_now, cluster.results.append, lambda: cluster.now)
+
+    assert waited(cluster, early) is None
+    cluster.now, cluster.hot = 1000.0, frozenset({"n1", "n2"})
+    assert early.begins(0.0, 2000.0, SETTINGS)
+
+
+@pytest.mark.parametrize("settings", [{"check_interval": 0.0}, {"min_run_interval": 900.0}])
+def test_settings_may_keep_it_from_looking_at_all(settings: dict[str, float]) -> None:
+    cluster = Cluster(frozenset({"n1"}))
+
+    assert waited(cluster, cluster.early_runs(), SETTINGS.model_copy(update=settings)) is None
+    assert cluster.looks == []
+
+
+def test_a_request_to_stop_is_passed_on() -> None:
+    cluster = Cluster(error=StopRequestedError("asked to stop"))
+    early = cluster.early_runs()
+    cluster.now = 300.0
+
+    with pytest.raises(StopRequestedError):
+        early.begins(0.0, 900.0, SETTINGS)
+
+
+def test_a_slow_look_is_made_less_often() -> None:
+    cluster = Cluster(takes=30.0)
+    waited(cluster, cluster.early_runs())
+
+    assert cluster.looks == [300.0, 630.0]  # 30 s, and ten times as long without
+
+
+names = st.frozensets(st.sampled_from(["n1", "n2", "n3"]))
+
+
+@given(
+    st.lists(st.tuples(names, st.floats(0.0, 20.0), st.booleans()), max_size=60),
+    st.floats(0.0, 400.0),
+    st.floats(1.0, 1000.0),
+)
+def test_however_nodes_flap_runs_are_apart_and_looks_are_few(
+    course: list[tuple[frozenset[str], float, bool]], least: float, interval: float
+) -> None:
+    settings = HotNodes(run_interval=interval, check_interval=10.0, min_run_interval=least)
+    cluster = Cluster()
+    early = cluster.early_runs()
+    began = 0.0
+    ends: list[tuple[float, float]] = []
+    for hot, takes, fails in course:
+        cluster.hot, cluster.takes = hot, takes
+        cluster.error = UnreachableError("no answer") if fails else None
+        looked = len(cluster.looks)
+        if cluster.now >= began + interval:
+            began = cluster.now
+            early.planned(hot)
+        elif early.begins(began, began + interval, settings):
+            assert cluster.now - began >= least
+            assert not fails
+            began = cluster.now
+            early.planned(hot)
+        if len(cluster.looks) > looked:
+            ends.append((cluster.now, takes))
+        cluster.now += 5.0
+    for (ended, took), begun in zip(ends, cluster.looks[1:], strict=False):
+        assert begun - ended >= max(10.0, took / MAX_SHARE) - 1e-6
+    assert len(cluster.results) == len(cluster.looks)
