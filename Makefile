@@ -7,7 +7,7 @@ WORKERS ?= auto
 E2E_WORKERS ?= 2
 
 .PHONY: demo test installs e2e e2e-assets e2e-built oracle conformance conformance-ci bench policies quality fuzz check format \
-	docs pictures image krew pages protobuf lock clean
+	docs pictures image krew pages protobuf kubernetes-api lock clean
 
 demo: $(STAMP)
 	@$(BIN)/rebalancer demo
@@ -80,6 +80,12 @@ format: $(STAMP)
 protobuf: $(STAMP)
 	$(BIN)/python -m grpc_tools.protoc -I . --python_out=. --pyi_out=. rebalancer/cluster/wire/pods.proto
 
+# What is kept of the Kubernetes API itself, taken from its Go modules (Go >= 1.26): the messages by which the embedded
+# cluster reads protobuf, and the schemas that manifests are held to.
+kubernetes-api: $(STAMP)
+	@$(BIN)/python -m tests.kubernetes_api.messages
+	@$(BIN)/python -m tests.kubernetes_api.schemas
+
 # Everything that is generated from the code: pages of docs/ and parts of the chart. Tests compare them.
 pages: $(STAMP)
 	@$(BIN)/python -m rebalancer.reporting.pages
@@ -110,7 +116,8 @@ lock: $(STAMP)
 	$(BIN)/uv pip compile --universal --generate-hashes --python-version 3.11 --no-emit-index-url \
 		--extra dev --custom-compile-command "make lock" --quiet -o requirements.lock pyproject.toml
 	$(BIN)/uv pip compile --universal --generate-hashes --python-version 3.11 --no-emit-index-url \
-		--custom-compile-command "make lock" --quiet -c requirements.lock -o requirements-runtime.lock pyproject.toml
+		--extra otel --custom-compile-command "make lock" --quiet -c requirements.lock \
+		-o requirements-runtime.lock pyproject.toml
 	$(BIN)/uv pip compile --universal --generate-hashes --python-version 3.11 --no-emit-index-url \
 		--extra bench --custom-compile-command "make lock" --quiet -c requirements.lock \
 		-o requirements-bench.lock pyproject.toml

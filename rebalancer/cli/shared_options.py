@@ -25,9 +25,12 @@ __all__ = [
     "check_source",
     "check_state",
     "context_option",
+    "journal_option",
     "kubeconfig_option",
+    "lease_option",
     "live_pipeline_options",
     "max_dump_size_option",
+    "max_duration_option",
     "neutral_option",
     "now_option",
     "output_options",
@@ -35,6 +38,7 @@ __all__ = [
     "policy_option",
     "request_timeout_option",
     "scheduler_config_option",
+    "service_pipeline_options",
     "source_option",
     "state_config_map_option",
 ]
@@ -100,6 +104,36 @@ neutral_option = click.option(
     metavar="NAME",
     help="An unknown plugin, assumed to score all nodes the same; may be repeated.",
 )
+journal_option = click.option(
+    "--journal", type=FILE, metavar="FILE", help="File in which each eviction is recorded before it is made."
+)
+
+
+def lease_option(meaning: str) -> Callable[[Command], Command]:
+    """The option that names the Lease of runs, with what it does for a command."""
+    return click.option(
+        "--lease",
+        type=ObjectName(),
+        default="rebalancer",
+        show_default=True,
+        metavar="[NS/]NAME",
+        help=meaning,
+    )
+
+
+def max_duration_option(meaning: str, default: str | None = None) -> Callable[[Command], Command]:
+    """The option that ends a run in time, with what it does for a command."""
+    return click.option(
+        "--max-duration",
+        "max_duration_seconds",
+        type=Duration(),
+        default=default,
+        show_default=default is not None,
+        metavar="DURATION",
+        help=meaning,
+    )
+
+
 _PIPELINE: Sequence[Callable[[Any], Any]] = (
     policy_option,
     source_option,
@@ -146,10 +180,18 @@ def pipeline_options(command: Command) -> Command:
 
 def live_pipeline_options(command: Command) -> Command:
     """The same for a command that acts: what is about recorded clusters is refused, and so not shown."""
+    return _without(("source", "max_dump_bytes"), command)
+
+
+def service_pipeline_options(command: Command) -> Command:
+    """The same for a service: it plans for the present, so another time is refused and not shown either."""
+    return _without(("source", "max_dump_bytes", "now"), command)
+
+
+def _without(hidden: Sequence[str], command: Command) -> Command:
     decorated = pipeline_options(command)
     for parameter in decorated.__click_params__:  # type: ignore[attr-defined]
-        if parameter.name in ("source", "max_dump_bytes"):
-            parameter.hidden = True
+        parameter.hidden = parameter.name in hidden
     return decorated
 
 

@@ -276,7 +276,7 @@ _REFUSED: tuple[tuple[str, int, str], ...] = (
     ("policy init examples/policy.yaml", 2, "already exists"),
     ("policy show empty.html", 2, "holds no policy"),
 )
-# A policy's line, and what is said of it.
+# A line of a policy, and words of the error that it causes.
 _MISTAKES: tuple[tuple[str, str], ...] = (
     ("hotNode: {}", "did you mean hotNodes?"),
     ("limts: {perRun: 3}", "did you mean limits?"),

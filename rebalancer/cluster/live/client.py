@@ -33,6 +33,7 @@ class KubernetesClient:
     def __init__(self, api: client.ApiClient, request_seconds: float | None = None) -> None:
         self.api = api
         self._request_seconds = request_seconds
+        self.lists_whole: bool | None = None  # whether a large LIST is read in one answer; not known yet
         self.core = CoreCalls(self._request)
         self.custom_objects = ObjectCalls(self._request)
 

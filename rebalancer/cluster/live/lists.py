@@ -33,11 +33,12 @@ class ListBegins:
 
 @dataclass(frozen=True, slots=True)
 class FetchedPage:
-    """A page as it came, with its items still encoded."""
+    """A page as it came, or a part of a whole list, with its items still encoded."""
 
     head: Page
     body: bytes
     protobuf: Pods | None  # the pods of a protobuf answer; None for JSON
+    last: bool = True  # nothing more of the list follows
 
     def add_to(self, builder: ListingBuilder) -> None:
         """Decode the items into a listing. Raises ValueError or RecursionError when they are no list."""
@@ -109,7 +110,7 @@ class ListSource:
             raise self.no_list(error) from error
         if head.kind != f"{self.kind.name}List":
             raise self.unusable(f"the answer is no list of {self.kind.plural} but {head.kind[:60]!a}")
-        return FetchedPage(head, answer.body, pods)
+        return FetchedPage(head, answer.body, pods, last=not head.continue_token)
 
     def no_list(self, error: Exception) -> UnreachableError:
         """The error for a page that cannot be decoded."""

@@ -1,10 +1,13 @@
 """Reads a live cluster: every LIST in pages of raw bytes, consistent within a kind or read again.
 
-A page is on the wire while the one before it is decoded; never more than a few of them are in memory.
+A few kinds are read at the same time, and a page is on the wire while others are decoded; never more than a
+few pages are in memory. Pods that do not fit one page come as one answer, where the server allows that.
 """
 
 from __future__ import annotations
 
+import functools
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -21,10 +24,13 @@ from rebalancer.cluster.live.lists import (
 )
 from rebalancer.cluster.live.raw_api import RawApi
 from rebalancer.cluster.live.read_ahead import running_ahead
+from rebalancer.cluster.live.whole_list import is_streamed_by, whole_list
 from rebalancer.cluster.recordings.listing import Listing, ListingBuilder, Recording, collector_paused
 from rebalancer.cluster.wire.protobuf_pods import MEDIA_TYPE
 from rebalancer.errors import RebalancerError, RightsError, UnreachableError
 
+LOGGER = logging.getLogger(__name__)
+KINDS_AT_ONCE = 4
 _JSON = "application/json"
 _NOT_FOUND = 404
 
@@ -36,6 +42,10 @@ class _Event:
     source: ListSource
     what: ListBegins | FetchedPage | RebalancerError
     began_at: float  # when the LIST began, Unix seconds
+
+
+def _is_page(event: _Event) -> bool:
+    return isinstance(event.what, FetchedPage)
 
 
 class LiveReader:
@@ -65,7 +75,8 @@ class LiveReader:
         """Read all kinds. Raises when nodes or pods, which every plan needs, cannot be read."""
         wanted = tuple(kinds)
         reading = _Reading(self._keep)
-        with collector_paused(), running_ahead(lambda: self._events(wanted)) as events:
+        fetches = [functools.partial(self._events, kind) for kind in wanted]
+        with collector_paused(), running_ahead(fetches, _is_page, at_once=KINDS_AT_ONCE) as events:
             for event in events:
                 kind = event.source.kind
                 if isinstance(event.what, ListBegins):
@@ -77,19 +88,46 @@ class LiveReader:
                     reading.fail(kind, event.what)
         return Recording(self._api.host, reading.listings, reading.unread, refused=frozenset(reading.refused))
 
-    def _events(self, kinds: Iterable[Kind]) -> Iterator[_Event]:
-        """What is fetched, kind after kind."""
-        for kind in kinds:
-            source = self._source(kind)
-            began_at = self._clock()
+    def _events(self, kind: Kind) -> Iterator[_Event]:
+        """What is fetched of a kind."""
+        source = self._source(kind)
+        began_at = self._clock()
+        try:
+            for what in self._pages(source):
+                began_at = self._clock() if isinstance(what, ListBegins) else began_at
+                yield _Event(source, what, began_at)
+        except RebalancerError as error:
+            if kind in REQUIRED:  # no plan can be made without it
+                raise
+            yield _Event(source, error, began_at)
+
+    def _pages(self, source: ListSource) -> Iterator[ListBegins | FetchedPage]:
+        """The pages of a list, or the whole of it in one answer where that is better."""
+        for what in source.pages():
+            if isinstance(what, FetchedPage) and self._is_worth_more_than_pages(what):
+                break
+            yield what
+        else:
+            return
+        yield ListBegins()
+        try:
+            yield from whole_list(self._api, source.kind)
+        except (RightsError, UnreachableError) as error:
+            LOGGER.debug("%s; read in pages", error)
+            self._api.client.lists_whole = False  # nor later
+            yield from source.pages()
+
+    def _is_worth_more_than_pages(self, page: FetchedPage) -> bool:
+        """Whether so many pods follow this page that the list is better read as a whole."""
+        client = self._api.client
+        if page.last or page.protobuf is None:
+            return False
+        if client.lists_whole is None:
             try:
-                for what in source.pages():
-                    began_at = self._clock() if isinstance(what, ListBegins) else began_at
-                    yield _Event(source, what, began_at)
-            except RebalancerError as error:
-                yield _Event(source, error, began_at)
-                if kind in REQUIRED:  # no plan can be made without it
-                    return
+                client.lists_whole = is_streamed_by(self._api)
+            except (RightsError, UnreachableError):
+                client.lists_whole = False
+        return client.lists_whole
 
     def _source(self, kind: Kind) -> ListSource:
         return ListSource(
@@ -122,23 +160,27 @@ class _Reading:
         self.listings: dict[str, Listing] = {}
         self.unread: dict[str, str] = {}
         self.refused: set[str] = set()
-        self._builder: ListingBuilder | None = None
+        self._builders: dict[Kind, ListingBuilder] = {}
 
     def begin(self, kind: Kind) -> None:
         """Take the pages of a kind from now on, from its first one."""
-        self._builder = ListingBuilder(kind)
+        self._builders[kind] = ListingBuilder(kind)
 
     def take(self, source: ListSource, page: FetchedPage, began_at: float) -> None:
         """Decode a page."""
-        builder = self._builder
-        assert builder is not None
+        kind = source.kind
+        builder = self._builders.get(kind)
+        if builder is None:  # a page before it could not be decoded
+            return
         try:
             page.add_to(builder)
         except (ValueError, RecursionError) as error:
-            self.fail(source.kind, source.no_list(error))
+            del self._builders[kind]
+            self.fail(kind, source.no_list(error))
             return
-        if not page.head.continue_token:
-            listing = self.listings[source.kind.plural] = builder.listing(began_at)
+        if page.last:
+            listing = self.listings[kind.plural] = builder.listing(began_at)
+            del self._builders[kind]
             self._keep(listing, builder)
 
     def fail(self, kind: Kind, error: RebalancerError) -> None:

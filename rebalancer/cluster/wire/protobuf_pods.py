@@ -62,13 +62,14 @@ def decode_answer(body: bytes) -> tuple[Page, Pods]:
         pods = answer.raw.items
     except ValueError:
         answer = parse(pods_pb2.AnswerOfEncodedPods, encoded)
-        pods = [_outline_if_any(item) for item in answer.raw.items]
+        pods = [outline_if_any(item) for item in answer.raw.items]
     kind, metadata = answer.type_meta.kind, answer.raw.metadata
     version, token = metadata.resource_version, metadata.continue_token
     return Page(kind, answer.type_meta.api_version, [], version, token, kind.endswith("List")), pods
 
 
-def _outline_if_any(item: bytes) -> pods_pb2.PodOutline | bytes:
+def outline_if_any(item: bytes) -> pods_pb2.PodOutline | bytes:
+    """A pod in outline; its bytes where they are none."""
     from rebalancer.cluster.wire import pods_pb2  # noqa: PLC0415 - as in ``parse``
 
     try:

@@ -35,7 +35,6 @@ _Seconds = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 class _Window(msgspec.Struct, frozen=True, gc=False):
     start: _Seconds = 0
     end: _Seconds = 0
-    duration: str = ""
 
 
 class _Data(msgspec.Struct, frozen=True, gc=False):

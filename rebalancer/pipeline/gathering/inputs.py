@@ -15,7 +15,7 @@ from rebalancer.cluster.arrays import FloatArray
 from rebalancer.cluster.recordings.listing import Recording
 from rebalancer.cluster.recordings.writer import digest as recording_digest
 from rebalancer.cluster.snapshot import Snapshot
-from rebalancer.load import RESOURCES
+from rebalancer.load.figures.node_figures import RESOURCES
 from rebalancer.load.plugin_sources import PluginSources, read_view
 from rebalancer.load.prometheus.access import PrometheusAccess, live_access, recorded_access
 from rebalancer.load.service_addresses import runs_in_a_cluster

@@ -43,38 +43,20 @@ def _quantiles(metric: str, by: str) -> tuple[Query, ...]:
     )
 
 
+def _figure(title: str, expression: str, legend: str, *, unit: str = "short") -> Panel:
+    """A panel of one large figure; six of them fill a row."""
+    return Panel(title, (Query(expression, legend),), unit, kind="stat", width=4, height=4)
+
+
 PANELS: tuple[Panel, ...] = (
-    Panel("Hot nodes", (Query("max(rebalancer_hot_nodes)", "hot"),), kind="stat", width=4, height=4),
-    Panel(
-        "Cannot be cooled",
-        (Query("max(rebalancer_unsolved_nodes)", "unsolved"),),
-        kind="stat",
-        width=4,
-        height=4,
+    _figure("Hot nodes", "max(rebalancer_hot_nodes)", "hot"),
+    _figure("Cannot be cooled", "max(rebalancer_unsolved_nodes)", "unsolved"),
+    _figure(
+        "Since the last success", "time() - max(rebalancer_last_success_timestamp_seconds)", "age", unit="s"
     ),
-    Panel(
-        "Since the last success",
-        (Query("time() - max(rebalancer_last_success_timestamp_seconds)", "age"),),
-        unit="s",
-        kind="stat",
-        width=4,
-        height=4,
-    ),
-    Panel(
-        "Exit code of the last run",
-        (Query("max(rebalancer_run_exit_code)", "code"),),
-        kind="stat",
-        width=4,
-        height=4,
-    ),
-    Panel(
-        "Moves in the queue",
-        (Query("max(rebalancer_moves_queued)", "moves"),),
-        kind="stat",
-        width=4,
-        height=4,
-    ),
-    Panel("Replicas that act", (Query("sum(rebalancer_leader)", "leaders"),), kind="stat", width=4, height=4),
+    _figure("Exit code of the last run", "max(rebalancer_run_exit_code)", "code"),
+    _figure("Moves in the queue", "max(rebalancer_moves_queued)", "moves"),
+    _figure("Replicas that act", "sum(rebalancer_leader)", "leaders"),
     Panel(
         "Highest load of a node",
         (

@@ -12,9 +12,11 @@ from rebalancer.cluster.kinds import PODS
 from rebalancer.cluster.live.answers import Answer
 from rebalancer.cluster.live.lists import read_list
 from rebalancer.cluster.live.raw_api import RawApi
-from rebalancer.cluster.recordings.listing import Recording
+from rebalancer.cluster.recordings.listing import ListingBuilder, Recording
 from rebalancer.cluster.records import Pod
+from rebalancer.cluster.wire.protobuf_list import PodListSplitter
 from rebalancer.cluster.wire.protobuf_pods import MEDIA_TYPE
+from rebalancer.errors import UnreachableError
 from tests.fuzz.clusters import joined
 from tests.fuzz.target import Target
 from tests.integration.cli.dumps import a_rich_cluster
@@ -40,10 +42,22 @@ def decode(content: bytes) -> None:
     joined(Recording("fuzz", {"pods": read_list(api, PODS, "list pods", None)}))
 
 
+def split(content: bytes) -> None:
+    """Read one answer piece by piece; what is no list is refused."""
+    splitter, builder = PodListSplitter(), ListingBuilder(PODS)
+    try:
+        for start in range(0, len(content), 1000):
+            builder.add_protobuf(splitter.pods(content[start : start + 1000]))
+        splitter.finish()
+    except ValueError as error:
+        raise UnreachableError(str(error)) from error
+    joined(Recording("fuzz", {"pods": builder.listing()}))
+
+
 def seeds() -> Mapping[str, bytes]:
     """A list of pods, one of none."""
     pods = [msgspec.convert(item, Pod) for item in a_rich_cluster()["pods"]]
     return {"pods.pb": encode_list(pods), "none.pb": encode_list([])}
 
 
-TARGETS = (Target("protobuf", decode, seeds),)
+TARGETS = (Target("protobuf", decode, seeds), Target("protobuf-list", split, seeds))

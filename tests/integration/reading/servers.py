@@ -86,7 +86,7 @@ def in_protobuf(url: str) -> Iterator[str]:
 
     def answer(path: str) -> Answer:
         found = pool.request("GET", url + path, retries=False)
-        if not path.startswith(f"{PODS.path}?") or found.status != HTTPStatus.OK:
+        if path.partition("?")[0] != PODS.path or found.status != HTTPStatus.OK:
             return found.status, found.data
         page = decode_page(found.data)
         pods = [msgspec.json.decode(item, type=Pod) for item in page.items]

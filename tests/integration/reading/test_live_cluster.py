@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import random
+import time
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 
 from rebalancer.cluster.kinds import NODES, PODS
 from rebalancer.cluster.live.watching import LiveCluster
+from rebalancer.cluster.live.watching.feed import Feed
 from rebalancer.cluster.recordings.listing import Recording
 from rebalancer.cluster.recordings.writer import digest
 from rebalancer.deadlines import Deadline, StopRequest
@@ -91,6 +93,14 @@ def test_what_is_read_is_never_older_than_the_moment_it_was_asked_for() -> None:
             assert f"new-{number}" in pods_of(cluster.current())
 
 
+def wait_for_events(feed: Feed) -> None:
+    """Wait until something more has arrived."""
+    events, deadline = feed.traffic.events, time.monotonic() + PATIENCE_SECONDS
+    while feed.traffic.events == events:
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
 def pods_of(recording: Recording) -> tuple[str, ...]:
     pods = recording.listings[PODS.plural].pods
     assert pods is not None
@@ -145,6 +155,27 @@ def test_a_watch_that_falls_silent_is_not_believed(listed: Counter[str]) -> None
         assert kept == fresh(sandbox)
         churn(sandbox, chance)
         assert digest(cluster.current()) == fresh(sandbox)
+
+
+def test_a_watch_that_stays_behind_is_never_planned_with_and_one_line_says_so(
+    listed: Counter[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    chance = random.Random(5)
+    with a_cluster() as sandbox, watching(sandbox.url, max_wait_seconds=0.05) as cluster:
+        cluster.current()
+        for feed in cluster.feeds.values():  # events arrive, and none of them in time
+            feed.reached = lambda version: False  # type: ignore[method-assign]
+        for _ in range(5):
+            listed.clear()
+            churn(sandbox, chance)
+            for feed in cluster.feeds.values():
+                wait_for_events(feed)
+            assert digest(cluster.current()) == fresh(sandbox)
+            assert listed["pods"] == 2  # a fresh one too
+    said = [record.getMessage() for record in caplog.records if "not up to date" in record.message]
+    assert len(said) == len(set(said)) >= 2  # once for each kind
+    assert "each of them listed all" in said[0]
 
 
 def test_a_server_whose_versions_went_back_is_read_anew(

@@ -21,6 +21,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
@@ -43,6 +44,7 @@ _SHORT_WAIT_SECONDS = 0.1  # where no large kind is behind
 _REFUSED_SECONDS = 600.0  # a kind that the server will not let us watch is not tried again for so long
 _LOOK_SECONDS = 0.05
 _CLOSING_SECONDS = 0.5
+_SAID_AFTER = 3  # readings in a row, for which a watch did not come up to date
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,7 @@ class LiveCluster:
         self._changed = threading.Condition(threading.RLock())
         self.feeds: dict[Kind, Feed] = {}
         self._quiet: dict[Kind, int] = {}  # events so far of a watch that has not shown that it is current
+        self._missed: Counter[Kind] = Counter()  # readings in a row for which a watch was not current in time
         # Until when a kind is not watched, by the monotonic clock; the Metrics API knows no WATCH at all.
         self._unwatchable: dict[Kind, float] = dict.fromkeys(METRICS, float("inf"))
         self._said_refused = False
@@ -139,7 +142,7 @@ class LiveCluster:
         for kind, fence in fences.items():
             if kind not in missed:
                 found[kind.plural] = self.feeds[kind].listing(fence.asked_at)
-        self._note(missed)
+        self._note(fences, missed)
         again = self._read(api, missed, progress)
         found.update(again.listings)
         return Recording(
@@ -218,14 +221,27 @@ class LiveCluster:
                     return
                 self._changed.wait(min(_LOOK_SECONDS, limit.seconds_left))
 
-    def _note(self, missed: Iterable[Kind]) -> None:
-        """Remember which watches were silent: until something comes, they are not asked about again."""
+    def _note(self, asked: Iterable[Kind], missed: Iterable[Kind]) -> None:
+        """Remember which watches were not current: until something comes, they are not asked about again.
+
+        One that stays behind for several readings costs a whole list each time, so it is said.
+        """
         self._quiet = {
             kind: events for kind, events in self._quiet.items() if self.feeds[kind].traffic.events == events
         }
+        for kind in set(asked) - set(missed):
+            del self._missed[kind]
         for kind in missed:
             LOGGER.debug("%s: the watch did not show in time that it is current; listed again", kind.plural)
             self._quiet[kind] = self.feeds[kind].traffic.events
+            self._missed[kind] += 1
+            if self._missed[kind] == _SAID_AFTER:
+                LOGGER.info(
+                    "%s: the watch was not up to date for %d readings, so each of them listed all; "
+                    "the API server or this program is overloaded, or a proxy holds events back",
+                    kind.plural,
+                    _SAID_AFTER,
+                )
 
     def _give_up(self, kind: Kind, why: str) -> None:
         """Watch a kind no longer: it is listed again, and may be watched from there."""

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
+import functools
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -13,7 +14,7 @@ LONG = 30.0  # seconds: never waited for unless something is wrong
 @pytest.mark.parametrize("count", [0, 1, 7])
 @pytest.mark.parametrize("depth", [1, 3])
 def test_values_come_in_order_and_none_is_lost(count: int, depth: int) -> None:
-    with running_ahead(lambda: iter(range(count)), depth) as values:
+    with running_ahead([lambda: iter(range(count))], depth=depth) as values:
         assert list(values) == list(range(count))
 
 
@@ -25,7 +26,7 @@ def test_the_next_value_is_made_while_one_is_looked_at() -> None:
             event.set()
             yield number
 
-    with running_ahead(make) as values:
+    with running_ahead([make]) as values:
         assert next(values) == 0
         assert made[1].wait(LONG)
         assert made[2].wait(LONG)  # one waits, one more is made
@@ -42,7 +43,7 @@ def test_no_more_values_are_made_than_may_wait() -> None:
                 third.set()
             yield number
 
-    with running_ahead(make) as values:
+    with running_ahead([make]) as values:
         next(values)
         assert third.wait(LONG)
         assert not threading.Event().wait(0.1)
@@ -54,7 +55,7 @@ def test_what_is_raised_is_raised_in_its_place() -> None:
         yield 1
         raise LookupError("here")
 
-    with running_ahead(make) as values:
+    with running_ahead([make]) as values:
         assert next(values) == 1
         with pytest.raises(LookupError, match="here"):
             next(values)
@@ -68,10 +69,85 @@ def test_nothing_is_asked_for_after_the_consumer_has_left() -> None:
             made.append(number)
             yield number
 
-    with running_ahead(make) as values:
+    with running_ahead([make]) as values:
         next(values)
     count = len(made)
     assert not threading.Event().wait(0.1)
 
     assert len(made) == count <= 4
     assert "ahead" not in {thread.name for thread in threading.enumerate() if thread.is_alive()}
+
+
+def test_the_first_begins_alone_and_never_more_than_asked_are_made_at_once() -> None:
+    lock, at_work, most, begun = threading.Lock(), [0], [0], []
+    first_is_out = threading.Event()
+
+    def make(number: int) -> Iterator[int]:
+        with lock:
+            begun.append(number)
+            at_work[0] += 1
+            most[0] = max(most[0], at_work[0])
+        if number == 0:
+            assert not threading.Event().wait(0.1)
+            assert begun == [0], "others began before it has brought anything"
+            first_is_out.set()
+        assert first_is_out.is_set()
+        yield number
+        with lock:
+            at_work[0] -= 1
+
+    makes = [functools.partial(make, number) for number in range(20)]
+    with running_ahead(makes, at_once=3) as values:
+        assert sorted(values) == list(range(20))
+    assert 1 < most[0] <= 3
+
+
+def test_where_the_first_fails_the_others_do_not_begin() -> None:
+    begun: list[int] = []
+
+    def failing() -> Iterator[int]:
+        yield 0  # proves nothing
+        raise LookupError("here")
+
+    def other() -> Iterator[int]:
+        begun.append(1)
+        yield 1
+
+    with (
+        running_ahead([failing, other, other], lambda value: value > 0, at_once=3) as values,
+        pytest.raises(LookupError, match="here"),
+    ):
+        list(values)
+    assert begun == []
+
+
+def test_values_of_one_iterator_keep_their_order_among_those_of_others() -> None:
+    makes = [functools.partial(zip, [number] * 50, range(50)) for number in range(6)]
+    with running_ahead(makes, at_once=4) as values:
+        found = list(values)
+    assert len(found) == 300
+    for number in range(6):
+        assert [value for which, value in found if which == number] == list(range(50))
+
+
+def test_what_one_raises_ends_the_others() -> None:
+    def endless() -> Iterator[int]:
+        yield from range(10**9)
+
+    def failing() -> Iterator[int]:
+        yield 1
+        raise LookupError("here")
+
+    with (
+        pytest.raises(LookupError, match="here"),
+        running_ahead([endless, failing], at_once=2) as values,
+    ):
+        for _ in values:
+            pass
+    assert "ahead" not in {thread.name for thread in threading.enumerate() if thread.is_alive()}
+
+
+def test_without_iterators_there_are_no_values() -> None:
+    none: list[Callable[[], Iterator[int]]] = []
+    with running_ahead(none, at_once=4) as values:
+        assert list(values) == []

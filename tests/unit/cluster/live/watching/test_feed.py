@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -9,20 +10,24 @@ from typing import Any, cast
 
 import pytest
 
-from rebalancer.cluster.kinds import PODS
+from rebalancer.cluster.kinds import NODES, PODS, REPLICA_SETS, Kind
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.answers import RequestRejectedError
 from rebalancer.cluster.live.watching import feed as feed_module
 from rebalancer.cluster.live.watching.feed import Feed
 from rebalancer.cluster.live.watching.latest_objects import latest_objects
+from rebalancer.cluster.wire import pods_pb2
 from rebalancer.cluster.wire.protobuf_pods import MEDIA_TYPE
 from rebalancer.errors import RightsError, UnreachableError
 from tests.churn import Churn, a_bookmark, digest_of, json_line, protobuf_frame
+from tests.protobuf_encoder import encode_frame
 
-EVENTS = 12
+EVENTS = 8
 PATIENCE_SECONDS = 60.0  # what is waited for comes; only a defect takes as long
 
-Piece = bytes | BaseException
+Piece = bytes | BaseException | None
+ENCODINGS = [(PODS, False), (PODS, True), (NODES, False), (REPLICA_SETS, False)]
+NAMES = ["pods in JSON", "pods in protobuf", "nodes", "ReplicaSets"]
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +38,7 @@ def without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @dataclass
 class Stream:
-    """The body of one WATCH."""
+    """The body of one WATCH, which falls silent after what it brings unless that ends with ``None``."""
 
     found: Iterator[Piece]
     content_type: str = "application/json"
@@ -43,6 +48,8 @@ class Stream:
         for piece in self.found:
             if isinstance(piece, BaseException):
                 raise piece
+            if piece is None:
+                return
             yield piece
         # Nothing more happens: silence, until the client goes away.
         assert self.interrupted.wait(PATIENCE_SECONDS)
@@ -74,7 +81,7 @@ class Server:
             self.log.append((self._churn.version, event))
 
     def watch(self, kind: Any, read_seconds: float, **options: Any) -> Stream:
-        assert kind == PODS
+        assert kind == self._churn.kind
         assert read_seconds > 0
         after = int(options["resource_version"])
         assert options["allow_watch_bookmarks"]
@@ -107,9 +114,12 @@ class Watched:
 
 
 def watched(
-    spoil: Callable[[int, list[bytes]], Iterator[Piece]] | None = None, *, protobuf: bool = False
+    spoil: Callable[[int, list[bytes]], Iterator[Piece]] | None = None,
+    *,
+    kind: Kind = PODS,
+    protobuf: bool = False,
 ) -> Watched:
-    churn = Churn(5, PODS, names=8)
+    churn = Churn(5, kind, names=8)
     objects = latest_objects(*churn.listed())
     assert objects is not None
     server = Server(churn, protobuf=protobuf)
@@ -122,7 +132,7 @@ def watched(
     return Watched(churn, server, feed, changed)
 
 
-def ended(found: Watched) -> None:
+def end(found: Watched) -> None:
     found.feed.close()
     found.feed.join(PATIENCE_SECONDS)
     assert not found.feed.alive
@@ -145,6 +155,22 @@ def cut_within(events: list[bytes], at: int) -> list[Piece]:
     return [*events[:at], events[at][: len(events[at]) // 2], UnreachableError("reset by peer")]
 
 
+def cut_after_a_byte(events: list[bytes], at: int) -> list[Piece]:
+    return [*events[:at], events[at][:1], UnreachableError("reset by peer")]
+
+
+def ended(events: list[bytes], at: int) -> list[Piece]:
+    return [*events[:at], None]  # as a server that is restarted does
+
+
+def ended_within(events: list[bytes], at: int) -> list[Piece]:
+    return [*events[:at], events[at][: len(events[at]) // 2], None]
+
+
+def silent_and_then_cut(events: list[bytes], at: int) -> list[Piece]:
+    return [*events[:at], UnreachableError("Read timed out.")]
+
+
 def cut_before_the_line_ends(events: list[bytes], at: int) -> list[Piece]:
     return [*events[:at], events[at][:-1], UnreachableError("reset by peer")]
 
@@ -161,27 +187,90 @@ def sent_twice(events: list[bytes], at: int) -> list[Piece]:
     return [*events[: at + 1], events[at], *events[at + 1 :]]
 
 
-HARMLESS = (cut, cut_within, cut_before_the_line_ends, in_one_piece, byte_by_byte, sent_twice)
+HARMLESS = (
+    cut,
+    cut_within,
+    cut_after_a_byte,
+    cut_before_the_line_ends,
+    ended,
+    ended_within,
+    silent_and_then_cut,
+    in_one_piece,
+    byte_by_byte,
+    sent_twice,
+)
 
 
-@pytest.mark.parametrize("protobuf", [False, True], ids=["json", "protobuf"])
+@pytest.mark.parametrize(("kind", "protobuf"), ENCODINGS, ids=NAMES)
 @pytest.mark.parametrize("fault", HARMLESS, ids=lambda fault: fault.__name__)
 @pytest.mark.parametrize("moment", range(EVENTS))
 def test_a_watch_that_breaks_at_any_moment_goes_on_without_a_gap(
-    fault: Callable[[list[bytes], int], list[Piece]], moment: int, protobuf: bool
+    fault: Callable[[list[bytes], int], list[Piece]], moment: int, kind: Kind, protobuf: bool
 ) -> None:
-    found = watched(on_the_first(fault, moment), protobuf=protobuf)
+    found = watched(on_the_first(fault, moment), kind=kind, protobuf=protobuf)
     assert found.wait(), found.feed.over
     assert found.is_right()
-    ended(found)
+    end(found)
 
 
-def gone(events: list[bytes], at: int) -> list[Piece]:
-    return [*events[:at], json_line("ERROR", {"code": 410, "reason": "Expired", "message": "too old"})]
+def an_error(code: int, reason: str, *, protobuf: bool) -> bytes:
+    if not protobuf:
+        return json_line("ERROR", {"code": code, "reason": reason, "message": reason})
+    status = pods_pb2.Status(code=code, reason=reason, message=reason)
+    return encode_frame("ERROR", status.SerializeToString(), "Status")
 
 
-def failed(events: list[bytes], at: int) -> list[Piece]:
-    return [*events[:at], json_line("ERROR", {"code": 500, "message": "etcd is away"})]
+def gone(events: list[bytes], at: int, *, protobuf: bool) -> list[Piece]:
+    return [*events[:at], an_error(410, "Expired", protobuf=protobuf)]
+
+
+def failed(events: list[bytes], at: int, *, protobuf: bool) -> list[Piece]:
+    return [*events[:at], an_error(500, "etcd is away", protobuf=protobuf)]
+
+
+def garbled(events: list[bytes], at: int, *, protobuf: bool) -> list[Piece]:
+    broken = b'{"type": "MODIFIED", "object": {"metadata": 7}}\n'
+    if protobuf:
+        broken = encode_frame("MODIFIED", b"\x0a\xff")
+    return [*events[:at], broken, *events[at + 1 :]]
+
+
+def without_a_version(events: list[bytes], at: int, *, protobuf: bool) -> list[Piece]:
+    broken = json_line("MODIFIED", {"metadata": {"name": "web-1"}})
+    if protobuf:
+        broken = encode_frame("MODIFIED", b"\x0a\x07\x0a\x05web-1")
+    return [*events[:at], broken, *events[at + 1 :]]
+
+
+def of_an_unknown_type(events: list[bytes], at: int, *, protobuf: bool) -> list[Piece]:
+    metadata = {"name": "web-1", "resourceVersion": "999999"}
+    broken = json_line("INVENTED", {"metadata": metadata})
+    if protobuf:
+        broken = encode_frame("INVENTED", b"\x0a\x0f\x0a\x05web-1\x32\x06999999")
+    return [*events[:at], broken, *events[at + 1 :]]
+
+
+def no_event(events: list[bytes], at: int, *, protobuf: bool) -> list[Piece]:
+    return [*events[:at], b"<html>502 Bad Gateway</html>\n", *events[at:]]
+
+
+UNBELIEVABLE = (gone, failed, garbled, without_a_version, of_an_unknown_type, no_event)
+
+
+@pytest.mark.parametrize("moment", range(EVENTS))
+@pytest.mark.parametrize(("kind", "protobuf"), ENCODINGS, ids=NAMES)
+@pytest.mark.parametrize("fault", UNBELIEVABLE, ids=lambda fault: fault.__name__)
+def test_a_watch_that_cannot_be_believed_is_over_and_says_why(
+    fault: Callable[..., list[Piece]], moment: int, kind: Kind, protobuf: bool
+) -> None:
+    spoil = functools.partial(fault, protobuf=protobuf)
+    found = watched(on_the_first(spoil, moment), kind=kind, protobuf=protobuf)
+    assert not found.wait()
+    assert found.feed.over
+    assert not found.feed.refused, "a new list mends it"
+    assert found.server.opened == 1
+    found.feed.join(PATIENCE_SECONDS)
+    assert not found.feed.alive
 
 
 def two_swapped(events: list[bytes], at: int) -> list[Piece]:
@@ -189,28 +278,23 @@ def two_swapped(events: list[bytes], at: int) -> list[Piece]:
     return [*events[:at], events[at + 1], events[at], *events[at + 2 :]]
 
 
-def garbled(events: list[bytes], at: int) -> list[Piece]:
-    return [*events[:at], b'{"type": "MODIFIED", "object": {"metadata": 7}}\n', *events[at + 1 :]]
-
-
-def no_event(events: list[bytes], at: int) -> list[Piece]:
-    return [*events[:at], b"<html>502 Bad Gateway</html>\n", *events[at:]]
+def replayed(events: list[bytes], at: int) -> list[Piece]:
+    return [*events[: at + 1], *events]
 
 
 @pytest.mark.parametrize("moment", range(EVENTS))
-@pytest.mark.parametrize(
-    "fault", [gone, failed, two_swapped, garbled, no_event], ids=lambda fault: fault.__name__
-)
-def test_a_watch_that_cannot_be_believed_is_over_and_says_why(
-    fault: Callable[[list[bytes], int], list[Piece]], moment: int
+@pytest.mark.parametrize(("kind", "protobuf"), ENCODINGS, ids=NAMES)
+@pytest.mark.parametrize("fault", [two_swapped, replayed], ids=lambda fault: fault.__name__)
+def test_events_out_of_order_are_believed_only_where_that_makes_no_difference(
+    fault: Callable[[list[bytes], int], list[Piece]], moment: int, kind: Kind, protobuf: bool
 ) -> None:
-    found = watched(on_the_first(fault, moment))
-    assert not found.wait()
-    assert found.feed.over
-    assert not found.feed.refused, "a new list mends it"
-    assert found.server.opened == 1
-    found.feed.join(PATIENCE_SECONDS)
-    assert not found.feed.alive
+    found = watched(on_the_first(fault, moment), kind=kind, protobuf=protobuf)
+    if found.wait():
+        assert found.is_right()
+        end(found)
+    else:
+        assert found.feed.over
+        assert not found.feed.refused, "a new list mends it"
 
 
 @pytest.mark.parametrize("moment", range(EVENTS))
@@ -228,7 +312,7 @@ def test_an_event_that_was_left_out_is_never_taken_for_quiet(moment: int) -> Non
     found.feed.hurry()
     assert found.wait()
     assert found.is_right()
-    ended(found)
+    end(found)
 
 
 @pytest.mark.parametrize(
@@ -271,7 +355,7 @@ def test_a_busy_server_is_asked_again_and_at_last_left_alone(status: int) -> Non
     found = watched(refuse)
     assert found.wait()
     assert found.is_right()
-    ended(found)
+    end(found)
 
     def always(_opened: int, _events: list[bytes]) -> Iterator[Piece]:
         raise busy
@@ -316,4 +400,4 @@ def test_bookmarks_alone_show_that_nothing_happened() -> None:
     with found.changed:
         assert found.changed.wait_for(lambda: found.feed.reached(10**6), PATIENCE_SECONDS)
     assert found.is_right()
-    ended(found)
+    end(found)

@@ -1,0 +1,130 @@
+"""Pods that do not fit a page come as one answer, and in pages where that is not so or goes wrong."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+import urllib3
+
+from rebalancer.cluster.live.reader import LiveReader
+from rebalancer.cluster.recordings.writer import digest
+from rebalancer.cluster.wire.protobuf_pods import MEDIA_TYPE
+from rebalancer.deadlines import Deadline, StopRequest
+from rebalancer.errors import StopRequestedError
+from rebalancer.sandbox import Sandbox
+from tests.integration.reading.servers import Answer, a_sandbox, answering, api_of, in_protobuf, reading
+from tests.integration.sandbox.builders import START
+
+PAGE_SIZE = 5
+WHOLE = "/api/v1/pods"
+PATIENCE_SECONDS = 60.0
+
+
+@contextlib.contextmanager
+def between(
+    url: str, version: str, spoil: Callable[[bytes], Answer | None] = lambda _: None
+) -> Iterator[tuple[str, list[str]]]:
+    """A server of this version that spoils whole lists of the one behind it; its URL, and what was asked."""
+    asked: list[str] = []
+    pool = urllib3.PoolManager()
+
+    def answer(path: str) -> Answer:
+        asked.append(path)
+        if path == "/version/":
+            major, minor = version.split(".")
+            return 200, json.dumps({"major": major, "minor": minor}).encode()
+        found = pool.request("GET", url + path, retries=False)
+        spoilt = spoil(found.data) if path == WHOLE else None
+        return spoilt or (found.status, found.data, found.headers["Content-Type"])
+
+    with answering(answer) as server:
+        yield server, asked
+    pool.clear()
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Sandbox]:
+    with a_sandbox() as sandbox:
+        yield sandbox
+
+
+def pages_of(asked: list[str]) -> int:
+    return sum(path.startswith(f"{WHOLE}?") for path in asked)
+
+
+def expected(cluster: Sandbox) -> str:
+    with reading(cluster.url) as reader:
+        return digest(reader.read())
+
+
+@pytest.mark.parametrize(("version", "whole"), [("1.32", 0), ("1.33", 1), ("1.36", 1), ("2.0", 1)])
+def test_a_server_that_writes_lists_piece_by_piece_is_asked_for_all_pods_at_once(
+    cluster: Sandbox, version: str, whole: int
+) -> None:
+    with (
+        in_protobuf(cluster.url) as pods,
+        between(pods, version) as (url, asked),
+        reading(url, page_size=PAGE_SIZE) as reader,
+    ):
+        assert digest(reader.read()) == expected(cluster)
+        assert asked.count(WHOLE) == whole
+        assert pages_of(asked) == (1 if whole else 5)
+
+
+def test_pods_that_fit_a_page_are_asked_for_once(cluster: Sandbox) -> None:
+    with in_protobuf(cluster.url) as pods, between(pods, "1.36") as (url, asked), reading(url) as reader:
+        assert digest(reader.read()) == expected(cluster)
+        assert asked.count(WHOLE) == 0
+        assert "/version/" not in asked
+        assert pages_of(asked) == 1
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda body: (200, body[: len(body) // 2], MEDIA_TYPE),
+        lambda body: (200, body[:-1], MEDIA_TYPE),
+        lambda body: (200, body[:4] + b"\x99" + body[5:], MEDIA_TYPE),
+        lambda _: (200, b'{"kind": "PodList", "items": []}'),
+        lambda _: (403, b"{}"),
+        lambda _: (429, b"{}"),
+        lambda _: (500, b"{}"),
+    ],
+    ids=["half of it", "a byte short", "garbled", "in JSON", "forbidden", "too many", "a fault"],
+)
+def test_where_it_goes_wrong_the_pods_are_read_in_pages(
+    cluster: Sandbox, spoil: Callable[[bytes], Answer]
+) -> None:
+    with (
+        in_protobuf(cluster.url) as pods,
+        between(pods, "1.36", spoil) as (url, asked),
+        api_of(url) as api,
+    ):
+        for _ in range(2):
+            reader = LiveReader(api, lambda: START, PAGE_SIZE)
+            assert digest(reader.read()) == expected(cluster)
+    assert asked.count(WHOLE) == 1, "it is not tried again"
+    assert pages_of(asked) == 1 + 5 + 5
+
+
+def test_a_request_to_stop_ends_a_whole_list_that_has_fallen_silent(cluster: Sandbox) -> None:
+    stop, over = StopRequest(), threading.Event()
+
+    def hang(_body: bytes) -> Answer | None:
+        stop.set()
+        over.wait(PATIENCE_SECONDS)
+        return None
+
+    with (
+        in_protobuf(cluster.url) as pods,
+        between(pods, "1.36", hang) as (url, _asked),
+        api_of(url) as api,
+    ):
+        reader = LiveReader(api.until(Deadline(stop=stop)), lambda: START, PAGE_SIZE)
+        with pytest.raises(StopRequestedError, match="asked to stop"):
+            reader.read()
+        over.set()
