@@ -272,6 +272,7 @@ _REFUSED: tuple[tuple[str, int, str], ...] = (
     ("diff empty.html report.html", 2, "holds no plan"),
     ("diff examples/policy.yaml report.html", 2, "this is not a plan"),
     ("journal show nowhere", 2, "nowhere"),
+    ("journal show", 2, "no run on a terminal has kept a journal here yet"),
     ("completion tcsh", 2, "'bash', 'zsh', 'fish'"),
     ("policy init examples/policy.yaml", 2, "already exists"),
     ("policy show empty.html", 2, "holds no policy"),

@@ -131,4 +131,4 @@ def _metrics(info: SnapshotInfo) -> str:
     times = f"newest {info.newest_metric}"
     if info.oldest_metric != info.newest_metric:
         times += f", oldest {info.oldest_metric}"
-    return times if age is None else f"{times}, {age:.0f} s old when recorded"
+    return times if age is None else f"{times}, {max(round(age), 0)} s old when recorded"
