@@ -5,28 +5,13 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.conformance.decide import decide
+from tests.conformance.recorded import DATA, FAMILIES
 from tests.conftest import SUMMARY
-
-DATA = Path(__file__).parent / "data"
-FAMILIES = (
-    "resources",
-    "taints",
-    "nodeaffinity",
-    "ports",
-    "images",
-    "config",
-    "spread",
-    "interpod",
-    "mixed",
-    "volumes",
-    "trimaran",
-)
 
 
 def _lines(name: str) -> Iterator[dict[str, Any]]:

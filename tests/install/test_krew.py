@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from rebalancer import __version__
-from tests.install.test_installers import ROOT, done, installers
+from tests.install.environments import ROOT, done, installers
 
 __all__ = ["installers"]
 

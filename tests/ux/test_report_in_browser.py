@@ -20,7 +20,7 @@ from tests.unit.reporting.builders import (
     an_outcome,
     some_outcomes,
 )
-from tests.unit.reporting.html.test_nodes_and_simulations import a_simulation
+from tests.unit.reporting.html.simulations import a_simulation
 from tests.ux.browser import Browser, find_browser
 
 HOSTILE = "</script><script>document.title='x'</script><img src=http://example.com/x onerror=alert(1)>"

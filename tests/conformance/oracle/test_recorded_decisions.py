@@ -12,7 +12,7 @@ import pytest
 from tests.conformance.comparison import compare
 from tests.conformance.oracle import build
 from tests.conformance.oracle.process import Oracle
-from tests.conformance.test_decisions import DATA, FAMILIES
+from tests.conformance.recorded import DATA, FAMILIES
 from tests.conftest import ORACLE_MINOR
 
 # Minors that decide like the one the decisions were recorded with.

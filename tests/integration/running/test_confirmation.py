@@ -13,7 +13,7 @@ from rebalancer.pipeline import PipelineOptions, RunOptions, plan_age
 from rebalancer.pipeline import run as run_pipeline
 from rebalancer.planning import Plan
 from rebalancer.sandbox.objects.accessors import Object
-from tests.integration.running.test_whole_runs import HotCluster, cluster
+from tests.integration.running.hot_clusters import HotCluster, cluster
 
 __all__ = ["cluster"]
 

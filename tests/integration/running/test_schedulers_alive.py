@@ -12,7 +12,7 @@ from rebalancer.sandbox.demo.hot_cluster import (
     CONFIGURATION_NAMESPACE,
 )
 from rebalancer.sandbox.objects.accessors import Object
-from tests.integration.running.test_whole_runs import LANDED, HotCluster, cluster, results
+from tests.integration.running.hot_clusters import LANDED, HotCluster, cluster, results
 
 __all__ = ["cluster"]
 

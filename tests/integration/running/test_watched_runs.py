@@ -9,7 +9,7 @@ import pytest
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.watching import LiveCluster
 from rebalancer.sandbox import Fault
-from tests.integration.running.test_whole_runs import LANDED, HotCluster, cluster, results
+from tests.integration.running.hot_clusters import LANDED, HotCluster, cluster, results
 
 __all__ = ["cluster"]
 

@@ -13,7 +13,7 @@ from rebalancer.cluster.kinds import KINDS
 from rebalancer.cluster.recordings.reader import DumpReader
 from rebalancer.sandbox import Rule, Sandbox, User
 from tests.unit.cli.conftest import Program
-from tests.unit.cli.test_snapshot import CONFIGURATION, POLICY, WATCHER, a_node
+from tests.unit.cli.recorded_documents import CONFIGURATION, POLICY, WATCHER, a_node
 from tests.unit.manifests.documents import BASE, grants, rules
 
 TOKEN = "planner"

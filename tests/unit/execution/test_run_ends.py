@@ -14,7 +14,7 @@ from rebalancer.planning.plan import Move
 from rebalancer.policy.schema import Safety
 from tests.unit.execution.builders import a_move, results
 from tests.unit.execution.fake_api import Answer, Request, fake_api, refusal
-from tests.unit.execution.safeguards.test_lease import LeaseServer
+from tests.unit.execution.safeguards.lease_server import LeaseServer
 from tests.unit.execution.tiny_cluster import Run
 
 

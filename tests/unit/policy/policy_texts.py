@@ -8,6 +8,7 @@ from rebalancer.errors import InputError
 from rebalancer.policy import (
     RebalancePolicy,
     parse_policy,
+    to_yaml,
 )
 
 HEAD = "apiVersion: rebalancer/v1alpha1\nkind: RebalancePolicy\n"
@@ -50,3 +51,7 @@ def refusal(body: str) -> str:
     with pytest.raises(InputError) as caught:
         read(body)
     return str(caught.value)
+
+
+def read_back(policy: RebalancePolicy) -> RebalancePolicy:
+    return parse_policy(to_yaml(policy), "printed").policy

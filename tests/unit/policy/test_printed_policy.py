@@ -35,14 +35,8 @@ from rebalancer.policy import (
     ScoreThreshold,
     UtilizationRule,
     parse_policy,
-    to_yaml,
 )
-from tests.unit.policy.policy_texts import HEAD, read
-
-
-def read_back(policy: RebalancePolicy) -> RebalancePolicy:
-    return parse_policy(to_yaml(policy), "printed").policy
-
+from tests.unit.policy.policy_texts import HEAD, read, read_back
 
 names = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Cn")), min_size=1, max_size=12)
 unique_names = st.lists(names, max_size=3, unique=True).map(tuple)

@@ -15,7 +15,7 @@ from rebalancer.policy import (
     load_policy,
     parse_policy,
 )
-from tests.unit.policy.test_printed_policy import read_back
+from tests.unit.policy.policy_texts import read_back
 
 POLICIES = sorted((Path(__file__).parents[3] / "policies").glob("*.yaml"))
 

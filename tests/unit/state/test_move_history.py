@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rebalancer.state import MoveHistory
-from tests.unit.state.test_run_state import NOW, a_past_move
+from tests.unit.state.past_moves import NOW, a_past_move
 
 HOUR = 3600.0
 WEB = "shop/Deployment/web"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,23 +9,7 @@ from hypothesis import strategies as st
 from rebalancer.errors import InputError
 from rebalancer.state import PastMove, RunState, after_moves, after_plan
 from rebalancer.state.run_state import MAX_BYTES, MAX_MOVES, bounded, decode, encode
-
-NOW = 1_700_000_000.0
-
-
-def a_past_move(
-    name: str = "web-1", *, at: float = NOW, workload: str = "Deployment/web", uid: str = "", **more: Any
-) -> PastMove:
-    return PastMove(
-        namespace="shop",
-        name=name,
-        uid=uid or f"uid-{name}",
-        workload=workload,
-        controller_uid=f"of-{workload}",
-        from_node="hot",
-        evicted_at=at,
-        **more,
-    )
+from tests.unit.state.past_moves import NOW, a_past_move
 
 
 def test_a_streak_grows_while_a_node_stays_hot_and_ends_when_it_does_not() -> None:

@@ -34,7 +34,7 @@ from rebalancer.state import (
 )
 from rebalancer.state.run_state import MAX_BYTES, encode
 from tests.unit.execution.fake_api import Answer, Request, fake_api, refusal
-from tests.unit.state.test_run_state import NOW, a_past_move
+from tests.unit.state.past_moves import NOW, a_past_move
 
 STATE = after_plan(after_moves(None, [a_past_move()], NOW, 3600), ["hot"], NOW)
 

@@ -6,7 +6,6 @@ import dataclasses
 import os
 import platform
 import time as clock
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,37 +16,8 @@ from rebalancer.errors import InputError, LeaseHeldError, StopRequestedError, Un
 from rebalancer.execution.safeguards.lease import LeaseLostError, RunLease, holder_identity
 from rebalancer.retries import Retries
 from tests.unit.execution.builders import NOW
-from tests.unit.execution.fake_api import Answer, FakeTime, Request, fake_api, refusal
-
-
-class LeaseServer:
-    """Keeps one lease as the API server does: versions, conflicts, and faults on demand."""
-
-    def __init__(self) -> None:
-        self.item: dict[str, Any] | None = None
-        self.version = 0
-        self.faults: list[Any] = []
-        self.while_writing: Callable[[], None] = lambda: None
-        self.while_reading: Callable[[], None] = lambda: None
-
-    def __call__(self, request: Request) -> Answer | Exception:
-        if request.method == "GET":
-            self.while_reading()
-            return refusal(404, "not found") if self.item is None else Answer(200, self.item)
-        fault = self.faults.pop(0) if self.faults else None
-        if fault is not None and fault != "lost":
-            return fault if isinstance(fault, Exception) else Answer(**fault)
-        if request.method == "POST" and self.item is not None:
-            return refusal(409, "already exists")
-        if request.method == "PUT":
-            sent = request.body["metadata"].get("resourceVersion")
-            if self.item is None or sent != self.item["metadata"]["resourceVersion"]:
-                return refusal(409, "the object has been modified")
-        self.while_writing()
-        self.version += 1
-        self.item = request.body
-        self.item["metadata"]["resourceVersion"] = str(self.version)
-        return ProtocolError("reset") if fault == "lost" else Answer(200, self.item)
+from tests.unit.execution.fake_api import Answer, FakeTime, fake_api, refusal
+from tests.unit.execution.safeguards.lease_server import LeaseServer, lease_of, spec
 
 
 @pytest.fixture
@@ -63,16 +33,6 @@ def time() -> FakeTime:
 @pytest.fixture
 def api(server: LeaseServer, time: FakeTime) -> RawApi:
     return fake_api(server, time)[0]
-
-
-def lease_of(api: RawApi, time: FakeTime, identity: str = "one", *, skew: float = 0.0) -> RunLease:
-    """A run whose clock is wrong by ``skew``; its waiting takes the time that it takes for all."""
-    return RunLease(api, "kube-system", "rebalancer", identity, lambda: time.now + skew)
-
-
-def spec(server: LeaseServer) -> dict[str, Any]:
-    assert server.item is not None
-    return dict(server.item["spec"])
 
 
 def test_a_free_lease_is_taken_and_says_by_whom(api: RawApi, time: FakeTime, server: LeaseServer) -> None:

@@ -12,7 +12,7 @@ from rebalancer.execution.safeguards.scheduler_start import scheduler_start
 from rebalancer.planning import SchedulerStart
 from tests.unit.execution.builders import NOW
 from tests.unit.execution.fake_api import Answer, Request, fake_api, refusal
-from tests.unit.execution.safeguards.test_scheduler_health import BY_IMAGE, BY_LEASE, a_scheduler_pod
+from tests.unit.execution.safeguards.schedulers import BY_IMAGE, BY_LEASE, a_scheduler_pod
 
 ACQUIRED = NOW - 35
 

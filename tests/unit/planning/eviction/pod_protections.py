@@ -20,7 +20,7 @@ from tests.unit.planning.eviction.protected_pods import (
     the_pod,
     volume,
 )
-from tests.unit.planning.landing.test_sampled_clusters import alike
+from tests.unit.planning.landing.alike_nodes import alike
 
 IN_PROGRESS = "descheduler.alpha.kubernetes.io/eviction-in-progress"
 ON_HOT: dict[str, Any] = {"nodeSelector": {"kubernetes.io/hostname": "hot"}}

@@ -2,37 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.scheduling import load_configuration
 from tests.builders import a_node
 from tests.unit.planning.builders import a_policy, a_workload, because, plan_of, planning_inputs, searched
+from tests.unit.planning.landing.alike_nodes import alike
 
 UNKNOWN = float("nan")
 BAD = 5
-
-
-def alike(percentage: int = 0) -> Any:
-    """A scheduler that scores all nodes alike, so that chances are those of the sample."""
-    return load_configuration(
-        f"""\
-apiVersion: kubescheduler.config.k8s.io/v1
-kind: KubeSchedulerConfiguration
-percentageOfNodesToScore: {percentage}
-profiles:
-- schedulerName: default-scheduler
-  plugins:
-    multiPoint: {{disabled: [{{name: "*"}}], enabled: [{{name: PrioritySort}}, {{name: DefaultBinder}}]}}
-    preFilter: {{enabled: [{{name: NodeAffinity}}, {{name: NodeResourcesFit}}]}}
-    filter: {{enabled: [{{name: NodeAffinity}}, {{name: NodeResourcesFit}}]}}
-    preScore: {{enabled: [{{name: TaintToleration}}]}}
-    score: {{enabled: [{{name: TaintToleration}}]}}
-""",
-        "test",
-    )
 
 
 def a_cluster(

@@ -8,53 +8,14 @@ from rebalancer.reporting.html.line_chart import line_chart
 from rebalancer.reporting.html.nodes_page import nodes_page
 from rebalancer.reporting.html.simulation_page import simulation_page
 from rebalancer.reporting.tables.nodes import NodeListing, node_listing
-from rebalancer.simulation.report import Cycle, LoadSpread, PolicyRun, SimulatedMove, Simulation
-from tests.unit.reporting.builders import NOW, a_node, a_plan
+from tests.unit.reporting.builders import a_node, a_plan
 from tests.unit.reporting.html.parsed import HOSTILE, Page
+from tests.unit.reporting.html.simulations import a_simulation
 
 
 def a_listing(*, warnings: tuple[str, ...] = (), source: str = "production") -> NodeListing:
     plan = a_plan(warnings=warnings, source=source)
     return node_listing(plan, plan.nodes)
-
-
-def a_simulation(policy: str = "balanced", *, because: str = "", runs: int = 2) -> Simulation:
-    move = SimulatedMove(
-        pod=f"shop/{because or 'api-1'}",
-        workload="Deployment/api",
-        from_node="node-1",
-        node="node-2",
-        result="Landed",
-        because=because,
-    )
-    cycles = tuple(
-        Cycle(
-            cycle=number,
-            hot=3 - number,
-            peak={"cpu": 90.0 - number},
-            deviation={"cpu": 20.0},
-            evictions=1,
-            pending=0,
-            moves=(move,) * 60,
-            stopped=because,
-        )
-        for number in (1, 2)
-    )
-    after = LoadSpread(hot=0, peak={"cpu": 70.0}, deviation={"cpu": 12.5})
-    run = PolicyRun(
-        policy=policy, cycles=cycles, after=after, evictions=2, unexpected=0, again=1, warnings=(policy,)
-    )
-    return Simulation(
-        source="production",
-        inputs="sha256:0",
-        now=NOW,
-        seed=7,
-        interval_seconds=600.0,
-        noise=0.1,
-        daily=0.0,
-        lag_seconds=300.0,
-        runs=(run,) * runs,
-    )
 
 
 def test_the_page_of_nodes_has_a_summary_a_chart_and_a_row_for_each() -> None:

@@ -12,7 +12,7 @@ from rebalancer.cluster.arrays import FloatArray, IntArray
 from rebalancer.scheduling.framework.sampling import Search, Searches, Workers
 from rebalancer.scheduling.framework.sampling.heap_root import heap_roots
 from rebalancer.scheduling.framework.scores import RawScores
-from tests.unit.scheduling.framework.test_sampling import Plain
+from tests.unit.scheduling.framework.plain_plugins import Plain
 
 
 def root(totals: Sequence[int]) -> int:

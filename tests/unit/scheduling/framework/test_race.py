@@ -9,7 +9,7 @@ from rebalancer.cluster.arrays import FloatArray, IntArray
 from rebalancer.scheduling.framework.sampling import ONE_WORKER, Search, Workers
 from rebalancer.scheduling.framework.sampling.interleavings import chunk_size, interleavings
 from rebalancer.scheduling.framework.scores import RawScores
-from tests.unit.scheduling.framework.test_sampling import ByMaximum, Plain
+from tests.unit.scheduling.framework.plain_plugins import ByMaximum, Plain
 
 PARALLELISM = 16
 SIXTEEN = Workers(PARALLELISM)

@@ -8,30 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rebalancer.cluster.arrays import FloatArray, IntArray
-from rebalancer.scheduling.framework.plugin import EXCLUDED, Normalization, Plugin, normalize_by_maximum
+from rebalancer.scheduling.framework.plugin import EXCLUDED
 from rebalancer.scheduling.framework.sampling import Search, nodes_to_find
 from rebalancer.scheduling.framework.scores import RawScores
-from rebalancer.scheduling.plugins.topology.pod_topology_spread import PodTopologySpread
-
-
-class Plain(Plugin):
-    name = "Plain"
-
-
-class ByMaximum(Plugin):
-    name = "ByMaximum"
-    normalization = Normalization.MAXIMUM
-
-    def normalize(self, raw: IntArray, smallest: int, largest: int) -> IntArray:
-        return normalize_by_maximum(raw, largest)
-
-
-class ByRange(Plugin):
-    name = "ByRange"
-    normalization = Normalization.RANGE
-
-    def normalize(self, raw: IntArray, smallest: int, largest: int) -> IntArray:
-        return PodTopologySpread.normalize(self, raw, smallest, largest)  # type: ignore[arg-type]
+from tests.unit.scheduling.framework.plain_plugins import ByMaximum, ByRange, Plain
 
 
 def simulate(scores: list[RawScores], positions: IntArray, candidates: int, limit: int) -> FloatArray:
