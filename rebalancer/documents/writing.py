@@ -12,7 +12,7 @@ from rebalancer.documents.scalars import ScalarError, resolve
 class _Dumper(yaml.SafeDumper):
     """Quotes every text that some reader would not read as text."""
 
-    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: ARG002
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: ARG002 - yaml's
         """Indent the items of a list below their key."""
         super().increase_indent(flow, indentless=False)
 

@@ -175,7 +175,7 @@ class BarObserver(LogObserver):
     def eviction_answered(self, move: Move, answer: EvictionAnswer) -> None:
         """Not shown: the outcome follows, and says more."""
 
-    def waiting(self, wave: int, settled: int, evicted: int) -> None:  # noqa: ARG002
+    def waiting(self, wave: int, settled: int, evicted: int) -> None:  # noqa: ARG002 - Observer's
         """See Observer."""
         with contextlib.suppress(*_STREAM_ERRORS):
             if self._task is not None:
@@ -189,7 +189,7 @@ class BarObserver(LogObserver):
         """See Observer."""
         self._line(f"warning: {words(message)}", "yellow")
 
-    def finished(self, outcomes: Outcomes) -> None:  # noqa: ARG002
+    def finished(self, outcomes: Outcomes) -> None:  # noqa: ARG002 - Observer's
         """See Observer."""
         with contextlib.suppress(*_STREAM_ERRORS):
             self._progress.stop()

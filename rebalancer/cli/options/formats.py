@@ -59,7 +59,7 @@ class OutputFormat(click.ParamType[tuple[Format, str]]):
     def shell_complete(
         self,
         ctx: click.Context,  # noqa: ARG002 - click's interface
-        param: click.Parameter,  # noqa: ARG002
+        param: click.Parameter,  # noqa: ARG002 - click calls it so
         incomplete: str,
     ) -> list[click.shell_completion.CompletionItem]:
         """The formats that begin like this."""

@@ -259,9 +259,9 @@ class AnyCondition(Protocol):
     @property
     def type(self) -> str: ...  # noqa: D102 - as in the Kubernetes API
     @property
-    def status(self) -> str: ...  # noqa: D102
+    def status(self) -> str: ...  # noqa: D102 - likewise
     @property
-    def reason(self) -> str: ...  # noqa: D102
+    def reason(self) -> str: ...  # noqa: D102 - likewise
 
 
 def read_conditions(conditions: Iterable[AnyCondition] | None) -> tuple[bool, bool]:

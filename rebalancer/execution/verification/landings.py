@@ -65,7 +65,7 @@ def await_landings(
     pause = waiting.first_pause_seconds
     while True:
         left = max(deadline - waiting.clock(), _LAST_READ_SECONDS)
-        landings, trouble = _read(evicted, before, lambda: waiting.read(left), check)  # noqa: B023
+        landings, trouble = _read(evicted, before, lambda: waiting.read(left), check)  # noqa: B023 - called at once
         waiting.after_each_read(landings)
         if not trouble and all(landing.settled for landing in landings):
             return tuple(landing.outcome for landing in landings)

@@ -92,7 +92,7 @@ class _Server(ThreadingHTTPServer):
                 with contextlib.suppress(OSError):
                     connection.shutdown(socket.SHUT_RDWR)
 
-    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - the base class
         _LOG.exception("a connection of the sandbox broke off")
 
 
@@ -103,7 +103,7 @@ class _Handler(BaseHTTPRequestHandler):
     wbufsize = 64 * 1024
     server: _Server
 
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - as http.server names it
         _LOG.debug(format, *args)
 
     def handle(self) -> None:
@@ -133,7 +133,7 @@ class _Handler(BaseHTTPRequestHandler):
             truncated = any(fault.effect == "truncate" for fault in faults)
             self._send(answer, request, truncated=truncated)
 
-    do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = _serve  # noqa: N815
+    do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = _serve  # noqa: N815 - as http.server names them
 
     def _body(self) -> bytes:
         """The body of the request, by its length or in chunks, as kubectl sends what it reads from a file."""

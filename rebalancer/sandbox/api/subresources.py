@@ -57,7 +57,7 @@ class Subresources:
             return Response.json(self._registry.scale(plural, namespace, name))
         if request.method == "PUT":
             wanted = request.object()
-            make: Callable[[Object], Any] = lambda _: wanted  # noqa: E731
+            make: Callable[[Object], Any] = lambda _: wanted  # noqa: E731 - one of two
         elif request.method == "PATCH":
             make = patcher(request)
         else:
