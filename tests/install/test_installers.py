@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from rebalancer import __version__
-from tests.install.environments import ROOT, done
+from tests.install.environments import ROOT, done, installers
+
+__all__ = ["installers"]
 
 PROGRAMS = ("rebalancer", "kubectl-rebalance", "kubectl_complete-rebalance")
 

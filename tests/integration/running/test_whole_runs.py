@@ -22,7 +22,9 @@ from rebalancer.cluster.live.client import KubernetesClient
 from rebalancer.execution import HeldLease, RunLease
 from rebalancer.sandbox import Misbehaviour
 from rebalancer.state import FileStore, PastMove, after_moves
-from tests.integration.running.hot_clusters import LANDED, HotCluster, results
+from tests.integration.running.hot_clusters import LANDED, HotCluster, cluster, results
+
+__all__ = ["cluster"]
 
 
 def test_a_run_cools_the_hot_nodes_and_every_pod_lands_acceptably(cluster: HotCluster) -> None:
