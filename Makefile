@@ -6,8 +6,8 @@ STAMP := $(VENV)/.installed
 WORKERS ?= auto
 E2E_WORKERS ?= 2
 
-.PHONY: demo test installs e2e e2e-assets e2e-built oracle conformance conformance-ci bench policies quality fuzz check format \
-	docs pictures image krew pages protobuf lock clean
+.PHONY: demo test installs e2e e2e-assets e2e-built oracle conformance conformance-ci bench growth policies quality fuzz check format \
+	docs pictures image krew pages protobuf kubernetes-api lock clean
 
 demo: $(STAMP)
 	@$(BIN)/rebalancer demo
@@ -51,6 +51,10 @@ conformance-ci: $(STAMP)
 bench: $(STAMP)
 	@$(BIN)/python -m bench.suite $(ARGS)
 
+# How the time to plan grows with moves and nodes, as exponents; make growth ARGS="--moves 50,100".
+growth: $(STAMP)
+	@$(BIN)/python -m bench.growth $(ARGS)
+
 # What each policy of policies/ does on the demo's cluster; make policies DUMP=PATH adds a recorded cluster.
 policies: $(STAMP)
 	@$(BIN)/python -m bench.shipped_policies $(if $(DUMP),--from $(DUMP))
@@ -80,6 +84,12 @@ format: $(STAMP)
 protobuf: $(STAMP)
 	$(BIN)/python -m grpc_tools.protoc -I . --python_out=. --pyi_out=. rebalancer/cluster/wire/pods.proto
 
+# What is kept of the Kubernetes API itself, taken from its Go modules (Go >= 1.26): the messages by which the embedded
+# cluster reads protobuf, and the schemas that manifests are held to.
+kubernetes-api: $(STAMP)
+	@$(BIN)/python -m tests.kubernetes_api.messages
+	@$(BIN)/python -m tests.kubernetes_api.schemas
+
 # Everything that is generated from the code: pages of docs/ and parts of the chart. Tests compare them.
 pages: $(STAMP)
 	@$(BIN)/python -m rebalancer.reporting.pages
@@ -106,11 +116,12 @@ docs: $(STAMP)
 
 # The lock holds hashes of every dependency; `make lock` renews it.
 lock: $(STAMP)
-	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/python -m pip install --quiet uv==0.13.9
 	$(BIN)/uv pip compile --universal --generate-hashes --python-version 3.11 --no-emit-index-url \
 		--extra dev --custom-compile-command "make lock" --quiet -o requirements.lock pyproject.toml
 	$(BIN)/uv pip compile --universal --generate-hashes --python-version 3.11 --no-emit-index-url \
-		--custom-compile-command "make lock" --quiet -c requirements.lock -o requirements-runtime.lock pyproject.toml
+		--extra otel --custom-compile-command "make lock" --quiet -c requirements.lock \
+		-o requirements-runtime.lock pyproject.toml
 	$(BIN)/uv pip compile --universal --generate-hashes --python-version 3.11 --no-emit-index-url \
 		--extra bench --custom-compile-command "make lock" --quiet -c requirements.lock \
 		-o requirements-bench.lock pyproject.toml

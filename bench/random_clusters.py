@@ -27,7 +27,6 @@ NODES, PODS_A_NODE, PODS_A_WORKLOAD = 20, 10, 5
 _QUOTA_ROOM = 3  # replacements that the quota lets stand beside their predecessors
 LONG_AGO = "2026-01-01T00:00:00Z"
 NOW = 1_780_000_000.0
-GIB = 1 << 30
 _SIZES = ((8_000, 32), (16_000, 64), (32_000, 128))  # thousandths of a core, GiB
 _ODD_SIZES = ((6_000, 20), (11_000, 48), (24_000, 64), (48_000, 192))
 _BUSIEST_PERCENT = 104.0  # measured nodes do not use much more than there is

@@ -2,13 +2,15 @@
 
 import signal
 
+_TERMINATED = 128 + signal.SIGTERM  # as a shell shows it
 _INTERRUPTED = 130  # ExitCode.INTERRUPTED; importing it takes a while, and may be interrupted
 
 
 def start() -> None:
-    """Run the program. Until it hears signals itself, Ctrl-C ends it without a traceback."""
+    """Run the program. Until it handles signals itself, Ctrl-C ends it without a traceback."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+    _end_when_asked()
     from rebalancer.cli.standard_streams import open_closed_streams  # noqa: PLC0415 - not before the signal
 
     open_closed_streams()
@@ -18,6 +20,18 @@ def start() -> None:
         main()
     except SystemExit as ended:
         _leave(ended)
+
+
+def _end_when_asked() -> None:
+    """Let SIGTERM end the first process of a container, as it ends every other process by itself.
+
+    The kernel passes no signal to such a process that has no handler for it: the kubelet would wait for the
+    whole grace period, and the program would not know that it was asked.
+    """
+    import os  # noqa: PLC0415 - not before the signal above
+
+    if os.getpid() == 1 and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, lambda _number, _frame: os._exit(_TERMINATED))
 
 
 def _leave(ended: SystemExit) -> None:

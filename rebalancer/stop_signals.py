@@ -4,6 +4,10 @@ A handler ends work by raising. Python drops what is raised inside a callback of
 destructor, a weak reference, a check that a library calls): it hands it to ``sys.unraisablehook`` and goes
 on, perhaps with a wrong answer of that callback. ``raised_again`` raises it once more, a moment later,
 outside of the callback.
+
+A library may drop it too: an ``except:`` around an import is enough. A command that ends by itself would only
+do so a little later, but a service would never, and a run would go on to evict. So a request is remembered,
+and whoever begins to listen to signals by other means asks whether there was one.
 """
 
 from __future__ import annotations
@@ -26,6 +30,20 @@ def stop_signals() -> tuple[signal.Signals, ...]:
     if hangup is not None and signal.getsignal(hangup) != signal.SIG_IGN:
         found.append(hangup)
     return tuple(found)
+
+
+_requested = False
+
+
+def remember_request(requested: bool = True) -> None:
+    """A signal asked to stop; with False, a new command begins that nobody has asked yet."""
+    global _requested  # noqa: PLW0603 - signals are those of the whole process
+    _requested = requested
+
+
+def was_requested() -> bool:
+    """Whether a signal has asked this command to stop."""
+    return _requested
 
 
 def is_hangup(number: int) -> bool:

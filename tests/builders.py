@@ -9,7 +9,7 @@ import msgspec
 
 from rebalancer.cluster.kinds import BY_PLURAL, DISRUPTION_BUDGETS, NODES, PODS
 from rebalancer.cluster.recordings.listing import Listing, Recording, decode_listing
-from rebalancer.cluster.records import Pod, PodSpec
+from rebalancer.cluster.records import PodSpec
 from rebalancer.cluster.snapshot import Snapshot, build_snapshot
 
 LONG_AGO = "2026-01-01T00:00:00Z"
@@ -161,11 +161,6 @@ def a_recording(
 def a_snapshot(**kinds: Iterable[Mapping[str, Any]]) -> Snapshot:
     """A snapshot of the kinds given by plural."""
     return build_snapshot(a_recording(None, **kinds))
-
-
-def pod_of(item: Mapping[str, Any]) -> Pod:
-    """The typed record of a built pod."""
-    return msgspec.convert(item, Pod)
 
 
 def names_of(listing: Listing) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Generator
 
 import pytest
 from hypothesis import settings
@@ -29,6 +30,9 @@ if not os.environ.get("REBALANCER_INSTALLS"):
 # The code blocks of README and docs, and every command as a user types it: make docs.
 if not os.environ.get("REBALANCER_DOCS"):
     collect_ignore += ["docs", "ux"]
+
+# Where everything is installed that any test needs, as in CI, a test that is skipped has lost what it needs.
+NO_SKIPS = bool(os.environ.get("REBALANCER_NO_SKIPS"))
 
 # Many tests wait for programs that they started, so two at a time keep a core busy. A worker takes 300 MB.
 WORKERS_A_CORE = 2
@@ -57,6 +61,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker(SAFETY) is not None:
             item.user_properties.append((SAFETY, "yes"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+    call: pytest.CallInfo[None],
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Let a skipped test fail where none may be."""
+    report = yield
+    if NO_SKIPS and report.skipped and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+        report.longrepr = f"no test may be skipped here: {reason}"
+    return report
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -18,7 +18,7 @@ from rebalancer.cli.logs import LOGGER, set_up_logs
 from rebalancer.cli.session import Session
 from rebalancer.cli.usage_hints import usage_hint
 from rebalancer.errors import ExitCode, RebalancerError
-from rebalancer.stop_signals import raised_again, stop_signals
+from rebalancer.stop_signals import raised_again, remember_request, stop_signals
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
@@ -142,8 +142,10 @@ def _terminated_as_interrupted(session: Session) -> Iterator[None]:
 
     def interrupt(_signal: int = 0, _frame: FrameType | None = None) -> None:
         session.interrupted = True
+        remember_request()
         raise KeyboardInterrupt
 
+    remember_request(False)
     before = {number: signal.signal(number, interrupt) for number in stop_signals()}
     try:
         with raised_again((KeyboardInterrupt,), interrupt):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
+from rebalancer.cli.options.decorated import Command, with_options
 from rebalancer.cli.options.formats import DATA_FORMATS, DOCUMENT_FORMATS, ROW_FORMATS, output_options
 from rebalancer.cli.options.values import FILE, PATH, Duration, Moment, ObjectName, Size
 from rebalancer.errors import InputError
@@ -25,9 +25,12 @@ __all__ = [
     "check_source",
     "check_state",
     "context_option",
+    "journal_option",
     "kubeconfig_option",
+    "lease_option",
     "live_pipeline_options",
     "max_dump_size_option",
+    "max_duration_option",
     "neutral_option",
     "now_option",
     "output_options",
@@ -35,11 +38,11 @@ __all__ = [
     "policy_option",
     "request_timeout_option",
     "scheduler_config_option",
+    "service_pipeline_options",
     "source_option",
     "state_config_map_option",
 ]
 
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 policy_option = click.option(
     "--policy", "policy_path", type=FILE, metavar="FILE", help="The policy; without it, all defaults apply."
@@ -100,6 +103,36 @@ neutral_option = click.option(
     metavar="NAME",
     help="An unknown plugin, assumed to score all nodes the same; may be repeated.",
 )
+journal_option = click.option(
+    "--journal", type=FILE, metavar="FILE", help="File in which each eviction is recorded before it is made."
+)
+
+
+def lease_option(meaning: str) -> Callable[[Command], Command]:
+    """The option that names the Lease of runs, with what it does for a command."""
+    return click.option(
+        "--lease",
+        type=ObjectName(),
+        default="rebalancer",
+        show_default=True,
+        metavar="[NS/]NAME",
+        help=meaning,
+    )
+
+
+def max_duration_option(meaning: str, default: str | None = None) -> Callable[[Command], Command]:
+    """The option that ends a run in time, with what it does for a command."""
+    return click.option(
+        "--max-duration",
+        "max_duration_seconds",
+        type=Duration(),
+        default=default,
+        show_default=default is not None,
+        metavar="DURATION",
+        help=meaning,
+    )
+
+
 _PIPELINE: Sequence[Callable[[Any], Any]] = (
     policy_option,
     source_option,
@@ -131,25 +164,29 @@ _FIELDS = (
 def pipeline_options(command: Command) -> Command:
     """Give a command the options of a plan's inputs, as one ``PipelineOptions`` named ``options``."""
 
-    @functools.wraps(command)
     def wrapped(**values: Any) -> Any:
         options = PipelineOptions(**{name: values.pop(name) for name in _FIELDS})
         check_source(options.source, options.kubeconfig, options.context)
         check_state(options.source, options.state_path, options.state_config_map)
         return command(options=options, **values)
 
-    decorated: Any = wrapped
-    for decorate in reversed(_PIPELINE):
-        decorated = decorate(decorated)
-    return decorated  # type: ignore[no-any-return]
+    return with_options(command, wrapped, _PIPELINE)
 
 
 def live_pipeline_options(command: Command) -> Command:
     """The same for a command that acts: what is about recorded clusters is refused, and so not shown."""
+    return _without(("source", "max_dump_bytes"), command)
+
+
+def service_pipeline_options(command: Command) -> Command:
+    """The same for a service: it plans for the present, so another time is refused and not shown either."""
+    return _without(("source", "max_dump_bytes", "now"), command)
+
+
+def _without(hidden: Sequence[str], command: Command) -> Command:
     decorated = pipeline_options(command)
-    for parameter in decorated.__click_params__:  # type: ignore[attr-defined]
-        if parameter.name in ("source", "max_dump_bytes"):
-            parameter.hidden = True
+    for parameter in decorated.__click_params__:  # type: ignore[attr-defined] # set by click
+        parameter.hidden = parameter.name in hidden
     return decorated
 
 

@@ -5,7 +5,14 @@ Policies and scheduler configurations are read through it, so that every error n
 
 from rebalancer.documents.document import Document, Path, format_path
 from rebalancer.documents.models import validate
-from rebalancer.documents.reading import MAX_TEXT_BYTES, parse, read_bytes, read_stream, read_text
+from rebalancer.documents.reading import (
+    MAX_TEXT_BYTES,
+    parse,
+    read_bytes,
+    read_stream,
+    read_text,
+    read_text_again,
+)
 from rebalancer.documents.redacted_text import redacted_document, redacted_text
 from rebalancer.documents.suggestions import did_you_mean
 from rebalancer.documents.writing import to_yaml
@@ -20,6 +27,7 @@ __all__ = [
     "read_bytes",
     "read_stream",
     "read_text",
+    "read_text_again",
     "redacted_document",
     "redacted_text",
     "to_yaml",

@@ -6,7 +6,9 @@ recurses, and every refusal has a position.
 
 from __future__ import annotations
 
+import os
 import pathlib
+import stat
 from typing import Any, BinaryIO
 
 import yaml
@@ -37,6 +39,27 @@ def read_bytes(path: str | pathlib.Path, *, largest: int) -> bytes:
 def read_text(path: str | pathlib.Path, *, largest: int = MAX_TEXT_BYTES) -> str:
     """The UTF-8 text of a file of bounded size; InputError when it cannot be read."""
     return _decoded(read_bytes(path, largest=largest), str(path))
+
+
+def read_text_again(path: str | pathlib.Path, *, largest: int = MAX_TEXT_BYTES) -> str:
+    """The same of a regular file alone, for what is read again and again while a program runs.
+
+    Whoever opens a pipe waits for a writer, perhaps for ever. InputError for anything but a file.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise InputError("is not a regular file any more", where=str(path))
+            with os.fdopen(descriptor, "rb", closefd=False) as file:
+                content = file.read(largest + 1)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", where=str(path)) from error
+    if len(content) > largest:
+        raise InputError(f"is larger than {largest} bytes", where=str(path), hint="is this the right file?")
+    return _decoded(content, str(path))
 
 
 def read_stream(stream: BinaryIO, source: str, *, largest: int = MAX_TEXT_BYTES) -> str:

@@ -1,4 +1,4 @@
-"""Signals ask a run to stop: it ends in order, and hears them wherever it is.
+"""Signals ask a run to stop: it ends in order, whatever it is doing when they arrive.
 
 SIGTERM, SIGINT and SIGHUP only set a ``StopRequest``, because a run that was thrown out of any line of its
 code could not say what became of a pod. Waits look for the request. Reading a cluster, planning and asking
@@ -22,7 +22,7 @@ from typing import TypeVar
 
 from rebalancer.deadlines import StopRequest
 from rebalancer.errors import StopRequestedError
-from rebalancer.stop_signals import is_hangup, raised_again, stop_signals
+from rebalancer.stop_signals import is_hangup, raised_again, stop_signals, was_requested
 
 _Result = TypeVar("_Result")
 
@@ -87,6 +87,8 @@ def stop_on_signal() -> Iterator[StopSignals]:
         yield signals
         return
     before = {number: signal.signal(number, signals.receive) for number in stop_signals()}
+    if was_requested():
+        signals.stop.set()
     try:
         with raised_again((_Interrupted, KeyboardInterrupt), signals.raise_again):
             yield signals

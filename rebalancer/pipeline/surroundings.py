@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING
 from rebalancer import files
 from rebalancer.cluster.live import RawApi
 from rebalancer.deadlines import Deadline
+from rebalancer.documents import read_text_again
 from rebalancer.execution import HeldLease
 from rebalancer.pipeline.gathering import open_api, open_cluster, policy_of
 from rebalancer.pipeline.run_settings import PipelineOptions
 from rebalancer.pipeline.signals import StopSignals
-from rebalancer.policy import LoadedPolicy, load_policy
+from rebalancer.policy import LoadedPolicy, parse_policy
 from rebalancer.policy.schema import Safety
 
 if TYPE_CHECKING:
@@ -62,4 +63,4 @@ def safety_of(options: PipelineOptions, loaded: LoadedPolicy) -> Callable[[], Sa
     path = options.policy_path
     if path is None or not files.is_file(path):
         return lambda: loaded.policy.safety
-    return lambda: load_policy(path).policy.safety
+    return lambda: parse_policy(read_text_again(path), str(path)).policy.safety

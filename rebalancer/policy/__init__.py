@@ -3,17 +3,16 @@
 A policy never reads the cluster; it only states where things are read.
 """
 
-from rebalancer.policy.evictability import Controller, Evictable, Namespaces, Protection
+from rebalancer.policy.evictability import Evictable, Namespaces, Protection
 from rebalancer.policy.hotness import (
     DeviationRule,
     HotNodes,
     HotRule,
-    Pool,
     ScoreRule,
     ScoreThreshold,
     UtilizationRule,
 )
-from rebalancer.policy.load_sources.prometheus import BasicAuth, Prometheus, PrometheusSource, Signal
+from rebalancer.policy.load_sources.prometheus import Prometheus, PrometheusSource, Signal
 from rebalancer.policy.load_sources.sources import (
     LoadSource,
     LoadWatcher,
@@ -25,7 +24,6 @@ from rebalancer.policy.load_sources.sources import (
     Requests,
     RequestsSource,
 )
-from rebalancer.policy.model import ResourceName
 from rebalancer.policy.planning import Planning, Weights
 from rebalancer.policy.policy_file import (
     LoadedPolicy,
@@ -38,40 +36,22 @@ from rebalancer.policy.policy_file import (
 )
 from rebalancer.policy.resources import (
     measured_resources,
-    named_resources,
     pressure_resources,
     required_resources,
     scorable_resources,
 )
-from rebalancer.policy.schedulers.scheduler_settings import (
-    ConfigMapKey,
-    SchedulerLease,
-    SchedulerSettings,
-)
-from rebalancer.policy.schema import (
-    API_VERSION,
-    KIND,
-    Execution,
-    Limits,
-    LoadSettings,
-    Metadata,
-    RebalancePolicy,
-    Safety,
-)
+from rebalancer.policy.schedulers.scheduler_settings import ConfigMapKey, SchedulerLease, SchedulerSettings
+from rebalancer.policy.schema import Execution, Limits, LoadSettings, Metadata, RebalancePolicy, Safety
 from rebalancer.policy.selection import Selector
-from rebalancer.policy.strategies import Misplaced, Strategies
+from rebalancer.policy.strategies import Misplaced
 from rebalancer.policy.template import STARTER
 from rebalancer.policy.time_windows import Window
 from rebalancer.policy.units import Amount, format_duration, parse_duration
 
 __all__ = [
-    "API_VERSION",
-    "KIND",
     "STARTER",
     "Amount",
-    "BasicAuth",
     "ConfigMapKey",
-    "Controller",
     "DeviationRule",
     "Evictable",
     "Execution",
@@ -89,7 +69,6 @@ __all__ = [
     "Misplaced",
     "Namespaces",
     "Planning",
-    "Pool",
     "Prometheus",
     "PrometheusSource",
     "Protection",
@@ -98,7 +77,6 @@ __all__ = [
     "RecordedSource",
     "Requests",
     "RequestsSource",
-    "ResourceName",
     "Safety",
     "SchedulerLease",
     "SchedulerSettings",
@@ -106,7 +84,6 @@ __all__ = [
     "ScoreThreshold",
     "Selector",
     "Signal",
-    "Strategies",
     "UtilizationRule",
     "Weights",
     "Window",
@@ -114,7 +91,6 @@ __all__ = [
     "format_duration",
     "load_policy",
     "measured_resources",
-    "named_resources",
     "parse_duration",
     "parse_policy",
     "pressure_resources",

@@ -7,6 +7,9 @@ import pathlib
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core.core_schema import WithDefaultSchema
+
 from rebalancer.documents import parse, read_text, redacted_document, redacted_text, validate
 from rebalancer.documents import to_yaml as dump_yaml
 from rebalancer.policy.resources import check_resources
@@ -69,8 +72,22 @@ def shown(policy: RebalancePolicy) -> tuple[Any, bool]:
 SCHEMA_ID = "urn:rebalancer:policy:v1alpha1"
 
 
+class _WrittenDefaults(GenerateJsonSchema):
+    """Shows a default as a policy would write it: ``10m``, where the program holds 600 seconds."""
+
+    def default_schema(self, schema: WithDefaultSchema) -> JsonSchemaValue:
+        """The schema of a field that has a default."""
+        found = super().default_schema(schema)
+        serialization: Any = schema["schema"].get("serialization") or {}
+        if found.get("default") is not None and "function" in serialization:
+            found["default"] = serialization["function"](schema["default"])
+        return found
+
+
 def schema() -> dict[str, Any]:
     """The JSON schema of a policy, keys in camelCase, with a sentence for each."""
-    found = RebalancePolicy.model_json_schema(by_alias=True, mode="validation")
+    found = RebalancePolicy.model_json_schema(
+        by_alias=True, mode="validation", schema_generator=_WrittenDefaults
+    )
     found["required"] = ["apiVersion", "kind"]
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": SCHEMA_ID, **found}

@@ -1,6 +1,6 @@
 """Turns the policy of another descheduler into one of ours, and says line by line what it could not keep."""
 
 from rebalancer.policy_import.files import import_policy
-from rebalancer.policy_import.mapping import Imported, Note
+from rebalancer.policy_import.mapping import Imported
 
-__all__ = ["Imported", "Note", "import_policy"]
+__all__ = ["Imported", "import_policy"]

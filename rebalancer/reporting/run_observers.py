@@ -104,7 +104,7 @@ class LogObserver(Silent):
 
 
 class Observers:
-    """Several observers of one run; each is told everything, in this order."""
+    """Passes every event of a run to several observers, in their order."""
 
     def __init__(self, *observers: Observer) -> None:
         self._observers = observers

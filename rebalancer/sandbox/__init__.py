@@ -8,11 +8,10 @@ from rebalancer.sandbox.api.authorization import Rule, User, allow
 from rebalancer.sandbox.embedded_cluster import Sandbox
 from rebalancer.sandbox.faults.misbehaviour import Misbehaviour
 from rebalancer.sandbox.faults.request_faults import Fault, Faults
-from rebalancer.sandbox.scheduler.deciders import ClusterView, Decider, UnschedulableError
+from rebalancer.sandbox.scheduler.deciders import ClusterView, UnschedulableError
 
 __all__ = [
     "ClusterView",
-    "Decider",
     "Fault",
     "Faults",
     "Misbehaviour",

@@ -18,6 +18,7 @@ from rebalancer.sandbox.controllers import (
     DeploymentController,
     DisruptionController,
     Driver,
+    GarbageCollector,
     JobController,
     ReplicaSetController,
     StatefulSetController,
@@ -99,13 +100,15 @@ class Sandbox:
             ReplicaSetController(self.registry, self.misbehaviours, plural)
             for plural in ("replicasets", "replicationcontrollers")
         ]
+        self._deployments = DeploymentController(self.registry)
         followers: list[Controller] = [
             self.kubelets,
             *self._replica_sets,
             StatefulSetController(self.registry, self.misbehaviours),
-            DeploymentController(self.registry),
+            self._deployments,
             JobController(self.registry, self.misbehaviours),
             DisruptionController(self.registry),
+            GarbageCollector(self.registry),
         ]
         routines: list[tuple[float, Callable[[float], object]]] = [
             (heartbeat_seconds, self.kubelets.heartbeat),
@@ -173,6 +176,7 @@ class Sandbox:
         count = self._dumps.load(objects)
         for controller in self._replica_sets:
             controller.loaded()
+        self._deployments.loaded()
         return count
 
     def load_path(self, path: Path | str) -> int:

@@ -13,7 +13,7 @@ from rebalancer.scheduling.framework.inputs import (
 )
 from rebalancer.scheduling.framework.placement import Placement, Rejections
 from rebalancer.scheduling.framework.plugin import Normalization, Plugin, normalize_by_maximum
-from rebalancer.scheduling.framework.preemption import Preemption, Preemptions
+from rebalancer.scheduling.framework.preemption import Preemptions
 from rebalancer.scheduling.framework.queue import waiting_pods
 from rebalancer.scheduling.matching.binding_label_readers import BindingLabelReaders
 from rebalancer.scheduling.matching.label_selectors import PodSelector, SelectorIndex, label_match
@@ -23,15 +23,13 @@ from rebalancer.scheduling.plugins.external import ENTRY_POINT_GROUP, described
 from rebalancer.scheduling.plugins.prometheus_score import Definition, Direction, described_score
 from rebalancer.scheduling.plugins.queries import plugin_queries, queries_of
 from rebalancer.scheduling.plugins.registry import CATALOGUE, MODELLED, make_scheduler, neutral_plugins
-from rebalancer.scheduling.plugins.unread_inputs import unread_inputs
+from rebalancer.scheduling.plugins.unread_inputs import UnreadInputs
 from rebalancer.scheduling.resources.requests import pod_requests, requested_amounts
 from rebalancer.scheduling.state.cluster_state import UNBOUND, ClusterState
-from rebalancer.scheduling.state.volumes import claim_names, claims_by_name
 from rebalancer.scheduling.versions import (
     GATES_AS_RELEASED,
     REFERENCE,
     RULES,
-    VERIFIED,
     FeatureGates,
     Release,
     differing_rules,
@@ -53,7 +51,6 @@ __all__ = [
     "RULES",
     "SCHEDULER_LAG_SECONDS",
     "UNBOUND",
-    "VERIFIED",
     "BindingLabelReaders",
     "ClusterState",
     "Definition",
@@ -65,14 +62,12 @@ __all__ = [
     "Plugin",
     "PluginInputs",
     "PodSelector",
-    "Preemption",
     "Preemptions",
     "Rejections",
     "Release",
     "Scheduler",
     "SelectorIndex",
-    "claim_names",
-    "claims_by_name",
+    "UnreadInputs",
     "default_configuration",
     "described",
     "described_score",
@@ -90,7 +85,6 @@ __all__ = [
     "requested_amounts",
     "tolerates_any",
     "unpredictable_rule",
-    "unread_inputs",
     "verified_in_words",
     "version_warnings",
     "waiting_pods",

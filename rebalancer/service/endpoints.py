@@ -1,7 +1,11 @@
 """The service's own HTTP server: probes and metrics, and nothing that changes anything.
 
-Whoever reaches the port may ask, so what one client can hold up is bounded: a connection is closed after ten
-seconds of silence, only so many are served at once, and no request body is read.
+Whoever reaches the port may ask, so what a client can hold up is bounded, and clients that send or read a
+byte now and then must not keep the kubelet's probes out, which would restart the service:
+
+    one connection        closed after ten seconds of silence, and in any case after thirty
+    one more than sixteen the oldest is closed, and the newest is answered
+    a request             its body is not read
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ import contextlib
 import errno
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from socketserver import ThreadingMixIn
@@ -22,7 +27,9 @@ from rebalancer.errors import InputError
 from rebalancer.service.health import Health
 
 MAX_CONNECTIONS = 16
+MAX_SECONDS = 30.0  # of one connection; Prometheus gives up a scrape after ten
 _SILENCE_SECONDS = 10.0
+_CLOSING_SECONDS = 1.0  # for the thread of a connection that was closed to end
 _TEXT = [("Content-Type", "text/plain; charset=utf-8"), ("Cache-Control", "no-store")]
 
 Start = Callable[..., Any]
@@ -43,6 +50,8 @@ class _Server(ThreadingMixIn, WSGIServer):
         if ":" in address[0]:
             self.address_family = socket.AF_INET6
         self._free = threading.BoundedSemaphore(MAX_CONNECTIONS)
+        self._lock = threading.Lock()
+        self._open: dict[socket.socket, float] = {}  # since when, the oldest first
         super().__init__(address, _Handler)
         self.set_app(app)
 
@@ -55,14 +64,18 @@ class _Server(ThreadingMixIn, WSGIServer):
         self.setup_environ()
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Serve a connection, or close it where too many are open."""
+        """Serve a connection; where too many are open, close the oldest."""
         if not self._free.acquire(blocking=False):
-            self.shutdown_request(request)
-            return
+            self._close_those_since(float("inf"), most=1)
+            if not self._free.acquire(timeout=_CLOSING_SECONDS):
+                self.shutdown_request(request)
+                return
+        with self._lock:
+            self._open[request] = time.monotonic()
         try:
             super().process_request(request, client_address)
         except BaseException:
-            self._free.release()
+            self._forget(request)
             raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
@@ -70,10 +83,27 @@ class _Server(ThreadingMixIn, WSGIServer):
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._free.release()
+            self._forget(request)
+
+    def service_actions(self) -> None:
+        """Close, a few times a second, the connections that have been open for too long."""
+        self._close_those_since(time.monotonic() - MAX_SECONDS, most=MAX_CONNECTIONS)
+
+    def _forget(self, request: socket.socket) -> None:
+        with self._lock:
+            self._open.pop(request, None)
+        self._free.release()
+
+    def _close_those_since(self, moment: float, *, most: int) -> None:
+        """Close connections that were opened before a moment, the oldest first; their threads end then."""
+        with self._lock:
+            for request in [item for item, since in self._open.items() if since < moment][:most]:
+                del self._open[request]
+                with contextlib.suppress(OSError):
+                    request.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is no event."""
+        """A client that went away is not an event."""
 
 
 class _Handler(WSGIRequestHandler):
@@ -114,7 +144,7 @@ class Endpoints:
     def _healthz(self, start: Start) -> Iterable[bytes]:
         if self._health.alive:
             return _text(start, "200 OK", "ok")
-        return _text(start, "503 Service Unavailable", "the loop has not been heard of in time")
+        return _text(start, "503 Service Unavailable", "the loop has not reported in time")
 
     def _readyz(self, start: Start) -> Iterable[bytes]:
         reason = self._health.not_ready

@@ -15,7 +15,7 @@ import logging
 from pathlib import Path
 
 from rebalancer import files
-from rebalancer.documents import parse, read_text
+from rebalancer.documents import parse, read_text, read_text_again
 from rebalancer.errors import InputError
 from rebalancer.policy import LoadedPolicy, default_policy, parse_policy
 from rebalancer.policy.schema import Safety
@@ -46,7 +46,7 @@ class PolicyInForce:
         if self._path is None:
             return False
         try:
-            text = read_text(self._path)
+            text = read_text_again(self._path)
             if not asked and not self.refused and text == self._text:
                 return False
             loaded = parse_policy(text, str(self._path))
@@ -70,7 +70,7 @@ class PolicyInForce:
             return self.loaded.policy.safety
         text = ""
         try:
-            text = read_text(self._path)
+            text = read_text_again(self._path)
             if text == self._text:
                 return self.loaded.policy.safety
             return parse_policy(text, str(self._path)).policy.safety
@@ -80,7 +80,7 @@ class PolicyInForce:
 
 
 def _pauses(text: str, source: str) -> bool:
-    """Whether a text that is no policy asks for a pause all the same."""
+    """Whether a text that is not a policy asks for a pause all the same."""
     try:
         value = parse(text, source).value
     except InputError:

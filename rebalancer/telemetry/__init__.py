@@ -3,6 +3,6 @@
 ``span`` is called where the work is done and knows nobody who listens; metrics and traces are listeners.
 """
 
-from rebalancer.telemetry.spans import Listener, Span, current_fields, listening, record, span
+from rebalancer.telemetry.spans import Span, current_fields, listening, record, span
 
-__all__ = ["Listener", "Span", "current_fields", "listening", "record", "span"]
+__all__ = ["Span", "current_fields", "listening", "record", "span"]

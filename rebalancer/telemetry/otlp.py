@@ -3,6 +3,7 @@
     OTEL_EXPORTER_OTLP_ENDPOINT=http://collector:4318            traces and metrics
     OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=http://…/v1/traces        traces alone
     OTEL_SDK_DISABLED=true, OTEL_METRICS_EXPORTER=none           nothing, no metrics
+    OTEL_EXPORTER_OTLP_PROTOCOL=grpc                             nothing: OTLP over HTTP alone is supported
 
 The packages are an extra, ``rebalancer[otel]``, and are imported here and in ``traces`` and ``otlp_metrics``
 only, when they are wanted.
@@ -35,9 +36,14 @@ def is_wanted(signal: Literal["TRACES", "METRICS"], environment: Mapping[str, st
         return False
     if not (environment.get(f"{own}_ENDPOINT") or environment.get("OTEL_EXPORTER_OTLP_ENDPOINT")):
         return False
-    protocol = environment.get(f"{own}_PROTOCOL") or environment.get("OTEL_EXPORTER_OTLP_PROTOCOL")
+    variable = f"{own}_PROTOCOL" if environment.get(f"{own}_PROTOCOL") else "OTEL_EXPORTER_OTLP_PROTOCOL"
+    protocol = environment.get(variable)
     if protocol and protocol != _PROTOCOL:
-        LOGGER.warning("OTEL_EXPORTER_OTLP_PROTOCOL is %s: only %s is spoken", protocol, _PROTOCOL)
+        LOGGER.warning(
+            "no %s are sent: %s is %s, and only %s is supported; set it to that, with the endpoint of the "
+            "collector's HTTP receiver, usually port 4318",
+            *(signal.lower(), variable, protocol, _PROTOCOL),
+        )
         return False
     try:
         import opentelemetry.exporter.otlp.proto.http  # noqa: F401, PLC0415 - an extra

@@ -9,8 +9,6 @@ from tests.e2e import assets
 
 Object = dict[str, Any]
 
-NOT_READY_TAINT = "node.kubernetes.io/not-ready"
-
 
 def node(
     name: str,

@@ -66,11 +66,16 @@ def compared(objects: list[Object]) -> dict[str, Object]:
         if item["kind"] == "ConfigMap":
             item["metadata"]["name"] = name = f"{NAME}-policy"
             item["data"] = {key: yaml.safe_load(text) for key, text in item["data"].items()}
-        if item["kind"] == "CronJob":
-            _keep_our_label(item["spec"]["jobTemplate"]["metadata"])
-            template = item["spec"]["jobTemplate"]["spec"]["template"]
+        if item["kind"] in ("Deployment", "PodDisruptionBudget"):
+            item["spec"]["selector"]["matchLabels"].pop("app.kubernetes.io/instance", None)
+        if item["kind"] in ("CronJob", "Deployment"):
+            spec = item["spec"]
+            if item["kind"] == "CronJob":
+                _keep_our_label(spec["jobTemplate"]["metadata"])
+                spec = spec["jobTemplate"]["spec"]
+            template = spec["template"]
             _keep_our_label(template["metadata"])
-            template["metadata"]["annotations"].pop("checksum/policy", None)
+            template["metadata"].get("annotations", {}).pop("checksum/policy", None)
             for volume in template["spec"]["volumes"]:
                 if volume["name"] == "policy":
                     volume["configMap"]["name"] = f"{NAME}-policy"
@@ -90,6 +95,7 @@ def _keep_our_label(metadata: Object) -> None:
     [
         ("base", "act=false"),
         ("overlays/active", "act=true"),
+        ("overlays/service", "kind=Deployment,act=true"),
         ("components/network-policy", "networkPolicy.create=true"),
         ("components/surge", "act=true,allowSurge=true"),
     ],

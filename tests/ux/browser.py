@@ -103,6 +103,17 @@ class Browser:
             text=str(text),
         )
 
+    def printed_text(self, page: Path) -> str:
+        """What of a page is visible on paper."""
+        self.open(page)
+        self._ask("Emulation.setEmulatedMedia", media="print")
+        try:
+            visible = "e => e.checkVisibility({contentVisibilityAuto: true, visibilityProperty: true})"
+            cells = f"[...document.querySelectorAll('h1, h2, p, td, pre')].filter({visible})"
+            return str(self._evaluate(f"{cells}.map(e => e.textContent).join(' ')"))
+        finally:
+            self._ask("Emulation.setEmulatedMedia", media="")
+
     def picture(self, page: Path, target: Path, *, wide: bool = False) -> None:
         """The whole page as a PNG."""
         width = 1500 if wide else 820

@@ -11,6 +11,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from rebalancer.reporting.html.report import ReportInputs, html_report
+from tests.unit.reporting.builders import a_large_plan
 from tests.ux.browser import Browser, find_browser
 from tests.ux.terminal import EXAMPLE, ROOT, THEMES, picture, printed
 
@@ -23,6 +25,7 @@ COMMANDS = {
     "explain-pod": ("explain", "pod/shop/api-7d9f-03"),
     "explain-node": ("explain", "node/node-2"),
 }
+PAGES = {"nodes-page": ("nodes",), "simulation-page": ("simulate", "--cycles", "6", "--noise", "10%")}
 WIDTHS = (80, 160)
 
 
@@ -57,6 +60,10 @@ def main() -> int:
         (BUILD / f"{name}.svg").write_text(svg)
     report = BUILD / "report.html"
     report.write_text(printed(("plan", *EXAMPLE, "-o", "html"), 80))
+    large = BUILD / "large-report.html"
+    large.write_text(html_report(ReportInputs(a_large_plan(), "kind: RebalancePolicy\n", {})))
+    for name, words in PAGES.items():
+        (BUILD / f"{name}.html").write_text(printed((*words, *EXAMPLE, "-o", "html"), 80))
     if program is None:
         sys.stdout.write(f"{BUILD.relative_to(ROOT)}: SVG only, for no Chromium was found\n")
         return 0
@@ -64,8 +71,10 @@ def main() -> int:
         with Browser(program, dark=theme == "dark") as browser:
             for path in sorted(BUILD.glob(f"*-{theme}.svg")):
                 browser.picture(path, path.with_suffix(".png"), wide="-160-" in path.name)
-            for columns in WIDTHS:
-                browser.picture(report, BUILD / f"report-{columns}-{theme}.png", wide=columns > 120)
+            for page in sorted(BUILD.glob("*.html")):
+                for columns in WIDTHS:
+                    target = BUILD / f"{page.stem}-{columns}-{theme}.png"
+                    browser.picture(page, target, wide=columns > 120)
     sys.stdout.write(f"{BUILD.relative_to(ROOT)}: {len(list(BUILD.glob('*.png')))} pictures\n")
     return 0
 

@@ -7,12 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.planning.plan import Plan
 from rebalancer.reporting.html.nodes_page import nodes_page
 from rebalancer.reporting.html.report import ReportInputs, html_report
 from rebalancer.reporting.html.simulation_page import simulation_page
 from rebalancer.reporting.tables.nodes import node_listing
-from tests.unit.reporting.builders import a_kept, a_move, a_node, a_plan, an_outcome, some_outcomes
+from tests.unit.reporting.builders import (
+    a_kept,
+    a_large_plan,
+    a_move,
+    a_node,
+    a_plan,
+    an_outcome,
+    some_outcomes,
+)
 from tests.unit.reporting.html.test_nodes_and_simulations import a_simulation
 from tests.ux.browser import Browser, find_browser
 
@@ -28,21 +35,9 @@ def browser() -> Iterator[Browser]:
         yield found
 
 
-def large_plan() -> Plan:
-    nodes = tuple(
-        a_node(f"node-{number:04}", 30.0 + number % 70, after=50.0, hot=number < 76) for number in range(1523)
-    )
-    moves = tuple(
-        a_move(f"web-{number:05}", from_node=f"node-{number:04}", to=(f"node-{1522 - number:04}",))
-        for number in range(100)
-    )
-    kept = tuple(a_kept(f"api-{number:05}", f"Reason{number % 9}") for number in range(4000))
-    return a_plan(nodes=nodes, moves=moves, kept=kept, hot_count=76, node_count=1523)
-
-
 def test_a_report_of_1500_nodes_is_small_and_asks_for_nothing(browser: Browser, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
-    page.write_text(html_report(ReportInputs(large_plan(), "kind: RebalancePolicy\n", {})))
+    page.write_text(html_report(ReportInputs(a_large_plan(), "kind: RebalancePolicy\n", {})))
 
     assert page.stat().st_size < 1_000_000
     seen = browser.open(page)
@@ -73,7 +68,7 @@ def test_hostile_names_do_nothing_in_a_browser(browser: Browser, tmp_path: Path)
 def test_pages_of_nodes_and_of_simulations_ask_for_nothing_and_complain_of_nothing(
     browser: Browser, tmp_path: Path
 ) -> None:
-    nodes = (*large_plan().nodes, a_node(HOSTILE, 30.0, hot=False))
+    nodes = (*a_large_plan().nodes, a_node(HOSTILE, 30.0, hot=False))
     listing = node_listing(a_plan(source=HOSTILE), nodes)
     pages = {
         "nodes.html": (nodes_page(listing), "1524 nodes: 76 hot"),
@@ -88,3 +83,15 @@ def test_pages_of_nodes_and_of_simulations_ask_for_nothing_and_complain_of_nothi
         assert (seen.requests, seen.complaints) == ([page.as_uri()], [])
         assert words in seen.text
         assert HOSTILE in seen.text
+
+
+def test_what_opens_on_a_screen_is_open_on_paper(browser: Browser, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    page.write_text(html_report(ReportInputs(a_plan(), "kind: RebalancePolicy\n", {})))
+
+    printed = browser.printed_text(page)
+
+    assert "Evict 2 pods" in printed
+    assert "node-0001 is hot; node-0007 has the highest total" in printed, "why a pod moves"
+    assert "the only replica of its workload" in printed, "why a pod stays"
+    assert "kind: RebalancePolicy" in printed

@@ -22,9 +22,10 @@ from rebalancer.cli.session import Session
 from rebalancer.cli.shared_options import (
     FILE,
     ROW_FORMATS,
-    Duration,
-    ObjectName,
+    journal_option,
+    lease_option,
     live_pipeline_options,
+    max_duration_option,
     output_options,
 )
 from rebalancer.cli.user_files import (
@@ -54,24 +55,9 @@ if TYPE_CHECKING:
 @click.option(
     "--dry-run", is_flag=True, help="Ask the API server whether it would allow each eviction; evict nothing."
 )
-@click.option(
-    "--journal", type=FILE, metavar="FILE", help="File in which each eviction is recorded before it is made."
-)
-@click.option(
-    "--max-duration",
-    "max_duration_seconds",
-    type=Duration(),
-    metavar="DURATION",
-    help="Start no new wave after this time; the run ends at most execution.waveTimeout later.",
-)
-@click.option(
-    "--lease",
-    type=ObjectName(),
-    default="rebalancer",
-    show_default=True,
-    metavar="[NS/]NAME",
-    help="The Lease that keeps two runs from acting at the same time.",
-)
+@journal_option
+@max_duration_option("Start no new wave after this time; the run ends at most execution.waveTimeout later.")
+@lease_option("The Lease that keeps two runs from acting at the same time.")
 @click.option(
     "--metrics-textfile",
     type=FILE,
@@ -95,7 +81,7 @@ def run(
     **run_values: object,
 ) -> int:
     """Plan, evict in waves and verify every landing. Only this and serve --act change a cluster."""
-    run_options = RunOptions(**run_values)  # type: ignore[arg-type]
+    run_options = RunOptions(**run_values)  # type: ignore[arg-type] # click converted each
     _refuse_recorded(options)
     _refuse_another_time(options, run_options)
     run_options = _with_journal(run_options)
@@ -256,7 +242,7 @@ def _show_plan(plan: Plan, *, output: Output, dry_run: bool = False, ask: bool =
 def _confirmed(question: str) -> bool:
     """Ask, and wait for the answer as long as other runs are let wait for the lease."""
     click.echo(f"{question} [y/N]: ", nl=False, err=True)
-    with contextlib.suppress(OSError, ValueError):  # input that is no file, as tests give it, never waits
+    with contextlib.suppress(OSError, ValueError):  # input that is not a file, as tests give it, never waits
         if not select.select([sys.stdin], [], [], MAX_CONFIRMATION_SECONDS)[0]:
             click.echo(err=True)
             raise StopRequestedError(

@@ -35,7 +35,6 @@ class NodeStatus(Record, frozen=True):
     conditions: list[Condition] | None = None
     images: list[NodeImage] | None = None
     addresses: list[NodeAddress] | None = None
-    declared_features: list[str] | None = None
 
 
 class Node(Record, frozen=True):

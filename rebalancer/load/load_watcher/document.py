@@ -35,7 +35,6 @@ _Seconds = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 class _Window(msgspec.Struct, frozen=True, gc=False):
     start: _Seconds = 0
     end: _Seconds = 0
-    duration: str = ""
 
 
 class _Data(msgspec.Struct, frozen=True, gc=False):
@@ -66,7 +65,7 @@ _decoder = msgspec.json.Decoder(_Document)
 def decode_watcher(content: bytes) -> WatcherMetrics:
     """Read the document; raises ValueError (msgspec's included) when it is none.
 
-    A figure that is no number is dropped, so that its node is unknown rather than wrong.
+    A figure that is not a number is dropped, so that its node is unknown rather than wrong.
     """
     document = _decoder.decode(content)
     nodes = {

@@ -28,7 +28,6 @@ class _Data(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 class _Document(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     status: str = ""
     data: _Data | None = None
-    error_type: str = ""
     error: str = ""
     warnings: list[str] | None = None
 

@@ -15,7 +15,7 @@ from rebalancer.cluster.arrays import FloatArray
 from rebalancer.cluster.recordings.listing import Recording
 from rebalancer.cluster.recordings.writer import digest as recording_digest
 from rebalancer.cluster.snapshot import Snapshot
-from rebalancer.load import RESOURCES
+from rebalancer.load.figures.node_figures import RESOURCES
 from rebalancer.load.plugin_sources import PluginSources, read_view
 from rebalancer.load.prometheus.access import PrometheusAccess, live_access, recorded_access
 from rebalancer.load.service_addresses import runs_in_a_cluster
@@ -84,7 +84,7 @@ def gather(
     """Read everything and join it. Raises the errors of its parts; each is one line.
 
     ``state`` is what earlier runs left; without it the one recorded with the cluster counts. Whoever reads
-    a live cluster again and again keeps a ``cluster``, of which only what changed is read. ``snapshot`` is
+    a live cluster again and again keeps a ``cluster``, whose changes alone are read. ``snapshot`` is
     the cluster itself, where it was read for another policy already.
     """
     with span("gather") as gathering:

@@ -7,6 +7,7 @@ evicted, and drawn from where one outcome is needed, in scenarios and in simulat
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -39,7 +40,9 @@ class LandingDistribution:
 def mean_of(placements: Sequence[Placement], nodes: int) -> LandingDistribution:
     """The chances of several placements, averaged."""
     total = np.zeros(nodes)
-    for placement in placements:
-        total[placement.feasible] += placement.chance
+    # Placements that cannot differ share their chances.
+    alike = Counter(id(placement.chance) for placement in placements)
+    for placement in {id(placement.chance): placement for placement in placements}.values():
+        total[placement.feasible] += alike[id(placement.chance)] * placement.chance
     rows = np.flatnonzero(total / len(placements) > _NEGLIGIBLE)
     return LandingDistribution(rows, total[rows] / len(placements))

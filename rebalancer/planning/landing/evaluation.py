@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -98,6 +99,30 @@ class _InScenario:
     sampled: bool
 
 
+def timings(candidate: Candidate, inputs: PlanningInputs) -> tuple[Predecessor, ...]:
+    """What a pod does when its replacement is placed, the likeliest first; several where that is a race."""
+    likeliest = candidate.likely_predecessor
+    if candidate.ends_its_wave:
+        return (likeliest,)
+    likely = inputs.policy.planning.termination_race == "likely"
+    grace = grace_period_seconds(inputs.snapshot.pods.class_of(candidate.row))
+    return (likeliest,) if likely and grace > 0 else (likeliest, Predecessor.GONE)
+
+
+def kind_of(candidate: Candidate, state: ClusterState, predecessor: Predecessor) -> Hashable:
+    """What the scheduler can see of a move: the same for pods of a class that leave the same node."""
+    return state.pod_class[candidate.row], candidate.replacement, candidate.source, predecessor
+
+
+def placements_of(
+    schedulers: ProfileSchedulers, candidate: Candidate, state: ClusterState, predecessor: Predecessor
+) -> list[Placement]:
+    """The replacement's placements as the schedulers see the nodes; the state is left as it was."""
+    with with_predecessor(state, candidate.row, candidate.source, predecessor):
+        views = schedulers.views(candidate.replacement)
+        return [item.place(state, candidate.replacement) for item in views]
+
+
 class MoveEvaluator:
     """Evaluates moves against scenarios, and leaves the scenarios as they were."""
 
@@ -115,8 +140,7 @@ class MoveEvaluator:
         self._freed = FreedRoom(schedulers, waiting)
         self.no_landing = NoLanding(schedulers)
         self._names = inputs.snapshot.nodes.names
-        self.placements = 0
-        self._placed = KnownPlacements(len(self._names))
+        self.placements = KnownPlacements(len(self._names))
 
     def evaluate(self, candidate: Candidate, scenarios: Scenarios, *, complete: bool = False) -> Evaluation:
         """Where the replacement may land in every scenario, and whether each landing is acceptable.
@@ -157,7 +181,7 @@ class MoveEvaluator:
 
     def cost(self, candidate: Candidate, scenarios: Scenarios) -> int:
         """The most placements that one evaluation computes."""
-        states = len(self._timings(candidate)) * (2 if scenarios.all[0].is_terminating else 1)
+        states = len(timings(candidate, self._inputs)) * (2 if scenarios.all[0].is_terminating else 1)
         waiting = max(len(self._may_be_taken_by(candidate, scenario)) for scenario in scenarios.all)
         return len(scenarios.all) * (states * self._schedulers.max_views + waiting)
 
@@ -167,19 +191,20 @@ class MoveEvaluator:
         """The replacement's placements in one scenario, until one of them refuses the move.
 
         Evicted pods terminate at different speeds: this one may still be terminating when earlier ones are
-        gone, and the other way round, so all four combinations count, but for those that ``_timings`` rules
+        gone, and the other way round, so all four combinations count, but for those that ``timings`` rules
         out.
         """
         taken = self._room_taken(candidate, scenario)
         if taken:
             refusal = _Score(1.0, np.full_like(before, np.inf), taken, Reason.ROOM_TAKEN)
             return _InScenario([], refusal, False, False)
-        last_timing = self._timings(candidate)[-1]
+        last_timing = timings(candidate, self._inputs)[-1]
         placements: list[Placement] = []
         worst = _Score(0.0, np.full_like(before, np.inf))
         later = _Load(scenario.usage, scenario.after_termination.pod_count)
         now = _Load(scenario.usage + scenario.terminating_usage, scenario.while_terminating.pod_count)
         only_while_terminating, sampled = True, False
+        known: dict[int, _Score] = {}  # by the chances, which placements that cannot differ share
         for state, predecessor in self._states(candidate, scenario):
             once_gone = state is scenario.after_termination and predecessor is last_timing
             if (
@@ -192,7 +217,9 @@ class MoveEvaluator:
             for placement in self._place(candidate, state, predecessor):
                 placements.append(placement)
                 sampled |= self._sampled(candidate, placement)
-                score = self._score(candidate, now, before, placement)
+                score = known.get(id(placement.chance))
+                if score is None:
+                    score = known[id(placement.chance)] = self._score(candidate, now, before, placement)
                 if once_gone and score.unacceptable > _NEGLIGIBLE:
                     gone = self._score(candidate, later, before, placement)
                     only_while_terminating &= gone.unacceptable <= _NEGLIGIBLE
@@ -204,15 +231,6 @@ class MoveEvaluator:
     def _sampled(self, candidate: Candidate, placement: Placement) -> bool:
         return len(placement.feasible) > self._schedulers.nodes_to_find(candidate.replacement)
 
-    def _timings(self, candidate: Candidate) -> tuple[Predecessor, ...]:
-        """What its predecessor does when a replacement is placed; several states where that is a race."""
-        if candidate.ends_its_wave:
-            return (candidate.likely_predecessor,)
-        likely = self._inputs.policy.planning.termination_race == "likely"
-        grace = grace_period_seconds(self._inputs.snapshot.pods.class_of(candidate.row))
-        terminates, gone = Predecessor.TERMINATES, Predecessor.GONE
-        return (terminates,) if likely and grace > 0 else (terminates, gone)
-
     def _states(self, candidate: Candidate, scenario: Scenario) -> Iterator[tuple[ClusterState, Predecessor]]:
         """The states in which a replacement may be placed, and what its predecessor does then.
 
@@ -220,24 +238,13 @@ class MoveEvaluator:
         """
         states = (scenario.after_termination, scenario.while_terminating)
         for state in states if scenario.is_terminating else states[:1]:
-            for predecessor in self._timings(candidate):
+            for predecessor in timings(candidate, self._inputs):
                 yield state, predecessor
 
     def _place(self, candidate: Candidate, state: ClusterState, predecessor: Predecessor) -> list[Placement]:
-        """The replacement's placements as the schedulers see the nodes; siblings on a node share them."""
-        kind = (state.pod_class[candidate.row], candidate.replacement, candidate.source, predecessor)
-        found = self._placed.get(state, kind)
-        if found is None:
-            with with_predecessor(state, candidate.row, candidate.source, predecessor):
-                views = self._schedulers.views(candidate.replacement)
-                found = [item.place(state, candidate.replacement) for item in views]
-            self._placed.keep(state, kind, found)
-            self.placements += len(found)
-        return found
-
-    def forget(self) -> None:
-        """Forget what was placed: a move was made since."""
-        self._placed.forget()
+        """The replacement's placements as the schedulers see the nodes."""
+        found = partial(placements_of, self._schedulers, candidate, state, predecessor)
+        return self.placements.of(state, kind_of(candidate, state, predecessor), found)
 
     def _may_be_taken_by(self, candidate: Candidate, scenario: Scenario) -> list[int]:
         return self._freed.may_be_taken_by(candidate.row, candidate.source, scenario.after_termination)
@@ -250,7 +257,8 @@ class MoveEvaluator:
         state = scenario.after_termination
         with with_predecessor(state, candidate.row, candidate.source, Predecessor.GONE):
             for class_index in waiting:
-                self.placements += 1
+                self.placements.asked += 1
+                self.placements.computed += 1
                 if self._freed.takes(class_index, candidate.source, state):
                     return self._freed.words(class_index)
         return ""

@@ -1,11 +1,19 @@
 """What it costs to restart a pod, weighed by the policy.
 
 Every eviction costs 1, for the restart alone; what makes a restart worse adds to it. So a move of cost 2 must
-remove twice the excess of a move of cost 1 to be as worthwhile: ``planning.leastRelief`` is the least that a
-move must remove for each unit.
+remove twice the excess of a move of cost 1 to be as worthwhile.
 
     web-1   one of 10 replicas, ready within 3 s in earlier runs   1 + 0.5 × 0.1 + 0.5 × 0.01        = 1.06
     db-0    one of 2 replicas, 150 s until ready, one volume       1 + 0.5 × 0.5 + 0.5 × 0.5 + 0.25  = 1.75
+
+``planning.leastRelief`` is the least that a move must remove for each unit. On a node of many small pods no
+move removes as much, yet together they may cool it. So where a node's movable pods suffice to end its being
+hot, a move is judged by what is usual there: half of what they remove for each unit is enough, down to a
+tenth of leastRelief. A node that stays hot whatever moves is not worth many small restarts.
+
+    leastRelief 1   pods of 20 points at a cost of 1    usual 20    a move must remove 1 point
+                    pods of 0.8 points                  usual 0.8   0.4 points
+                    pods of 0.1 points                  usual 0.1   0.1 points, a tenth of leastRelief
 """
 
 from __future__ import annotations
@@ -25,6 +33,8 @@ EVICTION_COST = "scheduling.koordinator.sh/eviction-cost"
 _SLOW_SECONDS = 300.0  # time until ready at which its cost reaches its maximum
 _MANY_VOLUMES = 2  # with so many their cost reaches its maximum
 _OLD_SECONDS = 7 * 86_400.0  # age at which the cost of age reaches its maximum
+_SHARE_OF_USUAL = 0.5  # a move that removes so much of what is usual on its node, for its cost, is worthwhile
+_SHARE_OF_ASKED = 0.1  # of leastRelief, which every move must remove for each unit, whatever is usual
 
 
 class Disruption:
@@ -60,7 +70,7 @@ class Disruption:
         )
 
     def _annotated(self, row: PodRow, annotation: str) -> int:
-        """The annotation's number; 0 where there is none or it is no number, as the ReplicaSet controller."""
+        """The annotation's number, or 0 where there is none, as the ReplicaSet controller reads it."""
         try:
             return int(self._pods.annotations[row].get(annotation, "0"))
         except ValueError:
@@ -87,6 +97,19 @@ class Disruption:
                 key = f"{move.namespace}/{move.workload}"
                 found[key].append(max(move.landed_at - move.evicted_at, 0.0))
         return found
+
+
+def usual_relief(relief: FloatArray, price: FloatArray) -> float:
+    """The points for each unit of cost that leave a node with pods of (pods,) points and whole costs."""
+    return float(relief.sum()) / float(price.sum()) if len(price) else 0.0
+
+
+def least_relief(asked: float, usual: float) -> float:
+    """The points that a move off a node must remove for each unit of its cost.
+
+    ``asked`` is the policy's leastRelief, ``usual`` the points that are usual on the node.
+    """
+    return max(min(asked, _SHARE_OF_USUAL * usual), _SHARE_OF_ASKED * asked)
 
 
 def _spread(values: FloatArray) -> FloatArray:

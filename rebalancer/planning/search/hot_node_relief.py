@@ -93,7 +93,9 @@ class HotNodeRelief:
             ]
         best = min(found, key=lambda item: item.quality)
         builder = best.builder.copy(start.used.tighter)
-        raised = RaisedLimits(self._prepared, self._disruption, candidates, most_removed).sentence(builder)
+        raised = RaisedLimits(self._prepared, self._disruption, candidates, most_removed).sentence(
+            builder, best.kept
+        )
         return PartialPlan(builder, {**so_far.kept, **protected, **best.kept}, raised)
 
     def _least(self, start: PlanBuilder, candidates: Mapping[NodeRow, Sequence[Candidate]]) -> float:
@@ -115,12 +117,12 @@ class HotNodeRelief:
         placements = min(
             _DRAFT_PLACEMENTS * len(candidates), _MAX_DRAFT_PLACEMENTS, _DRAFT_CELLS // len(self._hotness.hot)
         )
-        evaluator = start.evaluator
-        if evaluator.placements + placements > self._prepared.policy.planning.max_placements:
+        known = start.evaluator.placements
+        if known.asked + placements > self._prepared.policy.planning.max_placements:
             return
         drafts = Drafts(self._prepared, start, self._pods(candidates, {}))
         best = best_drafts(drafts, placements)
-        evaluator.placements += drafts.placements
+        known.asked += drafts.placements
         for draft in best:
             if draft.left <= best[0].left * (1.0 + _ABOUT_AS_GOOD):
                 yield [drafts.pods[at] for at in draft.pods]

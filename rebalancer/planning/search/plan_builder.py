@@ -97,7 +97,7 @@ class PlanBuilder:
         other.used, other._wave_budgets = self.used.copy(tighter), self._wave_budgets.copy()
         other._wave_quotas = self._wave_quotas.copy()
         most = self._policy.planning.max_placements
-        other._most = most if placements is None else min(most, self.evaluator.placements + placements)
+        other._most = most if placements is None else min(most, self.evaluator.placements.asked + placements)
         return other
 
     def estimating(self, limits: Limits, placements: int) -> PlanBuilder:
@@ -127,7 +127,7 @@ class PlanBuilder:
     def _out_of_placements(self, candidate: Candidate) -> bool:
         tries = 2 if self._in_wave else 1  # the second in the next wave
         needed = tries * self.evaluator.cost(candidate, self.scenarios)
-        return self.evaluator.placements + needed > self._most
+        return self.evaluator.placements.asked + needed > self._most
 
     def find(self, candidate: Candidate, *, may_wait: bool = True) -> AcceptedMove | KeptReason:
         """A move acceptable in this wave or, if it may wait, in the next one; else why the pod stays."""
@@ -198,7 +198,7 @@ class PlanBuilder:
         if found.later:
             self.next_wave()
         self._later = None
-        self.evaluator.forget()
+        self.evaluator.placements.forget()
         evaluation = found.evaluation
         candidate = evaluation.candidate
         before = self.expected_percent(candidate.source)

@@ -1,7 +1,8 @@
 """What a plan would gain if the limits that stop it were higher, so that the policy can be judged by it.
 
 The search goes on from the finished plan with those limits lifted that together keep pods where they are, in
-one scenario only and with few placements: an estimate, and never part of the plan.
+one scenario only and with few placements: an estimate, and never part of the plan. Where leastRelief keeps
+pods, it goes on with the values of the bolder positions of the dial.
 
     perRun 20 is reached and 20 of 76 hot nodes are cool; without it the search would make 70 moves:
     "with perRun 70 this plan would cool 65 of 76 hot nodes, not 20"
@@ -13,14 +14,19 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from rebalancer.cluster.arrays import NodeRow
+import numpy as np
+
+from rebalancer.cluster.arrays import NodeRow, PodRow
 from rebalancer.planning.landing.evaluation import Candidate
 from rebalancer.planning.prepared import PreparedInputs
+from rebalancer.planning.reasons import KeptReason, Reason
 from rebalancer.planning.search.disruption_cost import Disruption
-from rebalancer.planning.search.node_pods import NodePods
+from rebalancer.planning.search.node_pods import NodePods, relief_of
 from rebalancer.planning.search.plan_builder import PlanBuilder
+from rebalancer.planning.search.relief import removed
 from rebalancer.planning.search.relief_search import Order, ReliefSearch
 from rebalancer.policy import Amount, Limits
+from rebalancer.policy.planning.aggressiveness import LEVELS
 
 _CELLS = 500_000  # placements times nodes that the estimate of one limit may take
 _MAX_PLACEMENTS = 1000
@@ -57,10 +63,14 @@ class RaisedLimits:
         self._candidates = candidates
         self._order = order
 
-    def sentence(self, builder: PlanBuilder) -> str:
-        """What the most useful of the binding limits would give; empty when none binds or helps."""
+    def sentence(self, builder: PlanBuilder, kept: Mapping[PodRow, KeptReason]) -> str:
+        """What the most useful of the binding limits would give; empty when none binds or helps.
+
+        ``kept`` is why the pods that the plan does not move stay.
+        """
         now = self._estimate(builder, "")
         found = [self._without(builder, names) for names in self._binding(builder)]
+        found += self._bolder(builder, kept, now)
         best = min(found, key=lambda item: (round(item.excess, 6), -item.cool, item.words), default=now)
         if best.cool > now.cool:
             gain = f"cool {best.cool} of {len(self._candidates)} hot nodes, not {now.cool}"
@@ -81,18 +91,53 @@ class RaisedLimits:
         return sorted(kept, key=lambda names: (-kept[names], names))[:_MAX_ESTIMATES]
 
     def _without(self, builder: PlanBuilder, names: tuple[str, ...]) -> _Estimate:
+        limits = self._prepared.policy.limits
+        further = self._further(builder, limits.model_copy(update={name: _LIFTED[name] for name in names}))
+        words = [f"{Limits.model_fields[name].alias} {further.used.most_used(name)}" for name in names]
+        return self._estimate(further, " and ".join(words))
+
+    def _bolder(
+        self, builder: PlanBuilder, kept: Mapping[PodRow, KeptReason], now: _Estimate
+    ) -> list[_Estimate]:
+        """The next lower leastRelief of the dial that helps, where leastRelief keeps any pod."""
+        policy = self._prepared.policy
+        if not any(item.reason is Reason.LITTLE_RELIEF for item in kept.values()):
+            return []
+        lower = {level.least_relief for level in LEVELS.values()}
+        for asked in sorted((item for item in lower if item < policy.planning.least_relief), reverse=True):
+            further = self._further(builder, policy.limits, asked)
+            found = self._estimate(further, f"leastRelief {asked:g}{self._points(builder, further)}")
+            if found.cool > now.cool or found.excess < now.excess - _WORTH_NAMING:
+                return [found]
+        return []
+
+    def _points(self, builder: PlanBuilder, further: PlanBuilder) -> str:
+        """How much each of the further moves would remove, in words."""
+        points: list[float] = []
+        for move in further.moves[len(builder.moves) :]:
+            candidate = move.evaluation.candidate
+            relief = relief_of([candidate], self._prepared.inputs.load.allocatable[candidate.source])
+            excess = self._prepared.hotness.excess(candidate.source, move.before)
+            points.append(float(removed(np.nan_to_num(relief), excess)[0]))
+        if not points:
+            return ""
+        least, most = f"{min(points):.2g}", f"{max(points):.2g}"
+        each = least if least == most else f"{least} to {most}"
+        moves = "1 further move" if len(points) == 1 else f"{len(points)} further moves"
+        return f" and {moves} of {each} points"
+
+    def _further(self, builder: PlanBuilder, limits: Limits, asked: float | None = None) -> PlanBuilder:
+        """The plan gone on with under other limits, or with another leastRelief."""
         prepared = self._prepared
         placements = min(_CELLS // max(len(prepared.hotness.hot), 1), _MAX_PLACEMENTS)
-        lifted = prepared.policy.limits.model_copy(update={name: _LIFTED[name] for name in names})
-        further = builder.estimating(lifted, placements)
+        further = builder.estimating(limits, placements)
         moved = {move.evaluation.candidate.row for move in builder.moves}
         pods = {
-            node: NodePods(prepared, self._disruption, node, items, moved=moved)
+            node: NodePods(prepared, self._disruption, node, items, moved=moved, asked=asked)
             for node, items in self._candidates.items()
         }
         ReliefSearch(prepared, further, pods, self._order).run()
-        words = [f"{Limits.model_fields[name].alias} {further.used.most_used(name)}" for name in names]
-        return self._estimate(further, " and ".join(words))
+        return further
 
     def _estimate(self, builder: PlanBuilder, words: str) -> _Estimate:
         left = [self._excess(builder, node) for node in self._candidates]

@@ -11,7 +11,6 @@ Where no pods suffice, or limits allow too few, the pods that remove most come f
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -47,8 +46,9 @@ def pods_to_move(
     """Rows of ``relief`` to move, the one that removes most first.
 
     ``relief`` is (pods, resources) points that leave with each pod, ``need`` (resources,) points that should
-    leave, ``cost`` (pods,) of moving each, ``most`` how many pods may leave; ``fit_weight`` is the cost of a
-    hundred points beyond the need.
+    leave, ``cost`` (pods,) of moving each, ``most`` how many pods may leave; ``groups`` share limits, each of
+    them within one of the next, as workloads are within namespaces; ``fit_weight`` is the cost of a hundred
+    points beyond the need.
     """
     wanted = need > NEGLIGIBLE
     relief, need = relief[:, wanted], need[wanted]
@@ -57,9 +57,9 @@ def pods_to_move(
         usable = _usable(relief, left, chosen, groups)
         if not usable.any():
             break
-        at = _next(relief, left, cost, usable, most - len(chosen), groups, chosen, fit_weight)
-        chosen.append(at)
-        left = np.maximum(left - relief[at], 0.0)
+        following = _next(relief, left, cost, usable, most - len(chosen), groups, chosen, fit_weight)
+        chosen += following
+        left = np.maximum(left - relief[following].sum(axis=0), 0.0)
     gain = removed(relief, need)
     return sorted(_needed(relief, need, chosen), key=lambda at: (-gain[at], cost[at], at))
 
@@ -84,10 +84,10 @@ def _next(
     groups: Sequence[Group],
     chosen: list[int],
     fit_weight: float,
-) -> int:
-    """The pod to pick next."""
+) -> list[int]:
+    """The pod to pick next, or several where all that may leave are not enough."""
     gain = removed(relief, left)
-    together = _within_groups(usable, gain, groups, chosen)
+    together = _within_groups(usable, -gain, groups, chosen)
     size = _fewest(relief[together], left)
     for pods in range(size, min(size + _MORE_PODS, most) + 1) if size else ():
         fits = usable & _on_track(relief, left, together, pods)
@@ -95,28 +95,45 @@ def _next(
             beyond = np.maximum(relief - left, 0.0).sum(axis=1) / 100.0 if pods == 1 else 0.0
             price = np.round(cost + fit_weight * beyond, 9)
             rows = np.flatnonzero(fits)
-            return int(rows[np.lexsort((rows, -gain[rows], price[rows]))[0]])
+            return [int(rows[np.lexsort((rows, -gain[rows], price[rows]))[0]])]
     rows = np.flatnonzero(usable)
-    return int(rows[np.lexsort((rows, cost[rows], -np.round(gain[rows], 9)))[0]])
+    order = rows[np.lexsort((rows, cost[rows], -np.round(gain[rows], 9)))]
+    if 0 < size <= most:
+        return [int(order[0])]
+    return _largest(relief, left, order, most, groups, chosen)
+
+
+def _largest(
+    relief: FloatArray,
+    left: FloatArray,
+    order: IntArray,
+    most: int,
+    groups: Sequence[Group],
+    chosen: list[int],
+) -> list[int]:
+    """The pods to pick in this order until what is left is so little that one removes less than all of it."""
+    rank = np.full(len(relief), np.inf)
+    rank[order] = np.arange(len(order))
+    picked = order[_within_groups(np.isfinite(rank), rank, groups, chosen)[order]][:most]
+    before = left - np.cumsum(relief[picked], axis=0) + relief[picked]
+    unchanged = (before >= relief[order].max(axis=0)).all(axis=1)
+    count = max(int(unchanged.cumprod().sum()), 1)
+    return [int(at) for at in picked[:count]]
 
 
 def _within_groups(
-    usable: BoolArray, gain: FloatArray, groups: Sequence[Group], chosen: list[int]
+    usable: BoolArray, rank: FloatArray, groups: Sequence[Group], chosen: list[int]
 ) -> BoolArray:
-    """(pods,) the pods that remove most and may all leave together."""
-    if not groups:
-        return usable
-    room = [Counter(dict(enumerate(group.room.tolist()))) for group in groups]
-    members = [group.members.tolist() for group in groups]
-    for at in chosen:
-        for rooms, of in zip(room, members, strict=True):
-            rooms[of[at]] -= 1
-    together = np.zeros_like(usable)
-    for at in np.flatnonzero(usable)[np.argsort(-gain[usable], kind="stable")].tolist():
-        if all(rooms[of[at]] > 0 for rooms, of in zip(room, members, strict=True)):
-            together[at] = True
-            for rooms, of in zip(room, members, strict=True):
-                rooms[of[at]] -= 1
+    """(pods,) those of the lowest rank that may all leave together; each group is within one of the next."""
+    together = usable.copy()
+    for group in groups:
+        room = group.room.copy()
+        np.subtract.at(room, group.members[chosen], 1)
+        rows = np.flatnonzero(together)
+        rows = rows[np.lexsort((rows, rank[rows], group.members[rows]))]  # by group, the best of each first
+        members = group.members[rows]
+        better = np.arange(len(rows)) - np.searchsorted(members, members)  # how many of its group are
+        together[rows[better >= room[members]]] = False
     return together
 
 

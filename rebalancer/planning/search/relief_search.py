@@ -9,15 +9,13 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Mapping, Sequence
 
-import numpy as np
-
 from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
 from rebalancer.planning.landing.evaluation import Candidate
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import KeptReason, Reason
 from rebalancer.planning.search.node_pods import NodePods
 from rebalancer.planning.search.plan_builder import PlanBuilder
-from rebalancer.planning.search.relief import NEGLIGIBLE, removed
+from rebalancer.planning.search.relief import removed
 
 _NOT_NEEDED = KeptReason(Reason.NOT_NEEDED, "its node cools without moving it")
 _NO_RELIEF = KeptReason(Reason.NO_RELIEF, "it uses nothing of what its node is above coolTo in")
@@ -53,7 +51,6 @@ class ReliefSearch:
         self._pods = pods
         self._order = order
         self._first = first
-        self._least = prepared.policy.planning.least_relief
         self._refused_at: dict[PodRow, int] = {}  # how many moves the plan had when a pod was refused
 
     def run(self) -> dict[PodRow, KeptReason]:
@@ -111,33 +108,26 @@ class ReliefSearch:
         if found is not None:
             heapq.heappush(queue, found[0])
 
-    def _excess(self, node: NodeRow) -> FloatArray:
-        return self._hotness.excess(node, self._builder.expected_percent(node))
+    def _levels(self, node: NodeRow) -> tuple[FloatArray, FloatArray]:
+        """(resources,) points of excess, and percent of allocatable."""
+        percent = self._builder.expected_percent(node)
+        return self._hotness.excess(node, percent), percent
 
     def _entry(self, pods: NodePods) -> tuple[_Entry, int] | None:
         """Where a node belongs in the queue, and the pod it would move next."""
-        excess = self._excess(pods.node)
-        found = pods.next(excess, self._builder.used)
+        excess, percent = self._levels(pods.node)
+        found = pods.next(excess, percent, self._builder.used)
         if found is None:
             return None
         at, relieves, together = found
-        if not self._is_worth(pods, at, relieves, excess):
-            return None
         return (*self._order(relieves, together, float(excess.sum())), pods.name, pods.node), at
-
-    def _is_worth(self, pods: NodePods, at: int, relieves: float, excess: FloatArray) -> bool:
-        """Whether a move removes enough for its cost; one that ends a node's being hot always does."""
-        if relieves >= self._least * (1.0 + float(pods.cost[at])):
-            return True
-        percent = self._builder.expected_percent(pods.node)
-        hot = np.asarray(percent > self._hotness.hot_above[pods.node] + NEGLIGIBLE)
-        return bool((hot & (excess > 0)).any() and relieves >= float(excess.sum()) - NEGLIGIBLE)
 
     def _kept(self) -> dict[PodRow, KeptReason]:
         kept: dict[PodRow, KeptReason] = {}
         for node, pods in self._pods.items():
-            excess = self._excess(node)
+            excess, percent = self._levels(node)
             relieves: FloatArray = removed(pods.relief, excess)
+            worthwhile, least = pods.worthwhile(excess, percent), pods.least(excess, percent)
             for at, candidate in enumerate(pods.candidates):
                 if at in pods.moved:
                     continue
@@ -150,11 +140,12 @@ class ReliefSearch:
                     kept[candidate.row] = _NO_RELIEF
                 elif reached:
                     kept[candidate.row] = self._builder.limit(candidate) or _NOT_NEEDED
-                elif not self._is_worth(pods, at, float(relieves[at]), excess):
+                elif not worthwhile[at]:
                     kept[candidate.row] = KeptReason(
                         Reason.LITTLE_RELIEF,
-                        f"it would remove {relieves[at]:.1f} points of excess, "
-                        f"planning.leastRelief asks for {self._least * (1.0 + float(pods.cost[at])):.1f}",
+                        f"it would remove {relieves[at]:.2g} points of excess; at its cost of "
+                        f"{1.0 + pods.cost[at]:.2g} planning.leastRelief {pods.asked:g} asks for "
+                        f"{least[at]:.2g}",
                     )
                 else:
                     kept[candidate.row] = self._builder.search_ended()

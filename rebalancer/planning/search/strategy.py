@@ -54,6 +54,6 @@ class SearchResult:
             tuple(builder.moves),
             plan.kept,
             builder.scenarios,
-            builder.evaluator.placements,
+            builder.evaluator.placements.computed,
             plan.raised_limit,
         )

@@ -85,7 +85,9 @@ class Planning(PolicyModel):
         ge=0,
         le=100,
         description="Minimum excess, in percentage points of allocatable above coolTo, that a move removes "
-        "for each unit of its cost; a move costs 1 and its disruption cost. Default: by aggressiveness.",
+        "for each unit of its cost; a move costs 1 and its disruption cost. On a node of small pods that "
+        "suffice to end its being hot, half of what they remove on average is enough, down to a tenth of "
+        "leastRelief. Default: by aggressiveness.",
     )
     confidence: float = Field(
         default=LEVELS[DEFAULT].confidence,

@@ -1,6 +1,6 @@
 """A chart of nodes by load as SVG: before and after the plan, with the levels that the policy sets.
 
-All nodes of a small cluster, of a large one those that are hot or receive pods. They stand
+All nodes of a small cluster, of a plan for a large one those that are hot or receive pods. They stand
 side by side, the hottest first, so that the left end is what the plan is about:
 
     100 |▒
@@ -69,7 +69,7 @@ def chart(nodes: Sequence[NodeReport], resource: str) -> Chart | None:
     """The chart of a resource; None when no node's load of it is known."""
     known = [node for node in nodes if resource in node.load]
     shown = counted(len(known), "node")
-    if len(known) > _MAX_COLUMNS:
+    if len(known) > _MAX_COLUMNS and any(node.after for node in known):
         known = [node for node in known if node.hot or (node.after and node.after.load != node.load)]
         shown = f"{counted(len(known), 'node')} that are hot or receive pods"
     if not known:

@@ -28,11 +28,16 @@ def render_page(template: str, **values: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(plain=plain, words=words, points=lambda figures: amounts(figures.items()))
+    environment.filters.update(plain=plain, words=_sentence, points=lambda figures: amounts(figures.items()))
     environment.globals.update(counted=counted, width=WIDTH, height=HEIGHT)
     return environment.get_template(template).render(values)
 
 
+def _sentence(text: str) -> str:
+    """Words on one line; a figure and its percent sign are not parted where a narrow cell wraps them."""
+    return words(text).replace(" %", "\N{NO-BREAK SPACE}%")
+
+
 def node_charts(nodes: Sequence[NodeReport]) -> list[Chart]:
-    """A chart of every resource that is shown and of which some load is known."""
+    """A chart of every resource that is shown and whose load is known on some node."""
     return [found for name in CHARTED if (found := chart(nodes, name)) is not None]

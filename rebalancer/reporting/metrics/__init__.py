@@ -4,6 +4,6 @@
 """
 
 from rebalancer.reporting.metrics.followed import RunMetrics, run_metrics
-from rebalancer.reporting.metrics.names import METRICS, SERVICE_METRICS, Metric, MetricKind
+from rebalancer.reporting.metrics.names import METRICS, SERVICE_METRICS, MetricKind
 
-__all__ = ["METRICS", "SERVICE_METRICS", "Metric", "MetricKind", "RunMetrics", "run_metrics"]
+__all__ = ["METRICS", "SERVICE_METRICS", "MetricKind", "RunMetrics", "run_metrics"]

@@ -1,5 +1,7 @@
 """Generates the Grafana dashboard of the chart: a panel is a question and the queries that answer it.
 
+Counters are shown as what they grew by: those of a replica that is gone would drop out of a sum.
+
 A test runs every query against a Prometheus that scraped a service, and each has to return something.
 """
 
@@ -43,38 +45,20 @@ def _quantiles(metric: str, by: str) -> tuple[Query, ...]:
     )
 
 
+def _figure(title: str, expression: str, legend: str, *, unit: str = "short") -> Panel:
+    """A panel of one large figure; six of them fill a row."""
+    return Panel(title, (Query(expression, legend),), unit, kind="stat", width=4, height=4)
+
+
 PANELS: tuple[Panel, ...] = (
-    Panel("Hot nodes", (Query("max(rebalancer_hot_nodes)", "hot"),), kind="stat", width=4, height=4),
-    Panel(
-        "Cannot be cooled",
-        (Query("max(rebalancer_unsolved_nodes)", "unsolved"),),
-        kind="stat",
-        width=4,
-        height=4,
+    _figure("Hot nodes", "max(rebalancer_hot_nodes)", "hot"),
+    _figure("Cannot be cooled", "max(rebalancer_unsolved_nodes)", "unsolved"),
+    _figure(
+        "Since the last success", "time() - max(rebalancer_last_success_timestamp_seconds)", "age", unit="s"
     ),
-    Panel(
-        "Since the last success",
-        (Query("time() - max(rebalancer_last_success_timestamp_seconds)", "age"),),
-        unit="s",
-        kind="stat",
-        width=4,
-        height=4,
-    ),
-    Panel(
-        "Exit code of the last run",
-        (Query("max(rebalancer_run_exit_code)", "code"),),
-        kind="stat",
-        width=4,
-        height=4,
-    ),
-    Panel(
-        "Moves in the queue",
-        (Query("max(rebalancer_moves_queued)", "moves"),),
-        kind="stat",
-        width=4,
-        height=4,
-    ),
-    Panel("Replicas that act", (Query("sum(rebalancer_leader)", "leaders"),), kind="stat", width=4, height=4),
+    _figure("Exit code of the last run", "max(rebalancer_run_exit_code)", "code"),
+    _figure("Moves in the queue", "max(rebalancer_moves_queued)", "moves"),
+    _figure("Replicas that act", "sum(rebalancer_leader)", "leaders"),
     Panel(
         "Highest load of a node",
         (
@@ -103,14 +87,19 @@ PANELS: tuple[Panel, ...] = (
         (Query("sum by (result) (increase(rebalancer_evictions_total[$__rate_interval]))", "{{result}}"),),
     ),
     Panel(
-        "Evictions by namespace",
-        (Query("sum by (namespace, reason) (rebalancer_evictions_total)", "{{namespace}}, {{reason}}"),),
+        "Evictions of an hour by namespace",
+        (
+            Query(
+                "sum by (namespace, reason) (increase(rebalancer_evictions_total[1h]))",
+                "{{namespace}}, {{reason}}",
+            ),
+        ),
     ),
     Panel(
-        "Landings, predicted and real",
+        "Landings of an hour, predicted and real",
         (
-            Query("sum by (landing) (rebalancer_landings_total)", "{{landing}}"),
-            Query("sum(rebalancer_landings_likeliest_expected_total)", "Likeliest, predicted"),
+            Query("sum by (landing) (increase(rebalancer_landings_total[1h]))", "{{landing}}"),
+            Query("sum(increase(rebalancer_landings_likeliest_expected_total[1h]))", "Likeliest, predicted"),
         ),
     ),
     Panel(
@@ -119,8 +108,8 @@ PANELS: tuple[Panel, ...] = (
     ),
     Panel("Pods kept on hot nodes", (Query("max by (reason) (rebalancer_pods_kept)", "{{reason}}"),)),
     Panel(
-        "Stops",
-        (Query("sum by (stop) (rebalancer_stops_total)", "{{stop}}"),),
+        "Stops of an hour",
+        (Query("sum by (stop) (increase(rebalancer_stops_total[1h]))", "{{stop}}"),),
     ),
     Panel(
         "How long runs take",
@@ -153,6 +142,10 @@ PANELS: tuple[Panel, ...] = (
         (Query("max(rebalancer_known_nodes)", "known"), Query("max(rebalancer_nodes)", "all")),
     ),
     Panel("Size of the state", (Query("max(rebalancer_state_bytes)", "state"),), unit="bytes"),
+    Panel(
+        "Looks at the load in an hour",
+        (Query("sum by (result) (increase(rebalancer_load_checks_total[1h]))", "{{result}}"),),
+    ),
 )
 
 

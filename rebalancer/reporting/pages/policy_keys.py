@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import yaml
+
 from rebalancer.policy import schema
-from rebalancer.policy.units import format_duration, format_percentage
 
 Entry = dict[str, Any]
 
@@ -30,21 +32,23 @@ apiVersion: rebalancer/v1alpha1
 kind: RebalancePolicy
 ```
 """
+EXAMPLES = Path(__file__).with_name("policy_examples.yaml")
 _SKIPPED = ("apiVersion", "kind")
 _DURATION = "duration"
 
 
 def policy_page() -> str:
     """The page as Markdown."""
-    whole = schema()
+    whole, shown = schema(), examples()
     parts = [_HEAD]
     for name, entry in whole["properties"].items():
         if name in _SKIPPED:
             continue
         meaning = entry.get("description") or _resolved(entry, whole).get("description", "")
-        rows = "".join(_row(*row) for row in _rows(name, entry, whole))
+        rows = "".join(_row(*row, example=shown.get(row[0])) for row in _rows(name, entry, whole))
         parts.append(
-            f"## {name}\n\n{meaning}\n\n| key | value | default | meaning |\n|---|---|---|---|\n{rows}"
+            f"## {name}\n\n{meaning}\n\n| key | value | default | example | meaning |\n"
+            f"|---|---|---|---|---|\n{rows}"
         )
     return "\n".join(parts)
 
@@ -56,9 +60,53 @@ def paths() -> list[str]:
     return [row[0] for name, entry in items if name not in _SKIPPED for row in _rows(name, entry, whole)]
 
 
-def _row(path: str, entry: Entry, unit: str, default: str) -> str:
+def examples() -> dict[str, Any]:
+    """By path of a key, a value that the policies of examples have there: the first of them."""
+    found: dict[str, Any] = {}
+    for document in yaml.safe_load_all(EXAMPLES.read_text()):
+        for path, value in _values(document):
+            found.setdefault(path, value)
+    return found
+
+
+def _values(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Each value below a path, by the path of its key and, in a map of names, by that of any name."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            for name in (str(key), "NAME"):
+                place = f"{path}.{name}" if path else name
+                yield place, inner
+                yield from _values(inner, place)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _values(inner, f"{path}[]")
+
+
+def _row(path: str, entry: Entry, unit: str, default: str, *, example: Any) -> str:
     meaning = str(entry.get("description", "")).replace("|", "\\|").replace("\n", " ")
-    return f"| `{path}` | {unit} | {default} | {meaning} |\n"
+    text = "" if unit in ("keys below", "list of keys below") else _other(entry, unit)
+    if example is not None and not unit.endswith("keys below"):
+        text = _code(_flow(example))
+    return f"| `{path}` | {unit} | {default} | {text} | {meaning} |\n"
+
+
+def _other(entry: Entry, unit: str) -> str:
+    """An example of a key that the policies of examples lack: what is not the default, else nothing."""
+    default = entry.get("default")
+    if isinstance(default, bool):
+        return _code(_flow(not default))
+    choices = [item for item in entry.get("enum", ()) if item != default]
+    return _code(str(choices[0])) if choices and unit.startswith("one of") else ""
+
+
+def _flow(value: Any) -> str:
+    """A value as it stands on one line of a policy."""
+    text: str = yaml.safe_dump(value, default_flow_style=True, width=10_000, sort_keys=False)
+    return text.removesuffix("\n").removesuffix("\n...")
+
+
+def _code(text: str) -> str:
+    return f"`{text}`".replace("|", "\\|")
 
 
 def _rows(path: str, entry: Entry, whole: Entry) -> Iterator[tuple[str, Entry, str, str]]:
@@ -107,21 +155,12 @@ def _default(entry: Entry, value: str, *, required: bool) -> str:
     default = entry.get("default", {} if value.startswith("map") else None)
     if default is None:
         return "not set"
-    if isinstance(default, dict) and set(default) == {
-        "number",
-        "percent",
-    }:  # an Amount, as the model holds it
-        default = f"{default['number']}%" if default["percent"] else default["number"]
     if isinstance(default, dict) and value.startswith("keys"):
         return "not set" if not default else "below"
-    if isinstance(default, float) and value == _DURATION:
-        default = format_duration(default)
-    elif isinstance(default, float) and value.startswith("number or percentage"):
-        default = format_percentage(default)
-    elif isinstance(default, float) and default.is_integer():
+    if isinstance(default, float) and default.is_integer():
         default = int(default)
     shown = default if isinstance(default, str) and default else json.dumps(default)
-    return f"`{shown}`".replace("|", "\\|")
+    return _code(shown)
 
 
 def _value(entry: Entry, whole: Entry) -> str:

@@ -31,7 +31,7 @@ _MOVED, _EVICTABLE, _NODE_NOT_HOT = "Moved", "Evictable", "NodeNotHot"
 
 def explain_table(
     explanation: Explanation,
-    style: Style = Style(),  # noqa: B008 - a frozen value
+    style: Style = Style(),
 ) -> Text:
     """The explanation as text; long lists summarised unless the style shows everything."""
     lines = Lines(style)
@@ -46,8 +46,13 @@ def explain_table(
 
 def _pod(lines: Lines, pod: PodExplanation) -> None:
     workload = f" of {plain(pod.pod.workload)}" if pod.pod.workload else ""
-    lines.add((f"pod {plain(pod.pod.full_name)}", "bold"), workload)
-    lines.message(f"on {pod.node}" if pod.node else "Pending", 4)
+    place = f" on {plain(pod.node)}" if pod.node else ", Pending"
+    title = f"pod {plain(pod.pod.full_name)}"
+    if len(title + workload + place) <= lines.style.columns:
+        lines.add((title, "bold"), workload, place)
+    else:
+        lines.add((title, "bold"), workload)
+        lines.message(place.lstrip(", "), 4)
     if pod.evictable:
         lines.message(f"evictable: {pod.because}", 0, "green")
     else:
@@ -188,7 +193,7 @@ def _pod_on_node(lines: Lines, pod: PodOnNode) -> None:
     name = plain(pod.pod.full_name)
     room = max(lines.style.columns - 2 - len(name) - len(share), 1)
     lines.add("  ", (name, "bold"), " " * room, share)
-    lines.message(_verdict(pod.verdict, pod.because), 6, "green" if pod.verdict == _MOVED else "dim", most=2)
+    lines.message(_verdict(pod.verdict, pod.because), 6, "green" if pod.verdict == _MOVED else "dim", most=3)
 
 
 def _workload(lines: Lines, workload: WorkloadExplanation) -> None:

@@ -1,12 +1,24 @@
-"""Deployments: their status follows their ReplicaSets, and a change of scale reaches the newest of those."""
+"""Deployments: a change of the pod template rolls out, a change of scale reaches the newest ReplicaSet.
+
+A Deployment of a dump may not match its ReplicaSets, as those are often dumped without templates. It is taken
+as rolled out until its template changes; only then are its ReplicaSets compared with it.
+
+Source: kubernetes v1.35.0 pkg/controller/deployment: sync.go, rolling.go, recreate.go. Left out: proportional
+scaling while a rollout is under way, the limit of the history, and the deadline of its progress.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import copy
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
 
+from rebalancer.sandbox.controllers.rolling_update import RollingUpdate, size_of
 from rebalancer.sandbox.controllers.workloads import every_key, owner_keys, set_status
 from rebalancer.sandbox.objects.accessors import (
     Object,
+    annotations_of,
     controller_of,
     is_terminating,
     name_of,
@@ -15,61 +27,162 @@ from rebalancer.sandbox.objects.accessors import (
     status_of,
 )
 from rebalancer.sandbox.objects.change_log import Change, Key
+from rebalancer.sandbox.objects.resources import STORED
 from rebalancer.sandbox.rules.defaults import Registry
 
 _REVISION = "deployment.kubernetes.io/revision"
+_HASH = "pod-template-hash"
+_HASH_LENGTH = 10
 
 
 class DeploymentController:
-    """Counts the replicas of a Deployment; it rolls nothing out, since a dump contains its ReplicaSets."""
+    """Rolls out new templates, scales, and counts the replicas of a Deployment."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
         self._store = registry.store
+        # uid -> the hash of the template it was loaded with, empty once its rollouts are followed
+        self._dumped: dict[str, str] = {}
+
+    def loaded(self) -> None:
+        """Take every Deployment as rolled out: its ReplicaSets came with the same dump."""
+        for item in self._store.all("deployments"):
+            self._dumped.setdefault(item["metadata"]["uid"], _hash_of(item))
 
     def affected(self, change: Change) -> Iterable[Key]:
-        """The Deployment of a changed ReplicaSet, and a changed Deployment."""
+        """The Deployment of a changed ReplicaSet or of a pod that has gone, and a changed Deployment."""
+        if change.resource == "pods" and change.kind == "DELETED":
+            return self._of_pod(change.record.object)
         return owner_keys(change, "deployments", "replicasets")
+
+    def _of_pod(self, pod: Object) -> Iterable[Key]:
+        """Recreate waits for the last old pod, whose ReplicaSet has stopped counting it long before."""
+        owner = controller_of(pod)
+        if owner is None or owner.get("kind") != "ReplicaSet":
+            return ()
+        replica_set = self._store.get("replicasets", namespace_of(pod), owner["name"])
+        above = controller_of(replica_set) if replica_set is not None else None
+        return ((namespace_of(pod), above["name"]),) if above is not None else ()
 
     def every(self) -> Iterable[Key]:
         """All Deployments."""
         return every_key(self._store, "deployments")
 
     def reconcile(self, key: Key, now: float) -> float | None:  # noqa: ARG002 - nothing here depends on time
-        """Scale the newest ReplicaSet when that is the only one with pods; then count."""
+        """One step of a rollout or of a change of scale, which leads to the next one; then count."""
         item = self._store.get("deployments", *key)
         if item is None or is_terminating(item):
             return None
         sets = self._replica_sets(item)
-        if not sets:
+        uid = item["metadata"]["uid"]
+        wanted = _hash_of(item)
+        if self._dumped.get(uid) == wanted:
+            if sets:
+                self._scale_newest(item, sets)
+                self._count(item, sets[-1], sets)
             return None
-        newest, replicas = max(sets, key=_age), spec_of(item).get("replicas", 1)
-        settled = all(spec_of(other).get("replicas", 1) == 0 for other in sets if other is not newest)
-        changed = item["metadata"].get("generation", 0) > status_of(item).get("observedGeneration", 0)
-        if changed and settled and spec_of(newest).get("replicas", 1) != replicas:
-            self._scale(newest, replicas)
-        counts = {"updatedReplicas": status_of(newest).get("replicas", 0)}
-        for field in ("replicas", "readyReplicas", "availableReplicas"):
-            counts[field] = sum(status_of(other).get(field, 0) for other in sets)
-        counts["unavailableReplicas"] = max(replicas - counts["availableReplicas"], 0)
-        set_status(self._store, "deployments", item, counts)
+        self._dumped[uid] = ""
+        new = next((other for other in sets if _hash_of(other) == wanted), None)
+        if not spec_of(item).get("paused"):
+            new = self._roll_out(item, new, [other for other in sets if other is not new])
+        self._count(item, new, self._replica_sets(item))
         return None
+
+    def _roll_out(self, item: Object, new: Object | None, old: Sequence[Object]) -> Object | None:
+        """One step towards the new template; the new ReplicaSet, None while there is none."""
+        if (spec_of(item).get("strategy") or {}).get("type") == "Recreate":
+            for other in old:
+                self._scale(other, 0)
+            if any(self._store.pods_of(other["metadata"]["uid"]) for other in old):
+                return new
+            new = new or self._create(item, old)
+            self._scale(new, RollingUpdate.of(item).replicas)
+            return new
+        new = new or self._create(item, old)
+        update = RollingUpdate.of(item)
+        size = update.of_new(new, old)
+        if size != size_of(new):
+            self._scale(new, size)
+            return new
+        for other, wanted in zip(old, update.of_old(new, old), strict=True):
+            self._scale(other, wanted)
+        return new
+
+    def _create(self, item: Object, old: Sequence[Object]) -> Object:
+        """A ReplicaSet without pods for the present template."""
+        digest, row = _hash_of(item), STORED["deployments"]
+        template = copy.deepcopy(spec_of(item).get("template") or {})
+        metadata = template.setdefault("metadata", {})
+        metadata["labels"] = {**(metadata.get("labels") or {}), _HASH: digest}
+        selector = copy.deepcopy(spec_of(item).get("selector") or {})
+        selector["matchLabels"] = {**(selector.get("matchLabels") or {}), _HASH: digest}
+        revision = max((_revision(other) for other in old), default=0) + 1
+        made: Object = {
+            "metadata": {
+                "name": f"{name_of(item)}-{digest}",
+                "namespace": namespace_of(item),
+                "labels": metadata["labels"],
+                "annotations": {_REVISION: str(revision)},
+                "ownerReferences": [
+                    {
+                        "apiVersion": row.api_version,
+                        "kind": row.kind,
+                        "name": name_of(item),
+                        "uid": item["metadata"]["uid"],
+                        "controller": True,
+                        "blockOwnerDeletion": True,
+                    }
+                ],
+            },
+            "spec": {
+                "replicas": 0,
+                "selector": selector,
+                "template": template,
+                "minReadySeconds": spec_of(item).get("minReadySeconds", 0),
+            },
+        }
+        return self._registry.create("replicasets", made)
+
+    def _scale_newest(self, item: Object, sets: Sequence[Object]) -> None:
+        """A change of scale, where the newest ReplicaSet of a dump is the only one with pods."""
+        newest, replicas = sets[-1], spec_of(item).get("replicas", 1)
+        changed = item["metadata"].get("generation", 0) > status_of(item).get("observedGeneration", 0)
+        if changed and all(size_of(other) == 0 for other in sets[:-1]):
+            self._scale(newest, replicas)
 
     def _scale(self, replica_set: Object, replicas: int) -> None:
         def resize(item: Object) -> None:
             item["spec"]["replicas"] = replicas
 
-        self._store.mutate("replicasets", namespace_of(replica_set), name_of(replica_set), resize)
+        if size_of(replica_set) != replicas:
+            self._store.mutate("replicasets", namespace_of(replica_set), name_of(replica_set), resize)
+
+    def _count(self, item: Object, new: Object | None, sets: Sequence[Object]) -> None:
+        counts = {"updatedReplicas": status_of(new).get("replicas", 0) if new is not None else 0}
+        for field in ("replicas", "readyReplicas", "availableReplicas"):
+            counts[field] = sum(status_of(other).get(field, 0) for other in sets)
+        replicas = spec_of(item).get("replicas", 1)
+        counts["unavailableReplicas"] = max(replicas - counts["availableReplicas"], 0)
+        set_status(self._store, "deployments", item, counts)
 
     def _replica_sets(self, deployment: Object) -> list[Object]:
+        """The oldest first."""
         found = []
         for item in self._store.all("replicasets", namespace_of(deployment)):
             owner = controller_of(item)
             if owner is not None and owner.get("uid") == deployment["metadata"]["uid"]:
                 found.append(item)
-        return found
+        return sorted(found, key=lambda item: (_revision(item), item["metadata"]["creationTimestamp"]))
 
 
-def _age(replica_set: Object) -> tuple[int, str]:
-    annotations = replica_set["metadata"].get("annotations") or {}
-    return int(annotations.get(_REVISION) or 0), replica_set["metadata"]["creationTimestamp"]
+def _revision(replica_set: Object) -> int:
+    return int(annotations_of(replica_set).get(_REVISION) or 0)
+
+
+def _hash_of(owner: Object) -> str:
+    """A hash of a pod template, without the label that names such a hash."""
+    template = copy.deepcopy(spec_of(owner).get("template") or {})
+    labels = (template.get("metadata") or {}).get("labels") or {}
+    labels.pop(_HASH, None)
+    text = json.dumps(template, sort_keys=True).encode()
+    return hashlib.sha256(text).hexdigest()[:_HASH_LENGTH]

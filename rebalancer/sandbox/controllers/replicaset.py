@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from rebalancer.cluster import times
 from rebalancer.sandbox.controllers.workloads import (
     every_key,
     owner_keys,
@@ -14,6 +15,7 @@ from rebalancer.sandbox.controllers.workloads import (
 from rebalancer.sandbox.faults.misbehaviour import Misbehaviours
 from rebalancer.sandbox.objects.accessors import (
     Object,
+    condition_of,
     is_active,
     is_ready,
     is_terminating,
@@ -56,7 +58,7 @@ class ReplicaSetController:
         """All ReplicaSets."""
         return every_key(self._store, self._plural)
 
-    def reconcile(self, key: Key, now: float) -> float | None:  # noqa: ARG002 - nothing here depends on time
+    def reconcile(self, key: Key, now: float) -> float | None:
         """Create or delete pods until as many are active as asked for; then count."""
         item = self._store.get(self._plural, *key)
         if item is None or is_terminating(item):
@@ -70,8 +72,8 @@ class ReplicaSetController:
             again = self._create(item, -surplus)
         elif surplus > self._dumped_surplus.get(uid, 0):
             self._delete(active, surplus)
-        self._count(key)
-        return again
+        available_in = self._count(key, now)
+        return available_in if again is None else again
 
     def _active(self, uid: str) -> list[Object]:
         return [pod for pod in self._store.pods_of(uid) if is_active(pod)]
@@ -95,16 +97,27 @@ class ReplicaSetController:
         for pod in active[:surplus]:
             self._registry.delete("pods", pod["metadata"]["namespace"], name_of(pod))
 
-    def _count(self, key: Key) -> None:
+    def _count(self, key: Key, now: float) -> float | None:
+        """Write the counts; the seconds until another pod has been ready for long enough, if one will be."""
         item = self._store.get(self._plural, *key)
         if item is None:
-            return
+            return None
         active = self._active(item["metadata"]["uid"])
-        ready = ready_count(active)
+        waits = [_available_in(pod, spec_of(item).get("minReadySeconds", 0), now) for pod in active]
         counts = {
             "replicas": len(active),
-            "readyReplicas": ready,
-            "availableReplicas": ready,
+            "readyReplicas": ready_count(active),
+            "availableReplicas": sum(1 for seconds in waits if seconds is not None and seconds <= 0),
             "fullyLabeledReplicas": len(active),
         }
         set_status(self._store, self._plural, item, counts)
+        return min((seconds for seconds in waits if seconds is not None and seconds > 0), default=None)
+
+
+def _available_in(pod: Object, min_ready_seconds: float, now: float) -> float | None:
+    """The seconds until a pod is available, at most 0 when it is; None while it is not ready."""
+    condition = condition_of(pod, "Ready")
+    if condition is None or condition.get("status") != "True":
+        return None
+    since = condition.get("lastTransitionTime")
+    return times.parse(since) + min_ready_seconds - now if min_ready_seconds and since else 0.0

@@ -15,6 +15,7 @@ from rebalancer.cluster.arrays import BoolArray, IntArray
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.scheduling.state.attached_volumes import AttachedVolumes
 from rebalancer.scheduling.state.counters import PodCounters
+from rebalancer.scheduling.state.fingerprint import BOUND_HERE, LIVE, TERMINATING, Fingerprint
 from rebalancer.scheduling.state.host_ports import HostPorts
 from rebalancer.scheduling.state.nodes import NodeIndex
 from rebalancer.scheduling.state.pod_classes import PodClasses
@@ -24,7 +25,6 @@ from rebalancer.scheduling.versions import REFERENCE_RELEASE, Release
 from rebalancer.scheduling.versions.rules import ATTACHMENTS_COUNT
 
 Rows = IntArray | slice
-
 UNBOUND = -1
 GONE = -2
 _MAX_CACHED_ARRAYS = 512  # arrays over the nodes
@@ -54,6 +54,7 @@ class ClusterState:
         self._last_changed: tuple[int, int, IntArray] = (0, 0, np.zeros(0, np.int64))
         # Pods this state bound itself, in order: load-aware plugins add them to what their metrics show.
         self.bound_here: dict[int, tuple[int, int]] = {}  # pod -> (class, node)
+        self._fingerprint = Fingerprint()
         self._bound_sums: dict[object, tuple[Callable[[int], int], IntArray]] = {}  # by owner
         # As ``bound_here``, those with volumes: what their claims take is not theirs in the snapshot yet.
         self.volumes_here: dict[int, tuple[int, int]] = {}
@@ -120,6 +121,7 @@ class ClusterState:
         other._counters = self._counters.copy()
         other._touched = self._touched.copy()
         other._changes = self._changes.copy()
+        other._fingerprint = Fingerprint(self._fingerprint.value)
         other._remembered = self._remembered.copy()
         other.bound_here = self.bound_here.copy()
         other._bound_sums = {owner: (of, sums.copy()) for owner, (of, sums) in self._bound_sums.items()}
@@ -141,6 +143,7 @@ class ClusterState:
         self._put(pod, node)
         kind = self.pod_class[pod]
         self.bound_here[pod] = (kind, node)
+        self._fingerprint.count(kind, node, BOUND_HERE, 1)
         for of, sums in self._bound_sums.values():
             sums[node] += of(kind)
         if self.classes[kind].spec.volumes:
@@ -172,6 +175,8 @@ class ClusterState:
 
     def forget_bound(self) -> None:
         """Take the pods bound so far for pods that have run for long: the figures show them."""
+        for kind, node in self.bound_here.values():
+            self._fingerprint.count(kind, node, BOUND_HERE, -1)
         self.bound_here.clear()
         self._bound_sums.clear()
 
@@ -182,6 +187,8 @@ class ClusterState:
         if not self.terminating[pod]:
             self.terminating[pod] = True
             self._touch(pod)
+            self._fingerprint.count(self.pod_class[pod], self.node[pod], LIVE, -1)
+            self._fingerprint.count(self.pod_class[pod], self.node[pod], TERMINATING, 1)
             self._counters.change(self.pod_class[pod], self.node[pod], -1, terminating=False)
 
     def remove(self, pod: int) -> None:
@@ -192,7 +199,10 @@ class ClusterState:
         if where >= 0:
             self._count(self.pod_class[pod], where, -1)
             self._counters.change(self.pod_class[pod], where, -1, live=not self.terminating[pod])
+            self._fingerprint.count(self.pod_class[pod], where, self._liveness(pod), -1)
             here = self.bound_here.pop(pod, None)
+            if here:
+                self._fingerprint.count(*here, BOUND_HERE, -1)
             for of, sums in self._bound_sums.values() if here else ():
                 sums[where] -= of(self.pod_class[pod])
             self.volumes_here.pop(pod, None)
@@ -207,11 +217,14 @@ class ClusterState:
             self._put(pod, node)
         elif self.terminating[pod]:
             self.terminating[pod] = False
+            self._fingerprint.count(self.pod_class[pod], node, TERMINATING, -1)
+            self._fingerprint.count(self.pod_class[pod], node, LIVE, 1)
             self._counters.change(self.pod_class[pod], node, 1, terminating=False)
 
     def _put(self, pod: int, node: int) -> None:
         self.node[pod] = node
         self._touch(pod)
+        self._fingerprint.count(self.pod_class[pod], node, self._liveness(pod), 1)
         self._count(self.pod_class[pod], node, 1)
         self._counters.change(self.pod_class[pod], node, 1, live=not self.terminating[pod])
 
@@ -220,6 +233,14 @@ class ClusterState:
         touched = self._touched.get(kind, ())
         if pod not in touched:
             self._touched[kind] = (*touched, pod)
+
+    def _liveness(self, pod: int) -> int:
+        return TERMINATING if self.terminating[pod] else LIVE
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Equal for states that began as one and in which any pod would be placed alike."""
+        return self._first, self._fingerprint.value, frozenset(self.nominated.items())
 
     def counter(self, number: int, key: str = "") -> IntArray:
         """Counts by domain of a topology key, by node without one; one cell more, 0, for nodes without it.

@@ -8,9 +8,7 @@ from rebalancer.scheduling.versions.release import (
     REFERENCE,
     REFERENCE_RELEASE,
     FeatureGates,
-    Gate,
     Release,
-    Rule,
     major_minor,
 )
 from rebalancer.scheduling.versions.rules import RULES, as_seen_by
@@ -31,9 +29,7 @@ __all__ = [
     "RULES",
     "VERIFIED",
     "FeatureGates",
-    "Gate",
     "Release",
-    "Rule",
     "as_seen_by",
     "differing_rules",
     "is_verified",

@@ -40,13 +40,6 @@ class HastyTime:
         self._skipped += seconds - real
 
 
-class To:
-    """Places every pod on one node."""
-
-    def __init__(self, node: str) -> None:
-        self.node = node
-
-
 def hot_cluster(
     owner: Object, *, replicas: int = 3, more: tuple[Object, ...] = (), **options: Any
 ) -> Sandbox:

@@ -10,7 +10,8 @@ import pytest
 
 from rebalancer.execution.safeguards import lease
 from tests.conftest import SUMMARY
-from tests.integration.running.interleavings import Trouble, explore, wander
+from tests.integration.running.interleaved_runs import Trouble
+from tests.integration.running.interleavings import explore, wander
 
 # Set, it is how many random schedules are followed, and more worlds are explored: the skewed one takes
 # minutes, those of much trouble hours. REBALANCER_SEED draws other schedules.

@@ -1,6 +1,7 @@
 """A leader is killed while it evicts: what the standby takes over, and how long that takes.
 
-``python -m tests.integration.serving.handovers 50`` kills at so many moments and prints what it saw.
+``python -m tests.integration.serving.handovers 50`` kills at so many moments and prints what it saw; with a
+second number it begins at that moment.
 """
 
 from __future__ import annotations
@@ -51,11 +52,11 @@ class Handover:
         return self.by_the_first & self.by_the_second
 
 
-def moments(count: int) -> Sequence[Moment]:
-    """So many moments all over a run of four evictions."""
+def moments(count: int, first: int = 0) -> Sequence[Moment]:
+    """So many moments all over a run of four evictions; always the same from ``first`` on."""
     return [
         Moment(EVENTS[number % 4], 1 + number // 4 % 3, 0.0 if number < 12 else number % 7 / 20)
-        for number in range(count)
+        for number in range(first, first + count)
     ]
 
 
@@ -100,12 +101,19 @@ def _evicted_by(replica: Replica) -> frozenset[str]:
     return frozenset(line["workload"] for line in lines if line["event"] == "evicting")
 
 
-def main(count: int) -> None:
-    """Print what every handover came to."""
+def main(count: int, first: int = 0) -> None:
+    """Print every handover, and what they came to."""
     found = []
-    for moment in moments(count):
+    for moment in moments(count, first):
         with tempfile.TemporaryDirectory() as folder:
-            found.append(hand_over(Path(folder), moment))
+            done = hand_over(Path(folder), moment)
+        found.append(done)
+        sys.stdout.write(
+            f"{moment.event[9:-1]:14} x{moment.times} +{moment.seconds:.2f} s: {done.seconds:5.1f} s, "
+            f"{len(done.by_the_first)} before and {len(done.by_the_second)} after, "
+            f"lost {sorted(done.lost)}, doubled {sorted(done.doubled)}\n"
+        )
+        sys.stdout.flush()
     seconds = sorted(item.seconds for item in found)
     lost, doubled = sum(bool(item.lost) for item in found), sum(bool(item.doubled) for item in found)
     sys.stdout.write(
@@ -116,4 +124,4 @@ def main(count: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(*map(int, sys.argv[1:3]))

@@ -258,3 +258,23 @@ sys.exit(guarded(fail, Session()))
         os.close(writing)
 
     assert (result.returncode, result.stderr) == (ExitCode.STOPPED, b"error: a brake\n")
+
+
+def test_the_first_process_of_a_container_ends_when_it_is_asked_before_it_listens() -> None:
+    """The kernel drops SIGTERM for process 1 unless it has a handler: the exit code is that of ours."""
+    program = """
+import os, signal, sys
+own = os.getpid()
+os.getpid = lambda: 1
+class Asked:
+    def find_spec(self, name, *_):
+        if name == "rebalancer.cli.standard_streams":
+            os.kill(own, signal.SIGTERM)
+from rebalancer.__main__ import start
+sys.meta_path.insert(0, Asked())
+sys.argv = ["rebalancer", "version"]
+start()
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=120, check=False)
+
+    assert (ended.returncode, ended.stdout, ended.stderr) == (143, b"", b"")

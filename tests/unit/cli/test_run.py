@@ -2,19 +2,15 @@ from __future__ import annotations
 
 import json
 import os
-import stat
-import threading
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from rebalancer.errors import LeaseHeldError
 from rebalancer.execution.outcomes import Result
 from rebalancer.pipeline.run_settings import RunOptions
 from rebalancer.reporting.html.embedded import read_plan
-from tests import loopback
 from tests.unit.cli.conftest import FakePipeline, Program
 from tests.unit.reporting.builders import an_outcome, some_outcomes
 
@@ -112,43 +108,6 @@ def test_a_recorded_cluster_is_never_run_against(rebalancer_program: Program, pi
     assert pipeline.asked == []
 
 
-def test_metrics_are_written_when_the_run_ends(
-    rebalancer_program: Program, pipeline: FakePipeline, tmp_path: Path
-) -> None:
-    path = tmp_path / "rebalancer.prom"
-    rebalancer_program("run", "--metrics-textfile", str(path))
-
-    assert 'rebalancer_moves{result="Landed"} 1.0' in path.read_text()
-    assert "rebalancer_run_exit_code 0.0" in path.read_text()
-    assert [entry.name for entry in tmp_path.iterdir()] == ["rebalancer.prom"]
-
-
-@pytest.mark.parametrize(
-    ("failure", "code"),
-    [(LeaseHeldError("held by another"), 7), (KeyboardInterrupt(), 130), (ValueError("x"), 1)],
-)
-def test_metrics_are_written_however_the_run_ends(
-    rebalancer_program: Program, pipeline: FakePipeline, tmp_path: Path, failure: BaseException, code: int
-) -> None:
-    pipeline.failure = failure
-    path = tmp_path / "rebalancer.prom"
-    result = rebalancer_program("run", "--metrics-textfile", str(path))
-
-    assert result.exit_code == code
-    assert f"rebalancer_run_exit_code {float(code)}" in path.read_text()
-    assert "rebalancer_hot_nodes 2.0" in path.read_text()  # it had a plan by then, and no outcomes
-    assert "rebalancer_moves{" not in path.read_text()
-
-
-def test_metrics_that_cannot_be_written_do_not_change_the_run(
-    rebalancer_program: Program, pipeline: FakePipeline, tmp_path: Path
-) -> None:
-    result = rebalancer_program("run", "--metrics-textfile", str(tmp_path / "no" / "folder" / "m.prom"))
-
-    assert result.exit_code == 0
-    assert "warning: cannot write metrics to" in result.stderr
-
-
 def test_json_logs_tell_a_run_as_one_object_an_event(
     rebalancer_program: Program, pipeline: FakePipeline, tmp_path: Path
 ) -> None:
@@ -159,78 +118,6 @@ def test_json_logs_tell_a_run_as_one_object_an_event(
     assert [line["level"] for line in lines] == ["info", "info"]
     assert lines[0]["message"].startswith("wave 1: evicting 1 pod")
     assert lines[0]["time"].endswith("Z")
-
-
-@pytest.fixture
-def terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A user at a terminal; returns the state folder."""
-    monkeypatch.setattr("rebalancer.cli.commands.run._is_watched", lambda: True)
-    monkeypatch.setattr("rebalancer.cli.commands.run._can_be_asked", lambda: True)
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "xdg"))
-    return tmp_path / "xdg" / "rebalancer"
-
-
-def test_on_a_terminal_nothing_is_evicted_without_a_yes(
-    rebalancer_program: Program, pipeline: FakePipeline, terminal: Path
-) -> None:
-    result = rebalancer_program("run")
-
-    assert "Evict 2 pods now?" in result.stderr
-    assert "Outcome" not in result.stdout
-    assert result.exit_code in (2, 130)
-
-
-@pytest.mark.parametrize(
-    ("answer", "evicts"), [("y\n", True), (" Yes \n", True), ("\n", False), ("n\n", False), ("", False)]
-)
-def test_on_a_terminal_only_a_yes_evicts(
-    rebalancer_program: Program, pipeline: FakePipeline, terminal: Path, answer: str, evicts: bool
-) -> None:
-    result = rebalancer_program("run", typed=answer)
-
-    assert ("Outcome" in result.stdout) == evicts
-    assert ("nothing was evicted" in result.stderr) != evicts
-
-
-def test_a_question_that_nobody_answers_frees_the_lease_in_time(
-    rebalancer_program: Program, pipeline: FakePipeline, terminal: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    waited: list[float] = []
-
-    def nobody(_read: object, _write: object, _error: object, seconds: float) -> tuple[list[int], ...]:
-        waited.append(seconds)
-        return [], [], []
-
-    monkeypatch.setattr("rebalancer.cli.commands.run.select.select", nobody)
-    result = rebalancer_program("run", typed="y\n")
-
-    assert waited == [180.0]
-    assert "not confirmed within 180 s: nothing was evicted" in result.stderr
-    assert "Outcome" not in result.stdout
-
-
-@pytest.mark.parametrize("option", ["--yes", "--dry-run"])
-def test_scripts_and_dry_runs_are_not_asked(
-    rebalancer_program: Program, pipeline: FakePipeline, terminal: Path, option: str
-) -> None:
-    result = rebalancer_program("run", option)
-
-    assert "now?" not in result.stderr
-    assert "Outcome" in result.stdout
-
-
-def test_without_a_terminal_nothing_is_asked(rebalancer_program: Program, pipeline: FakePipeline) -> None:
-    assert "now?" not in rebalancer_program("run").stderr
-
-
-def test_on_a_terminal_the_journal_is_a_file_of_the_user(
-    rebalancer_program: Program, pipeline: FakePipeline, terminal: Path
-) -> None:
-    result = rebalancer_program("run", "--yes")
-
-    assert pipeline.run_asked[0].journal == terminal / "journal.jsonl"
-    assert f"journal: {terminal / 'journal.jsonl'}" in result.stderr
-    assert terminal.stat().st_mode & 0o777 == 0o700
 
 
 def test_a_dry_run_says_so_first_and_never_that_it_evicted(
@@ -265,35 +152,6 @@ def test_a_journal_is_shown_with_its_evictions_of_unknown_outcome(
     assert "\u009b" not in shown
     assert [line["pod"] for line in found["lines"]] == ["shop/b"]
     assert rebalancer_program("journal", "show", str(tmp_path / "none")).exit_code == 2
-
-
-def test_metrics_are_pushed_when_the_run_ends(rebalancer_program: Program, pipeline: FakePipeline) -> None:
-    pushed: list[tuple[str, str, str]] = []
-
-    def pushgateway(request: loopback.Request) -> loopback.Answer:
-        pushed.append((request.method, request.path, request.body.decode()))
-        return loopback.Answer(status=202)
-
-    with loopback.answering(pushgateway) as url:
-        result = rebalancer_program("run", "--metrics-push", url)
-
-    assert result.exit_code == 0
-    [(method, path, metrics)] = pushed
-    assert (method, path) == ("PUT", "/metrics/job/rebalancer")
-    assert 'rebalancer_moves{result="Landed"} 1.0' in metrics
-
-
-@pytest.mark.parametrize(
-    "address", ["http://127.0.0.1:9", "no-such-scheme://x", "http://[", "http://127.0.0.1:x"]
-)
-def test_metrics_that_cannot_be_pushed_do_not_change_the_run(
-    rebalancer_program: Program, pipeline: FakePipeline, address: str
-) -> None:
-    result = rebalancer_program("run", "--metrics-push", address)
-
-    assert result.exit_code == 0
-    assert f"warning: cannot push metrics to {address}" in result.stderr
-    assert "Traceback" not in result.stderr
 
 
 def test_a_run_acts_now_and_only_a_dry_run_at_another_time(
@@ -363,28 +221,6 @@ def test_a_plan_that_its_reader_does_not_want_to_see_is_not_carried_out(
     assert "the output was closed before the plan was shown: nothing was evicted" in result.stderr
 
 
-def test_metrics_go_into_what_is_no_file_and_never_in_its_place(
-    rebalancer_program: Program, pipeline: FakePipeline, tmp_path: Path
-) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    found: list[str] = []
-    reader = threading.Thread(target=lambda: found.append((tmp_path / "pipe").read_text()), daemon=True)
-    reader.start()
-    rebalancer_program("run", "--metrics-textfile", str(tmp_path / "pipe"))
-    reader.join(30)
-
-    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
-    assert "rebalancer_" in found[0]
-
-
-def test_metrics_follow_a_link(rebalancer_program: Program, pipeline: FakePipeline, tmp_path: Path) -> None:
-    (tmp_path / "link").symlink_to(tmp_path / "metrics.prom")
-    rebalancer_program("run", "--metrics-textfile", str(tmp_path / "link"))
-
-    assert (tmp_path / "link").is_symlink()
-    assert "rebalancer_" in (tmp_path / "metrics.prom").read_text()
-
-
 POLICY = "{apiVersion: rebalancer/v1alpha1, kind: RebalancePolicy, metadata: {name: NAME}}"
 
 
@@ -422,17 +258,3 @@ def test_a_service_destroys_none_of_its_files_either(rebalancer_program: Program
 
     assert result.exit_code == 2
     assert "--state and --journal name the same file" in result.stderr
-
-
-def test_a_user_without_a_home_is_asked_for_a_journal(
-    rebalancer_program: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def nobody(*_arguments: object) -> None:
-        raise RuntimeError("Could not determine home directory.")
-
-    monkeypatch.delenv("XDG_STATE_HOME")
-    monkeypatch.setattr(Path, "home", nobody)
-    result = rebalancer_program("journal", "show")
-
-    assert result.exit_code == 2
-    assert result.stderr == "error: this user has no home folder, where journals are kept (name a file)\n"

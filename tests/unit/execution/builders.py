@@ -6,6 +6,7 @@ from typing import Any
 
 from rebalancer.cluster import records, times
 from rebalancer.execution.observed_pods import ObservedCondition, ObservedPod, ObservedSpec, ObservedStatus
+from rebalancer.execution.outcomes import Outcomes, Result
 from rebalancer.planning.plan import Landing, Move, Plan, PodReference
 
 NOW = 1_700_000_000.0
@@ -94,3 +95,7 @@ def a_pod_document(
         "spec": {"nodeName": node},
         "status": {"phase": "Running"},
     }
+
+
+def results(outcomes: Outcomes) -> list[Result]:
+    return [outcome.result for outcome in outcomes.outcomes]

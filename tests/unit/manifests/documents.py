@@ -10,6 +10,7 @@ import yaml
 ROOT = Path(__file__).parents[3]
 BASE = ROOT / "k8s" / "base"
 ACTIVE = ROOT / "k8s" / "overlays" / "active"
+SERVICE = ROOT / "k8s" / "overlays" / "service"
 VERBS_THAT_READ = {"get", "list", "watch"}
 
 Document = dict[str, Any]

@@ -50,6 +50,15 @@ def test_dependencies_are_those_of_the_lock_with_their_hashes() -> None:
     assert "--hash=sha256:" in (ROOT / "requirements-runtime.lock").read_text()
 
 
+def test_the_image_has_what_sends_traces() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = {re.split(r"[<>=]", item)[0] for item in project["optional-dependencies"]["otel"]}
+    locked = set(re.findall(r"^([\w.-]+)==", (ROOT / "requirements-runtime.lock").read_text(), re.MULTILINE))
+
+    assert wanted
+    assert wanted <= locked
+
+
 def test_nothing_that_the_image_leaves_out_is_imported_by_the_program() -> None:
     script = (ROOT / "image" / "site_packages.sh").read_text()
     left_out = set(re.findall(r'"\$target"/([a-z]+)\b', script))

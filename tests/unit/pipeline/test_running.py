@@ -57,3 +57,14 @@ def test_a_policy_that_came_through_a_pipe_stays_as_it_was(tmp_path: Path) -> No
     loaded = parse_policy(POLICY.replace("PAUSED", "true"), "pipe")
 
     assert safety_of(PipelineOptions(policy_path=pipe), loaded)() is loaded.policy.safety
+
+
+def test_a_pipe_in_the_place_of_the_policy_holds_up_no_run(tmp_path: Path) -> None:
+    path = tmp_path / "policy.yaml"
+    path.write_text(POLICY.replace("PAUSED", "false"))
+    safety = safety_of(PipelineOptions(policy_path=path), load_policy(path))
+    path.unlink()
+    os.mkfifo(path)  # nobody writes to it
+
+    with pytest.raises(InputError, match="is not a regular file any more"):
+        safety()

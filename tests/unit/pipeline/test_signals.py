@@ -10,6 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from rebalancer.cli.edge import _terminated_as_interrupted
+from rebalancer.cli.session import Session
 from rebalancer.errors import StopRequestedError
 from rebalancer.pipeline.signals import StopSignals, stop_on_signal
 from rebalancer.stop_signals import is_hangup, stop_signals
@@ -167,3 +169,20 @@ def test_work_that_a_careless_library_goes_on_with_is_given_up_when_it_returns(
 
     with pytest.raises(StopRequestedError, match="asked to stop by a signal"):
         signals.interruptibly(work)
+
+
+def test_a_request_that_a_library_swallowed_is_heard_by_whoever_listens_next() -> None:
+    def imports_swallowing() -> None:
+        """As ``try: import numba`` with ``except:`` does, in a library that is imported."""
+        try:
+            send(signal.SIGTERM)
+            time.sleep(SOON)
+        except:  # noqa: E722
+            pass
+
+    with _terminated_as_interrupted(Session()):
+        imports_swallowing()
+        with stop_on_signal() as signals, pytest.raises(StopRequestedError):
+            signals.interruptibly(lambda: None)
+    with _terminated_as_interrupted(Session()), stop_on_signal() as signals:
+        assert not signals.stop.is_set(), "the next command was asked for nothing"

@@ -320,16 +320,22 @@ def test_a_search_with_more_placements_never_leaves_more_excess(
 @settings(max_examples=40, deadline=None)
 @given(clusters())
 def test_placements_that_are_remembered_change_no_plan(cluster: Cluster) -> None:
-    """One order only: how many others are tried depends on the placements that are left."""
+    """Those that several searches share, and those that pods of one kind share between two moves."""
 
     def plan() -> bytes:
         return encode(make_plan(cluster.inputs()))
 
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(hot_node_relief, "_ALTERNATIVE_CELLS", 2_000)
+        patch.setattr(hot_node_relief, "_DRAFT_PLACEMENTS", 20)
+        remembered = plan()
+        patch.setattr(KnownPlacements, "shared", lambda _self, _state, _kind, compute: compute())
+        assert plan() == remembered
+        # One order only: how many others are tried depends on how many placements they ask for.
         patch.setattr(hot_node_relief, "_ALTERNATIVE_CELLS", 0)
         patch.setattr(raised_limits, "_MAX_ESTIMATES", 0)
         remembered = plan()
-        patch.setattr(KnownPlacements, "get", lambda *_: None)
+        patch.setattr(KnownPlacements, "of", lambda _self, _state, _kind, compute: compute())
         assert plan() == remembered
 
 

@@ -47,7 +47,6 @@ def read_back(policy: RebalancePolicy) -> RebalancePolicy:
 names = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Cn")), min_size=1, max_size=12)
 unique_names = st.lists(names, max_size=3, unique=True).map(tuple)
 namespaces = st.sampled_from(["shop", "kube-system", "a-1", "b"])
-included = st.lists(namespaces, max_size=3, unique=True).map(tuple)
 durations = st.integers(1, 10**9).map(lambda milliseconds: milliseconds / 1000)
 percentages = st.integers(0, 10_000).map(lambda hundredths: hundredths / 10_000)
 amounts = st.builds(Amount, st.integers(0, 100), st.booleans())

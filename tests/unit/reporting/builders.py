@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from rebalancer.execution.outcomes import Outcome, Outcomes, Result
-from rebalancer.planning.plan import Kept, Landing, Move, NodeAfter, NodeReport, Plan, PodReference
+from rebalancer.planning.plan import Kept, Landing, Level, Move, NodeAfter, NodeReport, Plan, PodReference
 
 NOW = "2026-11-20T12:00:00Z"
 
@@ -84,6 +86,24 @@ def a_plan(**changes: object) -> Plan:
         "neutral_plugins": ("NetworkTraffic",),
     }
     return Plan(**(values | changes))  # type: ignore[arg-type]
+
+
+def a_large_plan() -> Plan:
+    """A hundred moves of a cluster of 1,523 nodes, 76 of them hot, with the levels of two pools."""
+    levels = [{"cpu": Level(hot_above=hot, cool_to=cool)} for hot, cool in ((80.0, 65.0), (90.0, 80.0))]
+    nodes = tuple(
+        msgspec.structs.replace(
+            a_node(f"node-{number:04}", 30.0 + number % 70, after=50.0, hot=number < 76),
+            levels=levels[number % 7 == 0],
+        )
+        for number in range(1523)
+    )
+    moves = tuple(
+        a_move(f"web-{number:05}", from_node=f"node-{number:04}", to=(f"node-{1522 - number:04}",))
+        for number in range(100)
+    )
+    kept = tuple(a_kept(f"api-{number:05}", f"Reason{number % 9}") for number in range(4000))
+    return a_plan(nodes=nodes, moves=moves, kept=kept, hot_count=76, node_count=1523)
 
 
 def an_outcome(

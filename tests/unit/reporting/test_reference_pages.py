@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 from rebalancer.cluster.columns.listed_pods import HONOURED_ANNOTATIONS
+from rebalancer.execution.eviction import events
 from rebalancer.execution.outcomes import Result
-from rebalancer.policy import default_policy, schema, shown
+from rebalancer.policy import default_policy, parse_policy, schema, shown
 from rebalancer.reporting.pages import outputs, policy_keys
 
 
@@ -37,3 +41,31 @@ def test_every_outcome_annotation_and_metric_has_a_meaning() -> None:
     assert set(outputs.result_meanings()) == {result.value for result in Result}
     assert set(outputs.ANNOTATIONS) == HONOURED_ANNOTATIONS
     assert "|  |\n" not in outputs.outputs_page()
+
+
+def test_every_key_without_a_default_to_show_has_an_example() -> None:
+    lines = policy_keys.policy_page().splitlines()
+    rows = [[cell.strip() for cell in line.split(" | ")] for line in lines if line.startswith("| `")]
+    leaves = [row for row in rows if "keys below" not in row[1]]
+
+    assert len(leaves) > 100
+    without_default = {"not set", "required", "`[]`", "`{}`"}
+    assert [row[0] for row in leaves if row[2] in without_default and not row[3]] == []
+
+
+def test_every_example_is_of_a_policy_that_can_be_used() -> None:
+    documents = policy_keys.EXAMPLES.read_text().split("---\n")
+
+    assert len(documents) > 1
+    for number, text in enumerate(documents, 1):
+        parse_policy(text, f"example {number}")
+
+
+def test_the_page_of_outputs_has_every_event_once_and_no_other_is_written() -> None:
+    page = outputs.outputs_page()
+    source = Path(events.__file__).read_text()
+
+    for kind in events.EVENT_KINDS:
+        assert page.count(f"| {kind.type} | `{kind.reason}` |") == 1
+    written = set(re.findall(r"_Event\(\s*([A-Z_]+),", source))
+    assert {getattr(events, name) for name in written} == set(events.EVENT_KINDS)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -101,3 +103,40 @@ def test_a_port_that_is_taken_is_said_with_the_option(port: Port) -> None:
     host, number = port.address
     with pytest.raises(InputError, match="--listen"), answering(host, number, lambda *_: []):
         pass
+
+
+def test_clients_that_stay_keep_no_probe_out(port: Port) -> None:
+    """Each sends a byte now and then, and would never be silent; the oldest makes room."""
+    with contextlib.ExitStack() as stack:
+        clients = []
+        for _ in range(2 * MAX_CONNECTIONS):
+            client = stack.enter_context(socket.create_connection(port.address))
+            client.settimeout(30)
+            client.sendall(b"GET /metrics HTTP/1.0\r\nX: ")
+            clients.append(client)
+            assert port.get("/healthz")[0] == 200
+        assert clients[0].recv(1) == b""
+
+
+def test_a_connection_ends_in_time_whatever_the_client_does(
+    port: Port, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endpoints, "MAX_SECONDS", 0.5)
+    with socket.create_connection(port.address) as client:
+        client.settimeout(0.05)
+        end = time.monotonic() + 60
+        with contextlib.suppress(ConnectionError):
+            while time.monotonic() < end:
+                client.sendall(b"x")
+                with contextlib.suppress(TimeoutError):
+                    assert client.recv(1) == b""
+                    break
+        assert time.monotonic() < end
+
+
+def test_threads_are_as_few_as_connections(port: Port) -> None:
+    before = threading.active_count()
+    with contextlib.ExitStack() as stack:
+        for _ in range(5 * MAX_CONNECTIONS):
+            stack.enter_context(socket.create_connection(port.address)).sendall(b"G")
+            assert threading.active_count() - before <= MAX_CONNECTIONS + 1

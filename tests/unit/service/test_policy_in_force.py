@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from pathlib import Path
 
 import pytest
@@ -112,3 +113,62 @@ def test_without_a_file_the_defaults_stay(caplog: pytest.LogCaptureFixture) -> N
 
     assert not policy.refresh()
     assert policy.safety() == policy.loaded.policy.safety
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder", "huge", "zeros", "no text"])
+def test_whatever_takes_the_place_of_the_file_is_refused_at_once(path: Path, kind: str) -> None:
+    policy = PolicyInForce(path)
+    path.unlink()
+    if kind == "pipe":
+        os.mkfifo(path)  # nobody writes to it
+    elif kind == "folder":
+        path.mkdir()
+    elif kind == "huge":
+        path.write_text("# " + "x" * (2 << 20))
+    elif kind == "zeros":
+        path.symlink_to("/dev/zero")
+    else:
+        path.write_bytes(b"\xff\xfe\x00")
+
+    assert not policy.refresh()
+    assert policy.refused
+    assert str(path) in policy.refused
+    assert policy.safety() == policy.loaded.policy.safety
+    assert name_of(policy) == "first"
+
+
+def test_a_config_map_is_taken_over_as_the_kubelet_changes_it(tmp_path: Path) -> None:
+    """It writes a new folder and swaps one link: no moment has half a file."""
+
+    def written(name: str) -> None:
+        folder = tmp_path / f"..{name}"
+        folder.mkdir()
+        (folder / "policy.yaml").write_text(POLICY.replace("NAME", name))
+        link = tmp_path / "..data_tmp"
+        link.symlink_to(folder.name)
+        link.rename(tmp_path / "..data")
+
+    written("first")
+    (tmp_path / "policy.yaml").symlink_to("..data/policy.yaml")
+    policy = PolicyInForce(tmp_path / "policy.yaml")
+    written("second")
+
+    assert policy.refresh()
+    assert name_of(policy) == "second"
+
+
+def lowest_free_descriptor() -> int:
+    descriptor = os.open(os.devnull, os.O_RDONLY)
+    os.close(descriptor)
+    return descriptor
+
+
+def test_looking_at_what_is_no_file_leaves_nothing_open(path: Path) -> None:
+    policy = PolicyInForce(path)
+    path.unlink()
+    path.mkdir()
+    before = lowest_free_descriptor()
+    for _ in range(50):
+        policy.refresh()
+
+    assert lowest_free_descriptor() == before

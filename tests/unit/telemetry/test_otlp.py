@@ -47,3 +47,15 @@ def test_a_service_name_of_the_variables_counts() -> None:
         for key, value in resource("1.0", {"OTEL_SERVICE_NAME": "mine"}).attributes.items()
         if value == "rebalancer"
     }
+
+
+@pytest.mark.parametrize("variable", ["OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"])
+@pytest.mark.parametrize("protocol", ["grpc", "http/json"])
+def test_another_protocol_is_refused_with_the_variable_to_set(
+    variable: str, protocol: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        assert not is_wanted("TRACES", COLLECTOR | {variable: protocol})
+    (message,) = caplog.messages
+    assert message.startswith(f"no traces are sent: {variable} is {protocol}, and only http/protobuf")
+    assert "4318" in message

@@ -8,7 +8,12 @@ from typing import Any
 import click
 
 from rebalancer import __version__
-from rebalancer.cli.shared_options import FILE, Duration, ObjectName, live_pipeline_options
+from rebalancer.cli.shared_options import (
+    journal_option,
+    lease_option,
+    max_duration_option,
+    service_pipeline_options,
+)
 from rebalancer.cli.user_files import refuse_one_file_for_two, refuse_unread_journal
 from rebalancer.errors import InputError
 from rebalancer.pipeline import PipelineOptions
@@ -37,7 +42,7 @@ class Address(click.ParamType[tuple[str, int]]):
 
 
 @click.command(short_help="Plan, or run, again and again for as long as it lives.")
-@live_pipeline_options
+@service_pipeline_options
 @click.option("--act", is_flag=True, help="Evict what is planned; without it nothing is ever changed.")
 @click.option(
     "--listen",
@@ -47,26 +52,9 @@ class Address(click.ParamType[tuple[str, int]]):
     metavar="[ADDRESS]:PORT",
     help="Where /healthz, /readyz and /metrics are answered.",
 )
-@click.option(
-    "--max-duration",
-    "max_duration_seconds",
-    type=Duration(),
-    default=DEFAULT_MAX_DURATION,
-    show_default=True,
-    metavar="DURATION",
-    help="A run starts no new wave after this time.",
-)
-@click.option(
-    "--lease",
-    type=ObjectName(),
-    default="rebalancer",
-    show_default=True,
-    metavar="[NS/]NAME",
-    help="The Lease by which one of several replicas leads; runs of other kinds wait for it too.",
-)
-@click.option(
-    "--journal", type=FILE, metavar="FILE", help="File in which each eviction is recorded before it is made."
-)
+@max_duration_option("A run starts no new wave after this time.", DEFAULT_MAX_DURATION)
+@lease_option("The Lease by which one of several replicas leads; runs of other kinds wait for it too.")
+@journal_option
 def serve(
     options: PipelineOptions,
     act: bool,
@@ -77,8 +65,8 @@ def serve(
 ) -> int:
     """Plan at every hotNodes.runInterval of the policy, and with --act carry the plan out.
 
-    Answers probes and Prometheus, takes over a changed policy between two runs, and hands over to another
-    replica when it is asked to stop.
+    Begins a run early when a node turns hot, answers probes and Prometheus, takes over a changed policy
+    between two runs, and hands over to another replica when it is asked to stop.
     """
     if options.source is not None:
         raise InputError(

@@ -7,8 +7,10 @@
 What it returns is what ``LiveReader.read`` would return at that moment, equal by digest.
 """
 
-from rebalancer.cluster.live.watching.feed import Traffic
 from rebalancer.cluster.live.watching.latest_objects import SeenPod
 from rebalancer.cluster.live.watching.live_cluster import LiveCluster
 
-__all__ = ["LiveCluster", "SeenPod", "Traffic"]
+__all__ = [
+    "LiveCluster",
+    "SeenPod",
+]

@@ -18,14 +18,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from rebalancer.cluster.arrays import FloatArray, IntArray, NodeRow
 from rebalancer.load.report import percent_of_allocatable
 from rebalancer.planning.landing.distribution import mean_of
-from rebalancer.planning.landing.evaluation import Candidate
-from rebalancer.planning.landing.predecessors import with_predecessor
+from rebalancer.planning.landing.evaluation import Candidate, kind_of, placements_of, timings
+from rebalancer.planning.landing.predecessors import Predecessor
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.search.limits import UsedLimits
 from rebalancer.planning.search.node_pods import NodePods
@@ -74,10 +75,13 @@ class Drafts:
         *,
         either_way: bool = False,
     ) -> None:
-        """``either_way``: landings must also be acceptable once the predecessor is gone; twice the work."""
+        """``either_way``: landings must be acceptable whatever the race of the policy allows the predecessor
+        to do, not only in the likeliest case; up to twice the work.
+        """
         scenario = builder.scenarios.all[0]
         self._prepared = prepared
         self._either_way = either_way
+        self._known = builder.evaluator.placements
         self._state = scenario.after_termination.copy()
         self._made: list[tuple[int, NodeRow, int]] = []  # in the state: pod, landing, number of replacement
         self._found: dict[tuple[object, ...], list[Placement]] = {}
@@ -87,8 +91,6 @@ class Drafts:
         self._node = np.array(of_node, np.int64)
         resources = prepared.inputs.load.allocatable.shape[1]
         self._relief = np.concatenate([np.zeros((0, resources)), *(node.relief for node in nodes.values())])
-        cost = np.concatenate([np.zeros(0), *(node.cost for node in nodes.values())])
-        self._wanted = prepared.policy.planning.least_relief * (1.0 + cost)
         self._most_unacceptable = 1.0 - prepared.policy.planning.confidence
         self.placements = 0
         used = builder.used.copy()
@@ -96,6 +98,11 @@ class Drafts:
         course = _Course((), frozenset(), scenario.usage, np.array(self._state.pod_count))
         excess, is_hot = self._levels((course,), range(len(self._hot)))
         self.start = Draft((), (course,), used, excess, is_hot)
+        least = [
+            node.least(points, builder.expected_percent(node.node))
+            for node, points in zip(nodes.values(), excess, strict=True)
+        ]
+        self._wanted = np.concatenate([np.zeros(0), *least])
 
     def _levels(self, courses: Sequence[_Course], hot: Sequence[int]) -> tuple[FloatArray, tuple[bool, ...]]:
         """(hot nodes, resources) points of excess, and whether each is hot still; the mean over courses."""
@@ -114,7 +121,7 @@ class Drafts:
         excess = draft.excess[self._node]
         gain: FloatArray = removed(self._relief, excess)
         ends = np.array(draft.is_hot, np.bool_)[self._node] & (gain >= excess.sum(axis=1) - NEGLIGIBLE)
-        gain[~((gain >= self._wanted) | ends)] = 0.0
+        gain[~((gain >= self._wanted - NEGLIGIBLE) | ends)] = 0.0
         gain[list(draft.pods)] = 0.0
         return gain
 
@@ -165,25 +172,32 @@ class Drafts:
         before = percent_of_allocatable(
             course.usage[source], course.pod_count[source], load.allocatable[source]
         )[0]
-        placements = self._place(course, pod)
-        if any(item.rejected or not len(item.feasible) for item in placements):
-            return []
+        placements: list[Placement] = []
+        for predecessor in self._timings(pod):
+            found = self._place(course, pod, predecessor)
+            if any(item.rejected or not len(item.feasible) for item in found):
+                return []
+            likely = mean_of(found, len(course.usage))
+            after = check.percent_after(likely.rows, course.usage, course.pod_count, pod.usage)
+            good = check.acceptable(pod.source, likely.rows, before, after)
+            if float(likely.chance[~good].sum()) > self._most_unacceptable:
+                return []
+            placements += found
         likely = mean_of(placements, len(course.usage))
-        after = check.percent_after(likely.rows, course.usage, course.pod_count, pod.usage)
-        good = check.acceptable(pod.source, likely.rows, before, after)
-        if float(likely.chance[~good].sum()) > self._most_unacceptable:
-            return []
         best = np.argsort(-likely.chance, kind="stable")[:2]
         return [NodeRow(row) for row in likely.rows[best].tolist()]
 
-    def _place(self, course: _Course, pod: Candidate) -> list[Placement]:
-        key = (course.kinds, self._state.pod_class[pod.row], pod.replacement, pod.source)
+    def _timings(self, pod: Candidate) -> tuple[Predecessor, ...]:
+        found = timings(pod, self._prepared.inputs)
+        return found if self._either_way else found[:1]
+
+    def _place(self, course: _Course, pod: Candidate, predecessor: Predecessor) -> list[Placement]:
+        key = course.kinds, kind_of(pod, self._state, predecessor)
         found = self._found.get(key)
         if found is None:
             self._make(course)
-            state, schedulers = self._state, self._prepared.schedulers
-            with with_predecessor(state, pod.row, pod.source, pod.likely_predecessor):
-                found = [item.place(state, pod.replacement) for item in schedulers.views(pod.replacement)]
+            compute = partial(placements_of, self._prepared.schedulers, pod, self._state, predecessor)
+            found = self._known.shared(self._state, key[1], compute)
             self.placements += len(found)
             self._found[key] = found
         return found

@@ -29,6 +29,7 @@ import numpy as np
 
 from rebalancer.cluster.arrays import FloatArray, IntArray
 from rebalancer.scheduling.framework.sampling.interleavings import BEST_IN_SAMPLE, Workers, interleavings
+from rebalancer.scheduling.framework.sampling.known_outcomes import Floors
 from rebalancer.scheduling.framework.scores import RawScores
 
 _UNEXPECTED = (
@@ -77,24 +78,26 @@ class Race:
             guess = guess * (limit / step) / np.maximum((times <= guess).sum(axis=0), 1)
         return np.asarray(guess, np.float32)
 
-    def chances(self, fixed: IntArray, varying: Sequence[RawScores]) -> FloatArray:
+    def chances(self, fixed: IntArray, varying: Sequence[RawScores], floors: Floors) -> FloatArray:
         """(feasible,) the chance of each node to be chosen.
 
         ``fixed`` is the part of the totals that no sample changes; ``varying`` are the scores that are
-        normalised by the extremes of the sample.
+        normalised by the extremes of the sample. The lowest totals that have a part are added to ``floors``.
         """
         chance = np.zeros(len(self._places))
         changing = [pair for item in varying for pair in self._changing_extremes(item)]
         if not changing:
             totals = fixed + sum(item.weighted_by_all for item in varying)
-            self._share(totals, None, chance)
+            lowest = self._share(totals, None, chance)
+            floors.add(tuple(value for item in varying for value in item.extremes()), lowest)
         else:
             for extremes, draws in self._by_extremes(varying, changing):
                 totals = fixed + sum(
                     item.weighted(smallest, largest)
                     for item, (smallest, largest) in zip(varying, extremes, strict=True)
                 )
-                self._share(totals, draws, chance)
+                lowest = self._share(totals, draws, chance)
+                floors.add(tuple(value for pair in extremes for value in pair), lowest)
         chance[chance < _MIN_CHANCE] = 0.0
         return np.asarray(chance / chance.sum(), np.float64)
 
@@ -125,7 +128,7 @@ class Race:
     def _extreme(self, item: RawScores, side: int) -> IntArray:
         """(draws,) the smallest or the largest raw score of each sample."""
         values = item.raw if side else item.negated(item.raw)
-        rows, values = _best(values, int(self._rows * _CROWD))
+        rows, values, _ = _best(values, int(self._rows * _CROWD))
         ends = self._ends - 0.5
         many = int(np.count_nonzero(values == values[0]))
         found = np.full(len(ends), values[0])
@@ -143,14 +146,14 @@ class Race:
         times = self._draws.times.take(self._places[rows], axis=0)
         return times if draws is None else times.take(draws, axis=1)  # faster than both at once
 
-    def _share(self, totals: IntArray, draws: IntArray | None, chance: FloatArray) -> None:
-        """Add the chances of some draws, or of all, to the nodes that win them."""
+    def _share(self, totals: IntArray, draws: IntArray | None, chance: FloatArray) -> int:
+        """Add the chances of some draws, or all, to the nodes that win them; the lowest of their totals."""
         weight, ends, followed = self._draws.weight, self._ends, self._rows
         if draws is not None:
             weight, ends = weight[draws], ends[draws]
             if len(draws) * _FEW < len(self._ends):
                 followed = max(followed // _PARTS, 1)  # what they may still miss is next to nothing
-        rows, best = _best(totals, followed)
+        rows, best, lowest = _best(totals, followed)
         levels = np.concatenate([[0], (best[1:] != best[:-1]).nonzero()[0] + 1, [len(rows)]])
         sizes = levels[1:] - levels[:-1]
         if len(rows):
@@ -174,7 +177,7 @@ class Race:
             chance[rows[begin:end]] += won @ weight
             open_draws = (left > _MIN_LEFT).nonzero()[0]
             if not len(open_draws):
-                return
+                return lowest
             if len(open_draws) < len(left):
                 draws = open_draws if draws is None else draws[open_draws]
                 left, weight, ends = left[open_draws], weight[open_draws], ends[open_draws]
@@ -184,6 +187,7 @@ class Race:
             if len(rows) < len(totals):
                 others = (totals == _highest_below(totals, best)).nonzero()[0]
         chance[others] += float(left @ weight) / len(others)
+        return min(lowest, int(totals[others[0]]))
 
     def _scattered(self, sizes: IntArray) -> FloatArray:
         """(nodes,) the chance of each of the best nodes where the sample is scattered over all nodes.
@@ -222,13 +226,15 @@ class Race:
         return wins, all_missing[-1]
 
 
-def _best(values: IntArray, count: int) -> tuple[IntArray, IntArray]:
-    """Rows of at least ``count`` best values, in their order, and the values.
+def _best(values: IntArray, count: int) -> tuple[IntArray, IntArray, int]:
+    """Rows of at least ``count`` best values, in their order, and the values; values below the third decide
+    nothing.
 
     Where the last of them are equal to many others, none of these is among them.
     """
     if count >= len(values):
         rows = np.arange(len(values))
+        least = values.min()
     else:
         least = np.partition(values, len(values) - count)[len(values) - count]
         rows = (values >= least).nonzero()[0]
@@ -236,7 +242,7 @@ def _best(values: IntArray, count: int) -> tuple[IntArray, IntArray]:
             rows = (values > least).nonzero()[0]
     found = values[rows]
     order = (-found).argsort(kind="stable")
-    return rows[order], found[order]
+    return rows[order], found[order], int(least)
 
 
 def _highest_below(totals: IntArray, best: IntArray) -> int:

@@ -39,6 +39,7 @@ import numpy as np
 from rebalancer.cluster.arrays import FloatArray, IntArray
 from rebalancer.scheduling.framework.sampling.heap_root import heap_roots
 from rebalancer.scheduling.framework.sampling.interleavings import ONE_WORKER, Workers
+from rebalancer.scheduling.framework.sampling.known_outcomes import Floors, KnownOutcomes
 from rebalancer.scheduling.framework.sampling.race import Race
 from rebalancer.scheduling.framework.sampling.windows import share_among_best, sliding_maximum
 from rebalancer.scheduling.framework.scores import RawScores
@@ -135,6 +136,7 @@ class Search:
         self.looked_at = order
         self._limit = limit
         self._takes_root = takes_root
+        self._known = KnownOutcomes()
         self._alone = 1.0
         if len(feasible) <= limit and not takes_root:
             return
@@ -168,7 +170,7 @@ class Search:
         )
 
     def chances(self, scores: Sequence[RawScores]) -> FloatArray:
-        """(feasible,) the chance of each node to be chosen."""
+        """(feasible,) the chance of each node to be chosen; the caller does not change the result."""
         chance = np.zeros(len(self.feasible), np.float64)
         fixed = np.zeros(len(self.feasible), np.int64)  # the part of the totals that no sample changes
         varying: list[RawScores] = []
@@ -183,12 +185,20 @@ class Search:
             best = fixed == fixed.max()
             chance[best] = 1.0 / np.count_nonzero(best)
             return chance
-        self._add_windows(fixed, varying, chance)
+        known = None if self._takes_root else self._known.find(fixed, varying)
+        if known is not None:
+            return known
+        floors = Floors()
+        self._add_windows(fixed, varying, chance, floors)
         if self._alone < 1.0:
-            chance = self._alone * chance + (1.0 - self._alone) * self._race.chances(fixed, varying)
+            chance = self._alone * chance + (1.0 - self._alone) * self._race.chances(fixed, varying, floors)
+        if not self._takes_root:
+            self._known.keep(fixed, varying, floors, chance)
         return chance
 
-    def _add_windows(self, fixed: IntArray, varying: Sequence[RawScores], chance: FloatArray) -> None:
+    def _add_windows(
+        self, fixed: IntArray, varying: Sequence[RawScores], chance: FloatArray, floors: Floors
+    ) -> None:
         """The chances where one worker does the search: each window is the nodes from a start on."""
         fixed = fixed.take(self._around)
         raw = [item.raw.take(self._around) for item in varying]
@@ -203,7 +213,9 @@ class Search:
             length += stretch.end - stretch.first + self._width
             if length > _MAX_PLACES_AT_ONCE or stretch is stretches[-1]:
                 totals = [self._totals(fixed, varying, raw, item) for item in at_once]
-                self._share(at_once, np.concatenate(totals), chance)
+                lowest = self._share(at_once, np.concatenate(totals), chance)
+                for item in at_once:
+                    floors.add(item.extremes, lowest)
                 at_once, length = [], 0
         chance[chance < _MAX_ROUNDING_ERROR] = 0.0
 
@@ -224,8 +236,8 @@ class Search:
             totals = totals + item.weighted(smallest, largest, values[reach])
         return totals
 
-    def _share(self, stretches: Sequence[_Stretch], totals: IntArray, chance: FloatArray) -> None:
-        """Add the chances of the windows of some stretches to their best nodes.
+    def _share(self, stretches: Sequence[_Stretch], totals: IntArray, chance: FloatArray) -> int:
+        """Add the chances of the windows of some stretches to their best nodes; the lowest of these totals.
 
         The stretches are laid end to end and handled together. Windows across a seam exist only in this
         layout, so their chance is 0: the cumulated chance does not grow over them.
@@ -235,12 +247,13 @@ class Search:
             parts.append(self._before[item.first : item.end])
             parts.append(np.full(self._width - 1, self._before[item.end]))
         parts[-1] = self._before[stretches[-1].end :][:1]
-        places, shares = share_among_best(totals, np.concatenate(parts), self._width)
+        places, shares, lowest = share_among_best(totals, np.concatenate(parts), self._width)
         lengths = np.array([item.end - item.first + self._width - 1 for item in stretches])
         ends = lengths.cumsum()
         shift = np.array([item.first for item in stretches]) - ends + lengths
         places = (places + shift[ends.searchsorted(places, side="right")]) % len(chance)
         chance += np.bincount(self._found[places], weights=shares, minlength=len(chance))
+        return lowest
 
 
 class Searches:

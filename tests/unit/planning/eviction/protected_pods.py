@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -52,7 +53,8 @@ def volume(**source: Any) -> Mapping[str, Any]:
 
 
 def plan_for(given: Case, **annotations: str) -> Any:
-    values: dict[str, Any] = {"nodes": [a_node("hot"), a_node("cool", cpu=8)], **given}
+    # Cases are shared by all tests of a table: what one changes must not be there for the next.
+    values: dict[str, Any] = {"nodes": [a_node("hot"), a_node("cool", cpu=8)], **copy.deepcopy(dict(given))}
     change = values.pop("change", None)
     nodes = values.pop("nodes")
     if change:

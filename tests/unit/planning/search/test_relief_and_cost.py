@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rebalancer.cluster.arrays import PodRow
+from rebalancer.planning import Plan
 from rebalancer.planning.search.disruption_cost import Disruption
 from rebalancer.planning.search.relief import Group, pods_to_move
 from rebalancer.planning.workloads.lookup import Workloads
@@ -23,6 +24,7 @@ from tests.unit.planning.builders import (
     a_policy,
     a_workload,
     at,
+    because,
     moved,
     plan_of,
     planning_inputs,
@@ -219,3 +221,61 @@ def test_by_default_no_pod_is_restarted_for_less_than_a_point_of_excess() -> Non
     assert len(moved(plan_of(planning_inputs(nodes, [pinned, larger])))) == 7
     eager = a_policy(planning={"aggressiveness": 4})
     assert moved(plan_of(planning_inputs(nodes, [pinned, small], policy=eager)))
+
+
+HELD = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
+NO_LIMITS = {"perRun": 1000, "perNode": 1000, "perNamespace": 1000, "perWorkload": "100%"}
+
+
+def small_pods(pods: int, points: float, held: float = 0.0, **planning: Any) -> Plan:
+    """A node of 100 cores with small pods, and a protected one; three idle nodes."""
+    nodes = [a_node(name, cpu=100, pods=2000) for name in "abcd"]
+    workloads = [a_workload("small", ["a"] * pods, cpu=f"{round(points * 1000)}m")]
+    if held:
+        workloads.append(a_workload("held", ["a"], cpu=f"{round(held * 1000)}m", annotations=HELD))
+    policy = a_policy(limits=NO_LIMITS, planning=planning)
+    return plan_of(planning_inputs(nodes, workloads, policy=policy))
+
+
+@pytest.mark.parametrize(
+    ("pods", "points", "held", "cools"),
+    [(9, 10, 0, True), (100, 0.9, 0, True), (100, 0.1, 75, False), (14, 0.8, 79, True), (9, 0.7, 84, False)],
+)
+def test_small_pods_are_moved_where_together_they_cool_their_node(
+    pods: int, points: float, held: float, cools: bool
+) -> None:
+    plan = small_pods(pods, points, held)
+    assert bool(plan.moves) == cools
+    assert plan.benefit is not None
+    assert plan.benefit.hot_nodes.after == (0 if cools else 1)
+
+
+@pytest.mark.parametrize("level", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("most", [60, 110])
+def test_a_rule_of_pods_per_node_cools_a_node_at_every_position_of_the_dial(level: int, most: int) -> None:
+    rule = {"utilization": {"pods": 85}, "coolTo": {"pods": 70}}
+    policy = a_policy(
+        hotNodes={"forRuns": 1, "any": [rule]}, limits=NO_LIMITS, planning={"aggressiveness": level}
+    )
+    nodes = [a_node(name, cpu=100, pods=most) for name in "abcd"]
+    crowd = [a_workload(f"web{number}", ["a"] * (most // 10), cpu="200m") for number in range(9)]
+    plan = plan_of(planning_inputs(nodes, crowd, policy=policy))
+    assert plan.benefit is not None
+    assert plan.benefit.hot_nodes.after == 0
+
+
+def test_pods_that_are_small_beside_the_others_of_their_node_stay() -> None:
+    crumbs = a_workload("crumb", ["a"] * 40, cpu="100m")
+    nodes = [a_node(name, cpu=100, pods=2000) for name in "abcd"]
+    plan = plan_of(planning_inputs(nodes, [a_workload("web", ["a"] * 9, cpu="9.7"), crumbs]))
+    assert {name.split("-")[0] for name in moved(plan)} == {"web"}
+
+
+def test_a_pod_that_is_not_worth_its_cost_keeps_no_other_from_moving() -> None:
+    """The larger one would be tried first, and is too dear for what it removes."""
+    dear = a_workload("dear", ["a"], cpu="160m", spec={"priority": 100})
+    pinned = a_workload("held", ["a"], cpu="8500m", annotations=HELD)
+    nodes = [a_node(name, cpu=10) for name in "abc"]
+    plan = plan_of(planning_inputs(nodes, [dear, pinned, a_workload("cheap", ["a"] * 3, cpu="150m")]))
+    assert set(moved(plan)) == {"cheap-0", "cheap-1", "cheap-2"}
+    assert "planning.leastRelief 1 asks for" in because(plan, "dear-0")

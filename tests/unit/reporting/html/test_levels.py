@@ -57,3 +57,11 @@ def test_few_nodes_are_named_below_their_bars_and_many_are_not() -> None:
     assert not any(bar.name for bar in drawn([a_node(f"n{number}") for number in range(13)]).bars)
     long = drawn([a_node(f"ip-10-0-0-{number}.eu-central-1.compute.internal") for number in range(12)])
     assert all(bar.name.startswith("…") and len(bar.name) * 6.5 <= bar.width for bar in long.bars)
+
+
+def test_of_many_nodes_all_are_shown_where_there_is_no_plan_and_those_it_concerns_where_there_is() -> None:
+    nodes = [a_node(f"n{number}", number / 10, hot=number > 900) for number in range(1000)]
+
+    assert drawn(nodes).shown == "1000 nodes"
+    assert len(drawn(nodes).bars) <= 240
+    assert drawn([*nodes, a_node("n", 50, after=40)]).shown == "100 nodes that are hot or receive pods"

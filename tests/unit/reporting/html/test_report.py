@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rebalancer.errors import InputError
 from rebalancer.execution.outcomes import Result
 from rebalancer.planning.explanation.values import SchedulingTable, ScoredNode
-from rebalancer.planning.plan import Plan, encode
+from rebalancer.planning.plan import Obstacle, Plan, encode
 from rebalancer.reporting.html.chart import HEIGHT, chart
 from rebalancer.reporting.html.embedded import embedded_plan, read_plan, read_policy
 from rebalancer.reporting.html.report import ReportInputs, html_report
@@ -31,6 +31,25 @@ def test_a_report_says_what_is_evicted_from_where_to_where_and_why() -> None:
     assert "still hot : no evictable pod whose replacement lands elsewhere" in text
     assert "SingleReplica keeps 2 pods" in text
     assert "kind: RebalancePolicy" in text
+
+
+def test_a_report_names_the_settings_that_keep_load_on_hot_nodes() -> None:
+    obstacle = Obstacle(
+        setting="limits.perWorkload",
+        reasons=("Limit",),
+        share=0.84,
+        pods=9,
+        pods_in_all=11,
+        pods_kept_alone=8,
+        example="shop/api-7",
+        because=HOSTILE,
+    )
+    page = Page(report(a_plan(obstacles=(obstacle,))))
+
+    assert "What keeps load on nodes above coolTo" in page.words
+    assert "84 % 9 8 limits.perWorkload shop/api-7:" in page.words
+    assert "share of the load of 11 pods" in page.words
+    page.check_harmless()
 
 
 def test_a_move_opens_to_the_scores_that_decide_its_landing() -> None:
@@ -97,10 +116,10 @@ def test_a_report_is_read_back_as_the_plan_it_shows() -> None:
         (b"<html></html>", "this HTML holds no plan"),
         (b'<script type="application/zlib" id="plan">AAAA</script>', "damaged"),
         (b'<script type="application/zlib" id="plan">A</script>', "damaged"),
-        (b"{}", "this is no plan"),
-        (b"\xff\xfe", "this is no plan"),
-        (b"", "this is no plan"),
-        (b'{"x": ' + b"[" * 200_000, "this is no plan"),
+        (b"{}", "this is not a plan"),
+        (b"\xff\xfe", "this is not a plan"),
+        (b"", "this is not a plan"),
+        (b'{"x": ' + b"[" * 200_000, "this is not a plan"),
         (encode(a_plan()).replace(b'"kind":"Plan"', b'"kind":"Outcomes"'), "it is 'Outcomes' of"),
         (
             encode(a_plan()).replace(b'"apiVersion":"rebalancer/', b'"apiVersion":"other/'),

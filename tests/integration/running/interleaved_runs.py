@@ -1,0 +1,392 @@
+"""One world and the runs that act in it, each stopped before every request until it is chosen to go on."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rebalancer.cluster import times
+from rebalancer.cluster.live import RawApi
+from rebalancer.cluster.live.answers import Answer, NoAnswerError, StatusError
+from rebalancer.errors import RebalancerError
+from rebalancer.execution import HeldLease, Journal, Outcomes, RunContext, RunLease, carry_out
+from rebalancer.pipeline.run_memory import RunMemory
+from rebalancer.pipeline.run_sequence import RunSequence
+from rebalancer.planning.plan import Landing, Move, Plan, PodReference
+from rebalancer.policy.schema import Execution, Safety
+from rebalancer.retries import Retries
+from rebalancer.state import ConfigMapStore, MoveHistory, after_plan
+from rebalancer.state.run_state import decode
+
+BEGIN = 1_700_000_000.0
+COOLDOWN = 3600.0
+EVICTION_SECONDS = 35.0  # an eviction that is not answered by then has failed
+JUMP_SECONDS = 61.0
+WRITES = ("create", "replace", "evict")
+Choice = tuple[str, int]
+
+
+def _gate() -> threading.Lock:
+    """A closed gate: ``acquire`` waits until somebody else releases it, in a tenth of a semaphore's time."""
+    gate = threading.Lock()
+    gate.acquire()
+    return gate
+
+
+class Killed(BaseException):
+    """A run was killed: it asks for nothing more."""
+
+
+class BrokenError(AssertionError):
+    """A property that must hold in every schedule does not."""
+
+
+class _Calls:
+    """Stands for the client's calls: each is its own name."""
+
+    def __getattr__(self, name: str) -> str:
+        return name
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """How much of it a schedule may hold."""
+
+    jumps: int = 0  # times that a minute passes at once
+    kills: int = 0
+    lost: int = 0  # answers or requests
+
+
+class World:
+    """What all runs share."""
+
+    def __init__(self, skews: Sequence[float], trouble: Trouble) -> None:
+        self.now = 0.0
+        self.lease: dict[str, Any] | None = None
+        self.config_map: dict[str, Any] | None = None
+        self.pods = {name: ("hot", f"uid-{name}") for name in ("a-1", "b-1")}
+        self.evicted: list[tuple[str, str, int]] = []  # uid, workload, by which run
+        self.left = trouble
+        self.turn = _gate()
+        self.runs = [Run(self, number, skew) for number, skew in enumerate(skews)]
+        for run in self.runs:
+            run.start()
+
+    def choices(self) -> list[Choice]:
+        """What may happen next."""
+        found: list[Choice] = []
+        for run in self.runs:
+            if run.over or run.wakes_at > self.now:
+                continue
+            writes = run.pending.startswith(WRITES)
+            found.append(("step", run.number))
+            if self.left.lost and writes:
+                found += [("answer lost", run.number), ("request lost", run.number)]
+            if self.left.kills:
+                found.append(("killed", run.number))
+                if writes:
+                    found.append(("killed after", run.number))
+        waking = [run.wakes_at - self.now for run in self.runs if not run.over and run.wakes_at > self.now]
+        if waking and self._may_pass(min(waking)):
+            found.append(("wait", 0))
+        if self.left.jumps and found and self._may_pass(JUMP_SECONDS):
+            found.append(("jump", 0))
+        return found
+
+    def _may_pass(self, seconds: float) -> bool:
+        return all(
+            run.over or run.pending != "evict" or self.now + seconds - run.pending_since <= EVICTION_SECONDS
+            for run in self.runs
+        )
+
+    def do(self, choice: Choice) -> None:
+        """Let one thing happen, and check what must hold afterwards."""
+        what, number = choice
+        left = self.left
+        if what == "wait":
+            self.now = min(run.wakes_at for run in self.runs if not run.over and run.wakes_at > self.now)
+        elif what == "jump":
+            self.now += JUMP_SECONDS
+            self.left = Trouble(left.jumps - 1, left.kills, left.lost)
+        else:
+            if what in ("killed", "killed after"):
+                self.left = Trouble(left.jumps, left.kills - 1, left.lost)
+            elif what != "step":
+                self.left = Trouble(left.jumps, left.kills, left.lost - 1)
+            self.runs[number].resume(what)
+        self.check()
+
+    def check(self) -> None:
+        """Nothing evicted is missing in the state, and no workload was evicted twice."""
+        known = {move.uid for move in self.state_moves()}
+        for uid, workload, _ in self.evicted:
+            if uid not in known:
+                raise BrokenError(f"{uid} was evicted and is not in the state: {sorted(known)}")
+            if [other for _, other, _ in self.evicted].count(workload) > 1:
+                raise BrokenError(f"{workload} was evicted twice within its cooldown: {self.evicted}")
+
+    def state_moves(self) -> tuple[Any, ...]:
+        """The moves of the state as it is kept."""
+        if self.config_map is None:
+            return ()
+        return decode(self.config_map["data"]["state.json"].encode(), "state").moves
+
+    def key(self) -> int:
+        """What the future depends on."""
+        runs = tuple((run.history, run.pending, run.wakes_at, run.over) for run in self.runs)
+        since = tuple(run.pending_since for run in self.runs if run.pending == "evict")
+        kept = json.dumps([self.lease, self.config_map, self.pods], sort_keys=True)
+        return hash((runs, since, kept, self.now, self.left))
+
+    def end(self) -> None:
+        """Kill whoever still runs."""
+        for run in self.runs:
+            while not run.over:
+                run.resume("killed")
+
+
+class Run:
+    """One run: the program's own lease, store, memory and execution on a thread of its own."""
+
+    def __init__(self, world: World, number: int, skew: float) -> None:
+        self.world = world
+        self.number = number
+        self.skew = skew
+        self.pending = "start"
+        self.pending_since = 0.0
+        self.wakes_at = 0.0
+        self.over = False
+        self.history = 0
+        self.failure: BaseException | None = None
+        self.core = self.custom_objects = _Calls()
+        self.host = "world"
+        self._gate = _gate()
+        self._fate = ""
+        self._thread = threading.Thread(target=self._work, daemon=True)
+
+    def start(self) -> None:
+        """Begin, and stop before the first step."""
+        self._thread.start()
+        self.world.turn.acquire()
+
+    def resume(self, fate: str) -> None:
+        """Let it go on to its next step."""
+        self._fate = fate
+        self._gate.release()
+        self.world.turn.acquire()
+        if self.failure is not None:
+            raise self.failure
+
+    def _work(self) -> None:
+        with contextlib.suppress(Killed):
+            try:
+                self._stop_before("start")
+                self._carry_out()
+            except RebalancerError as error:
+                self._seen(str(error))
+            except Killed:
+                raise
+            except BaseException as error:  # noqa: BLE001 - raised again where the run was resumed
+                self.failure = error
+        self.over = True
+        self.world.turn.release()
+
+    def _stop_before(self, what: str) -> None:
+        self.pending, self.pending_since = what, self.world.now
+        self.world.turn.release()
+        self._gate.acquire()
+        if self._fate == "killed":
+            raise Killed
+
+    def _seen(self, answer: object) -> None:
+        self.history = hash((self.history, repr(answer), self.world.now))
+
+    def clock(self) -> float:
+        """Its own clock."""
+        return BEGIN + self.world.now + self.skew
+
+    def monotonic(self) -> float:
+        """Its clock that only moves forward, from wherever it began."""
+        return self.world.now + 1000.0 * self.number
+
+    def sleep(self, seconds: float) -> None:
+        """Wait; what is shorter than a second takes no time."""
+        if seconds >= 1:
+            self.wakes_at = self.world.now + seconds
+            self._stop_before("sleep")
+            self._seen("woke")
+
+    # What the program asks the API server, by the names of the client's calls.
+
+    def send(self, call: Any, *arguments: Any, **_options: Any) -> Answer:
+        """One request."""
+        what = {"create_namespaced_pod_eviction": "evict"}.get(call, call)
+        shown = what in ("list_node", "list_pod_for_all_namespaces") or (
+            what == "list_namespaced_pod" and "plan" not in arguments
+        )
+        if shown:
+            return self._answer(what, arguments)
+        self._stop_before(what)
+        fate = self._fate
+        if fate == "request lost":
+            self._seen("lost")
+            raise NoAnswerError(ConnectionResetError("lost"))
+        try:
+            answer = self._answer(what, arguments)
+        except StatusError as error:
+            self._seen(error.status)
+            raise
+        if fate == "killed after":
+            raise Killed
+        if fate == "answer lost":
+            self._seen("lost")
+            raise NoAnswerError(ConnectionResetError("lost"))
+        self._seen(answer.body)
+        return answer
+
+    def _answer(self, what: str, arguments: tuple[Any, ...]) -> Answer:
+        world = self.world
+        if what == "evict":
+            return self._evict(arguments[0], arguments[2]["deleteOptions"]["preconditions"]["uid"])
+        if what == "list_node":
+            return _body({"kind": "NodeList", "items": []})
+        if what == "list_pod_for_all_namespaces":
+            return _body({"kind": "PodList", "items": []})
+        if what == "list_namespaced_pod":
+            items = [_pod(name, *where) for name, where in world.pods.items()]
+            return _body({"kind": "PodList", "items": items})
+        if what == "read_namespaced_pod":
+            if arguments[0] not in world.pods:
+                raise StatusError(404, "not found", None, None)
+            return _body(_pod(arguments[0], *world.pods[arguments[0]]))
+        if what == "create_namespaced_custom_object" and arguments[0] == "events.k8s.io":
+            return _body({})
+        kept = "lease" if "custom_object" in what else "config_map"
+        return self._keep(what, kept, arguments)
+
+    def _keep(self, what: str, kept: str, arguments: tuple[Any, ...]) -> Answer:
+        world = self.world
+        item = getattr(world, kept)
+        if what.startswith(("get_", "read_")):
+            if item is None:
+                raise StatusError(404, "not found", None, None)
+            return _body(item)
+        body = json.loads(json.dumps(arguments[-1]))
+        if what.startswith("create_") is not (item is None):
+            raise StatusError(409, "conflict", None, None)
+        if item is not None and body["metadata"]["resourceVersion"] != item["metadata"]["resourceVersion"]:
+            raise StatusError(409, "conflict", None, None)
+        version = 1 + int(item["metadata"]["resourceVersion"] if item is not None else 0)
+        body["metadata"]["resourceVersion"] = str(version)
+        setattr(world, kept, body)
+        return _body(body)
+
+    def _evict(self, name: str, uid: str) -> Answer:
+        world = self.world
+        if world.pods.get(name, ("", ""))[1] != uid:
+            raise StatusError(404, "not found", None, None)
+        holder = (world.lease or {}).get("spec", {}).get("holderIdentity")
+        if holder != f"run-{self.number}":
+            raise BrokenError(f"run-{self.number} evicted {name} while {holder!r} held the lease")
+        del world.pods[name]
+        workload, generation = name.split("-")
+        successor = f"{workload}-{int(generation) + 1}"
+        world.pods[successor] = (
+            "hot",
+            f"uid-{successor}",
+        )  # still worth moving, were it not for its cooldown
+        world.evicted.append((uid, workload, self.number))
+        return _body({})
+
+    # The program.
+
+    def _carry_out(self) -> None:
+        api = RawApi(self, Retries(pause=self.sleep, clock=self.monotonic, random=lambda: 0.0))  # type: ignore[arg-type]
+        sequence = RunSequence(
+            run=f"run-{self.number}",
+            lease=RunLease(api, "rebalancer", "rebalancer", f"run-{self.number}", self.clock),
+            store=ConfigMapStore(api, "rebalancer", "rebalancer-state"),
+            keeps_seconds=86_400.0,
+            make_plan=lambda memory: self._plan(api, memory),
+            act=lambda plan, held, memory: self._act(api, plan, held, memory),
+            meanwhile=lambda _held: contextlib.nullcontext(),
+            clock=self.clock,
+        )
+        sequence.carry_out()
+
+    def _plan(self, api: RawApi, memory: RunMemory) -> Plan:
+        found = json.loads(api.get("read", "list_namespaced_pod", "plan"))["items"]  # type: ignore[arg-type]
+        memory.found(lambda state: after_plan(state, ["hot"], self.clock(), 450.0))
+        moves = [
+            _move(pod["metadata"]["name"], pod["metadata"]["uid"])
+            for pod in found
+            if MoveHistory(memory.before.moves if memory.before else ()).in_cooldown(
+                self.clock(),
+                COOLDOWN,
+                workload=f"shop/Deployment/{pod['metadata']['name'].split('-')[0]}",
+            )
+            is None
+        ]
+        return Plan(source="", policy="", inputs="", now=times.render(BEGIN), moves=tuple(moves))
+
+    def _act(self, api: RawApi, plan: Plan, held: HeldLease, memory: RunMemory) -> Outcomes:
+        context = RunContext(
+            run=f"run-{self.number}",
+            api=api,
+            clock=self.clock,
+            sleep=self.sleep,
+            execution=Execution(wave_timeout=5.0),
+            safety=Safety,
+            validate=lambda _moves: {},
+            check_landing=lambda _move, _node: None,
+            journal=Journal(io.StringIO(), "run", self.clock),
+            lease=held,
+            checkpoint=memory.checkpoint,
+        )
+        return carry_out(plan, context)
+
+
+def _body(value: Any) -> Answer:
+    return Answer(json.dumps(value).encode(), "application/json")
+
+
+def _pod(name: str, node: str, uid: str) -> dict[str, Any]:
+    workload = name.split("-", maxsplit=1)[0]
+    return {
+        "metadata": {
+            "namespace": "shop",
+            "name": name,
+            "uid": uid,
+            "creationTimestamp": times.render(BEGIN + 100_000.0),
+            "ownerReferences": [
+                {"kind": "ReplicaSet", "name": workload, "uid": workload, "controller": True}
+            ],
+        },
+        "spec": {"nodeName": node},
+        "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
+    }
+
+
+def _move(name: str, uid: str) -> Move:
+    workload = name.split("-", maxsplit=1)[0]
+    return Move(
+        pod=PodReference(
+            namespace="shop",
+            name=name,
+            uid=uid,
+            workload=f"Deployment/{workload}",
+            controller_kind="ReplicaSet",
+            controller_name=workload,
+            controller_uid=workload,
+        ),
+        from_node="hot",
+        landings=(Landing("hot", 1.0),),
+        gain={},
+        wave=1,
+        because="",
+    )

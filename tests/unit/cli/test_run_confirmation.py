@@ -1,0 +1,95 @@
+"""Who is asked before a run evicts anything, and where its journal goes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.conftest import FakePipeline, Program
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A user at a terminal; returns the state folder."""
+    monkeypatch.setattr("rebalancer.cli.commands.run._is_watched", lambda: True)
+    monkeypatch.setattr("rebalancer.cli.commands.run._can_be_asked", lambda: True)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "xdg"))
+    return tmp_path / "xdg" / "rebalancer"
+
+
+def test_on_a_terminal_nothing_is_evicted_without_a_yes(
+    rebalancer_program: Program, pipeline: FakePipeline, terminal: Path
+) -> None:
+    result = rebalancer_program("run")
+
+    assert "Evict 2 pods now?" in result.stderr
+    assert "Outcome" not in result.stdout
+    assert result.exit_code in (2, 130)
+
+
+@pytest.mark.parametrize(
+    ("answer", "evicts"), [("y\n", True), (" Yes \n", True), ("\n", False), ("n\n", False), ("", False)]
+)
+def test_on_a_terminal_only_a_yes_evicts(
+    rebalancer_program: Program, pipeline: FakePipeline, terminal: Path, answer: str, evicts: bool
+) -> None:
+    result = rebalancer_program("run", typed=answer)
+
+    assert ("Outcome" in result.stdout) == evicts
+    assert ("nothing was evicted" in result.stderr) != evicts
+
+
+def test_a_question_that_nobody_answers_frees_the_lease_in_time(
+    rebalancer_program: Program, pipeline: FakePipeline, terminal: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited: list[float] = []
+
+    def nobody(_read: object, _write: object, _error: object, seconds: float) -> tuple[list[int], ...]:
+        waited.append(seconds)
+        return [], [], []
+
+    monkeypatch.setattr("rebalancer.cli.commands.run.select.select", nobody)
+    result = rebalancer_program("run", typed="y\n")
+
+    assert waited == [180.0]
+    assert "not confirmed within 180 s: nothing was evicted" in result.stderr
+    assert "Outcome" not in result.stdout
+
+
+@pytest.mark.parametrize("option", ["--yes", "--dry-run"])
+def test_scripts_and_dry_runs_are_not_asked(
+    rebalancer_program: Program, pipeline: FakePipeline, terminal: Path, option: str
+) -> None:
+    result = rebalancer_program("run", option)
+
+    assert "now?" not in result.stderr
+    assert "Outcome" in result.stdout
+
+
+def test_without_a_terminal_nothing_is_asked(rebalancer_program: Program, pipeline: FakePipeline) -> None:
+    assert "now?" not in rebalancer_program("run").stderr
+
+
+def test_on_a_terminal_the_journal_is_a_file_of_the_user(
+    rebalancer_program: Program, pipeline: FakePipeline, terminal: Path
+) -> None:
+    result = rebalancer_program("run", "--yes")
+
+    assert pipeline.run_asked[0].journal == terminal / "journal.jsonl"
+    assert f"journal: {terminal / 'journal.jsonl'}" in result.stderr
+    assert terminal.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_user_without_a_home_is_asked_for_a_journal(
+    rebalancer_program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nobody(*_arguments: object) -> None:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_STATE_HOME")
+    monkeypatch.setattr(Path, "home", nobody)
+    result = rebalancer_program("journal", "show")
+
+    assert result.exit_code == 2
+    assert result.stderr == "error: this user has no home folder, where journals are kept (name a file)\n"

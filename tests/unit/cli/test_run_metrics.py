@@ -1,0 +1,102 @@
+"""Metrics that a run writes or pushes: however it ends, and never in place of something else."""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+from pathlib import Path
+
+import pytest
+
+from rebalancer.errors import LeaseHeldError
+from tests import loopback
+from tests.unit.cli.conftest import FakePipeline, Program
+
+
+def test_metrics_are_written_when_the_run_ends(
+    rebalancer_program: Program, pipeline: FakePipeline, tmp_path: Path
+) -> None:
+    path = tmp_path / "rebalancer.prom"
+    rebalancer_program("run", "--metrics-textfile", str(path))
+
+    assert 'rebalancer_moves{result="Landed"} 1.0' in path.read_text()
+    assert "rebalancer_run_exit_code 0.0" in path.read_text()
+    assert [entry.name for entry in tmp_path.iterdir()] == ["rebalancer.prom"]
+
+
+@pytest.mark.parametrize(
+    ("failure", "code"),
+    [(LeaseHeldError("held by another"), 7), (KeyboardInterrupt(), 130), (ValueError("x"), 1)],
+)
+def test_metrics_are_written_however_the_run_ends(
+    rebalancer_program: Program, pipeline: FakePipeline, tmp_path: Path, failure: BaseException, code: int
+) -> None:
+    pipeline.failure = failure
+    path = tmp_path / "rebalancer.prom"
+    result = rebalancer_program("run", "--metrics-textfile", str(path))
+
+    assert result.exit_code == code
+    assert f"rebalancer_run_exit_code {float(code)}" in path.read_text()
+    assert "rebalancer_hot_nodes 2.0" in path.read_text()  # it had a plan by then, and no outcomes
+    assert "rebalancer_moves{" not in path.read_text()
+
+
+def test_metrics_that_cannot_be_written_do_not_change_the_run(
+    rebalancer_program: Program, pipeline: FakePipeline, tmp_path: Path
+) -> None:
+    result = rebalancer_program("run", "--metrics-textfile", str(tmp_path / "no" / "folder" / "m.prom"))
+
+    assert result.exit_code == 0
+    assert "warning: cannot write metrics to" in result.stderr
+
+
+def test_metrics_are_pushed_when_the_run_ends(rebalancer_program: Program, pipeline: FakePipeline) -> None:
+    pushed: list[tuple[str, str, str]] = []
+
+    def pushgateway(request: loopback.Request) -> loopback.Answer:
+        pushed.append((request.method, request.path, request.body.decode()))
+        return loopback.Answer(status=202)
+
+    with loopback.answering(pushgateway) as url:
+        result = rebalancer_program("run", "--metrics-push", url)
+
+    assert result.exit_code == 0
+    [(method, path, metrics)] = pushed
+    assert (method, path) == ("PUT", "/metrics/job/rebalancer")
+    assert 'rebalancer_moves{result="Landed"} 1.0' in metrics
+
+
+@pytest.mark.parametrize(
+    "address", ["http://127.0.0.1:9", "no-such-scheme://x", "http://[", "http://127.0.0.1:x"]
+)
+def test_metrics_that_cannot_be_pushed_do_not_change_the_run(
+    rebalancer_program: Program, pipeline: FakePipeline, address: str
+) -> None:
+    result = rebalancer_program("run", "--metrics-push", address)
+
+    assert result.exit_code == 0
+    assert f"warning: cannot push metrics to {address}" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_metrics_go_into_what_is_no_file_and_never_in_its_place(
+    rebalancer_program: Program, pipeline: FakePipeline, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    found: list[str] = []
+    reader = threading.Thread(target=lambda: found.append((tmp_path / "pipe").read_text()), daemon=True)
+    reader.start()
+    rebalancer_program("run", "--metrics-textfile", str(tmp_path / "pipe"))
+    reader.join(30)
+
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+    assert "rebalancer_" in found[0]
+
+
+def test_metrics_follow_a_link(rebalancer_program: Program, pipeline: FakePipeline, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "metrics.prom")
+    rebalancer_program("run", "--metrics-textfile", str(tmp_path / "link"))
+
+    assert (tmp_path / "link").is_symlink()
+    assert "rebalancer_" in (tmp_path / "metrics.prom").read_text()

@@ -1,0 +1,57 @@
+"""The JSON schema of a policy, by which editors complete and check one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from rebalancer.policy import schema
+from rebalancer.policy.policy_file import SCHEMA_ID
+from rebalancer.policy.schema import API_VERSION, KIND
+
+ROOT = Path(__file__).parents[3]
+SHIPPED = sorted([*(ROOT / "policies").glob("*.yaml"), *(ROOT / "k8s").glob("**/policy.yaml")])
+
+
+def every_default(entry: Any, place: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each part of a schema that has a default, with its place."""
+    if isinstance(entry, dict):
+        if "default" in entry and not place.endswith("/properties"):
+            yield place, entry
+        for key, part in entry.items():
+            yield from every_default(part, f"{place}/{key}")
+    elif isinstance(entry, list):
+        for index, part in enumerate(entry):
+            yield from every_default(part, f"{place}/{index}")
+
+
+def test_it_is_a_schema_with_an_identifier() -> None:
+    jsonschema.Draft202012Validator.check_schema(schema())
+
+    assert schema()["$id"] == SCHEMA_ID
+
+
+def test_it_accepts_every_default_that_it_shows() -> None:
+    found = schema()
+    defaults = list(every_default(found))
+
+    assert len(defaults) > 50
+    for place, entry in defaults:
+        part = {**{key: item for key, item in entry.items() if key != "default"}, "$defs": found["$defs"]}
+        errors = jsonschema.Draft202012Validator(part).iter_errors(entry["default"])
+        assert [error.message for error in errors] == [], place
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: str(path.relative_to(ROOT)))
+def test_it_accepts_every_policy_that_is_shipped(path: Path) -> None:
+    jsonschema.validate(yaml.safe_load(path.read_text()), schema())
+
+
+def test_it_refuses_a_misspelt_key() -> None:
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"apiVersion": API_VERSION, "kind": KIND, "limts": {}}, schema())
