@@ -45,7 +45,7 @@ def answers(address: str, began: float, ended: float) -> dict[str, Any]:
 
 
 def _highest(series: Mapping[str, Any]) -> float:
-    return max(value for _, value in series["points"])
+    return float(max(value for _, value in series["points"]))
 
 
 def _asked(address: str, expression: str, began: float, ended: float, step: float) -> list[Any]:
