@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 WORKERS ?= auto
 E2E_WORKERS ?= 2
 
-.PHONY: demo test installs e2e e2e-assets e2e-built oracle conformance conformance-ci bench policies quality fuzz check format \
+.PHONY: demo test installs e2e e2e-assets e2e-built oracle conformance conformance-ci bench growth policies quality fuzz check format \
 	docs pictures image krew pages protobuf kubernetes-api lock clean
 
 demo: $(STAMP)
@@ -50,6 +50,10 @@ conformance-ci: $(STAMP)
 # How fast every stage is by the size of the cluster; make bench ARGS="--sizes 100/3000 --compare OLD.json".
 bench: $(STAMP)
 	@$(BIN)/python -m bench.suite $(ARGS)
+
+# How the time to plan grows with moves and nodes, as exponents; make growth ARGS="--moves 50,100".
+growth: $(STAMP)
+	@$(BIN)/python -m bench.growth $(ARGS)
 
 # What each policy of policies/ does on the demo's cluster; make policies DUMP=PATH adds a recorded cluster.
 policies: $(STAMP)
@@ -112,7 +116,7 @@ docs: $(STAMP)
 
 # The lock holds hashes of every dependency; `make lock` renews it.
 lock: $(STAMP)
-	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/python -m pip install --quiet uv==0.13.9
 	$(BIN)/uv pip compile --universal --generate-hashes --python-version 3.11 --no-emit-index-url \
 		--extra dev --custom-compile-command "make lock" --quiet -o requirements.lock pyproject.toml
 	$(BIN)/uv pip compile --universal --generate-hashes --python-version 3.11 --no-emit-index-url \

@@ -6,7 +6,7 @@ program to stop. Every repetition is one log line, at level INFO when the wait i
 
 The server's ``Retry-After`` decides how long to wait, within a bound. Without one the wait doubles from
 attempt to attempt and up to half of it is added at random, so that many clients turned away at once do not
-come back at once. With ``first_wait_seconds=0.2`` and a random source that always says 0.5:
+come back at once. With ``first_wait_seconds=0.2`` and a random source that always returns 0.5:
 
     attempt 1  HTTP 503                    wait 0.25 s
     attempt 2  connection reset            wait 0.5 s

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -55,21 +56,25 @@ class LoadReport:
     deviation: FloatArray | None = None  # (nodes, resources) standard deviation in the window, NaN unknown
     pressure: Mapping[str, FloatArray] = field(default_factory=dict)  # (nodes,) percent of time, NaN unknown
 
-    @property
+    @cached_property
     def percent(self) -> FloatArray:
         """(nodes, resources + 1) cpu, memory, pods, … in percent of allocatable; NaN where unknown."""
-        return percent_of_allocatable(self.usage, self.pod_count, self.allocatable)
+        values = percent_of_allocatable(self.usage, self.pod_count, self.allocatable)
+        values.flags.writeable = False  # computed once for everybody
+        return values
 
     @property
     def percent_resources(self) -> tuple[str, ...]:
         """The columns of percentages: cpu, memory, pods, then what else is measured."""
         return (*self.resources[:_PODS_AFTER], "pods", *self.resources[_PODS_AFTER:])
 
-    @property
+    @cached_property
     def known(self) -> BoolArray:
         """(nodes,) has a fresh figure of every resource that is required."""
         columns = [self.resources.index(resource) for resource in self.required]
-        return np.asarray(~np.isnan(self.usage[:, columns]).any(axis=1), np.bool_)
+        values = np.asarray(~np.isnan(self.usage[:, columns]).any(axis=1), np.bool_)
+        values.flags.writeable = False  # computed once for everybody
+        return values
 
     def statistic(self, row: int, column: int) -> str:
         """What of its window the figure of a node and resource is."""

@@ -23,7 +23,7 @@ from rebalancer.scheduling.plugins.external import ENTRY_POINT_GROUP, described
 from rebalancer.scheduling.plugins.prometheus_score import Definition, Direction, described_score
 from rebalancer.scheduling.plugins.queries import plugin_queries, queries_of
 from rebalancer.scheduling.plugins.registry import CATALOGUE, MODELLED, make_scheduler, neutral_plugins
-from rebalancer.scheduling.plugins.unread_inputs import unread_inputs
+from rebalancer.scheduling.plugins.unread_inputs import UnreadInputs
 from rebalancer.scheduling.resources.requests import pod_requests, requested_amounts
 from rebalancer.scheduling.state.cluster_state import UNBOUND, ClusterState
 from rebalancer.scheduling.versions import (
@@ -67,6 +67,7 @@ __all__ = [
     "Release",
     "Scheduler",
     "SelectorIndex",
+    "UnreadInputs",
     "default_configuration",
     "described",
     "described_score",
@@ -84,7 +85,6 @@ __all__ = [
     "requested_amounts",
     "tolerates_any",
     "unpredictable_rule",
-    "unread_inputs",
     "verified_in_words",
     "version_warnings",
     "waiting_pods",

@@ -45,7 +45,7 @@ from rebalancer.telemetry import listening
 LOGGER = logging.getLogger(__name__)
 LOOK_SECONDS = 2.0  # between two looks at the lease, the policy and the clock
 MIN_INTERVAL_SECONDS = 1.0
-_WAITING_SECONDS = 60.0  # the loop is heard of again by then
+_WAITING_SECONDS = 60.0  # the loop reports again by then
 _CLOSING_SECONDS = 120.0  # what a run may take besides its waves
 
 

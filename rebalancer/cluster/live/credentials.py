@@ -64,7 +64,10 @@ def _unknown_context(kubeconfig: Path | None, context: str | None) -> tuple[str,
     try:
         merged = kube_config.KubeConfigMerger(paths).config
         if merged is None:
-            return "no usable Kubernetes configuration: no such file, and this is no pod of a cluster", _GIVE
+            return (
+                "no usable Kubernetes configuration: no such file, and this is not a pod of a cluster",
+                _GIVE,
+            )
         names = sorted(str(item.value["name"]) for item in merged.value["contexts"])
         wanted = context or merged.value.get("current-context")
     except _UNUSABLE:

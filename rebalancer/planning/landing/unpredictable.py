@@ -22,9 +22,9 @@ from rebalancer.scheduling import (
     BindingLabelReaders,
     ObjectsRead,
     Release,
+    UnreadInputs,
     queries_of,
     unpredictable_rule,
-    unread_inputs,
 )
 
 _BINDING_LABELS_ARE_READ = (
@@ -41,13 +41,13 @@ def find_unpredictable(inputs: PlanningInputs) -> Mapping[int, str]:
         for profile in configuration.profiles
     }
     objects = ObjectsRead(snapshot)
+    unread = {profile.scheduler_name: UnreadInputs(profile, objects) for profile in configuration.profiles}
     readers = BindingLabelReaders(snapshot, inputs.release)
     found: dict[int, str] = {}
     for index, pod in enumerate(snapshot.pods.classes):
-        profile = configuration.profile(pod.scheduler_name)
         unpredictable_reason = _class_reason(pod, inputs.release) or by_profile.get(pod.scheduler_name, "")
-        if not unpredictable_reason and profile is not None:
-            unpredictable_reason = _unread_reason(unread_inputs(profile, pod, objects))
+        if not unpredictable_reason and pod.scheduler_name in unread:
+            unpredictable_reason = _unread_reason(unread[pod.scheduler_name].of(pod))
         if not unpredictable_reason and readers.concerns(pod):
             unpredictable_reason = _BINDING_LABELS_ARE_READ
         if unpredictable_reason:

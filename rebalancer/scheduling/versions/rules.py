@@ -10,6 +10,9 @@ v1.36.3 under pkg/scheduler, and pkg/features/kube_features.go of the last; 1.37
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import lru_cache
+
 from rebalancer.cluster.columns.pod_classes import PodClass
 from rebalancer.scheduling.versions.pod_fields import (
     has_attached_volumes,
@@ -269,7 +272,12 @@ RULES: tuple[Rule, ...] = (
 
 def as_seen_by(release: Release, pod: PodClass) -> PodClass:
     """A pod without the fields that a scheduler does not look at."""
-    for rule in RULES:
-        if rule.without is not None and not release.has(rule):
-            pod = rule.without(pod)
+    for without in _leaving_out(release):
+        pod = without(pod)
     return pod
+
+
+@lru_cache(maxsize=16)
+def _leaving_out(release: Release) -> tuple[Callable[[PodClass], PodClass], ...]:
+    """What leaves out the fields of each rule that a release does not follow."""
+    return tuple(rule.without for rule in RULES if rule.without is not None and not release.has(rule))

@@ -7,6 +7,7 @@ alike (``make conformance``).
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from rebalancer.cluster.columns.pod_classes import PodClass
 from rebalancer.scheduling.versions.release import REFERENCE, Release, Rule, minor_of
@@ -58,9 +59,21 @@ def why_unverified(version: str, pods: Iterable[PodClass]) -> str:
     return f"it differs in {', '.join(in_use)}" if in_use else ""
 
 
+@lru_cache(maxsize=16)
+def _doubtful(release: Release) -> tuple[Rule, ...]:
+    """The rules that may make a placement unknown in a release; mostly none."""
+    return tuple(
+        rule
+        for rule in RULES
+        if release.follows_an_older_form_of(rule)
+        or release.is_unsure_of(rule)
+        or (release.has(rule) and not rule.modelled)
+    )
+
+
 def unpredictable_rule(release: Release, pod: PodClass) -> str:
     """Why a rule makes a pod's placement unknown: its gate may be closed, or it is not modelled."""
-    for rule in RULES:
+    for rule in _doubtful(release):
         if rule.gate is not None and release.follows_an_older_form_of(rule):
             return (
                 f"{rule.gate.name} is on in scheduler 1.{release.minor}, whose form of it is not modelled; "

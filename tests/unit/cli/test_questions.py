@@ -74,7 +74,7 @@ def test_two_scheduler_configurations_are_compared_in_json(rebalancer_program: P
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ((), "what is to change?"),
+        ((), "what should change?"),
         (("--drain", "no\nde"), "is not the name of a node"),
         (("--scale", "deployment=3"), "names neither a pod nor a node nor a workload"),
     ],

@@ -153,6 +153,16 @@ def test_a_node_without_room_has_no_percentage() -> None:
     assert found.percent[0, 1:].tolist() == [0.0, 0.0]
 
 
+def test_what_is_asked_node_by_node_is_computed_once_for_all() -> None:
+    """Reports ask for each of thousands of nodes."""
+    found = report(measured(0.0))
+    for name in ("percent", "known"):
+        values = getattr(found, name)
+        assert getattr(found, name) is values
+        with pytest.raises(ValueError, match="read-only"):
+            values[:] = values
+
+
 def test_pods_are_counted_against_what_a_node_can_run() -> None:
     assert report(measured(0.0)).percent[:, 2].tolist() == pytest.approx([300 / 110, 200 / 110, 0.0])
 

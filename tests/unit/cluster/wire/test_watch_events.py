@@ -1,4 +1,4 @@
-"""A WATCH is split into whole events, however its body arrives; what is no event is refused."""
+"""A WATCH is split into whole events, however its body arrives; what is not an event is refused."""
 
 from __future__ import annotations
 

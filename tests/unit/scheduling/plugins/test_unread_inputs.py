@@ -7,8 +7,8 @@ from typing import Any
 from rebalancer.profiles.types import Profile
 from rebalancer.scheduling import (
     ObjectsRead,
+    UnreadInputs,
     load_configuration,
-    unread_inputs,
 )
 from tests.builders import a_node, a_pod, a_snapshot, owned_by
 
@@ -22,7 +22,7 @@ def _profile(text: str = V1) -> Profile:
 def _unread(pod: dict[str, Any], *others: dict[str, Any], **kinds: Any) -> tuple[str, ...]:
     snapshot = a_snapshot(nodes=[a_node("n")], pods=[pod, *others], **kinds)
     row = snapshot.pods.row[pod["metadata"]["namespace"], pod["metadata"]["name"]]
-    return unread_inputs(_profile(), snapshot.pods.class_of(row), ObjectsRead(snapshot))
+    return UnreadInputs(_profile(), ObjectsRead(snapshot)).of(snapshot.pods.class_of(row))
 
 
 def test_a_pod_with_default_constraints_needs_the_services_and_its_controllers_kind() -> None:
