@@ -25,6 +25,7 @@ from tests import loopback
 from tests.e2e.processes import wait_until
 
 _OF_ONE_CONNECTION = {"connection", "content-length", "host", "keep-alive", "transfer-encoding"}
+_ALL_PODS = "/api/v1/pods"
 _REASONS = {
     410: "Expired",
     429: "TooManyRequests",
@@ -67,7 +68,8 @@ class FaultyProxy:
     """A proxy before an API server, at ``url``.
 
     Of requests that are cut or answered in the server's stead, those that change something arrive all the
-    same after ``late_seconds``, if that is given; with ``page_size`` LISTs come in pages of so many items.
+    same after ``late_seconds``, if that is given; with ``page_size`` LISTs come in pages of so many items,
+    and that of all pods is refused without pages.
     """
 
     def __init__(
@@ -132,6 +134,8 @@ class FaultyProxy:
             if "latency" in faults:
                 time.sleep(faults["latency"].seconds)
             instead = faults.get("status") or faults.get("expire-continue")
+            if self._page_size is not None and request.path == _ALL_PODS:
+                instead = Fault("status", code=503)
             if not self._tap(request, None) or "reset-before" in faults:
                 self._let_arrive_late(request)
                 client.cut()
