@@ -29,7 +29,7 @@ from rebalancer.service.health import Health
 MAX_CONNECTIONS = 16
 MAX_SECONDS = 30.0  # of one connection; Prometheus gives up a scrape after ten
 _SILENCE_SECONDS = 10.0
-_CLOSING_SECONDS = 1.0  # for the thread of a connection that was closed to end
+_CLOSING_SECONDS = 5.0  # for the thread of a connection that was closed to end
 _TEXT = [("Content-Type", "text/plain; charset=utf-8"), ("Cache-Control", "no-store")]
 
 Start = Callable[..., Any]
