@@ -7,7 +7,7 @@ _INTERRUPTED = 130  # ExitCode.INTERRUPTED; importing it takes a while, and may 
 
 
 def start() -> None:
-    """Run the program. Until it hears signals itself, Ctrl-C ends it without a traceback."""
+    """Run the program. Until it handles signals itself, Ctrl-C ends it without a traceback."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     _end_when_asked()

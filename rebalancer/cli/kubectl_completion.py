@@ -2,7 +2,7 @@
 
 kubectl hands the words of the command line over as arguments, the unfinished one last, and reads one
 candidate per line, its description behind a tab. The last line is a colon and a number, which tells kubectl's
-completion library what else the shell shall do.
+completion library what else the shell should do.
 """
 
 from __future__ import annotations

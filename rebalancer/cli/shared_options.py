@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
+from rebalancer.cli.options.decorated import Command, with_options
 from rebalancer.cli.options.formats import DATA_FORMATS, DOCUMENT_FORMATS, ROW_FORMATS, output_options
 from rebalancer.cli.options.values import FILE, PATH, Duration, Moment, ObjectName, Size
 from rebalancer.errors import InputError
@@ -43,7 +43,6 @@ __all__ = [
     "state_config_map_option",
 ]
 
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 policy_option = click.option(
     "--policy", "policy_path", type=FILE, metavar="FILE", help="The policy; without it, all defaults apply."
@@ -165,17 +164,13 @@ _FIELDS = (
 def pipeline_options(command: Command) -> Command:
     """Give a command the options of a plan's inputs, as one ``PipelineOptions`` named ``options``."""
 
-    @functools.wraps(command)
     def wrapped(**values: Any) -> Any:
         options = PipelineOptions(**{name: values.pop(name) for name in _FIELDS})
         check_source(options.source, options.kubeconfig, options.context)
         check_state(options.source, options.state_path, options.state_config_map)
         return command(options=options, **values)
 
-    decorated: Any = wrapped
-    for decorate in reversed(_PIPELINE):
-        decorated = decorate(decorated)
-    return decorated  # type: ignore[no-any-return]
+    return with_options(command, wrapped, _PIPELINE)
 
 
 def live_pipeline_options(command: Command) -> Command:
@@ -190,7 +185,7 @@ def service_pipeline_options(command: Command) -> Command:
 
 def _without(hidden: Sequence[str], command: Command) -> Command:
     decorated = pipeline_options(command)
-    for parameter in decorated.__click_params__:  # type: ignore[attr-defined]
+    for parameter in decorated.__click_params__:  # type: ignore[attr-defined] # set by click
         parameter.hidden = parameter.name in hidden
     return decorated
 

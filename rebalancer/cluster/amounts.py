@@ -22,7 +22,7 @@ def checked_amount(where: str, resource: str, text: str) -> int:
         if value < 0:
             raise ValueError(f"{text[:64]} is negative")
         if value > MAX_AMOUNT:
-            raise ValueError(f"{text[:64]} is beyond all machines")
+            raise ValueError(f"{text[:64]} is more than any machine has")
     except ValueError as error:
         name = resource if resource.isprintable() else ascii(resource)
         raise ValueError(f"{where}.{name[:100]}: {error}") from error

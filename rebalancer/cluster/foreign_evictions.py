@@ -2,7 +2,7 @@
 
 Since Kubernetes 1.37 (alpha) an EvictionRequest asks for the eviction of a pod, and an Eviction is its
 progress; both name the pod by its uid. Such a pod leaves without us, so it counts as one that is terminating:
-it is no candidate.
+it is not a candidate.
 
     EvictionRequest, intent Eviction, no condition         being evicted
     EvictionRequest, intent Withdrawn                      stays

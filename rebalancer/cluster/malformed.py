@@ -92,7 +92,7 @@ def describe(kind: Kind, item: Encoded, position: int, reason: str) -> Malformed
 
 def listed_twice(kind: Kind, record: records.Record) -> Malformed:
     """The older version of an object that was listed twice."""
-    metadata: records.Metadata = record.metadata  # type: ignore[attr-defined]
+    metadata = records.metadata_of(record)
     node = record.spec.node_name if isinstance(record, records.Pod) else ""
     return Malformed(kind.name, metadata.namespace, metadata.name, _text(node, ""), LISTED_TWICE)
 

@@ -63,7 +63,7 @@ def _check(requirement: Requirement) -> None:
         if requirement.values:
             raise ValueError(f"operator {requirement.operator} of {requirement.key!r} takes no values")
     else:
-        raise ValueError(f"{requirement.operator!r} is no selector operator")
+        raise ValueError(f"{requirement.operator!r} is not a selector operator")
 
 
 def canonical(selector: LabelSelector) -> LabelMatch:

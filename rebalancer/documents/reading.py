@@ -50,7 +50,7 @@ def read_text_again(path: str | pathlib.Path, *, largest: int = MAX_TEXT_BYTES) 
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise InputError("is no regular file any more", where=str(path))
+                raise InputError("is not a regular file any more", where=str(path))
             with os.fdopen(descriptor, "rb", closefd=False) as file:
                 content = file.read(largest + 1)
         finally:

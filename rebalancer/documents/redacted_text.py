@@ -20,7 +20,7 @@ _COMMENTED_KEY = re.compile(r"#[^\n]*?([A-Za-z][A-Za-z0-9_-]*)[\"']?\s*[:=]\s*\S
 def redacted_text(text: str, source: str) -> str:
     """A YAML or JSON text without secrets; also a text within it that is such a document itself.
 
-    Raises InputError when it is no such document: then secrets cannot be told from the rest.
+    Raises InputError when it is not such a document: then its secrets cannot be found.
     """
     value = parse(text, source).value
     safe = redacted_document(value)

@@ -156,7 +156,7 @@ def _decode(line: bytes, where: str) -> Mapping[str, Any]:
         raise InputError(f"not a line of a journal: {str(error)[:200]}", where=where) from error
     for key in _TEXTS:
         if not isinstance(found.get(key, ""), str):
-            raise InputError(f"not a line of a journal: {key} is no text", where=where)
+            raise InputError(f"not a line of a journal: {key} is not text", where=where)
     return found
 
 

@@ -161,7 +161,7 @@ class PodReader:
             raise
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
             raise UnreachableError(
-                f"{what}: the answer is no pod: {str(error)[:200]}", where=self._api.host
+                f"{what}: the answer is not a pod: {str(error)[:200]}", where=self._api.host
             ) from error
 
     def pods(self, scopes: Iterable[Scope]) -> tuple[ObservedPod, ...]:

@@ -29,7 +29,7 @@ from rebalancer.load.report import LoadReport
 from rebalancer.state import PastMove
 
 MAX_ADDED_POINTS = 10.0
-"""A node to which more than this many points of allocatable would have to be added is no landing."""
+"""A node to which more than this many points of allocatable would have to be added is not a landing."""
 _REQUESTS = "requests"  # the source whose figures hold every bound pod, however young
 
 
@@ -38,7 +38,7 @@ class RecentLoad:
     """What figures do not show yet."""
 
     missing: FloatArray  # (nodes, resources) to add to what is expected of each node; 0 where too much is
-    too_much: dict[int, str]  # node row -> why the node is no landing
+    too_much: dict[int, str]  # node row -> why the node is not a landing
 
 
 def recent_load(

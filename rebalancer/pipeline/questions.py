@@ -39,7 +39,7 @@ def what_if_changed(options: PipelineOptions, changes: Changes, scheduler_config
     """What changes would do, and another scheduler configuration, read from a file."""
     if not changes and scheduler_config is None:
         raise InputError(
-            "what is to change?", hint="give --drain, --cordon, --add-node, --scale or --scheduler-config"
+            "what should change?", hint="give --drain, --cordon, --add-node, --scale or --scheduler-config"
         )
     options = dataclasses.replace(options, only_look=True)
     inputs = plan_inputs(options)

@@ -1,4 +1,4 @@
-"""Signals ask a run to stop: it ends in order, and hears them wherever it is.
+"""Signals ask a run to stop: it ends in order, whatever it is doing when they arrive.
 
 SIGTERM, SIGINT and SIGHUP only set a ``StopRequest``, because a run that was thrown out of any line of its
 code could not say what became of a pod. Waits look for the request. Reading a cluster, planning and asking

@@ -16,7 +16,7 @@ _ABSENT = object()
 def changed_settings(one: RebalancePolicy, other: RebalancePolicy) -> tuple[tuple[str, str, str], ...]:
     """Key, value of the first and of the second policy, defaults filled in and secrets redacted.
 
-    An absent value is empty. What is only a name, such as ``metadata.name``, is no setting.
+    An absent value is empty. What is only a name, such as ``metadata.name``, is not a setting.
     """
     first, second = shown(one)[0], shown(other)[0]
     for value in (first, second):

@@ -111,7 +111,7 @@ HotRule = Annotated[
     | Annotated[ScoreRule, Tag("<score>")],
     one_key_of("utilization", "deviation", "score", note=_PRESSURE_ALONE),
 ]
-"""One rule; its key states of which kind it is."""
+"""One rule; its key names its kind."""
 
 
 class Pool(PolicyModel):

@@ -24,7 +24,7 @@ class Misplaced(PolicyModel):
 
 
 def _from_boolean(value: object) -> object:
-    """True is the strategy with its defaults, False is no strategy."""
+    """True is the strategy with its defaults, False is not a strategy."""
     if isinstance(value, bool):
         return Misplaced() if value else None
     if isinstance(value, Mapping):  # from here on lists are read as Python's own, which must be tuples

@@ -26,7 +26,7 @@ def import_policy(text: str, source: str) -> Imported:
     value = document.value
     known = ", ".join(f"{kind} of {version}" for version, kind in _KINDS)
     if not isinstance(value, Mapping):
-        raise document.error((), "this is no mapping", hint=f"expected {known}")
+        raise document.error((), "this is not a mapping", hint=f"expected {known}")
     kind = (str(value.get("apiVersion", "")), str(value.get("kind", "")))
     mapping = _KINDS.get(kind)
     if mapping is None:

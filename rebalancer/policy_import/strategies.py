@@ -87,7 +87,7 @@ def _targets(work: Import, targets: Mapping[str, Any], at: Path, *, deviation: b
                 f"no source measures {resource}; name it in load.signals with a query of yours",
             )
         elif not isinstance(percent, int | float) or isinstance(percent, bool):
-            work.drop((*at, resource), "this is no percentage")
+            work.drop((*at, resource), "this is not a percentage")
         else:
             kept[resource] = percent
     if not kept:

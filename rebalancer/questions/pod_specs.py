@@ -73,7 +73,7 @@ def read_pod(text: str, source: str, namespace: str | None = None) -> tuple[Docu
     document = parse(text, source)
     value = document.value
     if not isinstance(value, dict):
-        raise document.error((), "is no Kubernetes object", hint=f"write one of {', '.join(_TEMPLATES)}")
+        raise document.error((), "is not a Kubernetes object", hint=f"write one of {', '.join(_TEMPLATES)}")
     kind = value.get("kind")
     if kind == "DaemonSet":
         hint = "a DaemonSet puts one pod on each node; ask about its pods as kind: Pod"
@@ -267,7 +267,7 @@ def _selector(document: Document, kind: str, labels: Mapping[str, str]) -> Label
     try:
         selects = matcher_of(value)(labels)
     except (ValueError, TypeError) as error:
-        raise document.error(("spec", "selector"), f"is no selector: {error}") from error
+        raise document.error(("spec", "selector"), f"is not a selector: {error}") from error
     if not selects:
         hint = "the API server would refuse it"
         raise document.error(("spec", "selector"), "does not select the pods of the template", hint=hint)

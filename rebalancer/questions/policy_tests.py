@@ -105,7 +105,7 @@ def parse_policy_test(text: str, source: str) -> PolicyTest:
     """The assertions in a text; InputError with file:line:column for anything else."""
     document = parse(text, source)
     if not isinstance(document.value, dict):
-        raise document.error((), "is no PolicyTest", hint="write kind: PolicyTest")
+        raise document.error((), "is not a PolicyTest", hint="write kind: PolicyTest")
     return validate(PolicyTest, document)
 
 

@@ -139,7 +139,7 @@ def _unquoted(text: str) -> str:
     try:
         return str(json.loads(f'"{inner}"'))
     except ValueError:
-        raise ValueError(f"{text} is no string") from None
+        raise ValueError(f"{text} is not a string") from None
 
 
 def _finder(expression: str) -> Find:
@@ -184,7 +184,7 @@ def _in_brackets(steps: str) -> str:
             continue
         step = _STEP.match(steps, position)
         if step is None:
-            raise ValueError(f"{steps[position:][:40]!a} is no part of a path")
+            raise ValueError(f"{steps[position:][:40]!a} is not part of a path")
         found += (".." if step["deep"] else "") + _bracket(step["name"])
         position = step.end()
     return found

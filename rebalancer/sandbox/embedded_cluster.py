@@ -18,6 +18,7 @@ from rebalancer.sandbox.controllers import (
     DeploymentController,
     DisruptionController,
     Driver,
+    GarbageCollector,
     JobController,
     ReplicaSetController,
     StatefulSetController,
@@ -107,6 +108,7 @@ class Sandbox:
             self._deployments,
             JobController(self.registry, self.misbehaviours),
             DisruptionController(self.registry),
+            GarbageCollector(self.registry),
         ]
         routines: list[tuple[float, Callable[[float], object]]] = [
             (heartbeat_seconds, self.kubelets.heartbeat),

@@ -103,7 +103,7 @@ class _Server(ThreadingMixIn, WSGIServer):
                     request.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is no event."""
+        """A client that went away is not an event."""
 
 
 class _Handler(WSGIRequestHandler):
@@ -144,7 +144,7 @@ class Endpoints:
     def _healthz(self, start: Start) -> Iterable[bytes]:
         if self._health.alive:
             return _text(start, "200 OK", "ok")
-        return _text(start, "503 Service Unavailable", "the loop has not been heard of in time")
+        return _text(start, "503 Service Unavailable", "the loop has not reported in time")
 
     def _readyz(self, start: Start) -> Iterable[bytes]:
         reason = self._health.not_ready

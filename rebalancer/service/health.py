@@ -1,10 +1,10 @@
 """Whether the service lives and is ready, as its probes are answered.
 
-The loop says for how long it may be busy with what it does next. A loop that has not been heard of by then
+The loop says for how long it may be busy with what it does next. A loop that has not reported by then
 hangs, and the probe lets the kubelet start it anew:
 
-    waiting for the next run       heard of again within a minute
-    a run of at most 5 minutes     heard of again within those, a wave's timeout and two minutes more
+    waiting for the next run       reports again within a minute
+    a run of at most 5 minutes     reports again within those, a wave's timeout and two minutes more
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Health:
         self.not_ready = STARTING  # why; empty when it is ready
 
     def busy(self, seconds: float) -> None:
-        """The loop is heard of again within so many seconds."""
+        """The loop reports again within so many seconds."""
         self._heard_by = self._clock() + seconds
 
     def ready(self, role: str) -> None:

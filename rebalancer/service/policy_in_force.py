@@ -80,7 +80,7 @@ class PolicyInForce:
 
 
 def _pauses(text: str, source: str) -> bool:
-    """Whether a text that is no policy asks for a pause all the same."""
+    """Whether a text that is not a policy asks for a pause all the same."""
     try:
         value = parse(text, source).value
     except InputError:

@@ -7,6 +7,9 @@ other run, that of a CronJob or a user included, comes in between:
     replica A   takes the lease   run   wait   run   SIGTERM: finishes the eviction in flight, gives it up
     replica B   stands by                                     takes it   waits until the next run is due   run
 
+While it waits it looks at the load, and a node that has turned hot makes the next run due. A standby keeps
+the cluster at hand meanwhile.
+
 A run that fails is logged and counted, and the next one is made when it is due. In plan mode there is nothing
 to lead: every replica plans, and none of them writes anything.
 """
@@ -42,7 +45,7 @@ from rebalancer.telemetry import listening
 LOGGER = logging.getLogger(__name__)
 LOOK_SECONDS = 2.0  # between two looks at the lease, the policy and the clock
 MIN_INTERVAL_SECONDS = 1.0
-_WAITING_SECONDS = 60.0  # the loop is heard of again by then
+_WAITING_SECONDS = 60.0  # the loop reports again by then
 _CLOSING_SECONDS = 120.0  # what a run may take besides its waves
 
 
@@ -101,6 +104,8 @@ class Service:
                 held = self._stood_by(lease, signals, warm)
                 if held is not None:
                     with self._leading(held):
+                        if not self._health.not_ready:
+                            self._health.ready("leads")
                         warm.finish()
                         self._loop(signals, runs, held)
             finally:
@@ -109,7 +114,7 @@ class Service:
     def _stood_by(self, lease: RunLease, signals: StopSignals, warm: WarmCluster) -> HeldLease | None:
         """The lease, once it could be taken; None when asked to stop."""
         watch, last = LeaseWatch(lease), ""
-        self.metrics.set(names.LEADER, 0)
+        self.metrics.stands_by()
         while not signals.stop.is_set():
             self._tend()
             try:
@@ -141,7 +146,7 @@ class Service:
             if not held.held:
                 LOGGER.warning("the lease was lost: stands by")
             held.release()
-            self.metrics.set(names.LEADER, 0)
+            self.metrics.stands_by()
 
     def _loop(self, signals: StopSignals, runs: Runs, held: HeldLease | None) -> None:
         """Make a run at every interval; under a lease for as long as it is held, without one only plans."""

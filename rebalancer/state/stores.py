@@ -34,7 +34,7 @@ from rebalancer.errors import InputError, SafetyError, StopRequestedError
 from rebalancer.state.run_state import MAX_BYTES, RunState, bounded, decode, encode
 
 KEY = "state.json"
-_NO_FILE = "it is no regular file"
+_NO_FILE = "it is not a regular file"
 _ANOTHER = "name another file with --state"
 _LOCK_SECONDS = 30.0
 _LOOK_SECONDS = 0.5

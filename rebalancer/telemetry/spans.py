@@ -44,7 +44,7 @@ class Span:
 
 
 class Listener(Protocol):
-    """Is told of spans as they begin and end; an exception it raises ends the work."""
+    """Called when spans begin and end; an exception it raises ends the work."""
 
     def span_began(self, span: Span) -> None:
         """The work begins."""
@@ -59,7 +59,7 @@ _listeners: list[Listener] = []
 
 @contextmanager
 def listening(listener: Listener) -> Iterator[None]:
-    """Let a listener be told of every span that begins within this block."""
+    """Call a listener for every span that begins within this block."""
     _listeners.append(listener)
     try:
         yield

@@ -130,7 +130,7 @@ def release_of(case: Case) -> Release:
     """The scheduler of a case: its ``version``, and ``featureGates`` as its command line states them."""
     version = str(case.get("version") or REFERENCE)
     if not major_minor(version):
-        raise ValueError(f"version {version!r} is no version of Kubernetes")
+        raise ValueError(f"version {version!r} is not a version of Kubernetes")
     return Release.of(major_minor(version), FeatureGates(case.get("featureGates") or {}))
 
 

@@ -157,7 +157,7 @@ def rebalance(situation: Situation, folder: Path, **planning: Any) -> Rebalanced
                 "planning": {**_POLICY["planning"], **planning},
                 "scheduler": {
                     "version": assets.MINOR,
-                    "cores": os.cpu_count(),  # it is no pod that could tell
+                    "cores": os.cpu_count(),  # no pod can read it
                     "file": str(folder / "scheduler.json"),
                 },
                 "load": {"sources": [{"loadWatcher": {"address": server.address}}]},

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import os
 import random
+import threading
 import time
+from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
 from kubernetes import client
 
-from rebalancer.cluster.kinds import PODS
+from rebalancer.cluster.kinds import NODES as NODES_KIND
+from rebalancer.cluster.kinds import PODS, Kind
 from rebalancer.cluster.live import RawApi, open_api
+from rebalancer.cluster.live.answers import Answer
+from rebalancer.cluster.live.credentials import connect
+from rebalancer.cluster.live.lists import ListBegins, ListSource
 from rebalancer.cluster.live.reader import LiveReader
 from rebalancer.cluster.live.watching import LiveCluster
+from rebalancer.cluster.recordings.listing import ListingBuilder, Recording
 from rebalancer.cluster.recordings.writer import digest
 from tests.conftest import SUMMARY
+from tests.e2e import clusters
 from tests.e2e.controlplane import ControlPlane
 
 pytestmark = pytest.mark.safety  # what is planned with is what the cluster has
@@ -23,24 +32,34 @@ pytestmark = pytest.mark.safety  # what is planned with is what the cluster has
 ROUNDS = int(os.environ.get("REBALANCER_CHURN_ROUNDS", "8"))
 CHANGES = 100  # a round
 NAMES = 300
+# Of the churn that never pauses; ten minutes on a thousand nodes: REBALANCER_CHURN_SECONDS=600, _NODES=1000.
+SECONDS = float(os.environ.get("REBALANCER_CHURN_SECONDS", "8"))
+NODES = int(os.environ.get("REBALANCER_CHURN_NODES", "20"))
+WRITERS = 4
+CHANGES_A_SECOND = 25  # of each writer
+EVERY_SECONDS = 1.0
 
 
 class Churn:
     """Creates, changes and deletes pods as fast as the API server lets it."""
 
-    def __init__(self, api: RawApi, seed: int) -> None:
-        self._core = client.CoreV1Api(api.client.api)
+    def __init__(self, kubeconfig: Path, seed: int, nodes: int = 3, writer: int = 0) -> None:
+        self._core = client.CoreV1Api(connect(kubeconfig))
         self._random = random.Random(seed)
         self._pods: set[str] = set()
+        self._nodes = nodes
+        self._prefix = f"web-{writer}" if writer else "web"
+        if writer:
+            return
         for namespace in ("shop", "games"):
             self._core.create_namespace({"metadata": {"name": namespace}}, _preload_content=False)
-        for number in range(3):
-            self._core.create_node({"metadata": {"name": f"n{number}"}}, _preload_content=False)
+        for number in range(nodes):
+            self._core.create_node(clusters.node(f"n{number}"), _preload_content=False)
 
     def change(self) -> None:
         chance = self._random
         number = chance.randrange(NAMES)
-        namespace, name = ("shop", "games")[number % 2], f"web-{number}"
+        namespace, name = ("shop", "games")[number % 2], f"{self._prefix}-{number}"
         if name not in self._pods:
             self._core.create_namespaced_pod(namespace, self._pod(name), _preload_content=False)
             self._pods.add(name)
@@ -69,7 +88,7 @@ class Churn:
         }
         spec = {
             "containers": [container],
-            "nodeName": f"n{self._random.randrange(3)}",
+            "nodeName": f"n{self._random.randrange(self._nodes)}",
             "automountServiceAccountToken": False,
             "terminationGracePeriodSeconds": 0,
         }
@@ -87,8 +106,8 @@ def test_what_watches_keep_is_what_a_fresh_reading_brings(
     )
     seed = random.SystemRandom().randrange(1 << 32)
     record_property("seed", seed)
-    api = open_api(control_plane.kubeconfig())
-    churn = Churn(api, seed)
+    kubeconfig = control_plane.kubeconfig()
+    api, churn = open_api(kubeconfig), Churn(kubeconfig, seed)
     seconds: list[float] = []
     with LiveCluster(api, watch_above=-1, large=NAMES // 10) as cluster:
         for _ in range(ROUNDS):
@@ -109,13 +128,97 @@ def test_what_watches_keep_is_what_a_fresh_reading_brings(
     )
 
 
+class Churning:
+    """Changes pods on threads of its own, so many times a second, until it is left."""
+
+    def __init__(self, *churns: Churn) -> None:
+        self._over = threading.Event()
+        self._threads = [threading.Thread(target=self._work, args=(churn,), daemon=True) for churn in churns]
+        self.changes = 0
+        self.failure: BaseException | None = None
+
+    def __enter__(self) -> Churning:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _work(self, churn: Churn) -> None:
+        began, changes = time.monotonic(), 0
+        try:
+            while not self._over.wait(max(0.0, began + changes / CHANGES_A_SECOND - time.monotonic())):
+                churn.change()
+                changes += 1
+                self.changes += 1
+        except BaseException as error:  # noqa: BLE001 - raised by the test
+            self.failure = error
+
+
+def listed_at(api: RawApi, kind: Kind, version: str) -> str:
+    """The digest of a kind as it was at exactly this version, as etcd has it."""
+
+    def fetch(paging: dict[str, Any]) -> Answer:
+        exact = {"resource_version": version, "resource_version_match": "Exact"}
+        return api.list_page(kind, **paging, **({} if "_continue" in paging else exact))
+
+    builder = ListingBuilder(kind)
+    for page in ListSource(kind, f"list {kind.plural}", api.host, fetch).pages():
+        if isinstance(page, ListBegins):
+            builder = ListingBuilder(kind)
+        else:
+            page.add_to(builder)
+    return digest(Recording("etcd", {kind.plural: builder.listing()}))
+
+
+def test_under_churn_that_never_pauses_what_watches_keep_is_the_cluster_at_their_version(
+    control_plane: ControlPlane, record_property: Any
+) -> None:
+    control_plane.start(
+        controllers=False, scheduler=False, api_server_flags=["--disable-admission-plugins=ServiceAccount"]
+    )
+    seed = random.SystemRandom().randrange(1 << 32)
+    record_property("seed", seed)
+    kubeconfig = control_plane.kubeconfig()
+    api = open_api(kubeconfig)
+    churns = [Churn(kubeconfig, seed + writer, NODES, writer) for writer in range(WRITERS)]
+    compared, seconds = Counter[str](), []
+    with LiveCluster(api, watch_above=10) as cluster, Churning(*churns) as churning:
+        until = time.monotonic() + SECONDS
+        while time.monotonic() < until:
+            began = time.monotonic()
+            kept = cluster.current()
+            seconds.append(time.monotonic() - began)
+            for kind in (NODES_KIND, PODS):
+                listing = kept.listings[kind.plural]
+                ours = digest(Recording("watched", {kind.plural: listing}))
+                assert ours == listed_at(api, kind, listing.resource_version), f"{kind.plural}, seed {seed}"
+                compared[kind.plural] += 1
+            time.sleep(max(0.0, began + EVERY_SECONDS - time.monotonic()))
+        assert churning.failure is None
+        assert PODS.plural in cluster.watched
+        traffic = cluster.traffic
+    assert traffic.events >= churning.changes / 2
+    record_property(
+        SUMMARY,
+        f"churn without a pause on {NODES} nodes for {SECONDS:.0f} s: {churning.changes} changes, "
+        f"{compared.total()} comparisons with etcd at the same version, all digests equal; "
+        f"{traffic.events} events in {traffic.bytes / 1e6:.1f} MB by {traffic.watches} watches; "
+        f"to be current took {sorted(seconds)[len(seconds) // 2]:.2f} s in the median",
+    )
+
+
 def test_a_watch_is_in_protobuf_and_says_soon_how_far_it_has_come(control_plane: ControlPlane) -> None:
     control_plane.start(controllers=False, scheduler=False, kwok=False)
-    api = open_api(control_plane.kubeconfig())
+    kubeconfig = control_plane.kubeconfig()
+    api = open_api(kubeconfig)
     with LiveCluster(api, watch_above=-1, large=-1) as cluster:
         cluster.current()
         feed = cluster.feeds[PODS]
-        client.CoreV1Api(api.client.api).create_namespace(
+        client.CoreV1Api(connect(kubeconfig)).create_namespace(
             {"metadata": {"name": "elsewhere"}}, _preload_content=False
         )
         cluster.current()

@@ -160,7 +160,7 @@ def _questions() -> Iterable[Trial]:
     yield Trial(group, f"what-if --drain node-2 {EXAMPLE}", lines=40, says=("What if: drain node-2", "land"))
     yield Trial(group, f"what-if --scale deploy/shop/api=9 {EXAMPLE}", lines=40, says=("3 pods: 3 land",))
     yield Trial(group, f"what-if --add-node node-5=2 {EXAMPLE}", lines=40, says=("node-5-new-2",))
-    yield Trial(group, f"what-if {EXAMPLE}", code=2, says=("what is to change?", "--drain"))
+    yield Trial(group, f"what-if {EXAMPLE}", code=2, says=("what should change?", "--drain"))
     yield Trial(group, f"what-if --drain nod-2 {EXAMPLE}", code=2, says=("did you mean node/node-2",))
     yield Trial(group, f"fit policies/default.yaml {EXAMPLE}", code=2, says=("makes no pods",))
     yield Trial(group, f"fit nowhere.yaml {EXAMPLE}", code=2, says=("cannot be read",))
@@ -270,8 +270,9 @@ _REFUSED: tuple[tuple[str, int, str], ...] = (
     (f"simulate {EXAMPLE} --cycles 0", 2, "1<=x"),
     ("diff report.html", 2, "OTHER_PLAN"),
     ("diff empty.html report.html", 2, "holds no plan"),
-    ("diff examples/policy.yaml report.html", 2, "this is no plan"),
+    ("diff examples/policy.yaml report.html", 2, "this is not a plan"),
     ("journal show nowhere", 2, "nowhere"),
+    ("journal show", 2, "no run on a terminal has kept a journal here yet"),
     ("completion tcsh", 2, "'bash', 'zsh', 'fish'"),
     ("policy init examples/policy.yaml", 2, "already exists"),
     ("policy show empty.html", 2, "holds no policy"),

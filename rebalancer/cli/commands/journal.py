@@ -11,6 +11,8 @@ import click
 from rebalancer.cli.output import Output, emit
 from rebalancer.cli.shared_options import DOCUMENT_FORMATS, FILE, output_options
 from rebalancer.cli.user_files import default_journal
+from rebalancer.errors import InputError
+from rebalancer.files import may_exist
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -39,7 +41,7 @@ def show_journal(path: Path | None, output: Output) -> None:
     """
     from rebalancer.execution import read_journal  # noqa: PLC0415 - not for --help
 
-    lines = read_journal(path or default_journal())
+    lines = read_journal(path or _journal_of_runs())
     _emit(lines if output.everything else lines[-_MAX_SHOWN:], output)
 
 
@@ -50,7 +52,19 @@ def show_in_flight(path: Path | None, output: Output) -> None:
     """Show the evictions whose outcome is unknown, because a run was killed while it made them."""
     from rebalancer.execution.journal import in_flight, read_journal  # noqa: PLC0415 - not for --help
 
-    _emit(in_flight(read_journal(path or default_journal())), output)
+    _emit(in_flight(read_journal(path or _journal_of_runs())), output)
+
+
+def _journal_of_runs() -> Path:
+    """The user's own journal. Raises InputError where no run has kept one yet."""
+    path = default_journal()
+    if not may_exist(path):
+        raise InputError(
+            "no run on a terminal has kept a journal here yet",
+            where=str(path),
+            hint="name the file that rebalancer run --journal wrote",
+        )
+    return path
 
 
 def _emit(lines: Iterable[Mapping[str, Any]], output: Output) -> None:

@@ -81,7 +81,7 @@ def run(
     **run_values: object,
 ) -> int:
     """Plan, evict in waves and verify every landing. Only this and serve --act change a cluster."""
-    run_options = RunOptions(**run_values)  # type: ignore[arg-type]
+    run_options = RunOptions(**run_values)  # type: ignore[arg-type] # click converted each
     _refuse_recorded(options)
     _refuse_another_time(options, run_options)
     run_options = _with_journal(run_options)
@@ -242,7 +242,7 @@ def _show_plan(plan: Plan, *, output: Output, dry_run: bool = False, ask: bool =
 def _confirmed(question: str) -> bool:
     """Ask, and wait for the answer as long as other runs are let wait for the lease."""
     click.echo(f"{question} [y/N]: ", nl=False, err=True)
-    with contextlib.suppress(OSError, ValueError):  # input that is no file, as tests give it, never waits
+    with contextlib.suppress(OSError, ValueError):  # input that is not a file, as tests give it, never waits
         if not select.select([sys.stdin], [], [], MAX_CONFIRMATION_SECONDS)[0]:
             click.echo(err=True)
             raise StopRequestedError(

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from rebalancer.cli.options.decorated import Command, with_options
 from rebalancer.errors import InputError
 
 if TYPE_CHECKING:
     from rebalancer.cluster.records import LabelSelector
     from rebalancer.cluster.selector_text import FieldRequirement
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 namespace_option = click.option(
     "-n", "--namespace", metavar="NAMESPACE", help="List only the pods of this namespace."
@@ -35,7 +33,7 @@ class Labels(click.ParamType["LabelSelector"]):
         from rebalancer.cluster.selectors import matcher  # noqa: PLC0415
 
         if not isinstance(value, str):
-            return value  # type: ignore[no-any-return]
+            return value  # type: ignore[no-any-return] # converted already, click asks again
         try:
             found = parse_labels(value)
             matcher(found)
@@ -59,7 +57,7 @@ class Fields(click.ParamType["tuple[FieldRequirement, ...]"]):
         from rebalancer.cluster.selector_text import parse_fields  # noqa: PLC0415 - not for --help
 
         if not isinstance(value, str):
-            return value  # type: ignore[no-any-return]
+            return value  # type: ignore[no-any-return] # converted already, click asks again
         try:
             found = parse_fields(value)
         except ValueError as error:
@@ -74,34 +72,23 @@ class Fields(click.ParamType["tuple[FieldRequirement, ...]"]):
 def pod_choice_options(command: Command) -> Command:
     """Give a command the options that choose pods, as one ``Choice`` named ``choice``."""
 
-    @functools.wraps(command)
     def wrapped(**values: Any) -> Any:
         namespace, everywhere = values.pop("namespace"), values.pop("all_namespaces")
         if namespace is not None and everywhere:
             raise InputError("-n asks for one namespace, -A for all of them", hint="give one of them")
         return command(choice=_choice(namespace, values), **values)
 
-    decorated: Any = wrapped
-    for option in (
-        *reversed(_selector_options("pods", _pod_fields)),
-        all_namespaces_option,
-        namespace_option,
-    ):
-        decorated = option(decorated)
-    return decorated  # type: ignore[no-any-return]
+    options = (namespace_option, all_namespaces_option, *_selector_options("pods", _pod_fields))
+    return with_options(command, wrapped, options)
 
 
 def node_choice_options(command: Command) -> Command:
     """Give a command the options that choose nodes, as one ``Choice`` named ``choice``."""
 
-    @functools.wraps(command)
     def wrapped(**values: Any) -> Any:
         return command(choice=_choice(None, values), **values)
 
-    decorated: Any = wrapped
-    for option in reversed(_selector_options("nodes", _node_fields)):
-        decorated = option(decorated)
-    return decorated  # type: ignore[no-any-return]
+    return with_options(command, wrapped, _selector_options("nodes", _node_fields))
 
 
 def _choice(namespace: str | None, values: dict[str, Any]) -> Any:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import functools
 import importlib.util
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
+from rebalancer.cli.options.decorated import Command, with_options
 from rebalancer.cli.output import Output
 from rebalancer.errors import InputError
 from rebalancer.reporting.jsonpath import parse_template
 from rebalancer.reporting.render import Format
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 DATA_FORMATS = (Format.TABLE, Format.JSON, Format.YAML, Format.JSONPATH)
 DOCUMENT_FORMATS = (Format.TABLE, Format.MARKDOWN, Format.JSON, Format.YAML, Format.JSONPATH)
@@ -83,7 +81,6 @@ def output_options(*formats: Format, lists: bool = True) -> Callable[[Command], 
     """Give a command ``-o`` and, for lists, how many rows to show, as one ``Output`` named ``output``."""
 
     def decorate(command: Command) -> Command:
-        @functools.wraps(command)
         def wrapped(**values: Any) -> Any:
             found, template = values.pop("output_format")
             output = Output(
@@ -95,10 +92,7 @@ def output_options(*formats: Format, lists: bool = True) -> Callable[[Command], 
             )
             return command(output=output, **values)
 
-        decorated: Any = wrapped
-        for option in reversed(_output_options(formats, lists=lists)):
-            decorated = option(decorated)
-        return decorated  # type: ignore[no-any-return]
+        return with_options(command, wrapped, _output_options(formats, lists=lists))
 
     return decorate
 

@@ -19,14 +19,9 @@ _MAX_SHARED_IMAGES = 1 << 17
 _encoder = msgspec.json.Encoder(order="deterministic")
 
 
-def _metadata(record: records.Record) -> records.Metadata:
-    metadata: records.Metadata = record.metadata  # type: ignore[attr-defined]
-    return metadata
-
-
 def key_of(record: records.Record) -> tuple[str, str]:
     """Namespace and name."""
-    metadata = _metadata(record)
+    metadata = records.metadata_of(record)
     return metadata.namespace, metadata.name
 
 
@@ -54,7 +49,7 @@ def _without_other_annotations(metadata: records.Metadata) -> records.Metadata:
 
 
 def _slim(record: records.Record) -> records.Record:
-    metadata = _metadata(record)
+    metadata = records.metadata_of(record)
     slim = _without_other_annotations(metadata)
     if slim is not metadata:
         record = msgspec.structs.replace(record, metadata=slim)
@@ -71,7 +66,7 @@ def _slim(record: records.Record) -> records.Record:
 
 def _rank(record: records.Record) -> tuple[int, bytes]:
     """Of two versions of an object the newer one counts, whichever came first."""
-    version = _metadata(record).resource_version
+    version = records.metadata_of(record).resource_version
     usable = version.isascii() and version.isdigit() and len(version) < _MAX_VERSION_LENGTH
     return int(version) if usable else -1, _encoder.encode(record)
 
@@ -110,7 +105,7 @@ class RecordCollector:
     def version_of(self, key: tuple[str, str]) -> str:
         """The version of the record of this namespace and name; empty without one."""
         found = self._by_key.get(key)
-        return _metadata(found).resource_version if found is not None else ""
+        return records.metadata_of(found).resource_version if found is not None else ""
 
     def latest(self) -> tuple[records.Record, ...]:
         """All records, sorted by namespace and name."""

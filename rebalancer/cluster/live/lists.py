@@ -41,7 +41,7 @@ class FetchedPage:
     last: bool = True  # nothing more of the list follows
 
     def add_to(self, builder: ListingBuilder) -> None:
-        """Decode the items into a listing. Raises ValueError or RecursionError when they are no list."""
+        """Decode the items into a listing. Raises ValueError or RecursionError when they are not a list."""
         builder.resource_version = builder.resource_version or self.head.resource_version
         if self.protobuf is None:
             builder.add_list(self.body)
@@ -109,12 +109,12 @@ class ListSource:
         except (ValueError, LookupError, RecursionError) as error:
             raise self.no_list(error) from error
         if head.kind != f"{self.kind.name}List":
-            raise self.unusable(f"the answer is no list of {self.kind.plural} but {head.kind[:60]!a}")
+            raise self.unusable(f"the answer is not a list of {self.kind.plural} but {head.kind[:60]!a}")
         return FetchedPage(head, answer.body, pods, last=not head.continue_token)
 
     def no_list(self, error: Exception) -> UnreachableError:
         """The error for a page that cannot be decoded."""
-        return self.unusable(f"the answer is no list: {str(error)[:200]}")
+        return self.unusable(f"the answer is not a list: {str(error)[:200]}")
 
     def unusable(self, why: str) -> UnreachableError:
         """The error for answers that nobody can use."""

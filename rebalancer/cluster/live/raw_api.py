@@ -139,5 +139,5 @@ class RawApi:
             return {str(key): str(value) for key, value in data.items()}
         except (ValueError, AttributeError, RecursionError) as error:
             raise UnreachableError(
-                f"read configmap {namespace}/{name}: the answer is no ConfigMap", where=self.host
+                f"read configmap {namespace}/{name}: the answer is not a ConfigMap", where=self.host
             ) from error

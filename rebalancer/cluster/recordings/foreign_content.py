@@ -101,12 +101,14 @@ def not_a_list(page: Page, content: bytes) -> Refusal:
         return Refusal("holds a Table, as API servers print it for people, not a list", WRITE_IT_WITH)
     if kind in BY_NAME:
         return Refusal(f"holds one {kind}, not a list", WRITE_IT_WITH)
-    what = f"kind {kind!a} is no list" if kind else "JSON without a kind is no list of Kubernetes objects"
+    what = (
+        f"kind {kind!a} is not a list" if kind else "JSON without a kind is not a list of Kubernetes objects"
+    )
     return Refusal(what, WRITE_IT_WITH)
 
 
 class NoJsonError(ValueError):
-    """An item of a list is no JSON; ``refusal`` says what it is."""
+    """An item of a list is not JSON; ``refusal`` says what it is."""
 
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(refusal.message)
@@ -138,7 +140,7 @@ def check_json(item: Encoded) -> None:
         if complaint.endswith(_TRAILING) and bytes(item)[at : at + 1] == b"]":
             two = Refusal("a second list follows the first", "write each kubectl get to a file of its own")
             raise NoJsonError(two) from error
-        raise NoJsonError(Refusal(f"an item is no JSON: {complaint}", "record it again")) from error
+        raise NoJsonError(Refusal(f"an item is not JSON: {complaint}", "record it again")) from error
 
 
 def _position(error: Exception) -> tuple[str, int]:

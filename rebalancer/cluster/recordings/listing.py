@@ -96,7 +96,7 @@ class _Items(Protocol):
 
 @lru_cache(maxsize=64)
 def _list_decoder(record: type[records.Record]) -> msgspec.json.Decoder[_Items]:
-    shape = msgspec.defstruct("Items", [("items", list[record] | None)], gc=False)  # type: ignore[valid-type]
+    shape = msgspec.defstruct("Items", [("items", list[record] | None)], gc=False)  # type: ignore[valid-type] # known when it runs
     return msgspec.json.Decoder(shape)
 
 
@@ -134,7 +134,7 @@ class ListingBuilder:
     def add_list(self, body: bytes) -> None:
         """Decode a list, or a page of one, in one go; item by item where one of them cannot be read.
 
-        Raises ValueError when it is no list.
+        Raises ValueError when it is not a list.
         """
         try:
             found = _list_decoder(self._kind.record).decode(body).items or ()
@@ -165,7 +165,7 @@ class ListingBuilder:
             self._malformed.append(describe(self._kind, item, position, str(error)))
 
     def _keep(self, record: records.Record) -> None:
-        metadata: records.Metadata = record.metadata  # type: ignore[attr-defined]
+        metadata = records.metadata_of(record)
         check_names(metadata.namespace, metadata.name)
         self.rows.add(record)
 

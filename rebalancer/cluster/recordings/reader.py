@@ -178,9 +178,9 @@ def _whole(path: Path, first: bytes, stream: BoundedStream) -> bytes:
 
 
 def _add(path: Path, builder: ListingBuilder, item: Encoded) -> None:
-    """Add an item; InputError when so many cannot be read that the file is no dump.
+    """Add an item; InputError when so many cannot be read that the file is not a dump.
 
-    Raises NoJsonError for an item that is no JSON.
+    Raises NoJsonError for an item that is not JSON.
     """
     malformed = builder.malformed_count
     builder.add(item)
@@ -258,7 +258,7 @@ def _sort_mixed(path: Path, mixed: Iterable[Encoded], collected: _Collected) -> 
         else:
             _add(path, collected.builder(kind), item)
     if strangers:
-        what = "an item that is no Kubernetes object"
-        what = what if strangers == 1 else f"{strangers} items that are no Kubernetes objects"
+        what = "an item that is not a Kubernetes object"
+        what = what if strangers == 1 else f"{strangers} items that are not Kubernetes objects"
         collected.warnings.append(f"{path.name}: {what}")
     collected.warnings.extend(f"{path.name}: {name} is not used" for name in sorted(unused))

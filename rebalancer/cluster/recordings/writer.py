@@ -25,7 +25,7 @@ from rebalancer.redaction import without_secrets
 
 _LEVEL = 3
 _CONFIGURATION = "scheduler-config.yaml"
-_NOT_RECORDED = b"# Not recorded: it is no valid YAML, so its secrets could not be told from the rest.\n"
+_NOT_RECORDED = b"# Not recorded: it is not valid YAML, so its secrets could not be found.\n"
 _encoder = msgspec.json.Encoder(order="deterministic")
 
 

@@ -30,6 +30,7 @@ from rebalancer.cluster.records.base import (
     Requirement,
     ResourceRequirements,
     condition,
+    metadata_of,
 )
 from rebalancer.cluster.records.evictions import EvictionRequest
 from rebalancer.cluster.records.metrics import (
@@ -217,4 +218,5 @@ __all__ = [
     "WorkloadSpec",
     "WorkloadStatus",
     "condition",
+    "metadata_of",
 ]

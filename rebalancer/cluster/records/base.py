@@ -42,6 +42,12 @@ class Metadata(Record, frozen=True):
     owner_references: list[OwnerReference] | None = None
 
 
+def metadata_of(record: Record) -> Metadata:
+    """The metadata of an object; only for records of whole objects, which all have it."""
+    metadata: Metadata = record.metadata  # type: ignore[attr-defined] # parts of objects are records, too
+    return metadata
+
+
 class Requirement(Record, frozen=True):
     """One expression of a label selector or a node selector."""
 

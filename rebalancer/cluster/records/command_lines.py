@@ -41,7 +41,7 @@ def _values(tokens: Sequence[str]) -> list[str]:
 
 
 def stated_gates(arguments: Iterable[str]) -> dict[str, bool] | None:
-    """The feature gates of arguments that were kept; None when a value is no boolean."""
+    """The feature gates of arguments that were kept; None when a value is not a boolean."""
     found: dict[str, bool] = {}
     for text in _values(list(arguments)):
         for item in filter(None, text.split(",")):

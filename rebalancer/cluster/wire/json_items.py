@@ -52,13 +52,15 @@ _ITEMS, _METADATA = b'"items":[', b'"metadata":'
 _MAX_HEAD_BYTES = 64 << 10
 _MAX_ITEM_BYTES = 16 << 20  # ten times what etcd stores of an object
 _MAX_UNCHECKED_BYTES = 4 << 20
-_MIN_OBJECT_BYTES = 16  # a list with more objects than one in so many bytes is no list of Kubernetes objects
+_MIN_OBJECT_BYTES = (
+    16  # a list with more objects than one in so many bytes is not a list of Kubernetes objects
+)
 
 
 def decode_page(body: bytes) -> Page:
     """Split a list into its items; raises msgspec.DecodeError or ValueError when it is none.
 
-    ``items: null`` is an empty list: Go writes it so. A list without ``items`` is no list: what it held is
+    ``items: null`` is an empty list: Go writes it so. A list without ``items`` is not a list: what it held is
     unknown.
     """
     envelope = _envelopes.decode(body)

@@ -1,7 +1,7 @@
 """Splits the body of a WATCH into events: lines of JSON, or frames of protobuf with their length before them.
 
-Only whole events count. What a connection that broke off leaves behind is no event, even where it happens to
-be valid by itself; the watch goes on after the last whole one:
+Only whole events count. What a connection that broke off leaves behind is not an event, even where it happens
+to be valid by itself; the watch goes on after the last whole one:
 
     {"type":"MODIFIED","object":{...}}\\n{"type":"DELE        one event; the second is sent again
     00 00 00 2a  <42 bytes>  00 00 10 00  <17 bytes>        one event; likewise

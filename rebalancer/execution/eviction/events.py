@@ -1,9 +1,5 @@
 """Kubernetes Events: ``kubectl describe`` shows why a pod was evicted, a node stays hot, or a run stopped.
 
-    on the controller of an evicted pod   Normal   Rebalanced       the pod, its node, why, and where to
-    on a node                             Warning  CannotBeCooled   how hot it stays, and what keeps its pods
-    on the Lease of the runs              Warning  Stopped          the brake or the outcome that stopped one
-
 What is so again and again is one Event with a series, as the events of other controllers are: its count and
 the time of its last occurrence grow. Events of nodes and of the Lease are only written by runs that act.
 """
@@ -39,13 +35,43 @@ _API_VERSIONS = {
 
 
 @dataclass(frozen=True, slots=True)
+class EventKind:
+    """Events of one reason: which object they are about, and what their note holds."""
+
+    reason: str
+    about: str
+    note: str
+    warns: bool = False
+    is_series: bool = False  # the same again is one Event that counts
+
+    @property
+    def type(self) -> str:
+        """``Normal`` or ``Warning``."""
+        return "Warning" if self.warns else "Normal"
+
+
+REBALANCED = EventKind(
+    "Rebalanced",
+    "the controller of a pod that was evicted or restarted, or the pod where it has none",
+    "the pod, its node, why it moves, and where its replacement will run",
+)
+CANNOT_BE_COOLED = EventKind(
+    "CannotBeCooled", "a node that stays hot", "how hot it stays, and what keeps its pods", True, True
+)
+STOPPED = EventKind(
+    "Stopped", "the Lease of the runs", "the brake or the outcome that stopped a run early", True
+)
+EVENT_KINDS = (REBALANCED, CANNOT_BE_COOLED, STOPPED)
+
+
+@dataclass(frozen=True, slots=True)
 class _Event:
     """What an Event says, and of which object."""
 
+    kind: EventKind
     name: str
     namespace: str
     regarding: dict[str, str]
-    reason: str
     action: str
     note: str
 
@@ -92,9 +118,7 @@ class EventWriter:
         verb = "Began to evict pod" if started else "Evicted pod"
         verb = "Restarted, to move pod" if move.is_restart else verb
         note = f"{verb} {pod.name} from {move.from_node}: {move.because}"
-        self._write(
-            _Event(f"rebalanced-{pod.uid}", pod.namespace, regarding, "Rebalanced", move.action, note)
-        )
+        self._write(_Event(REBALANCED, f"rebalanced-{pod.uid}", pod.namespace, regarding, move.action, note))
 
     def cannot_be_cooled(self, unsolved: Mapping[str, str]) -> None:
         """Record on each node that stays hot why it does; on the first ones by name, if there are many."""
@@ -103,10 +127,8 @@ class EventWriter:
             # One series for as long as the same things keep its pods, whatever their number.
             kept = hashlib.sha256(f"{node} {_NUMBERS.sub('', because)}".encode()).hexdigest()[:16]
             note = f"Hot, and cannot be cooled: {because}"
-            event = _Event(
-                f"hot-{node}"[:200] + f".{kept}", "default", regarding, "CannotBeCooled", "Plan", note
-            )
-            self._write(event, warns=True, again=True)
+            name = f"hot-{node}"[:200] + f".{kept}"
+            self._write(_Event(CANNOT_BE_COOLED, name, "default", regarding, "Plan", note))
 
     def stopped(self, namespace: str, lease: str, run: str, because: str) -> None:
         """Record on the Lease of the runs that this one stopped before the end of its plan."""
@@ -116,18 +138,18 @@ class EventWriter:
             "namespace": namespace,
             "name": lease,
         }
-        event = _Event(f"stopped-{run}", namespace, regarding, "Stopped", "Run", f"Stopped early: {because}")
-        self._write(event, warns=True)
+        note = f"Stopped early: {because}"
+        self._write(_Event(STOPPED, f"stopped-{run}", namespace, regarding, "Run", note))
 
-    def _write(self, event: _Event, *, warns: bool = False, again: bool = False) -> None:
+    def _write(self, event: _Event) -> None:
         now = times.render_micro(self._clock())
         body = {
             "apiVersion": f"{_GROUP}/{_VERSION}",
             "kind": "Event",
             "metadata": {"namespace": event.namespace, "name": event.name[:253]},
             "eventTime": now,
-            "type": "Warning" if warns else "Normal",
-            "reason": event.reason,
+            "type": event.kind.type,
+            "reason": event.kind.reason,
             "action": event.action,
             "note": event.note.encode()[:_MAX_NOTE_BYTES].decode(errors="ignore"),
             "regarding": event.regarding,
@@ -139,7 +161,7 @@ class EventWriter:
         try:
             self._api.write(what, create, _GROUP, _VERSION, event.namespace, _PLURAL, body)
         except RequestRejectedError as error:
-            if again and error.status == 409:
+            if event.kind.is_series and error.status == 409:
                 with contextlib.suppress(RebalancerError, msgspec.DecodeError):
                     self._count_again(event, what, now)
         except RebalancerError:

@@ -92,7 +92,7 @@ class _Restart(Attempts):
             raise
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
             raise RequestRejectedError(
-                f"read {self._what}: the answer is no Deployment: {str(error)[:200]}", where=api.host
+                f"read {self._what}: the answer is not a Deployment: {str(error)[:200]}", where=api.host
             ) from error
 
     def _judge(self, found: Workload | None) -> Attempt | None:

@@ -1,4 +1,4 @@
-"""The Lease as an object of the API: read and written by one holder; its fields anybody may have set."""
+"""The Lease as an object of the API: read and written by one holder; anybody may have set its fields."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class LeaseObject:
         return other
 
     def read(self) -> dict[str, Any] | None:
-        """The lease as it is; None when there is none. Raises UnreachableError for what is no lease."""
+        """The lease as it is; None when there is none. Raises UnreachableError for what is not a lease."""
         try:
             body = self.api.get(
                 f"read {self.where}",
@@ -64,7 +64,7 @@ class LeaseObject:
             raise
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
             raise UnreachableError(
-                f"the answer is no lease: {str(error)[:200]}", where=self.where, hint="kubectl delete it"
+                f"the answer is not a lease: {str(error)[:200]}", where=self.where, hint="kubectl delete it"
             ) from error
 
     def write(
@@ -123,7 +123,7 @@ def spec_of(item: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def text_of(spec: dict[str, Any], field: str) -> str:
-    """A field of the spec; empty when it is no text."""
+    """A field of the spec; empty when it is not text."""
     value = spec.get(field)
     return value if isinstance(value, str) else ""
 

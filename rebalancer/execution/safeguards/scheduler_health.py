@@ -127,7 +127,7 @@ def _watched(api: RawApi, lease: LeaseName, found: dict[str, Any], seconds: floa
 
 def read_lease(api: RawApi, lease: LeaseName) -> dict[str, Any] | None:
     """The Lease as it is; None when there is none. Raises RightsError or UnreachableError."""
-    # Read as a list of one, so that one right (list) serves and an absent lease is no error.
+    # Read as a list of one, so that one right (list) serves and an absent lease is not an error.
     body = api.get(
         f"read {lease}",
         api.client.custom_objects.list_namespaced_custom_object,

@@ -1,4 +1,4 @@
-"""When the scheduler started, as far as its Lease or its pods tell.
+"""When the scheduler started, as far as its Lease or its pods show.
 
 A scheduler lists its pods before or as soon as it becomes the leader, so it started at the latest when it
 acquired its Lease. A scheduler without a Lease started at the latest when its pod became ready; of several
@@ -32,7 +32,7 @@ def scheduler_start(api: RawApi, location: SchedulerLocation, now: float) -> Sch
         if found is None:
             return SchedulerStart(None, f"{absent}, and {location.pods} there are no pods")
         return SchedulerStart(
-            found[0], f"its scheduler's pod {found[1]} is ready since {times.render(found[0])}"
+            found[0], f"its scheduler's pod {found[1]} has been ready since {times.render(found[0])}"
         )
     except (StopRequestedError, InternalError):
         raise
@@ -48,4 +48,4 @@ def _acquired(api: RawApi, lease: LeaseName) -> float | None:
     try:
         return times.parse(text)
     except (ValueError, OverflowError) as error:
-        raise UnreachableError(f"{lease} does not tell when it was acquired: {text[:40]!a}") from error
+        raise UnreachableError(f"{lease} does not say when it was acquired: {text[:40]!a}") from error

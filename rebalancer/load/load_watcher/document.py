@@ -65,7 +65,7 @@ _decoder = msgspec.json.Decoder(_Document)
 def decode_watcher(content: bytes) -> WatcherMetrics:
     """Read the document; raises ValueError (msgspec's included) when it is none.
 
-    A figure that is no number is dropped, so that its node is unknown rather than wrong.
+    A figure that is not a number is dropped, so that its node is unknown rather than wrong.
     """
     document = _decoder.decode(content)
     nodes = {

@@ -1,8 +1,8 @@
 """Pressure of the nodes: for how much of the time something waited for cpu, memory or I/O.
 
 The kernel counts the seconds in which at least one task waited (PSI, "some"). It is a second signal beside
-utilization: it tells a node that is busy from one on which pods suffer. It cannot be added up: a pod that
-leaves does not take its part of the waiting along, so no landing is ever judged by it.
+utilization: it separates a node that is merely busy from one whose pods are slowed down. It cannot be added
+up: a pod that leaves does not take its part of the waiting along, so no landing is ever judged by it.
 
 Kubelets before 1.36 publish zeros where the kernel has no PSI. A node all of whose counters are zero since it
 booted is therefore unknown, not calm.

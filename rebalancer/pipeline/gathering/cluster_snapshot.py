@@ -29,7 +29,7 @@ def open_api(options: PipelineOptions) -> RawApi | None:
 
 
 def open_cluster(api: RawApi) -> LiveCluster:
-    """A live cluster that is read again and again, of which only what changed is read."""
+    """A live cluster that is read again and again, whose changes alone are read."""
     from rebalancer.cluster.live.watching import LiveCluster  # noqa: PLC0415 - imports kubernetes
 
     return LiveCluster.open(api)

@@ -84,7 +84,7 @@ def gather(
     """Read everything and join it. Raises the errors of its parts; each is one line.
 
     ``state`` is what earlier runs left; without it the one recorded with the cluster counts. Whoever reads
-    a live cluster again and again keeps a ``cluster``, of which only what changed is read. ``snapshot`` is
+    a live cluster again and again keeps a ``cluster``, whose changes alone are read. ``snapshot`` is
     the cluster itself, where it was read for another policy already.
     """
     with span("gather") as gathering:

@@ -31,7 +31,10 @@ def _to_the_cluster(api: RawApi | None) -> Iterator[str]:
     if api is None:
         return
     if _sent_in_the_clear(api.host):
-        yield f"the API server {api.host} gets credentials over plain http (mend the kubeconfig's server)"
+        yield (
+            f"the API server {api.host} gets credentials over plain http "
+            "(write https:// as server in the kubeconfig)"
+        )
     elif not api.client.verifies_certificates and urlsplit(api.host).scheme == "https":
         yield (
             f"the certificate of the API server {api.host} is not verified "

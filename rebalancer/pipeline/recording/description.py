@@ -82,7 +82,7 @@ def about_recording(recording: Recording) -> dict[str, Any]:
     try:
         about = msgspec.json.decode(recording.documents.get(ABOUT, b"{}"), type=dict[str, Any])
         if not 0 <= about.get("savedAt", 0) <= times.LATEST:
-            raise ValueError("savedAt is no time")
+            raise ValueError("savedAt is not a time")
         return about
     except (TypeError, ValueError, RecursionError) as error:
         raise InputError(

@@ -63,4 +63,4 @@ def load_known(context: EvictionContext, row: PodRow) -> KeptReason | None:
         return None
     known = context.inputs.load.pod_load(row)
     unknown = [name for name in context.inputs.load.required if name not in known]
-    return KeptReason(Reason.UNKNOWN_LOAD, f"no source tells what it uses of {' and '.join(unknown)}")
+    return KeptReason(Reason.UNKNOWN_LOAD, f"no load source reports what it uses of {' and '.join(unknown)}")

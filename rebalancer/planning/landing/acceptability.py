@@ -151,7 +151,7 @@ class LandingCheck:
     ) -> tuple[str, ...]:
         """The settings of ``planning`` that alone make a landing unacceptable; empty when others do as well.
 
-        A node that would be hot, or no better than the one left, is no landing whatever these settings are.
+        A node that would be hot, or no better than the one left, is never a landing.
         """
         gains, rows = self.gains(source, before, after), np.array([row])
         by_rules = self._cool_enough(after, self._hotness.most(rows)[0]).all()

@@ -70,7 +70,7 @@ class Disruption:
         )
 
     def _annotated(self, row: PodRow, annotation: str) -> int:
-        """The annotation's number; 0 where there is none or it is no number, as the ReplicaSet controller."""
+        """The annotation's number, or 0 where there is none, as the ReplicaSet controller reads it."""
         try:
             return int(self._pods.annotations[row].get(annotation, "0"))
         except ValueError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from rebalancer.cluster.arrays import NodeRow
@@ -91,12 +91,12 @@ class UsedLimits:
         """The most evictions that one node, namespace or workload has in the plan, or all for perRun."""
         if name == "per_run":
             return self.total
-        used: Counter[str] | Counter[NodeRow] = {
-            "per_node": self.by_node,
-            "per_namespace": self.by_namespace,
-            "per_workload": self.by_workload,
-        }[name]  # type: ignore[assignment]
-        return max(used.values(), default=0)
+        used: dict[str, Collection[int]] = {
+            "per_node": self.by_node.values(),
+            "per_namespace": self.by_namespace.values(),
+            "per_workload": self.by_workload.values(),
+        }
+        return max(used[name], default=0)
 
     def count(self, node: NodeRow, namespace: str, workload: WorkloadInfo) -> None:
         """Count one eviction."""

@@ -44,7 +44,7 @@ def read_plan(content: bytes, where: str) -> Plan:
         return plan
     except (ValueError, RecursionError) as error:
         raise InputError(
-            f"this is no plan: {error}", where=where, hint="write one with: rebalancer plan -o json"
+            f"this is not a plan: {error}", where=where, hint="write one with: rebalancer plan -o json"
         ) from None
 
 

@@ -39,5 +39,5 @@ def _sentence(text: str) -> str:
 
 
 def node_charts(nodes: Sequence[NodeReport]) -> list[Chart]:
-    """A chart of every resource that is shown and of which some load is known."""
+    """A chart of every resource that is shown and whose load is known on some node."""
     return [found for name in CHARTED if (found := chart(nodes, name)) is not None]

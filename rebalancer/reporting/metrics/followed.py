@@ -99,6 +99,15 @@ class RunMetrics(Silent, Collector):
         """Nobody carries the plan out: nothing is queued."""
         self.set(names.MOVES_QUEUED, 0)
 
+    def stands_by(self) -> None:
+        """Another process makes the runs now: what the last one here found is no longer how things are.
+
+        Left standing, an exit code of 3 would keep an alert firing for as long as this process lives.
+        """
+        kept = (names.POLICY_CURRENT, names.SUCCESS_TIME)
+        found = {metric: samples for metric, samples in self._gauges.items() if metric in kept}
+        self._gauges = {**found, names.LEADER: one(0)}
+
     def checked(self, result: str) -> None:
         """The load was looked at between two runs."""
         self._counters[names.CHECKS].labels(result).inc()

@@ -1,5 +1,7 @@
 """Generates the Grafana dashboard of the chart: a panel is a question and the queries that answer it.
 
+Counters are shown as what they grew by: those of a replica that is gone would drop out of a sum.
+
 A test runs every query against a Prometheus that scraped a service, and each has to return something.
 """
 
@@ -85,14 +87,19 @@ PANELS: tuple[Panel, ...] = (
         (Query("sum by (result) (increase(rebalancer_evictions_total[$__rate_interval]))", "{{result}}"),),
     ),
     Panel(
-        "Evictions by namespace",
-        (Query("sum by (namespace, reason) (rebalancer_evictions_total)", "{{namespace}}, {{reason}}"),),
+        "Evictions of an hour by namespace",
+        (
+            Query(
+                "sum by (namespace, reason) (increase(rebalancer_evictions_total[1h]))",
+                "{{namespace}}, {{reason}}",
+            ),
+        ),
     ),
     Panel(
-        "Landings, predicted and real",
+        "Landings of an hour, predicted and real",
         (
-            Query("sum by (landing) (rebalancer_landings_total)", "{{landing}}"),
-            Query("sum(rebalancer_landings_likeliest_expected_total)", "Likeliest, predicted"),
+            Query("sum by (landing) (increase(rebalancer_landings_total[1h]))", "{{landing}}"),
+            Query("sum(increase(rebalancer_landings_likeliest_expected_total[1h]))", "Likeliest, predicted"),
         ),
     ),
     Panel(
@@ -101,8 +108,8 @@ PANELS: tuple[Panel, ...] = (
     ),
     Panel("Pods kept on hot nodes", (Query("max by (reason) (rebalancer_pods_kept)", "{{reason}}"),)),
     Panel(
-        "Stops",
-        (Query("sum by (stop) (rebalancer_stops_total)", "{{stop}}"),),
+        "Stops of an hour",
+        (Query("sum by (stop) (increase(rebalancer_stops_total[1h]))", "{{stop}}"),),
     ),
     Panel(
         "How long runs take",
@@ -135,6 +142,10 @@ PANELS: tuple[Panel, ...] = (
         (Query("max(rebalancer_known_nodes)", "known"), Query("max(rebalancer_nodes)", "all")),
     ),
     Panel("Size of the state", (Query("max(rebalancer_state_bytes)", "state"),), unit="bytes"),
+    Panel(
+        "Looks at the load in an hour",
+        (Query("sum by (result) (increase(rebalancer_load_checks_total[1h]))", "{{result}}"),),
+    ),
 )
 
 

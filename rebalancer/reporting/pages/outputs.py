@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from rebalancer.cluster.columns.listed_pods import HONOURED_ANNOTATIONS
 from rebalancer.errors import ExitCode
 from rebalancer.execution import outcomes
+from rebalancer.execution.eviction.events import EVENT_KINDS
 from rebalancer.reporting.metrics import METRICS, SERVICE_METRICS
 
 _HEAD = """\
@@ -42,11 +43,8 @@ _EVENTS = """\
 
 Runs that act write events of the API group `events.k8s.io/v1`:
 
-| on | type | reason | note |
-| --- | --- | --- | --- |
-| a node that stays hot | Warning | `CannotBeCooled` | what keeps its pods; a series |
-| a node that stays hot after the plan | Warning | `CannotBeCooled` | what keeps its pods; a series |
-| the Lease of the runs | Warning | `Stopped` | the brake or the outcome that stopped a run |
+@EVENTS@
+What is so again and again is one event with a series: its count and the time of its last occurrence grow.
 
 Every eviction request carries the annotations `requester: rebalancer` and `reason`, for audit logs and for
 admission webhooks.
@@ -99,6 +97,10 @@ def outputs_page() -> str:
         )
         for metric in METRICS
     ]
+    events = [
+        (kind.about, kind.type, f"`{kind.reason}`", kind.note + ("; a series" if kind.is_series else ""))
+        for kind in EVENT_KINDS
+    ]
     annotations = [(f"`{name}`", ANNOTATIONS.get(name, "")) for name in sorted(HONOURED_ANNOTATIONS)]
     parts = (
         _HEAD,
@@ -106,7 +108,7 @@ def outputs_page() -> str:
         _OUTCOMES + "\n" + _table(("result", "how the move ended", "exit code"), results),
         _METRICS + "\n" + _table(("metric", "kind", "labels", "meaning"), metrics),
         _ANNOTATIONS + "\n" + _table(("annotation", "meaning"), annotations),
-        _EVENTS,
+        _EVENTS.replace("@EVENTS@\n", _table(("on", "type", "reason", "note"), events) + "\n"),
     )
     return "\n".join(parts)
 

@@ -11,7 +11,7 @@ from rebalancer.reporting.words import counted, plain
 _MAX_CHANGED, _MAX_SETTINGS = 10, 8
 
 
-def difference_table(found: PlanDifference, style: Style = Style()) -> Text:  # noqa: B008 - a frozen value
+def difference_table(found: PlanDifference, style: Style = Style()) -> Text:
     """The difference as text; pods beyond the first are summarised unless the style shows everything."""
     lines = Lines(style)
     if found.changed:

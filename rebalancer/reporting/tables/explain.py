@@ -31,7 +31,7 @@ _MOVED, _EVICTABLE, _NODE_NOT_HOT = "Moved", "Evictable", "NodeNotHot"
 
 def explain_table(
     explanation: Explanation,
-    style: Style = Style(),  # noqa: B008 - a frozen value
+    style: Style = Style(),
 ) -> Text:
     """The explanation as text; long lists summarised unless the style shows everything."""
     lines = Lines(style)

@@ -70,7 +70,7 @@ def sorted_nodes(nodes: Sequence[NodeReport], key: str) -> list[NodeReport]:
 
 def nodes_table(
     listing: NodeListing,
-    style: Style = Style(),  # noqa: B008 - a frozen value
+    style: Style = Style(),
     everything: NodeListing | None = None,
     chosen_by: str = "",
 ) -> Text:
@@ -156,7 +156,7 @@ def known_loads(nodes: Sequence[NodeReport], resource: str) -> list[float]:
 
 
 def mean_p95_max(loads: Sequence[float]) -> tuple[float, float, float]:
-    """Of sorted loads, of which there is one at least."""
+    """Of sorted loads; there is at least one."""
     return sum(loads) / len(loads), loads[max(math.ceil(0.95 * len(loads)) - 1, 0)], loads[-1]
 
 

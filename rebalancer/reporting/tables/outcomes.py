@@ -31,7 +31,7 @@ COLOURS = {
 _RESULT_WIDTH = max(len(result.value) for result in Result)
 
 
-def outcomes_table(outcomes: Outcomes, style: Style = Style()) -> Text:  # noqa: B008 - a frozen value
+def outcomes_table(outcomes: Outcomes, style: Style = Style()) -> Text:
     """The outcomes as text; a long list is summarised, and no failure is ever left out for a success."""
     lines = Lines(style)
     lines.add(("Outcome: ", "bold"), (summary_words(outcomes), "bold"))

@@ -21,7 +21,7 @@ _MAX_REASONS, _MAX_UNSOLVED, _MAX_WARNINGS = 5, 2, 3
 
 def plan_table(
     plan: Plan,
-    style: Style = Style(),  # noqa: B008 - a frozen value
+    style: Style = Style(),
     listed: Listed | None = None,
 ) -> Text:
     """The plan as text; long lists summarised unless the style shows everything.

@@ -14,7 +14,7 @@ _MAX_CYCLES = 12
 _MAX_NAME_WIDTH = 12
 
 
-def simulation_table(simulation: Simulation, style: Style = Style()) -> Text:  # noqa: B008 - a frozen value
+def simulation_table(simulation: Simulation, style: Style = Style()) -> Text:
     """The simulation as text; single moves are listed only when the style shows everything."""
     lines = Lines(style)
     cycles = len(simulation.runs[0].cycles) if simulation.runs else 0

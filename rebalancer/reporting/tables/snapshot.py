@@ -84,7 +84,7 @@ class SnapshotInfo(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     kind: str = "SnapshotInfo"
 
 
-def snapshot_table(info: SnapshotInfo, style: Style = Style()) -> Text:  # noqa: B008 - a frozen value
+def snapshot_table(info: SnapshotInfo, style: Style = Style()) -> Text:
     """The description as text."""
     lines = Lines(style)
     lines.add(("Snapshot: ", "bold"), (words(info.source), "bold"))
@@ -131,4 +131,4 @@ def _metrics(info: SnapshotInfo) -> str:
     times = f"newest {info.newest_metric}"
     if info.oldest_metric != info.newest_metric:
         times += f", oldest {info.oldest_metric}"
-    return times if age is None else f"{times}, {age:.0f} s old when recorded"
+    return times if age is None else f"{times}, {max(round(age), 0)} s old when recorded"

@@ -58,6 +58,8 @@ def delete_options(request: Request) -> Object:
     options: Object = dict(document) if isinstance(document, dict) else {}
     if "gracePeriodSeconds" in request.query:
         options["gracePeriodSeconds"] = int(request.query["gracePeriodSeconds"])
+    if "propagationPolicy" in request.query:
+        options["propagationPolicy"] = request.query["propagationPolicy"]
     if request.dry_run:
         options["dryRun"] = ["All"]
     return options

@@ -40,7 +40,7 @@ def selection(request: Request, target: Target) -> Match:
 
 
 def number(request: Request, name: str) -> int:
-    """A query parameter that counts something; 0 when absent, 400 when it is no number."""
+    """A query parameter that counts something; 0 when absent, 400 when it is not a number."""
     text = request.query.get(name) or "0"
     if not text.isascii() or not text.isdigit():
         raise bad_request(f"invalid value for {name}: {text!r}")

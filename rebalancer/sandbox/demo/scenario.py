@@ -150,6 +150,15 @@ _STEPS: Sequence[tuple[str, Sequence[str]]] = (
             "rebalancer nodes",
         ),
     ),
+    (
+        "Change the cluster yourself, and see what becomes of its pods",
+        (
+            "kubectl scale deployment/web -n shop --replicas=14",
+            "kubectl create pdb api -n shop --selector=app=api --min-available=5",
+            f"rebalancer explain deploy/api -n shop --policy {_POLICY}",
+            f"rebalancer what-if --drain node-4 --policy {_POLICY}",
+        ),
+    ),
 )
 
 

@@ -13,6 +13,7 @@ from rebalancer.sandbox.objects.resources import INITIAL_STATUS, STORED
 from rebalancer.sandbox.objects.status import StatusError, bad_request, conflict, invalid, not_found, success
 from rebalancer.sandbox.objects.store import Store
 from rebalancer.sandbox.rules.admission import admit_pod, label_as_node
+from rebalancer.sandbox.rules.ownership import ORPHAN, release
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.:]*[a-z0-9])?", re.ASCII)
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # those of the real server, which avoids words
@@ -142,6 +143,8 @@ class Registry:
             finalizers = record.object["metadata"].get("finalizers")
             if options.get("dryRun"):
                 return record.object
+            if options.get("propagationPolicy") == ORPHAN:
+                release(self.store, namespace, record.object["metadata"]["uid"])
             if grace <= 0 and not finalizers:
                 removed = self.store.remove(resource, namespace, name)
                 return removed if removed is not None else record.object

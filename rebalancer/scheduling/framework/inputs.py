@@ -1,4 +1,4 @@
-"""What plugins are made from besides their arguments, and what tells them which objects were read."""
+"""What plugins are made from besides their arguments, and what shows them which objects were read."""
 
 from __future__ import annotations
 

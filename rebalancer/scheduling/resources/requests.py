@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
@@ -210,10 +211,10 @@ def _pod_requests(pod: PodClass, scored_sidecars: bool) -> PodRequests:
     """The incoming pod's pod-level requests are ignored in the score."""
     spec = pod.spec
     incoming = _total(spec)
-    resize = {"statuses": pod.statuses, "infeasible": pod.resize_infeasible}
-    present = _total(spec, **resize) if pod.statuses else incoming  # type: ignore[arg-type]
+    total = partial(_total, spec, statuses=pod.statuses, infeasible=pod.resize_infeasible)
+    present = total() if pod.statuses else incoming
     if scored_sidecars:
-        scored = _integers(_total(spec, defaults=_present_defaults(spec, present), **resize))  # type: ignore[arg-type]
+        scored = _integers(total(defaults=_present_defaults(spec, present)))
     else:
         scored = _scored_until_131(spec)
     return PodRequests(

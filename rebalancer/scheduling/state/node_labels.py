@@ -40,10 +40,10 @@ def _is_label_key(text: str) -> bool:
 def _check(requirement: Requirement) -> None:
     """Refuse what no label can be, as the scheduler does (apimachinery labels.NewRequirement)."""
     if not _is_label_key(requirement.key):
-        raise ValueError(f"{requirement.key!r} is no label key")
+        raise ValueError(f"{requirement.key!r} is not a label key")
     for value in requirement.values or ():
         if not _is_label_value(value):
-            raise ValueError(f"{value!r} is no label value")
+            raise ValueError(f"{value!r} is not a label value")
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,13 +18,13 @@ from rebalancer.cluster.records import (
     CsiNode,
     CsiStorageCapacity,
     Labels,
-    Metadata,
     PersistentVolume,
     PersistentVolumeClaim,
     PodSpec,
     Record,
     StorageClass,
     VolumeAttachment,
+    metadata_of,
 )
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.scheduling.state.csi_migration import (
@@ -94,7 +94,7 @@ class Volumes:
         """Those of a snapshot; of a kind that was not read there are none."""
 
         def by_name(kind: kinds.Kind, record: type[R]) -> dict[str, R]:
-            return {_metadata(item).name: item for item in _typed(snapshot, kind, record)}
+            return {metadata_of(item).name: item for item in _typed(snapshot, kind, record)}
 
         return cls(
             claims_by_name(snapshot),
@@ -145,11 +145,6 @@ def _typed(snapshot: Snapshot, kind: kinds.Kind, record: type[R]) -> Iterator[R]
     for item in snapshot.recording.records(kind):
         if isinstance(item, record):
             yield item
-
-
-def _metadata(item: Record) -> Metadata:
-    metadata: Metadata = item.metadata  # type: ignore[attr-defined]
-    return metadata
 
 
 def volume_of(volume: PersistentVolume) -> UniqueVolume | None:

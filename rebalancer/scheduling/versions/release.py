@@ -24,7 +24,7 @@ _VERSION = re.compile(r"v?(\d{1,3})\.(\d{1,3})(?:\D.*)?", re.ASCII | re.DOTALL)
 
 
 def major_minor(text: str) -> str:
-    """``1.35`` of ``v1.35.4+k3s1``; empty when it is no version."""
+    """``1.35`` of ``v1.35.4+k3s1``; empty when it is not a version."""
     match = _VERSION.fullmatch(text.strip())
     return f"{int(match[1])}.{int(match[2])}" if match else ""
 

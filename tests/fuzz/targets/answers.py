@@ -43,7 +43,7 @@ def decode(content: bytes) -> None:
 
 
 def split(content: bytes) -> None:
-    """Read one answer piece by piece; what is no list is refused."""
+    """Read one answer piece by piece; what is not a list is refused."""
     splitter, builder = PodListSplitter(), ListingBuilder(PODS)
     try:
         for start in range(0, len(content), 1000):

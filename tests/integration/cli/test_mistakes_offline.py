@@ -120,7 +120,7 @@ def test_an_empty_folder_and_a_path_that_is_not_there_are_named(refusal: Refusal
         ("pods.json.gz", gzip.compress(list_of("pods", []), mtime=0)[:-6], "cannot unpack"),
         ("pods.json", b'{"kind": "PodList", "items": [{]}', "not JSON"),
         ("pods.json", b'{"kind": "PodList", "apiVersion": "v1"}', "missing required field `items`"),
-        ("pods.json", b'{"kind": "Pods", "apiVersion": "v1", "metadata": {"name": "a"}}', "is no list"),
+        ("pods.json", b'{"kind": "Pods", "apiVersion": "v1", "metadata": {"name": "a"}}', "is not a list"),
         ("pods.json", b'{"kind": "PodList", "items": ' + b"[" * 200_000 + b"]" * 200_000 + b"}", "not JSON"),
         ("state.json", b"{", "not a RunState"),
         ("scheduler-config.yaml", b"kind: Deployment", "should be KubeSchedulerConfiguration"),
@@ -166,12 +166,12 @@ FOREIGN = {
     ),
     "a Table": (b'{"kind": "Table", "rows": []}', ": holds a Table, as API servers print it for people"),
     "one object": (b'{"kind": "Pod", "metadata": {}}', f": holds one Pod, not a list {AS_JSON})"),
-    "no kind": (b'{"a": 1}', ": JSON without a kind is no list of Kubernetes objects"),
+    "no kind": (b'{"a": 1}', ": JSON without a kind is not a list of Kubernetes objects"),
     "two documents": (PODS + b"\n" + PODS, ":2:1: holds two JSON documents (write each kubectl get to a"),
     "two of kubectl's": (KUBECTL + b"\n" + KUBECTL, ": a second list follows the first (write each"),
     "two of snapshot save's": (LINES + LINES, ": a second list follows the first (write each kubectl get"),
     "a typo": (b'{"kind": "PodList",\n "items": [}', ":2:12: not JSON as kubectl writes it: "),
-    "an item that is no JSON": (LINES.replace(b'"b"', b"b"), ": an item is no JSON: "),
+    "an item that is not JSON": (LINES.replace(b'"b"', b"b"), ": an item is not JSON: "),
 }
 
 

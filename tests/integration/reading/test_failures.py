@@ -144,7 +144,7 @@ def test_a_server_that_does_not_answer_in_time_is_one_line(monkeypatch: pytest.M
     monkeypatch.setattr(client, "READ_SECONDS", 0.05)
     with a_sandbox() as sandbox, reading(sandbox.url) as reader:
         sandbox.faults.add(Fault("latency", path="/nodes", seconds=30, times=0))
-        with pytest.raises(UnreachableError, match="Read timed out"):
+        with pytest.raises(UnreachableError, match=r"Read timed out|no whole answer"):
             reader.read(ALL)
 
 
@@ -185,7 +185,7 @@ def test_metrics_that_are_no_list_are_unknown() -> None:
         recording = reader.read([NODES, NODE_METRICS])
 
     assert set(recording.listings) == {"nodes"}
-    assert "the answer is no list" in recording.unread["nodemetrics"]
+    assert "the answer is not a list" in recording.unread["nodemetrics"]
 
 
 def test_a_redirect_is_not_followed_with_our_credentials() -> None:
@@ -223,7 +223,7 @@ def test_a_config_map_that_is_none_is_one_line() -> None:
     with (
         answering(lambda _path: (200, b"<html>")) as url,
         api_of(url) as api,
-        pytest.raises(UnreachableError, match="read configmap a/b: the answer is no ConfigMap"),
+        pytest.raises(UnreachableError, match="read configmap a/b: the answer is not a ConfigMap"),
     ):
         api.config_map("a", "b")
 

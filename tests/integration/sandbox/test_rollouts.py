@@ -13,8 +13,8 @@ from rebalancer.sandbox.objects.accessors import Object, is_ready, is_terminatin
 from .builders import StillClock, a_node, a_pod, a_replica_set
 
 
-def a_deployment(replicas: int, **spec: Any) -> list[Object]:
-    """A Deployment as a dump brings it: with its ReplicaSet, and a pod for each replica on n1."""
+def a_deployment(replicas: int, *, node: str = "n1", **spec: Any) -> list[Object]:
+    """A Deployment as a dump brings it: with its ReplicaSet, and a pod for each replica on one node."""
     deployment = a_replica_set(replicas=replicas)
     deployment["kind"] = "Deployment"
     deployment["metadata"] = {"name": "web", "namespace": "shop", "uid": "deploy-web"}
@@ -29,7 +29,7 @@ def a_deployment(replicas: int, **spec: Any) -> list[Object]:
             "controller": True,
         }
     ]
-    pods = [a_pod(f"web-1-{number}", node="n1", owner=owned) for number in range(replicas)]
+    pods = [a_pod(f"web-1-{number}", node=node, owner=owned) for number in range(replicas)]
     return [deployment, owned, *pods, a_node("n1"), a_node("n2")]
 
 

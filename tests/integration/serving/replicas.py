@@ -103,7 +103,7 @@ class Cluster:
         self.sandbox = sandbox
         self.policy = folder / "policy.yaml"
         self.policy.write_text(EVERY_SECOND)
-        self._kubeconfig = sandbox.write_kubeconfig(folder / "kubeconfig")
+        self.kubeconfig = sandbox.write_kubeconfig(folder / "kubeconfig")
         self.replicas: list[Replica] = []
         self.before = uids(sandbox)
 
@@ -114,7 +114,7 @@ class Cluster:
             program = [str(_REPLICA), str(lease_seconds)]
         replica = Replica(
             [
-                *(sys.executable, *program, f"--policy={self.policy}", f"--kubeconfig={self._kubeconfig}"),
+                *(sys.executable, *program, f"--policy={self.policy}", f"--kubeconfig={self.kubeconfig}"),
                 *("--listen=127.0.0.1:0", "--state-config-map=rebalancer/state", *options),
             ]
         )

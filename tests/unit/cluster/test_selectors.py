@@ -88,8 +88,8 @@ def test_only_a_selector_that_is_there_and_asks_for_nothing_is_empty() -> None:
         (Requirement(key="app", operator="In"), "needs values"),
         (Requirement(key="app", operator="NotIn", values=[]), "needs values"),
         (Requirement(key="app", operator="Exists", values=["a"]), "takes no values"),
-        (Requirement(key="app", operator="Gt", values=["1"]), "is no selector operator"),
-        (Requirement(key="app"), "is no selector operator"),
+        (Requirement(key="app", operator="Gt", values=["1"]), "is not a selector operator"),
+        (Requirement(key="app"), "is not a selector operator"),
     ],
 )
 def test_a_selector_the_api_server_would_refuse_is_refused(requirement: Requirement, complaint: str) -> None:

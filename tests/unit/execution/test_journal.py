@@ -81,7 +81,7 @@ def test_a_line_whose_names_are_no_texts_is_an_error_with_its_place(tmp_path: Pa
     path = tmp_path / "journal"
     lines: list[dict[str, object]] = [{"event": "run-started"}, {key: {}}, {"event": "evicting"}]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    with pytest.raises(InputError, match=f"journal:2: not a line of a journal: {key} is no text"):
+    with pytest.raises(InputError, match=f"journal:2: not a line of a journal: {key} is not text"):
         read_journal(path)
 
 

@@ -79,7 +79,7 @@ def test_a_page_that_leads_back_to_itself_is_an_error() -> None:
     ],
 )
 def test_what_is_no_list_is_an_error_not_an_empty_namespace(body: bytes) -> None:
-    with pytest.raises(UnreachableError, match="the answer is no list"):
+    with pytest.raises(UnreachableError, match="the answer is not a list"):
         names(Answer(200, body))
 
 

@@ -66,5 +66,5 @@ def test_a_pipe_in_the_place_of_the_policy_holds_up_no_run(tmp_path: Path) -> No
     path.unlink()
     os.mkfifo(path)  # nobody writes to it
 
-    with pytest.raises(InputError, match="is no regular file any more"):
+    with pytest.raises(InputError, match="is not a regular file any more"):
         safety()

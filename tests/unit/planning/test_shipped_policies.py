@@ -67,7 +67,7 @@ _SHARE = 0.1  # of it that each pod uses
 def planned_with_prometheus(
     policy: RebalancePolicy,
     resource: str,
-    configuration: SchedulerConfiguration = default_configuration(),  # noqa: B008 - a frozen value
+    configuration: SchedulerConfiguration = default_configuration(),
     view: SchedulerView = NOTHING_SEEN,
 ) -> Plan:
     """Nine pods of a, each of which uses a tenth of one resource that only Prometheus measures."""

@@ -177,7 +177,7 @@ def test_profiles_of_openshift_become_ours() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[]", "no mapping"),
+        ("[]", "is not a mapping"),
         ("kind: Deployment\napiVersion: apps/v1\n", "Deployment of apps/v1"),
         ("a: 1\n", "no kind of no apiVersion"),
     ],

@@ -115,8 +115,8 @@ def test_a_namespace_is_that_of_the_file_or_of_the_option() -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("[]", "is no Kubernetes object"),
-        ("", "is no Kubernetes object"),
+        ("[]", "is not a Kubernetes object"),
+        ("", "is not a Kubernetes object"),
         ('{"kind": "Node\\u001b[2J"}', "makes no pods"),
         ('{"kind": {"a": 1}}', "makes no pods"),
         ('{"kind": "DaemonSet"}', "one pod on each node"),
@@ -145,4 +145,4 @@ def test_a_selector_that_does_not_select_its_own_pods_is_refused() -> None:
 
     assert "does not select the pods of the template" in error_of(manifest)
     manifest["spec"]["selector"] = {"matchExpressions": [{"key": "app", "operator": "Like"}]}
-    assert "is no selector" in error_of(manifest)
+    assert "is not a selector" in error_of(manifest)

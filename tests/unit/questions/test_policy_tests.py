@@ -78,7 +78,7 @@ def test_a_pattern_that_matches_nothing_fails(key: str) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("[]", "is no PolicyTest"),
+        ("[]", "is not a PolicyTest"),
         ("kind: PolicyTest", "apiVersion: is required"),
         ({"kind": "RebalancePolicy", "maxEvictions": 1}, "RebalancePolicy"),
         ({}, "asserts nothing"),

@@ -62,7 +62,7 @@ def test_a_template_prints_what_kubectl_prints(template: str, printed: str) -> N
         ("{range .contexts[*]}{.name}", "{range} without {end}"),
         ("{.kind}{end}", "{end} without {range}"),
         ("{}", "{} is empty"),
-        ("{.a b}", "is no part of a path"),
+        ("{.a b}", "is not part of a path"),
         ("{.contexts[?(@.name==)]}", "contexts"),
         ("{'only text'}", "names no value"),
     ],

@@ -172,3 +172,21 @@ def test_equal_plans_give_equal_metrics() -> None:
     first = rendered(a_plan(kept=kept), None, exit_code=0, now=5.0)
 
     assert first == rendered(a_plan(kept=kept[::-1]), None, exit_code=0, now=5.0)
+
+
+def test_who_stands_by_says_nothing_of_a_run_that_another_has_outdated() -> None:
+    metrics = everything()
+    metrics.stands_by()
+    content = generate_latest(metrics.registry).decode()
+    gauges = [
+        line.split()[2]
+        for line in content.splitlines()
+        if line.startswith("# TYPE ") and line.endswith(" gauge")
+    ]
+
+    assert gauges == [
+        "rebalancer_last_success_timestamp_seconds",
+        "rebalancer_leader",
+        "rebalancer_policy_last_reload_successful",
+    ]
+    assert 'rebalancer_evictions_total{namespace="' in content, "what was counted stays"

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 from rebalancer.cluster.columns.listed_pods import HONOURED_ANNOTATIONS
+from rebalancer.execution.eviction import events
 from rebalancer.execution.outcomes import Result
 from rebalancer.policy import default_policy, parse_policy, schema, shown
 from rebalancer.reporting.pages import outputs, policy_keys
@@ -55,3 +59,13 @@ def test_every_example_is_of_a_policy_that_can_be_used() -> None:
     assert len(documents) > 1
     for number, text in enumerate(documents, 1):
         parse_policy(text, f"example {number}")
+
+
+def test_the_page_of_outputs_has_every_event_once_and_no_other_is_written() -> None:
+    page = outputs.outputs_page()
+    source = Path(events.__file__).read_text()
+
+    for kind in events.EVENT_KINDS:
+        assert page.count(f"| {kind.type} | `{kind.reason}` |") == 1
+    written = set(re.findall(r"_Event\(\s*([A-Z_]+),", source))
+    assert {getattr(events, name) for name in written} == set(events.EVENT_KINDS)

@@ -147,7 +147,7 @@ def test_however_nodes_flap_runs_are_apart_and_looks_are_few(
             began = cluster.now
             early.planned(hot)
         elif early.begins(began, began + interval, settings):
-            assert cluster.now - began >= least
+            assert cluster.now - began >= least - 1e-6
             assert not fails
             began = cluster.now
             early.planned(hot)

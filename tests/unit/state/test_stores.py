@@ -309,9 +309,9 @@ def test_a_config_map_without_a_state_is_none(body: bytes) -> None:
 def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     store = FileStore(tmp_path / "pipe")
-    with pytest.raises(InputError, match="it is no regular file"):
+    with pytest.raises(InputError, match="it is not a regular file"):
         store.load()
-    with pytest.raises(InputError, match="it is no regular file"):
+    with pytest.raises(InputError, match="it is not a regular file"):
         store.update(lambda _: STATE)
     assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
 

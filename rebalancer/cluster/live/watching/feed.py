@@ -53,7 +53,7 @@ class Traffic:
 
 
 class Feed:
-    """Keeps the objects of a kind up to date from ``start`` to ``close``; ``changed`` hears of events."""
+    """Keeps the objects of a kind up to date from ``start`` to ``close``; events call ``changed``."""
 
     def __init__(self, api: RawApi, objects: LatestObjects, changed: threading.Condition) -> None:
         self.kind: Kind = objects.kind

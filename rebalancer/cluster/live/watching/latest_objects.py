@@ -231,7 +231,7 @@ class LatestPods(LatestObjects, PodIntake):
 
 
 def latest_objects(listing: Listing, builder: ListingBuilder) -> LatestObjects | None:
-    """The objects of a listing, to be kept up to date; None where events could not be told apart."""
+    """The objects of a listing, to be kept up to date; None where events would match no object."""
     if version_number(listing.resource_version) < 0 or _nameless(listing.malformed):
         return None
     if isinstance(builder.rows, PodCollector):

@@ -16,7 +16,7 @@ _MAX_NODES, _MAX_REASONS = 3, 6
 _MIB = 1 << 20
 
 
-def fit_table(answer: Fit, style: Style = Style()) -> Text:  # noqa: B008 - a frozen value
+def fit_table(answer: Fit, style: Style = Style()) -> Text:
     """The answer as text; long lists summarised unless the style shows everything."""
     lines = Lines(style)
     lines.message(f"{answer.pod}: {_verdict(answer)}", 0, "bold")

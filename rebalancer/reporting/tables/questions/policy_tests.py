@@ -19,7 +19,7 @@ class PolicyTestReports(Value, frozen=True):
     kind: str = "PolicyTestReports"
 
 
-def policy_tests_table(found: PolicyTestReports, style: Style = Style()) -> Text:  # noqa: B008 - frozen
+def policy_tests_table(found: PolicyTestReports, style: Style = Style()) -> Text:
     """The reports as text."""
     lines = Lines(style)
     for report in found.reports:

@@ -28,7 +28,7 @@ _COLOURS = {Fate.LANDS: "green", Fate.PENDING: "red", Fate.UNPREDICTABLE: "yello
 _ORDER = (*(Fate.PENDING, Fate.UNPREDICTABLE, Fate.STAYS, Fate.LANDS, Fate.REMOVED), Fate.OF_ITS_NODE)
 
 
-def what_if_table(answer: WhatIf, style: Style = Style()) -> Text:  # noqa: B008 - a frozen value
+def what_if_table(answer: WhatIf, style: Style = Style()) -> Text:
     """The answer as text; long lists summarised unless the style shows everything."""
     lines = Lines(style)
     lines.message(f"What if: {'; '.join(answer.changes)}", 0, "bold")

@@ -12,7 +12,7 @@ from rebalancer.reporting.tables.text import Lines, Style
 from rebalancer.reporting.words import plain, shortened, words
 
 
-def why_not_table(answer: WhyNot, style: Style = Style()) -> Text:  # noqa: B008 - a frozen value
+def why_not_table(answer: WhyNot, style: Style = Style()) -> Text:
     """The answer as text; long lists summarised unless the style shows everything."""
     lines = Lines(style)
     asked = f"{answer.subject}: " if answer.subject else ""

@@ -110,5 +110,5 @@ class NetworkTraffic(Plugin):
         return MAX_SCORE - raw * MAX_SCORE // largest
 
     def note(self, raw: IntArray) -> str:
-        """Zero traffic everywhere is no measurement one would trust."""
+        """Zero traffic everywhere is not a measurement one would trust."""
         return "no traffic anywhere: all nodes score 100" if not raw.any() else ""

@@ -95,7 +95,7 @@ def test_unused_files_are_reported_and_hidden_files_are_not_read(folder: Path) -
 
     assert sorted(warnings) == [
         "config.json: v1 ConfigMap is not used",
-        "odd.json: an item that is no Kubernetes object",
+        "odd.json: an item that is not a Kubernetes object",
         "old.json: policy/v1beta1 PodList is not used",
         "values.yaml: not read; of YAML files only scheduler-config.yaml is",
     ]

@@ -1,4 +1,4 @@
-"""A LIST in protobuf is split into whole pods, however it arrives; one that broke off is no list."""
+"""A LIST in protobuf is split into whole pods, however it arrives; one that broke off is not a list."""
 
 from __future__ import annotations
 

@@ -332,7 +332,7 @@ def test_a_lease_of_others_that_lasts_very_long_is_not_waited_for(
 @pytest.mark.parametrize("body", [b"", b"[]", b"7", b"[" * 9000])
 def test_an_answer_that_is_no_lease_is_an_error_of_ours(time: FakeTime, body: bytes) -> None:
     api, _ = fake_api(lambda _request: Answer(200, body), time)
-    with pytest.raises(UnreachableError, match="no lease"):
+    with pytest.raises(UnreachableError, match="is not a lease"):
         lease_of(api, time).acquire()
 
 

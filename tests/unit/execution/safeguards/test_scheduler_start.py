@@ -42,7 +42,7 @@ def test_it_started_at_the_latest_when_it_acquired_its_lease() -> None:
 def test_a_lease_that_does_not_tell_leaves_it_unknown(text: str | None) -> None:
     found = start(BY_LEASE, [acquired(text)])
     assert found.at is None
-    assert "does not tell when it was acquired" in found.because
+    assert "does not say when it was acquired" in found.because
 
 
 def test_a_lease_that_is_not_there_leaves_it_unknown() -> None:

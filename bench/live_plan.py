@@ -1,0 +1,212 @@
+"""A live plan by its stages, beside curl and a plain watch that bring the same pods.
+
+    python -m bench.cluster --nodes 1000 --pods 20000 --kubeconfig F
+    python -m bench.live_plan --kubeconfig F [--repeat 5] [--change 0.01]
+
+curl makes the requests that `rebalancer plan` makes, one after another over one connection; the watch asks
+for all pods with ``sendInitialEvents`` and only counts bytes. `plan` is the whole program, from the start of
+its process: until the first byte is sent, until everything is read, until the plan is printed. `next` is a
+second plan in the same process, after so many of the pods have changed, as a run makes one before each wave.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import click
+import urllib3
+
+from bench.loading import Server
+from bench.reading import curl_config, fetch, requests_of
+from rebalancer.cluster.kinds import PODS
+from rebalancer.cluster.live import RawApi, open_api
+
+ROOT = Path(__file__).parents[1]
+POLICY = ROOT / "bench" / "policy-requests.yaml"
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_MERGE_PATCH = "application/merge-patch+json"
+_END_OF_INITIAL_EVENTS = b"k8s.io/initial-events-end"
+
+
+def cpu_seconds() -> float:
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
+
+
+def watched_bytes(api: RawApi) -> int:
+    """Read the initial events of a watch of all pods; how many bytes they are."""
+    options = {"send_initial_events": True, "resource_version_match": "NotOlderThan"}
+    headers = {"Accept": "application/vnd.kubernetes.protobuf"}
+    stream = api.watch(PODS, 60.0, allow_watch_bookmarks=True, _headers=headers, **options)
+    count, last = 0, b""
+    try:
+        for piece in stream.pieces():
+            count += len(piece)
+            last = (last + piece)[-4096:]
+            if _END_OF_INITIAL_EVENTS in last:
+                return count
+    finally:
+        stream.interrupt()
+        stream.close()
+    raise SystemExit("the server sends no initial events")
+
+
+def a_plan(kubeconfig: Path, began: float) -> dict[str, float]:
+    """The whole program in this process, which was started at ``began`` in Unix seconds."""
+    from rebalancer.cli.main import main as program  # noqa: PLC0415 - counted as the program's own start
+
+    found: dict[str, float] = {}
+    request = urllib3.PoolManager.request
+
+    def noted(self: Any, *arguments: Any, **options: Any) -> Any:
+        found.setdefault("first", time.time() - began)
+        found.setdefault("firstCpu", cpu_seconds())
+        return request(self, *arguments, **options)
+
+    urllib3.PoolManager.request = noted  # type: ignore[method-assign]
+    from rebalancer.cluster.live.reader import LiveReader  # noqa: PLC0415
+
+    read = LiveReader.read
+
+    def timed(self: LiveReader, *arguments: Any, **options: Any) -> Any:
+        recording = read(self, *arguments, **options)
+        found["read"], found["readCpu"] = time.time() - began, cpu_seconds()
+        return recording
+
+    LiveReader.read = timed  # type: ignore[method-assign]
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
+        program(["plan", "--policy", str(POLICY), "--kubeconfig", str(kubeconfig), "-o", "json"])
+    found["plan"], found["planCpu"] = time.time() - began, cpu_seconds()
+    found["peak"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+    return found
+
+
+def next_plan(kubeconfig: Path, share: float) -> dict[str, float]:
+    """A plan after this share of the pods changed, where the ones before were kept."""
+    from rebalancer import planning  # noqa: PLC0415
+    from rebalancer.cluster.live.watching import LiveCluster  # noqa: PLC0415
+    from rebalancer.pipeline import PipelineOptions  # noqa: PLC0415
+    from rebalancer.pipeline.gathering import gather, policy_of  # noqa: PLC0415
+
+    options = PipelineOptions(policy_path=POLICY, kubeconfig=kubeconfig)
+    api, loaded = open_api(kubeconfig), policy_of(options)
+    with LiveCluster.open(api) as cluster:
+        planning.make_plan(gather(options, loaded, api, None, cluster=cluster).inputs)
+        pods = cluster.current().listings[PODS.plural].pods
+        assert pods is not None
+        changed = range(0, len(pods), max(1, round(1 / share)))
+        server, mark = Server(kubeconfig), str(time.time_ns())
+
+        def change(row: int) -> None:
+            path = f"/api/v1/namespaces/{pods.namespaces[row]}/pods/{pods.names[row]}/status"
+            conditions = [{"type": "Ready", "status": "True", "reason": f"Bench{mark}"}]
+            server.send("PATCH", path, {"status": {"conditions": conditions}}, _MERGE_PATCH)
+
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(change, changed))
+        before, began = cpu_seconds(), time.perf_counter()
+        recording = cluster.current()
+        seen = time.perf_counter()
+        inputs = gather(options, loaded, api, None, cluster=Kept(recording)).inputs  # type: ignore[arg-type]
+        gathered = time.perf_counter()
+        planning.make_plan(inputs)
+        done, cpu = time.perf_counter(), cpu_seconds() - before
+    return {
+        "changed": len(changed),
+        "current": seen - began,
+        "gather": gathered - seen,
+        "plan": done - gathered,
+        "whole": done - began,
+        "cpu": cpu,
+        "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10,
+    }
+
+
+class Kept:
+    """A cluster that was read already, so that its stages are told apart."""
+
+    def __init__(self, recording: Any) -> None:
+        self._recording = recording
+
+    def current(self, *_: object) -> Any:
+        return self._recording
+
+
+def in_a_process(*arguments: object) -> dict[str, float]:
+    """What a process of its own measures."""
+    command = [sys.executable, "-m", "bench.live_plan", *map(str, arguments), "--began", str(time.time())]
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment, check=False)
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    found: dict[str, float] = json.loads(done.stdout)
+    return found
+
+
+def least(found: Sequence[dict[str, float]]) -> dict[str, float]:
+    return {name: min(item[name] for item in found) for name in found[0]}
+
+
+@click.command()
+@click.option("--kubeconfig", type=FILE, required=True)
+@click.option("--repeat", type=click.IntRange(1, 100), default=5, show_default=True, help="The least counts.")
+@click.option("--change", "share", type=click.FloatRange(0.0001, 1.0), default=0.01, show_default=True)
+@click.option("--stage", type=click.Choice(["plan", "next"]), hidden=True)
+@click.option("--began", type=float, hidden=True)
+def main(kubeconfig: Path, repeat: int, share: float, stage: str | None, began: float | None) -> None:
+    """Measure a live plan by its stages."""
+    if stage is not None:
+        assert began is not None
+        found = a_plan(kubeconfig, began) if stage == "plan" else next_plan(kubeconfig, share)
+        print(json.dumps(found))
+        return
+    curls, watches, plans, nexts, size, watched = [], [], [], [], 0, 0
+    with tempfile.TemporaryDirectory() as folder:
+        config = Path(folder) / "curl"
+        config.touch(mode=0o600)
+        for _ in range(repeat):
+            api = open_api(kubeconfig)
+            config.write_text(curl_config(requests_of(api), kubeconfig))
+            cost, size = fetch(config)
+            curls.append({"wall": cost.wall_seconds, "cpu": cost.cpu_seconds})
+            before, start = cpu_seconds(), time.perf_counter()
+            watched = watched_bytes(api)
+            watches.append({"wall": time.perf_counter() - start, "cpu": cpu_seconds() - before})
+            plans.append(in_a_process("--kubeconfig", kubeconfig, "--stage", "plan"))
+            nexts.append(in_a_process("--kubeconfig", kubeconfig, "--stage", "next", "--change", share))
+    curl, watch, plan, later = least(curls), least(watches), least(plans), least(nexts)
+    print("                      wall s    cpu s   peak MB")
+    row("curl", curl["wall"], curl["cpu"], about=f"{size / 1e6:.1f} MB, as the reader asks")
+    row("watch", watch["wall"], watch["cpu"], about=f"{watched / 1e6:.1f} MB, the pods alone")
+    row("plan: first byte", plan["first"], plan["firstCpu"])
+    row("plan: all read", plan["read"], plan["readCpu"])
+    row("plan: printed", plan["plan"], plan["planCpu"], plan["peak"])
+    row("next: current", later["current"], None, about=f"{later['changed']:.0f} pods changed")
+    row("next: gathered", later["gather"], None)
+    row("next: planned", later["plan"], None)
+    row("next: whole", later["whole"], later["cpu"], later["peak"])
+    print(
+        f"reading {(plan['read'] - plan['first']) / curl['wall']:.2f} x curl; load {os.getloadavg()[0]:.1f}"
+    )
+
+
+def row(name: str, wall: float, cpu: float | None, peak: float | None = None, about: str = "") -> None:
+    shown = f"{cpu:9.3f}" if cpu is not None else " " * 9
+    memory = f"{peak / 1e6:10.0f}" if peak is not None else " " * 10
+    print(f"{name:18}{wall:10.3f}{shown}{memory}  {about}".rstrip())
+
+
+if __name__ == "__main__":
+    main()

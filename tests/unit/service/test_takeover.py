@@ -1,0 +1,46 @@
+"""When a replica that takes over makes its first run, whatever the clock of the one before was."""
+
+from __future__ import annotations
+
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from rebalancer.errors import UnreachableError
+from rebalancer.pipeline import PipelineOptions
+from rebalancer.service import Service, ServiceOptions
+
+INTERVAL = 900.0
+
+
+def seconds_until_the_next_run(last_run_at: Any) -> float:
+    """By the default interval; zero or less means at once."""
+    service = Service(PipelineOptions(), ServiceOptions(act=True))
+    began = service._last_began(SimpleNamespace(last_run_at=last_run_at))  # type: ignore[arg-type]
+    return began + INTERVAL - time.monotonic()
+
+
+@pytest.mark.parametrize(("age", "wait"), [(0.0, 900.0), (600.0, 300.0), (3600.0, 0.0)])
+def test_the_interval_counts_from_the_last_run_of_any_replica(age: float, wait: float) -> None:
+    left = seconds_until_the_next_run(lambda: time.time() - age)
+
+    assert max(left, 0.0) == pytest.approx(wait, abs=30)
+
+
+@pytest.mark.parametrize("ahead", [60.0, 3600.0, 1e9])
+def test_a_clock_that_was_ahead_never_keeps_runs_from_being_made(ahead: float) -> None:
+    assert seconds_until_the_next_run(lambda: time.time() + ahead) < 0
+
+
+def test_a_first_run_is_made_at_once() -> None:
+    assert seconds_until_the_next_run(lambda: None) < 0
+
+
+def test_a_state_that_cannot_be_read_keeps_nobody_from_trying(caplog: pytest.LogCaptureFixture) -> None:
+    def fails() -> float:
+        raise UnreachableError("no answer")
+
+    assert seconds_until_the_next_run(fails) < 0
+    assert caplog.messages == ["when the last run was made cannot be read: no answer"]
