@@ -1,6 +1,6 @@
 """How the time to plan grows with the moves and with the nodes: what `make growth` prints.
 
-    python -m bench.growth [--moves 25,50,100,200] [--sizes 500/15000,1000/30000,2500/75000,5000/150000]
+    python -m bench.growth [--moves 25,50,100,200] [--sizes 1000/30000,2500/75000,5000/150000]
 
 A plan is made again and again: with more and more moves on the largest cluster, then with as many moves as
 that on larger and larger ones. Each exponent is the slope of a straight line through the logarithms of
@@ -28,7 +28,7 @@ from rebalancer.planning.planner import search
 from rebalancer.planning.report import build_plan
 
 _MOVES = "25,50,100,200"
-_SIZES = "500/15000,1000/30000,2500/75000,5000/150000"
+_SIZES = "1000/30000,2500/75000,5000/150000"
 
 
 @dataclass(frozen=True, slots=True)

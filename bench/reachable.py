@@ -6,7 +6,8 @@ Here are all sequences of moves, each landing as the model predicts it and held 
 there are more than can be followed, the best of each length are, and the result is the best that is known;
 ``proven`` says that nothing was left out.
 
-It is no plan: landings hold in two courses of events, while a plan's hold in every scenario, wave by wave.
+It is no plan: landings hold in two courses of events and in both orders that the policy's race allows, while
+a plan's hold in every scenario, wave by wave.
 """
 
 from __future__ import annotations
@@ -74,5 +75,4 @@ def _drafts(prepared: PreparedInputs) -> Drafts:
         node = NodeRow(row)
         free = [pod for pod in prepared.pods_on(node) if why_protected(prepared.eviction, pod) is None]
         nodes[node] = NodePods(prepared, disruption, node, [prepared.candidate(pod) for pod in free])
-    strict = prepared.policy.planning.termination_race == "strict"
-    return Drafts(prepared, builder, nodes, either_way=strict)
+    return Drafts(prepared, builder, nodes, either_way=True)

@@ -22,6 +22,9 @@ then the fewest nodes still hot, then the lowest disruption cost. Which plans ar
 perRun, so a larger perRun never leaves more excess. How many there are is bounded: one of the other limits
 that is raised leaves more excess only where the better plan was beyond that bound. Large clusters, which have
 landings enough, compare none.
+
+A pod that was refused is tried again once others have moved, so a large one may go last and remove what small
+ones had removed before. Such needless moves are left out of the best plan, if the others hold without them.
 """
 
 from __future__ import annotations
@@ -43,7 +46,13 @@ from rebalancer.planning.search.node_pods import NodePods, relief_of
 from rebalancer.planning.search.plan_builder import PlanBuilder
 from rebalancer.planning.search.raised_limits import RaisedLimits
 from rebalancer.planning.search.relief import NEGLIGIBLE
-from rebalancer.planning.search.relief_search import Order, ReliefSearch, least_removed, most_removed
+from rebalancer.planning.search.relief_search import (
+    NOT_NEEDED,
+    Order,
+    ReliefSearch,
+    least_removed,
+    most_removed,
+)
 from rebalancer.planning.search.strategy import PartialPlan
 
 # How much work an alternative may cost, in placements times nodes: large clusters can afford less.
@@ -92,11 +101,46 @@ class HotNodeRelief:
                 for tighter in self._tighter(candidates)
             ]
         best = min(found, key=lambda item: item.quality)
+        if share >= _FEWEST_PLACEMENTS:
+            best = self._pruned(start, best)
         builder = best.builder.copy(start.used.tighter)
         raised = RaisedLimits(self._prepared, self._disruption, candidates, most_removed).sentence(
             builder, best.kept
         )
         return PartialPlan(builder, {**so_far.kept, **protected, **best.kept}, raised)
+
+    def _pruned(self, start: PlanBuilder, found: _Result) -> _Result:
+        """The plan without moves that became needless: later ones off their node removed all of its excess.
+
+        The other moves are held to every scenario again, for they land among pods that now stay. Where one
+        of them does not hold any more, the plan stays as it is.
+        """
+        needless: dict[PodRow, NodeRow] = {}
+        left = {node: found.builder.expected_percent(node) for node in self._hot_nodes()}
+        for move in found.builder.moves:
+            candidate = move.evaluation.candidate
+            if move.violation or candidate.source not in left:
+                continue
+            node = candidate.source
+            relief = np.nan_to_num(relief_of([candidate], self._prepared.inputs.load.allocatable[node]))[0]
+            more = self._hotness.excess(node, left[node] + relief).sum()
+            if more <= self._hotness.excess(node, left[node]).sum() + NEGLIGIBLE:
+                needless[candidate.row] = node
+                left[node] = left[node] + relief
+        if not needless:
+            return found
+        builder = start.copy()
+        for move in found.builder.moves[len(start.moves) :]:
+            candidate = move.evaluation.candidate
+            if candidate.row in needless:
+                continue
+            again = builder.find(candidate)
+            if isinstance(again, KeptReason):
+                return found
+            builder.add(again, move.violation)
+        kept = {**found.kept, **dict.fromkeys(needless, NOT_NEEDED)}
+        pruned = _Result(self._quality(builder), builder, kept)
+        return min(found, pruned, key=lambda item: item.quality)
 
     def _least(self, start: PlanBuilder, candidates: Mapping[NodeRow, Sequence[Candidate]]) -> float:
         """The points of excess that would be left if all pods that may leave found a landing."""

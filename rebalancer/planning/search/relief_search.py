@@ -17,7 +17,7 @@ from rebalancer.planning.search.node_pods import NodePods
 from rebalancer.planning.search.plan_builder import PlanBuilder
 from rebalancer.planning.search.relief import removed
 
-_NOT_NEEDED = KeptReason(Reason.NOT_NEEDED, "its node cools without moving it")
+NOT_NEEDED = KeptReason(Reason.NOT_NEEDED, "its node cools without moving it")
 _NO_RELIEF = KeptReason(Reason.NO_RELIEF, "it uses nothing of what its node is above coolTo in")
 
 _Entry = tuple[float, float, float, str, NodeRow]
@@ -135,11 +135,11 @@ class ReliefSearch:
                 if at in pods.refused:
                     kept[candidate.row] = pods.refused[at]
                 elif not excess.any():
-                    kept[candidate.row] = _NOT_NEEDED
+                    kept[candidate.row] = NOT_NEEDED
                 elif relieves[at] <= 0:
                     kept[candidate.row] = _NO_RELIEF
                 elif reached:
-                    kept[candidate.row] = self._builder.limit(candidate) or _NOT_NEEDED
+                    kept[candidate.row] = self._builder.limit(candidate) or NOT_NEEDED
                 elif not worthwhile[at]:
                     kept[candidate.row] = KeptReason(
                         Reason.LITTLE_RELIEF,

@@ -25,6 +25,7 @@ from tests.unit.planning.builders import (
     a_workload,
     at,
     because,
+    kept,
     moved,
     plan_of,
     planning_inputs,
@@ -279,3 +280,25 @@ def test_a_pod_that_is_not_worth_its_cost_keeps_no_other_from_moving() -> None:
     plan = plan_of(planning_inputs(nodes, [dear, pinned, a_workload("cheap", ["a"] * 3, cpu="150m")]))
     assert set(moved(plan)) == {"cheap-0", "cheap-1", "cheap-2"}
     assert "planning.leastRelief 1 asks for" in because(plan, "dear-0")
+
+
+def test_moves_that_a_later_one_makes_needless_are_left_out() -> None:
+    """The large pod of a finds room only once b has lost its own; until then small pods relieve a."""
+    nodes = [a_node("a", cpu=10), a_node("b", cpu=10), a_node("idle", cpu=20)]
+
+    def only_on(node: str) -> dict[str, Any]:
+        return {"nodeSelector": {"kubernetes.io/hostname": node}}
+
+    workloads = [
+        a_workload("large", ["a"], cpu="3", spec=only_on("b")),
+        a_workload("small", ["a", "a"], cpu="500m"),
+        a_workload("held-a", ["a"] * 4, cpu="1300m", spec=only_on("a")),
+        a_workload("loading", ["b"], cpu="6"),
+        a_workload("held-b", ["b"] * 2, cpu="1100m", spec=only_on("b")),
+    ]
+    plan = plan_of(planning_inputs(nodes, workloads, policy=a_policy()))
+
+    assert moved(plan) == {"loading-0": "idle", "large-0": "b"}
+    assert {kept(plan)[f"small-{number}"] for number in range(2)} == {"NotNeeded"}
+    assert plan.benefit is not None
+    assert plan.benefit.excess.after == 0

@@ -20,7 +20,9 @@ from tests.unit.planning.builders import a_policy, a_workload, planning_inputs
 ENOUGH = 1_000
 
 
-def drafts_of(inputs: PlanningInputs) -> tuple[PreparedInputs, PlanBuilder, Drafts]:
+def drafts_of(
+    inputs: PlanningInputs, *, either_way: bool = False
+) -> tuple[PreparedInputs, PlanBuilder, Drafts]:
     prepared = prepare(inputs)
     builder = PlanBuilder(prepared.inputs, prepared.eviction, prepared.evaluator(), prepared.scenarios())
     disruption = Disruption(prepared.inputs, prepared.eviction.workloads)
@@ -31,7 +33,7 @@ def drafts_of(inputs: PlanningInputs) -> tuple[PreparedInputs, PlanBuilder, Draf
         )
         for node in hot
     }
-    return prepared, builder, Drafts(prepared, builder, nodes)
+    return prepared, builder, Drafts(prepared, builder, nodes, either_way=either_way)
 
 
 def room_for_two_small_pods_or_one_large(**limits: Any) -> PlanningInputs:
@@ -128,3 +130,21 @@ def test_a_search_that_may_place_nothing_has_no_draft() -> None:
     _, _, drafts = drafts_of(room_for_two_small_pods_or_one_large())
     assert best_drafts(drafts, 0) == []
     assert drafts.placements == 0
+
+
+@pytest.mark.parametrize(
+    ("race", "either_way", "moves"), [("strict", True, 0), ("strict", False, 1), ("likely", True, 1)]
+)
+def test_drafts_either_way_must_land_well_once_the_predecessor_is_gone(
+    race: str, either_way: bool, moves: int
+) -> None:
+    """Node a is full by requests, so a replacement that prefers it returns there once its place is free."""
+    here = {"key": "kubernetes.io/hostname", "operator": "In", "values": ["a"]}
+    preferred = [{"weight": 100, "preference": {"matchExpressions": [here]}}]
+    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
+    nodes = [a_node("a", cpu=10), a_node("b", cpu=100)]
+    web = a_workload("web", ["a"] * 10, spec={"affinity": affinity})
+    policy = a_policy(planning={"terminationRace": race})
+    prepared, _, drafts = drafts_of(planning_inputs(nodes, [web], policy=policy), either_way=either_way)
+    draft = drafts.extended(drafts.start, row_of(drafts, prepared, "web-0"))
+    assert (0 if draft is None else len(draft.pods)) == moves
