@@ -37,6 +37,8 @@ from rebalancer.sandbox.api import server
 ROOT = Path(__file__).parents[1]
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 FILE = click.Path(dir_okay=False, path_type=Path)
+_WORKLOADS = ("deployments", "replicasets", "statefulsets")
+_CONTROLLERS_SECONDS = 300.0
 _NEVER = 10**9  # objects: no kind has so many
 
 
@@ -95,9 +97,24 @@ def serve(dump: Path, kubeconfig: Path, counts: Path) -> None:
         sandbox.load_path(dump)
         sandbox.store.create("namespaces", {"metadata": {"name": "rebalancer"}})
         sandbox.write_kubeconfig(kubeconfig)
+        wait_for_controllers(sandbox)
         print("serving", flush=True)
         done.wait()
     counts.write_text(json.dumps({"requests": counted.requests, "bytes": counted.bytes}))
+
+
+def wait_for_controllers(sandbox: Sandbox) -> None:
+    """Wait until no workload looks as though it was changed just now: nothing of such a one is moved."""
+
+    def behind(item: dict[str, Any]) -> bool:
+        observed: int = (item.get("status") or {}).get("observedGeneration", 0)
+        return observed < int(item["metadata"].get("generation", 0))
+
+    until = time.monotonic() + _CONTROLLERS_SECONDS
+    while any(behind(item) for plural in _WORKLOADS for item in sandbox.store.all(plural)):
+        if time.monotonic() > until:
+            raise SystemExit("the controllers of the embedded cluster do not keep up")
+        time.sleep(0.5)
 
 
 def act(kubeconfig: Path, policy: Path, *, watch: bool) -> None:

@@ -178,7 +178,7 @@ def main(kubeconfig: Path, repeat: int, share: float, stage: str | None, began: 
         config.touch(mode=0o600)
         for _ in range(repeat):
             api = open_api(kubeconfig)
-            config.write_text(curl_config(requests_of(api), api))
+            config.write_text(curl_config(requests_of(api), kubeconfig))
             cost, size = fetch(config)
             curls.append({"wall": cost.wall_seconds, "cpu": cost.cpu_seconds})
             before, start = cpu_seconds(), time.perf_counter()

@@ -24,6 +24,7 @@ from urllib.parse import urlencode
 import click
 
 from rebalancer.cluster.live import RawApi, open_api
+from rebalancer.cluster.live.credentials import connect
 from rebalancer.cluster.live.reader import LiveReader
 
 
@@ -75,9 +76,9 @@ def with_query(url: str, fields: object) -> str:
     return f"{url}?{urlencode(fields)}" if fields else url  # type: ignore[arg-type]
 
 
-def curl_config(requests: Sequence[Request], api: RawApi) -> str:
+def curl_config(requests: Sequence[Request], kubeconfig: Path) -> str:
     """The requests as a file for curl -K."""
-    settings = api.client.api.configuration
+    settings = connect(kubeconfig).configuration
     files = (("cacert", settings.ssl_ca_cert), ("cert", settings.cert_file), ("key", settings.key_file))
     common = [f"{name} = {quoted(value)}" for name, value in files if value]
     common += [] if settings.verify_ssl else ["insecure"]
@@ -151,7 +152,7 @@ def main(kubeconfig: Path, repeat: int) -> None:
             api = an_api(kubeconfig)
             requests = requests_of(api)  # afresh: the tokens of pages expire
             config.touch(mode=0o600)
-            config.write_text(curl_config(requests, api))
+            config.write_text(curl_config(requests, kubeconfig))
             cost, size = fetch(config)
             curls.append(cost)
             cost, objects = read_cost(an_api(kubeconfig))

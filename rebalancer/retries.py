@@ -84,6 +84,8 @@ class Retries:
             result: _Result = attempts.retrying()(request)
         except _StopHeard as stop:
             raise StopRequestedError(f"{what}: asked to stop; {attempts.reason}") from stop.last.exception()
+        finally:
+            attempts.forget()
         return result
 
     def until(
@@ -95,6 +97,8 @@ class Retries:
             result: _Result = attempts.retrying()(request)
         except _StopHeard as stop:
             result = stop.last.result()
+        finally:
+            attempts.forget()
         return result
 
     def limit(self) -> Deadline:
@@ -136,6 +140,13 @@ class _Attempts:
     def reason(self) -> str:
         """Why the last attempt failed."""
         return self._last.reason if self._last else ""
+
+    def forget(self) -> None:
+        """Let go of the last outcome: tenacity's loop refers to itself, and so would live on with it.
+
+        It may be a page of a list, and while those are read nothing looks for such cycles.
+        """
+        self._outcome = None
 
     def retrying(self) -> Retrying:
         """The loop itself."""

@@ -4,8 +4,9 @@ Two replicas act, a third joins when the leader is killed with SIGKILL a third o
 Prometheus scrapes all of them. What is printed each minute is the load itself, not what the service believes,
 and at the end the API server's own account of evictions is held against the journals.
 
-The answers to the queries of the dashboard are kept in FOLDER/dashboard.json, which
-``python -m tests.ux.dashboard`` draws. The programs of the control plane are those of ``make e2e-assets``.
+The answers to the queries of the dashboard are kept in FOLDER/dashboard.json; copied over
+tests/ux/dashboard_answers.json they are drawn by ``make pictures``. The programs of the control plane are
+those of ``make e2e-assets``.
 """
 
 from __future__ import annotations

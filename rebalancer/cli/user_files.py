@@ -1,4 +1,4 @@
-"""Files of the user: what options name twice is refused, and what no option names has a place of its own."""
+"""Files of the user: two options may not name the same one, and each has a default place."""
 
 from __future__ import annotations
 

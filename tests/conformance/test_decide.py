@@ -1,4 +1,4 @@
-"""The program that decides cases of others: bad lines are told, good ones decided all the same."""
+"""The program that decides cases of others: bad lines are reported, good ones decided all the same."""
 
 from __future__ import annotations
 

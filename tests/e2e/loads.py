@@ -30,7 +30,7 @@ class Load:
 
 @dataclass(frozen=True)
 class Served:
-    """What a client was told, and when; a client is known by its User-Agent."""
+    """What a client was served, and when; a client is known by its User-Agent."""
 
     at: float  # Unix seconds
     client: str
@@ -64,11 +64,11 @@ class LoadServer:
 
 
 def known_at(served: Sequence[Served], moment: float, nodes: Sequence[str]) -> str:
-    """What the scheduler, and then rebalancer, had last been told of some nodes before a moment."""
+    """What the scheduler, and then rebalancer, had last been served of some nodes before a moment."""
     found = []
     for who, is_scheduler in (("scheduler", True), ("rebalancer", False)):
-        told = [item for item in served if item.at <= moment and _asked_by_go(item) == is_scheduler]
-        for item in told[-2:]:  # a plugin may still have the one before
+        answers = [item for item in served if item.at <= moment and _asked_by_go(item) == is_scheduler]
+        for item in answers[-2:]:  # a plugin may still have the one before
             figures = ", ".join(f"{node} {item.loads[node].cpu:.3f}" for node in nodes if node in item.loads)
             found.append(f"{who} {moment - item.at:.1f} s before: CPU {figures}")
     return "; ".join(found)

@@ -1,4 +1,4 @@
-"""The Helm chart: it says what k8s/ says, refuses mistakes, installs, acts when told to, and goes cleanly."""
+"""The Helm chart says what k8s/ says, refuses mistakes, installs, acts only if asked to, leaves nothing."""
 
 from __future__ import annotations
 

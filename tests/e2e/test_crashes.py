@@ -62,7 +62,7 @@ def take_over(cluster: HotCluster, crashed: Round, tally: Tally) -> None:
     assert untruths(lines, asked) == []
     flying = {line["uid"] for line in in_flight(lines)}
     assert len(flying) <= 1  # evictions go one by one
-    assert before <= set(crashed.state())  # the next run is told of every pod that was evicted
+    assert before <= set(crashed.state())  # the next run knows every pod that was evicted
 
     if cluster.lease_holder():
         counts["leases held"] += 1

@@ -111,22 +111,22 @@ def check_outcomes(cluster: HotCluster, faulty: Faulty) -> None:
     """The outcomes and the exit code tell what happened."""
     finished = faulty.finished
     if not finished.stdout:
-        assert not faulty.accepted, f"pods went and no outcome was told\n{finished.stderr}"
+        assert not faulty.accepted, f"pods went and no outcome was reported\n{finished.stderr}"
         assert finished.exit_code == ExitCode.UNREACHABLE, finished.stderr
         return
     assert finished.exit_code == finished.document["exitCode"] == right_exit_code(finished.document)
     pods = {pod["metadata"]["uid"]: pod for pod in cluster.pods()}
-    told = set()
+    reported = set()
     for outcome in faulty.outcomes:
         uid, result = outcome["move"]["pod"]["uid"], outcome["result"]
-        told.add(uid)
+        reported.add(uid)
         if result in UNTOUCHED:
             assert uid not in faulty.accepted, outcome
         elif result != "Unknown":
             assert uid in faulty.accepted, outcome
         if result in LANDED:
             assert pods[outcome["replacementUid"]]["spec"]["nodeName"] == outcome["node"]
-    assert set(faulty.accepted) <= told
+    assert set(faulty.accepted) <= reported
 
 
 def right_exit_code(outcomes: Object) -> ExitCode:
@@ -321,11 +321,11 @@ def test_in_any_mixture_no_eviction_is_lost_or_doubled_and_the_outcomes_are_true
     assert set(codes) <= {"DONE", "STOPPED", "PARTLY_DONE", "UNREACHABLE"}
     assert hits >= 5 * MIXTURES
     assert evicted >= MIXTURES
-    told = ", ".join(f"{name} {count}" for name, count in sorted(codes.items()))
+    reported = ", ".join(f"{name} {count}" for name, count in sorted(codes.items()))
     record_property(
         SUMMARY,
         f"faults: {MIXTURES} mixtures, {hits} requests spoilt: {evicted} pods evicted, none lost or twice; "
-        f"exits: {told}",
+        f"exits: {reported}",
     )
 
 

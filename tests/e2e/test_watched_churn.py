@@ -7,6 +7,7 @@ import random
 import threading
 import time
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from rebalancer.cluster.kinds import NODES as NODES_KIND
 from rebalancer.cluster.kinds import PODS, Kind
 from rebalancer.cluster.live import RawApi, open_api
 from rebalancer.cluster.live.answers import Answer
+from rebalancer.cluster.live.credentials import connect
 from rebalancer.cluster.live.lists import ListBegins, ListSource
 from rebalancer.cluster.live.reader import LiveReader
 from rebalancer.cluster.live.watching import LiveCluster
@@ -41,8 +43,8 @@ EVERY_SECONDS = 1.0
 class Churn:
     """Creates, changes and deletes pods as fast as the API server lets it."""
 
-    def __init__(self, api: RawApi, seed: int, nodes: int = 3, writer: int = 0) -> None:
-        self._core = client.CoreV1Api(api.client.api)
+    def __init__(self, kubeconfig: Path, seed: int, nodes: int = 3, writer: int = 0) -> None:
+        self._core = client.CoreV1Api(connect(kubeconfig))
         self._random = random.Random(seed)
         self._pods: set[str] = set()
         self._nodes = nodes
@@ -104,8 +106,8 @@ def test_what_watches_keep_is_what_a_fresh_reading_brings(
     )
     seed = random.SystemRandom().randrange(1 << 32)
     record_property("seed", seed)
-    api = open_api(control_plane.kubeconfig())
-    churn = Churn(api, seed)
+    kubeconfig = control_plane.kubeconfig()
+    api, churn = open_api(kubeconfig), Churn(kubeconfig, seed)
     seconds: list[float] = []
     with LiveCluster(api, watch_above=-1, large=NAMES // 10) as cluster:
         for _ in range(ROUNDS):
@@ -180,8 +182,9 @@ def test_under_churn_that_never_pauses_what_watches_keep_is_the_cluster_at_their
     )
     seed = random.SystemRandom().randrange(1 << 32)
     record_property("seed", seed)
-    api = open_api(control_plane.kubeconfig())
-    churns = [Churn(api, seed + writer, NODES, writer) for writer in range(WRITERS)]
+    kubeconfig = control_plane.kubeconfig()
+    api = open_api(kubeconfig)
+    churns = [Churn(kubeconfig, seed + writer, NODES, writer) for writer in range(WRITERS)]
     compared, seconds = Counter[str](), []
     with LiveCluster(api, watch_above=10) as cluster, Churning(*churns) as churning:
         until = time.monotonic() + SECONDS
@@ -210,11 +213,12 @@ def test_under_churn_that_never_pauses_what_watches_keep_is_the_cluster_at_their
 
 def test_a_watch_is_in_protobuf_and_says_soon_how_far_it_has_come(control_plane: ControlPlane) -> None:
     control_plane.start(controllers=False, scheduler=False, kwok=False)
-    api = open_api(control_plane.kubeconfig())
+    kubeconfig = control_plane.kubeconfig()
+    api = open_api(kubeconfig)
     with LiveCluster(api, watch_above=-1, large=-1) as cluster:
         cluster.current()
         feed = cluster.feeds[PODS]
-        client.CoreV1Api(api.client.api).create_namespace(
+        client.CoreV1Api(connect(kubeconfig)).create_namespace(
             {"metadata": {"name": "elsewhere"}}, _preload_content=False
         )
         cluster.current()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import logging
+import weakref
 from collections.abc import Iterator
 from email.utils import formatdate
 from itertools import pairwise
@@ -192,3 +194,26 @@ def test_retry_after_as_a_date_is_measured_by_the_servers_own_clock() -> None:
 def test_an_answer_that_does_not_ask_to_wait() -> None:
     assert retry_after_seconds(None) is None
     assert retry_after_seconds({"Date": "now"}) is None
+
+
+@pytest.mark.parametrize("way", ["call", "until"])
+def test_a_result_lives_no_longer_than_its_caller_keeps_it(way: str) -> None:
+    """Pages of lists are read while the collector of cycles is paused."""
+
+    class Page:
+        pass
+
+    made: list[weakref.ref[Page]] = []
+
+    def request() -> Page:
+        page = Page()
+        made.append(weakref.ref(page))
+        return page
+
+    gc.disable()
+    try:
+        for _ in range(3):
+            getattr(Retries(), way)("read", request, lambda _: None)
+        assert [page() for page in made] == [None, None, None]
+    finally:
+        gc.enable()

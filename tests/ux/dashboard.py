@@ -1,13 +1,12 @@
 """The dashboard of the chart as a picture, from what a real Prometheus answers to its queries.
 
-``answers`` asks; ``python -m tests.ux.dashboard ANSWERS.json PICTURE.svg`` draws. Grafana draws the panels in
-its own way: this shows which figures there are, and whether they can be read.
+``answers`` asks, for bench.drift; ``make pictures`` draws what is kept in ``ANSWERS``. Grafana draws the
+panels in its own way: this shows which figures there are, and whether they can be read.
 """
 
 from __future__ import annotations
 
 import json
-import sys
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +17,10 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 DASHBOARD = ROOT / "charts" / "rebalancer" / "files" / "dashboard.json"
+ANSWERS = Path(__file__).parent / "dashboard_answers.json"  # half an hour of bench.drift
+PICTURE = ROOT / "docs" / "pictures" / "dashboard.svg"
 POINTS = 90  # of each series
+MAX_SERIES = 8  # of a query's panel, those with the highest figures
 _RATE_INTERVAL = "1m"
 
 
@@ -35,9 +37,15 @@ def answers(address: str, began: float, ended: float) -> dict[str, Any]:
             for target in panel["targets"]
             for found in _asked(address, target["expr"], began, ended, step)
         ]
+        known = sorted((item for item in series if item["points"]), key=_highest, reverse=True)
         unit = panel["fieldConfig"]["defaults"].get("unit", "short")
-        panels.append({"title": panel["title"], "type": panel["type"], "unit": unit, "series": series})
+        about = {"title": panel["title"], "type": panel["type"], "unit": unit, "series": known[:MAX_SERIES]}
+        panels.append({**about, "left_out": len(known[MAX_SERIES:])})
     return {"seconds": round(ended - began), "panels": panels}
+
+
+def _highest(series: Mapping[str, Any]) -> float:
+    return float(max(value for _, value in series["points"]))
 
 
 def _asked(address: str, expression: str, began: float, ended: float, step: float) -> list[Any]:
@@ -68,79 +76,86 @@ def _points(values: Sequence[tuple[float, str]], began: float) -> list[list[floa
 
 # Drawing
 
-COLUMNS, WIDTH, HEIGHT = 4, 300, 168
-_PLOT = (44, 26, 246, 76)  # left, top, width, height within a panel
+_WHOLE = 1200  # wide
+_GRAPH, _STAT = (4, 168), (6, 76)  # columns, and the height of a row
+_LEFT, _TOP, _DRAWN_WIDTH, _DRAWN_HEIGHT = 52, 28, 232, 74  # of the lines within a panel
 _COLOURS = ("#2563eb", "#ea580c", "#16a34a", "#9333ea", "#dc2626", "#0891b2", "#a16207", "#6b7280")
 _MAX_LEGEND = 6
+_MAX_NAME = 24
+_GAP = 3.0  # points that are missing make a gap in a line
 _STYLE = (
     "text{font:10px sans-serif;fill:#374151}.t{font-weight:bold;font-size:11px;fill:#111827}"
-    ".v{font-size:30px;font-weight:bold;fill:#2563eb}.g{stroke:#e5e7eb}.p{fill:#fff;stroke:#d1d5db}"
+    ".v{font-size:26px;font-weight:bold;fill:#2563eb}.g{stroke:#e5e7eb}.p{fill:#fff;stroke:#d1d5db}"
+    ".l{fill:none;stroke-width:1.3}"
 )
 
 
 def drawing(found: Mapping[str, Any]) -> str:
-    """The panels as SVG."""
-    panels, seconds = found["panels"], found["seconds"]
-    rows = -(-len(panels) // COLUMNS)
-    size = f'width="{COLUMNS * WIDTH}" height="{rows * HEIGHT}"'
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" {size} viewBox="0 0 {COLUMNS * WIDTH} {rows * HEIGHT}">'
-    ]
-    parts += [f"<style>{_STYLE}</style>", '<rect width="100%" height="100%" fill="#f3f4f6"/>']
-    for index, panel in enumerate(panels):
-        x, y = index % COLUMNS * WIDTH, index // COLUMNS * HEIGHT
-        parts.append(f'<g transform="translate({x} {y})">')
-        parts.append(f'<rect class="p" x="3" y="3" width="{WIDTH - 6}" height="{HEIGHT - 6}" rx="3"/>')
-        parts.append(f'<text class="t" x="10" y="18">{escape(panel["title"])}</text>')
-        parts += _stat(panel) if panel["type"] == "stat" else _graph(panel, seconds)
-        parts.append("</g>")
-    return "\n".join([*parts, "</svg>"]) + "\n"
+    """The panels as SVG: figures first, then lines over the time."""
+    stats = [panel for panel in found["panels"] if panel["type"] == "stat"]
+    graphs = [panel for panel in found["panels"] if panel["type"] != "stat"]
+    parts: list[str] = []
+    y = 0
+    for panels, (columns, height) in ((stats, _STAT), (graphs, _GRAPH)):
+        width = _WHOLE // columns
+        for index, panel in enumerate(panels):
+            x = index % columns * width
+            parts.append(f'<g transform="translate({x} {y + index // columns * height})">')
+            parts.append(f'<rect class="p" x="3" y="3" width="{width - 6}" height="{height - 6}" rx="3"/>')
+            parts.append(f'<text class="t" x="10" y="18">{escape(panel["title"])}</text>')
+            parts += _stat(panel) if panel["type"] == "stat" else _graph(panel, found["seconds"], width)
+            parts.append("</g>")
+        y += -(-len(panels) // columns) * height
+    size = f'width="{_WHOLE}" height="{y}" viewBox="0 0 {_WHOLE} {y}"'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" {size}>\n<style>{_STYLE}</style>'
+    return "\n".join([head, '<rect width="100%" height="100%" fill="#f3f4f6"/>', *parts, "</svg>"]) + "\n"
 
 
 def _stat(panel: Mapping[str, Any]) -> Iterator[str]:
     for series in panel["series"][:1]:
-        yield f'<text class="v" x="20" y="90">{_amount(series["points"][-1][1], panel["unit"])}</text>'
+        yield f'<text class="v" x="14" y="54">{_amount(series["points"][-1][1], panel["unit"])}</text>'
 
 
-def _graph(panel: Mapping[str, Any], seconds: float) -> Iterator[str]:
-    left, top, width, height = _PLOT
-    shown = [series for series in panel["series"] if series["points"]]
-    highest = max((value for series in shown for _, value in series["points"]), default=0.0)
-    highest = highest * 1.05 or 1.0
+def _graph(panel: Mapping[str, Any], seconds: float, width: int) -> Iterator[str]:
+    shown, bottom = panel["series"], _TOP + _DRAWN_HEIGHT
+    highest = max(map(_highest, shown), default=0.0) * 1.05 or 1.0
     for share in (0.0, 0.5, 1.0):
-        level = top + height * (1 - share)
-        yield f'<path class="g" d="M{left} {level:.0f}h{width}"/>'
+        level = bottom - _DRAWN_HEIGHT * share
+        yield f'<path class="g" d="M{_LEFT} {level:.0f}h{_DRAWN_WIDTH}"/>'
         amount = _amount(highest * share, panel["unit"])
-        yield f'<text x="{left - 4}" y="{level + 3:.0f}" text-anchor="end">{amount}</text>'
-    for minutes in (0, seconds / 120, seconds / 60):
-        x = left + width * minutes * 60 / seconds
-        yield f'<text x="{x:.0f}" y="{top + height + 12}" text-anchor="middle">{minutes:.0f} min</text>'
-    # The series that say most: those with the highest figures.
-    shown.sort(key=lambda series: -max(value for _, value in series["points"]))
-    for number, series in enumerate(shown):
-        colour = _COLOURS[min(number, len(_COLOURS) - 1)]
-        path = " ".join(
-            f"{left + width * moment / seconds:.0f},{top + height * (1 - value / highest):.1f}"
-            for moment, value in series["points"]
-        )
-        yield f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.3"/>'
-    for number, series in enumerate(shown[:_MAX_LEGEND]):
-        x, y = 12 + number % 2 * 145, top + height + 27 + number // 2 * 12
-        name = series["name"] if len(series["name"]) <= 24 else series["name"][:23] + "…"
-        yield f'<rect x="{x}" y="{y - 7}" width="8" height="8" fill="{_COLOURS[number]}"/>'
+        yield f'<text x="{_LEFT - 4}" y="{level + 3:.0f}" text-anchor="end">{amount}</text>'
+    for share, anchor in ((0.0, "start"), (0.5, "middle"), (1.0, "end")):
+        x, minutes = _LEFT + _DRAWN_WIDTH * share, seconds * share / 60
+        yield f'<text x="{x:.0f}" y="{bottom + 12}" text-anchor="{anchor}">{minutes:.0f} min</text>'
+    for series, colour in zip(shown, _COLOURS, strict=False):
+        for points in _unbroken(series["points"], _GAP * seconds / POINTS):
+            placed = (
+                (_LEFT + _DRAWN_WIDTH * moment / seconds, bottom - _DRAWN_HEIGHT * value / highest)
+                for moment, value in points
+            )
+            line = " ".join(f"{x:.0f},{y:.0f}" for x, y in placed)
+            yield f'<polyline class="l" stroke="{colour}" points="{line}"/>'
+    for number, (series, colour) in enumerate(zip(shown[:_MAX_LEGEND], _COLOURS, strict=False)):
+        x, y = 12 + number % 2 * 145, bottom + 27 + number // 2 * 12
+        name = series["name"] if len(series["name"]) <= _MAX_NAME else series["name"][: _MAX_NAME - 1] + "…"
+        yield f'<rect x="{x}" y="{y - 7}" width="8" height="8" fill="{colour}"/>'
         yield f'<text x="{x + 12}" y="{y}">{escape(name)}</text>'
-    if len(shown) > _MAX_LEGEND:
-        yield f'<text x="{WIDTH - 10}" y="18" text-anchor="end">and {len(shown) - _MAX_LEGEND} more</text>'
+    more = len(shown[_MAX_LEGEND:]) + panel["left_out"]
+    if more:
+        yield f'<text x="{width - 10}" y="18" text-anchor="end">and {more} more</text>'
+
+
+def _unbroken(points: Sequence[Sequence[float]], gap: float) -> Iterator[Sequence[Sequence[float]]]:
+    begin = 0
+    for index in range(1, len(points) + 1):
+        if index == len(points) or points[index][0] - points[index - 1][0] > gap:
+            yield points[begin:index]
+            begin = index
 
 
 def _amount(value: float, unit: str) -> str:
-    if unit in ("s", "dtdurations"):
+    if unit == "s":
         return f"{value * 1000:.0f} ms" if 0 < value < 1 else f"{value:.3g} s"
     if unit == "bytes":
         return f"{value / 1024:.3g} KiB"
     return f"{value:.3g}" + (" %" if unit == "percent" else "")
-
-
-if __name__ == "__main__":
-    source, target = map(Path, sys.argv[1:3])
-    target.write_text(drawing(json.loads(source.read_text())))

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from rebalancer.cluster.live.raw_api import RawApi
 
@@ -19,10 +20,15 @@ def open_api(
 
     ``request_seconds`` is how long the answer to a single request is waited for, where it has no bound of its
     own.
-    Raises InputError when there are no usable credentials. The official client, slow to import, is imported
-    here: recorded clusters are planned without it.
+    Raises InputError when there are no usable credentials. What talks to a network is imported here: recorded
+    clusters are planned without it. The official client, slow to import, is asked where a login is not plain.
     """
     from rebalancer.cluster.live.client import KubernetesClient  # noqa: PLC0415
-    from rebalancer.cluster.live.credentials import connect  # noqa: PLC0415
+    from rebalancer.cluster.live.plain_login import plain_login  # noqa: PLC0415
 
-    return RawApi(KubernetesClient(connect(kubeconfig, context), request_seconds))
+    api: Any = plain_login(kubeconfig, context)
+    if api is None:
+        from rebalancer.cluster.live.credentials import connect  # noqa: PLC0415
+
+        api = connect(kubeconfig, context)
+    return RawApi(KubernetesClient(api, request_seconds))

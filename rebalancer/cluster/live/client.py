@@ -1,18 +1,17 @@
-"""The official Kubernetes client, for credentials, addresses and transport; answers stay bytes.
+"""Requests over the transport that a login comes with; answers stay bytes.
 
-Only this module and ``credentials`` know the official client. Importing it takes half a second of processor
-time on a slow machine, so ``open_api`` imports it when a cluster is contacted, and nothing else does.
+Only ``credentials`` knows the official client, which takes half a second of processor time to be imported.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from kubernetes import client
-from kubernetes.client.exceptions import ApiException
+import urllib3
 from urllib3.exceptions import HTTPError
 
 from rebalancer.cluster.live.answers import Answer, NoAnswerError, StatusError, unsendable
@@ -30,7 +29,8 @@ _NO_DEADLINE = Deadline()
 class KubernetesClient:
     """One connection: the requests that are made, as methods, and ``send``, which calls one of them."""
 
-    def __init__(self, api: client.ApiClient, request_seconds: float | None = None) -> None:
+    def __init__(self, api: Any, request_seconds: float | None = None) -> None:
+        """``api`` is an ``ApiClient`` of the official client, or a ``PlainApi``."""
         self.api = api
         self._request_seconds = request_seconds
         self.lists_whole: bool | None = None  # whether a large LIST is read in one answer; not known yet
@@ -56,18 +56,23 @@ class KubernetesClient:
         body: Any,
         timeout: tuple[float, float],
     ) -> Any:
-        """The response to one request, as ``Calls`` asks for it. Raises ApiException for an error status."""
-        request = self.api.param_serialize(
+        """The response to one request, as ``Calls`` asks for it. Raises StatusError."""
+        method, url, headers, body, _ = self.api.param_serialize(
             method, path, None, query, headers, body, auth_settings=["BearerToken"]
         )
-        response = self.api.call_api(*request, _request_timeout=timeout).response
+        response = self.api.rest_client.pool_manager.request(
+            method,
+            url,
+            body=None if body is None else json.dumps(body),
+            headers=headers,
+            timeout=urllib3.Timeout(connect=timeout[0], read=timeout[1]),
+            preload_content=False,
+        )
         if not 200 <= response.status < 300:
             refusal = response.read(_MAX_REFUSAL_BYTES, decode_content=True)
             response.release_conn()
             text = refusal.decode("utf-8", "replace")
-            error = ApiException(status=response.status, reason=response.reason, body=text)
-            error.headers = response.headers
-            raise error
+            raise StatusError(response.status, response.reason or "", text, response.headers)
         return response
 
     def send(
@@ -159,11 +164,9 @@ class Stream:
 
 @contextlib.contextmanager
 def _as_ours() -> Iterator[None]:
-    """Turn the client's errors into StatusError and NoAnswerError."""
+    """Turn the transport's errors into NoAnswerError."""
     try:
         yield
-    except ApiException as error:
-        raise StatusError(error.status or 0, error.reason or "", error.body, error.headers) from error
     except (HTTPError, OSError) as error:
         raise NoAnswerError(error) from error
 

@@ -19,10 +19,9 @@ from kubernetes import client, config
 from kubernetes.config import kube_config
 from urllib3.exceptions import HTTPError
 
+from rebalancer.cluster.live.plain_login import MAX_CONNECTIONS
 from rebalancer.errors import InputError, RightsError
 from rebalancer.files import is_file
-
-_MAX_CONNECTIONS = 64  # that are kept: a watch a kind, and the requests beside them
 
 
 def connect(kubeconfig: Path | None = None, context: str | None = None) -> client.ApiClient:
@@ -151,7 +150,7 @@ def _refreshing(settings: client.Configuration) -> None:
 def _client(settings: client.Configuration) -> client.ApiClient:
     # The transport tries once: retries are ours, so that each is bounded and logged.
     settings.retries = urllib3.Retry(total=0, redirect=0)
-    settings.connection_pool_maxsize = _MAX_CONNECTIONS
+    settings.connection_pool_maxsize = MAX_CONNECTIONS
     if not settings.verify_ssl:  # the kubeconfig says so; urllib3 would repeat it at every request
         urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
     _refreshing(settings)

@@ -5,7 +5,7 @@ one scenario only and with few placements: an estimate, and never part of the pl
 pods, it goes on with the values of the bolder positions of the dial.
 
     perRun 20 is reached and 20 of 76 hot nodes are cool; without it the search would make 70 moves:
-    "with perRun 70 this plan would cool 65 of 76 hot nodes, not 20"
+    "with perRun 70 this plan would bring 65 of 76 hot nodes to coolTo, not 20"
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class RaisedLimits:
         found += self._bolder(builder, kept, now)
         best = min(found, key=lambda item: (round(item.excess, 6), -item.cool, item.words), default=now)
         if best.cool > now.cool:
-            gain = f"cool {best.cool} of {len(self._candidates)} hot nodes, not {now.cool}"
+            gain = f"bring {best.cool} of {len(self._candidates)} hot nodes to coolTo, not {now.cool}"
         elif best.excess < now.excess - _WORTH_NAMING:
             gain = f"leave {best.excess:.1f} points of excess, not {now.excess:.1f}"
         else:

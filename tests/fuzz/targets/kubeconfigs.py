@@ -17,6 +17,7 @@ import urllib3
 from kubernetes.config import kube_config
 
 from rebalancer.cluster.live.credentials import connect
+from rebalancer.cluster.live.plain_login import plain_login
 from tests.fuzz.clusters import folder
 from tests.fuzz.structure import yaml_structure
 from tests.fuzz.target import Target
@@ -67,6 +68,7 @@ def decode(content: bytes) -> None:
     path.write_bytes(content)
     with nothing_is_run():
         try:
+            plain_login(path, "x")  # what it does not take, the official client gets
             connect(path, "x")
             connect(path)
         finally:

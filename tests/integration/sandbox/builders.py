@@ -17,7 +17,7 @@ START = 1_800_000_000.0
 
 
 class StillClock:
-    """A clock that moves when told to."""
+    """A clock that a test moves."""
 
     def __init__(self, now: float = START) -> None:
         self._now = now

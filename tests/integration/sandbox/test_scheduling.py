@@ -1,4 +1,4 @@
-"""The embedded scheduler: it binds, says so, and misbehaves when told to."""
+"""The embedded scheduler: it binds, says so, and misbehaves on request."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[3]
 PROGRAM = ROOT / "rebalancer"
 MAX_MODULES = 12  # of one folder, besides its __init__
 MAX_LINES = 300  # of one module: it is one idea
+MAX_TEST_LINES = 420  # of one module of tests, which may hold long tables
 # A name that is a thing of the field (nodes, pods, plan) may occur once per folder, which says what view of
 # it the module holds: tables/plan.py prints what planning/plan.py defines. A name that only says what is
 # done, or how things are kept, means nothing without its folder; two such modules are easily mistaken.
@@ -48,6 +49,13 @@ def test_no_module_is_longer_than_one_idea_needs() -> None:
     assert {
         name: lines for name, lines in lengths.items() if lines > MAX_LINES and name not in generated
     } == {}
+
+
+def test_no_module_of_tests_is_longer_than_its_reader_keeps_in_mind() -> None:
+    paths = [path for folder in ("tests", "bench") for path in (ROOT / folder).rglob("*.py")]
+    lengths = {str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for path in paths}
+
+    assert {name: lines for name, lines in lengths.items() if lines > MAX_TEST_LINES} == {}
 
 
 def test_no_modules_import_each_other_in_a_cycle_even_for_type_checking() -> None:

@@ -38,10 +38,10 @@ def test_a_node_is_explained_in_a_table_with_its_pods(rebalancer_program: Progra
 def test_explanations_in_json_carry_kind_version_and_digest(
     rebalancer_program: Program, dump: Path, subject: str, kind: str
 ) -> None:
-    told = json.loads(rebalancer_program("explain", subject, "--from", str(dump), "-o", "json").stdout)
+    printed = json.loads(rebalancer_program("explain", subject, "--from", str(dump), "-o", "json").stdout)
 
-    assert (told["kind"], told["apiVersion"]) == (kind, "rebalancer/v1alpha1")
-    assert told["inputs"].startswith("sha256:")
+    assert (printed["kind"], printed["apiVersion"]) == (kind, "rebalancer/v1alpha1")
+    assert printed["inputs"].startswith("sha256:")
 
 
 def test_a_near_miss_is_one_line_with_a_suggestion(rebalancer_program: Program, dump: Path) -> None:

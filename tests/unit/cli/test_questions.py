@@ -169,8 +169,8 @@ def test_assertions_about_a_policy_decide_the_exit_code(rebalancer_program: Prog
     assert bad.stdout.endswith("3 assertions: 1 failed\n")
     assert max(map(len, bad.stdout.splitlines()[1:])) <= 80
     assert junit.read_text().count("<testcase") == 3
-    told = json.loads(rebalancer_program("policy", "test", str(fails), *source, "-o", "json").stdout)
-    assert (told["kind"], told["failed"]) == ("PolicyTestReports", 1)
+    printed = json.loads(rebalancer_program("policy", "test", str(fails), *source, "-o", "json").stdout)
+    assert (printed["kind"], printed["failed"]) == ("PolicyTestReports", 1)
 
 
 def test_a_policy_that_suits_a_cluster_is_written_and_valid(rebalancer_program: Program, dump: Path) -> None:

@@ -33,11 +33,11 @@ def test_a_simulation_in_json_has_runs_and_cycles_in_the_documented_shape(
     )
 
     assert (result.exit_code, result.stderr) == (0, "")
-    told = json.loads(result.stdout)
-    assert (told["kind"], told["noise"], told["lagSeconds"]) == ("Simulation", 0.05, 300)
-    assert [run["policy"] for run in told["runs"]] == ["quick", "slow"]
-    assert [len(run["cycles"]) for run in told["runs"]] == [3, 3]
-    assert set(told["runs"][0]["cycles"][0]) >= {
+    printed = json.loads(result.stdout)
+    assert (printed["kind"], printed["noise"], printed["lagSeconds"]) == ("Simulation", 0.05, 300)
+    assert [run["policy"] for run in printed["runs"]] == ["quick", "slow"]
+    assert [len(run["cycles"]) for run in printed["runs"]] == [3, 3]
+    assert set(printed["runs"][0]["cycles"][0]) >= {
         "cycle", "hot", "peak", "deviation", "evictions", "pending", "moves",
     }  # fmt: skip
 

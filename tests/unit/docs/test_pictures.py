@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
 from rich.color import Color
 
 from rebalancer.reporting.console import COLOURS
-from tests.ux.pictures import readme_pictures
+from tests.ux import dashboard
+from tests.ux.pictures import documentation_pictures, readme_pictures
 from tests.ux.terminal import ROOT
 
 
@@ -21,8 +23,17 @@ def test_the_pictures_of_the_readme_are_what_the_program_prints() -> None:
         assert path.read_text() == svg, f"{name} is not what the program prints: make pictures"
 
 
+def test_the_picture_of_the_dashboard_is_drawn_from_what_was_scraped_and_has_every_panel() -> None:
+    titles = [panel["title"] for panel in json.loads(dashboard.DASHBOARD.read_text())["panels"]]
+
+    for path, svg in documentation_pictures():
+        assert path.read_text() == svg, "make pictures"
+        assert f"pictures/{path.name}" in (ROOT / "docs" / "serving.md").read_text()
+        assert [title for title in titles if f">{title}<" not in svg] == [], "run bench.drift again"
+
+
 def test_the_pictures_ask_for_nothing() -> None:
-    for path, svg in readme_pictures():
+    for path, svg in (*readme_pictures(), *documentation_pictures()):
         assert set(re.findall(r"https?://[^\"' )]+", svg)) == {"http://www.w3.org/2000/svg"}, path
         assert "<script" not in svg
 

@@ -1,4 +1,4 @@
-"""A transport that answers from Python: the real Kubernetes client above it, no socket below."""
+"""A transport that answers from Python: the real client above it, no socket below."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from urllib.parse import parse_qs, urlsplit
 
 import urllib3
 from kubernetes import client
-from kubernetes.client.rest import RESTResponse
 
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.client import KubernetesClient
@@ -50,30 +49,33 @@ Handler = Callable[[Request], "Answer | Exception"]
 
 
 class Transport:
-    """Stands where the client's REST layer stands; remembers every request."""
+    """Stands where the client's pool of connections stands; remembers every request."""
 
     def __init__(self, handler: Handler) -> None:
         self.handler = handler
         self.requests: list[Request] = []
 
+    @property
+    def pool_manager(self) -> Transport:
+        """The pool that requests are made by."""
+        return self
+
     def request(
         self, method: str, url: str, headers: Any = None, body: Any = None, **_options: Any
-    ) -> RESTResponse:
+    ) -> urllib3.HTTPResponse:
         parts = urlsplit(url)
         query = {key: values[-1] for key, values in parse_qs(parts.query).items()}
-        request = Request(method, parts.path, query, json.loads(json.dumps(body)))
+        request = Request(method, parts.path, query, None if body is None else json.loads(body))
         self.requests.append(request)
         answer = self.handler(request)
         if isinstance(answer, Exception):
             raise answer
         content = answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()
-        return RESTResponse(
-            urllib3.HTTPResponse(
-                body=io.BytesIO(content),
-                status=answer.status,
-                headers={"Content-Type": "application/json", **answer.headers},
-                preload_content=False,
-            )
+        return urllib3.HTTPResponse(
+            body=io.BytesIO(content),
+            status=answer.status,
+            headers={"Content-Type": "application/json", **answer.headers},
+            preload_content=False,
         )
 
     def sent(self, method: str) -> list[Request]:

@@ -138,18 +138,18 @@ def test_a_dry_run_that_a_budget_refuses_says_so() -> None:
 
 
 def test_outcomes_are_reported_once_each() -> None:
-    told: list[str] = []
+    reported: list[str] = []
 
     class Watching:
         def __getattr__(self, name: str) -> Any:
             if name == "outcome_known":
-                return lambda outcome: told.append(outcome.move.pod.name)
+                return lambda outcome: reported.append(outcome.move.pod.name)
             return lambda *_: None
 
     run = Run("web-1", "web-2")
     run.cluster.lands_on = "hot"
     run(a_move("web-1", wave=1), a_move("web-2", wave=2), observer=Watching())
-    assert told == ["web-1", "web-2"]
+    assert reported == ["web-1", "web-2"]
 
 
 def test_outcomes_are_read_back_as_they_were_written() -> None:

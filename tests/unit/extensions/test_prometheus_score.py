@@ -174,7 +174,7 @@ def test_its_query_is_asked_and_series_find_their_nodes_by_name_and_address() ->
         )
     )
     assert asked == [QUERY]
-    assert view.queries[ADDRESS, QUERY] == {"n-1": 1.0, "n-2": 2.0}  # n-3 has two values: none can be told
+    assert view.queries[ADDRESS, QUERY] == {"n-1": 1.0, "n-2": 2.0}  # n-3 has two values: neither can be used
 
 
 def _plan(view: SchedulerView, **score: Any) -> Any:

@@ -169,8 +169,8 @@ def test_two_figures_of_one_node_count_as_none_and_a_renamed_node_is_a_warning()
 
 
 def test_load_watchers_deviation_is_kept_beside_its_average() -> None:
-    told = {"n1": [a_percentage("CPU", 50.0), a_percentage("CPU", 12.5, "STD")], "old": []}
-    figures = node_figures_of_watcher(a_watcher(told), NODES)
+    percentages = {"n1": [a_percentage("CPU", 50.0), a_percentage("CPU", 12.5, "STD")], "old": []}
+    figures = node_figures_of_watcher(a_watcher(percentages), NODES)
     row = NODES.row["n1"]
 
     assert figures.deviation is not None

@@ -1,4 +1,4 @@
-"""Resources beyond cpu, memory and pods; what pods use; which source told what."""
+"""Resources beyond cpu, memory and pods; what pods use; which source reported what."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def figures(
 
 
 def joined(
-    *told: NodeFigures, pods: PodFigures | None = None, required: tuple[str, ...] = RESOURCES
+    *reported: NodeFigures, pods: PodFigures | None = None, required: tuple[str, ...] = RESOURCES
 ) -> LoadReport:
     return build_report(
         NODES,
         PODS,
-        told,
+        reported,
         pods,
         REQUESTS,
         now=NOW,
@@ -67,11 +67,11 @@ def test_percentages_begin_with_cpu_memory_and_pods_and_go_on_with_what_else_is_
 
 
 def test_a_node_is_unknown_without_a_figure_of_what_a_rule_names_and_only_then() -> None:
-    told = figures("p", [25.0, NAN, 25.0])
+    reported = figures("p", [25.0, NAN, 25.0])
 
-    assert joined(told).known.tolist() == [True, False, True]
-    assert joined(told, required=("cpu", "memory")).known.tolist() == [True, True, True]
-    assert "p: has no figure for disk on node n1" in joined(told).warnings
+    assert joined(reported).known.tolist() == [True, False, True]
+    assert joined(reported, required=("cpu", "memory")).known.tolist() == [True, True, True]
+    assert "p: has no figure for disk on node n1" in joined(reported).warnings
 
 
 def test_every_figure_has_its_own_source() -> None:
@@ -140,11 +140,11 @@ def test_what_is_no_mean_cannot_be_corrected_and_settles(statistic: str) -> None
 
 
 def test_an_unknown_load_settles_only_where_a_rule_needs_it() -> None:
-    told = figures("p", [40.0] * 3, window=900.0)
+    reported = figures("p", [40.0] * 3, window=900.0)
     move = a_move(cpu=300.0, memory=3e8)
 
-    assert set(correct(joined(told), NODES, [move]).settling) == {0, 1}
-    assert correct(joined(told, required=("cpu", "memory")), NODES, [move]).settling == {}
+    assert set(correct(joined(reported), NODES, [move]).settling) == {0, 1}
+    assert correct(joined(reported, required=("cpu", "memory")), NODES, [move]).settling == {}
 
 
 def test_a_window_that_began_after_the_move_is_left_alone() -> None:

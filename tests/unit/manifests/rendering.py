@@ -14,11 +14,11 @@ def _no_kustomize() -> str:
     """Why overlays cannot be rendered here; empty when they can."""
     if shutil.which("kubectl") is None:
         return "no kubectl: apt-get install kubernetes-client, or see https://kubernetes.io/docs/tasks/tools"
-    told = subprocess.run(
+    printed = subprocess.run(
         ["kubectl", "version", "--client", "-o", "json"], capture_output=True, check=False, timeout=30
     )
     try:
-        version = json.loads(told.stdout)["kustomizeVersion"]
+        version = json.loads(printed.stdout)["kustomizeVersion"]
     except (ValueError, KeyError):
         return "kubectl is older than 1.21: its kustomize cannot render these overlays"
     return "" if version >= "v4" else f"kustomize {version} cannot render these overlays; 4.1 can"

@@ -1,4 +1,4 @@
-"""Small clusters to plan, told by what a test is about: everything not said is harmless."""
+"""Small clusters to plan: a test states what it is about, and everything else is harmless."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def planning_inputs(
 ) -> PlanningInputs:
     """What a plan is made from; every kind is read but those ``unread``.
 
-    Pods use what they request, and nodes what their pods use, unless told: ``load`` gives percent of
+    Pods use what they request, and nodes what their pods use, unless given: ``load`` gives percent of
     allocatable cpu (or of cpu and memory) by node, ``pod_load`` cores by pod name; NaN is unknown.
     """
     items: dict[str, list[Item]] = {kind.plural: [] for kind in BY_PLURAL.values() if kind not in METRICS}

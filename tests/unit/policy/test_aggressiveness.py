@@ -64,8 +64,8 @@ def rows_of_the_page() -> list[list[str]]:
 
 
 def test_the_documentation_tells_what_every_level_sets() -> None:
-    told = {row[0]: row[1:5] for row in rows_of_the_page() if row[0].isdecimal()}
-    assert told == {
+    documented = {row[0]: row[1:5] for row in rows_of_the_page() if row[0].isdecimal()}
+    assert documented == {
         str(level): [
             f"{found.min_gain:g}",
             f"{found.confidence:g}",
@@ -77,6 +77,8 @@ def test_the_documentation_tells_what_every_level_sets() -> None:
 
 
 def test_the_documentation_tells_every_weight_of_the_cost() -> None:
-    told = {row[0]: float(row[1]) for row in rows_of_the_page() if len(row) == 3 and row[1][:1].isdecimal()}
+    documented = {
+        row[0]: float(row[1]) for row in rows_of_the_page() if len(row) == 3 and row[1][:1].isdecimal()
+    }
     weights = {str(field.alias): field.default for field in Weights.model_fields.values()}
-    assert told == {name: value for name, value in weights.items() if name != "fit"}
+    assert documented == {name: value for name, value in weights.items() if name != "fit"}

@@ -116,7 +116,7 @@ def test_a_plan_that_moves_nothing_has_no_benefit_to_show() -> None:
 
 
 def test_what_a_higher_limit_would_give_is_shown_in_full() -> None:
-    sentence = "with perRun 84 and perNamespace 45 this plan would cool 58 of 76 hot nodes, not 20"
+    sentence = "with perRun 84 and perNamespace 45 this plan would bring 58 of 76 hot nodes to coolTo, not 20"
     text = plan_table(a_plan(raised_limit=sentence)).plain
     assert sentence in " ".join(text.split())
     assert max(map(len, text.splitlines())) <= 80

@@ -1,4 +1,4 @@
-"""``rebalancer what-if``: what a change would do that nobody wants to try out."""
+"""``rebalancer what-if``: what a change of the cluster would do, without making it."""
 
 from __future__ import annotations
 

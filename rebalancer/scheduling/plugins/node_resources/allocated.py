@@ -39,42 +39,41 @@ class RequestedToCapacityRatioArguments(RequestedToCapacityRatio):
     resources: Resources = CPU_AND_MEMORY
 
 
-class NodeResourcesLeastAllocated(NodeResourcesFit):
+class _ScoreOfItsOwn(NodeResourcesFit):
+    """One way of scoring, which v1beta1 lists as a plugin of its own."""
+
+    points = frozenset({ExtensionPoint.SCORE})
+    versions = frozenset({"v1beta1"})
+    evidence = Evidence.SOURCE
+
+
+class NodeResourcesLeastAllocated(_ScoreOfItsOwn):
     """Scores the free share."""
 
     name = "NodeResourcesLeastAllocated"
-    points = frozenset({ExtensionPoint.SCORE})
     Arguments = NodeResourcesLeastAllocatedArguments
-    versions = frozenset({"v1beta1"})
-    evidence = Evidence.SOURCE
 
     def __init__(self, arguments: NodeResourcesLeastAllocatedArguments) -> None:
         strategy = ScoringStrategy(type=ScoringStrategyType.LEAST_ALLOCATED, resources=arguments.resources)
         super().__init__(NodeResourcesFitArguments(scoring_strategy=strategy))
 
 
-class NodeResourcesMostAllocated(NodeResourcesFit):
+class NodeResourcesMostAllocated(_ScoreOfItsOwn):
     """Scores the requested share."""
 
     name = "NodeResourcesMostAllocated"
-    points = frozenset({ExtensionPoint.SCORE})
     Arguments = NodeResourcesMostAllocatedArguments
-    versions = frozenset({"v1beta1"})
-    evidence = Evidence.SOURCE
 
     def __init__(self, arguments: NodeResourcesMostAllocatedArguments) -> None:
         strategy = ScoringStrategy(type=ScoringStrategyType.MOST_ALLOCATED, resources=arguments.resources)
         super().__init__(NodeResourcesFitArguments(scoring_strategy=strategy))
 
 
-class RequestedToCapacityRatioScore(NodeResourcesFit):
+class RequestedToCapacityRatioScore(_ScoreOfItsOwn):
     """Scores the requested share on a shape."""
 
     name = "RequestedToCapacityRatio"
-    points = frozenset({ExtensionPoint.SCORE})
     Arguments = RequestedToCapacityRatioArguments
-    versions = frozenset({"v1beta1"})
-    evidence = Evidence.SOURCE
 
     def __init__(self, arguments: RequestedToCapacityRatioArguments) -> None:
         strategy = ScoringStrategy(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -29,6 +31,7 @@ class Noted(Transport):
         self.seen: list[tuple[Any, ...]] = []
 
     def request(self, method: str, url: str, headers: Any = None, body: Any = None, **options: Any) -> Any:
+        body = json.loads(body) if isinstance(body, str) else body
         # The official client leaves out the type of a body in JSON, which is what a server takes it for.
         content_type = headers.get("Content-Type") or _CONTENT_TYPES.get(method)
         path, _, query = url.partition("?")
@@ -36,7 +39,7 @@ class Noted(Transport):
         self.seen.append(
             (method, path, asked, body, headers["Accept"], content_type, headers.get("authorization"))
         )
-        return super().request(method, url, headers, body, **options)
+        return SimpleNamespace(status=200, response=None)  # as the official client expects it
 
 
 @pytest.mark.parametrize(

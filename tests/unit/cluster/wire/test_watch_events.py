@@ -25,7 +25,7 @@ def body_of(content_type: str, count: int = 5) -> bytes:
     return b"".join(encode(*churn.change()) for _ in range(count))
 
 
-def told(events: list[WatchEvent]) -> list[tuple[str, int, str]]:
+def as_tuples(events: list[WatchEvent]) -> list[tuple[str, int, str]]:
     return [(event.type, event.version, event.name) for event in events]
 
 
@@ -34,7 +34,7 @@ def told(events: list[WatchEvent]) -> list[tuple[str, int, str]]:
 def test_events_are_the_same_however_the_body_arrives(content_type: str, size: int) -> None:
     body = body_of(content_type)
     pieces = [body[start : start + size] for start in range(0, len(body), size)]
-    assert told(split(content_type, *pieces)) == told(split(content_type, body))
+    assert as_tuples(split(content_type, *pieces)) == as_tuples(split(content_type, body))
     assert len(split(content_type, body)) == 5
 
 

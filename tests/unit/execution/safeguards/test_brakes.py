@@ -1,4 +1,4 @@
-"""Each brake says in a sentence why a run must stop; what cannot be told is reported, not fatal."""
+"""Each brake says in a sentence why a run must stop; what cannot be known is reported, not fatal."""
 
 from __future__ import annotations
 

@@ -39,14 +39,14 @@ def _node(inputs: PlanningInputs, name: str) -> NodeExplanation:
 
 
 def test_a_pod_that_moves_is_explained_with_its_landing_and_its_gain() -> None:
-    told = _pod(_inputs(), "pod/default/web-0")
+    explained = _pod(_inputs(), "pod/default/web-0")
 
-    assert (told.evictable, told.verdict, told.node) == (True, "Moved", "hot")
-    assert [(item.node, item.probability) for item in told.landings] == [("cool", 1.0)]
-    assert told.staying is not None
-    assert told.staying.forgone["cpu"] == 62.5  # from 100 % to 37.5 %
-    assert told.staying.above == {"cpu": 35.0}
-    assert told.staying.share["cpu"] == 37.5
+    assert (explained.evictable, explained.verdict, explained.node) == (True, "Moved", "hot")
+    assert [(item.node, item.probability) for item in explained.landings] == [("cool", 1.0)]
+    assert explained.staying is not None
+    assert explained.staying.forgone["cpu"] == 62.5  # from 100 % to 37.5 %
+    assert explained.staying.above == {"cpu": 35.0}
+    assert explained.staying.share["cpu"] == 37.5
 
 
 def test_a_protected_pod_is_explained_with_every_reason_and_the_setting_behind_it() -> None:
@@ -56,15 +56,15 @@ def test_a_protected_pod_is_explained_with_every_reason_and_the_setting_behind_i
         [a_workload("web", ["hot"], cpu="3500m", spec={"volumes": [{"name": "cache", "emptyDir": {}}]})],
         policy=a_policy(evictable={"protect": ["SingleReplica", "LocalStorage"], "minReplicas": 2}),
     )
-    told = _pod(inputs, "pod/default/web-0")
+    explained = _pod(inputs, "pod/default/web-0")
     settings = (
         "evictable.protect: LocalStorage",
         "evictable.protect: SingleReplica",
         "evictable.minReplicas",
     )
-    assert tuple(item.setting for item in told.refusals) == settings
-    assert told.refusals[0].because == told.because
-    table = " ".join(explain_table(told).plain.split())
+    assert tuple(item.setting for item in explained.refusals) == settings
+    assert explained.refusals[0].because == explained.because
+    table = " ".join(explain_table(explained).plain.split())
     assert "protected (LocalStorage): volume cache is an emptyDir [evictable.protect: LocalStorage]" in table
     assert "also protected (MinReplicas): " in table
 
@@ -96,19 +96,23 @@ def test_a_protected_pod_is_explained_with_its_reason_and_with_where_it_would_ha
         [a_workload("web", ["hot"], cpu="3"), a_workload("side", ["hot"], cpu="500m")],
         policy=a_policy(evictable={"protect": ["SingleReplica"]}),
     )
-    told = _pod(inputs, "pod/default/web-0")
+    explained = _pod(inputs, "pod/default/web-0")
 
-    assert (told.evictable, told.reason, told.verdict) == (False, "SingleReplica", "SingleReplica")
-    assert [item.node for item in told.landings] == ["cool"]
+    assert (explained.evictable, explained.reason, explained.verdict) == (
+        False,
+        "SingleReplica",
+        "SingleReplica",
+    )
+    assert [item.node for item in explained.landings] == ["cool"]
 
 
 def test_a_pod_on_a_node_that_is_not_hot_costs_nothing_by_staying() -> None:
     inputs = planning_inputs([a_node("a"), a_node("b")], [a_workload("web", ["a", "b"])])
-    told = _pod(inputs, "pod/default/web-0")
+    explained = _pod(inputs, "pod/default/web-0")
 
-    assert told.verdict == "NodeNotHot"
-    assert told.staying is not None
-    assert told.staying.because == "nothing: a is not hot"
+    assert explained.verdict == "NodeNotHot"
+    assert explained.staying is not None
+    assert explained.staying.because == "nothing: a is not hot"
 
 
 def test_a_landing_that_would_not_do_says_why_in_the_table() -> None:
@@ -116,12 +120,12 @@ def test_a_landing_that_would_not_do_says_why_in_the_table() -> None:
         [a_node("hot"), a_node("warm")],
         [a_workload("web", ["hot", "hot"], cpu="1800m"), a_workload("other", ["warm"], cpu="2")],
     )
-    told = _pod(inputs, "pod/default/web-0")
+    explained = _pod(inputs, "pod/default/web-0")
 
-    assert told.verdict == "NoBetterLanding"
-    assert told.unacceptable == 1.0
-    assert told.table is not None
-    assert "warm would be at 95.0 % cpu, hot above 80.0 %" in told.table.nodes[0].unacceptable
+    assert explained.verdict == "NoBetterLanding"
+    assert explained.unacceptable == 1.0
+    assert explained.table is not None
+    assert "warm would be at 95.0 % cpu, hot above 80.0 %" in explained.table.nodes[0].unacceptable
 
 
 def test_a_pending_pod_is_explained_with_its_own_cycle_not_with_that_of_one_after_it() -> None:
@@ -130,21 +134,21 @@ def test_a_pending_pod_is_explained_with_its_own_cycle_not_with_that_of_one_afte
         [a_workload("side", ["other"], cpu="1"), a_workload("web", [""], cpu="2500m")],
     )
 
-    told = _pod(inputs, "pod/default/web-0")
+    explained = _pod(inputs, "pod/default/web-0")
 
-    assert told.table is not None
-    assert [(row.node, row.after["cpu"]) for row in told.table.nodes] == [("one", 62.5), ("other", 87.5)]
-    assert [(item.node, item.probability) for item in told.landings] == [("one", 1.0)]
-    assert (told.node, told.staying) == ("", None)
+    assert explained.table is not None
+    assert [(row.node, row.after["cpu"]) for row in explained.table.nodes] == [("one", 62.5), ("other", 87.5)]
+    assert [(item.node, item.probability) for item in explained.landings] == [("one", 1.0)]
+    assert (explained.node, explained.staying) == ("", None)
 
 
 def test_a_node_is_explained_with_why_it_is_hot_and_every_pod_with_share_and_verdict() -> None:
-    told = _node(_inputs(), "node/hot")
+    explained = _node(_inputs(), "node/hot")
 
-    assert told.hot
-    assert told.because == ("cpu 100.0 %: hot above 80 %, cool at 65 %",)
-    assert told.after["cpu"] <= 65.0
-    verdicts = {pod.pod.name: (pod.share["cpu"], pod.verdict) for pod in told.pods}
+    assert explained.hot
+    assert explained.because == ("cpu 100.0 %: hot above 80 %, cool at 65 %",)
+    assert explained.after["cpu"] <= 65.0
+    verdicts = {pod.pod.name: (pod.share["cpu"], pod.verdict) for pod in explained.pods}
     assert set(verdicts) == {"web-0", "web-1", "side-0"}
     assert sorted(verdict for _, verdict in verdicts.values()) == ["Moved", "NotNeeded", "NotNeeded"]
     assert verdicts["side-0"][0] == 25.0
@@ -155,9 +159,12 @@ def test_pods_of_a_cool_node_are_listed_as_evictable_or_not() -> None:
         [a_node("a"), a_node("b")],
         [a_workload("web", ["a"]), a_workload("agent", ["a"], kind="DaemonSet")],
     )
-    told = _node(inputs, "node/a")
+    explained = _node(inputs, "node/a")
 
-    assert {pod.pod.name: pod.verdict for pod in told.pods} == {"web-0": "Evictable", "agent-0": "DaemonSet"}
+    assert {pod.pod.name: pod.verdict for pod in explained.pods} == {
+        "web-0": "Evictable",
+        "agent-0": "DaemonSet",
+    }
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,8 @@ def test_the_limit_that_binds_is_named_with_what_its_next_useful_value_would_giv
     limits: dict[str, int], words: str
 ) -> None:
     assert (
-        two_hot_nodes(**limits).raised_limit == f"with {words} this plan would cool 2 of 2 hot nodes, not 0"
+        two_hot_nodes(**limits).raised_limit
+        == f"with {words} this plan would bring 2 of 2 hot nodes to coolTo, not 0"
     )
 
 
@@ -45,7 +46,7 @@ def test_the_limit_that_binds_is_named_with_what_its_next_useful_value_would_giv
 def test_a_plan_with_the_named_limits_does_what_was_said(limits: dict[str, int]) -> None:
     said = two_hot_nodes(**limits).raised_limit
     raised = {name: int(value) for name, value in re.findall(r"(per\w+) (\d+)", said)}
-    assert f"cool {cool(two_hot_nodes(**{**limits, **raised}))} of 2" in said
+    assert f"bring {cool(two_hot_nodes(**{**limits, **raised}))} of 2" in said
 
 
 def test_where_no_limit_binds_none_is_named() -> None:

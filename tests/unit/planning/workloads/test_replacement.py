@@ -184,47 +184,47 @@ def in_zones(*zones: str) -> list[dict[str, Any]]:
 
 
 def test_a_pod_with_claims_of_its_own_moves_and_takes_them_along() -> None:
-    told = with_claims(["hot", "cool-x"], cpu="3300m")
-    assert moved(plan_of(planning_inputs(in_zones("x", "x", "y"), **told))) == {"db-0": "cool-y"}
+    given = with_claims(["hot", "cool-x"], cpu="3300m")
+    assert moved(plan_of(planning_inputs(in_zones("x", "x", "y"), **given))) == {"db-0": "cool-y"}
 
 
 def test_the_zone_of_its_own_volume_decides_not_that_of_its_sibling() -> None:
-    told = with_claims(["hot", "cool-y"], zones=["x", "y"], cpu="3300m")
-    plan = plan_of(planning_inputs(in_zones("x", "y", "x"), **told))
+    given = with_claims(["hot", "cool-y"], zones=["x", "y"], cpu="3300m")
+    plan = plan_of(planning_inputs(in_zones("x", "y", "x"), **given))
     assert moved(plan) == {"db-0": "cool-x"}
 
 
 def test_a_pod_whose_volume_no_other_node_reaches_stays() -> None:
-    told = with_claims(["hot"], zones=["x"])
-    plan = plan_of(planning_inputs(in_zones("x", "y"), **told))
+    given = with_claims(["hot"], zones=["x"])
+    plan = plan_of(planning_inputs(in_zones("x", "y"), **given))
     assert kept(plan) == {"db-0": "NoBetterLanding"}
     assert "hot is the node it leaves" in because(plan, "db-0")
 
 
 def test_admission_may_add_to_pods_with_claims_of_their_own() -> None:
-    told = with_claims(["hot", "cool-y"], zones=["x", "y"], cpu="3300m")
-    for pod in told["workloads"][0].pods:
+    given = with_claims(["hot", "cool-y"], zones=["x", "y"], cpu="3300m")
+    for pod in given["workloads"][0].pods:
         pod["spec"]["nodeSelector"] = {"disk": "ssd"}
     nodes = [
         node | {"metadata": node["metadata"] | {"labels": node["metadata"]["labels"] | {"disk": "ssd"}}}
         for node in in_zones("x", "y", "x")
     ]
-    assert moved(plan_of(planning_inputs(nodes, **told))) == {"db-0": "cool-x"}
+    assert moved(plan_of(planning_inputs(nodes, **given))) == {"db-0": "cool-x"}
 
 
 def test_a_sibling_with_claims_of_its_own_does_not_stand_for_a_pod_with_others() -> None:
-    told = with_claims(["hot", "cool-y"], zones=["x", "y"], cpu="3300m")
-    told["workloads"][0].pods[0]["spec"]["nodeSelector"] = {"zone": "x"}
-    plan = plan_of(planning_inputs(in_zones("x", "y", "x"), **told))
+    given = with_claims(["hot", "cool-y"], zones=["x", "y"], cpu="3300m")
+    given["workloads"][0].pods[0]["spec"]["nodeSelector"] = {"zone": "x"}
+    plan = plan_of(planning_inputs(in_zones("x", "y", "x"), **given))
     assert kept(plan) == {"db-0": "Unpredictable"}
     assert "differs from its template in nodeSelector" in because(plan, "db-0")
 
 
 def test_a_claim_that_only_resembles_one_of_its_own_is_a_difference() -> None:
-    told = with_claims(["hot"])
-    claim = told["workloads"][0].pods[0]["spec"]["volumes"][0]["persistentVolumeClaim"]
-    claim["claimName"] = told["persistentvolumeclaims"][0]["metadata"]["name"] = "data-db-7"
-    assert kept(plan_of(planning_inputs(in_zones("x", "y"), **told))) == {"db-0": "Unpredictable"}
+    given = with_claims(["hot"])
+    claim = given["workloads"][0].pods[0]["spec"]["volumes"][0]["persistentVolumeClaim"]
+    claim["claimName"] = given["persistentvolumeclaims"][0]["metadata"]["name"] = "data-db-7"
+    assert kept(plan_of(planning_inputs(in_zones("x", "y"), **given))) == {"db-0": "Unpredictable"}
 
 
 def held(where: list[str], *revisions: str, updated: int = 0, **strategy: Any) -> Workload:
@@ -273,13 +273,13 @@ def test_a_partition_counts_from_the_first_ordinal() -> None:
 
 
 def test_a_pod_held_at_a_partition_comes_back_with_its_own_claims() -> None:
-    told = with_claims(["hot", "cool-y"], zones=["x", "y"], cpu="3300m")
-    workload = told["workloads"][0]
+    given = with_claims(["hot", "cool-y"], zones=["x", "y"], cpu="3300m")
+    workload = given["workloads"][0]
     workload.item["status"] |= {"currentRevision": "v1", "updateRevision": "v2"}
     workload.item["spec"]["updateStrategy"] = partition(2)
     for pod in workload.pods:
         pod["metadata"]["labels"]["controller-revision-hash"] = "v1"
-    plan = plan_of(planning_inputs(in_zones("x", "y", "x"), **told))
+    plan = plan_of(planning_inputs(in_zones("x", "y", "x"), **given))
     assert moved(plan) == {"db-0": "cool-x"}
 
 

@@ -1,0 +1,221 @@
+"""Logins that are written down as they are used: certificates, a token, or a pod's own service account.
+
+Most kubeconfigs hold nothing else, and neither does a pod. The official client knows every other login there
+is, and needs half a second of processor time to be imported: longer than all that comes before the first
+request otherwise. So a login that is plain is read here, and whatever is not is left to ``credentials``:
+
+    users: [{user: {token: abc}}]                      read here
+    users: [{user: {exec: {command: aws, ...}}}]       None: left to the official client
+    a file of certificates that is not there           None: it says what is wrong
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import ssl
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+from urllib.request import getproxies
+
+import urllib3
+import yaml
+from urllib3.util.ssl_ import create_urllib3_context
+
+from rebalancer.files import is_file
+
+MAX_CONNECTIONS = 64  # that are kept: a watch a kind, and the requests beside them
+_SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_TOKEN_SECONDS = (
+    60.0  # a pod's token is renewed in its file; it is read again as often as the official client does
+)
+_MAX_CONFIG_BYTES = 1 << 20
+_HEADERS = {"Accept-Encoding": "gzip", "User-Agent": "rebalancer"}
+_CLUSTER = frozenset(
+    {
+        "server",
+        "certificate-authority",
+        "certificate-authority-data",
+        "insecure-skip-tls-verify",
+        "tls-server-name",
+    }
+)
+_USER = frozenset({"token", "client-certificate", "client-certificate-data", "client-key", "client-key-data"})
+_CONTEXT = frozenset({"cluster", "user", "namespace"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Configuration:
+    """Where requests go."""
+
+    host: str
+    verify_ssl: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Transport:
+    pool_manager: urllib3.PoolManager
+
+
+class PlainApi:
+    """What is used of the official ``ApiClient``, for a login that is plain."""
+
+    def __init__(
+        self, host: str, pool: urllib3.PoolManager, token: Callable[[], str], *, verify: bool
+    ) -> None:
+        self.configuration = _Configuration(host, verify)
+        self.rest_client = _Transport(pool)
+        self._token = token
+
+    def param_serialize(
+        self,
+        method: str,
+        path: str,
+        _path_parameters: None = None,
+        query: Iterable[tuple[str, object]] = (),
+        headers: Mapping[str, str] | None = None,
+        body: object = None,
+        auth_settings: object = None,  # noqa: ARG002 - there is one login
+    ) -> tuple[str, str, dict[str, str], object, None]:
+        """A request as it is sent: its method, URL, headers and body."""
+        asked = "&".join(f"{name}={quote(_written(value))}" for name, value in query)
+        token = self._token()
+        login = {"authorization": f"Bearer {token}"} if token else {}
+        url = f"{self.configuration.host}{path}{'?' if asked else ''}{asked}"
+        return method, url, {**(headers or {}), **_HEADERS, **login}, body, None
+
+
+def plain_login(kubeconfig: Path | None = None, context: str | None = None) -> PlainApi | None:
+    """The API server that a plain login leads to; None where the official client has to look."""
+    if getproxies():
+        return None
+    try:
+        if kubeconfig is None and context is None:
+            found = _service_account(os.environ, _SERVICE_ACCOUNT)
+            if found is not None:
+                return found
+        path = str(kubeconfig or os.environ.get("KUBECONFIG") or Path("~/.kube/config").expanduser())
+        return None if os.pathsep in path else _from_file(Path(path), context)
+    except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError, yaml.YAMLError):
+        return None  # the official client says what is wrong
+
+
+def _service_account(environment: Mapping[str, str], folder: Path) -> PlainApi | None:
+    """The login of the pod that this program runs in; None outside one."""
+    host, port = environment.get("KUBERNETES_SERVICE_HOST"), environment.get("KUBERNETES_SERVICE_PORT")
+    if not host or not port:
+        return None
+    token_file, authority = folder / "token", folder / "ca.crt"
+    address = f"https://[{host}]:{port}" if ":" in host or "%" in host else f"https://{host}:{port}"
+    token = _FileToken(token_file)
+    if not token():
+        return None
+    return PlainApi(address, _pool(ssl_context=_verifying(authority.read_text())), token, verify=True)
+
+
+class _FileToken:
+    """A token in a file that somebody else renews."""
+
+    def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
+        self._path = path
+        self._clock = clock
+        self._read_at = -float("inf")
+        self._token = ""
+
+    def __call__(self) -> str:
+        if self._clock() - self._read_at >= _TOKEN_SECONDS:
+            try:
+                self._token = self._path.read_text() or self._token
+            except OSError:
+                if not self._token:
+                    raise
+            self._read_at = self._clock()
+        return self._token
+
+
+def _from_file(path: Path, context: str | None) -> PlainApi | None:
+    """The login in a kubeconfig; None where anything in it is not plain, and an error where it is damaged."""
+    if not is_file(path) or path.stat().st_size > _MAX_CONFIG_BYTES:
+        return None
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    document = yaml.load(path.read_text(), loader)  # noqa: S506 - a safe loader
+    chosen = _named(document, "contexts", context or document["current-context"], "context", _CONTEXT)
+    cluster = _named(document, "clusters", chosen["cluster"], "cluster", _CLUSTER)
+    user = _named(document, "users", chosen["user"], "user", _USER) if chosen.get("user") else {}
+    host, insecure = cluster["server"].rstrip("/"), cluster.get("insecure-skip-tls-verify", False)
+    token = user.get("token") or ""
+    if not (isinstance(insecure, bool) and isinstance(token, str)):
+        return None
+    if host.startswith("http://"):
+        return PlainApi(host, _pool(), lambda: token, verify=not insecure)
+    if not host.startswith("https://"):
+        return None
+    authority = _content(cluster, "certificate-authority", path.parent)
+    tls = _unverifying() if insecure else _verifying(authority.decode() if authority else None)
+    certificate, key = (_content(user, name, path.parent) for name in ("client-certificate", "client-key"))
+    if certificate or key:
+        _present(tls, certificate + b"\n" + key)
+    options = {"server_hostname": cluster["tls-server-name"]} if cluster.get("tls-server-name") else {}
+    if insecure:  # the kubeconfig says so; urllib3 would repeat it at every request
+        urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
+        options["assert_hostname"] = False
+    return PlainApi(host, _pool(ssl_context=tls, **options), lambda: token, verify=not insecure)
+
+
+def _named(document: Any, section: str, name: object, part: str, plain: frozenset[str]) -> dict[str, Any]:
+    """What stands under a name. ValueError where it is not there once, or holds what is not plain."""
+    (found,) = [entry[part] or {} for entry in document[section] if entry["name"] == name]
+    if not isinstance(found, dict) or set(found) - plain - {"extensions"}:
+        raise ValueError(f"{section} {name!a} is not plain")
+    return found
+
+
+def _content(entry: Mapping[str, Any], name: str, folder: Path) -> bytes:
+    """What a file holds that is named, or written in base64; empty where neither is. The data count first."""
+    data, file = entry.get(f"{name}-data"), entry.get(name)
+    if data:
+        return base64.standard_b64decode(data)
+    if not file:
+        return b""
+    path = Path(folder, str(file))
+    if not is_file(path) or path.stat().st_size > _MAX_CONFIG_BYTES:
+        raise ValueError(f"{path} holds no certificates")
+    return path.read_bytes()
+
+
+def _pool(**options: Any) -> urllib3.PoolManager:
+    # The transport tries once: retries are ours, so that each is bounded and logged.
+    return urllib3.PoolManager(retries=urllib3.Retry(total=0, redirect=0), maxsize=MAX_CONNECTIONS, **options)
+
+
+def _verifying(authority: str | None) -> ssl.SSLContext:
+    context: ssl.SSLContext = create_urllib3_context(cert_reqs=ssl.CERT_REQUIRED)
+    context.check_hostname = True
+    if authority is None:
+        context.load_default_certs()
+    else:
+        context.load_verify_locations(cadata=authority)
+    return context
+
+
+def _unverifying() -> ssl.SSLContext:
+    context: ssl.SSLContext = create_urllib3_context(cert_reqs=ssl.CERT_NONE)
+    return context
+
+
+def _present(context: ssl.SSLContext, certificate_and_key: bytes) -> None:
+    """Let the context present a client certificate, which Python reads from a file only."""
+    with tempfile.NamedTemporaryFile(prefix="rebalancer-") as file:  # readable by its owner alone
+        file.write(certificate_and_key)
+        file.flush()
+        context.load_cert_chain(file.name, password=lambda: b"")
+
+
+def _written(value: object) -> str:
+    return json.dumps(value) if isinstance(value, bool) else str(value)

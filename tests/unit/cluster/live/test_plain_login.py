@@ -1,0 +1,271 @@
+"""A plain login is read as the official client reads it; what is not plain is left to that."""
+
+from __future__ import annotations
+
+import base64
+import shutil
+import ssl
+import subprocess
+import sys
+import threading
+from http.server import ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from rebalancer.cluster.live import open_api
+from rebalancer.cluster.live.credentials import connect
+from rebalancer.cluster.live.plain_login import PlainApi, _FileToken, _service_account, plain_login
+from rebalancer.errors import UnreachableError
+from tests import loopback
+
+Certificates = tuple[loopback.Certificate, loopback.Certificate]
+VERSION = b'{"major": "1", "minor": "36"}'
+_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy")
+
+
+@pytest.fixture(autouse=True)
+def outside_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("KUBERNETES_SERVICE_HOST", *_PROXIES):
+        monkeypatch.delenv(name, raising=False)
+
+
+def a_kubeconfig(path: Path, user: dict[str, Any], **cluster: Any) -> Path:
+    document = {
+        "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1", **cluster}}],
+        "users": [{"name": "u", "user": user}],
+        "contexts": [
+            {"name": "x", "context": {"cluster": "c", "user": "u", "namespace": "shop"}},
+            {"name": "nobody", "context": {"cluster": "c", "user": ""}},
+        ],
+        "current-context": "x",
+    }
+    path.write_text(yaml.safe_dump(document))
+    return path
+
+
+def version_of(kubeconfig: Path) -> str:
+    assert plain_login(kubeconfig) is not None
+    return open_api(kubeconfig).within(5).server_version()
+
+
+@pytest.mark.parametrize("server", ["http://127.0.0.1:1", "https://127.0.0.1:1/", "https://host/prefix/"])
+@pytest.mark.parametrize("user", [{}, {"token": "abc"}])
+@pytest.mark.parametrize("insecure", [None, True, False])
+def test_it_leads_where_the_official_client_goes_with_the_same_credentials(
+    tmp_path: Path, server: str, user: dict[str, str], insecure: bool | None
+) -> None:
+    cluster = {} if insecure is None else {"insecure-skip-tls-verify": insecure}
+    path = a_kubeconfig(tmp_path / "config", user, server=server, **cluster)
+    plain, official = plain_login(path), connect(path)
+
+    assert plain is not None
+    assert plain.configuration.host == official.configuration.host
+    assert plain.configuration.verify_ssl == official.configuration.verify_ssl
+    query = [("watch", True), ("limit", 5), ("labelSelector", "a in (b,c)")]
+    asked = ("GET", "/api/v1/pods", None, query, {"Accept": "application/json"}, None)
+    ours = plain.param_serialize(*asked, auth_settings=["BearerToken"])
+    theirs = official.param_serialize(*asked, auth_settings=["BearerToken"])
+    assert ours[:2] == theirs[:2]
+    assert ours[2] == theirs[2]
+
+
+@pytest.mark.parametrize(
+    ("user", "cluster"),
+    [
+        ({"exec": {"command": "aws"}}, {}),
+        ({"auth-provider": {"name": "oidc"}}, {}),
+        ({"tokenFile": "/run/token"}, {}),
+        ({"username": "bob", "password": "x"}, {}),
+        ({"token": "t", "as": "somebody-else"}, {}),
+        ({"token": 5}, {}),
+        ({}, {"proxy-url": "http://proxy"}),
+        ({}, {"server": "ftp://host"}),
+        ({}, {"server": "https://host", "certificate-authority": "missing.crt"}),
+        ({}, {"server": "https://host", "certificate-authority-data": "bm9uZQ=="}),
+        ({"client-certificate-data": "bm9uZQ=="}, {"server": "https://host"}),
+        ({}, {"server": "https://host", "insecure-skip-tls-verify": "yes"}),
+        ({}, {"unheard-of": "setting"}),
+    ],
+)
+def test_what_is_not_plain_is_left_to_the_official_client(
+    tmp_path: Path, user: dict[str, Any], cluster: dict[str, Any]
+) -> None:
+    assert plain_login(a_kubeconfig(tmp_path / "config", user, **cluster)) is None
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\xff\xfe", b"clusters: [", b"[" * 3000, b"clusters: 5", b"{}", b"just text"]
+)
+def test_a_damaged_kubeconfig_is_left_to_it_too(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "config"
+    path.write_bytes(content)
+    assert plain_login(path) is None
+    assert plain_login(tmp_path / "missing") is None
+
+
+def test_so_is_the_way_through_a_proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = a_kubeconfig(tmp_path / "config", {"token": "t"})
+    assert plain_login(path) is not None
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy:3128")
+    assert plain_login(path) is None
+
+
+def test_so_are_several_kubeconfigs_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = a_kubeconfig(tmp_path / "config", {"token": "t"})
+    monkeypatch.setenv("KUBECONFIG", str(path))
+    assert plain_login() is not None
+    monkeypatch.setenv("KUBECONFIG", f"{path}:{path}")
+    assert plain_login() is None
+
+
+def test_a_context_is_found_by_its_name(tmp_path: Path) -> None:
+    path = a_kubeconfig(tmp_path / "config", {"token": "t"})
+    nobody = plain_login(path, "nobody")
+    assert nobody is not None
+    assert "authorization" not in nobody.param_serialize("GET", "/")[2]
+    assert plain_login(path, "missing") is None
+
+
+def test_connecting_with_it_does_not_import_the_official_client(tmp_path: Path) -> None:
+    path = a_kubeconfig(tmp_path / "config", {"token": "t"})
+    script = (
+        "import sys; from pathlib import Path; from rebalancer.cluster.live import open_api\n"
+        f"open_api(Path({str(path)!r}))\n"
+        "print([name for name in ('kubernetes', 'requests', 'oauthlib') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+# TLS
+
+
+@pytest.fixture(scope="module")
+def certificates(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[loopback.Certificate, loopback.Certificate]:
+    """Of a server, and of somebody else."""
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not installed")
+    folders = (tmp_path_factory.mktemp(name) for name in ("server", "other"))
+    mine, other = (loopback.a_certificate(folder) for folder in folders)
+    return mine, other
+
+
+def written(path: Path) -> str:
+    return base64.b64encode(path.read_bytes()).decode()
+
+
+def test_the_servers_certificate_is_checked_against_the_authority_that_is_named(
+    tmp_path: Path, certificates: Certificates
+) -> None:
+    mine, other = certificates
+    with loopback.answering(lambda _: loopback.Answer(VERSION), mine) as url:
+        trusting: tuple[dict[str, Any], ...] = (
+            {"certificate-authority": str(mine.file)},
+            {"certificate-authority-data": written(mine.file)},
+            {"certificate-authority-data": written(mine.file), "certificate-authority": "missing.crt"},
+            {"insecure-skip-tls-verify": True},
+            {"certificate-authority-data": written(mine.file), "tls-server-name": "127.0.0.1"},
+        )
+        for cluster in trusting:
+            assert version_of(a_kubeconfig(tmp_path / "config", {}, server=url, **cluster)) == "1.36"
+        distrusting: tuple[dict[str, Any], ...] = (
+            {},
+            {"certificate-authority": str(other.file)},
+            {"certificate-authority-data": written(mine.file), "tls-server-name": "elsewhere"},
+            {"certificate-authority-data": written(other.file), "insecure-skip-tls-verify": False},
+        )
+        for cluster in distrusting:
+            path = a_kubeconfig(tmp_path / "config", {}, server=url, **cluster)
+            with pytest.raises(UnreachableError, match="certificate"):
+                version_of(path)
+
+
+def test_a_path_is_relative_to_the_kubeconfig(tmp_path: Path, certificates: Certificates) -> None:
+    mine, _ = certificates
+    (tmp_path / "ca.crt").write_bytes(mine.file.read_bytes())
+    with loopback.answering(lambda _: loopback.Answer(VERSION), mine) as url:
+        path = a_kubeconfig(tmp_path / "config", {}, server=url, **{"certificate-authority": "ca.crt"})
+        assert version_of(path) == "1.36"
+
+
+def test_a_client_certificate_is_shown_to_the_server(tmp_path: Path, certificates: Certificates) -> None:
+    mine, client = certificates
+    seen: list[Any] = []
+
+    class Handler(loopback.QuietHandler):
+        def do_GET(self) -> None:  # noqa: N802 - named by the base class
+            connection = self.connection
+            assert isinstance(connection, ssl.SSLSocket)
+            seen.append(connection.getpeercert(binary_form=True))
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(VERSION)))
+            self.end_headers()
+            self.wfile.write(VERSION)
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(mine.file, mine.key)
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_verify_locations(client.file)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    try:
+        cluster = {
+            "server": f"https://127.0.0.1:{server.server_port}",
+            "certificate-authority-data": written(mine.file),
+        }
+        users: list[dict[str, str]] = [
+            {"client-certificate-data": written(client.file), "client-key-data": written(client.key)},
+            {"client-certificate": str(client.file), "client-key": str(client.key)},
+        ]
+        for user in users:
+            assert version_of(a_kubeconfig(tmp_path / "config", user, **cluster)) == "1.36"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+    expected = ssl.PEM_cert_to_DER_cert(client.file.read_text())
+    assert seen == [expected, expected]
+
+
+# In a pod
+
+
+def test_in_a_pod_its_own_account_is_used_and_its_token_read_again(
+    tmp_path: Path, certificates: Certificates
+) -> None:
+    (tmp_path / "ca.crt").write_bytes(certificates[0].file.read_bytes())
+    (tmp_path / "token").write_text("first")
+    where = {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "443"}
+    api = _service_account(where, tmp_path)
+    assert isinstance(api, PlainApi)
+    assert (api.configuration.host, api.configuration.verify_ssl) == ("https://[fd00::1]:443", True)
+    assert api.param_serialize("GET", "/")[2]["authorization"] == "Bearer first"
+
+    assert _service_account({}, tmp_path) is None
+    assert _service_account({**where, "KUBERNETES_SERVICE_PORT": ""}, tmp_path) is None
+    (tmp_path / "token").write_text("")
+    assert _service_account(where, tmp_path) is None
+
+
+def test_a_renewed_token_is_in_use_after_a_minute(tmp_path: Path) -> None:
+    now = [0.0]
+    path = tmp_path / "token"
+    path.write_text("first")
+    token = _FileToken(path, lambda: now[0])
+    assert token() == "first"
+    path.write_text("second")
+    now[0] = 59.0
+    assert token() == "first"
+    now[0] = 60.0
+    assert token() == "second"
+    # A moment without the file, as when it is replaced, is no reason to stop with the token of a minute ago.
+    path.unlink()
+    now[0] = 120.0
+    assert token() == "second"
