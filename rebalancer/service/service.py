@@ -64,6 +64,7 @@ class Service:
         self._settings = settings
         self._policy = PolicyInForce(options.policy_path)
         self._health = Health()
+        self._began = -float("inf")  # the last run of this replica, by our clock
         self.metrics = RunMetrics(of_a_service=True)
 
     def serve(self) -> int:
@@ -156,7 +157,7 @@ class Service:
         early.planned(runs.hot_nodes)
         while self._waited(began, signals, held, early):
             self._tend()  # the newest policy is the one of the run
-            began = time.monotonic()
+            began = self._began = time.monotonic()
             wave = self._policy.loaded.policy.execution.wave_timeout
             self._health.busy(self._settings.max_duration_seconds + wave + _CLOSING_SECONDS)
             failed = self._failed(runs, held)
@@ -183,14 +184,17 @@ class Service:
         return ""
 
     def _last_began(self, runs: Runs) -> float:
-        """When the last run of any replica was made, by our clock; long ago where none is known."""
+        """When the last run of any replica was made, by our clock; long ago where none is known.
+
+        Ours is known whatever the state says: a lease that comes and goes makes no run more often.
+        """
         try:
             last = runs.last_run_at()
         except RebalancerError as error:
             LOGGER.warning("when the last run was made cannot be read: %s", error)
             last = None
         age = time.time() - last if last is not None else -1.0
-        return time.monotonic() - age if age >= 0 else -float("inf")
+        return max(self._began, time.monotonic() - age if age >= 0 else -float("inf"))
 
     def _waited(self, began: float, signals: StopSignals, held: HeldLease | None, early: EarlyRuns) -> bool:
         """Wait until the run after the one that began then is due, or early; False to stop or stand by."""

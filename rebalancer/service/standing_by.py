@@ -55,11 +55,16 @@ class WarmCluster:
         self.end()
 
     def end(self) -> None:
-        """Give up what is being read; nothing of this reads the cluster once this returns."""
+        """Give up what is being read; nothing of this reads the cluster once this returns.
+
+        A program that was asked to stop waits for ten seconds at most: what reads ends with it.
+        """
         self._over.set()
         self._given_up.set()
-        if self._thread is not None:
-            self._thread.join()
+        while self._thread is not None and self._thread.is_alive():
+            if self._stop.is_over(FINISHING_SECONDS):
+                return
+            self._thread.join(_LOOK_SECONDS)
 
     def _work(self) -> None:
         while not self._over.is_set():

@@ -13,6 +13,7 @@ afterwards, is a span of its own with a link to the eviction that it follows fro
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -86,5 +87,12 @@ def exported_traces(version: str) -> Iterator[None]:
         with listening(Tracing(provider, version)):
             yield
     finally:
-        provider.force_flush(int(EXPORT_SECONDS * 1000))
-        provider.shutdown()
+        # Neither keeps to a time of its own, and a signal may have left the provider locked.
+        sending = threading.Thread(target=_send, args=(provider,), name="traces", daemon=True)
+        sending.start()
+        sending.join(EXPORT_SECONDS)
+
+
+def _send(provider: TracerProvider) -> None:
+    provider.force_flush(int(EXPORT_SECONDS * 1000))
+    provider.shutdown()

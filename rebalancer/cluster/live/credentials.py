@@ -38,6 +38,13 @@ def connect(kubeconfig: Path | None = None, context: str | None = None) -> clien
             with contextlib.suppress(config.ConfigException):
                 config.load_incluster_config(client_configuration=settings)
                 return _client(settings)
+        if _impersonates(kubeconfig, context):
+            raise InputError(
+                "the kubeconfig's user acts as somebody else (as, as-uid, as-groups or as-user-extra), "
+                "which is not supported",
+                where=where,
+                hint="choose a context whose user has the rights itself",
+            )
         with _complaints() as complaints:
             config.load_kube_config(
                 config_file=str(kubeconfig) if kubeconfig else None,
@@ -57,11 +64,29 @@ def connect(kubeconfig: Path | None = None, context: str | None = None) -> clien
         ) from error
 
 
+def _impersonates(kubeconfig: Path | None, context: str | None) -> bool:
+    """Whether the context's user acts as somebody else: the official client would not, and may do more."""
+    try:
+        merged = kube_config.KubeConfigMerger(_paths(kubeconfig)).config
+        wanted = context or merged.value["current-context"]
+        named = {
+            part: {item.value["name"]: item.value[part[:-1]] for item in reversed(merged.value[part])}
+            for part in ("contexts", "users")
+        }
+        user = named["users"][named["contexts"][wanted]["user"]]
+        return any(user.get(name) for name in _IMPERSONATION)
+    except _UNUSABLE:
+        return False  # the official client says what is wrong
+
+
+def _paths(kubeconfig: Path | None) -> str:
+    return str(kubeconfig) if kubeconfig else str(kube_config.KUBE_CONFIG_DEFAULT_LOCATION)
+
+
 def _unknown_context(kubeconfig: Path | None, context: str | None) -> tuple[str, str] | None:
     """What is wrong with the context, and which there are; None when it is something else that is wrong."""
-    paths = str(kubeconfig) if kubeconfig else kube_config.KUBE_CONFIG_DEFAULT_LOCATION
     try:
-        merged = kube_config.KubeConfigMerger(paths).config
+        merged = kube_config.KubeConfigMerger(_paths(kubeconfig)).config
         if merged is None:
             return (
                 "no usable Kubernetes configuration: no such file, and this is not a pod of a cluster",
@@ -85,6 +110,7 @@ def _unknown_context(kubeconfig: Path | None, context: str | None) -> tuple[str,
 
 _GIVE = "give --kubeconfig or KUBECONFIG, or read a recorded cluster with --from PATH"
 _MAX_CONTEXTS_NAMED = 20
+_IMPERSONATION = ("as", "as-uid", "as-groups", "as-user-extra")
 
 # What the official loader raises for files that are damaged, incomplete or hold something else.
 _UNUSABLE = (

@@ -5,6 +5,7 @@ is, and needs half a second of processor time to be imported: longer than all th
 request otherwise. So a login that is plain is read here, and whatever is not is left to ``credentials``:
 
     users: [{user: {token: abc}}]                      read here
+    users: [{user: {tokenFile: token}}]                read here, and again each minute, as kubectl does
     users: [{user: {exec: {command: aws, ...}}}]       None: left to the official client
     a file of certificates that is not there           None: it says what is wrong
 """
@@ -46,7 +47,9 @@ _CLUSTER = frozenset(
         "tls-server-name",
     }
 )
-_USER = frozenset({"token", "client-certificate", "client-certificate-data", "client-key", "client-key-data"})
+_USER = frozenset(
+    {"token", "tokenFile", "client-certificate", "client-certificate-data", "client-key", "client-key-data"}
+)
 _CONTEXT = frozenset({"cluster", "user", "namespace"})
 
 
@@ -116,7 +119,12 @@ def _service_account(environment: Mapping[str, str], folder: Path) -> PlainApi |
     token = _FileToken(token_file)
     if not token():
         return None
-    return PlainApi(address, _pool(ssl_context=_verifying(authority.read_text())), token, verify=True)
+    return PlainApi(
+        address,
+        _pool(**_protection({"certificate-authority": str(authority)}, {}, folder, insecure=False)),
+        token,
+        verify=True,
+    )
 
 
 class _FileToken:
@@ -131,7 +139,7 @@ class _FileToken:
     def __call__(self) -> str:
         if self._clock() - self._read_at >= _TOKEN_SECONDS:
             try:
-                self._token = self._path.read_text() or self._token
+                self._token = self._path.read_text().strip() or self._token
             except OSError:
                 if not self._token:
                     raise
@@ -149,23 +157,60 @@ def _from_file(path: Path, context: str | None) -> PlainApi | None:
     cluster = _named(document, "clusters", chosen["cluster"], "cluster", _CLUSTER)
     user = _named(document, "users", chosen["user"], "user", _USER) if chosen.get("user") else {}
     host, insecure = cluster["server"].rstrip("/"), cluster.get("insecure-skip-tls-verify", False)
-    token = user.get("token") or ""
-    if not (isinstance(insecure, bool) and isinstance(token, str)):
+    token = _token(user, path.parent)
+    if token is None or not isinstance(insecure, bool):
         return None
     if host.startswith("http://"):
-        return PlainApi(host, _pool(), lambda: token, verify=not insecure)
+        return PlainApi(host, _pool(), token, verify=not insecure)
     if not host.startswith("https://"):
         return None
-    authority = _content(cluster, "certificate-authority", path.parent)
-    tls = _unverifying() if insecure else _verifying(authority.decode() if authority else None)
-    certificate, key = (_content(user, name, path.parent) for name in ("client-certificate", "client-key"))
-    if certificate or key:
-        _present(tls, certificate + b"\n" + key)
-    options = {"server_hostname": cluster["tls-server-name"]} if cluster.get("tls-server-name") else {}
+    options = _protection(cluster, user, path.parent, insecure=insecure)
+    if cluster.get("tls-server-name"):
+        options["server_hostname"] = cluster["tls-server-name"]
     if insecure:  # the kubeconfig says so; urllib3 would repeat it at every request
         urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
         options["assert_hostname"] = False
-    return PlainApi(host, _pool(ssl_context=tls, **options), lambda: token, verify=not insecure)
+    return PlainApi(host, _pool(**options), token, verify=not insecure)
+
+
+def _token(user: Mapping[str, Any], folder: Path) -> Callable[[], str] | None:
+    """What gives the user's token; None for one that is not plain."""
+    token, file = user.get("token") or "", user.get("tokenFile")
+    if not file:
+        return (lambda: token) if isinstance(token, str) else None
+    path = Path(folder, str(file))
+    if token or not is_file(path) or path.stat().st_size > _MAX_CONFIG_BYTES:
+        return None
+    renewed = _FileToken(path)
+    return renewed if renewed() else None
+
+
+def _protection(
+    cluster: Mapping[str, Any], user: Mapping[str, Any], folder: Path, *, insecure: bool
+) -> dict[str, Any]:
+    """How connections are protected, as options of a pool. ValueError or OSError for what cannot be used.
+
+    What stands in files is read again for each connection, because somebody else may renew it.
+    """
+    authority = _content(cluster, "certificate-authority", folder)
+    certificate, key = (_content(user, name, folder) for name in ("client-certificate", "client-key"))
+    tls = _unverifying() if insecure else _verifying(authority.decode() if authority else None)
+    if certificate or key:
+        _present(tls, certificate + b"\n" + key)
+    files = {
+        option: str(Path(folder, str(entry[name])))
+        for option, entry, name in (
+            ("ca_certs", {} if insecure else cluster, "certificate-authority"),
+            ("cert_file", user, "client-certificate"),
+            ("key_file", user, "client-key"),
+        )
+        if entry.get(name) and not entry.get(f"{name}-data")
+    }
+    if not files or (certificate and not {"cert_file", "key_file"} <= set(files)):
+        return {"ssl_context": tls, **{name: files[name] for name in ("ca_certs",) if name in files}}
+    if authority and not insecure and "ca_certs" not in files:
+        files["ca_cert_data"] = authority.decode()
+    return {"cert_reqs": "CERT_NONE" if insecure else "CERT_REQUIRED", **files}
 
 
 def _named(document: Any, section: str, name: object, part: str, plain: frozenset[str]) -> dict[str, Any]:
@@ -184,7 +229,7 @@ def _content(entry: Mapping[str, Any], name: str, folder: Path) -> bytes:
     if not file:
         return b""
     path = Path(folder, str(file))
-    if not is_file(path) or path.stat().st_size > _MAX_CONFIG_BYTES:
+    if not is_file(path) or not 0 < path.stat().st_size <= _MAX_CONFIG_BYTES:
         raise ValueError(f"{path} holds no certificates")
     return path.read_bytes()
 

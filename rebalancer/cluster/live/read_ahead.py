@@ -6,6 +6,9 @@
 ``nodes`` begins alone; with its first page ``pods`` and ``budgets`` begin as well, and each thread that is
 done takes the next iterator. Values of one iterator come in its order, those of several as they are made. So
 a server that does not answer is noticed by one request, and not by several at once.
+
+A signal may throw the consumer out of any line, those of Python's own ``Queue`` and ``Event`` included, which
+then stay locked for ever. So what the consumer touches is a ``SimpleQueue``, which is one step of C code.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from queue import Empty, Full, Queue
+from queue import Empty, SimpleQueue
 from typing import Generic, TypeVar
 
 _Value = TypeVar("_Value")
@@ -41,8 +44,11 @@ class _Ahead(Generic[_Value]):
         at_once: int,
     ) -> None:
         self._waiting = deque(makes)
-        self._values: Queue[object] = Queue(depth)
-        self._left = threading.Event()
+        self._values: SimpleQueue[object] = SimpleQueue()
+        self._room: SimpleQueue[None] = SimpleQueue()  # one for each value that may be made
+        for _ in range(depth):
+            self._room.put(None)
+        self._left = False  # nobody asks for more
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
         self._at_work = 0
@@ -56,22 +62,23 @@ class _Ahead(Generic[_Value]):
     def consume(self) -> Iterator[_Value]:
         """The values, as they come."""
         while (value := self._values.get()) is not _END:
+            self._room.put(None)
             if isinstance(value, _Raised):
                 raise value.error
             yield value  # type: ignore[misc]
 
     def leave(self) -> None:
         """Ask for no more; what is under way ends by its own deadline."""
-        self._left.set()
-        with contextlib.suppress(Empty):
-            self._values.get_nowait()  # so that a waiting put looks at once
+        with self._lock:  # a thread that is being started has begun, and none is from now on
+            self._left = True
+        self._room.put(None)  # so that one that waits looks at once
         for thread in self._threads:
             thread.join(_LOOK_SECONDS)
 
     def _start_up_to(self, count: int) -> None:
         with self._lock:
             count = min(count, len(self._threads) + len(self._waiting))
-            while len(self._threads) < count and not self._left.is_set():
+            while len(self._threads) < count and not self._left:
                 thread = threading.Thread(target=self._work, name="ahead", daemon=True)
                 self._threads.append(thread)
                 self._at_work += 1
@@ -97,13 +104,15 @@ class _Ahead(Generic[_Value]):
 
     def _next(self) -> Callable[[], Iterator[_Value]] | None:
         with self._lock:
-            return self._waiting.popleft() if self._waiting and not self._left.is_set() else None
+            return self._waiting.popleft() if self._waiting and not self._left else None
 
     def _put(self, value: object) -> bool:
-        while not self._left.is_set():
-            with contextlib.suppress(Full):
-                self._values.put(value, timeout=_LOOK_SECONDS)
-                return True
+        while not self._left:
+            with contextlib.suppress(Empty):
+                self._room.get(timeout=_LOOK_SECONDS)
+                if not self._left:
+                    self._values.put(value)
+                    return True
         return False
 
 

@@ -111,7 +111,7 @@ class LiveReader:
             return
         yield ListBegins()
         try:
-            yield from whole_list(self._api, source.kind)
+            yield from whole_list(self._api, source.kind, what)
         except (RightsError, UnreachableError) as error:
             LOGGER.debug("%s; read in pages", error)
             self._api.client.lists_whole = False  # nor later

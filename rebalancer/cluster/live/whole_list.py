@@ -12,11 +12,13 @@ import contextlib
 import threading
 from collections.abc import Iterator
 
+from rebalancer.cluster.columns.pod_collector import version_number
 from rebalancer.cluster.kinds import Kind
 from rebalancer.cluster.live.answers import translated
 from rebalancer.cluster.live.client import READ_SECONDS, Stream
 from rebalancer.cluster.live.lists import MAX_PAGES, PAGE_SIZE, FetchedPage
 from rebalancer.cluster.live.raw_api import RawApi
+from rebalancer.cluster.wire.json_items import Page
 from rebalancer.cluster.wire.protobuf_list import PodListSplitter
 from rebalancer.cluster.wire.protobuf_pods import MEDIA_TYPE
 from rebalancer.deadlines import Deadline
@@ -34,9 +36,10 @@ def is_streamed_by(api: RawApi) -> bool:
     return bool(minor) and (int(major), int(minor)) >= _STREAMING_SINCE
 
 
-def whole_list(api: RawApi, kind: Kind) -> Iterator[FetchedPage]:
+def whole_list(api: RawApi, kind: Kind, first: FetchedPage) -> Iterator[FetchedPage]:
     """The pods of a LIST without pages, some of them at a time, the last of which says so.
 
+    ``first`` is the page that was read before: what is older, or has fewer pods, is not the whole list.
     Raises StopRequestedError; UnreachableError or RightsError where it has to be read in pages after all.
     """
     what, limit = f"list {kind.plural}", api.retries.limit()
@@ -48,18 +51,28 @@ def whole_list(api: RawApi, kind: Kind) -> Iterator[FetchedPage]:
             for piece in _in_larger_pieces(stream.pieces()):
                 pods = splitter.pods(piece)
                 count += len(pods)
-                if splitter.head is None or not pods:
+                if splitter.head is None:
                     continue
-                if splitter.head.kind != f"{kind.name}List" or splitter.head.continue_token:
-                    raise ValueError(f"no whole list of {kind.plural} but {splitter.head.kind[:60]!a}")
+                _check(splitter.head, kind, first.head)
                 if count > _MAX_PODS:
                     raise ValueError(f"more than {_MAX_PODS} {kind.plural}")
-                yield FetchedPage(splitter.head, b"", pods, last=False)
+                if pods:
+                    yield FetchedPage(splitter.head, b"", pods, last=False)
             splitter.finish()
+            if count < len(first.protobuf or ()):
+                raise ValueError(f"a whole list of {count} {kind.plural}, fewer than its first page has")
         except (ValueError, LookupError) as error:
             raise UnreachableError(f"{what}: {error}", where=api.host) from error
         assert splitter.head is not None
         yield FetchedPage(splitter.head, b"", [])
+
+
+def _check(head: Page, kind: Kind, first: Page) -> None:
+    """ValueError where an answer is not what was asked for, whether it holds anything or not."""
+    if head.kind != f"{kind.name}List" or head.continue_token:
+        raise ValueError(f"no whole list of {kind.plural} but {head.kind[:60]!a}")
+    if version_number(head.resource_version) < version_number(first.resource_version):
+        raise ValueError(f"a whole list at version {head.resource_version[:60]!a}, older than its first page")
 
 
 def _in_larger_pieces(pieces: Iterator[bytes]) -> Iterator[bytes]:

@@ -12,16 +12,19 @@ import urllib3
 
 from rebalancer.cluster.live.reader import LiveReader
 from rebalancer.cluster.recordings.writer import digest
+from rebalancer.cluster.wire.protobuf_list import PodListSplitter
 from rebalancer.cluster.wire.protobuf_pods import MEDIA_TYPE
 from rebalancer.deadlines import Deadline, StopRequest
 from rebalancer.errors import StopRequestedError
 from rebalancer.sandbox import Sandbox
 from tests.integration.reading.servers import Answer, a_sandbox, answering, api_of, in_protobuf, reading
 from tests.integration.sandbox.builders import START
+from tests.protobuf_encoder import encode_items
 
 PAGE_SIZE = 5
 WHOLE = "/api/v1/pods"
 PATIENCE_SECONDS = 60.0
+NEW = "999999999"  # a version that the cluster has not reached
 
 
 @contextlib.contextmanager
@@ -50,6 +53,11 @@ def between(
 def cluster() -> Iterator[Sandbox]:
     with a_sandbox() as sandbox:
         yield sandbox
+
+
+def _at_version(body: bytes, version: str) -> bytes:
+    pods = PodListSplitter().pods(body)
+    return encode_items([pod.SerializeToString() for pod in pods], version)  # type: ignore[union-attr]
 
 
 def pages_of(asked: list[str]) -> int:
@@ -93,8 +101,16 @@ def test_pods_that_fit_a_page_are_asked_for_once(cluster: Sandbox) -> None:
         lambda _: (403, b"{}"),
         lambda _: (429, b"{}"),
         lambda _: (500, b"{}"),
+        lambda _: (200, encode_items([], NEW), MEDIA_TYPE),
+        lambda _: (200, encode_items([], NEW, "more"), MEDIA_TYPE),
+        lambda _: (200, encode_items([], NEW).replace(b"PodList", b"JobList"), MEDIA_TYPE),
+        lambda body: (200, _at_version(body, "1"), MEDIA_TYPE),
+        lambda body: (200, _at_version(body, ""), MEDIA_TYPE),
     ],
-    ids=["half of it", "a byte short", "garbled", "in JSON", "forbidden", "too many", "a fault"],
+    ids=[
+        *("half of it", "a byte short", "garbled", "in JSON", "forbidden", "too many", "a fault"),
+        *("no pods", "a page without pods", "another kind without items", "older", "without a version"),
+    ],
 )
 def test_where_it_goes_wrong_the_pods_are_read_in_pages(
     cluster: Sandbox, spoil: Callable[[bytes], Answer]

@@ -117,3 +117,23 @@ def test_what_went_wrong_is_said_and_does_not_end_the_standby(
     assert str(error) in warm.trouble
     assert str(error) in caplog.messages[0]
     assert not warm.is_read
+
+
+def test_a_program_that_was_asked_to_stop_waits_for_no_reading_without_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(standing_by, "FINISHING_SECONDS", 0.1)
+    begun, never, stop = threading.Event(), threading.Event(), StopRequest()
+
+    def hangs(_: Deadline) -> None:
+        begun.set()
+        never.wait(SOON)
+
+    warm = WarmCluster(hangs, stop, SOON)
+    warm.begin()
+    eventually(begun)
+    stop.set()
+    began = time.monotonic()
+    warm.end()
+    never.set()
+    assert time.monotonic() - began < SOON / 2

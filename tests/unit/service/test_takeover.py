@@ -44,3 +44,25 @@ def test_a_state_that_cannot_be_read_keeps_nobody_from_trying(caplog: pytest.Log
 
     assert seconds_until_the_next_run(fails) < 0
     assert caplog.messages == ["when the last run was made cannot be read: no answer"]
+
+
+@pytest.mark.parametrize("kept", [None, 1e12, 0.0], ids=["no state", "a clock ahead", "an old state"])
+def test_a_lease_that_was_lost_and_taken_again_makes_no_run_sooner(kept: float | None) -> None:
+    """The loop that a lease begins waits for the interval after this replica's own last run."""
+    service = Service(PipelineOptions(), ServiceOptions(act=True))
+    made: list[float] = []
+    leads = SimpleNamespace(held=True)
+
+    def act(_: object) -> None:
+        made.append(time.monotonic())
+        leads.held = False  # lost as soon as the run is made
+
+    def wait(seconds: float) -> None:
+        leads.held = False
+
+    runs = SimpleNamespace(last_run_at=lambda: kept, act=act, hot_nodes=None, hot_now=None)
+    signals = SimpleNamespace(stop=SimpleNamespace(is_set=lambda: False, wait=wait))
+    for _ in range(3):
+        leads.held = True
+        service._loop(signals, runs, leads)  # type: ignore[arg-type]
+    assert len(made) == 1

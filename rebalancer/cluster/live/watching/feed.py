@@ -15,6 +15,7 @@ import logging
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from queue import Empty, SimpleQueue
 
 from rebalancer.cluster import records
 from rebalancer.cluster.kinds import Kind
@@ -63,8 +64,9 @@ class Feed:
         self._changed = changed
         self._over = ""
         self._refused = False
-        self._closing = threading.Event()
-        self._at_once = threading.Event()  # do not wait any longer before the next attempt
+        # What ``close`` and ``hurry`` touch a signal cannot leave locked, as it can an ``Event``.
+        self._closing = False
+        self._at_once: SimpleQueue[None] = SimpleQueue()  # do not wait any longer before the next attempt
         self._hurried = False
         self._stream: Stream | None = None
         self.protobuf = self.kind.record is records.Pod  # asked for
@@ -76,13 +78,14 @@ class Feed:
 
     def close(self) -> None:
         """End the watch; what it brought remains."""
-        self._closing.set()
-        self._at_once.set()
+        self._closing = True
+        self._at_once.put(None)
         self._interrupt()
 
     def join(self, seconds: float) -> None:
         """Wait for the thread to end after ``close``."""
-        self._thread.join(seconds)
+        with contextlib.suppress(RuntimeError):  # a signal came before it had begun
+            self._thread.join(seconds)
 
     @property
     def alive(self) -> bool:
@@ -135,7 +138,7 @@ class Feed:
         """Begin the watch anew, so that the server soon says how far it has come."""
         with self._changed:
             self._hurried = True
-        self._at_once.set()
+        self._at_once.put(None)
         self._interrupt()
 
     def _interrupt(self) -> None:
@@ -157,8 +160,8 @@ class Feed:
     def _follow_on(self) -> None:
         """One WATCH after another, until the feed is closed."""
         failures = 0
-        while not self._closing.is_set():
-            self._at_once.clear()
+        while not self._closing:
+            self._waited(0.0)
             events, trouble = self.traffic.events, ""
             try:
                 self._follow()
@@ -172,12 +175,19 @@ class Feed:
             if trouble and failures > _MAX_FAILURES:
                 raise _OverError(f"{trouble}, {failures} times in a row")
             if failures:
-                self._at_once.wait(min(_FIRST_WAIT_SECONDS * 2.0**failures, _MAX_WAIT_SECONDS))
+                self._waited(min(_FIRST_WAIT_SECONDS * 2.0**failures, _MAX_WAIT_SECONDS))
+
+    def _waited(self, seconds: float) -> None:
+        """Wait so long, or until the next attempt is to be made at once."""
+        with contextlib.suppress(Empty):
+            self._at_once.get(timeout=seconds)
+            while True:
+                self._at_once.get_nowait()
 
     @property
     def _interrupted(self) -> bool:
         with self._changed:
-            return self._hurried or self._closing.is_set()
+            return self._hurried or self._closing
 
     def _finish(self, why: str, *, refused: bool = False) -> None:
         with self._changed:
@@ -194,7 +204,7 @@ class Feed:
                     self._take(splitter, piece)
                 except (ValueError, LookupError) as error:
                     raise _OverError(str(error)) from error
-                if self._closing.is_set():
+                if self._closing:
                     return
 
     def _take(self, splitter: EventSplitter, piece: bytes) -> None:

@@ -94,6 +94,17 @@ def test_a_kubeconfig_that_is_not_there_is_named(tmp_path: Path, caplog: pytest.
     assert "no such kubeconfig (is the path right?)" in refusal(tmp_path / "missing", caplog)
 
 
+@pytest.mark.parametrize(
+    "other", [{"as": "bob"}, {"as-uid": "5"}, {"as-groups": ["viewers"]}, {"as-user-extra": {"a": ["b"]}}]
+)
+def test_a_user_that_acts_as_somebody_else_is_refused(tmp_path: Path, other: dict[str, Any]) -> None:
+    """The official client leaves that out, and would use rights that kubectl would not."""
+    with pytest.raises(InputError, match="acts as somebody else"):
+        open_api(a_kubeconfig(tmp_path / "config", token="t", **other))
+    empty: dict[str, Any] = dict.fromkeys(other)
+    open_api(a_kubeconfig(tmp_path / "config", token="t", **empty))
+
+
 def test_a_context_that_is_not_there_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = a_kubeconfig(tmp_path / "config")
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import urllib3
 import yaml
 
 from rebalancer.cluster.live import open_api
@@ -77,13 +78,16 @@ def test_it_leads_where_the_official_client_goes_with_the_same_credentials(
     [
         ({"exec": {"command": "aws"}}, {}),
         ({"auth-provider": {"name": "oidc"}}, {}),
-        ({"tokenFile": "/run/token"}, {}),
+        ({"tokenFile": "missing"}, {}),
+        ({"tokenFile": "/dev/null"}, {}),
+        ({"tokenFile": "config", "token": "t"}, {}),
         ({"username": "bob", "password": "x"}, {}),
         ({"token": "t", "as": "somebody-else"}, {}),
         ({"token": 5}, {}),
         ({}, {"proxy-url": "http://proxy"}),
         ({}, {"server": "ftp://host"}),
         ({}, {"server": "https://host", "certificate-authority": "missing.crt"}),
+        ({}, {"server": "https://host", "certificate-authority": "/dev/null"}),
         ({}, {"server": "https://host", "certificate-authority-data": "bm9uZQ=="}),
         ({"client-certificate-data": "bm9uZQ=="}, {"server": "https://host"}),
         ({}, {"server": "https://host", "insecure-skip-tls-verify": "yes"}),
@@ -232,6 +236,93 @@ def test_a_client_certificate_is_shown_to_the_server(tmp_path: Path, certificate
         server.server_close()
     expected = ssl.PEM_cert_to_DER_cert(client.file.read_text())
     assert seen == [expected, expected]
+
+
+def test_certificates_in_files_are_renewed_while_the_program_runs(
+    tmp_path: Path, certificates: Certificates
+) -> None:
+    """As those of the official client: who renews them does not restart a service."""
+    mine, other = certificates
+    files = {"ca.crt": mine.file, "tls.crt": mine.file, "tls.key": mine.key}
+    for name, source in files.items():
+        shutil.copy(source, tmp_path / name)
+    users: tuple[dict[str, str], ...] = (
+        {},
+        {"client-certificate": "tls.crt", "client-key": "tls.key"},
+        {"client-certificate-data": written(mine.file), "client-key-data": written(mine.key)},
+    )
+    with (
+        loopback.answering(lambda _: loopback.Answer(VERSION), mine) as before,
+        loopback.answering(lambda _: loopback.Answer(VERSION), other) as after,
+    ):
+        for user in users:
+            shutil.copy(mine.file, tmp_path / "ca.crt")
+            cluster = {"server": before, "certificate-authority": "ca.crt"}
+            login = plain_login(a_kubeconfig(tmp_path / "config", user, **cluster))
+            assert login is not None
+            pool = login.rest_client.pool_manager
+            assert pool.request("GET", before).data == VERSION
+            with pytest.raises(urllib3.exceptions.MaxRetryError, match="certificate"):
+                pool.request("GET", after)
+            shutil.copy(other.file, tmp_path / "ca.crt")
+            assert pool.request("GET", after).data == VERSION
+
+
+def test_a_renewed_client_certificate_is_the_one_that_is_shown(
+    tmp_path: Path, certificates: Certificates
+) -> None:
+    mine, client = certificates
+    seen: list[bytes | None] = []
+
+    class Handler(loopback.QuietHandler):
+        def do_GET(self) -> None:  # noqa: N802 - named by the base class
+            assert isinstance(self.connection, ssl.SSLSocket)
+            seen.append(self.connection.getpeercert(binary_form=True))
+            self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(mine.file, mine.key)
+    context.verify_mode = ssl.CERT_REQUIRED
+    for trusted in (mine, client):
+        context.load_verify_locations(trusted.file)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    try:
+        url = f"https://127.0.0.1:{server.server_port}"
+        cluster = {"server": url, "certificate-authority-data": written(mine.file)}
+        user = {"client-certificate": "tls.crt", "client-key": "tls.key"}
+        login = None
+        for shown in (mine, client):
+            shutil.copy(shown.file, tmp_path / "tls.crt")
+            shutil.copy(shown.key, tmp_path / "tls.key")
+            login = login or plain_login(a_kubeconfig(tmp_path / "config", user, **cluster))
+            assert login is not None
+            pool = login.rest_client.pool_manager
+            assert pool.request("GET", url).status == 200
+            pool.clear()
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+    assert seen == [ssl.PEM_cert_to_DER_cert(item.file.read_text()) for item in (mine, client)]
+
+
+# Tokens
+
+
+def test_a_token_in_a_file_is_used_and_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "token").write_text("first\n")
+    path = a_kubeconfig(tmp_path / "config", {"tokenFile": "token"})
+    login = plain_login(path)
+    assert login is not None
+    assert login.param_serialize("GET", "/")[2]["authorization"] == "Bearer first"
+    (tmp_path / "token").write_text("second\n")
+    monkeypatch.setattr("rebalancer.cluster.live.plain_login._TOKEN_SECONDS", 0.0)
+    assert login.param_serialize("GET", "/")[2]["authorization"] == "Bearer second"
 
 
 # In a pod

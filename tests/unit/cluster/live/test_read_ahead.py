@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
 from collections.abc import Callable, Iterator
@@ -151,3 +152,50 @@ def test_without_iterators_there_are_no_values() -> None:
     none: list[Callable[[], Iterator[int]]] = []
     with running_ahead(none, at_once=4) as values:
         assert list(values) == []
+
+
+class _Interrupted(BaseException):
+    """As a signal raises it."""
+
+
+def test_a_consumer_that_a_signal_throws_out_of_any_line_leaves_nothing_locked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Python's own ``Queue`` stays locked where a signal comes just after it was locked."""
+    enter = threading.Condition.__enter__
+    thrown_into: list[int] = []
+
+    def locked_and_thrown_out(condition: threading.Condition) -> bool:
+        entered = enter(condition)
+        if threading.get_ident() in thrown_into:
+            thrown_into.clear()
+            raise _Interrupted
+        return entered
+
+    def consume() -> None:
+        with contextlib.suppress(_Interrupted), running_ahead([lambda: iter(range(9))]) as values:
+            next(values)
+            thrown_into.append(threading.get_ident())
+            next(values)
+
+    monkeypatch.setattr(threading.Condition, "__enter__", locked_and_thrown_out)
+    consumer = threading.Thread(target=consume, daemon=True)
+    consumer.start()
+    consumer.join(5.0)
+    assert not consumer.is_alive(), "waits for a lock that it holds itself"
+
+
+def test_a_consumer_may_leave_while_another_thread_is_being_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    start, second, left = threading.Thread.start, threading.Event(), threading.Event()
+
+    def started_late(thread: threading.Thread) -> None:
+        if threading.current_thread().name == "ahead":
+            second.set()
+            left.wait(0.2)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", started_late)
+    with running_ahead([lambda: iter(range(9))] * 2, at_once=2) as values:
+        next(values)
+        assert second.wait(LONG)
+    left.set()

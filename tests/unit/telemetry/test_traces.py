@@ -1,0 +1,26 @@
+"""Traces hold up nobody."""
+
+from __future__ import annotations
+
+import socket
+import time
+
+import pytest
+
+from rebalancer.telemetry import span, traces
+
+pytest.importorskip("opentelemetry.exporter.otlp.proto.http")
+
+
+def test_a_collector_that_does_not_answer_holds_up_the_end_for_so_long_at_most(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(traces, "EXPORT_SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "6")
+        with traces.exported_traces("1.0"):
+            with span("run"):
+                pass
+            began = time.monotonic()
+        assert time.monotonic() - began < 4.0
