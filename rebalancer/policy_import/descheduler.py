@@ -19,10 +19,9 @@ def current_policy(work: Import, value: Mapping[str, Any]) -> None:
     """Map a policy of v1alpha2."""
     _head(work)
     global_limits(work, value)
-    profiles = value.get("profiles")
-    for index, profile in enumerate(profiles if isinstance(profiles, list) else ()):
-        if isinstance(profile, Mapping):
-            _profile(work, profile, ("profiles", index))
+    for index, profile in enumerate(work.items(("profiles",), value.get("profiles"))):
+        at = ("profiles", index)
+        _profile(work, work.mapping(at, profile), at)
     for key in ("metricsProviders", "metricsCollector"):
         if key in value:
             work.drop((key,), "load.sources names where load is read")
@@ -35,16 +34,15 @@ def _head(work: Import) -> None:
 
 def _profile(work: Import, profile: Mapping[str, Any], at: Path) -> None:
     work.seen |= {(*at, "name"), (*at, "plugins"), (*at, "pluginConfig")}
-    enabled = _enabled(profile.get("plugins"), (*at, "plugins"))
+    enabled = _enabled(work, profile.get("plugins"), (*at, "plugins"))
     configured = set()
-    plugins = profile.get("pluginConfig")
-    for index, entry in enumerate(plugins if isinstance(plugins, list) else ()):
-        if not isinstance(entry, Mapping):
-            continue
-        here, name = (*at, "pluginConfig", index), str(entry.get("name", ""))
+    plugins = work.items((*at, "pluginConfig"), profile.get("pluginConfig"))
+    for index, item in enumerate(plugins):
+        here = (*at, "pluginConfig", index)
+        entry = work.mapping(here, item)
+        name = str(entry.get("name", ""))
         configured.add(name)
-        arguments = entry.get("args")
-        arguments = arguments if isinstance(arguments, Mapping) else {}
+        arguments = work.mapping((*here, "args"), entry.get("args"))
         if name == "DefaultEvictor":
             work.seen.add((*here, "name"))
             evictor_settings(work, arguments, (*here, "args"))
@@ -58,13 +56,13 @@ def _profile(work: Import, profile: Mapping[str, Any], at: Path) -> None:
     work.rest(at, profile, "no setting of ours does this")
 
 
-def _enabled(plugins: Any, at: Path) -> dict[str, Path]:
+def _enabled(work: Import, plugins: Any, at: Path) -> dict[str, Path]:
     """The plugins of the extension points that evict, and where each is named."""
     found: dict[str, Path] = {}
+    points = work.mapping(at, plugins)
     for point in ("balance", "deschedule"):
-        entry = plugins.get(point) if isinstance(plugins, Mapping) else None
-        names = entry.get("enabled") if isinstance(entry, Mapping) else None
-        for index, name in enumerate(names if isinstance(names, list) else ()):
+        entry = work.mapping((*at, point), points.get(point))
+        for index, name in enumerate(work.items((*at, point, "enabled"), entry.get("enabled"))):
             found.setdefault(str(name), (*at, point, "enabled", index))
     return found
 
@@ -75,14 +73,13 @@ def first_policy(work: Import, value: Mapping[str, Any]) -> None:
     work.seen.add(("strategies",))
     global_limits(work, value)
     evictor_settings(work, {key: value[key] for key in value if key in _EVICTOR_OF_V1ALPHA1}, ())
-    strategies = value.get("strategies")
-    for name, entry in (strategies if isinstance(strategies, Mapping) else {}).items():
+    for name, item in work.mapping(("strategies",), value.get("strategies")).items():
         at: Path = ("strategies", name)
-        if not isinstance(entry, Mapping) or entry.get("enabled") is not True:
+        entry = work.mapping(at, item)
+        if entry.get("enabled") is not True:
             work.drop(at, "it is not enabled")
             continue
-        parameters = entry.get("params")
-        parameters = parameters if isinstance(parameters, Mapping) else {}
+        parameters = work.mapping((*at, "params"), entry.get("params"))
         _common_parameters(work, parameters, (*at, "params"))
         thresholds = parameters.get("nodeResourceUtilizationThresholds")
         inner = (*at, "params", "nodeResourceUtilizationThresholds")

@@ -101,6 +101,18 @@ class Import:
             if not any(seen[: len(here)] == here for seen in self.seen):
                 self.drop(here, why)
 
+    def mapping(self, path: Path, value: Any) -> Mapping[str, Any]:
+        """The mapping at a path, empty where nothing is written. Raises InputError for anything else."""
+        if value is not None and not isinstance(value, Mapping):
+            raise self.document.error(path, "should be a mapping")
+        return value or {}
+
+    def items(self, path: Path, value: Any) -> Sequence[Any]:
+        """The list at a path, empty where nothing is written. Raises InputError for anything else."""
+        if value is not None and not isinstance(value, list):
+            raise self.document.error(path, "should be a list")
+        return value or ()
+
     def _name(self, path: Path) -> str:
         """The key at a path; of an entry of a list, the entry itself, and of a plugin its name."""
         if not path or (isinstance(path[-1], str) and path[-1] != "name"):

@@ -141,6 +141,45 @@ def test_a_plugin_without_a_counterpart_is_named_by_its_name() -> None:
     assert notes(found)["RemoveDuplicates"].startswith("not mapped: replicas on one node are no load")
 
 
+@pytest.mark.parametrize(
+    ("profiles", "place"),
+    [
+        ("3", "profiles: should be a list"),
+        ("{name: a}", "profiles: should be a list"),
+        ("[3]", "should be a mapping"),
+        ("[{pluginConfig: 7}]", "pluginConfig: should be a list"),
+        ("[{pluginConfig: [7]}]", "should be a mapping"),
+        ("[{pluginConfig: [{name: PodLifeTime, args: 7}]}]", "args: should be a mapping"),
+        ("[{plugins: 3}]", "plugins: should be a mapping"),
+        ("[{plugins: {balance: 3}}]", "balance: should be a mapping"),
+        ("[{plugins: {balance: {enabled: PodLifeTime}}}]", "enabled: should be a list"),
+    ],
+)
+def test_what_has_not_the_form_of_a_policy_is_refused_and_not_dropped(profiles: str, place: str) -> None:
+    text = f"apiVersion: descheduler/v1alpha2\nkind: DeschedulerPolicy\nprofiles: {profiles}\n"
+
+    with pytest.raises(InputError) as caught:
+        import_policy(text, "theirs.yaml")
+
+    assert str(caught.value).startswith("theirs.yaml:3:")
+    assert place in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("strategies", "place"),
+    [
+        ("3", "strategies: should be a mapping"),
+        ("{PodLifeTime: 3}", "PodLifeTime: should be a mapping"),
+        ("{PodLifeTime: {enabled: true, params: 3}}", "params: should be a mapping"),
+    ],
+)
+def test_what_has_not_the_form_of_the_first_version_is_refused_too(strategies: str, place: str) -> None:
+    text = f"apiVersion: descheduler/v1alpha1\nkind: DeschedulerPolicy\nstrategies: {strategies}\n"
+
+    with pytest.raises(InputError, match=place):
+        import_policy(text, "theirs.yaml")
+
+
 @pytest.mark.parametrize("text", [CURRENT, FIRST, OPERATOR])
 def test_the_comments_of_an_import_fit_eighty_columns(text: str) -> None:
     _, found = imported(text)
