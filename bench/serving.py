@@ -1,6 +1,6 @@
-"""The memory of a service over many runs: ``python -m bench.serving RUNS [SECONDS]``, on the demo's cluster.
+"""The memory of a service over many runs: ``python -m bench.serving 10000 --seconds 600``.
 
-Runs follow one another without a pause, which the service itself does not allow, and it ends after SECONDS.
+Runs follow one another without a pause, which the service itself does not allow.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+
+import click
 
 from rebalancer.cli.main import main as rebalancer
 from rebalancer.service import service
@@ -48,8 +50,11 @@ def about(process: int) -> str:
     return f"{memory} {seconds:8.1f} s of processor time"
 
 
+@click.command()
+@click.argument("runs", type=click.IntRange(1))
+@click.option("--seconds", type=click.FloatRange(0.0), default=float("inf"), help="It ends after these.")
 def main(runs: int, seconds: float) -> None:
-    """Print this each time a twentieth of the runs is made."""
+    """Print memory, threads, files and processor time of a replica each time a twentieth of RUNS is made."""
     end = time.monotonic() + seconds
     with tempfile.TemporaryDirectory() as folder, a_hot_cluster(Path(folder)) as cluster:
         cluster.policy.write_text(AT_ONCE)
@@ -69,4 +74,4 @@ if __name__ == "__main__":
         service.MIN_INTERVAL_SECONDS = 0.0
         rebalancer(["serve", *sys.argv[2:]])
     else:
-        main(int(sys.argv[1]), float(sys.argv[2]) if len(sys.argv) > 2 else float("inf"))
+        main()

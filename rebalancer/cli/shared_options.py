@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
+from rebalancer.cli.invocation import PROGRAM, program_name
 from rebalancer.cli.options.decorated import Command, with_options
 from rebalancer.cli.options.formats import DATA_FORMATS, DOCUMENT_FORMATS, ROW_FORMATS, output_options
 from rebalancer.cli.options.values import FILE, PATH, Duration, Moment, ObjectName, Size
@@ -22,6 +24,7 @@ __all__ = [
     "ROW_FORMATS",
     "Duration",
     "ObjectName",
+    "asked_again",
     "check_source",
     "check_state",
     "context_option",
@@ -171,6 +174,27 @@ def pipeline_options(command: Command) -> Command:
         return command(options=options, **values)
 
     return with_options(command, wrapped, _PIPELINE)
+
+
+def asked_again(command: str, options: PipelineOptions) -> str:
+    """A command that is suggested, under the name that the user typed and for the same cluster and policy."""
+    given = [
+        (flag, str(value))
+        for flag, value in (
+            ("--from", options.source),
+            ("--policy", options.policy_path),
+            ("--kubeconfig", options.kubeconfig),
+            ("--context", options.context),
+            ("--now", options.now),
+            ("--state", options.state_path),
+            ("--state-config-map", options.state_config_map),
+            ("--scheduler-config", options.scheduler_config),
+            *(("--assume-neutral", name) for name in options.assume_neutral),
+        )
+        if value is not None
+    ]
+    words = [f"{flag} {shlex.quote(value)}" for flag, value in given]
+    return " ".join((command.replace(PROGRAM, program_name(), 1), *words))
 
 
 def live_pipeline_options(command: Command) -> Command:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -13,6 +14,7 @@ _HEADER = """\
 # Imported from {source}.
 # Compare what it does with: rebalancer plan --policy THIS_FILE
 """
+_COLUMNS = 80
 
 
 class Kept(StrEnum):
@@ -43,8 +45,19 @@ class Imported:
 
     def header(self) -> str:
         """The notes as YAML comments, to stand above the policy."""
-        lines = [f"#   {note.where} {note.key}: {note.kept}: {note.text}\n" for note in self.notes]
-        return _HEADER.format(source=self.source) + "".join(lines)
+        notes = "".join(
+            textwrap.fill(
+                f"{note.where} {note.key}: {note.kept}: {note.text}",
+                _COLUMNS,
+                initial_indent="#   ",
+                subsequent_indent="#     ",
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+            + "\n"
+            for note in self.notes
+        )
+        return _HEADER.format(source=self.source) + notes
 
 
 @dataclass(slots=True)
@@ -89,8 +102,8 @@ class Import:
                 self.drop(here, why)
 
     def _name(self, path: Path) -> str:
-        """The key at a path; of an entry of a list, the entry itself."""
-        if not path or isinstance(path[-1], str):
+        """The key at a path; of an entry of a list, the entry itself, and of a plugin its name."""
+        if not path or (isinstance(path[-1], str) and path[-1] != "name"):
             return str(path[-1]) if path else ""
         at = self.document.value
         for part in path:

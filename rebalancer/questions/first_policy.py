@@ -199,7 +199,7 @@ def _hot_nodes(facts: _Facts, threshold: int) -> Iterator[str]:
         usual = "the usual threshold" if threshold == _USUAL else f"the usual {_USUAL} % would move nothing"
         yield from _comment(
             4,
-            f"cpu: mean {mean:.0f} %, 95th percentile {np.percentile(facts.cpu, 95):.0f} %, highest "
+            f"cpu: mean {mean:.0f} %, 95th percentile {_p95(facts.cpu):.0f} %, highest "
             f"{facts.cpu.max():.0f} %; {above} of {len(facts.cpu)} nodes are above {threshold} %, {usual}. "
             f"memory: mean {facts.memory.mean():.0f} %, highest {facts.memory.max():.0f} %; 85 % is the "
             "usual threshold.",
@@ -211,6 +211,11 @@ def _hot_nodes(facts: _Facts, threshold: int) -> Iterator[str]:
     yield f"      coolTo: {{cpu: {cool_to}, memory: 75}}"
 
 
+def _p95(loads: FloatArray) -> float:
+    """The load that 95 % of the nodes do not exceed: one that a node has, as in the summary of ``nodes``."""
+    return float(np.percentile(loads, 95, method="inverted_cdf"))
+
+
 def _limits(facts: _Facts) -> Iterator[str]:
     per_run = max(2, min(20, math.ceil(facts.movable * _SHARE_PER_RUN)))
     yield "limits:"
@@ -220,7 +225,9 @@ def _limits(facts: _Facts) -> Iterator[str]:
     yield f"  perRun: {per_run}"
     yield f"  perNode: {min(4, per_run)}"
     yield f"  perNamespace: {min(10, per_run)}"
-    yield from _comment(2, "Of the desired replicas, rounded up: one at a time of workloads with up to ten.")
+    yield from _comment(
+        2, "Of the desired replicas, rounded up: so one at a time of a workload of up to ten."
+    )
     yield "  perWorkload: 10%"
 
 

@@ -36,6 +36,9 @@ def test_every_suggested_command_works_in_its_order(record_property: Callable[[s
         found = re.search(r"export KUBECONFIG=(\S+); cd (\S+)", shown)
         assert found, shown
         assert max(map(len, shown.splitlines())) <= 80 + len(found[2])
+        scripts = re.search(r'export PATH="(\S+):\$PATH"', shown)
+        assert scripts, "another terminal does not find rebalancer in a virtual environment"
+        assert (Path(scripts[1]) / "rebalancer").exists()
         for command in steps():
             assert f"   {command}\n" in shown
             if KUBECTL or not command.startswith("kubectl "):

@@ -35,14 +35,13 @@ def _file_argument(command: Callable[..., Any]) -> Callable[..., Any]:
 @_file_argument
 @output_options(*DOCUMENT_FORMATS)
 def show_journal(path: Path | None, output: Output) -> None:
-    """Show what was recorded, the newest last: 40 lines, or all with --all.
+    """Show what was recorded, the newest last: 40 lines of the table, or all with --all.
 
     Without FILE, the journal that runs on a terminal keep in your state folder.
     """
     from rebalancer.execution import read_journal  # noqa: PLC0415 - not for --help
 
-    lines = read_journal(path or _journal_of_runs())
-    _emit(lines if output.everything else lines[-_MAX_SHOWN:], output)
+    _emit(read_journal(path or _journal_of_runs()), output, "nothing is recorded")
 
 
 @journal.command("in-flight")
@@ -52,7 +51,7 @@ def show_in_flight(path: Path | None, output: Output) -> None:
     """Show the evictions whose outcome is unknown, because a run was killed while it made them."""
     from rebalancer.execution.journal import in_flight, read_journal  # noqa: PLC0415 - not for --help
 
-    _emit(in_flight(read_journal(path or _journal_of_runs())), output)
+    _emit(in_flight(read_journal(path or _journal_of_runs())), output, "no eviction is in flight")
 
 
 def _journal_of_runs() -> Path:
@@ -67,23 +66,26 @@ def _journal_of_runs() -> Path:
     return path
 
 
-def _emit(lines: Iterable[Mapping[str, Any]], output: Output) -> None:
+def _emit(lines: Iterable[Mapping[str, Any]], output: Output, nothing: str) -> None:
     value = {"apiVersion": "rebalancer/v1alpha1", "kind": "Journal", "lines": list(lines)}
-    emit(value, output, _table)
+    emit(value, output, lambda shown, style: _table(shown, style, nothing))
 
 
-def _table(value: Mapping[str, Any], style: Style) -> Text:
+def _table(value: Mapping[str, Any], style: Style, nothing: str) -> Text:
     from rebalancer.reporting.tables.text import Lines  # noqa: PLC0415 - imports rich
     from rebalancer.reporting.words import words  # noqa: PLC0415
 
     table = Lines(style)
-    for line in value["lines"]:
+    recorded = value["lines"]
+    shown_lines = recorded[-table.shown(len(recorded), _MAX_SHOWN) :]
+    if not recorded:
+        table.add(nothing)
+    table.more(len(recorded) - len(shown_lines), "line before these", indent=0, plural="lines before these")
+    for line in shown_lines:
         shown = " ".join(
             words(str(line[key])) for key in ("time", "run", "event", "pod", "from") if line.get(key)
         )
         table.add(shown)
         if line.get("because"):
             table.message(str(line["because"]), 4, "dim")
-    if not value["lines"]:
-        table.add("nothing")
     return table.text

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from rebalancer.planning.plan import API_VERSION, Move, Plan, Value
+from collections.abc import Callable
+
+from rebalancer.planning.plan import API_VERSION, Benefit, Move, Plan, Value
 
 
 class ChangedMove(Value, frozen=True):
@@ -30,6 +32,8 @@ class PlanDifference(Value, frozen=True):
     moves: tuple[int, int]
     hot: tuple[int, int]  # hot nodes before each plan
     still_hot: tuple[int, int]  # and after it
+    excess: tuple[float, float] | None  # points that each plan leaves; None where a plan does not say
+    cost: tuple[float, float] | None  # of the moves, by planning.weights
     same_moves: int  # the same pod, with the same landings
     changed: tuple[ChangedMove, ...]
     settings: tuple[ChangedSetting, ...] = ()  # where both policies are known
@@ -60,9 +64,17 @@ def difference(first: Plan, second: Plan) -> PlanDifference:
         moves=(len(first.moves), len(second.moves)),
         hot=(first.hot_count, second.hot_count),
         still_hot=(_still_hot(first), _still_hot(second)),
+        excess=_of_both(first, second, lambda benefit: benefit.excess.after),
+        cost=_of_both(first, second, lambda benefit: benefit.cost),
         same_moves=same,
         changed=tuple(changed),
     )
+
+
+def _of_both(first: Plan, second: Plan, figure: Callable[[Benefit], float]) -> tuple[float, float] | None:
+    if first.benefit is None or second.benefit is None:
+        return None
+    return figure(first.benefit), figure(second.benefit)
 
 
 def _nodes(move: Move) -> frozenset[str]:

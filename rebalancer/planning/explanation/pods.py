@@ -216,7 +216,7 @@ class PodExplainer:
                 f"(this pod takes {share[column]:.1f})"
                 for column in wanted
             )
-            because = f"{name} stays {points}" if points else f"nothing: {name} is at its coolTo"
+            because = f"{name} is now {points}" if points else f"nothing: {name} is at its coolTo"
         return Staying(
             load=by_resource(prepared.hotness.names, percent),
             hot=hot,

@@ -134,10 +134,13 @@ class LandingCheck:
         cool = self._cool_enough(after, most)
         for column, resource in enumerate(self._resources):
             if not cool[column]:
-                limit = "is hot and cool at" if self._hotness.hot[row] else "hot above"
-                limit = "planning.maxAfter" if most[column] < by_rule[column] else limit
                 level = "an unknown level of" if np.isnan(after[column]) else f"{after[column]:.1f} %"
-                return f"{name} would be at {level} {resource}, {limit} {most[column]:.1f} %"
+                limit = f", hot above {most[column]:.1f} %"
+                if most[column] < by_rule[column]:
+                    limit = f", planning.maxAfter {most[column]:.1f} %"
+                elif self._hotness.hot[row]:
+                    limit = f"; it is hot, and may be filled up to {most[column]:.1f} % only"
+                return f"{name} would be at {level} {resource}{limit}"
         gains = self.gains(source, before, after)
         for column, resource in enumerate(self._resources):
             if not gains[column] >= self._min_gain:

@@ -123,8 +123,10 @@ class RaisedLimits:
             return ""
         least, most = f"{min(points):.2g}", f"{max(points):.2g}"
         each = least if least == most else f"{least} to {most}"
-        moves = "1 further move" if len(points) == 1 else f"{len(points)} further moves"
-        return f" and {moves} of {each} points"
+        amount = f"{each} {'point' if each == '1' else 'points'}"
+        if len(points) == 1:
+            return f" and 1 further move of {amount}"
+        return f" and {len(points)} further moves of {amount} each"
 
     def _further(self, builder: PlanBuilder, limits: Limits, asked: float | None = None) -> PlanBuilder:
         """The plan gone on with under other limits, or with another leastRelief."""

@@ -45,14 +45,17 @@ class ComparedLanding(Value, frozen=True):
     pod: str  # namespace/name of a pod, or the next pod of a workload
     before: tuple[Landing, ...]
     after: tuple[Landing, ...]
+    fates: tuple[Fate, Fate]  # before and after
+    because: tuple[str, str]  # why it does not land, or why that is not known; empty where it lands
 
 
 class Comparison(Value, frozen=True):
     """Two scheduler configurations side by side."""
 
     configurations: tuple[str, str]  # where each is from
-    compared: int  # pods
-    differing: tuple[ComparedLanding, ...]  # those whose likeliest node or chance differs
+    compared: int  # pods, without those that stay where they are and those that neither can predict
+    differing: tuple[ComparedLanding, ...]  # those whose fate, nodes or chances differ
+    unknown: tuple[ComparedLanding, ...] = ()  # those that neither can predict
 
 
 class WhatIf(Value, frozen=True):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from rich.text import Text
 
 from rebalancer.planning.explanation.difference import PlanDifference
@@ -19,13 +21,8 @@ def difference_table(found: PlanDifference, style: Style = Style()) -> Text:
         lines.add((f"{differing}, {counted(found.same_moves, 'move')} the same", "bold"))
     else:
         lines.add(("The plans make the same moves.", "bold"))
-    for title, (before, after) in (
-        ("policy", found.policies),
-        ("moves", found.moves),
-        ("hot nodes", found.hot),
-        ("still hot after it", found.still_hot),
-    ):
-        lines.add(f"  {title:<18}  {plain(str(before))} {style.glyphs.arrow} {plain(str(after))}")
+    for title, (before, after) in _figures(found):
+        lines.add(f"  {title:<16}  {plain(before)} {style.glyphs.arrow} {plain(after)}")
     _settings(lines, found)
     if found.inputs[0] == found.inputs[1]:
         lines.message("the inputs of both are the same, byte by byte", 2, "dim")
@@ -37,6 +34,18 @@ def difference_table(found: PlanDifference, style: Style = Style()) -> Text:
         lines.message(f"after: {change.after}", 2, "green", most=2)
     lines.more(len(found.changed) - len(shown), "pod")
     return lines.text
+
+
+def _figures(found: PlanDifference) -> Iterator[tuple[str, tuple[str, str]]]:
+    """What each plan is worth, the figures of the first before those of the second."""
+    yield "policy", found.policies
+    yield "moves", (str(found.moves[0]), str(found.moves[1]))
+    yield "hot before it", (str(found.hot[0]), str(found.hot[1]))
+    yield "hot after it", (str(found.still_hot[0]), str(found.still_hot[1]))
+    if found.excess is not None:
+        yield "excess after it", (f"{found.excess[0]:.0f}", f"{found.excess[1]:.0f}")
+    if found.cost is not None:
+        yield "cost", (f"{found.cost[0]:.1f}", f"{found.cost[1]:.1f}")
 
 
 def _settings(lines: Lines, found: PlanDifference) -> None:

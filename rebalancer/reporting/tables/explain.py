@@ -224,7 +224,7 @@ def _short_verdict(pod: PodOfWorkload) -> str:
     if pod.verdict == _MOVED:
         return f"moves in {pod.because.partition(':')[0]}"
     if pod.verdict == _EVICTABLE:
-        return "may move, need not"
+        return "may move, but need not"
     return f"{pod.verdict}: {pod.because}"
 
 

@@ -156,10 +156,8 @@ class Lines:
     def more(self, hidden: int, noun: str, indent: int = 2, plural: str = "") -> None:
         """Add a line that says how many rows are hidden, and how to see them."""
         if hidden > 0:
-            self.add(
-                " " * indent,
-                (f"{self.style.glyphs.more} {counted(hidden, f'more {noun}', plural)} (--all)", "dim"),
-            )
+            rows = counted(hidden, f"more {noun}", plural and f"more {plural}")
+            self.add(" " * indent, (f"{self.style.glyphs.more} {rows} (--all)", "dim"))
 
     def shown(self, total: int, most: int) -> int:
         """How many of ``total`` rows to show: about ``most``, or as many as the style asks for."""

@@ -7,8 +7,10 @@ what they print of any cluster.
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import threading
 import time
@@ -33,6 +35,7 @@ from rebalancer.sandbox.demo.hot_cluster import (
 from rebalancer.sandbox.scheduler.model_decider import ModelDecider
 from rebalancer.scheduling import load_configuration
 
+_PROGRAM = "rebalancer"
 _SEED = 7
 _POLICY = "policy.yaml"
 _READY_AFTER_SECONDS = 0.6
@@ -167,6 +170,8 @@ def _wait(target: Console, style: Style, folder: str) -> None:
     lines = Lines(style)
     lines.add(("A hot cluster of six nodes is up. In another terminal:", "bold"))
     lines.add(f"  export KUBECONFIG={folder}/kubeconfig; cd {folder}")
+    if scripts := _scripts_off_the_path():
+        lines.add(f'  export PATH="{scripts}:$PATH"')
     for number, (title, commands) in enumerate(_STEPS, 1):
         lines.add()
         lines.add((f"{number}. {title}", "bold cyan"))
@@ -179,6 +184,16 @@ def _wait(target: Console, style: Style, folder: str) -> None:
         threading.Event().wait()
     except KeyboardInterrupt:
         return
+
+
+def _scripts_off_the_path() -> str:
+    """The folder of ``rebalancer`` where another terminal may not find it, as in a virtual environment."""
+    scripts = Path(sysconfig.get_path("scripts"))
+    if not (scripts / _PROGRAM).exists():
+        return ""
+    found = shutil.which(_PROGRAM)
+    elsewhere = found is not None and Path(found).parent != scripts
+    return "" if elsewhere or (found and sys.prefix == sys.base_prefix) else str(scripts)
 
 
 def steps() -> list[str]:

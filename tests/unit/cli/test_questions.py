@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -91,14 +92,38 @@ def test_a_change_that_cannot_be_read_is_refused_before_the_cluster_is_read(
 
 @pytest.mark.parametrize("subject", [(), ("node/hot",), ("pod", "web-0")])
 def test_why_nothing_moves_fits_a_screen(
-    rebalancer_program: Program, dump: Path, subject: tuple[str, ...]
+    rebalancer_program: Program, dump: Path, monkeypatch: pytest.MonkeyPatch, subject: tuple[str, ...]
 ) -> None:
-    result = rebalancer_program("why-not", *subject, "--from", str(dump))
+    monkeypatch.chdir(dump.parent)
+    result = rebalancer_program("why-not", *subject, "--from", dump.name)
 
     assert (result.exit_code, result.stderr) == (0, "")
     lines = result.stdout.splitlines()
     assert max(map(len, lines)) <= 80
     assert len(lines) <= 24
+
+
+@pytest.mark.parametrize("subject", [(), ("node/hot",), ("pod", "web-0")])
+def test_what_why_not_suggests_runs_as_printed_for_the_same_cluster_and_policy(
+    rebalancer_program: Program, dump: Path, monkeypatch: pytest.MonkeyPatch, subject: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(dump.parent)
+    folder = Path("a rather long name of a policy's folder that needs quoting --and all")
+    folder.mkdir()
+    (folder / "mine.yaml").write_text(HEAD + "limits: {perRun: 0}\n")
+    Path("OTHER_POLICY.yaml").write_text(HEAD)
+    options = ("--from", dump.name, "--policy", str(folder / "mine.yaml"))
+
+    shown = rebalancer_program("why-not", *subject, *options).stdout
+    commands = shown.split("NEXT\n")[1].replace("\\\n", "").splitlines()
+
+    assert commands
+    for command in commands:
+        program, *words = shlex.split(command)
+        assert program == "rebalancer"
+        result = rebalancer_program(*words)
+        assert (result.exit_code, result.stderr) == (0, ""), command
+        assert words[-4:] == [*options]
 
 
 def test_why_nothing_moves_in_json_names_its_subject(rebalancer_program: Program, dump: Path) -> None:
@@ -123,7 +148,7 @@ def test_the_plans_of_two_policies_are_compared_with_what_was_changed(
 
     assert (result.exit_code, result.stderr) == (0, "")
     assert "evictable.minAge: 9000h → 10m" in result.stdout
-    assert "moves               0 → 1" in result.stdout
+    assert "moves             0 → 1" in result.stdout
     assert f"default ({strict}) → default ({loose})" in result.stdout.replace("\n", "")
     assert "before: stays (TooYoung)" in result.stdout
     answer = json.loads(rebalancer_program(*arguments, "-o", "json").stdout)

@@ -154,6 +154,21 @@ def test_a_journal_is_shown_with_its_evictions_of_unknown_outcome(
     assert rebalancer_program("journal", "show", str(tmp_path / "none")).exit_code == 2
 
 
+def test_a_long_journal_says_what_its_table_leaves_out_and_is_whole_as_json(
+    rebalancer_program: Program, tmp_path: Path
+) -> None:
+    path = tmp_path / "journal.jsonl"
+    path.write_text("".join(json.dumps({"event": "evicted", "uid": f"u{n}"}) + "\n" for n in range(50)))
+
+    shown = rebalancer_program("journal", "show", str(path)).stdout.splitlines()
+    whole = json.loads(rebalancer_program("journal", "show", str(path), "-o", "json").stdout)
+
+    assert (shown[0], len(shown)) == ("… 10 more lines before these (--all)", 41)
+    assert len(whole["lines"]) == 50
+    assert len(rebalancer_program("journal", "show", str(path), "--all").stdout.splitlines()) == 50
+    assert rebalancer_program("journal", "in-flight", str(path)).stdout == "no eviction is in flight\n"
+
+
 def test_a_run_acts_now_and_only_a_dry_run_at_another_time(
     rebalancer_program: Program, pipeline: FakePipeline
 ) -> None:

@@ -134,6 +134,24 @@ def test_what_has_no_counterpart_is_named_with_its_place_and_why() -> None:
     assert where == f"theirs.yaml:{CURRENT[: CURRENT.index(' thresholds')].count(chr(10)) + 1}:11"
 
 
+def test_a_plugin_without_a_counterpart_is_named_by_its_name() -> None:
+    text = CURRENT.replace("PodLifeTime", "RemoveDuplicates").replace("{maxPodLifeTimeSeconds: 86400}", "{}")
+    _, found = imported(text)
+
+    assert notes(found)["RemoveDuplicates"].startswith("not mapped: replicas on one node are no load")
+
+
+@pytest.mark.parametrize("text", [CURRENT, FIRST, OPERATOR])
+def test_the_comments_of_an_import_fit_eighty_columns(text: str) -> None:
+    _, found = imported(text)
+    lines = found.header().splitlines()
+
+    assert max(map(len, lines)) <= 80
+    assert all(line.startswith("#") for line in lines)
+    told = " ".join(" ".join(line.removeprefix("#").split()) for line in lines)
+    assert all(f"{note.key}: {note.kept}: {' '.join(note.text.split())}" in told for note in found.notes)
+
+
 @pytest.mark.parametrize("text", [CURRENT, FIRST, OPERATOR])
 def test_every_key_of_the_file_has_a_note_or_one_below_it(text: str) -> None:
     _, found = imported(text)
@@ -195,7 +213,8 @@ def test_the_command_prints_a_policy_that_validates(tmp_path: Path) -> None:
     ours.write_text(result.stdout)
 
     assert result.exit_code == 0
-    assert f"#   {theirs}:13:11 evictSystemCriticalPods: not mapped" in result.stdout
+    told = " ".join(line.strip("# ") for line in result.stdout.splitlines())
+    assert f"{theirs}:13:11 evictSystemCriticalPods: not mapped" in told
     assert CliRunner().invoke(main, ["policy", "validate", str(ours)]).exit_code == 0
 
 

@@ -10,6 +10,7 @@ from rebalancer.planning import PlanningInputs, make_plan
 from rebalancer.policy import RebalancePolicy, parse_policy
 from rebalancer.policy.hotness import UtilizationRule
 from rebalancer.questions.first_policy import FirstPolicy, first_policy
+from rebalancer.reporting.tables.nodes import mean_p95_max
 from tests.builders import a_node, a_pod, owned_by
 from tests.unit.planning.builders import a_workload, planning_inputs
 
@@ -39,6 +40,13 @@ def test_a_node_above_the_usual_threshold_keeps_it() -> None:
     assert thresholds(policy) == (80, 65)
     assert found.moves > 0
     assert "1 of 3 nodes are above 80 %, the usual threshold" in flat(found)
+
+
+def test_the_percentile_is_the_one_that_the_summary_of_nodes_shows() -> None:
+    found, _ = suggested(a_cluster(90.0))
+    _, p95, _ = mean_p95_max([10.0, 10.0, 90.0])
+
+    assert f"95th percentile {p95:.0f} %, highest 90 %" in flat(found)
 
 
 def test_a_cluster_below_the_usual_threshold_gets_one_that_makes_its_busiest_node_hot() -> None:

@@ -17,6 +17,7 @@ from rebalancer.questions.what_if.changes import Changes, parse_changes
 from rebalancer.questions.what_if.new_nodes import with_added_nodes
 from rebalancer.questions.what_if.what_if import what_if
 from rebalancer.questions.what_if.what_if_values import Fate, PodFate, WhatIf
+from rebalancer.reporting.tables.questions.what_if import what_if_table
 from rebalancer.scheduling import load_configuration
 from tests.builders import a_budget, a_node, a_pod, owned_by
 from tests.unit.planning.builders import NOW, a_workload, planning_inputs
@@ -31,6 +32,9 @@ profiles:
         args:
           scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 1}]}
 """
+
+
+OTHER_PROFILE = PACKING.replace("- pluginConfig", "- schedulerName: other\n    pluginConfig")
 
 
 def changes(
@@ -279,6 +283,38 @@ def test_two_configurations_are_compared_by_the_pods_of_a_change() -> None:
     [differing] = answer.comparison.differing
     assert (differing.pod, differing.before[0].node, differing.after[0].node) == ("default/web-0", "c", "b")
     assert fate(answer, "web-0").landings == differing.after
+
+
+def test_pods_whose_profile_the_other_configuration_lacks_are_listed_and_never_count_as_alike() -> None:
+    nodes = [a_node("a"), a_node("b")]
+    workloads = [a_workload("web", ["a"])]
+    inputs = planning_inputs(nodes, workloads)
+    other = planning_inputs(nodes, workloads, configuration=load_configuration(OTHER_PROFILE, "other"))
+
+    for asked in (Changes(), changes(drain=["a"])):
+        answer = what_if(inputs, asked, other)
+        assert answer.comparison is not None
+        [differing] = answer.comparison.differing
+        assert answer.comparison.compared == 1
+        assert differing.fates == (Fate.LANDS, Fate.UNPREDICTABLE)
+        shown = " ".join(what_if_table(answer).plain.split())
+        assert "0 of 1 pod lands alike" in shown
+        assert "after: 1 pod: schedulerName default-scheduler is not in" in shown
+
+        neither = what_if(other, asked, other).comparison
+        assert neither is not None
+        assert (neither.compared, neither.differing, len(neither.unknown)) == (0, (), 1)
+
+
+def test_pods_that_stay_where_they_are_are_not_compared() -> None:
+    nodes = [a_node("a"), a_node("b")]
+    agent = a_pod("agent", node="a", owner=owned_by("DaemonSet", "agent"))
+    inputs = planning_inputs(nodes, [a_workload("web", ["a"])], pods=[agent])
+
+    found = what_if(inputs, changes(drain=["a"]), inputs).comparison
+
+    assert found is not None
+    assert (found.compared, found.differing) == (1, ())
 
 
 @pytest.mark.parametrize(

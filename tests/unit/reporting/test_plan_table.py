@@ -10,7 +10,7 @@ from rebalancer.planning.plan import Benefit, Change, Landing, NodeAfter, NodeRe
 from rebalancer.reporting.console import ReportConsole
 from rebalancer.reporting.tables.moves import landing_words
 from rebalancer.reporting.tables.plan import plan_table
-from rebalancer.reporting.tables.text import ASCII, Style
+from rebalancer.reporting.tables.text import ASCII, Lines, Style
 from tests.unit.reporting.builders import a_kept, a_move, a_node, a_plan
 
 HOSTILE = "[bold red]\x1b[2Jevil\u202e\n[/]"
@@ -310,3 +310,16 @@ def test_all_landings_are_listed_when_everything_is_wanted() -> None:
 
 def test_equal_plans_give_equal_tables() -> None:
     assert plan_table(a_plan()).markup == plan_table(a_plan()).markup
+
+
+def test_hidden_rows_are_called_more_whatever_their_plural() -> None:
+    lines = Lines(Style())
+    lines.more(1, "setting or reason", plural="settings or reasons")
+    lines.more(2, "setting or reason", plural="settings or reasons")
+    lines.more(2, "pod")
+
+    assert lines.text.plain.splitlines() == [
+        "  … 1 more setting or reason (--all)",
+        "  … 2 more settings or reasons (--all)",
+        "  … 2 more pods (--all)",
+    ]

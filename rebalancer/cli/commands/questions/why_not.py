@@ -8,7 +8,7 @@ import click
 
 from rebalancer import pipeline
 from rebalancer.cli.output import Output, emit, progress
-from rebalancer.cli.shared_options import DOCUMENT_FORMATS, output_options, pipeline_options
+from rebalancer.cli.shared_options import DOCUMENT_FORMATS, asked_again, output_options, pipeline_options
 from rebalancer.pipeline import PipelineOptions
 
 
@@ -32,9 +32,12 @@ def why_not(
     rebalancer why-not node/node-1
     rebalancer why-not pod/shop/api-7d9f-03
     """
+    import msgspec  # noqa: PLC0415 - not for --help
+
     from rebalancer.reporting.tables.questions.why_not import why_not_table  # noqa: PLC0415 - imports rich
 
     with progress() as report:
         looking = dataclasses.replace(options, progress=report)
         found = pipeline.why_nothing_moves(looking, "/".join(subject), namespace or "")
-    emit(found, output, why_not_table)
+    steps = tuple(asked_again(step, options) for step in found.next_steps)
+    emit(msgspec.structs.replace(found, next_steps=steps), output, why_not_table)

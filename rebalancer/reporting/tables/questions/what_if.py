@@ -14,7 +14,7 @@ from rebalancer.reporting.tables.node_loads import load_bar
 from rebalancer.reporting.tables.text import Lines, Style
 from rebalancer.reporting.words import counted, plain, shortened, words
 
-_MAX_NODES, _MAX_PODS, _MAX_COMPARED = 7, 10, 8
+_MAX_NODES, _MAX_PODS, _MAX_COMPARED, _MAX_WHY = 7, 10, 8, 2
 _WORDS = {  # of one pod, and of several
     Fate.LANDS: ("lands", "land"),
     Fate.PENDING: ("fits nowhere", "fit nowhere"),
@@ -129,13 +129,34 @@ def _comparison(lines: Lines, found: Comparison) -> None:
     lines.message(f"before: {before}", 2, "dim", most=1)
     lines.message(f"after: {after}", 2, "dim", most=1)
     same = found.compared - len(found.differing)
-    lines.message(f"{same} of {counted(found.compared, 'pod')} land alike", 2)
+    land = "lands" if found.compared == 1 else "land"
+    lines.message(f"{same} of {counted(found.compared, 'pod')} {land} alike", 2)
     shown = found.differing[: lines.shown(len(found.differing), _MAX_COMPARED)]
     if shown:
         columns = [Column(title, cut=Cut.MIDDLE) for title in ("POD OR WORKLOAD", "BEFORE", "AFTER")]
         rows = [
-            [Text(plain(item.pod), "bold"), Text(_landing(item.before)), Text(_landing(item.after))]
+            [
+                Text(plain(item.pod), "bold"),
+                _compared(item.fates[0], item.before),
+                _compared(item.fates[1], item.after),
+            ]
             for item in shown
         ]
         write_columns(lines, columns, rows)
     lines.more(len(found.differing) - len(shown), "pod")
+    for at, which in enumerate(("before", "after")):
+        _reasons(lines, f"{which}: ", [item.because[at] for item in found.differing])
+    _reasons(lines, "by either: ", [item.because[0] for item in found.unknown])
+
+
+def _compared(fate: Fate, landings: Sequence[Landing]) -> Text:
+    return Text(_landing(landings) if landings else _WORDS[fate][0], _COLOURS.get(fate, ""))
+
+
+def _reasons(lines: Lines, lead: str, reasons: Sequence[str]) -> None:
+    """Why pods do not land or cannot be predicted, each reason once."""
+    counts = Counter(reason for reason in reasons if reason).most_common()
+    shown = counts[: lines.shown(len(counts), _MAX_WHY)]
+    for reason, count in shown:
+        lines.message(f"{lead}{counted(count, 'pod')}: {reason}", 2, "yellow", most=4)
+    lines.more(len(counts) - len(shown), "reason")

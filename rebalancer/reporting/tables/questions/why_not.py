@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from rich.text import Text
 
 from rebalancer.questions.why_not import WhyNot
@@ -33,8 +35,21 @@ def why_not_table(answer: WhyNot, style: Style = Style()) -> Text:
     if answer.next_steps:
         lines.heading("NEXT")
         for step in answer.next_steps:
-            lines.message(step, 2, "dim")
+            for line in command_lines(plain(step), style.columns - 2):
+                lines.add("  ", (line, "dim"))
     return lines.text
+
+
+def command_lines(command: str, width: int) -> list[str]:
+    """A command that can be copied whole: broken between words, where it is too wide, with backslashes."""
+    lines = [""]
+    for part in re.findall(r"""(?:'[^']*'|"[^"]*"|\S)+""", command):
+        if lines[-1] and len(lines[-1]) + len(part) + len("  \\") > width:
+            lines[-1] += " \\"
+            lines.append(f"  {part}")
+        else:
+            lines[-1] += f" {part}" if lines[-1] else part
+    return lines
 
 
 def _nearest(lines: Lines, answer: WhyNot) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from rebalancer.planning.explanation.difference import difference
+from rebalancer.planning.plan import Benefit, Change
 from rebalancer.reporting.tables.difference import difference_table
 from tests.unit.reporting.builders import a_kept, a_move, a_plan
 
@@ -30,3 +31,25 @@ def test_a_pod_that_lands_elsewhere_is_a_difference() -> None:
     )
 
     assert [change.after for change in found.changed] == ["moved in wave 2 to node-3 or 1 more"]
+
+
+def test_what_either_plan_leaves_and_costs_is_shown() -> None:
+    first = a_plan(benefit=a_benefit(left=15.0, cost=2.4))
+    second = a_plan(benefit=a_benefit(left=0.0, cost=4.7))
+    found = difference(first, second)
+
+    assert (found.excess, found.cost) == ((15.0, 0.0), (2.4, 4.7))
+    shown = difference_table(found).plain
+    assert "  excess after it   15 → 0\n" in shown
+    assert "  cost              2.4 → 4.7\n" in shown
+
+
+def test_a_plan_that_does_not_say_what_it_gains_is_not_taken_to_gain_nothing() -> None:
+    found = difference(a_plan(benefit=None), a_plan(benefit=a_benefit(left=0.0, cost=4.7)))
+
+    assert (found.excess, found.cost) == (None, None)
+    assert "excess" not in difference_table(found).plain
+
+
+def a_benefit(*, left: float, cost: float) -> Benefit:
+    return Benefit(hot_nodes=Change(before=2, after=0), excess=Change(before=41.0, after=left), cost=cost)

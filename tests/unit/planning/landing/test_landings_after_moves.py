@@ -39,7 +39,7 @@ def test_a_node_that_was_hot_takes_no_pod_beyond_its_cool_level() -> None:
         node["metadata"]["labels"]["pool"] = "x"
     plan = plan_of(planning_inputs(nodes, pods, pod_load={"rest-0": 3.2}))
     assert moved(plan) == {"first-0": "c"}
-    assert "is hot and cool at 65.0 %" in because(plan, "web-0")
+    assert "; it is hot, and may be filled up to 65.0 % only" in because(plan, "web-0")
 
 
 def test_what_could_not_move_is_tried_again_once_others_have_left_room() -> None:

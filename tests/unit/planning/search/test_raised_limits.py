@@ -78,8 +78,8 @@ def test_where_little_relief_keeps_pods_the_next_bolder_value_is_named_with_its_
     workloads = [held, a_workload("small", ["a"] * 14, cpu="100m")]
     plan = plan_of(planning_inputs(nodes, workloads))
     assert plan.raised_limit == (
-        "with leastRelief 0.2 and 14 further moves of 1 points this plan would leave 20.0 points of excess, "
-        "not 34.0"
+        "with leastRelief 0.2 and 14 further moves of 1 point each this plan would leave 20.0 points of "
+        "excess, not 34.0"
     )
     bolder = plan_of(planning_inputs(nodes, workloads, policy=a_policy(planning={"leastRelief": 0.2})))
     assert len(bolder.moves) == 14
