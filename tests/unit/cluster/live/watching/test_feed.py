@@ -401,37 +401,3 @@ def test_bookmarks_alone_show_that_nothing_happened() -> None:
         assert found.changed.wait_for(lambda: found.feed.reached(10**6), PATIENCE_SECONDS)
     assert found.is_right()
     end(found)
-
-
-def test_a_watch_that_a_signal_kept_from_beginning_is_closed_all_the_same() -> None:
-    churn = Churn(5, PODS, names=8)
-    objects = latest_objects(*churn.listed())
-    assert objects is not None
-    feed = Feed(cast("RawApi", Server(churn)), objects, threading.Condition(threading.RLock()))
-
-    feed.close()
-    feed.join(PATIENCE_SECONDS)
-    assert not feed.alive
-
-
-def test_to_hurry_and_close_a_watch_leaves_nothing_locked_that_closing_needs(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """A signal that comes inside of an ``Event`` leaves that locked; closing would wait for it."""
-    found = watched()
-    assert found.wait()
-    enter, events = threading.Condition.__enter__, []
-
-    def entered(condition: threading.Condition) -> bool:
-        if condition is not found.changed and threading.current_thread() is threading.main_thread():
-            events.append(condition)
-        return enter(condition)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(threading.Condition, "__enter__", entered)
-        patched.setattr(Stream, "interrupt", lambda _: None)
-        found.feed.hurry()
-        found.feed.close()
-    assert events == []
-    found.feed.close()
-    end(found)
