@@ -6,6 +6,7 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from rebalancer.cli.logs import LOGGER
@@ -76,12 +77,12 @@ def emit(value: Any, output: Output, table: Callable[[Any, Style], Text], rows: 
         target = console()
         show(target, table(value, style(target, output)))
     elif rows is not None and output.format is Format.NAME:
-        sys.stdout.writelines(f"{plain(name)}\n" for name in rows.names(value))
+        sys.stdout.writelines(f"{plain(name)}\n" for name in islice(rows.names(value), output.top))
     elif rows is not None and output.format is Format.CSV:
-        sys.stdout.write(to_csv(rows.frame(value)))
+        sys.stdout.write(to_csv(rows.frame(value)[: output.top]))
     elif rows is not None and output.format is Format.PARQUET:
         sys.stdout.flush()
-        sys.stdout.buffer.write(to_parquet(rows.frame(value)))
+        sys.stdout.buffer.write(to_parquet(rows.frame(value)[: output.top]))
     elif rows is not None and rows.page is not None and output.format is Format.HTML:
         sys.stdout.write(rows.page(value))
     else:

@@ -133,6 +133,18 @@ def test_why_nothing_moves_in_json_names_its_subject(rebalancer_program: Program
     assert (answer["kind"], answer["subject"]) == ("WhyNot", "node/hot")
 
 
+@pytest.mark.parametrize(("form", "lines"), [("name", 1), ("csv", 2)])
+def test_top_bounds_the_rows_of_every_list(
+    rebalancer_program: Program, dump: Path, form: str, lines: int
+) -> None:
+    result = rebalancer_program("nodes", "--from", str(dump), "--sort", "heat", "--top", "1", "-o", form)
+
+    assert (result.exit_code, result.stderr) == (0, "")
+    shown = result.stdout.splitlines()
+    assert len(shown) == lines
+    assert "hot" in shown[-1]
+
+
 HEAD = "apiVersion: rebalancer/v1alpha1\nkind: RebalancePolicy\n"
 
 
