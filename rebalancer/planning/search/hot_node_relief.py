@@ -16,12 +16,12 @@ The limit perRun only ever cuts this sequence, and so does maxPlacements: with a
 same moves, and no move adds excess.
 
 What is taken early may be in the way later. So where more could be removed, other plans are made too: one
-that begins with small moves, some that begin with the moves of the best drafts (``drafts``), and some
-under tighter limits, for a limit that is raised may lead elsewhere. The best one counts: the least excess,
-then the fewest nodes still hot, then the lowest disruption cost. Which plans are compared does not depend on
-perRun, so a larger perRun never leaves more excess. How many there are is bounded: one of the other limits
-that is raised leaves more excess only where the better plan was beyond that bound. Large clusters, which have
-landings enough, compare none.
+that begins with small moves, and some that begin with the moves of the best drafts (``drafts``). All of it is
+done again under tighter limits (``tighter_limits``), for a limit that is raised may lead elsewhere. The best
+plan counts: the least excess, then the fewest nodes still hot, then the lowest disruption cost. Which plans
+are compared does not depend on perRun, so a larger perRun never leaves more excess. How many there are is
+bounded: one of the other limits that is raised leaves more excess only where the better plan was beyond that
+bound. Large clusters, which have landings enough, compare none.
 
 A pod that was refused is tried again once others have moved, so a large one may go last and remove what small
 ones had removed before. Such needless moves are left out of the best plan, if the others hold without them.
@@ -29,9 +29,9 @@ ones had removed before. Such needless moves are left out of the best plan, if t
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
@@ -42,6 +42,7 @@ from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import KeptReason, Reason
 from rebalancer.planning.search.disruption_cost import Disruption
 from rebalancer.planning.search.drafts import Drafts, best_drafts
+from rebalancer.planning.search.limits import UsedLimits
 from rebalancer.planning.search.node_pods import NodePods, relief_of
 from rebalancer.planning.search.plan_builder import PlanBuilder
 from rebalancer.planning.search.raised_limits import RaisedLimits
@@ -54,6 +55,7 @@ from rebalancer.planning.search.relief_search import (
     most_removed,
 )
 from rebalancer.planning.search.strategy import PartialPlan
+from rebalancer.planning.search.tighter_limits import TighterLimits
 
 # How much work an alternative may cost, in placements times nodes: large clusters can afford less.
 _ALTERNATIVE_CELLS = 14_000
@@ -62,8 +64,14 @@ _DRAFT_PLACEMENTS = 120  # for each hot node
 _MAX_DRAFT_PLACEMENTS = 2_000
 _ABOUT_AS_GOOD = 0.1
 _FEWEST_PLACEMENTS = 100  # with less than this no alternative gets anywhere
-_TIGHTER_VALUES = 10  # of each limit, the next lower ones
+_TIGHTER_CELLS = 300  # thorough searches under tighter limits, times the square of nodes
+_MOST_THOROUGH = 12
+_TIGHTER_PLANS = 8  # with those that are not thorough, where limits bind
 _TIGHTER_SHARE = 4  # a plan under tighter limits may cost this part of what another order may
+
+_UNLIMITED = 1 << 30
+
+_NO_BETTER_PLAN = KeptReason(Reason.SEARCH_ENDED, "no better plan was found that moves it too")
 
 Kept = dict[PodRow, KeptReason]
 Quality = tuple[float, int, float, int]
@@ -83,31 +91,69 @@ class HotNodeRelief:
         self._prepared = prepared
         self._hotness = prepared.hotness
         self._disruption = Disruption(prepared.inputs, prepared.eviction.workloads)
+        self._share = _ALTERNATIVE_CELLS // max(len(prepared.hotness.hot), 1)
 
     def extend(self, so_far: PartialPlan) -> PartialPlan:
         """Relieve hot nodes; where landings or limits stopped moves, try others and keep the best."""
         candidates, protected = self._candidates(self._hot_nodes())
-        start = so_far.builder
-        found = [self._complete(start, candidates, most_removed)]
-        share = _ALTERNATIVE_CELLS // max(len(self._hotness.hot), 1)
-        if share >= _FEWEST_PLACEMENTS and found[0].quality[0] > self._least(start, candidates) + NEGLIGIBLE:
-            found.append(self._complete(start, candidates, least_removed, share))
+        start, compares = so_far.builder, self._share >= _FEWEST_PLACEMENTS
+        best = (self._best_of_all if compares else self._complete)(start, candidates)
+        builder = best.builder.copy(start.used.limits)
+        kept = {**best.kept, **self._not_by_limits(builder, best.kept, candidates)}
+        raised = RaisedLimits(self._prepared, self._disruption, candidates, most_removed).sentence(
+            builder, kept
+        )
+        return PartialPlan(builder, {**so_far.kept, **protected, **kept}, raised)
+
+    def _not_by_limits(
+        self, builder: PlanBuilder, kept: Kept, candidates: Mapping[NodeRow, Sequence[Candidate]]
+    ) -> Kept:
+        """Why pods stay that only limits tighter than the policy's kept, or those together with others."""
+        rows = {item.row: item for items in candidates.values() for item in items}
+        return {
+            row: builder.limit(rows[row]) or _NO_BETTER_PLAN
+            for row, why in kept.items()
+            if why.reason is Reason.LIMIT
+        }
+
+    def _best_of_all(self, start: PlanBuilder, candidates: Mapping[NodeRow, Sequence[Candidate]]) -> _Result:
+        """The best plan of those under the policy's limits, and under tighter ones."""
+        tighter = TighterLimits(self._prepared, start, candidates)
+        least = tighter.least(start.used.limits)
+        best = self._best(start, candidates, least)
+        if best.quality[0] <= least + NEGLIGIBLE:
+            return best
+        reference = self._reference(start, candidates)
+        thorough = min(_TIGHTER_CELLS // len(self._hotness.hot) ** 2, _MOST_THOROUGH)
+        plans = max(thorough, _TIGHTER_PLANS if tighter.binds(reference) else 0)
+        below = tighter.below(reference, lambda: best.quality[0])
+        for number, limits in enumerate(islice(below, plans)):
+            under = start.copy(limits)
+            if number < thorough:
+                found = self._best(under, candidates, tighter.least(limits))
+            else:
+                placements = self._share // _TIGHTER_SHARE
+                found = self._pruned(under, self._complete(under, candidates, placements=placements))
+            best = min(best, found, key=lambda item: item.quality)
+        return best
+
+    def _best(
+        self, start: PlanBuilder, candidates: Mapping[NodeRow, Sequence[Candidate]], least: float
+    ) -> _Result:
+        """The best plan under the limits of ``start``; ``least`` is the excess that it leaves at least."""
+        found = [self._complete(start, candidates)]
+        if found[0].quality[0] > least + NEGLIGIBLE:
+            found.append(self._complete(start, candidates, least_removed, self._share))
             found += [
-                self._complete(start, candidates, most_removed, share, first=moves)
+                self._complete(start, candidates, most_removed, self._share, first=moves)
                 for moves in self._drafted(start, candidates)
             ]
-            found += [
-                self._complete(start, candidates, most_removed, share // _TIGHTER_SHARE, tighter)
-                for tighter in self._tighter(candidates)
-            ]
-        best = min(found, key=lambda item: item.quality)
-        if share >= _FEWEST_PLACEMENTS:
-            best = self._pruned(start, best)
-        builder = best.builder.copy(start.used.tighter)
-        raised = RaisedLimits(self._prepared, self._disruption, candidates, most_removed).sentence(
-            builder, best.kept
-        )
-        return PartialPlan(builder, {**so_far.kept, **protected, **best.kept}, raised)
+        return self._pruned(start, min(found, key=lambda item: item.quality))
+
+    def _reference(self, start: PlanBuilder, candidates: Mapping[NodeRow, Sequence[Candidate]]) -> UsedLimits:
+        """What a search uses of the limits if perRun does not end it."""
+        limits = start.used.limits.model_copy(update={"per_run": _UNLIMITED})
+        return self._complete(start.copy(limits), candidates).builder.used
 
     def _pruned(self, start: PlanBuilder, found: _Result) -> _Result:
         """The plan without moves that became needless: later ones off their node removed all of its excess.
@@ -142,15 +188,6 @@ class HotNodeRelief:
         pruned = _Result(self._quality(builder), builder, kept)
         return min(found, pruned, key=lambda item: item.quality)
 
-    def _least(self, start: PlanBuilder, candidates: Mapping[NodeRow, Sequence[Candidate]]) -> float:
-        """The points of excess that would be left if all pods that may leave found a landing."""
-        left = 0.0
-        for node, items in candidates.items():
-            relief = relief_of(items, self._prepared.inputs.load.allocatable[node])
-            excess = self._hotness.excess(node, start.expected_percent(node))
-            left += float(np.maximum(excess - np.nan_to_num(relief).sum(axis=0), 0.0).sum())
-        return round(left, 6)
-
     def _drafted(
         self, start: PlanBuilder, candidates: Mapping[NodeRow, Sequence[Candidate]]
     ) -> Iterator[list[Candidate]]:
@@ -171,29 +208,12 @@ class HotNodeRelief:
             if draft.left <= best[0].left * (1.0 + _ABOUT_AS_GOOD):
                 yield [drafts.pods[at] for at in draft.pods]
 
-    def _tighter(self, candidates: Mapping[NodeRow, Sequence[Candidate]]) -> Iterator[Mapping[str, int]]:
-        """The next lower values of each limit that could stop a move at all."""
-        limits, eviction = self._prepared.policy.limits, self._prepared.eviction
-        rows = [item.row for items in candidates.values() for item in items]
-        workloads = {row: eviction.workload(row) for row in rows}
-        namespaces = Counter(self._prepared.pods.namespaces[row] for row in rows)
-        owned = Counter(item.key for item in workloads.values())
-        allowed = [limits.per_workload.of(item.desired or 0) for item in workloads.values()]
-        for name, given, pods in (
-            ("per_node", limits.per_node, max(map(len, candidates.values()), default=0)),
-            ("per_namespace", limits.per_namespace, max(namespaces.values(), default=0)),
-            ("per_workload", max(allowed, default=0), max(owned.values(), default=0)),
-        ):
-            lowest = max(given - _TIGHTER_VALUES, 1)
-            yield from ({name: value} for value in range(given - 1, lowest - 1, -1) if given < pods)
-
     def _complete(
         self,
         start: PlanBuilder,
         candidates: Mapping[NodeRow, Sequence[Candidate]],
-        order: Order,
+        order: Order = most_removed,
         placements: int | None = None,
-        tighter: Mapping[str, int] | None = None,
         first: Sequence[Candidate] = (),
     ) -> _Result:
         """Search; without partial relief again without the nodes that would stay hot.
@@ -202,7 +222,7 @@ class HotNodeRelief:
         """
         given_up: dict[NodeRow, KeptReason] = {}
         while True:
-            builder = start.copy(tighter, placements)
+            builder = start.copy(placements=placements)
             pods = self._pods(candidates, given_up)
             search = ReliefSearch(self._prepared, builder, pods, order, first)
             kept = search.run()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from rebalancer.cluster.arrays import NodeRow
@@ -11,28 +11,21 @@ from rebalancer.planning.reasons import KeptReason, Reason
 from rebalancer.planning.workloads.lookup import WorkloadInfo
 from rebalancer.policy import Limits
 
-_UNLIMITED = 1 << 30
-
 
 @dataclass(slots=True)
 class UsedLimits:
-    """Evictions of the plan so far, by what limits count.
-
-    ``tighter`` are lower values than the policy's that the search tries, by the name of the limit.
-    """
+    """Evictions of the plan so far, by what limits count."""
 
     limits: Limits
-    tighter: Mapping[str, int] = field(default_factory=dict)
     total: int = 0
     by_node: Counter[NodeRow] = field(default_factory=Counter)
     by_namespace: Counter[str] = field(default_factory=Counter)
     by_workload: Counter[str] = field(default_factory=Counter)
 
-    def copy(self, tighter: Mapping[str, int] | None = None) -> UsedLimits:
-        """An independent count."""
+    def copy(self, limits: Limits | None = None) -> UsedLimits:
+        """An independent count, under other limits if given."""
         return UsedLimits(
-            self.limits,
-            self.tighter if tighter is None else tighter,
+            limits or self.limits,
             self.total,
             self.by_node.copy(),
             self.by_namespace.copy(),
@@ -46,19 +39,15 @@ class UsedLimits:
 
     def room_on(self, node: NodeRow) -> int:
         """How many pods may still leave a node."""
-        return self._most("per_node", self.limits.per_node) - self.by_node[node]
+        return self.limits.per_node - self.by_node[node]
 
     def room_in(self, namespace: str) -> int:
         """How many pods of a namespace may still be evicted."""
-        return self._most("per_namespace", self.limits.per_namespace) - self.by_namespace[namespace]
+        return self.limits.per_namespace - self.by_namespace[namespace]
 
     def room_of(self, workload: WorkloadInfo) -> int:
         """How many pods of a workload may still be evicted."""
-        most = self.limits.per_workload.of(workload.desired or 0)
-        return self._most("per_workload", most) - self.by_workload[workload.key]
-
-    def _most(self, name: str, of_policy: int) -> int:
-        return min(of_policy, self.tighter.get(name, _UNLIMITED))
+        return self.limits.per_workload.of(workload.desired or 0) - self.by_workload[workload.key]
 
     def reached(self, node: NodeRow, namespace: str, workload: WorkloadInfo) -> tuple[str, ...]:
         """The names of the limits that each allow no further eviction of a pod."""

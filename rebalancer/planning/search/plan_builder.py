@@ -20,7 +20,6 @@ For example, with waveSize 3 and a budget of web that allows 1:
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rebalancer.cluster.arrays import FloatArray, NodeRow
@@ -85,16 +84,16 @@ class PlanBuilder:
         """(resources,) percent of allocatable expected on a node after the moves so far (mean)."""
         return self.scenarios.expected_percent(node, self._allocatable)
 
-    def copy(self, tighter: Mapping[str, int] | None = None, placements: int | None = None) -> PlanBuilder:
+    def copy(self, limits: Limits | None = None, placements: int | None = None) -> PlanBuilder:
         """An independent builder with the same moves, which will draw the same landings.
 
-        ``tighter`` are limits below the policy's, by name, for further moves, and ``placements`` how many the
-        evaluator may still compute; None for the policy's.
+        ``limits`` are those of further moves, None for the same as before, and ``placements`` how many the
+        evaluator may still compute, None for the policy's.
         """
         other = copy.copy(self)
         other.moves = list(self.moves)
         other.scenarios, other._later = self.scenarios.copy(), None
-        other.used, other._wave_budgets = self.used.copy(tighter), self._wave_budgets.copy()
+        other.used, other._wave_budgets = self.used.copy(limits), self._wave_budgets.copy()
         other._wave_quotas = self._wave_quotas.copy()
         most = self._policy.planning.max_placements
         other._most = most if placements is None else min(most, self.evaluator.placements.asked + placements)
@@ -102,9 +101,8 @@ class PlanBuilder:
 
     def estimating(self, limits: Limits, placements: int) -> PlanBuilder:
         """An independent builder with other limits, which follows one scenario only: good for estimates."""
-        other = self.copy(placements=placements)
+        other = self.copy(limits, placements)
         other.scenarios = self.scenarios.only(1)
-        other.used.limits = limits
         return other
 
     def search_ended(self) -> KeptReason:

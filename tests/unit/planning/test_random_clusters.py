@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from bench.random_clusters import random_inputs
 from rebalancer.cluster.arrays import FloatArray, NodeRow
 from rebalancer.load.report import percent_of_allocatable
 from rebalancer.planning import PlanningInputs, PreparedInputs, make_plan, prepare
@@ -20,9 +21,11 @@ from rebalancer.planning.landing.known_placements import KnownPlacements
 from rebalancer.planning.landing.scenarios import Scenario
 from rebalancer.planning.plan import Move, Plan, encode
 from rebalancer.planning.planner import search
+from rebalancer.planning.reasons import Reason
 from rebalancer.planning.report import build_plan
 from rebalancer.planning.search import hot_node_relief, raised_limits
 from rebalancer.planning.search.strategy import SearchResult
+from rebalancer.policy import Limits
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from tests.builders import a_budget, a_node
 from tests.unit.planning.builders import Workload, a_policy, a_workload, planning_inputs
@@ -283,8 +286,12 @@ def test_an_eviction_undone_leaves_the_state_as_it_was(cluster: Cluster, data: s
 
 
 def excess_left(cluster: Cluster, **limits: Any) -> float:
+    return left_by_plan(cluster.inputs(**limits))
+
+
+def left_by_plan(inputs: PlanningInputs) -> float:
     """Points above coolTo on hot nodes once the plan is carried out."""
-    prepared = prepare(cluster.inputs(**limits))
+    prepared = prepare(inputs)
     scenarios = search(prepared).scenarios
     allocatable, hotness = prepared.inputs.load.allocatable, prepared.hotness
     hot = [NodeRow(node) for node in np.flatnonzero(hotness.hot).tolist()]
@@ -303,6 +310,46 @@ def test_a_limit_that_is_raised_never_leaves_more_excess(cluster: Cluster, limit
     given = cluster.policy["limits"][limit]
     raised = {"10%": "50%", "50%": "100%"}.get(given) or given + more
     assert excess_left(cluster, **{limit: raised}) <= excess_left(cluster) + 1e-6
+
+
+NOT_LIMITED = {"perRun": 10_000, "perNode": 1_000, "perNamespace": 10_000, "perWorkload": "100%"}
+
+
+@settings(max_examples=1, deadline=None, derandomize=True)
+@given(
+    st.integers(0, 40),
+    st.sampled_from([0.65, 0.75]),
+    st.sampled_from(["perNode", "perNamespace", "perWorkload"]),
+    st.integers(1, 4),
+    st.sampled_from([1, 2, 900]),
+)
+@example(39, 0.65, "perNode", 2, 1)  # the plan is a draft's, under the limit and under no higher one
+@example(39, 0.65, "perNode", 2, 900)  # a limit too high to be reached
+@example(39, 0.65, "perNamespace", 4, 2)
+@example(2, 0.75, "perNode", 2, 1)
+def test_no_limit_that_is_raised_leaves_more_in_a_busy_cluster(
+    seed: int, mean_load: float, limit: str, value: int, more: int
+) -> None:
+    """Few landings, which small moves may take from large ones."""
+    inputs = random_inputs(seed, mean_load, nodes=4)
+
+    def left(value: int) -> float:
+        limits = Limits.model_validate({**NOT_LIMITED, limit: value})
+        return left_by_plan(
+            dataclasses.replace(inputs, policy=inputs.policy.model_copy(update={"limits": limits}))
+        )
+
+    assert left(value + more) <= left(value) + 1e-6
+
+
+def test_a_limit_is_named_only_where_the_plan_reaches_it() -> None:
+    """The best plan is one of a search under lower limits, which stopped other moves."""
+    inputs = random_inputs(39, 0.65, nodes=4)
+    limits = Limits.model_validate({**NOT_LIMITED, "perNode": 3})
+    plan = make_plan(dataclasses.replace(inputs, policy=inputs.policy.model_copy(update={"limits": limits})))
+    moved = Counter(move.from_node for move in plan.moves)
+    assert max(moved.values()) < 3
+    assert not [item.because for item in plan.kept if item.reason == Reason.LIMIT]
 
 
 @settings(max_examples=30, deadline=None)
