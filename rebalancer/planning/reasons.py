@@ -146,7 +146,7 @@ class Reason(StrEnum):
     )
     SEARCH_ENDED = (
         "SearchEnded",
-        "the search reached planning.maxPlacements before it got to this pod",
+        "the search ended without a better plan that moves this pod too, at planning.maxPlacements or before",
         "planning.maxPlacements",
     )
 
