@@ -135,7 +135,7 @@ def next_plan(kubeconfig: Path, share: float) -> dict[str, float]:
 
 
 class Kept:
-    """A cluster that was read already, so that its stages are told apart."""
+    """A cluster that has already been read, so that each stage of its plan can be timed."""
 
     def __init__(self, recording: Any) -> None:
         self._recording = recording

@@ -51,7 +51,7 @@ class RollingUpdate:
         return size + max(min(room, self.replicas - size), 0)
 
     def of_old(self, new: Object, old: Sequence[Object]) -> list[int]:
-        """The sizes of the old ReplicaSets, of which the oldest come first; unavailable pods go first."""
+        """The sizes of the old ReplicaSets, oldest first. Unavailable pods are removed first."""
         sizes, least = list(map(size_of, old)), self.replicas - self.unavailable
         new_unavailable = size_of(new) - _available(new)
         room = size_of(new) + sum(sizes) - least - new_unavailable

@@ -108,6 +108,22 @@ def a_replica_set(
     }
 
 
+def a_deployment_with_its_replica_set(
+    *, replicas: int = 2, generation: int | None = None, **spec: Any
+) -> tuple[Object, Object]:
+    """The Deployment web, and web-1 that it owns."""
+    deployment = a_replica_set("web", replicas=replicas)
+    deployment["kind"] = "Deployment"
+    deployment["metadata"]["uid"] = "deploy-web"
+    if generation is not None:
+        deployment["metadata"]["generation"] = generation
+    deployment["spec"] |= spec
+    owned = a_replica_set("web-1", replicas=replicas)
+    owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "deploy-web"}
+    owned["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
+    return deployment, owned
+
+
 def a_stateful_set(name: str = "db", *, replicas: int = 2) -> Object:
     item = a_replica_set(name, replicas=replicas)
     item["kind"] = "StatefulSet"

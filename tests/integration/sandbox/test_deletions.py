@@ -8,23 +8,11 @@ from kubernetes import client
 from rebalancer.sandbox import Sandbox
 from rebalancer.sandbox.objects.accessors import Object, is_ready
 
-from .builders import a_node, a_pod, a_replica_set, connected, names
+from .builders import a_deployment_with_its_replica_set, a_node, a_pod, connected, names
 
 
-def a_deployment_with_its_replica_set() -> list[Object]:
-    deployment = {**a_replica_set("web", replicas=2), "kind": "Deployment"}
-    deployment["metadata"] = {"name": "web", "namespace": "shop", "uid": "deploy-web"}
-    owner = a_replica_set("web-1", replicas=2)
-    owner["metadata"]["ownerReferences"] = [
-        {
-            "apiVersion": "apps/v1",
-            "kind": "Deployment",
-            "name": "web",
-            "uid": "deploy-web",
-            "controller": True,
-        }
-    ]
-    return [deployment, owner, a_pod("alone", node="n1"), a_node("n1"), a_node("n2")]
+def a_deployment_beside_a_pod() -> list[Object]:
+    return [*a_deployment_with_its_replica_set(), a_pod("alone", node="n1"), a_node("n1"), a_node("n2")]
 
 
 def ready_pods(sandbox: Sandbox) -> int:
@@ -32,7 +20,7 @@ def ready_pods(sandbox: Sandbox) -> int:
 
 
 def test_a_deleted_deployment_takes_its_replica_sets_and_pods_along() -> None:
-    objects = a_deployment_with_its_replica_set()
+    objects = a_deployment_beside_a_pod()
     with connected(Sandbox(objects, ready_after=0, terminates_after=0)) as (sandbox, core):
         assert sandbox.wait_until(lambda: ready_pods(sandbox) == 3)
         apps = client.AppsV1Api(core.api_client)
@@ -44,7 +32,7 @@ def test_a_deleted_deployment_takes_its_replica_sets_and_pods_along() -> None:
 
 @pytest.mark.parametrize("in_body", [True, False])
 def test_what_a_deletion_orphans_stays_and_belongs_to_nobody(in_body: bool) -> None:
-    objects = a_deployment_with_its_replica_set()
+    objects = a_deployment_beside_a_pod()
     with connected(Sandbox(objects, ready_after=0, terminates_after=0)) as (sandbox, core):
         assert sandbox.wait_until(lambda: ready_pods(sandbox) == 3)
         apps = client.AppsV1Api(core.api_client)

@@ -10,25 +10,12 @@ from rebalancer.sandbox import Sandbox
 from rebalancer.sandbox.controllers.rolling_update import RollingUpdate
 from rebalancer.sandbox.objects.accessors import Object, is_ready, is_terminating, status_of
 
-from .builders import StillClock, a_node, a_pod, a_replica_set
+from .builders import StillClock, a_deployment_with_its_replica_set, a_node, a_pod
 
 
 def a_deployment(replicas: int, *, node: str = "n1", **spec: Any) -> list[Object]:
     """A Deployment as a dump brings it: with its ReplicaSet, and a pod for each replica on one node."""
-    deployment = a_replica_set(replicas=replicas)
-    deployment["kind"] = "Deployment"
-    deployment["metadata"] = {"name": "web", "namespace": "shop", "uid": "deploy-web"}
-    deployment["spec"] |= spec
-    owned = a_replica_set("web-1", replicas=replicas)
-    owned["metadata"]["ownerReferences"] = [
-        {
-            "apiVersion": "apps/v1",
-            "kind": "Deployment",
-            "name": "web",
-            "uid": "deploy-web",
-            "controller": True,
-        }
-    ]
+    deployment, owned = a_deployment_with_its_replica_set(replicas=replicas, **spec)
     pods = [a_pod(f"web-1-{number}", node=node, owner=owned) for number in range(replicas)]
     return [deployment, owned, *pods, a_node("n1"), a_node("n2")]
 

@@ -10,6 +10,7 @@ from rebalancer.sandbox.objects.accessors import Object, is_ready, is_terminatin
 from .builders import (
     StillClock,
     a_budget,
+    a_deployment_with_its_replica_set,
     a_node,
     a_pod,
     a_replica_set,
@@ -108,18 +109,7 @@ def test_a_surplus_that_a_dump_shows_is_left_alone_and_a_new_one_is_not() -> Non
 
 
 def test_the_status_of_a_deployment_follows_its_replica_set() -> None:
-    deployment = {**a_replica_set("web", replicas=2), "kind": "Deployment"}
-    deployment["metadata"] = {"name": "web", "namespace": "shop", "uid": "deploy-web", "generation": 3}
-    owner = a_replica_set("web-1", replicas=2)
-    owner["metadata"]["ownerReferences"] = [
-        {
-            "apiVersion": "apps/v1",
-            "kind": "Deployment",
-            "name": "web",
-            "uid": "deploy-web",
-            "controller": True,
-        }
-    ]
+    deployment, owner = a_deployment_with_its_replica_set(generation=3)
     with connected(Sandbox([deployment, owner, a_node("n1")], ready_after=0)) as (sandbox, _core):
         done = {
             "replicas": 2,

@@ -10,24 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rebalancer.cluster.arrays import FloatArray, IntArray
-from rebalancer.scheduling.framework.plugin import Normalization, Plugin, normalize_by_maximum
 from rebalancer.scheduling.framework.sampling import ONE_WORKER, Search, Workers
 from rebalancer.scheduling.framework.sampling.race import Race
 from rebalancer.scheduling.framework.scores import RawScores
+from tests.unit.scheduling.framework.plain_plugins import ByMaximum, Plain
 
 NODES, LIMIT = 160, 100
-
-
-class Plain(Plugin):
-    name = "Plain"
-
-
-class ByMaximum(Plugin):
-    name = "ByMaximum"
-    normalization = Normalization.MAXIMUM
-
-    def normalize(self, raw: IntArray, smallest: int, largest: int) -> IntArray:
-        return normalize_by_maximum(raw, largest)
 
 
 PLAIN, BY_MAXIMUM = Plain(), ByMaximum()
