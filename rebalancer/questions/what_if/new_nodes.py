@@ -20,8 +20,15 @@ from rebalancer.cluster.columns.nodes import NodeTable
 from rebalancer.cluster.kinds import CSI_NODES
 from rebalancer.cluster.leaving_nodes import CONDITION_TAINTS, LEAVING_TAINTS, matches_taint
 from rebalancer.cluster.records import CsiNode, Node, Taint
-from rebalancer.load.load_watcher.document import AVERAGE, CPU, LATEST, MEMORY, Metric, WatcherMetrics
-from rebalancer.load.view import SchedulerView
+from rebalancer.load.scheduler_view import (
+    AVERAGE,
+    CPU_TYPE,
+    LATEST,
+    MEMORY_TYPE,
+    Metric,
+    SchedulerView,
+    WatcherMetrics,
+)
 from rebalancer.planning import PlanningInputs
 from rebalancer.questions.what_if.pod_rows import AddedPod, with_pods
 
@@ -169,7 +176,7 @@ def _seen(view: SchedulerView, template: str, names: Sequence[str], share: Float
     Levels follow the share of the template's usage that a new node has; a query of a plugin's own is taken
     to answer as for the template.
     """
-    columns = {CPU: 0, MEMORY: 1}
+    columns = {CPU_TYPE: 0, MEMORY_TYPE: 1}
 
     def scaled(item: Metric) -> Metric:
         column = columns.get(item.type)

@@ -11,7 +11,7 @@ import numpy as np
 from rebalancer.cluster.arrays import FloatArray
 from rebalancer.cluster.columns.listed_pods import NO_ANNOTATIONS, PHASES
 from rebalancer.cluster.columns.pods import PodTable
-from rebalancer.load.figures.pod_usage import PodMethod
+from rebalancer.load.usage import PodMethod
 from rebalancer.planning import PlanningInputs
 
 _RUNNING, _PENDING = PHASES.index("Running"), PHASES.index("Pending")

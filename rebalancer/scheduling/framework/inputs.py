@@ -11,7 +11,7 @@ import numpy as np
 from rebalancer.cluster.arrays import FloatArray
 from rebalancer.cluster.kinds import Kind
 from rebalancer.cluster.snapshot import Snapshot
-from rebalancer.load.view import NOTHING_SEEN, SchedulerView
+from rebalancer.load.scheduler_view import EMPTY_VIEW, SchedulerView
 from rebalancer.profiles.arguments import Arguments
 from rebalancer.profiles.types import ExtensionPoint
 from rebalancer.scheduling.matching.affinity_terms import AffinityTerm, NamespaceLabels, terms_of
@@ -33,7 +33,7 @@ RECENT_AFTER_START_SECONDS = _UNSEEN_SECONDS + SCHEDULER_LAG_SECONDS + _LISTING_
 class PluginInputs:
     """What plugins are made from besides their arguments."""
 
-    view: SchedulerView = NOTHING_SEEN
+    view: SchedulerView = EMPTY_VIEW
     bound_at: FloatArray | None = None  # (pods,) Unix seconds, NaN when unknown
     node: Sequence[int] = ()  # by pod: its node's row
     pod_class: Sequence[int] = ()  # by pod

@@ -14,7 +14,7 @@ from rebalancer.cluster import quantities
 from rebalancer.cluster.arrays import BoolArray, FloatArray
 from rebalancer.cluster.columns.pod_classes import PodClass
 from rebalancer.cluster.records import Container
-from rebalancer.load.load_watcher.document import AVERAGE, DEVIATION, LATEST, Metric, WatcherMetrics
+from rebalancer.load.scheduler_view import AVERAGE, DEVIATION, LATEST, Metric, WatcherMetrics
 
 _MEGA = 1.0 / 1024.0 / 1024.0
 _AMOUNT: dict[str, Callable[[str], int]] = {"cpu": quantities.cpu_milli, "memory": quantities.units}
