@@ -13,8 +13,8 @@ import msgspec
 import numpy as np
 
 from rebalancer.cluster.arrays import FloatArray, IntArray
+from rebalancer.cluster.dumps.listing import Recording, decode_listing
 from rebalancer.cluster.kinds import BY_PLURAL, KINDS, METRICS
-from rebalancer.cluster.recordings.listing import Recording, decode_listing
 from rebalancer.cluster.snapshot import Snapshot, build_snapshot
 from rebalancer.load.figures.node_figures import NodeFigures, PodFigures
 from rebalancer.load.report import build_report

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 import msgspec
 import numpy as np
 
+from rebalancer.cluster.dumps.listing import Listing, Recording, decode_listing
 from rebalancer.cluster.kinds import KINDS, METRICS, Kind
-from rebalancer.cluster.recordings.listing import Listing, Recording, decode_listing
 from rebalancer.cluster.snapshot import Snapshot, build_snapshot
 from rebalancer.load.load_watcher.document import WatcherMetrics
 from rebalancer.load.view import SchedulerView
