@@ -30,8 +30,7 @@ from rebalancer.load.scheduler_view import (
     decode_watcher,
     watcher_of_metrics,
 )
-from rebalancer.profiles.arguments import MetricProvider
-from rebalancer.profiles.types import PluginQuery, SchedulerConfiguration
+from rebalancer.profiles.types import MetricProvider, PluginQuery, SchedulerConfiguration
 
 if TYPE_CHECKING:
     from rebalancer.cluster.live import RawApi

@@ -45,7 +45,7 @@ from rebalancer.load.prometheus.responses import (
 from rebalancer.load.report import CLOCK_SKEW_SECONDS, named
 from rebalancer.load.usage import PRESSURE_WINDOW_SECONDS, RESOURCES, NodePressure, NodeUsage, PodUsage
 from rebalancer.load.windows import PRESENT, MetricWindow, deviation
-from rebalancer.policy.load_sources.prometheus import Prometheus, PromQuery, Signal
+from rebalancer.policy.load_sources import Prometheus, PromQuery, Signal
 
 if TYPE_CHECKING:
     from rebalancer.cluster.live import RawApi
