@@ -30,7 +30,7 @@ from rebalancer.cluster import records, times
 from rebalancer.cluster.kinds import Kind
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.lists import read_list
-from rebalancer.cluster.records.command_lines import PROGRAM, is_scheduler
+from rebalancer.cluster.records.pods import PROGRAM, is_scheduler
 from rebalancer.errors import InternalError, RebalancerError, StopRequestedError, UnreachableError
 from rebalancer.execution.lease import duration_of, record_of, spec_of, text_of
 from rebalancer.execution.observed_pods import ObservedPod

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rebalancer.cluster.records.command_lines import is_scheduler
+from rebalancer.cluster.records.pods import is_scheduler
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.execution import LeaseName, PodSelection, SchedulerLocation
 from rebalancer.planning import Plan, PlanningInputs

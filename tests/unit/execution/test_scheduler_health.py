@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rebalancer.cluster import times
-from rebalancer.cluster.records.command_lines import is_scheduler
+from rebalancer.cluster.records.pods import is_scheduler
 from rebalancer.errors import StopRequestedError
 from rebalancer.execution.scheduler_health import (
     PodSelection,
