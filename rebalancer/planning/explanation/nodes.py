@@ -78,7 +78,7 @@ def verdict_of(
         return MOVED, f"wave {move.wave}: {move.because}"
     if kept is not None:
         return kept.reason, kept.because
-    return EVICTABLE, "no protection holds it, and its node is not hot"
+    return EVICTABLE, "nothing protects it, and its node is not hot"
 
 
 def _levels(prepared: PreparedInputs, row: NodeRow) -> dict[str, str]:

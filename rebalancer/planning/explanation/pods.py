@@ -98,7 +98,7 @@ class PodExplainer:
             node=self._name(),
             evictable=refusal is None,
             reason=str(refusal.reason) if refusal else "",
-            because=refusal.because if refusal else "no protection holds it",
+            because=refusal.because if refusal else "nothing protects it",
             refusals=tuple(
                 Refusal(reason=str(item.reason), because=item.because, setting=item.setting)
                 for item in refusals
