@@ -9,8 +9,8 @@ import numpy as np
 
 from rebalancer.cluster import times
 from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
-from rebalancer.load.figures.node_figures import RESOURCES
 from rebalancer.load.report import percent_of_allocatable
+from rebalancer.load.usage import RESOURCES
 from rebalancer.planning.benefit import benefit_of
 from rebalancer.planning.hot_nodes.levels import Hotness
 from rebalancer.planning.hot_nodes.still_waiting import still_waiting

@@ -20,8 +20,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
-from rebalancer.load.figures.node_figures import RESOURCES
 from rebalancer.load.report import LoadReport
+from rebalancer.load.usage import RESOURCES
 from rebalancer.planning.hot_nodes.levels import Hotness
 
 

@@ -10,7 +10,7 @@ figure holds nothing of the time before the move:
 
 from __future__ import annotations
 
-from rebalancer.load.figures.node_figures import PRESSURE_WINDOW_SECONDS
+from rebalancer.load.usage import PRESSURE_WINDOW_SECONDS
 from rebalancer.planning.hot_nodes.levels import Hotness
 from rebalancer.planning.inputs import PlanningInputs
 

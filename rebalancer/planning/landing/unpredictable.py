@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from rebalancer.cluster import times
 from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.cluster.snapshot import Snapshot
-from rebalancer.load.view import SchedulerView
+from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.profiles.types import (
     ExtensionPoint,
