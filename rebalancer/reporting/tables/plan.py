@@ -8,8 +8,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rich.text import Text
 
-from rebalancer.planning.explanation.difference import PlanDifference
-from rebalancer.planning.plan import Benefit, Change, Kept, Landing, Move, NodeReport, Obstacle, Plan
+from rebalancer.planning.plan import (
+    Benefit,
+    Change,
+    Kept,
+    Landing,
+    Move,
+    NodeReport,
+    Obstacle,
+    Plan,
+    PlanDifference,
+)
 from rebalancer.reporting.tables.text import Column, Cut, Lines, Style, bar, write_columns
 from rebalancer.reporting.words import amounts, counted, plain, sample, shortened, words
 
