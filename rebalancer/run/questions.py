@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from rebalancer import planning
 from rebalancer.documents import read_text
 from rebalancer.errors import InputError, UnreachableError
 from rebalancer.observe.plan_options import PlanOptions
