@@ -11,28 +11,20 @@ from rebalancer.execution.outcomes import Outcome, Outcomes, Result, Stop, after
 from rebalancer.execution.progress import Observer, Silent
 from rebalancer.execution.run import carry_out
 from rebalancer.execution.safety import PauseSwitch
-from rebalancer.execution.scheduler_health import (
-    LeaseName,
-    PodSelection,
-    SchedulerLocation,
-    scheduler_start,
-)
+from rebalancer.execution.scheduler_health import scheduler_start
 
 __all__ = [
     "EventWriter",
     "HeldLease",
     "Journal",
-    "LeaseName",
     "LeaseWatch",
     "Observer",
     "Outcome",
     "Outcomes",
     "PauseSwitch",
-    "PodSelection",
     "Result",
     "RunContext",
     "RunLease",
-    "SchedulerLocation",
     "Silent",
     "Stop",
     "after_outcomes",

@@ -22,9 +22,9 @@ from rebalancer.execution.lease import HeldLease, LeaseLostError
 from rebalancer.execution.outcomes import Outcome, Stop
 from rebalancer.execution.progress import Observer, Silent
 from rebalancer.execution.safety import PauseSwitch, paused_by_policy
-from rebalancer.execution.scheduler_health import SchedulerLocation
 from rebalancer.execution.verify import LandingCheck, PodsSeen
 from rebalancer.planning.plan import Move
+from rebalancer.planning.scheduler_facts import SchedulerLocation
 from rebalancer.policy.schema import Execution, Safety
 
 Validate = Callable[[Sequence[Move]], Mapping[str, str | Move]]

@@ -132,7 +132,7 @@ def reachable_nodes(inputs: PlanningInputs) -> BoolArray:
 def _movable_classes(inputs: PlanningInputs) -> list[PodClass]:
     """Classes of bound pods that their kind and the policy's namespaces and profiles let move."""
     pods, policy = inputs.snapshot.pods, inputs.policy
-    profiles = policy.scheduler.profiles or inputs.configuration.scheduler_names
+    profiles = policy.scheduler.profiles or inputs.scheduler.configuration.scheduler_names
     classes = (pods.classes[index] for index in np.unique(pods.pod_class[pods.node >= 0]).tolist())
     return [
         pod

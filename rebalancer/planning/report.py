@@ -31,11 +31,11 @@ from rebalancer.planning.plan import (
     Plan,
     by_resource,
 )
-from rebalancer.planning.policy_fit import misfits
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import KeptReason
 from rebalancer.planning.strategies.hot_nodes.report import benefit_of, find_obstacles
 from rebalancer.planning.strategies.strategy import SearchResult
+from rebalancer.planning.warnings import of_plan, sentences
 from rebalancer.planning.workloads.lookup import grace_period_seconds
 
 
@@ -55,7 +55,7 @@ def build_plan(prepared: PreparedInputs, found: SearchResult) -> Plan:
         obstacles=find_obstacles(prepared, found),
         benefit=benefit_of(prepared, found),
         raised_limit=found.raised_limit,
-        warnings=(*inputs.warnings, *_warnings(prepared)),
+        warnings=sentences((*inputs.warnings, *of_plan(prepared))),
         neutral_plugins=prepared.schedulers.neutral,
         node_count=len(hot),
         hot_count=int(np.count_nonzero(hot)),
@@ -243,26 +243,3 @@ def _unsolved(prepared: PreparedInputs, found: SearchResult) -> dict[str, str]:
 
 def _most_first(item: tuple[str, int]) -> tuple[int, str]:
     return -item[1], item[0]
-
-
-def _warnings(prepared: PreparedInputs) -> tuple[str, ...]:
-    inputs = prepared.inputs
-    found = list(misfits(inputs))
-    if prepared.schedulers.neutral:
-        found.append(
-            "not modelled, taken to pass and score all nodes alike: " + ", ".join(prepared.schedulers.neutral)
-        )
-    if inputs.state is None and inputs.policy.hot_nodes.for_runs > 1:
-        found.append(
-            f"no state of earlier runs: hotNodes.forRuns {inputs.policy.hot_nodes.for_runs} is taken as met"
-        )
-    found += prepared.schedulers.score_rule_warnings()
-    found += [f"{name}: {words}" for name, words in still_waiting(inputs, prepared.hotness).items()]
-    if prepared.pending.unplaced:
-        found.append(f"{prepared.pending.unplaced} Pending pods do not fit on any node now")
-    if prepared.pods.nominated:
-        found.append(f"{len(prepared.pods.nominated)} Pending pods are nominated to a node by preemption")
-    unknown = int(np.count_nonzero(~inputs.load.known))
-    if unknown:
-        found.append(f"{unknown} nodes have no fresh load figure: neither hot nor a landing to count on")
-    return tuple(found)

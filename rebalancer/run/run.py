@@ -38,14 +38,14 @@ from rebalancer.execution import (
 )
 from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.observe.plan_options import MAX_CONFIRMATION_SECONDS, PlanOptions, RunOptions
-from rebalancer.observe.read import Gathered, gather, open_api, open_cluster, policy_of
-from rebalancer.observe.scheduler_location import schedulers_of
+from rebalancer.observe.read import open_api, open_cluster, policy_of, read_inputs
 from rebalancer.observe.state_location import state_store
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Move, Plan
 from rebalancer.planning.planner import plan_prepared
 from rebalancer.planning.prepared import PreparedInputs, prepare
 from rebalancer.planning.revalidation import check_landing, revalidate_moves
+from rebalancer.planning.scheduler_facts import schedulers_of
 from rebalancer.policy import LoadedPolicy, parse_policy
 from rebalancer.policy.schema import Safety
 from rebalancer.run.memory import RunMemory, finding
@@ -224,7 +224,7 @@ _REPORTER = "rebalancer"
 class _Planned:
     """A plan, and what it was made from."""
 
-    gathered: Gathered
+    inputs: PlanningInputs  # before they were prepared
     prepared: PreparedInputs
     plan: Plan
     age: PlanAge
@@ -308,25 +308,26 @@ class _Run:
 
     def _plan(self, memory: RunMemory) -> _Planned:
         def plan() -> _Planned:
-            gathered = self._gathered(memory)
+            inputs = self._inputs(memory)
             with span("plan") as planning:
-                prepared = prepare(gathered.inputs)
-                planned = _Planned(gathered, prepared, plan_prepared(prepared), PlanAge())
+                prepared = prepare(inputs)
+                planned = _Planned(inputs, prepared, plan_prepared(prepared), PlanAge())
                 planning.add(hot_nodes=planned.plan.hot_count, moves=len(planned.plan.moves))
             self._show_plan(planned.plan)
             return planned
 
         planned = self._in_time(plan)
-        gathered = planned.gathered
         planned.age.ensure_usable()
-        _refuse_unverified(gathered.inputs, planned.plan)
-        memory.found(finding(gathered, planned.plan))
+        _refuse_unverified(planned.inputs, planned.plan)
+        memory.found(finding(planned.inputs, planned.plan))
         return planned
 
-    def _gathered(self, memory: RunMemory) -> Gathered:
-        return gather(
-            self._options, self._loaded, self._reading_api, memory.before, cluster=self._surroundings.cluster
+    def _inputs(self, memory: RunMemory) -> PlanningInputs:
+        cluster = self._surroundings.cluster
+        (inputs,) = read_inputs(
+            self._options, (self._loaded,), self._reading_api, memory.before, cluster=cluster
         )
+        return inputs
 
     def _in_time(self, plan: Callable[[], _Planned]) -> _Planned:
         try:
@@ -345,7 +346,7 @@ class _Run:
         events = None if dry_run else EventWriter(api, _REPORTER, time.time)
         if events is not None:
             events.cannot_be_cooled(planned.plan.unsolved)
-        validate = _validator(planned, lambda: self._gathered(memory).inputs, memory)
+        validate = _validator(planned, lambda: self._inputs(memory), memory)
         with _journal(self._run_options, self.id) as journal:
             context = RunContext(
                 run=self.id,
@@ -361,14 +362,14 @@ class _Run:
                 journal=journal,
                 lease=held,
                 pause=PauseSwitch(api, *_lease_place(self._run_options)),
-                schedulers=schedulers_of(planned.plan, planned.gathered.inputs),
+                schedulers=schedulers_of(planned.plan, planned.inputs),
                 max_duration_seconds=self._run_options.max_duration_seconds,
                 began=self._began,
                 stop_requested=self._signals.stop.is_set,
                 observer=self._observer,
                 checkpoint=memory.checkpoint,
                 pods_seen=self._surroundings.cluster.pods_of,
-                selector_of=selectors_of(planned.gathered.inputs.snapshot),
+                selector_of=selectors_of(planned.inputs.snapshot),
                 events=events,
                 dry_run=dry_run,
             )
@@ -380,7 +381,7 @@ class _Run:
 
 def _refuse_unverified(inputs: PlanningInputs, plan: Plan) -> None:
     """An unverified scheduler is acted on if no rule in which it differs is in use by the plan's pods."""
-    version, pods = inputs.scheduler_version, inputs.snapshot.pods
+    version, pods = inputs.scheduler.version, inputs.snapshot.pods
     moved = (pods.class_of(pods.row[move.pod.namespace, move.pod.name]) for move in plan.moves)
     reason = why_unverified(version, moved)
     if reason and not inputs.policy.scheduler.allow_unverified_version:
@@ -404,7 +405,7 @@ def _validator(
     cooldown: several pods of a workload may be part of one plan.
     """
     first = threading.Event()
-    made_from = planned.gathered.inputs
+    made_from = planned.inputs
     read = [(made_from.now, made_from.view)]
 
     def validate(moves: Sequence[Move]) -> Mapping[str, str | Move]:
@@ -415,9 +416,13 @@ def _validator(
         inputs = read_again()
         earlier = still_in_use(read, inputs.now - SCHEDULER_LAG_SECONDS)
         read.append((inputs.now, inputs.view))
-        return revalidate_moves(dataclasses.replace(inputs, earlier_views=earlier), moves, memory.moved)
+        return revalidate_moves(_with_earlier_views(inputs, earlier), moves, memory.moved)
 
     return validate
+
+
+def _with_earlier_views(inputs: PlanningInputs, views: tuple[SchedulerView, ...]) -> PlanningInputs:
+    return dataclasses.replace(inputs, scheduler=dataclasses.replace(inputs.scheduler, earlier_views=views))
 
 
 def still_in_use(read: Sequence[tuple[float, SchedulerView]], oldest: float) -> tuple[SchedulerView, ...]:

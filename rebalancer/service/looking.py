@@ -5,12 +5,11 @@ from __future__ import annotations
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.watching import LiveCluster
 from rebalancer.observe.plan_options import PlanOptions
-from rebalancer.observe.read import gather
+from rebalancer.observe.read import read_inputs
 from rebalancer.planning.plan import Plan
 from rebalancer.planning.planner import make_plan
 from rebalancer.policy import LoadedPolicy
 from rebalancer.run.memory import Finding, finding
-from rebalancer.run.plan import without_refusal
 from rebalancer.state import RunState
 from rebalancer.telemetry import span
 
@@ -22,8 +21,8 @@ def look(
 
     The load of too few nodes is a warning in the plan, where a run would refuse to act.
     """
-    gathered = gather(options, loaded, api, state, cluster=cluster)
+    (inputs,) = read_inputs(options, (loaded,), api, state, cluster=cluster, ignore_coverage=True)
     with span("plan") as making:
-        plan = make_plan(without_refusal(gathered.inputs))
+        plan = make_plan(inputs)
         making.add(hot_nodes=plan.hot_count, moves=len(plan.moves))
-    return plan, finding(gathered, plan)
+    return plan, finding(inputs, plan)

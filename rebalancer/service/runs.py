@@ -10,7 +10,7 @@ from rebalancer.cluster.live.watching import LiveCluster
 from rebalancer.deadlines import Deadline
 from rebalancer.execution import HeldLease
 from rebalancer.observe.plan_options import PlanOptions, RunOptions
-from rebalancer.observe.read import gather, read_snapshot
+from rebalancer.observe.read import read_inputs, read_snapshot
 from rebalancer.observe.state_location import known_state, state_store
 from rebalancer.planning.plan import Plan
 from rebalancer.planning.prepared import hot_nodes_of
@@ -76,7 +76,8 @@ class Runs:
 
         def found() -> frozenset[str]:
             known = self._known(api)
-            return hot_nodes_of(gather(self._options, loaded, api, known, cluster=self._cluster).inputs)
+            (inputs,) = read_inputs(self._options, (loaded,), api, known, cluster=self._cluster)
+            return hot_nodes_of(inputs)
 
         return self._signals.interruptibly(found)
 

@@ -18,6 +18,7 @@ from rebalancer.planning.plan import Move, Plan, PodReference
 from rebalancer.planning.planner import plan_prepared
 from rebalancer.planning.prepared import PreparedInputs, prepare
 from rebalancer.planning.revalidation import check_landing
+from rebalancer.planning.warnings import sentences
 from rebalancer.planning.workloads.stateful_sets import replaced_after_termination
 from rebalancer.scheduling import waiting_pods
 from rebalancer.scheduling.framework.cycle import Placement
@@ -201,7 +202,7 @@ def _run(
         evictions=len(moves),
         unexpected=sum(move.result in (UNEXPECTED, PENDING) for move in moves),
         again=sum(move.again for move in moves),
-        warnings=inputs.warnings,
+        warnings=sentences(inputs.warnings),
     )
 
 
