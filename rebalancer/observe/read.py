@@ -248,7 +248,7 @@ class _Needs:
         self._ask_prometheus(api, inside=inside)
         return Observation(
             snapshot=self.snapshot,
-            figures=RawFigures(watchers, missing, self.responses),
+            figures=RawFigures(watchers, missing, self.responses if self.requests else RecordedResponses()),
             now=self.now,
             own_pod=_own_pod(environment),
             server=ApiServer(

@@ -66,7 +66,7 @@ def assemble(
         digest=digest_of(observation, loaded, state),
         own_pod=observation.own_pod,
         system_workloads=relied_on_workloads(snapshot, policy, configuration),
-        warnings=of_inputs(observation, policy, state, scheduler, view, reading.report),
+        warnings=of_inputs(observation, policy, scheduler, view, reading.report),
         present_load=reading.present,
         ignore_coverage=ignore_coverage,
     )

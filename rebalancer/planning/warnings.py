@@ -31,7 +31,6 @@ from rebalancer.planning.scheduler_facts import gates_running
 from rebalancer.policy import PrometheusSource, RebalancePolicy, ScoreRule
 from rebalancer.profiles.types import ExtensionPoint, SchedulerConfiguration
 from rebalancer.scheduling import version_warnings
-from rebalancer.state import RunState
 
 _ALWAYS_EXCLUDED = "kube-system"  # by default, whether it is there or not
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -48,7 +47,6 @@ def sentences(warnings: Iterable[PlanWarning]) -> tuple[str, ...]:
 def of_inputs(
     observation: Observation,
     policy: RebalancePolicy,
-    state: RunState | None,
     scheduler: SchedulerFacts,
     view: SchedulerView,
     load: LoadReport,
@@ -63,7 +61,7 @@ def of_inputs(
         ),
         *_of_scheduler(policy, snapshot, scheduler),
         *_of_cluster(snapshot),
-        *_of_load(policy, state, view, load),
+        *_of_load(view, load),
     )
 
 
@@ -116,19 +114,10 @@ def _of_cluster(snapshot: Snapshot) -> Iterator[PlanWarning]:
         yield PlanWarning(About.CLUSTER, f"could not be read: {item}")
 
 
-def _of_load(
-    policy: RebalancePolicy, state: RunState | None, view: SchedulerView, load: LoadReport
-) -> Iterator[PlanWarning]:
+def _of_load(view: SchedulerView, load: LoadReport) -> Iterator[PlanWarning]:
     for address, why in sorted(view.missing.items()):
         yield PlanWarning(About.LOAD, f"seen by plugins: {address or 'built-in load-watcher'}: {why}")
     for text in load.warnings:
-        yield PlanWarning(About.LOAD, text)
-    unknown = int(np.count_nonzero(~load.known))
-    if unknown:
-        text = f"{unknown} nodes have no fresh load figure: neither hot nor a landing to count on"
-        yield PlanWarning(About.LOAD, text)
-    if state is None and policy.hot_nodes.for_runs > 1:
-        text = f"no state of earlier runs: hotNodes.forRuns {policy.hot_nodes.for_runs} is taken as met"
         yield PlanWarning(About.LOAD, text)
 
 
@@ -144,6 +133,13 @@ def of_plan(prepared: PreparedInputs) -> Iterator[PlanWarning]:
                 "a run would refuse to act",
             )
     yield from _score_rules(prepared)
+    unknown = int(np.count_nonzero(~inputs.load.known))
+    if unknown:
+        text = f"{unknown} nodes have no fresh load figure: neither hot nor a landing to count on"
+        yield PlanWarning(About.LOAD, text)
+    runs = inputs.policy.hot_nodes.for_runs
+    if inputs.state is None and runs > 1:
+        yield PlanWarning(About.LOAD, f"no state of earlier runs: hotNodes.forRuns {runs} is taken as met")
     for name, words in still_waiting(inputs, prepared.hotness).items():
         yield PlanWarning(About.PODS, f"{name}: {words}")
     if prepared.pending.unplaced:
@@ -163,10 +159,9 @@ def _score_rules(prepared: PreparedInputs) -> Iterator[PlanWarning]:
             continue
         score = rule_scores.get(score_key(rule))
         if score is None:
-            which = f"names {', '.join(rule.score.plugins)}" if rule.score.plugins else "names no plugins"
-            lack = "enables it" if rule.score.plugins else "has one that looks at load"
-            text = f"hotNodes: a score rule {which}, and no profile {lack}"
-            yield PlanWarning(About.SETTING, text, _score_rule(rule))
+            if not rule.score.plugins:  # else ``misfits`` says so
+                text = "hotNodes: a score rule names no plugins, and no profile has one that looks at load"
+                yield PlanWarning(About.SETTING, text)
             continue
         dark = np.flatnonzero(np.isnan(score.score) & known).tolist()
         if dark:

@@ -13,7 +13,6 @@ from rebalancer.policy.hotness import (
     UtilizationRule,
 )
 from rebalancer.policy.load_sources import (
-    LoadSource,
     LoadWatcher,
     LoadWatcherSource,
     MetricsServer,
@@ -58,7 +57,6 @@ __all__ = [
     "HotRule",
     "Limits",
     "LoadSettings",
-    "LoadSource",
     "LoadWatcher",
     "LoadWatcherSource",
     "LoadedPolicy",

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from rebalancer.errors import ExitCode, LeaseHeldError, RightsError
-from rebalancer.execution import PodSelection, Result, RunLease, SchedulerLocation, Stop
+from rebalancer.execution import Result, RunLease, Stop
 from rebalancer.execution.journal import in_flight
+from rebalancer.planning.scheduler_facts import PodSelection, SchedulerLocation
 from rebalancer.policy.schema import Safety
 from rebalancer.policy.units import Amount
 from rebalancer.sandbox import Fault, User

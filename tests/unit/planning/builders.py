@@ -16,11 +16,12 @@ from rebalancer.cluster.snapshot import Snapshot, build_snapshot
 from rebalancer.load.report import build_report
 from rebalancer.load.scheduler_view import EMPTY_VIEW, SchedulerView
 from rebalancer.load.usage import NodeUsage, PodUsage
-from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.inputs import PlanningInputs, SchedulerFacts
 from rebalancer.planning.plan import Plan
 from rebalancer.planning.planner import make_plan, search
 from rebalancer.planning.prepared import prepare
 from rebalancer.planning.strategies.strategy import SearchResult
+from rebalancer.planning.warnings import misfits
 from rebalancer.policy import RebalancePolicy
 from rebalancer.profiles import SchedulerConfiguration
 from rebalancer.scheduling import default_configuration, pod_requests
@@ -175,19 +176,26 @@ def planning_inputs(
         now=NOW,
         max_age_seconds=180,
     )
+    policy = policy or a_policy()
     return PlanningInputs(
         snapshot=snapshot,
         load=report,
         view=view,
-        configuration=configuration,
-        policy=policy or a_policy(),
+        scheduler=SchedulerFacts(configuration),
+        policy=policy,
         state=state,
         now=NOW,
         digest="sha256:test",
         seed=seed,
         own_pod=own_pod,
         system_workloads=frozenset(system_workloads),
+        warnings=tuple(misfits(policy, snapshot, configuration)),
     )
+
+
+def with_scheduler(inputs: PlanningInputs, **facts: Any) -> PlanningInputs:
+    """The inputs with other facts about the scheduler."""
+    return dataclasses.replace(inputs, scheduler=dataclasses.replace(inputs.scheduler, **facts))
 
 
 def _requested(snapshot: Snapshot) -> FloatArray:
