@@ -34,7 +34,6 @@ from rebalancer.pipeline.run_memory import RunMemory, finding
 from rebalancer.pipeline.run_sequence import RunSequence
 from rebalancer.pipeline.run_settings import PipelineOptions, RunOptions
 from rebalancer.pipeline.scheduler.location import schedulers_of
-from rebalancer.pipeline.signals import stop_on_signal
 from rebalancer.pipeline.state_location import state_store
 from rebalancer.pipeline.surroundings import Surroundings, surroundings_of
 from rebalancer.planning import (
@@ -48,6 +47,7 @@ from rebalancer.planning import (
     revalidate_moves,
 )
 from rebalancer.scheduling import SCHEDULER_LAG_SECONDS, verified_in_words, why_unverified
+from rebalancer.signals import stop_on_signal
 from rebalancer.state import memory_seconds
 from rebalancer.telemetry import span
 

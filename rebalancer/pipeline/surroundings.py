@@ -20,9 +20,9 @@ from rebalancer.documents import read_text_again
 from rebalancer.execution import HeldLease
 from rebalancer.pipeline.gathering import open_api, open_cluster, policy_of
 from rebalancer.pipeline.run_settings import PipelineOptions
-from rebalancer.pipeline.signals import StopSignals
 from rebalancer.policy import LoadedPolicy, parse_policy
 from rebalancer.policy.schema import Safety
+from rebalancer.signals import StopSignals
 
 if TYPE_CHECKING:
     from rebalancer.cluster.live.watching import LiveCluster

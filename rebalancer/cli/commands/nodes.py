@@ -17,8 +17,8 @@ from rebalancer.cli.output import Output, Rows, emit, progress
 from rebalancer.cli.shared_options import ROW_FORMATS, Duration, output_options, pipeline_options
 from rebalancer.errors import InputError, RebalancerError, StopRequestedError
 from rebalancer.pipeline import PipelineOptions
-from rebalancer.pipeline.signals import stop_on_signal
 from rebalancer.reporting.render import TABLES, Format
+from rebalancer.signals import stop_on_signal
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -35,11 +35,11 @@ from rebalancer.cli.user_files import (
     refuse_unread_journal,
 )
 from rebalancer.errors import ExitCode, InputError, RebalancerError, StopRequestedError
+from rebalancer.otlp import exported_traces
 from rebalancer.pipeline import PipelineOptions, RunOptions
 from rebalancer.pipeline.run_settings import MAX_CONFIRMATION_SECONDS
 from rebalancer.reporting.render import TABLES, Format
 from rebalancer.telemetry import listening
-from rebalancer.telemetry.traces import exported_traces
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -253,7 +253,7 @@ def _confirmed(question: str) -> bool:
 
 def _wanted_metrics(run_options: RunOptions) -> RunMetrics | None:
     """What follows the run; None where no option asks for metrics."""
-    from rebalancer.telemetry.otlp import is_wanted  # noqa: PLC0415 - not for --help
+    from rebalancer.otlp import is_wanted  # noqa: PLC0415 - not for --help
 
     asked = run_options.metrics_textfile is not None or run_options.metrics_push is not None
     if not asked and not is_wanted("METRICS"):
