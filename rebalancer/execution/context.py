@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rebalancer.cluster.live import RawApi
-from rebalancer.cluster.live.answers import RequestRejectedError
+from rebalancer.cluster.live.failures import RequestRejectedError
 from rebalancer.errors import (
     InputError,
     InternalError,

@@ -49,8 +49,8 @@ from rebalancer.planning.scheduler_facts import schedulers_of
 from rebalancer.policy import LoadedPolicy, parse_policy
 from rebalancer.policy.schema import Safety
 from rebalancer.run.memory import RunMemory, finding
-from rebalancer.run.stop import StopSignals, stop_on_signal
 from rebalancer.scheduling import SCHEDULER_LAG_SECONDS, verified_in_words, why_unverified
+from rebalancer.signals import StopSignals, stop_on_signal
 from rebalancer.state import StateStore, memory_seconds
 from rebalancer.telemetry import span
 

@@ -13,8 +13,7 @@ import pytest
 from rebalancer.cli.edge import _terminated_as_interrupted
 from rebalancer.cli.invocation import Session
 from rebalancer.errors import StopRequestedError
-from rebalancer.run.stop import StopSignals, stop_on_signal
-from rebalancer.stop_signals import is_hangup, stop_signals
+from rebalancer.signals import StopSignals, is_hangup, stop_on_signal, stop_signals
 
 SOON = 5.0  # half a second at most, but a machine may be busy; unheard, the wait is far longer
 ALL = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]

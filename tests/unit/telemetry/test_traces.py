@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from rebalancer.telemetry import span, traces
+from rebalancer import otlp as traces
+from rebalancer.telemetry import span
 
 pytest.importorskip("opentelemetry.exporter.otlp.proto.http")
 
