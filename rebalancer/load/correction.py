@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rebalancer.cluster.arrays import BoolArray, FloatArray
-from rebalancer.cluster.columns.nodes import NodeTable
+from rebalancer.cluster.nodes import NodeTable
 from rebalancer.load.report import LoadReport
 from rebalancer.state import PastMove
 

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 
 from rebalancer.cluster.arrays import FloatArray
-from rebalancer.cluster.columns.nodes import NodeTable
+from rebalancer.cluster.nodes import NodeTable
 from rebalancer.load.figures.metric_windows import MetricWindow, deviation
 from rebalancer.load.figures.node_figures import NodeFigures
 from rebalancer.load.report import allocatable_of, named

@@ -17,7 +17,7 @@ import dataclasses
 
 import numpy as np
 
-from rebalancer.cluster.columns.pods import PodTable
+from rebalancer.cluster.pods import PodTable
 from rebalancer.load.figures.metric_windows import PREDICTED_PEAK, MetricWindow
 from rebalancer.load.figures.node_figures import NodeFigures, PodFigures
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
-from rebalancer.cluster.columns.pods import PodTable
+from rebalancer.cluster.pods import PodTable
 from rebalancer.errors import SafetyError
 from rebalancer.load.correction import correct
 from rebalancer.load.figures.node_figures import RESOURCES

@@ -10,7 +10,7 @@ import numpy as np
 from rebalancer.cluster import quantities, times
 from rebalancer.cluster.amounts import MAX_AMOUNT
 from rebalancer.cluster.arrays import FloatArray
-from rebalancer.cluster.columns.nodes import CPU, MEMORY, NodeTable
+from rebalancer.cluster.nodes import CPU, MEMORY, NodeTable
 from rebalancer.cluster.records import NodeMetrics
 from rebalancer.load.load_watcher import document as watcher
 

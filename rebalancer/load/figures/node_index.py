@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from rebalancer.cluster.columns.nodes import NodeTable
+from rebalancer.cluster.nodes import NodeTable
 
 DEFAULT_LABELS = ("node", "nodename", "kubernetes_node", "instance")
 _PORT = re.compile(r"(.+):\d{1,5}", re.ASCII)

@@ -9,8 +9,8 @@ import numpy as np
 
 from rebalancer.cluster import times
 from rebalancer.cluster.arrays import IntArray
-from rebalancer.cluster.columns.pod_metrics import PackedPodMetrics
-from rebalancer.cluster.columns.pods import PodTable
+from rebalancer.cluster.metrics import PackedPodMetrics
+from rebalancer.cluster.pods import PodTable
 from rebalancer.load.figures.node_figures import PodFigures, exact, nothing_measured
 
 _MAX_NAMED = 5

@@ -9,8 +9,8 @@ from enum import IntEnum
 import numpy as np
 
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
-from rebalancer.cluster.columns.nodes import CPU, MEMORY, NodeTable
-from rebalancer.cluster.columns.pods import PodTable
+from rebalancer.cluster.nodes import CPU, MEMORY, NodeTable
+from rebalancer.cluster.pods import PodTable
 from rebalancer.load.figures.node_figures import RESOURCES, PodFigures, most_plausible
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rebalancer.cluster import quantities, times
-from rebalancer.cluster.columns.nodes import CPU, MEMORY, NodeTable
+from rebalancer.cluster.nodes import CPU, MEMORY, NodeTable
 from rebalancer.cluster.records import NodeMetrics
 from rebalancer.load.load_watcher.document import CPU as CPU_TYPE
 from rebalancer.load.load_watcher.document import LATEST, Metric, WatcherMetrics

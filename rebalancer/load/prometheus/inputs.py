@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from rebalancer.cluster.columns.nodes import NodeTable
-from rebalancer.cluster.columns.pods import PodTable
+from rebalancer.cluster.nodes import NodeTable
+from rebalancer.cluster.pods import PodTable
 from rebalancer.load.figures.metric_windows import PRESENT, MetricWindow
 from rebalancer.load.figures.node_figures import RESOURCES
 from rebalancer.load.prometheus.questions import Ask, Question

@@ -9,7 +9,7 @@ import numpy as np
 
 from rebalancer.cluster import quantities, times
 from rebalancer.cluster.arrays import BoolArray, FloatArray
-from rebalancer.cluster.columns.nodes import CPU, MEMORY
+from rebalancer.cluster.nodes import CPU, MEMORY
 from rebalancer.errors import RebalancerError, UnreachableError
 from rebalancer.load.figures.metric_windows import deviation
 from rebalancer.load.figures.node_figures import RESOURCES, NodeFigures

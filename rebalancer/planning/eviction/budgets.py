@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
-from rebalancer.cluster.columns.pods import PodTable
+from rebalancer.cluster.pods import PodTable
 from rebalancer.cluster.records import DisruptionBudget
 from rebalancer.cluster.selectors import Matcher, matcher
 from rebalancer.cluster.snapshot import Snapshot

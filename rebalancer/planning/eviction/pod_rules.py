@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 
 from rebalancer.cluster.arrays import PodRow
-from rebalancer.cluster.columns.listed_pods import EVICTION_IN_PROGRESS, MIRROR_ANNOTATION
 from rebalancer.cluster.leaving_nodes import why_leaving
+from rebalancer.cluster.pods import EVICTION_IN_PROGRESS, MIRROR_ANNOTATION
 from rebalancer.planning.eviction.context import EvictionContext
 from rebalancer.planning.reasons import KeptReason, Reason
 from rebalancer.planning.workloads.lookup import grace_period_seconds

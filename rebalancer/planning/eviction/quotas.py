@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from rebalancer.cluster import quantities
-from rebalancer.cluster.columns.pod_classes import PodClass
 from rebalancer.cluster.kinds import RESOURCE_QUOTAS
+from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.cluster.records import ResourceQuota
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.scheduling import pod_requests

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from rebalancer.cluster.arrays import BoolArray
-from rebalancer.cluster.columns.pod_classes import PodClass
+from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.cluster.records import Taint
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.scheduling import tolerates_any

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from rebalancer.cluster.arrays import NodeRow, PodRow
-from rebalancer.cluster.columns.nodes import BASE_RESOURCES
+from rebalancer.cluster.nodes import BASE_RESOURCES
 from rebalancer.planning.landing.schedulers import ProfileSchedulers
 from rebalancer.scheduling import ClusterState
 

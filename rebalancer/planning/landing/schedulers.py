@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from rebalancer.cluster.arrays import PodClassIndex
-from rebalancer.cluster.columns.pod_classes import NO_OWNER, PodClass
+from rebalancer.cluster.pod_classes import NO_OWNER, PodClass
 from rebalancer.cluster.records import Container, PersistentVolumeClaim, PodSpec, ResourceRequirements
 from rebalancer.load.report import named
 from rebalancer.planning.hot_nodes.rules import score_key

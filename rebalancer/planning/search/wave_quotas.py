@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from rebalancer.cluster.columns.pod_classes import PodClass
+from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.planning.eviction.quotas import Quotas
 from rebalancer.planning.landing.evaluation import Candidate
 from rebalancer.scheduling.state.pod_classes import PodClasses

@@ -10,8 +10,8 @@ from functools import cached_property
 import numpy as np
 
 from rebalancer.cluster.arrays import BoolArray, IntArray, PodRow
-from rebalancer.cluster.columns.pod_classes import Owner, PodClass
 from rebalancer.cluster.kinds import BY_NAME, JOBS, REPLICA_SETS
+from rebalancer.cluster.pod_classes import Owner, PodClass
 from rebalancer.cluster.records import Metadata, OwnerReference, PodTemplate, Workload
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.planning.workloads.stateful_sets import revision_of
