@@ -24,7 +24,7 @@ from rebalancer.load.figures.pod_usage import PodMethod
 from rebalancer.load.load_watcher.document import AVERAGE, CPU, LATEST, MEMORY, Metric, WatcherMetrics
 from rebalancer.load.view import SchedulerView
 from rebalancer.planning import PlanningInputs, PreparedInputs, Subject, find_subject
-from rebalancer.planning.explanation.subjects import SubjectName, parse_subject
+from rebalancer.planning.subjects import SubjectName, parse_subject
 from rebalancer.planning.workloads.stateful_sets import own_claims
 from rebalancer.scheduling import pod_requests, requested_amounts
 
