@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from rebalancer.cluster.live.read_ahead import running_ahead
+from rebalancer.cluster.live.reader import running_ahead
 
 LONG = 30.0  # seconds: never waited for unless something is wrong
 
