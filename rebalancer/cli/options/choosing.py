@@ -29,10 +29,7 @@ class Labels(click.ParamType["LabelSelector"]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> LabelSelector:
         """The selector."""
-        from rebalancer.cluster.selectors import (
-            matcher,  # noqa: PLC0415
-            parse_labels,  # noqa: PLC0415 - not for --help
-        )
+        from rebalancer.cluster.selectors import matcher, parse_labels  # noqa: PLC0415 - not for --help
 
         if not isinstance(value, str):
             return value  # type: ignore[no-any-return] # converted already, click asks again
