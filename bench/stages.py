@@ -27,8 +27,11 @@ from rebalancer.pipeline.gathering.inputs import requests_by_pod
 from rebalancer.pipeline.gathering.recorded import recorded_answers, recorded_moment
 from rebalancer.pipeline.run_settings import PipelineOptions
 from rebalancer.planning import make_plan
-from rebalancer.policy import load_policy
-from rebalancer.scheduling import ClusterState, PluginInputs, Scheduler, default_configuration, make_scheduler
+from rebalancer.policy.policy_file import load_policy
+from rebalancer.scheduling.framework.cycle import Scheduler
+from rebalancer.scheduling.framework.plugin import PluginInputs
+from rebalancer.scheduling.plugins.registry import default_configuration, make_scheduler
+from rebalancer.scheduling.state.cluster_state import ClusterState
 
 STAGES = ("read", "build", "load", "place", "plan")
 PLACEMENTS = 2000

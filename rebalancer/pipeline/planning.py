@@ -13,7 +13,7 @@ from rebalancer.pipeline.run_settings import PipelineOptions
 from rebalancer.pipeline.state_location import known_state
 from rebalancer.planning import Plan, PlanningInputs, coverage_of, explain, find_subject, parse_subject
 from rebalancer.planning.explanation import Explanation, SchedulingTable
-from rebalancer.policy import RebalancePolicy
+from rebalancer.policy.schema import RebalancePolicy
 
 _MAX_TABLES = 100  # moves of a report whose scores are computed
 

@@ -15,8 +15,7 @@ from rebalancer.pipeline.planning import make_plan_and_snapshot, plan_inputs
 from rebalancer.pipeline.run_settings import PipelineOptions
 from rebalancer.planning import find_subject, make_plan, parse_subject
 from rebalancer.planning.plan import ChangedSetting, PlanDifference, difference
-from rebalancer.policy import parse_policy
-from rebalancer.policy.policy_file import changed_settings
+from rebalancer.policy.policy_file import changed_settings, parse_policy
 from rebalancer.questions.changes import Changes
 from rebalancer.questions.first_policy import FirstPolicy, first_policy
 from rebalancer.questions.fit import Fit, fit

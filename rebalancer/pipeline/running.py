@@ -47,7 +47,8 @@ from rebalancer.planning import (
     prepare,
     revalidate_moves,
 )
-from rebalancer.scheduling import SCHEDULER_LAG_SECONDS, verified_in_words, why_unverified
+from rebalancer.scheduling.framework.plugin import SCHEDULER_LAG_SECONDS
+from rebalancer.scheduling.versions.verified import verified_in_words, why_unverified
 from rebalancer.state import memory_seconds
 from rebalancer.telemetry import span
 

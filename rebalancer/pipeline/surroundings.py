@@ -21,7 +21,7 @@ from rebalancer.execution import HeldLease
 from rebalancer.pipeline.gathering import open_api, open_cluster, policy_of
 from rebalancer.pipeline.run_settings import PipelineOptions
 from rebalancer.pipeline.signals import StopSignals
-from rebalancer.policy import LoadedPolicy, parse_policy
+from rebalancer.policy.policy_file import LoadedPolicy, parse_policy
 from rebalancer.policy.schema import Safety
 
 if TYPE_CHECKING:

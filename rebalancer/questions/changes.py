@@ -33,7 +33,7 @@ from rebalancer.load.usage import PodMethod
 from rebalancer.planning import PlanningInputs, PreparedInputs, Subject, find_subject
 from rebalancer.planning.subjects import SubjectName, parse_subject
 from rebalancer.planning.workloads.stateful_sets import own_claims
-from rebalancer.scheduling import pod_requests, requested_amounts
+from rebalancer.scheduling.resources import pod_requests, requested_amounts
 
 MAX_ADDED = 1000  # nodes or pods of one change
 _SCALED_KINDS = frozenset({"Deployment", "StatefulSet", "ReplicaSet", "Job"})

@@ -28,7 +28,7 @@ from rebalancer.cluster.arrays import FloatArray
 from rebalancer.cluster.kinds import SERVICES
 from rebalancer.cluster.records import Service
 from rebalancer.planning import Plan, PlanningInputs, make_plan
-from rebalancer.policy import parse_policy
+from rebalancer.policy.policy_file import parse_policy
 from rebalancer.questions.why_not import why_not
 
 _USUAL, _LOWEST, _STEP = 80, 30, 5  # percent of allocatable cpu above which a node is hot

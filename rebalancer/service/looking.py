@@ -9,7 +9,7 @@ from rebalancer.pipeline.planning import without_refusal
 from rebalancer.pipeline.run_memory import Finding, finding
 from rebalancer.pipeline.run_settings import PipelineOptions
 from rebalancer.planning import Plan, make_plan
-from rebalancer.policy import LoadedPolicy
+from rebalancer.policy.policy_file import LoadedPolicy
 from rebalancer.state import RunState
 from rebalancer.telemetry import span
 

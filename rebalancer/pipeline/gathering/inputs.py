@@ -39,17 +39,12 @@ from rebalancer.pipeline.scheduler.recent_start import recent_start
 from rebalancer.pipeline.scheduler.score_rules import scored_resources
 from rebalancer.pipeline.scheduler.version import scheduler_version
 from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.policy import LoadedPolicy, default_policy, load_policy
+from rebalancer.policy.policy_file import LoadedPolicy, default_policy, load_policy
 from rebalancer.profiles.types import SchedulerConfiguration
-from rebalancer.scheduling import (
-    REFERENCE,
-    default_configuration,
-    differing_rules,
-    is_verified,
-    plugin_queries,
-    pod_requests,
-    requested_amounts,
-)
+from rebalancer.scheduling.plugins.registry import default_configuration, plugin_queries
+from rebalancer.scheduling.resources import pod_requests, requested_amounts
+from rebalancer.scheduling.versions.release import REFERENCE
+from rebalancer.scheduling.versions.verified import differing_rules, is_verified
 from rebalancer.state import RunState
 from rebalancer.state.run_state import encode as encode_state
 from rebalancer.telemetry import span

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from rebalancer.policy import PrometheusSource, RebalancePolicy
+from rebalancer.policy.load_sources import PrometheusSource
+from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles.types import SchedulerConfiguration
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.load.plugin_sources import watcher_addresses
 from rebalancer.load.service_addresses import service_of
 from rebalancer.planning.workloads.system_pods import system_workloads
-from rebalancer.policy import LoadWatcherSource, PrometheusSource, RebalancePolicy
+from rebalancer.policy.load_sources import LoadWatcherSource, PrometheusSource
+from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles.types import SchedulerConfiguration
 from rebalancer.scheduling.plugins.registry import plugin_queries
 

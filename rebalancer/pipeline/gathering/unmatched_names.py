@@ -12,7 +12,8 @@ from rebalancer.cluster import records
 from rebalancer.cluster.kinds import NAMESPACES, NODES, STORAGE_CLASSES
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.documents import did_you_mean
-from rebalancer.policy import RebalancePolicy, ScoreRule
+from rebalancer.policy.hotness import ScoreRule
+from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles.types import SchedulerConfiguration
 
 _ALWAYS_EXCLUDED = "kube-system"  # by default, whether it is there or not

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.load.report import LoadReport
 from rebalancer.profiles.types import SchedulerConfiguration
-from rebalancer.scheduling import version_warnings
+from rebalancer.scheduling.versions.verified import version_warnings
 
 
 def _not_read(unread: Mapping[str, str]) -> list[str]:

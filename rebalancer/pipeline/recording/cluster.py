@@ -12,7 +12,7 @@ from rebalancer.cluster.dumps.reader import DumpReader
 from rebalancer.pipeline.recording.description import about_recording, metric_times, why_unread
 from rebalancer.pipeline.recording.documents import recorded_configuration
 from rebalancer.pipeline.recording.prometheus import prometheus_document
-from rebalancer.policy import LoadedPolicy
+from rebalancer.policy.policy_file import LoadedPolicy
 
 if TYPE_CHECKING:
     from rebalancer.cluster.live import RawApi

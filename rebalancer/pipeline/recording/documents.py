@@ -17,7 +17,8 @@ from rebalancer.pipeline.scheduler.configuration import (
     load_with_plugins,
 )
 from rebalancer.pipeline.state_location import known_state
-from rebalancer.policy import LoadedPolicy, LoadWatcherSource
+from rebalancer.policy.load_sources import LoadWatcherSource
+from rebalancer.policy.policy_file import LoadedPolicy
 from rebalancer.profiles.types import SchedulerConfiguration
 from rebalancer.state.run_state import decode as decode_state
 from rebalancer.state.run_state import encode as encode_state

@@ -14,9 +14,10 @@ from rebalancer.load.prometheus.responses import DOCUMENT
 from rebalancer.load.service_addresses import runs_in_a_cluster
 from rebalancer.load.windows import MetricWindow
 from rebalancer.pipeline.scheduler.score_rules import scored_resources
-from rebalancer.policy import LoadedPolicy, PrometheusSource, measured_resources, pressure_resources
+from rebalancer.policy.load_sources import PrometheusSource
+from rebalancer.policy.policy_file import LoadedPolicy, measured_resources, pressure_resources
 from rebalancer.profiles.types import SchedulerConfiguration
-from rebalancer.scheduling import plugin_queries
+from rebalancer.scheduling.plugins.registry import plugin_queries
 
 if TYPE_CHECKING:
     from rebalancer.cluster.live import RawApi

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rebalancer.documents import read_text
 from rebalancer.errors import InputError
 from rebalancer.pipeline.scheduler.score_rules import check_score_rules
-from rebalancer.policy import LoadedPolicy
+from rebalancer.policy.policy_file import LoadedPolicy
 
 if TYPE_CHECKING:
     from rebalancer.cluster.live import RawApi
@@ -73,7 +73,7 @@ def load_with_plugins(
     ``neutral`` are plugins assumed neutral besides those of the policy.
     """
     from rebalancer.pipeline.scheduler.extra_plugins import installed_plugins, mirrored_plugins  # noqa: PLC0415
-    from rebalancer.scheduling import load_configuration  # noqa: PLC0415
+    from rebalancer.scheduling.plugins.registry import load_configuration  # noqa: PLC0415
 
     settings = loaded.policy.scheduler
     configuration = load_configuration(

@@ -9,17 +9,12 @@ from __future__ import annotations
 from importlib import metadata
 
 from rebalancer.errors import InputError
-from rebalancer.policy import RebalancePolicy
 from rebalancer.policy.schedulers import Mirror
+from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles.types import PluginDescription, PluginQuery
-from rebalancer.scheduling import (
-    ENTRY_POINT_GROUP,
-    Definition,
-    Direction,
-    Normalization,
-    described,
-    described_score,
-)
+from rebalancer.scheduling.framework.plugin import Normalization
+from rebalancer.scheduling.plugins.prometheus_score import Definition, Direction, described_score
+from rebalancer.scheduling.plugins.registry import ENTRY_POINT_GROUP, described
 
 
 def mirrored_plugins(policy: RebalancePolicy) -> tuple[PluginDescription, ...]:

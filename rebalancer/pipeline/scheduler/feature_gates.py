@@ -9,9 +9,9 @@ from __future__ import annotations
 from rebalancer.cluster.records.pods import stated_gates
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.pipeline.scheduler.scheduler_pods import is_seen, scheduler_pods
-from rebalancer.policy import LoadedPolicy
+from rebalancer.policy.policy_file import LoadedPolicy
 from rebalancer.profiles.types import SchedulerConfiguration
-from rebalancer.scheduling import FeatureGates
+from rebalancer.scheduling.versions.release import FeatureGates
 
 # These open many gates at once; which ones, only the release's source says.
 _SWEEPING = frozenset({"AllAlpha", "AllBeta"})

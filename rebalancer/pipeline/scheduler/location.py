@@ -19,7 +19,7 @@ from rebalancer.cluster.records.pods import is_scheduler
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.execution import LeaseName, PodSelection, SchedulerLocation
 from rebalancer.planning import Plan, PlanningInputs
-from rebalancer.policy import SchedulerSettings
+from rebalancer.policy.schedulers import SchedulerSettings
 from rebalancer.profiles.types import DEFAULT_SCHEDULER_NAME, SchedulerConfiguration
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from rebalancer.cluster.nodes import CPU
 from rebalancer.cluster.records.pods import is_scheduler
 from rebalancer.cluster.snapshot import Snapshot
-from rebalancer.policy import SchedulerSettings
+from rebalancer.policy.schedulers import SchedulerSettings
 
 
 def scheduler_cores(settings: SchedulerSettings, snapshot: Snapshot) -> int | None:

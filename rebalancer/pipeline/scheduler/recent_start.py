@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.planning import SchedulerStart
-from rebalancer.policy import SchedulerSettings
+from rebalancer.policy.schedulers import SchedulerSettings
 from rebalancer.profiles.types import SchedulerConfiguration
 
 if TYPE_CHECKING:

@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rebalancer.errors import InputError
-from rebalancer.policy import LoadedPolicy, PrometheusSource, RebalancePolicy, ScoreRule, scorable_resources
+from rebalancer.policy.hotness import ScoreRule
+from rebalancer.policy.load_sources import PrometheusSource
+from rebalancer.policy.policy_file import LoadedPolicy, scorable_resources
+from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles.types import ExtensionPoint, SchedulerConfiguration
 
 

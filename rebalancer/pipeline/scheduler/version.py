@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.pipeline.scheduler.scheduler_pods import is_seen, scheduler_pods
-from rebalancer.policy import LoadedPolicy
+from rebalancer.policy.policy_file import LoadedPolicy
 from rebalancer.profiles.types import SchedulerConfiguration
-from rebalancer.scheduling import major_minor
+from rebalancer.scheduling.versions.release import major_minor
 
 if TYPE_CHECKING:
     from rebalancer.cluster.live import RawApi

@@ -12,7 +12,7 @@ from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.pipeline import PipelineOptions
 from rebalancer.pipeline.running import MAX_EARLIER_VIEWS, still_in_use
 from rebalancer.pipeline.surroundings import safety_of
-from rebalancer.policy import load_policy, parse_policy
+from rebalancer.policy.policy_file import load_policy, parse_policy
 
 VIEWS = [SchedulerView({}) for _ in range(6)]
 

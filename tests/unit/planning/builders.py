@@ -19,9 +19,10 @@ from rebalancer.load.usage import NodeUsage, PodUsage
 from rebalancer.planning import Plan, PlanningInputs, make_plan, prepare
 from rebalancer.planning.planner import search
 from rebalancer.planning.strategies.strategy import SearchResult
-from rebalancer.policy import RebalancePolicy
+from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles import SchedulerConfiguration
-from rebalancer.scheduling import default_configuration, pod_requests
+from rebalancer.scheduling.plugins.registry import default_configuration
+from rebalancer.scheduling.resources import pod_requests
 from rebalancer.state import PastMove, RunState
 from tests.builders import a_pod, a_recording, owned_by
 

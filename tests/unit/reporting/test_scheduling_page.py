@@ -5,8 +5,9 @@ import json
 from pathlib import Path
 
 from rebalancer.reporting.pages.scheduling import scheduling_page
-from rebalancer.scheduling import MODELLED, RULES
 from rebalancer.scheduling.framework.plugin import Evidence
+from rebalancer.scheduling.plugins.registry import MODELLED
+from rebalancer.scheduling.versions.rules import RULES
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "scheduling-model.md"
