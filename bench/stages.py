@@ -26,9 +26,12 @@ from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.observe.recorded import recorded_answers, recorded_moment
 from rebalancer.planning.assemble import requests_by_pod
 from rebalancer.planning.planner import make_plan
-from rebalancer.policy import load_policy
+from rebalancer.policy.policy_file import load_policy
 from rebalancer.run.plan import plan_inputs
-from rebalancer.scheduling import ClusterState, PluginInputs, Scheduler, default_configuration, make_scheduler
+from rebalancer.scheduling.framework.cycle import Scheduler
+from rebalancer.scheduling.framework.plugin import PluginInputs
+from rebalancer.scheduling.plugins.registry import default_configuration, make_scheduler
+from rebalancer.scheduling.state.cluster_state import ClusterState
 
 STAGES = ("read", "build", "load", "place", "plan")
 PLACEMENTS = 2000

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from rebalancer.documents import read_text
 from rebalancer.errors import InputError
-from rebalancer.policy import LoadedPolicy
+from rebalancer.policy.policy_file import LoadedPolicy
 from rebalancer.profiles.types import ConfigurationText, PluginDescription
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class InstalledPlugins:
 
 
 def _installed() -> tuple[PluginDescription, ...]:
-    from rebalancer.scheduling import ENTRY_POINT_GROUP, described  # noqa: PLC0415 - imports numpy
+    from rebalancer.scheduling.plugins.registry import ENTRY_POINT_GROUP, described  # noqa: PLC0415 - imports numpy
 
     found: dict[str, tuple[PluginDescription, str]] = {}
     for entry in sorted(metadata.entry_points(group=ENTRY_POINT_GROUP), key=lambda item: item.name):

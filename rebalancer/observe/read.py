@@ -41,9 +41,11 @@ from rebalancer.planning.scheduler_facts import (
     starting_scheduler,
 )
 from rebalancer.planning.warnings import unprotected_server
-from rebalancer.policy import LoadedPolicy, PrometheusSource, default_policy, load_policy
+from rebalancer.policy.load_sources import PrometheusSource
+from rebalancer.policy.policy_file import LoadedPolicy, default_policy, load_policy
 from rebalancer.profiles.types import ConfigurationText, SchedulerConfiguration
-from rebalancer.scheduling import default_configuration, differing_rules, is_verified, plugin_queries
+from rebalancer.scheduling.plugins.registry import default_configuration, plugin_queries
+from rebalancer.scheduling.versions.verified import differing_rules, is_verified
 from rebalancer.state import RunState
 from rebalancer.telemetry import span
 

@@ -32,7 +32,7 @@ from rebalancer.observe.recorded import (
 )
 from rebalancer.observe.state_location import known_state
 from rebalancer.planning.inputs import Observation
-from rebalancer.policy import LoadedPolicy
+from rebalancer.policy.policy_file import LoadedPolicy
 from rebalancer.reporting.tables.snapshot import (
     ABSENCE_MEANS,
     KindCount,

@@ -14,9 +14,12 @@ from rebalancer.planning.inputs import Observation, PlanningInputs, digest_of
 from rebalancer.planning.scheduler_facts import configuration_of, scheduler_facts, scored_resources
 from rebalancer.planning.warnings import of_inputs
 from rebalancer.planning.workloads.system_pods import system_workloads
-from rebalancer.policy import LoadedPolicy, LoadWatcherSource, PrometheusSource, RebalancePolicy
+from rebalancer.policy.load_sources import LoadWatcherSource, PrometheusSource
+from rebalancer.policy.policy_file import LoadedPolicy
+from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles.types import SchedulerConfiguration
-from rebalancer.scheduling import plugin_queries, pod_requests, requested_amounts
+from rebalancer.scheduling.plugins.registry import plugin_queries
+from rebalancer.scheduling.resources import pod_requests, requested_amounts
 from rebalancer.state import RunState
 
 

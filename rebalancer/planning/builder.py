@@ -33,7 +33,7 @@ from rebalancer.planning.landing.evaluation import Candidate, Evaluation, MoveEv
 from rebalancer.planning.landing.scenarios import Scenarios
 from rebalancer.planning.reasons import KeptReason, Reason
 from rebalancer.planning.workloads.lookup import WorkloadInfo
-from rebalancer.policy import Limits
+from rebalancer.policy.schema import Limits
 from rebalancer.scheduling.state.pod_classes import PodClasses
 
 # What a plan has used of the policy's limits.

@@ -32,9 +32,10 @@ from rebalancer.errors import InputError
 from rebalancer.load.raw_figures import RawFigures
 from rebalancer.load.report import LoadReport
 from rebalancer.load.scheduler_view import SchedulerView
-from rebalancer.policy import LoadedPolicy, RebalancePolicy
+from rebalancer.policy.policy_file import LoadedPolicy
+from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles.types import ConfigurationText, PluginDescription, SchedulerConfiguration
-from rebalancer.scheduling import GATES_AS_RELEASED, FeatureGates, Release
+from rebalancer.scheduling.versions.release import DEFAULT_FEATURE_GATES, FeatureGates, Release
 from rebalancer.state import RunState
 
 
@@ -105,7 +106,7 @@ class SchedulerFacts:
 
     configuration: SchedulerConfiguration
     version: str = ""  # major.minor; empty when not known
-    feature_gates: FeatureGates = GATES_AS_RELEASED
+    feature_gates: FeatureGates = DEFAULT_FEATURE_GATES
     cores: int | None = None  # that it runs on; None when not known
     start: SchedulerStart | None = None  # None: long ago, or no plugin cares
     earlier_views: tuple[SchedulerView, ...] = ()  # read before; it may still have any of them

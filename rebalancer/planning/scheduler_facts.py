@@ -33,15 +33,11 @@ from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.errors import InputError
 from rebalancer.planning.inputs import Observation, PlanningInputs, SchedulerFacts, SchedulerStart
 from rebalancer.planning.plan import Plan
-from rebalancer.policy import (
-    LoadedPolicy,
-    PrometheusSource,
-    RebalancePolicy,
-    SchedulerSettings,
-    ScoreRule,
-    scorable_resources,
-)
-from rebalancer.policy.schedulers import Mirror
+from rebalancer.policy.hotness import ScoreRule
+from rebalancer.policy.load_sources import PrometheusSource
+from rebalancer.policy.policy_file import LoadedPolicy, scorable_resources
+from rebalancer.policy.schedulers import Mirror, SchedulerSettings
+from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles.types import (
     DEFAULT_SCHEDULER_NAME,
     ConfigurationText,
@@ -50,16 +46,10 @@ from rebalancer.profiles.types import (
     PluginQuery,
     SchedulerConfiguration,
 )
-from rebalancer.scheduling import (
-    Definition,
-    Direction,
-    FeatureGates,
-    Normalization,
-    default_configuration,
-    described_score,
-    load_configuration,
-    major_minor,
-)
+from rebalancer.scheduling.framework.plugin import Normalization
+from rebalancer.scheduling.plugins.prometheus_score import Definition, Direction, described_score
+from rebalancer.scheduling.plugins.registry import default_configuration, load_configuration
+from rebalancer.scheduling.versions.release import FeatureGates, major_minor
 
 _OWNER_OF_STATIC_PODS = "Node"
 _SWEEPING = frozenset({"AllAlpha", "AllBeta"})  # each opens many gates; which ones, only the release says

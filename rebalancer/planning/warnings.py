@@ -28,9 +28,11 @@ from rebalancer.planning.inputs import About, Observation, PlanWarning, Schedule
 from rebalancer.planning.landing.schedulers import neutral_everywhere
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.scheduler_facts import gates_running
-from rebalancer.policy import PrometheusSource, RebalancePolicy, ScoreRule
+from rebalancer.policy.hotness import ScoreRule
+from rebalancer.policy.load_sources import PrometheusSource
+from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles.types import ExtensionPoint, SchedulerConfiguration
-from rebalancer.scheduling import version_warnings
+from rebalancer.scheduling.versions.verified import version_warnings
 
 _ALWAYS_EXCLUDED = "kube-system"  # by default, whether it is there or not
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rebalancer.documents.reading import Path
-from rebalancer.policy import Evictable
+from rebalancer.policy.evictability import Evictable
 from rebalancer.policy_import.mapping import Import, Kept
 
 # What may be evicted, and how much: descheduler's evictor and its global limits.

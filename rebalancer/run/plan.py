@@ -16,7 +16,8 @@ from rebalancer.planning.plan import Plan
 from rebalancer.planning.planner import plan_prepared
 from rebalancer.planning.prepared import prepare
 from rebalancer.planning.subjects import find_subject, parse_subject
-from rebalancer.policy import LoadedPolicy, RebalancePolicy
+from rebalancer.policy.policy_file import LoadedPolicy
+from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.state import RunState
 
 if TYPE_CHECKING:

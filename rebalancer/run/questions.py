@@ -19,8 +19,7 @@ from rebalancer.planning.assemble import assemble
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import ChangedSetting, PlanDifference, difference
 from rebalancer.planning.subjects import find_subject, parse_subject
-from rebalancer.policy import load_policy, parse_policy
-from rebalancer.policy.policy_file import changed_settings
+from rebalancer.policy.policy_file import changed_settings, load_policy, parse_policy
 from rebalancer.questions.changes import Changes
 from rebalancer.questions.first_policy import FirstPolicy, first_policy
 from rebalancer.questions.fit import Fit, fit

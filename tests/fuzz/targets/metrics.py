@@ -11,7 +11,7 @@ from rebalancer.load.raw_figures import RawFigures
 from rebalancer.load.scheduler_view import EMPTY_VIEW
 from rebalancer.load.sources import read_load
 from rebalancer.planning.assemble import requests_by_pod
-from rebalancer.policy import RebalancePolicy
+from rebalancer.policy.schema import RebalancePolicy
 from tests.fuzz.clusters import folder, joined
 from tests.fuzz.structure import json_structure
 from tests.fuzz.target import Target

@@ -12,7 +12,7 @@ from rebalancer.load.raw_figures import RawFigures
 from rebalancer.load.scheduler_view import EMPTY_VIEW
 from rebalancer.load.sources import prometheus_reader, read_load
 from rebalancer.planning.assemble import requests_by_pod
-from rebalancer.policy import PrometheusSource
+from rebalancer.policy.load_sources import PrometheusSource
 from rebalancer.policy.policy_file import parse_policy
 from tests.fuzz.clusters import sound_snapshot
 from tests.fuzz.structure import json_structure

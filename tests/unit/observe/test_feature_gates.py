@@ -14,9 +14,12 @@ from rebalancer.load.raw_figures import RawFigures
 from rebalancer.planning.inputs import ApiServer, Observation
 from rebalancer.planning.scheduler_facts import feature_gates, scheduler_version
 from rebalancer.planning.warnings import contradicted_gates
-from rebalancer.policy import RebalancePolicy, SchedulerSettings
+from rebalancer.policy.schedulers import SchedulerSettings
+from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles.types import SchedulerConfiguration
-from rebalancer.scheduling import Release, default_configuration, load_configuration, unpredictable_rule
+from rebalancer.scheduling.plugins.registry import default_configuration, load_configuration
+from rebalancer.scheduling.versions.release import Release
+from rebalancer.scheduling.versions.verified import unpredictable_rule
 from tests.builders import a_node, a_pod, a_snapshot, owned_by
 
 IMAGE = "registry.k8s.io/kube-scheduler:v1.36.3"

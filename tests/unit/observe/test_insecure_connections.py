@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from rebalancer.planning.warnings import insecure_connections, sentences, unprotected_server
-from rebalancer.policy import RebalancePolicy
+from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles.types import SchedulerConfiguration
-from rebalancer.scheduling import default_configuration, load_configuration
+from rebalancer.scheduling.plugins.registry import default_configuration, load_configuration
 
 
 def said(policy: RebalancePolicy, configuration: SchedulerConfiguration, server: str = "") -> tuple[str, ...]:

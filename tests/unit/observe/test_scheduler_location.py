@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from rebalancer.planning.scheduler_facts import LeaseName, PodSelection, SchedulerLocation, locate
-from rebalancer.policy import ConfigMapKey, SchedulerLease, SchedulerSettings
-from rebalancer.scheduling import default_configuration, load_configuration
+from rebalancer.policy.schedulers import ConfigMapKey, SchedulerLease, SchedulerSettings
+from rebalancer.scheduling.plugins.registry import default_configuration, load_configuration
 from tests.builders import a_snapshot
 
 DEFAULT_LEASE = LeaseName("kube-system", "kube-scheduler")

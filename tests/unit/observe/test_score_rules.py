@@ -10,8 +10,7 @@ import pytest
 from rebalancer.errors import InputError
 from rebalancer.observe.configuration import check_configuration, configuration_text
 from rebalancer.planning.scheduler_facts import configured, scored_resources
-from rebalancer.policy import LoadedPolicy, measured_resources, required_resources
-from rebalancer.policy.policy_file import parse_policy
+from rebalancer.policy.policy_file import LoadedPolicy, measured_resources, parse_policy, required_resources
 
 PROMETHEUS = {"prometheus": {"address": "http://prometheus:9090"}}
 ARGUMENTS = {

@@ -22,7 +22,8 @@ from rebalancer.planning.assemble import assemble
 from rebalancer.planning.inputs import ApiServer, Observation, SchedulerStart, canonical, digest_of
 from rebalancer.planning.plan import encode
 from rebalancer.planning.planner import make_plan
-from rebalancer.policy import LoadedPolicy, RebalancePolicy, load_policy
+from rebalancer.policy.policy_file import LoadedPolicy, load_policy
+from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles.types import ConfigurationText, ExtensionPoint, PluginDescription
 from rebalancer.state import RunState
 from tests.builders import a_node, a_pod, a_snapshot

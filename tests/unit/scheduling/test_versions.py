@@ -9,14 +9,13 @@ import pytest
 from rebalancer.load.raw_figures import RawFigures
 from rebalancer.planning.inputs import Observation
 from rebalancer.planning.scheduler_facts import scheduler_version, versions_running
-from rebalancer.policy import RebalancePolicy
-from rebalancer.scheduling import ClusterState, FeatureGates, Release, default_configuration
-from rebalancer.scheduling.versions import (
-    REFERENCE,
-    RULES,
+from rebalancer.policy.schema import RebalancePolicy
+from rebalancer.scheduling.plugins.registry import default_configuration
+from rebalancer.scheduling.state.cluster_state import ClusterState
+from rebalancer.scheduling.versions.release import REFERENCE, FeatureGates, Release, major_minor
+from rebalancer.scheduling.versions.rules import RULES, as_seen_by
+from rebalancer.scheduling.versions.verified import (
     VERIFIED,
-    as_seen_by,
-    major_minor,
     unpredictable_rule,
     version_warnings,
     why_unverified,
