@@ -9,7 +9,7 @@ from rebalancer.planning.workloads.system_pods import system_workloads
 from rebalancer.policy.load_sources import LoadWatcherSource, PrometheusSource
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles.types import SchedulerConfiguration
-from rebalancer.scheduling.plugins.registry import plugin_queries
+from rebalancer.scheduling.registry import plugin_queries
 
 
 def policy_watchers(policy: RebalancePolicy) -> list[str]:

@@ -17,7 +17,7 @@ from rebalancer.pipeline.scheduler.score_rules import scored_resources
 from rebalancer.policy.load_sources import PrometheusSource
 from rebalancer.policy.policy_file import LoadedPolicy, measured_resources, pressure_resources
 from rebalancer.profiles.types import SchedulerConfiguration
-from rebalancer.scheduling.plugins.registry import plugin_queries
+from rebalancer.scheduling.registry import plugin_queries
 
 if TYPE_CHECKING:
     from rebalancer.cluster.live import RawApi

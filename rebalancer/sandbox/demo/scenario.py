@@ -33,7 +33,7 @@ from rebalancer.sandbox.demo.hot_cluster import (
     hot_cluster,
 )
 from rebalancer.sandbox.scheduler.model_decider import ModelDecider
-from rebalancer.scheduling.plugins.registry import load_configuration
+from rebalancer.scheduling.registry import load_configuration
 
 _PROGRAM = "rebalancer"
 _SEED = 7

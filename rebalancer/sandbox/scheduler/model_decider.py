@@ -15,7 +15,7 @@ from rebalancer.profiles.types import SchedulerConfiguration
 from rebalancer.sandbox.objects.accessors import Object, name_of, namespace_of
 from rebalancer.sandbox.scheduler.deciders import ClusterView, UnschedulableError
 from rebalancer.scheduling.framework.plugin import PluginInputs
-from rebalancer.scheduling.plugins.registry import make_scheduler
+from rebalancer.scheduling.registry import make_scheduler
 from rebalancer.scheduling.state.cluster_state import ClusterState
 
 _READ = tuple(kind for kind in KINDS if kind not in METRICS and not kind.optional)

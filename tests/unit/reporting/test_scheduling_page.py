@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rebalancer.reporting.pages.scheduling import scheduling_page
 from rebalancer.scheduling.framework.plugin import Evidence
-from rebalancer.scheduling.plugins.registry import MODELLED
+from rebalancer.scheduling.registry import MODELLED
 from rebalancer.scheduling.versions.rules import RULES
 
 ROOT = Path(__file__).parents[3]

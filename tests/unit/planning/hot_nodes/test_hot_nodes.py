@@ -11,7 +11,7 @@ from rebalancer.errors import SafetyError
 from rebalancer.load.scheduler_view import Metric, SchedulerView, WatcherMetrics
 from rebalancer.planning import make_plan, prepare
 from rebalancer.planning.plan import NodeReport, Plan
-from rebalancer.scheduling.plugins.registry import load_configuration
+from rebalancer.scheduling.registry import load_configuration
 from rebalancer.state import RunState
 from tests.builders import a_node
 from tests.unit.planning.builders import (

@@ -10,7 +10,7 @@ from rebalancer.cluster import times
 from rebalancer.load.scheduler_view import AVERAGE, CPU_TYPE, Metric, SchedulerView, WatcherMetrics
 from rebalancer.planning import Plan, SchedulerStart
 from rebalancer.profiles import SchedulerConfiguration
-from rebalancer.scheduling.plugins.registry import load_configuration
+from rebalancer.scheduling.registry import load_configuration
 from tests.builders import a_node
 from tests.unit.planning.builders import (
     NOW,
