@@ -30,7 +30,7 @@ from rebalancer.policy.policy_file import load_policy
 from rebalancer.run.plan import plan_inputs
 from rebalancer.scheduling.framework.cycle import Scheduler
 from rebalancer.scheduling.framework.plugin import PluginInputs
-from rebalancer.scheduling.plugins.registry import default_configuration, make_scheduler
+from rebalancer.scheduling.registry import default_configuration, make_scheduler
 from rebalancer.scheduling.state.cluster_state import ClusterState
 
 STAGES = ("read", "build", "load", "place", "plan")

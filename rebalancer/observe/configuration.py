@@ -74,7 +74,7 @@ class InstalledPlugins:
 
 
 def _installed() -> tuple[PluginDescription, ...]:
-    from rebalancer.scheduling.plugins.registry import ENTRY_POINT_GROUP, described  # noqa: PLC0415 - imports numpy
+    from rebalancer.scheduling.registry import ENTRY_POINT_GROUP, described  # noqa: PLC0415 - imports numpy
 
     found: dict[str, tuple[PluginDescription, str]] = {}
     for entry in sorted(metadata.entry_points(group=ENTRY_POINT_GROUP), key=lambda item: item.name):

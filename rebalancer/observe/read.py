@@ -44,7 +44,7 @@ from rebalancer.planning.warnings import unprotected_server
 from rebalancer.policy.load_sources import PrometheusSource
 from rebalancer.policy.policy_file import LoadedPolicy, default_policy, load_policy
 from rebalancer.profiles.types import ConfigurationText, SchedulerConfiguration
-from rebalancer.scheduling.plugins.registry import default_configuration, plugin_queries
+from rebalancer.scheduling.registry import default_configuration, plugin_queries
 from rebalancer.scheduling.versions.verified import differing_rules, is_verified
 from rebalancer.state import RunState
 from rebalancer.telemetry import span

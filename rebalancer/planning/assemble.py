@@ -18,7 +18,7 @@ from rebalancer.policy.load_sources import LoadWatcherSource, PrometheusSource
 from rebalancer.policy.policy_file import LoadedPolicy
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles.types import SchedulerConfiguration
-from rebalancer.scheduling.plugins.registry import plugin_queries
+from rebalancer.scheduling.registry import plugin_queries
 from rebalancer.scheduling.resources import pod_requests, requested_amounts
 from rebalancer.state import RunState
 

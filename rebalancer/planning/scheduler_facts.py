@@ -48,7 +48,7 @@ from rebalancer.profiles.types import (
 )
 from rebalancer.scheduling.framework.plugin import Normalization
 from rebalancer.scheduling.plugins.prometheus_score import Definition, Direction, described_score
-from rebalancer.scheduling.plugins.registry import default_configuration, load_configuration
+from rebalancer.scheduling.registry import default_configuration, load_configuration
 from rebalancer.scheduling.versions.release import FeatureGates, major_minor
 
 _OWNER_OF_STATIC_PODS = "Node"

@@ -19,7 +19,7 @@ from rebalancer_demo.hot_cluster import (
 from rebalancer_demo.model_decider import ModelDecider
 
 from rebalancer.load.scheduler_view import WatcherMetrics, decode_watcher
-from rebalancer.scheduling.plugins.registry import load_configuration
+from rebalancer.scheduling.registry import load_configuration
 
 
 def hot_sandbox(

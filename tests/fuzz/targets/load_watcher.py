@@ -9,7 +9,7 @@ from rebalancer.cluster import times
 from rebalancer.load.plugin_sources import read_view
 from rebalancer.load.raw_figures import ANY_ADDRESS, RawFigures
 from rebalancer.load.usage import node_usage_of_watcher
-from rebalancer.scheduling.plugins.registry import default_configuration
+from rebalancer.scheduling.registry import default_configuration
 from tests.fuzz.clusters import sound_snapshot
 from tests.fuzz.structure import json_structure
 from tests.fuzz.target import Target

@@ -17,7 +17,7 @@ from rebalancer.planning.warnings import contradicted_gates
 from rebalancer.policy.schedulers import SchedulerSettings
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles.types import SchedulerConfiguration
-from rebalancer.scheduling.plugins.registry import default_configuration, load_configuration
+from rebalancer.scheduling.registry import default_configuration, load_configuration
 from rebalancer.scheduling.versions.release import Release
 from rebalancer.scheduling.versions.verified import unpredictable_rule
 from tests.builders import a_node, a_pod, a_snapshot, owned_by

@@ -7,7 +7,7 @@ import pytest
 from rebalancer.planning.warnings import insecure_connections, sentences, unprotected_server
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles.types import SchedulerConfiguration
-from rebalancer.scheduling.plugins.registry import default_configuration, load_configuration
+from rebalancer.scheduling.registry import default_configuration, load_configuration
 
 
 def said(policy: RebalancePolicy, configuration: SchedulerConfiguration, server: str = "") -> tuple[str, ...]:

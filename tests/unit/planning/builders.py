@@ -24,7 +24,7 @@ from rebalancer.planning.strategies.strategy import SearchResult
 from rebalancer.planning.warnings import misfits
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles import SchedulerConfiguration
-from rebalancer.scheduling.plugins.registry import default_configuration
+from rebalancer.scheduling.registry import default_configuration
 from rebalancer.scheduling.resources import pod_requests
 from rebalancer.state import PastMove, RunState
 from tests.builders import a_pod, a_recording, owned_by
