@@ -35,7 +35,7 @@ from rebalancer.planning.workloads.stateful_sets import replaced_after_terminati
 from rebalancer.policy import RebalancePolicy, ScoreRule
 from rebalancer.scheduling import requested_amounts
 from rebalancer.scheduling.state.cluster_state import ClusterState
-from rebalancer.state import UNDER_WAY, PastMove
+from rebalancer.state import PastMove, Result
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -161,7 +161,7 @@ def _still_leaving(inputs: PlanningInputs, moves: Iterable[PastMove]) -> dict[in
     found: dict[int, str] = {}
     for move in moves:
         row = pods.row.get((move.namespace, move.name))
-        if move.result not in UNDER_WAY or row is None or pods.uids[row] != move.uid:
+        if not Result.of(move.result).is_under_way or row is None or pods.uids[row] != move.uid:
             continue
         node = nodes.row.get(move.from_node)
         if node == pods.node[row] and inputs.now - move.evicted_at < inputs.policy.planning.cooldown:

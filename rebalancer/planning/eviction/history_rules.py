@@ -6,9 +6,7 @@ from rebalancer.cluster.arrays import PodRow
 from rebalancer.planning.eviction.context import EvictionContext
 from rebalancer.planning.eviction.pod_rules import age_text
 from rebalancer.planning.reasons import KeptReason, Reason
-
-# Results of a move that should not be repeated soon.
-BAD_RESULTS = frozenset({"Unexpected", "Pending", "NotReady", "NotReplaced", "RolloutStalled"})
+from rebalancer.state import BAD_RESULTS
 
 
 def cooldown(context: EvictionContext, row: PodRow) -> KeptReason | None:

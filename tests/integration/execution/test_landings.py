@@ -7,9 +7,9 @@ import threading
 import pytest
 
 from rebalancer.errors import ExitCode
-from rebalancer.execution import Result, Stop, past_moves
+from rebalancer.execution import Stop, past_moves
 from rebalancer.sandbox import Fault, Misbehaviour
-from rebalancer.state import PastMove
+from rebalancer.state import PastMove, Result
 from tests.integration.execution.cluster import a_hot_cluster, a_move_of, hot_cluster, running
 from tests.integration.sandbox.builders import a_stateful_set
 

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 
 from rebalancer.errors import ExitCode
-from rebalancer.execution import Result
 from rebalancer.planning.plan import RESTART, Move
 from rebalancer.sandbox import Sandbox
+from rebalancer.state import Result
 from tests.integration.execution.cluster import NODES, Runner, a_move_of, running
 from tests.integration.sandbox.builders import a_node
 from tests.integration.sandbox.test_rollouts import a_deployment
