@@ -31,7 +31,7 @@ from rebalancer.load.scheduler_view import (
 )
 from rebalancer.load.usage import PodMethod
 from rebalancer.planning import PlanningInputs, PreparedInputs, Subject, find_subject
-from rebalancer.planning.explanation.subjects import SubjectName, parse_subject
+from rebalancer.planning.subjects import SubjectName, parse_subject
 from rebalancer.planning.workloads.stateful_sets import own_claims
 from rebalancer.scheduling import pod_requests, requested_amounts
 
