@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from rebalancer.errors import SafetyError, UnreachableError
-from rebalancer.pipeline.run_memory import RunMemory
 from rebalancer.policy import Planning, RebalancePolicy
+from rebalancer.run.memory import RunMemory
 from rebalancer.state import PastMove, Result, RunState, after_moves, after_plan, memory_seconds
 from tests.unit.reporting.builders import an_outcome
 
