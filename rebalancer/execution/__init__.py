@@ -17,7 +17,6 @@ from rebalancer.execution.scheduler_health import (
     SchedulerLocation,
     scheduler_start,
 )
-from rebalancer.state import Result
 
 __all__ = [
     "EventWriter",
@@ -30,7 +29,6 @@ __all__ = [
     "Outcomes",
     "PauseSwitch",
     "PodSelection",
-    "Result",
     "RunContext",
     "RunLease",
     "SchedulerLocation",
