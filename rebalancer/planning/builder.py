@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
@@ -365,9 +365,9 @@ class PartialPlan:
     notes: Mapping[str, str] = field(default_factory=dict)  # by strategy: what it says of the plan
 
     @property
-    def moves(self) -> Sequence[PlannedMove]:
+    def moves(self) -> tuple[PlannedMove, ...]:
         """The moves, in the order in which they are made."""
-        return self.builder.moves
+        return tuple(self.builder.moves)
 
     @property
     def scenarios(self) -> Scenarios:
