@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from pydantic import Field
 
 from rebalancer.cluster.leaving_nodes import CONDITION_TAINTS, LEAVING_TAINTS, matches_taint
-from rebalancer.planning.strategies.strategy import Strategy
+from rebalancer.planning.strategies.strategy import Replaced, Strategy
 from rebalancer.policy.model import PolicyModel, Unique
 
 if TYPE_CHECKING:
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from rebalancer.planning.prepared import PreparedInputs
 
 _HARD_EFFECTS = ("NoSchedule", "NoExecute")
+_DIFFERENCE = (
+    "moves pods whose {} the scheduler's filters no longer allow, and the other kinds of misplaced pods too; "
+    "only where the replacement lands well"
+)
 _STATIC = frozenset({"NodeAffinity", "NodeName"})
 _TaintPattern = Annotated[str, Field(pattern=r"^[A-Za-z0-9._/-]+(/\*)?(=[A-Za-z0-9._-]*)?$", max_length=400)]
 
@@ -48,11 +52,17 @@ class Misplaced(Strategy):
     )
     settings_type = MisplacedSettings
     settings: MisplacedSettings
-    descheduler: ClassVar[Mapping[str, Mapping[str, str]]] = {
-        "RemovePodsViolatingNodeTaints": {"excludedTaints": "excludedTaints"},
-        "RemovePodsViolatingNodeAffinity": {},
-        "RemovePodsViolatingInterPodAntiAffinity": {},
-        "RemovePodsViolatingTopologySpreadConstraint": {},
+    replaces: ClassVar[Mapping[str, Replaced]] = {
+        "RemovePodsViolatingNodeTaints": Replaced(
+            {"excludedTaints": "excludedTaints"}, _DIFFERENCE.format("node taints")
+        ),
+        "RemovePodsViolatingNodeAffinity": Replaced({}, _DIFFERENCE.format("node affinity")),
+        "RemovePodsViolatingInterPodAntiAffinity": Replaced(
+            {}, _DIFFERENCE.format("anti-affinity between pods")
+        ),
+        "RemovePodsViolatingTopologySpreadConstraint": Replaced(
+            {}, _DIFFERENCE.format("hard topology spread constraints")
+        ),
     }
 
     def __init__(self, prepared: PreparedInputs, settings: PolicyModel) -> None:

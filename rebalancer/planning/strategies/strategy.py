@@ -24,6 +24,7 @@ light. What needs arrays or the scheduler's model is imported for types, or wher
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic.alias_generators import to_snake
@@ -39,6 +40,16 @@ if TYPE_CHECKING:
     from rebalancer.policy import RebalancePolicy
 
 
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """How a strategy takes the place of a plugin of descheduler."""
+
+    settings: Mapping[
+        str, str
+    ]  # of ours, by the plugin's arguments; an argument in seconds becomes a duration
+    difference: str = ""  # what the strategy does otherwise, in a clause; empty where it does the same
+
+
 class Strategy:
     """One reason to move pods; made anew for each plan. What it does not override says: as for any pod."""
 
@@ -52,11 +63,8 @@ class Strategy:
     """Its settings, each of which has a default; without any it is only turned on or off."""
     settled: ClassVar[str] = "the reason to move it is gone"
     """Why a planned move is not made where ``why_still`` is empty."""
-    descheduler: ClassVar[Mapping[str, Mapping[str, str]]] = {}
-    """Plugins of descheduler whose place it takes, each with its arguments and our settings for them.
-
-    ``policy import`` copies the values; one in seconds becomes a duration.
-    """
+    replaces: ClassVar[Mapping[str, Replaced]] = {}
+    """Plugins of descheduler whose place it takes, for ``policy import``."""
 
     def __init__(self, prepared: PreparedInputs, settings: PolicyModel) -> None:
         self.prepared = prepared
