@@ -11,7 +11,7 @@ from rebalancer.cluster.columns.pod_classes import PodClass
 from rebalancer.load.report import percent_of_allocatable
 from rebalancer.planning import PreparedInputs
 from rebalancer.planning.eviction import why_protected
-from rebalancer.simulation.execution import NOWHERE, draw
+from rebalancer.simulation.cycles import NOWHERE, draw
 
 _LOW_PERCENT = 50.0  # a node below this in all resources may take pods, by LowNodeUtilization
 

@@ -30,7 +30,7 @@ from rebalancer.pipeline.run_settings import PipelineOptions
 from rebalancer.planning import Plan, PlanningInputs, PreparedInputs, prepare
 from rebalancer.planning.planner import search
 from rebalancer.planning.report import build_plan
-from rebalancer.simulation.execution import NOWHERE, SimulatedExecution
+from rebalancer.simulation.cycles import NOWHERE, SimulatedExecution
 
 _FEW_NODES, _ALL_SEQUENCES = 4, 400  # so small that mostly every sequence of moves can be tried
 

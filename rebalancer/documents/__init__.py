@@ -3,19 +3,19 @@
 Policies and scheduler configurations are read through it, so that every error names file, line and field.
 """
 
-from rebalancer.documents.document import Document, Path, format_path
-from rebalancer.documents.models import validate
+from rebalancer.documents.models import did_you_mean, validate
 from rebalancer.documents.reading import (
     MAX_TEXT_BYTES,
+    Document,
+    Path,
+    format_path,
     parse,
     read_bytes,
     read_stream,
     read_text,
     read_text_again,
 )
-from rebalancer.documents.redacted_text import redacted_document, redacted_text
-from rebalancer.documents.suggestions import did_you_mean
-from rebalancer.documents.writing import to_yaml
+from rebalancer.documents.writing import redacted_document, redacted_text, to_yaml
 
 __all__ = [
     "MAX_TEXT_BYTES",

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import difflib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
-from rebalancer.documents.document import Document, Path, Place
-from rebalancer.documents.suggestions import did_you_mean
+from rebalancer.documents.reading import Document, Path, Place
 from rebalancer.errors import InputError
+
+# Suggests the known name that the author of an unknown one probably meant.
+
+
+def did_you_mean(name: str, known: Iterable[str], *, otherwise: str = "") -> str:
+    """``did you mean X?`` for the known name nearest to ``name``; ``otherwise`` when none is near."""
+    names = sorted(set(known))
+    by_lower_case = {candidate.lower(): candidate for candidate in names}
+    found = difflib.get_close_matches(name.lower(), list(by_lower_case), n=1, cutoff=0.6)
+    return f"did you mean {by_lower_case[found[0]]}?" if found else otherwise
+
 
 Model = TypeVar("Model", bound=BaseModel)
 _MAX_SHOWN_LENGTH = 60

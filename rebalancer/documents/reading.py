@@ -6,16 +6,158 @@ recurses, and every refusal has a position.
 
 from __future__ import annotations
 
+import math
 import os
 import pathlib
+import re
 import stat
-from typing import Any, BinaryIO
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO, TypeAlias
 
 import yaml
 
-from rebalancer.documents.document import Document, Path, Place
-from rebalancer.documents.scalars import ScalarError, resolve
 from rebalancer.errors import InputError
+
+# A parsed document: a plain value, and the position of each part of it.
+
+
+Path: TypeAlias = tuple[str | int, ...]
+Place: TypeAlias = tuple[int, int]
+
+
+def format_path(path: Sequence[str | int]) -> str:
+    """A path as errors show it: ``profiles[1].plugins.score``."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}"
+    return text.removeprefix(".")
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A plain value with the line and column of each of its parts, counted from 1.
+
+    ``values`` holds where a value begins, ``keys`` where the key of a mapping's entry does.
+    """
+
+    value: Any
+    source: str
+    values: Mapping[Path, Place] = field(repr=False)
+    keys: Mapping[Path, Place] = field(repr=False)
+
+    def place(self, path: Path, *, key: bool = False) -> Place:
+        """Line and column of the value at a path (of its key with ``key``), else of its nearest ancestor."""
+        if key and path in self.keys:
+            return self.keys[path]
+        while path and path not in self.values:
+            path = path[:-1]
+        return self.values.get(path, (1, 1))
+
+    def position(self, path: Path = (), *, key: bool = False) -> str:
+        """``file:line:column`` of the value at a path."""
+        line, column = self.place(path, key=key)
+        return f"{self.source}:{line}:{column}"
+
+    def error(self, path: Path, message: str, *, hint: str = "", key: bool = False) -> InputError:
+        """An error about the value at a path (or about its key)."""
+        where = f"{self.position(path, key=key)} {format_path(path)}".strip()
+        return InputError(message, where=where, hint=hint)
+
+
+# What a plain (unquoted) scalar means: YAML 1.2's core rules, with YAML 1.1's surprises refused.
+#
+# Tools that read the same file as YAML 1.1 would see something else in ``yes``, ``010`` or ``12:30:45``; so
+# the author has to state which is meant.
+
+
+Scalar: TypeAlias = str | int | float | bool | None
+
+_NULLS = frozenset(("", "~", "null", "Null", "NULL"))
+_TRUE = frozenset(("true", "True", "TRUE"))
+_FALSE = frozenset(("false", "False", "FALSE"))
+_INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*)", re.ASCII)
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|(0|[1-9][0-9]*)(\.[0-9]*)?)([eE][-+]?[0-9]+)?", re.ASCII)
+_MAX_NUMBER_LENGTH = 40
+
+_SURPRISES: tuple[tuple[re.Pattern[str], str, str], ...] = (
+    (re.compile(r"(?i)yes|on|y"), "{} is a boolean to some YAML readers", 'write true, or quote it: "{}"'),
+    (re.compile(r"(?i)no|off|n"), "{} is a boolean to some YAML readers", 'write false, or quote it: "{}"'),
+    (
+        re.compile(r"[-+]?0[0-9_]+|[-+]?0o[0-7_]+", re.ASCII),
+        "{} is an octal number to some YAML readers",
+        'write it without the leading 0, or quote it: "{}"',
+    ),
+    (
+        re.compile(r"[-+]?0x[0-9a-fA-F_]+|[-+]?0b[01_]+", re.ASCII),
+        "{} is a hexadecimal or binary number to some YAML readers",
+        'write it in decimal, or quote it: "{}"',
+    ),
+    (
+        re.compile(r"[-+]?[0-9][0-9_]*(\.[0-9_]*)?([eE][-+]?[0-9_]+)?", re.ASCII),
+        "{} is a number to some YAML readers",
+        'write it without underscores or leading zeros, or quote it: "{}"',
+    ),
+    (
+        re.compile(r"[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?", re.ASCII),
+        "{} is a number in base 60 to some YAML readers",
+        'quote it: "{}", or write a duration as 12h30m45s',
+    ),
+    (
+        re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([Tt \t].*)?", re.ASCII),
+        "{} is a timestamp to some YAML readers",
+        'quote it: "{}"',
+    ),
+    (
+        re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"),
+        "{} is not a finite number",
+        'write a number, or quote it: "{}"',
+    ),
+    (re.compile(r"<<|="), "{} has a special meaning to some YAML readers", 'quote it: "{}"'),
+)
+
+
+class ScalarError(ValueError):
+    """A plain scalar with more than one meaning; ``hint`` suggests what to write."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+def resolve(text: str) -> Scalar:
+    """The value of a plain scalar; ScalarError when YAML readers disagree about it."""
+    if text in _NULLS:
+        return None
+    if text in _TRUE:
+        return True
+    if text in _FALSE:
+        return False
+    if _INTEGER.fullmatch(text) or _FLOAT.fullmatch(text):
+        return _number(text)
+    for pattern, message, hint in _SURPRISES:
+        if pattern.fullmatch(text):
+            shown = text[:_MAX_NUMBER_LENGTH]
+            raise ScalarError(message.format(shown), hint.format(shown))
+    return text
+
+
+def _number(text: str) -> int | float:
+    """An integer that fits 64 bits, or a finite float."""
+    if len(text) > _MAX_NUMBER_LENGTH:
+        raise ScalarError(
+            f"{text[:_MAX_NUMBER_LENGTH]}… is too long for a number", "quote it if it is meant as text"
+        )
+    if _INTEGER.fullmatch(text):
+        whole = int(text)
+        if abs(whole) >= 1 << 63:
+            raise ScalarError(f"{text} does not fit into 64 bits", "quote it if it is meant as text")
+        return whole
+    number = float(text)
+    if not math.isfinite(number):
+        raise ScalarError(f"{text} is not a finite number", "quote it if it is meant as text")
+    return number
+
 
 MAX_TEXT_BYTES = 1 << 20
 MAX_DEPTH = 64

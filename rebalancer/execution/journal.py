@@ -27,7 +27,7 @@ from rebalancer.documents import read_bytes
 from rebalancer.errors import InputError, SafetyError
 from rebalancer.files import make_durable, may_exist
 from rebalancer.planning.plan import Move
-from rebalancer.safe_text import safe_json
+from rebalancer.redaction import safe_json
 
 RUN_STARTED = "run-started"
 EVICTING, RESTARTING = "evicting", "restarting"  # each before the request, and followed by what it came to

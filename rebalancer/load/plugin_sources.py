@@ -25,8 +25,7 @@ from rebalancer.load.prometheus.access import PrometheusAccess
 from rebalancer.load.prometheus.questions import Connection, Question
 from rebalancer.load.prometheus.wire import Series, decode_answer, failure_words
 from rebalancer.load.view import SchedulerView
-from rebalancer.profiles.arguments import MetricProvider
-from rebalancer.profiles.types import PluginQuery, SchedulerConfiguration
+from rebalancer.profiles.types import MetricProvider, PluginQuery, SchedulerConfiguration
 
 if TYPE_CHECKING:
     from rebalancer.cluster.live import RawApi

@@ -16,14 +16,13 @@ from rebalancer.pipeline.run_settings import PipelineOptions
 from rebalancer.planning import find_subject, make_plan, parse_subject
 from rebalancer.planning.explanation.difference import ChangedSetting, PlanDifference, difference
 from rebalancer.policy import parse_policy
-from rebalancer.policy.changed_settings import changed_settings
+from rebalancer.policy.policy_file import changed_settings
+from rebalancer.questions.changes import Changes
 from rebalancer.questions.first_policy import FirstPolicy, first_policy
 from rebalancer.questions.fit import Fit, fit
 from rebalancer.questions.pod_specs import asked_pod, read_pod
 from rebalancer.questions.policy_tests import PolicyTestReport, check_plan, parse_policy_test
-from rebalancer.questions.what_if.changes import Changes
-from rebalancer.questions.what_if.what_if import what_if
-from rebalancer.questions.what_if.what_if_values import WhatIf
+from rebalancer.questions.what_if import WhatIf, what_if
 from rebalancer.questions.why_not import WhyNot, why_not
 
 

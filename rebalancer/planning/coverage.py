@@ -17,7 +17,7 @@ from rebalancer.cluster.columns.pod_classes import PodClass
 from rebalancer.cluster.leaving_nodes import why_leaving
 from rebalancer.cluster.records import Taint
 from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.scheduling.matching.tolerations import tolerates_any
+from rebalancer.scheduling.matching import tolerates_any
 
 _HARD_EFFECTS = ("NoSchedule", "NoExecute")
 _OF_THEIR_NODE = frozenset({"DaemonSet", "Node"})  # owners of pods that belong to one node

@@ -12,41 +12,40 @@ from rebalancer.policy.hotness import (
     ScoreThreshold,
     UtilizationRule,
 )
-from rebalancer.policy.load_sources.prometheus import Prometheus, PrometheusSource, Signal
-from rebalancer.policy.load_sources.sources import (
+from rebalancer.policy.load_sources import (
     LoadSource,
     LoadWatcher,
     LoadWatcherSource,
     MetricsServer,
     MetricsServerSource,
+    Prometheus,
+    PrometheusSource,
     Recorded,
     RecordedSource,
     Requests,
     RequestsSource,
+    Signal,
 )
+from rebalancer.policy.model import Selector
 from rebalancer.policy.planning import Planning, Weights
 from rebalancer.policy.policy_file import (
     LoadedPolicy,
     default_policy,
     load_policy,
+    measured_resources,
     parse_policy,
+    pressure_resources,
+    required_resources,
     schema,
+    scorable_resources,
     shown,
     to_yaml,
 )
-from rebalancer.policy.resources import (
-    measured_resources,
-    pressure_resources,
-    required_resources,
-    scorable_resources,
-)
-from rebalancer.policy.schedulers.scheduler_settings import ConfigMapKey, SchedulerLease, SchedulerSettings
+from rebalancer.policy.schedulers import ConfigMapKey, SchedulerLease, SchedulerSettings
 from rebalancer.policy.schema import Execution, Limits, LoadSettings, Metadata, RebalancePolicy, Safety
-from rebalancer.policy.selection import Selector
 from rebalancer.policy.strategies import Misplaced
 from rebalancer.policy.template import STARTER
-from rebalancer.policy.time_windows import Window
-from rebalancer.policy.units import Amount, format_duration, parse_duration
+from rebalancer.policy.units import Amount, Window, format_duration, parse_duration
 
 __all__ = [
     "STARTER",

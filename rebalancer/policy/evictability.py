@@ -8,10 +8,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from rebalancer.policy.model import PolicyModel, Unique
-from rebalancer.policy.selection import Selector
-from rebalancer.policy.time_windows import Window
-from rebalancer.policy.units import Duration
+from rebalancer.policy.model import PolicyModel, Selector, Unique
+from rebalancer.policy.units import Duration, Window
 
 
 class Protection(StrEnum):

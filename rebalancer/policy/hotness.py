@@ -7,9 +7,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, Tag, model_validator
 
-from rebalancer.policy.load_sources.sources import one_key_of
-from rebalancer.policy.model import Percent, PercentOrZero, PolicyModel, ResourceName, Unique
-from rebalancer.policy.selection import Selector
+from rebalancer.policy.load_sources import one_key_of
+from rebalancer.policy.model import Percent, PercentOrZero, PolicyModel, ResourceName, Selector, Unique
 from rebalancer.policy.units import Duration
 
 COOLING_POINTS = 10

@@ -3,17 +3,125 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import pathlib
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core.core_schema import WithDefaultSchema
 
-from rebalancer.documents import parse, read_text, redacted_document, redacted_text, validate
+from rebalancer.documents import (
+    Document,
+    Path,
+    did_you_mean,
+    format_path,
+    parse,
+    read_text,
+    redacted_document,
+    redacted_text,
+    validate,
+)
 from rebalancer.documents import to_yaml as dump_yaml
-from rebalancer.policy.resources import check_resources
+from rebalancer.policy.hotness import DeviationRule, HotRule, UtilizationRule
+from rebalancer.policy.load_sources import BUILT_IN_RESOURCES, PrometheusSource
 from rebalancer.policy.schema import API_VERSION, KIND, RebalancePolicy
+
+# The resources a policy names, and whether one of its sources measures them.
+
+
+EVERYWHERE = ("cpu", "memory")  # what every source measures
+_COUNTED = "pods"
+
+
+def named_resources(policy: RebalancePolicy) -> tuple[str, ...]:
+    """The resources that rules name, each once."""
+    return tuple(dict.fromkeys(name for _, name in _mentions(policy)))
+
+
+def measured_resources(policy: RebalancePolicy, scored: Iterable[str] = ()) -> tuple[str, ...]:
+    """What is to be measured: cpu and memory, what the policy names or its plugins score, and all signals."""
+    others = dict.fromkeys(
+        (*named_resources(policy), *scored, *policy.planning.max_after, *policy.load.signals)
+    )
+    return (*EVERYWHERE, *(name for name in others if name not in (*EVERYWHERE, _COUNTED)))
+
+
+def required_resources(policy: RebalancePolicy, scored: Iterable[str] = ()) -> tuple[str, ...]:
+    """Without a fresh figure of these a node is unknown: cpu, memory, and what rules name or score."""
+    found = dict.fromkeys((*EVERYWHERE, *named_resources(policy), *scored))
+    return tuple(name for name in found if name != _COUNTED)
+
+
+def pressure_resources(policy: RebalancePolicy) -> tuple[str, ...]:
+    """The resources whose pressure rules name, each once."""
+    rules = (rule for rule in policy.hot_nodes.every_rule if isinstance(rule, UtilizationRule))
+    return tuple(dict.fromkeys(name for rule in rules for name in rule.pressure))
+
+
+def scorable_resources(policy: RebalancePolicy) -> tuple[str, ...]:
+    """Whatever the policy's sources can measure, named by a rule or not, and the number of pods."""
+    if not _reads_prometheus(policy):
+        return (*EVERYWHERE, _COUNTED)
+    return (*BUILT_IN_RESOURCES, *policy.load.signals)
+
+
+def _reads_prometheus(policy: RebalancePolicy) -> bool:
+    return any(isinstance(source, PrometheusSource) for source in policy.load.sources)
+
+
+def check_resources(policy: RebalancePolicy, document: Document) -> None:
+    """InputError when a rule names a resource that nothing measures."""
+    known = (*BUILT_IN_RESOURCES, *policy.load.signals)
+    reads_prometheus = _reads_prometheus(policy)
+    for path, name in (*_mentions(policy), *_mentions_elsewhere(policy)):
+        if name not in known:
+            message = f"{name} is unknown; known: {', '.join(known)}"
+            hint = did_you_mean(name, list(known))
+            hint = f"{hint} Or define it under load.signals" if hint else "define it under load.signals"
+            raise document.error(path, message, hint=hint, key=True)
+        if name not in (*EVERYWHERE, _COUNTED) and not reads_prometheus:
+            message = f"nothing measures {name}: load.sources has no prometheus source"
+            raise document.error(path, message, hint="add a prometheus source", key=True)
+    for path, rule in _rules(policy):
+        if isinstance(rule, UtilizationRule) and rule.pressure and not reads_prometheus:
+            message = "nothing measures pressure: load.sources has no prometheus source"
+            raise document.error((*path, "pressure"), message, hint="add a prometheus source", key=True)
+    if policy.load.signals and not reads_prometheus:
+        message = "signals are read from Prometheus, but load.sources has no prometheus source"
+        raise document.error(("load", "signals"), message, hint="add a prometheus source")
+
+
+def _mentions_elsewhere(policy: RebalancePolicy) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Resources that are named outside the rules, and where."""
+    yield from ((("planning", "maxAfter", name), name) for name in policy.planning.max_after)
+    if not isinstance(policy.load.statistic, str):
+        yield from ((("load", "statistic", name), name) for name in policy.load.statistic)
+    for index, item in enumerate(policy.scheduler.mirror):
+        if item.prometheus_score.resource:
+            path = ("scheduler", "mirror", index, "prometheusScore", "resource")
+            yield path, item.prometheus_score.resource
+
+
+def _mentions(policy: RebalancePolicy) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Every resource a rule names, and where."""
+    for place, rule in _rules(policy):
+        if isinstance(rule, UtilizationRule):
+            yield from (((*place, "utilization", name), name) for name in rule.utilization)
+        elif isinstance(rule, DeviationRule):
+            yield from (((*place, "deviation", name), name) for name in rule.deviation)
+
+
+def _rules(policy: RebalancePolicy) -> list[tuple[tuple[str | int, ...], HotRule]]:
+    """Every rule, and where it is written."""
+    hot_nodes = policy.hot_nodes
+    places: list[tuple[tuple[str | int, ...], HotRule]] = [
+        (("hotNodes", "any", index), rule) for index, rule in enumerate(hot_nodes.any)
+    ]
+    for number, pool in enumerate(hot_nodes.pools):
+        places += [(("hotNodes", "pools", number, "any", at), rule) for at, rule in enumerate(pool.any)]
+    return places
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,3 +199,44 @@ def schema() -> dict[str, Any]:
     )
     found["required"] = ["apiVersion", "kind"]
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": SCHEMA_ID, **found}
+
+
+# The keys by which two policies differ, so that a changed plan can be laid to what was changed.
+
+
+_ABSENT = object()
+
+
+def changed_settings(one: RebalancePolicy, other: RebalancePolicy) -> tuple[tuple[str, str, str], ...]:
+    """Key, value of the first and of the second policy, defaults filled in and secrets redacted.
+
+    An absent value is empty. What is only a name, such as ``metadata.name``, is not a setting.
+    """
+    first, second = shown(one)[0], shown(other)[0]
+    for value in (first, second):
+        value.pop("metadata", None)
+    return tuple(
+        (format_path(path), _written(before), _written(after))
+        for path, before, after in _differences(first, second, ())
+    )
+
+
+def _differences(one: Any, other: Any, path: Path) -> Iterator[tuple[Path, Any, Any]]:
+    if isinstance(one, dict) and isinstance(other, dict):
+        for key in dict.fromkeys((*one, *other)):
+            yield from _differences(one.get(key, _ABSENT), other.get(key, _ABSENT), (*path, key))
+    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other) and _maps(one, other):
+        for position, (before, after) in enumerate(zip(one, other, strict=True)):
+            yield from _differences(before, after, (*path, position))
+    elif one != other:
+        yield path, one, other
+
+
+def _maps(one: list[Any], other: list[Any]) -> bool:
+    return all(isinstance(item, dict) for item in (*one, *other))
+
+
+def _written(value: Any) -> str:
+    if value is _ABSENT:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

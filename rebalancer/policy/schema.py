@@ -12,12 +12,19 @@ from pydantic import AfterValidator, Field, model_validator
 
 from rebalancer.policy.evictability import Evictable
 from rebalancer.policy.hotness import HotNodes
-from rebalancer.policy.load_sources.prometheus import Signal, SignalName, check_signals
-from rebalancer.policy.load_sources.sources import LoadSource, MetricsServer, MetricsServerSource
-from rebalancer.policy.load_sources.statistics import PREDICTED_PEAK, Statistic
+from rebalancer.policy.load_sources import (
+    PREDICTED_PEAK,
+    LoadSource,
+    MetricsServer,
+    MetricsServerSource,
+    Signal,
+    SignalName,
+    Statistic,
+    check_signals,
+)
 from rebalancer.policy.model import CountOfPods, PolicyModel
 from rebalancer.policy.planning import Planning
-from rebalancer.policy.schedulers.scheduler_settings import SchedulerSettings
+from rebalancer.policy.schedulers import SchedulerSettings
 from rebalancer.policy.strategies import Strategies
 from rebalancer.policy.units import Amount, AmountField, Duration, Percentage
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from rebalancer.documents.document import Document, Path
+from rebalancer.documents.reading import Document, Path
 
 _HEADER = """\
 # Imported from {source}.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rebalancer.documents.document import Path
-from rebalancer.policy_import.evictor import protect
+from rebalancer.documents.reading import Path
+from rebalancer.policy_import.descheduler import protect
 from rebalancer.policy_import.mapping import Import, Kept
 
 _UTILIZATION = {"Low": 30, "Medium": 50, "High": 70}  # the upper of the two thresholds, in percent

@@ -3,10 +3,10 @@
 Nothing here scores or knows a plugin: whoever reads a configuration hands over a catalogue of plugins.
 """
 
-from rebalancer.profiles.arguments import Arguments
 from rebalancer.profiles.configuration_file import KIND, NEWEST_VERSION, load_configuration
 from rebalancer.profiles.defaults import GROUP
 from rebalancer.profiles.types import (
+    Arguments,
     ExtensionPoint,
     Input,
     PluginDescription,

@@ -2,24 +2,263 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import Field
 
 from rebalancer.documents import Document, Path, did_you_mean, validate
-from rebalancer.profiles.arguments import Arguments, RawArguments
-from rebalancer.profiles.decoding import WrittenPluginConfig, WrittenPlugins, WrittenProfile
-from rebalancer.profiles.defaults import DEFAULTS, GROUP
-from rebalancer.profiles.merging import (
-    ALL,
-    MULTI_POINT,
-    Entry,
-    Expanded,
-    MergedSet,
-    PluginTwiceError,
-    expand,
-    merge,
-)
-from rebalancer.profiles.types import ExtensionPoint, PluginDescription, Profile
+from rebalancer.profiles.defaults import DEFAULTS, GROUP, VersionDefaults
+from rebalancer.profiles.types import Arguments, ExtensionPoint, PluginDescription, Profile, RawArguments
+
+# The shape of a KubeSchedulerConfiguration as it is written, decoded strictly.
+
+
+_MAX_INT32 = 2**31 - 1
+
+
+def without_nulls(value: Any) -> Any:
+    """A value whose mappings have lost their nulls: to Kubernetes a null field is an absent one."""
+    if isinstance(value, dict):
+        return {key: without_nulls(part) for key, part in value.items() if part is not None}
+    if isinstance(value, list):
+        return [without_nulls(part) for part in value]
+    return value
+
+
+class WrittenPlugin(Arguments):
+    """A plugin's name, and its weight where it scores."""
+
+    name: str = Field(min_length=1)
+    weight: int = Field(default=0, ge=0, le=_MAX_INT32)
+
+
+PluginList = tuple[WrittenPlugin, ...]
+
+
+class WrittenPluginSet(Arguments):
+    """What is enabled and disabled at an extension point."""
+
+    enabled: PluginList = ()
+    disabled: PluginList = ()
+
+
+class WrittenPlugins(Arguments):
+    """The plugin sets of a profile."""
+
+    pre_enqueue: WrittenPluginSet = WrittenPluginSet()
+    queue_sort: WrittenPluginSet = WrittenPluginSet()
+    pre_filter: WrittenPluginSet = WrittenPluginSet()
+    filter: WrittenPluginSet = WrittenPluginSet()
+    post_filter: WrittenPluginSet = WrittenPluginSet()
+    pre_score: WrittenPluginSet = WrittenPluginSet()
+    score: WrittenPluginSet = WrittenPluginSet()
+    reserve: WrittenPluginSet = WrittenPluginSet()
+    permit: WrittenPluginSet = WrittenPluginSet()
+    pre_bind: WrittenPluginSet = WrittenPluginSet()
+    bind: WrittenPluginSet = WrittenPluginSet()
+    post_bind: WrittenPluginSet = WrittenPluginSet()
+    multi_point: WrittenPluginSet = WrittenPluginSet()
+
+    def at(self, point: str) -> WrittenPluginSet:
+        """The set under a key of the text, ``preFilter`` or ``multiPoint``."""
+        field = next(name for name, info in type(self).model_fields.items() if (info.alias or name) == point)
+        found: WrittenPluginSet = getattr(self, field)
+        return found
+
+
+class WrittenPluginConfig(Arguments):
+    """The arguments of one plugin."""
+
+    name: str = Field(min_length=1)
+    args: dict[str, Any] = Field(default={})
+
+
+class WrittenProfile(Arguments):
+    """One profile."""
+
+    scheduler_name: str | None = None
+    percentage_of_nodes_to_score: int | None = Field(default=None, ge=0, le=100)
+    plugins: WrittenPlugins = WrittenPlugins()
+    plugin_config: tuple[WrittenPluginConfig, ...] = ()
+
+
+class WrittenManagedResource(Arguments):
+    """A resource an extender looks after."""
+
+    name: str = Field(min_length=1)
+    ignored_by_scheduler: bool = False
+
+
+class WrittenExtender(Arguments):
+    """An extender."""
+
+    url_prefix: str
+    filter_verb: str = ""
+    preempt_verb: str = ""
+    prioritize_verb: str = ""
+    bind_verb: str = ""
+    weight: int = Field(default=0, ge=0, le=_MAX_INT32)
+    enable_https: bool = Field(default=False, validation_alias="enableHTTPS")
+    tls_config: Any = None
+    http_timeout: Any = Field(default=None, validation_alias="httpTimeout")
+    node_cache_capable: bool = False
+    managed_resources: tuple[WrittenManagedResource, ...] = ()
+    ignorable: bool = False
+
+
+class WrittenConfiguration(Arguments):
+    """The whole document; what does not bear on placement is only required to exist."""
+
+    api_version: str
+    kind: str
+    parallelism: int = Field(default=16, ge=1)
+    leader_election: dict[str, Any] | None = None
+    client_connection: dict[str, Any] | None = None
+    healthz_bind_address: str | None = None
+    metrics_bind_address: str | None = None
+    enable_profiling: bool | None = None
+    enable_contention_profiling: bool | None = None
+    percentage_of_nodes_to_score: int = Field(default=0, ge=0, le=100)
+    pod_initial_backoff_seconds: int | None = Field(default=None, ge=1)
+    pod_max_backoff_seconds: int | None = Field(default=None, ge=1)
+    delay_cache_until_active: bool | None = None
+    profiles: tuple[WrittenProfile, ...] = ()
+    extenders: tuple[WrittenExtender, ...] = ()
+
+
+# Defaults and configured plugin sets, merged and expanded as kube-scheduler does.
+#
+# Source: kubernetes v1.34.4 pkg/scheduler/apis/config/v1/default_plugins.go:85.
+
+
+MULTI_POINT = "multiPoint"
+ALL = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A plugin enabled somewhere: its weight (0: none given) and where that was written (None: a default)."""
+
+    name: str
+    weight: int = 0
+    path: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MergedSet:
+    """What is enabled at a point after merging, in order, and the names that are disabled."""
+
+    enabled: tuple[Entry, ...] = ()
+    disabled: frozenset[str] = frozenset()
+
+
+class PluginTwiceError(Exception):
+    """The same plugin is enabled twice at a point."""
+
+    def __init__(self, entry: Entry, point: str) -> None:
+        super().__init__(f"plugin {entry.name} is enabled twice at {point}")
+        self.entry = entry
+
+
+@dataclass(frozen=True, slots=True)
+class Expanded:
+    """The plugins of a profile at each extension point, in final order, and the weights of scores."""
+
+    plugins: Mapping[ExtensionPoint, tuple[Entry, ...]]
+    weights: Mapping[str, int] = field(default_factory=dict)
+
+
+def merge(defaults: VersionDefaults, written: WrittenPlugins, base: Path) -> dict[str, MergedSet]:
+    """Every plugin set of a profile with the defaults of its version, by key of the text."""
+    keys = (MULTI_POINT, *ExtensionPoint) if defaults.has_multi_point else tuple(ExtensionPoint)
+    merged = {}
+    for key in keys:
+        point = str(key)
+        default = tuple(Entry(name, weight) for name, weight in defaults.points.get(point, ()))
+        merged[point] = _merge_set(
+            default, written.at(point), (*base, point, "enabled"), in_place=defaults.replaces_in_place
+        )
+    return merged
+
+
+def _merge_set(
+    default: tuple[Entry, ...], written: WrittenPluginSet, base: Path, *, in_place: bool
+) -> MergedSet:
+    """As mergePluginSet does (default_plugins.go:111)."""
+    disabled = frozenset(plugin.name for plugin in written.disabled)
+    custom = [
+        Entry(plugin.name, plugin.weight, (*base, index)) for index, plugin in enumerate(written.enabled)
+    ]
+    enabled: list[Entry] = []
+    if ALL not in disabled:
+        for entry in default:
+            if entry.name in disabled:
+                continue
+            replacement = next((own for own in custom if own.name == entry.name), None) if in_place else None
+            if replacement is not None:
+                custom.remove(replacement)
+            enabled.append(replacement or entry)
+    return MergedSet((*enabled, *custom), disabled)
+
+
+def expand(merged: Mapping[str, MergedSet], implements: Callable[[str, ExtensionPoint], bool]) -> Expanded:
+    """The final order at each extension point; PluginTwiceError when a plugin is enabled twice at one."""
+    multi_point = merged.get(MULTI_POINT, MergedSet())
+    _refuse_twice(multi_point.enabled, MULTI_POINT)
+    plugins = {}
+    for point in ExtensionPoint:
+        plugins[point] = _expand_point(point, merged[point.value], multi_point, implements)
+    scoring = (*merged[ExtensionPoint.SCORE.value].enabled, *multi_point.enabled)
+    given: dict[str, int] = {}
+    for entry in scoring:
+        given.setdefault(entry.name, entry.weight or 1)
+    return Expanded(plugins, {entry.name: given[entry.name] for entry in plugins[ExtensionPoint.SCORE]})
+
+
+def _expand_point(
+    point: ExtensionPoint,
+    own: MergedSet,
+    multi_point: MergedSet,
+    implements: Callable[[str, ExtensionPoint], bool],
+) -> tuple[Entry, ...]:
+    """Overrides, then MultiPoint's, then the point's other ones (expandMultiPointPlugins)."""
+    _refuse_twice(own.enabled, point.value)
+    if ALL in own.disabled:
+        return own.enabled
+    named = {entry.name for entry in own.enabled}
+    spread = [
+        entry
+        for entry in multi_point.enabled
+        if implements(entry.name, point) and entry.name not in own.disabled
+    ]
+    overridden = {entry.name for entry in spread} & named
+    return (
+        *(entry for entry in own.enabled if entry.name in overridden),
+        *(entry for entry in spread if entry.name not in named),
+        *(entry for entry in own.enabled if entry.name not in overridden),
+    )
+
+
+def _refuse_twice(entries: tuple[Entry, ...], point: str) -> None:
+    seen: set[str] = set()
+    for entry in entries:
+        if entry.name in seen:
+            raise PluginTwiceError(entry, point)
+        seen.add(entry.name)
+
+
+def named_plugins(configuration: WrittenConfiguration) -> frozenset[str]:
+    """Every plugin that is enabled, disabled or configured somewhere."""
+    found: set[str] = set()
+    for profile in configuration.profiles:
+        found |= {config.name for config in profile.plugin_config}
+        for point in type(profile.plugins).model_fields:
+            at: WrittenPluginSet = getattr(profile.plugins, point)
+            found |= {plugin.name for plugin in (*at.enabled, *at.disabled)}
+    return frozenset(found - {ALL})
+
 
 NEUTRAL_POINTS = frozenset(
     (ExtensionPoint.PRE_FILTER, ExtensionPoint.FILTER, ExtensionPoint.PRE_SCORE, ExtensionPoint.SCORE)

@@ -8,10 +8,15 @@ from dataclasses import replace
 from pydantic.alias_generators import to_camel
 
 from rebalancer.documents import Document, did_you_mean, parse, redacted_text, validate
-from rebalancer.profiles.building import Context, build_profile
-from rebalancer.profiles.decoding import WrittenConfiguration, WrittenExtender, without_nulls
+from rebalancer.profiles.building import (
+    Context,
+    WrittenConfiguration,
+    WrittenExtender,
+    build_profile,
+    named_plugins,
+    without_nulls,
+)
 from rebalancer.profiles.defaults import DEFAULTS, GROUP
-from rebalancer.profiles.merging import named_plugins
 from rebalancer.profiles.types import (
     DEFAULT_SCHEDULER_NAME,
     Extender,

@@ -36,7 +36,7 @@ from rebalancer.cluster.records import (
 from rebalancer.cluster.selectors import matcher_of
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.documents import Document, parse
-from rebalancer.documents.document import Path
+from rebalancer.documents.reading import Path
 
 # Where each kind keeps its pod template, and the controller that makes its pods.
 _TEMPLATES: Mapping[str, tuple[Path, str, str]] = {

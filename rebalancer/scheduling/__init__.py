@@ -4,27 +4,38 @@ A ``Scheduler`` is made from a profile of the scheduler's configuration and plac
 ``ClusterState``; the ``Placement`` says which nodes are feasible, how they score and where the pod may land.
 """
 
-from rebalancer.scheduling.framework.cycle import Scheduler
-from rebalancer.scheduling.framework.inputs import (
+from rebalancer.scheduling.framework.cycle import Placement, Preemptions, Rejections, Scheduler, waiting_pods
+from rebalancer.scheduling.framework.plugin import (
     RECENT_AFTER_START_SECONDS,
     SCHEDULER_LAG_SECONDS,
+    Normalization,
     ObjectsRead,
+    Plugin,
     PluginInputs,
+    normalize_by_maximum,
 )
-from rebalancer.scheduling.framework.placement import Placement, Rejections
-from rebalancer.scheduling.framework.plugin import Normalization, Plugin, normalize_by_maximum
-from rebalancer.scheduling.framework.preemption import Preemptions
-from rebalancer.scheduling.framework.queue import waiting_pods
-from rebalancer.scheduling.matching.binding_label_readers import BindingLabelReaders
-from rebalancer.scheduling.matching.label_selectors import PodSelector, SelectorIndex, label_match
-from rebalancer.scheduling.matching.tolerations import tolerates_any
-from rebalancer.scheduling.plugins.configuration import default_configuration, load_configuration
-from rebalancer.scheduling.plugins.external import ENTRY_POINT_GROUP, described
+from rebalancer.scheduling.matching import (
+    BindingLabelReaders,
+    PodSelector,
+    SelectorIndex,
+    label_match,
+    tolerates_any,
+)
 from rebalancer.scheduling.plugins.prometheus_score import Definition, Direction, described_score
-from rebalancer.scheduling.plugins.queries import plugin_queries, queries_of
-from rebalancer.scheduling.plugins.registry import CATALOGUE, MODELLED, make_scheduler, neutral_plugins
-from rebalancer.scheduling.plugins.unread_inputs import UnreadInputs
-from rebalancer.scheduling.resources.requests import pod_requests, requested_amounts
+from rebalancer.scheduling.plugins.registry import (
+    CATALOGUE,
+    ENTRY_POINT_GROUP,
+    MODELLED,
+    UnreadInputs,
+    default_configuration,
+    described,
+    load_configuration,
+    make_scheduler,
+    neutral_plugins,
+    plugin_queries,
+    queries_of,
+)
+from rebalancer.scheduling.resources import pod_requests, requested_amounts
 from rebalancer.scheduling.state.cluster_state import UNBOUND, ClusterState
 from rebalancer.scheduling.versions import (
     GATES_AS_RELEASED,

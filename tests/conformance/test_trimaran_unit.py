@@ -13,12 +13,7 @@ from rebalancer.cluster.columns.pod_classes import pod_class_of
 from rebalancer.cluster.records import Container, Pod, PodSpec, ResourceRequirements
 from rebalancer.load.load_watcher.document import CPU, MEMORY, Metric, WatcherMetrics
 from rebalancer.scheduling import ClusterState
-from rebalancer.scheduling.plugins.articles.pod_capacity_of_node import PodCapacityOfNode
-from rebalancer.scheduling.plugins.trimaran.beta_distribution import (
-    at_most,
-    largest_variance,
-    match_moments,
-)
+from rebalancer.scheduling.plugins.pod_capacity_of_node import PodCapacityOfNode
 from rebalancer.scheduling.plugins.trimaran.load_variation_risk_balancing import (
     LoadVariationRiskBalancing,
     LoadVariationRiskBalancingArguments,
@@ -29,7 +24,10 @@ from rebalancer.scheduling.plugins.trimaran.low_risk_over_commitment import (
     LowRiskOverCommitment,
     LowRiskOverCommitmentArguments,
     Measured,
+    at_most,
     combined_risk,
+    largest_variance,
+    match_moments,
     probability_within,
 )
 from rebalancer.scheduling.plugins.trimaran.node_figures import in_mebibytes, pod_amount, statistics
@@ -37,7 +35,7 @@ from rebalancer.scheduling.plugins.trimaran.target_load_packing import (
     TargetLoadPacking,
     TargetLoadPackingArguments,
 )
-from rebalancer.scheduling.resources.arithmetic import round_half_away
+from rebalancer.scheduling.resources import round_half_away
 from tests.builders import a_node, a_pod, a_snapshot
 
 VECTORS = json.loads((Path(__file__).parent / "data" / "trimaran-unit.json").read_text())

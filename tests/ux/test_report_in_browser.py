@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.reporting.html.nodes_page import nodes_page
+from rebalancer.reporting.html.pages import nodes_page, simulation_page
 from rebalancer.reporting.html.report import ReportInputs, html_report
-from rebalancer.reporting.html.simulation_page import simulation_page
 from rebalancer.reporting.tables.nodes import node_listing
 from tests.unit.reporting.builders import (
     a_kept,

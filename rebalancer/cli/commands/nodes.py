@@ -110,7 +110,7 @@ def nodes(
 def _check_resource(order: str, options: PipelineOptions) -> None:
     """Refuse an order by what the policy's sources do not measure, before the cluster is read."""
     from rebalancer.policy import default_policy, load_policy  # noqa: PLC0415 - imports pydantic
-    from rebalancer.policy.resources import scorable_resources  # noqa: PLC0415
+    from rebalancer.policy.policy_file import scorable_resources  # noqa: PLC0415
 
     loaded = default_policy() if options.policy_path is None else load_policy(options.policy_path)
     known = {*_ORDERS, *scorable_resources(loaded.policy)}
@@ -153,7 +153,7 @@ def _frame(listing: NodeListing) -> DataFrame:
 
 
 def _page(listing: NodeListing, *, everything: NodeListing, chosen_by: str, top: int | None) -> str:
-    from rebalancer.reporting.html.nodes_page import nodes_page  # noqa: PLC0415 - imports jinja2
+    from rebalancer.reporting.html.pages import nodes_page  # noqa: PLC0415 - imports jinja2
 
     return nodes_page(listing, everything, chosen_by, top)
 

@@ -108,7 +108,7 @@ def _shown_again(options: PipelineOptions) -> Plan | None:
 
 def _write_difference(options: PipelineOptions, output: Output, other: Path, *, chosen: bool) -> None:
     """Write what changes with another policy to stdout."""
-    from rebalancer.reporting.tables.difference import difference_table  # noqa: PLC0415 - imports rich
+    from rebalancer.reporting.tables.plan import difference_table  # noqa: PLC0415 - imports rich
 
     if output.format not in {*TABLES, *DOCUMENT_FORMATS}:
         raise InputError(

@@ -145,15 +145,12 @@ def test_policy(files: tuple[Path, ...], junit: Path | None, options: PipelineOp
     \b
     rebalancer policy test assertions.yaml --from recorded/ --policy policy.yaml
     """
-    from rebalancer.reporting.tables.questions.policy_tests import (  # noqa: PLC0415 - imports rich
-        PolicyTestReports,
-        policy_tests_table,
-    )
+    from rebalancer.reporting.tables.questions import PolicyTestReports, policy_tests_table  # noqa: PLC0415 - imports rich
 
     with progress() as report:
         reports = pipeline.check_policy(dataclasses.replace(options, progress=report), files)
     if junit is not None:
-        from rebalancer.reporting.junit import junit_xml  # noqa: PLC0415
+        from rebalancer.reporting.tables.questions import junit_xml  # noqa: PLC0415
 
         _write_file(junit, junit_xml(reports))
     failed = sum(report.failed for report in reports)

@@ -112,7 +112,7 @@ def simulate(
     """
     from rebalancer.reporting.tables.simulation import simulation_table  # noqa: PLC0415
     from rebalancer.simulation.cycles import SimulationSettings  # noqa: PLC0415
-    from rebalancer.simulation.usage import LoadShape  # noqa: PLC0415
+    from rebalancer.simulation.world import LoadShape  # noqa: PLC0415
 
     options = PipelineOptions(
         source=source, now=now, scheduler_config=scheduler_config, assume_neutral=assume_neutral
@@ -136,6 +136,6 @@ def _frame(simulation: Simulation) -> DataFrame:
 
 
 def _page(simulation: Simulation) -> str:
-    from rebalancer.reporting.html.simulation_page import simulation_page  # noqa: PLC0415 - imports jinja2
+    from rebalancer.reporting.html.pages import simulation_page  # noqa: PLC0415 - imports jinja2
 
     return simulation_page(simulation)

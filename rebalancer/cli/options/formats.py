@@ -12,8 +12,7 @@ import click
 from rebalancer.cli.options.decorated import Command, with_options
 from rebalancer.cli.output import Output
 from rebalancer.errors import InputError
-from rebalancer.reporting.jsonpath import parse_template
-from rebalancer.reporting.render import Format
+from rebalancer.reporting.render import Format, parse_template
 
 DATA_FORMATS = (Format.TABLE, Format.JSON, Format.YAML, Format.JSONPATH)
 DOCUMENT_FORMATS = (Format.TABLE, Format.MARKDOWN, Format.JSON, Format.YAML, Format.JSONPATH)

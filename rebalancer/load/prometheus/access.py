@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rebalancer.load.prometheus.answers import AnswerBook
 from rebalancer.load.prometheus.questions import Ask, Connection
-from rebalancer.policy.load_sources.prometheus import Prometheus
+from rebalancer.policy.load_sources import Prometheus
 
 if TYPE_CHECKING:
     from rebalancer.cluster.live import RawApi

@@ -12,7 +12,7 @@ from rebalancer.load.figures.metric_windows import PRESENT, MetricWindow
 from rebalancer.load.figures.node_figures import RESOURCES
 from rebalancer.load.prometheus.questions import Ask, Question
 from rebalancer.load.prometheus.wire import Latest, Series, decode_answer, decode_latest
-from rebalancer.policy.load_sources.prometheus import Prometheus, Signal
+from rebalancer.policy.load_sources import Prometheus, Signal
 
 
 @dataclass(frozen=True, slots=True, eq=False)

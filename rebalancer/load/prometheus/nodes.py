@@ -19,7 +19,7 @@ from rebalancer.load.prometheus.queries import NodeQuery, lookback_seconds, own_
 from rebalancer.load.prometheus.questions import Question
 from rebalancer.load.prometheus.wire import Series, failure_words
 from rebalancer.load.report import CLOCK_SKEW_SECONDS, named
-from rebalancer.policy.load_sources.prometheus import PromQuery, Signal
+from rebalancer.policy.load_sources import PromQuery, Signal
 
 _IMPLAUSIBLE = 2.0  # this many times the capacity is a broken counter, not a busy node
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rebalancer.policy.load_sources.prometheus import Prometheus, PromQuery
+from rebalancer.policy.load_sources import Prometheus, PromQuery
 from rebalancer.policy.units import parse_duration
 
 # Interfaces that carry what others carry already.

@@ -10,7 +10,7 @@ from importlib import metadata
 
 from rebalancer.errors import InputError
 from rebalancer.policy import RebalancePolicy
-from rebalancer.policy.schedulers.mirror import Mirror
+from rebalancer.policy.schedulers import Mirror
 from rebalancer.profiles.types import PluginDescription, PluginQuery
 from rebalancer.scheduling import (
     ENTRY_POINT_GROUP,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from rebalancer.planning.landing.schedulers import ProfileSchedulers
-from rebalancer.scheduling.framework.preemption import Preemption, Preemptions
+from rebalancer.scheduling.framework.cycle import Preemption, Preemptions
 
 _MAX_REASONS = 3
 _MAX_VICTIMS = 2

@@ -14,7 +14,7 @@ from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import KeptReason
 from rebalancer.planning.search.strategy import PartialPlan
 from rebalancer.policy import Misplaced
-from rebalancer.scheduling.matching.tolerations import tolerates_any
+from rebalancer.scheduling.matching import tolerates_any
 from rebalancer.scheduling.state.cluster_state import ClusterState
 
 _HARD_EFFECTS = ("NoSchedule", "NoExecute")

@@ -16,10 +16,8 @@ from rebalancer.planning.explanation.values import SchedulingTable
 from rebalancer.planning.plan import Move, NodeReport, Plan
 from rebalancer.reporting.html.embedded import embedded, embedded_plan
 from rebalancer.reporting.html.pages import CHARTED, node_charts, render_page
-from rebalancer.reporting.tables.benefit import cost_words, gain_words
-from rebalancer.reporting.tables.moves import landing_words
-from rebalancer.reporting.tables.node_loads import state_after
 from rebalancer.reporting.tables.outcomes import COLOURS, exit_words, summary_words
+from rebalancer.reporting.tables.plan import cost_words, gain_words, landing_words, state_after
 from rebalancer.reporting.words import counted, plain
 
 _MAX_NODES, _MAX_KEPT_OF_A_REASON, _MAX_SCORED = 200, 50, 8

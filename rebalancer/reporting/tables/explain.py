@@ -17,10 +17,8 @@ from rebalancer.planning.explanation.values import (
     WorkloadExplanation,
 )
 from rebalancer.planning.plan import NodeAfter, NodeReport
-from rebalancer.reporting.tables.columns import Column, Cut, write_columns
-from rebalancer.reporting.tables.moves import landing_words
-from rebalancer.reporting.tables.node_loads import name_width, write_node
-from rebalancer.reporting.tables.text import Lines, Style
+from rebalancer.reporting.tables.plan import landing_words, name_width, write_node
+from rebalancer.reporting.tables.text import Column, Cut, Lines, Style, write_columns
 from rebalancer.reporting.words import amounts, counted, plain, sample, shortened, words
 
 _MAX_NODES, _MAX_REASONS, _MAX_PODS = 8, 5, 12

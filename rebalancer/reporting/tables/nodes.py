@@ -10,10 +10,8 @@ from rich.text import Text
 
 from rebalancer.planning.plan import API_VERSION, UNKNOWN_NODE, Figure, NodeReport, Plan
 from rebalancer.policy.units import format_duration
-from rebalancer.reporting.tables.columns import Column, Cut, write_columns
-from rebalancer.reporting.tables.node_loads import ALWAYS_SHOWN, load_bar, peak, shown_resources
-from rebalancer.reporting.tables.plan import write_warnings
-from rebalancer.reporting.tables.text import Glyphs, Lines, Style
+from rebalancer.reporting.tables.plan import ALWAYS_SHOWN, load_bar, peak, shown_resources, write_warnings
+from rebalancer.reporting.tables.text import Column, Cut, Glyphs, Lines, Style, write_columns
 from rebalancer.reporting.words import counted, plain
 
 _MAX_NODES = 20

@@ -2,19 +2,316 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.text import Text
 
-from rebalancer.planning.plan import Kept, Obstacle, Plan
-from rebalancer.reporting.tables.benefit import write_benefit
-from rebalancer.reporting.tables.moves import write_moves
-from rebalancer.reporting.tables.node_loads import write_hot_nodes
-from rebalancer.reporting.tables.questions.obstacles import write_obstacles
-from rebalancer.reporting.tables.text import Lines, Style
-from rebalancer.reporting.words import counted, plain, sample, shortened, words
+from rebalancer.planning.explanation.difference import PlanDifference
+from rebalancer.planning.plan import Benefit, Change, Kept, Landing, Move, NodeReport, Obstacle, Plan
+from rebalancer.reporting.tables.text import Column, Cut, Lines, Style, bar, write_columns
+from rebalancer.reporting.words import amounts, counted, plain, sample, shortened, words
+
+# The moves of a plan, a line each: which pod leaves which node, where it lands and what that gains.
+
+
+_MAX_MOVES = 20
+_FEW_LANDINGS = 3
+_MAX_RESTARTED = 5  # that are named
+_CERTAIN = 0.9999
+
+
+def write_moves(lines: Lines, plan: Plan) -> None:
+    """A line a move, in the order of waves; the reason of each as well if the style shows everything."""
+    if not plan.moves:
+        return
+    style = lines.style
+    shown = plan.moves[: lines.shown(len(plan.moves), _MAX_MOVES)]
+    gained = {_gained(move) for move in plan.moves}
+    shared = gained.pop() if len(gained) == 1 else ""
+    if not style.no_headers:
+        arrow = style.glyphs.arrow
+        what = f"{plain(shared)} " if shared else ""
+        lines.heading("MOVES", f"{what}load in percent, now {arrow} after the plan; gain in points, at least")
+    nodes = {node.name: node for node in plan.nodes}
+    write_columns(lines, _columns(lines), [_row(move, nodes, lines, shared) for move in shown])
+    if style.everything and not style.no_headers:
+        lines.heading("REASONS", "for each move, and every node its replacement may land on")
+        for move in shown:
+            lines.add("  ", (plain(move.pod.full_name), "bold"))
+            lines.message(landing_words(move.landings, everything=True), 4)
+            lines.message(move.because, 4, "dim")
+    if not style.no_headers:
+        lines.more(len(plan.moves) - len(shown), "move")
+        restarted = [plain(move.pod.full_name) for move in plan.moves if move.is_restart]
+        if restarted:
+            more = f", {style.glyphs.more}" if len(restarted) > _MAX_RESTARTED else ""
+            named = ", ".join(restarted[:_MAX_RESTARTED]) + more
+            lines.message(f"{len(restarted)} restarted by a rolling update, not evicted: {named}", 2)
+
+
+def landing_words(landings: Sequence[Landing], *, everything: bool = False) -> str:
+    """Where a pod may land: ``node-7``, ``node-7 50%, node-9 50%``, ``any of 45 nodes, e.g. node-7 2.2%``."""
+    if not landings:
+        return "nowhere"
+    if len(landings) == 1 and landings[0].probability > _CERTAIN:
+        return plain(landings[0].node)
+    if len(landings) <= _FEW_LANDINGS or everything:
+        return ", ".join(_landing(landing) for landing in landings)
+    return f"any of {len(landings)} nodes, e.g. {_landing(_likeliest(landings))}"
+
+
+def _columns(lines: Lines) -> list[Column]:
+    columns = [
+        Column("WAVE", right=True),
+        Column("POD", cut=Cut.MIDDLE),
+        Column("FROM", cut=Cut.MIDDLE),
+        Column("LOAD", right=True),
+        Column("TO", cut=Cut.MIDDLE),
+        Column("CHANCE", right=True),
+        Column("LOAD", right=True),
+        Column("GAIN", right=True),
+    ]
+    if lines.style.wide:
+        columns += [Column("WORKLOAD", cut=Cut.MIDDLE), Column("OTHER LANDINGS", cut=Cut.END)]
+    return columns
+
+
+def _gained(move: Move) -> str:
+    """The resource that the move gains most of."""
+    return max(move.gain, key=lambda name: (move.gain[name], name), default="cpu")
+
+
+def _row(move: Move, nodes: Mapping[str, NodeReport], lines: Lines, shared: str) -> list[Text]:
+    """The cells of a move; its resource is named only if the moves do not share one."""
+    resource = _gained(move)
+    gain = move.gain.get(resource, 0.0)
+    likeliest = _likeliest(move.landings)
+    others = f" +{len(move.landings) - 1}" if len(move.landings) > 1 else ""
+    cells = [
+        Text(str(move.wave)),
+        Text(plain(move.pod.full_name), "bold"),
+        Text(plain(move.from_node)),
+        _loads(nodes.get(move.from_node), resource, lines),
+        Text(plain(likeliest.node) + others),
+        Text(f"{likeliest.probability:.0%}"),
+        _loads(nodes.get(likeliest.node), resource, lines),
+        Text(f"{gain:.0f}" if resource == shared else amounts(((resource, gain),)), "green"),
+    ]
+    if lines.style.wide:
+        rest = [landing for landing in move.landings if landing is not likeliest]
+        cells += [
+            Text(plain(move.pod.workload)),
+            Text(", ".join(_landing(landing) for landing in rest), "dim"),
+        ]
+    return cells
+
+
+def _likeliest(landings: Sequence[Landing]) -> Landing:
+    nowhere = Landing(node="nowhere", probability=0.0)
+    return max(landings, key=lambda landing: landing.probability, default=nowhere)
+
+
+def _loads(node: NodeReport | None, resource: str, lines: Lines) -> Text:
+    """``103→35``; a question mark where a load is not known."""
+    before = node.load.get(resource) if node else None
+    after = node.after.load.get(resource) if node and node.after else None
+    if before is None and after is None:
+        return Text("?", "yellow")
+    both = ["?" if value is None else f"{value:.0f}" for value in (before, after)]
+    return Text(lines.style.glyphs.arrow.join(both))
+
+
+def _landing(landing: Landing) -> str:
+    return f"{plain(landing.node)} {f'{landing.probability * 100:.1f}'.removesuffix('.0')}%"
+
+
+# The loads of nodes as bars, a line a node: what is there, what leaves and what arrives.
+
+
+_BAR, _SHORT_BAR = 10, 8
+_MAX_HOT = 7
+ALWAYS_SHOWN = ("cpu", "memory")
+_NEARLY_FULL = 80.0  # percent above which any other resource is shown too
+_MAX_NAME_WIDTH = 22
+
+
+def write_hot_nodes(lines: Lines, plan: Plan) -> None:
+    """The hot nodes, hottest first, and whether the plan cools each of them."""
+    hot = sorted((node for node in plan.nodes if node.hot), key=lambda node: (-peak(node), node.name))
+    if not hot:
+        return
+    glyphs = lines.style.glyphs
+    shown = hot[: lines.shown(len(hot), _MAX_HOT)]
+    legend = f"{glyphs.full} stays {glyphs.leaves} leaves {glyphs.arrives} arrives"
+    lines.heading("HOT NODES", f"percent, now {glyphs.arrow} after the plan: {legend}")
+    resources = shown_resources(shown, lines)
+    columns = [
+        Column("NODE", cut=Cut.MIDDLE),
+        *(Column(plain(resource).upper()) for resource in resources),
+        Column("AFTER"),
+    ]
+    if lines.style.wide or lines.style.everything:
+        columns.append(Column("WHY", cut=Cut.END))
+    rows = []
+    for node in shown:
+        row = [Text(plain(node.name), "bold"), *(load_bar(lines, node, resource) for resource in resources)]
+        row.append(state_after(node, plan))
+        if len(columns) > len(row):
+            row.append(Text(plain("; ".join(node.because)), "dim"))
+        rows.append(row)
+    write_columns(lines, columns, rows)
+    lines.more(len(hot) - len(shown), "hot node")
+
+
+def state_after(node: NodeReport, plan: Plan) -> Text:
+    """``still hot``; ``not hot``, where it is still above coolTo; or ``cooled``."""
+    if node.after is None:
+        return Text("")
+    if node.after.hot:
+        return Text("still hot", "red")
+    return Text("not hot", "yellow") if node.name in plan.unsolved else Text("cooled", "green")
+
+
+def peak(node: NodeReport) -> float:
+    """The highest known load of the node, -1 if none is known."""
+    return max(node.load.values(), default=-1.0)
+
+
+def shown_resources(nodes: Iterable[NodeReport], lines: Lines) -> list[str]:
+    """CPU and memory; others if the style shows everything, or if one is nearly full or made a node hot."""
+    wanted = {name for node in nodes for name in _resources(node) if _worth_showing(node, name, lines)}
+    return sorted(wanted)
+
+
+def load_bar(lines: Lines, node: NodeReport, resource: str) -> Text:
+    """``████▒▒░░  87→65``."""
+    before = node.load.get(resource)
+    after = node.after.load.get(resource) if node.after else None
+    if before is None:
+        return Text("unknown", "yellow")
+    text = bar(before, after, _SHORT_BAR, lines.style.glyphs)
+    text.append(f" {before:3.0f}", "bold")
+    return text if after is None else text.append(f"{lines.style.glyphs.arrow}{after:.0f}")
+
+
+def name_width(nodes: Iterable[NodeReport]) -> int:
+    """The width of the column of names; a longer name gets a line of its own."""
+    return min(max((len(plain(node.name)) for node in nodes), default=0), _MAX_NAME_WIDTH)
+
+
+def write_node(lines: Lines, node: NodeReport, width: int) -> None:
+    """One node's name and its bars, two to a line, for the explanation of that node."""
+    name = plain(node.name)
+    resources = [name for name in _resources(node) if _worth_showing(node, name, lines)]
+    lead = "  " + name.ljust(width) + "  "
+    if len(name) > width or not resources:
+        lines.add("  ", (name, "bold"), "" if resources else "  no fresh figure")
+        lead = " " * (width + 4)
+    for first in range(0, len(resources), 2):
+        pair = [_segment(lines, node, resource) for resource in resources[first : first + 2]]
+        lines.add(lead, Text("  ").join(pair))
+        lead = " " * (width + 4)
+
+
+def _resources(node: NodeReport) -> list[str]:
+    return sorted(set(node.load) | set(node.after.load if node.after else ()))
+
+
+def _worth_showing(node: NodeReport, resource: str, lines: Lines) -> bool:
+    """Whether a summary shows a resource: CPU, memory, and any that is nearly full or made the node hot."""
+    named = any(resource in reason for reason in node.because)
+    return (
+        lines.style.everything
+        or resource in ALWAYS_SHOWN
+        or named
+        or node.load.get(resource, 0.0) >= _NEARLY_FULL
+    )
+
+
+def _segment(lines: Lines, node: NodeReport, resource: str) -> Text:
+    before = node.load.get(resource)
+    after = node.after.load.get(resource) if node.after else None
+    text = Text(f"{plain(resource)} ")
+    if before is None:
+        return text.append("unknown", "yellow")
+    text.append_text(bar(before, after, _BAR, lines.style.glyphs))
+    text.append(f" {before:3.0f}%", "bold")
+    if after is not None:
+        text.append(f" {lines.style.glyphs.arrow} {after:3.0f}%")
+    return text
+
+
+# What a plan gains and costs, in one line each of its table.
+
+
+_LABEL_WIDTH = 9
+_PREFERRED = "cpu"
+
+
+def write_benefit(lines: Lines, plan: Plan) -> None:
+    """Benefit and cost of a plan with moves; and what a higher limit would give, if one binds."""
+    benefit = plan.benefit
+    if benefit is not None and plan.moves:
+        _line(lines, "benefit", gain_words(benefit, lines.style.glyphs.arrow))
+        _line(lines, "cost", cost_words(benefit))
+    if plan.raised_limit:
+        _line(lines, "limits", words(plan.raised_limit))
+
+
+def _line(lines: Lines, label: str, text: str) -> None:
+    for line in textwrap.wrap(text, lines.style.columns - _LABEL_WIDTH, break_on_hyphens=False):
+        lines.add((label.ljust(_LABEL_WIDTH), "dim"), line)
+        label = ""
+
+
+def gain_words(benefit: Benefit, arrow: str) -> str:
+    """``hot 2 → 0, excess 41 → 0, peak 89 → 63, deviation 34.1 → 23.1``."""
+
+    def changed(change: Change, digits: int = 0) -> str:
+        return f"{change.before:.{digits}f} {arrow} {change.after:.{digits}f}"
+
+    parts = [f"hot {changed(benefit.hot_nodes)}", f"excess {changed(benefit.excess)}"]
+    resource = _PREFERRED if _PREFERRED in benefit.peak else next(iter(benefit.peak), "")
+    if resource:
+        name = "" if resource == _PREFERRED else f"{plain(resource)} "
+        parts.append(f"{name}peak {changed(benefit.peak[resource])}")
+        parts.append(f"deviation {changed(benefit.deviation[resource], 1)}")
+    return ", ".join(parts)
+
+
+def cost_words(benefit: Benefit) -> str:
+    """``4 of 24 pods (17 %), cost 4.7; score 8.7 points per unit``."""
+    share = 100.0 * benefit.pods_moved / max(benefit.pods, 1)
+    moved = f"{benefit.pods_moved} of {benefit.pods} pods ({share:.2g} %), cost {benefit.cost:.1f}"
+    return f"{moved}; score {benefit.score:.1f} points per unit"
+
+
+# The settings that hold load on hot nodes: how much each, how many pods, and below it an example.
+
+
+_MAX_OBSTACLES = 6
+_INDENT = 2
+
+
+def write_obstacles(lines: Lines, obstacles: Sequence[Obstacle]) -> None:
+    """The obstacles, at least one, the heaviest first; ALONE counts the pods that no other setting keeps."""
+    count = obstacles[0].pods_in_all
+    lines.heading(
+        "HELD BY", f"share of the load of {counted(count, 'pod')} that could leave nodes above coolTo"
+    )
+    shown = obstacles[: lines.shown(len(obstacles), _MAX_OBSTACLES)]
+    if not lines.style.no_headers:
+        lines.add(" " * _INDENT, (f"{'LOAD':>4} {'PODS':>5} {'ALONE':>6}  SETTING OR REASON", "dim"))
+    for item in shown:
+        name = words(item.setting or " and ".join(item.reasons))
+        lead = f"{item.share:>4.0%} {item.pods:>5} {item.pods_kept_alone:>6}"
+        lines.add(" " * _INDENT, (lead, "bold"), "  ", (name, "yellow"))
+        lines.message(f"{item.example}: {item.because}", _INDENT + len(lead) + 2, "dim", most=1)
+    lines.more(len(obstacles) - len(shown), "setting or reason", plural="settings or reasons")
+
 
 _MAX_REASONS, _MAX_UNSOLVED, _MAX_WARNINGS = 5, 2, 3
 
@@ -182,3 +479,56 @@ def write_warnings(lines: Lines, warnings: Sequence[str]) -> None:
     for warning in shown:
         lines.message(warning, 2, "yellow")
     lines.more(len(warnings) - len(shown), "warning")
+
+
+# Two plans side by side: what each achieves, and the pods by which they differ.
+
+
+_MAX_CHANGED, _MAX_SETTINGS = 10, 8
+
+
+def difference_table(found: PlanDifference, style: Style = Style()) -> Text:
+    """The difference as text; pods beyond the first are summarised unless the style shows everything."""
+    lines = Lines(style)
+    if found.changed:
+        differing = f"{counted(len(found.changed), 'pod')} treated differently"
+        lines.add((f"{differing}, {counted(found.same_moves, 'move')} the same", "bold"))
+    else:
+        lines.add(("The plans make the same moves.", "bold"))
+    for title, (before, after) in _figures(found):
+        lines.add(f"  {title:<16}  {plain(before)} {style.glyphs.arrow} {plain(after)}")
+    _settings(lines, found)
+    if found.inputs[0] == found.inputs[1]:
+        lines.message("the inputs of both are the same, byte by byte", 2, "dim")
+    shown = found.changed[: lines.shown(len(found.changed), _MAX_CHANGED)]
+    for change in shown:
+        lines.add()
+        lines.add((plain(change.pod), "bold"), f"  {plain(change.workload)}")
+        lines.message(f"before: {change.before}", 2, "red", most=2)
+        lines.message(f"after: {change.after}", 2, "green", most=2)
+    lines.more(len(found.changed) - len(shown), "pod")
+    return lines.text
+
+
+def _figures(found: PlanDifference) -> Iterator[tuple[str, tuple[str, str]]]:
+    """What each plan is worth, the figures of the first before those of the second."""
+    yield "policy", found.policies
+    yield "moves", (str(found.moves[0]), str(found.moves[1]))
+    yield "hot before it", (str(found.hot[0]), str(found.hot[1]))
+    yield "hot after it", (str(found.still_hot[0]), str(found.still_hot[1]))
+    if found.excess is not None:
+        yield "excess after it", (f"{found.excess[0]:.0f}", f"{found.excess[1]:.0f}")
+    if found.cost is not None:
+        yield "cost", (f"{found.cost[0]:.1f}", f"{found.cost[1]:.1f}")
+
+
+def _settings(lines: Lines, found: PlanDifference) -> None:
+    """The keys of the policy that were changed, where they are known."""
+    if not found.settings:
+        return
+    shown = found.settings[: lines.shown(len(found.settings), _MAX_SETTINGS)]
+    lines.heading("CHANGED SETTINGS")
+    for item in shown:
+        change = f"{item.before or 'absent'} {lines.style.glyphs.arrow} {item.after or 'absent'}"
+        lines.message(f"{item.setting}: {change}", 2, "yellow")
+    lines.more(len(found.settings) - len(shown), "setting")

@@ -5,22 +5,120 @@ Source: kubernetes v1.34.4 pkg/scheduler/schedule_one.go:430, :776.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 
 import numpy as np
 
-from rebalancer.cluster.arrays import BoolArray, IntArray
+from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
+from rebalancer.cluster.columns.pod_classes import PodClass
+from rebalancer.cluster.columns.pods import PodTable
 from rebalancer.profiles.types import ExtensionPoint, Profile
-from rebalancer.scheduling.framework.nominated_pods import NO_POD, rejected_beside_nominated
-from rebalancer.scheduling.framework.placement import Placement, Rejections
 from rebalancer.scheduling.framework.plugin import Plugin
-from rebalancer.scheduling.framework.sampling import Searches, Workers, nodes_to_find
+from rebalancer.scheduling.framework.race import Workers
+from rebalancer.scheduling.framework.sampling import Searches, nodes_to_find
 from rebalancer.scheduling.framework.scores import RawScores, WeightedScores, notes, out_of_range
-from rebalancer.scheduling.framework.uncertain_scores import other_scores
-from rebalancer.scheduling.state.cluster_state import ClusterState
+from rebalancer.scheduling.state.cluster_state import GONE, UNBOUND, ClusterState
 from rebalancer.scheduling.versions.rules import HEAP_TIES
+
+# The placement of one pod: feasible nodes, scores, and the nodes it may land on with their chances.
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Placement:
+    """What one scheduling cycle would do with a pod; rows are those of the node table."""
+
+    feasible: IntArray  # (feasible,) node rows, ascending
+    scores: Mapping[str, IntArray]  # (feasible,) weighted scores by plugin, all feasible nodes compared
+    chance: FloatArray  # (feasible,) of being chosen
+    total_without_scores: int = 0  # 1 when the profile has no score plugin
+    rejected: str = ""  # "Plugin: message" when no node was looked at, or the cycle fails
+    score_failure: str = (
+        ""  # "Plugin: message" when the nodes could not be scored, even if one needs no score
+    )
+    notes: tuple[str, ...] = ()  # "Plugin: message", remarks on how to read the scores
+
+    @property
+    def totals(self) -> IntArray:
+        """(feasible,) the sum of the scores."""
+        total = np.full(len(self.feasible), self.total_without_scores, np.int64)
+        for values in self.scores.values():
+            total += values
+        return total
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rejections:
+    """Why each node was rejected: ``Plugin: reason`` by node row; feasible nodes are absent."""
+
+    reasons: Mapping[int, str]
+
+
+# Room that is kept for nominated pods.
+#
+# A pod that preempted others waits until they are gone; meanwhile ``status.nominatedNodeName`` says where
+# room
+# is kept for it. A pod of the same priority or a lower one passes a node only if it passes both beside the
+# pods
+# nominated there and without them. Scores ignore them.
+#
+#     node a has 1 core free, and a nominated pod of priority 10 that requests 1 core
+#     a pod of priority 20 that requests 1 core     passes: it does not yield
+#     a pod of priority 10 that requests 1 core     is rejected: Insufficient cpu
+#
+# Source: kubernetes v1.35.4 pkg/scheduler/framework/runtime/framework.go:1145.
+
+
+NO_POD = -1
+
+
+def rejected_beside_nominated(
+    state: ClusterState,
+    class_index: int,
+    pod: int,
+    among: BoolArray,
+    reject: Callable[[ClusterState, int], str],
+) -> dict[int, str]:
+    """Why a pod does not pass beside the pods nominated to a node, by node; those it passes are absent.
+
+    ``pod`` is its number, ``NO_POD`` for one that the state does not have; ``among`` (nodes,) are the nodes
+    to look at; ``reject`` gives the reason of the first filter that rejects a node on a state, or nothing.
+    """
+    priority = state.classes[class_index].priority
+    by_node: dict[int, list[int]] = {}
+    for other, node in state.nominated.items():
+        if other != pod and among[node] and state.classes[state.pod_class[other]].priority >= priority:
+            by_node.setdefault(node, []).append(other)
+    reasons = {node: reject(state.with_nominated(pods, node), node) for node, pods in by_node.items()}
+    return {node: reason for node, reason in reasons.items() if reason}
+
+
+# Scores that depend on what the scheduler alone knows: each possibility is computed.
+#
+# ImageLocality counts one size of an image on all nodes, that of the node which registered it first. Where
+# nodes report several sizes of one name, the raw scores by each of them are possible, and the nodes that
+# any of
+# them leads to are possible landings.
+
+
+def other_scores(
+    state: ClusterState, class_index: int, feasible: IntArray, raw: Sequence[RawScores]
+) -> tuple[Sequence[list[RawScores]], str]:
+    """What the scheduler may have instead of ``raw``, and why that is not known where it is not."""
+    choices: list[Sequence[RawScores]] = []
+    for item in raw:
+        others: Sequence[IntArray] | None = ()
+        if item.plugin.is_uncertain:
+            others = item.plugin.other_raw_scores(state, class_index)
+        if others is None:
+            return (), f"{item.plugin.name}: it may score the nodes in more ways than can be tried"
+        choices.append((item, *(RawScores(item.plugin, item.weight, other[feasible]) for other in others)))
+    if all(len(choice) == 1 for choice in choices):
+        return (), ""
+    return [list(choice) for choice in product(*choices)][1:], ""
+
 
 NOT_A_CANDIDATE = "PreFilterResult"
 _NO_NODES: IntArray = np.zeros(0, np.int64)
@@ -296,3 +394,94 @@ def _pre_filtered(plugins: Sequence[Plugin], state: ClusterState, class_index: i
             rejected = f"{plugin.name}: {said.rejected}"
         restricted = _both(restricted, said.restricted_to)
     return _Candidates(rejected, restricted, frozenset(skipped))
+
+
+# What happens to a pod that no node admits: it preempts pods of lower priority, or waits.
+#
+# Which of the possible nodes the scheduler would choose, and which pods there it would spare, is not
+# modelled.
+
+
+PLUGIN = "DefaultPreemption"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Preemption:
+    """Rows of the nodes that would admit the pod without the pods of lower priority there."""
+
+    nodes: IntArray  # ascending; empty: it would stay Pending
+    victims: tuple[int, ...] = ()  # pods of lower priority on the first of them
+
+
+NONE = Preemption(np.zeros(0, np.int64))
+
+
+class Preemptions:
+    """Possible preemptions on one state; what depends only on the priority is computed once."""
+
+    def __init__(self, state: ClusterState) -> None:
+        """``state`` is not changed."""
+        self._state = state
+        self._without: dict[int, ClusterState | None] = {}
+
+    def of(self, scheduler: Scheduler, class_index: int) -> Preemption:
+        """The preemption possible for a pod of a class that no node admits."""
+        pod = self._state.classes[class_index]
+        if PLUGIN not in scheduler.profile.enabled(ExtensionPoint.POST_FILTER):
+            return NONE
+        if pod.spec.preemption_policy == "Never":
+            return NONE
+        without = self._without_lower(pod.priority)
+        if without is None:
+            return NONE
+        nodes = np.flatnonzero(scheduler.feasible(without, class_index))
+        victims = self._lower_on(int(nodes[0]), pod.priority) if len(nodes) else ()
+        return Preemption(nodes, victims)
+
+    def _without_lower(self, priority: int) -> ClusterState | None:
+        """The state without the pods of lower priority; None when there are none."""
+        if priority not in self._without:
+            state = self._state
+            lower = np.array([pod.priority < priority for pod in state.classes], np.bool_)
+            node, pod_class = state.node.values(), state.pod_class.values()
+            leaving = lower[pod_class] & (node >= 0)
+            terminating = state.terminating.values().astype(np.bool_)
+            self._without[priority] = (
+                ClusterState(state.classes, np.where(leaving, GONE, node), pod_class, terminating)
+                if leaving.any()
+                else None
+            )
+        return self._without[priority]
+
+    def _lower_on(self, node: int, priority: int) -> tuple[int, ...]:
+        classes = self._state.classes
+        return tuple(
+            pod
+            for pod, where in enumerate(self._state.node)
+            if where == node and classes[self._state.pod_class[pod]].priority < priority
+        )
+
+
+# The order in which waiting pods are placed.
+#
+# Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/queuesort/priority_sort.go:45.
+
+
+def enters_queue(pod: PodClass) -> bool:
+    """Whether the pod is queued at all: a pod with a scheduling gate is not."""
+    return not pod.spec.scheduling_gates
+
+
+def queue_order(pods: PodTable, rows: Iterable[int]) -> list[int]:
+    """PrioritySort: the higher priority first, then the earlier queued; gated pods are left out.
+
+    The time a pod was queued is not recorded; its creation stands for it, then its name.
+    """
+    entering = [row for row in rows if enters_queue(pods.class_of(row))]
+    return sorted(entering, key=lambda row: (-pods.class_of(row).priority, float(pods.created[row]), row))
+
+
+def waiting_pods(state: ClusterState, pods: PodTable) -> list[int]:
+    """Rows of the snapshot's pods that are unbound in a state and not terminating, in queue order."""
+    unbound = state.node.values()[: len(pods)] == UNBOUND
+    return queue_order(pods, np.flatnonzero(unbound & ~pods.terminating).tolist())

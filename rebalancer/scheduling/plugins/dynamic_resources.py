@@ -8,8 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from rebalancer.cluster.arrays import IntArray
-from rebalancer.profiles.arguments import Arguments
-from rebalancer.profiles.types import ExtensionPoint, Input
+from rebalancer.profiles.types import Arguments, ExtensionPoint, Input
 from rebalancer.scheduling.framework.plugin import Evidence, Plugin
 from rebalancer.scheduling.state.cluster_state import ClusterState
 

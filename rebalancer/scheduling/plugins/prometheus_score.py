@@ -9,10 +9,15 @@ from enum import StrEnum
 import numpy as np
 
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
-from rebalancer.profiles.arguments import Arguments, RawArguments
-from rebalancer.profiles.types import ExtensionPoint, Input, PluginDescription, PluginQuery
-from rebalancer.scheduling.framework.inputs import PluginInputs
-from rebalancer.scheduling.framework.plugin import EXCLUDED, MAX_SCORE, Normalization, Plugin
+from rebalancer.profiles.types import (
+    Arguments,
+    ExtensionPoint,
+    Input,
+    PluginDescription,
+    PluginQuery,
+    RawArguments,
+)
+from rebalancer.scheduling.framework.plugin import EXCLUDED, MAX_SCORE, Normalization, Plugin, PluginInputs
 from rebalancer.scheduling.state.cluster_state import ClusterState
 
 _LARGEST = float(1 << 55)  # so that 100 times a value is an int64

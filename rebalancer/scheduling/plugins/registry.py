@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Protocol, runtime_checkable
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
+from rebalancer import profiles
+from rebalancer.cluster.columns.pod_classes import PodClass
+from rebalancer.cluster.kinds import Kind
 from rebalancer.errors import InputError
-from rebalancer.profiles.arguments import Arguments
 from rebalancer.profiles.types import (
+    Arguments,
     ExtensionPoint,
     Input,
     PluginDescription,
+    PluginQuery,
     Profile,
+    RawArguments,
     SchedulerConfiguration,
 )
+from rebalancer.profiles.types import ExtensionPoint as P
 from rebalancer.scheduling.framework.cycle import Scheduler
-from rebalancer.scheduling.framework.inputs import PluginInputs
-from rebalancer.scheduling.framework.plugin import Plugin
-from rebalancer.scheduling.framework.sampling import Workers
-from rebalancer.scheduling.plugins.articles.network_traffic import NetworkTraffic
-from rebalancer.scheduling.plugins.articles.pod_capacity_of_node import PodCapacityOfNode
+from rebalancer.scheduling.framework.plugin import Enabled, ObjectsRead, Plugin, PluginInputs
+from rebalancer.scheduling.framework.race import Workers
 from rebalancer.scheduling.plugins.dynamic_resources import DynamicResources
+from rebalancer.scheduling.plugins.inter_pod_affinity import InterPodAffinity
+from rebalancer.scheduling.plugins.network_traffic import NetworkTraffic
 from rebalancer.scheduling.plugins.node_properties.image_locality import ImageLocality
 from rebalancer.scheduling.plugins.node_properties.node_affinity import NodeAffinity
 from rebalancer.scheduling.plugins.node_properties.node_name import NodeName
@@ -37,18 +43,75 @@ from rebalancer.scheduling.plugins.node_resources.allocated import (
 )
 from rebalancer.scheduling.plugins.node_resources.balanced_allocation import NodeResourcesBalancedAllocation
 from rebalancer.scheduling.plugins.node_resources.fit import NodeResourcesFit
-from rebalancer.scheduling.plugins.not_modelled import NOT_MODELLED
-from rebalancer.scheduling.plugins.topology.inter_pod_affinity import InterPodAffinity
-from rebalancer.scheduling.plugins.topology.pod_topology_spread import PodTopologySpread
+from rebalancer.scheduling.plugins.pod_capacity_of_node import PodCapacityOfNode
+from rebalancer.scheduling.plugins.pod_topology_spread import PodTopologySpread
 from rebalancer.scheduling.plugins.trimaran.load_variation_risk_balancing import LoadVariationRiskBalancing
 from rebalancer.scheduling.plugins.trimaran.low_risk_over_commitment import LowRiskOverCommitment
 from rebalancer.scheduling.plugins.trimaran.peaks import Peaks
 from rebalancer.scheduling.plugins.trimaran.target_load_packing import TargetLoadPacking
 from rebalancer.scheduling.plugins.volumes.binding import VolumeBinding
-from rebalancer.scheduling.plugins.volumes.csi_limits import NodeVolumeLimits
-from rebalancer.scheduling.plugins.volumes.in_tree_limits import AzureDiskLimits, EbsLimits, GcePdLimits
+from rebalancer.scheduling.plugins.volumes.limits import (
+    AzureDiskLimits,
+    EbsLimits,
+    GcePdLimits,
+    NodeVolumeLimits,
+)
 from rebalancer.scheduling.plugins.volumes.restrictions import VolumeRestrictions
 from rebalancer.scheduling.plugins.volumes.zone import VolumeZone
+
+# Known plugins without a model: they run elsewhere in the cycle, or are taken to be neutral.
+#
+# Source: kubernetes v1.34.4 pkg/scheduler/apis/config/v1/default_plugins.go:30.
+
+
+class DefaultPreemptionArguments(Arguments):
+    """Arguments of DefaultPreemption; accepted, though preemption is not modelled."""
+
+    min_candidate_nodes_percentage: int = Field(default=10, ge=0, le=100)
+    min_candidate_nodes_absolute: int = Field(default=100, ge=0)
+
+
+NOT_MODELLED = (
+    PluginDescription("SchedulingGates", frozenset({P.PRE_ENQUEUE})),
+    PluginDescription("PrioritySort", frozenset({P.QUEUE_SORT})),
+    PluginDescription(
+        "DefaultPreemption", frozenset({P.PRE_ENQUEUE, P.POST_FILTER}), DefaultPreemptionArguments
+    ),
+    PluginDescription("DefaultBinder", frozenset({P.BIND})),
+    PluginDescription("NodeDeclaredFeatures", frozenset({P.PRE_FILTER, P.FILTER})),
+    PluginDescription("GangScheduling", frozenset({P.PRE_ENQUEUE, P.RESERVE, P.PERMIT})),
+    PluginDescription(
+        "CinderLimits",
+        frozenset({P.FILTER}),
+        inputs=frozenset(
+            {
+                Input.NODES,
+                Input.PODS,
+                Input.PERSISTENT_VOLUME_CLAIMS,
+                Input.PERSISTENT_VOLUMES,
+                Input.STORAGE_CLASSES,
+            }
+        ),
+        versions=frozenset({"v1beta1", "v1beta2", "v1beta3"}),
+    ),
+    PluginDescription(
+        "SelectorSpread",
+        frozenset({P.PRE_SCORE, P.SCORE}),
+        inputs=frozenset(
+            {
+                Input.NODES,
+                Input.PODS,
+                Input.SERVICES,
+                Input.REPLICA_SETS,
+                Input.STATEFUL_SETS,
+                Input.REPLICATION_CONTROLLERS,
+            }
+        ),
+        versions=frozenset({"v1beta1", "v1beta2"}),
+    ),
+)
+"""Descriptions of the known plugins without a class."""
+
 
 _PLUGINS: tuple[type[Plugin], ...] = (
     NodeUnschedulable,
@@ -149,3 +212,180 @@ def _make_of(
 ) -> Callable[[Arguments | None, Any], Any] | None:
     description = configuration.plugins.get(name)
     return description.make if description is not None else None
+
+
+# Scheduler configurations read with the catalogue of the plugins that are modelled.
+#
+# ``rebalancer.profiles`` knows how configurations are merged and checked, but no plugin. The catalogue is
+# made
+# from the plugin classes, which are above it, so it is handed over here.
+
+
+def default_configuration(version: str = profiles.NEWEST_VERSION) -> SchedulerConfiguration:
+    """What a scheduler without a configuration file runs: one profile, ``default-scheduler``."""
+    text = f"apiVersion: {profiles.GROUP}/{version}\nkind: {profiles.KIND}\n"
+    return load_configuration(text, "defaults")
+
+
+def load_configuration(
+    text: str,
+    source: str,
+    *,
+    extra_plugins: Iterable[PluginDescription] = (),
+    installed_plugins: Callable[[], Iterable[PluginDescription]] = tuple,
+    assume_neutral: Collection[str] = (),
+) -> SchedulerConfiguration:
+    """The profiles of a configuration in YAML or JSON; see ``rebalancer.profiles.load_configuration``."""
+    return profiles.load_configuration(
+        text,
+        source,
+        catalogue=CATALOGUE,
+        extra_plugins=extra_plugins,
+        installed_plugins=installed_plugins,
+        assume_neutral=assume_neutral,
+    )
+
+
+# Plugins from outside this package: what an entry point of the group ``rebalancer.plugins`` names.
+#
+# A team whose scheduler runs a plugin of its own mirrors it as a subclass of ``Plugin`` and names the
+# class;
+# ``docs/plugins`` shows one from start to end. Where a class is not enough, for example because one module
+# mirrors plugins that it reads from a file, an entry point may name a ``PluginFactory`` instead.
+
+
+ENTRY_POINT_GROUP = "rebalancer.plugins"
+
+
+@runtime_checkable
+class PluginFactory(Protocol):
+    """The description of a plugin, and how it is made."""
+
+    @property
+    def description(self) -> PluginDescription:
+        """Where the plugin may be enabled and what it reads.
+
+        Without a type of ``arguments`` the plugin gets those of its pluginConfig, unchecked.
+        """
+
+    def make(self, arguments: Mapping[str, Any], inputs: PluginInputs) -> Plugin:
+        """The plugin of one profile, from ``pluginConfig[].args`` as written and what there is to read."""
+
+
+def described(named: object, where: str) -> PluginDescription:
+    """The description of what an entry point names, with how its plugin is made.
+
+    Raises InputError when it is neither a plugin class nor a factory, or describes a plugin that is known.
+    """
+    if isinstance(named, type) and issubclass(named, Plugin):
+        found = describe(named)
+    else:
+        found = _factory_description(named, where)
+    if found.name in CATALOGUE:
+        raise InputError(
+            f"plugin {found.name} is one of those known already", where=where, hint="give it another name"
+        )
+    unchecked = found.make
+
+    def make(arguments: Arguments | None, inputs: PluginInputs) -> Plugin:
+        try:
+            assert unchecked is not None
+            plugin = unchecked(arguments, inputs)
+        except Exception as error:
+            raise InputError(f"cannot make plugin {found.name}: {error!r:.200}", where=where) from error
+        return _checked(plugin, found, where)
+
+    return replace(found, arguments=found.arguments or RawArguments, make=make)
+
+
+def _factory_description(factory: object, where: str) -> PluginDescription:
+    if not isinstance(factory, PluginFactory):
+        raise InputError(
+            f"is {type(factory).__name__}, not a plugin factory",
+            where=where,
+            hint="name a subclass of Plugin, or an object with description and make(arguments, inputs)",
+        )
+    found = factory.description
+    if not isinstance(found, PluginDescription):
+        raise InputError(f"its description is {type(found).__name__}, not a PluginDescription", where=where)
+    return replace(found, make=lambda arguments, inputs: factory.make(_as_written(arguments), inputs))
+
+
+def _checked(plugin: object, description: PluginDescription, where: str) -> Plugin:
+    """The plugin, if it is the one that was described."""
+    if not isinstance(plugin, Plugin):
+        raise InputError(f"makes {type(plugin).__name__}, not a Plugin", where=where)
+    missing = [
+        point.value
+        for point in (ExtensionPoint.FILTER, ExtensionPoint.SCORE)
+        if point in description.points and point not in plugin.points
+    ]
+    if plugin.name != description.name or missing:
+        what = f"named {plugin.name}" if plugin.name != description.name else f"without {', '.join(missing)}"
+        raise InputError(f"describes plugin {description.name}, but makes one {what}", where=where)
+    return plugin
+
+
+def _as_written(arguments: Arguments | None) -> Mapping[str, Any]:
+    if arguments is None:
+        return {}
+    if isinstance(arguments, RawArguments):
+        return arguments.values
+    return arguments.model_dump(mode="json", by_alias=True, exclude_unset=True)
+
+
+# What the plugins of a configuration ask Prometheus.
+
+
+def queries_of(configuration: SchedulerConfiguration, profile: Profile, name: str) -> Iterator[PluginQuery]:
+    """What one plugin of a profile asks."""
+    if name in MODELLED:
+        yield from MODELLED[name].queries(profile.argument(name))
+    if name in configuration.extra_plugins:
+        yield from configuration.extra_plugins[name].queries
+
+
+def plugin_queries(configuration: SchedulerConfiguration) -> tuple[PluginQuery, ...]:
+    """What all plugins of all profiles ask, without repetition."""
+    found = (
+        query
+        for profile in configuration.profiles
+        for name in sorted(profile.plugin_names)
+        for query in queries_of(configuration, profile, name)
+    )
+    return tuple(dict.fromkeys(found))
+
+
+# Which inputs of a pod's verdict were not read: the landing of such a pod cannot be predicted.
+
+
+_FILTER_AND_SCORE = (ExtensionPoint.FILTER, ExtensionPoint.SCORE)
+
+
+class UnreadInputs:
+    """What the verdicts of one profile need and lack; how it enables its plugins is looked up once."""
+
+    def __init__(self, profile: Profile, objects: ObjectsRead) -> None:
+        self._objects = objects
+        self._plugins: list[tuple[type[Plugin], Enabled]] = []
+        for name in sorted(profile.plugin_names & MODELLED.keys()):
+            points = frozenset(point for point in _FILTER_AND_SCORE if name in profile.enabled(point))
+            self._plugins.append((MODELLED[name], Enabled(profile.argument(name), points)))
+
+    def of(self, pod: PodClass) -> tuple[str, ...]:
+        """The kinds, by plural, that the verdict on a pod of this class needs and that were not read; sorted.
+
+        Also what is never read, such as the claims of generic ephemeral volumes: they are named after a pod
+        that does not exist yet.
+        """
+        kinds: set[Kind] = set()
+        missing = {
+            f"the claim of its ephemeral volume {volume.name}"
+            for volume in pod.spec.volumes or ()
+            if volume.ephemeral is not None
+        }
+        for plugin, enabled in self._plugins:
+            missing.update(plugin.never_read(pod))
+            if enabled.points:
+                kinds.update(plugin.needs(pod, enabled, self._objects))
+        return tuple(sorted(missing | {kind.plural for kind in kinds if not self._objects.has(kind)}))

@@ -7,22 +7,250 @@ takes it away. Each changes only the cells it touches; nothing is rebuilt.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from hashlib import blake2b
 
 import numpy as np
 
 from rebalancer.cluster.arrays import BoolArray, IntArray
 from rebalancer.cluster.snapshot import Snapshot
-from rebalancer.scheduling.state.attached_volumes import AttachedVolumes
 from rebalancer.scheduling.state.counters import PodCounters
-from rebalancer.scheduling.state.fingerprint import BOUND_HERE, LIVE, TERMINATING, Fingerprint
-from rebalancer.scheduling.state.host_ports import HostPorts
 from rebalancer.scheduling.state.nodes import NodeIndex
-from rebalancer.scheduling.state.pod_classes import PodClasses
-from rebalancer.scheduling.state.pods import Column, FirstPods
-from rebalancer.scheduling.state.volumes import Volumes
+from rebalancer.scheduling.state.pod_classes import HostPorts, PodClasses
+from rebalancer.scheduling.state.volumes import UniqueVolume, Volumes
 from rebalancer.scheduling.versions import REFERENCE_RELEASE, Release
 from rebalancer.scheduling.versions.rules import ATTACHMENTS_COUNT
+
+# How a state differs from the one it began as, in one number: equal where any pod would be placed alike.
+#
+# Pods of one class on one node are alike to the scheduler, so it is their number that counts, not which
+# pods
+# they are. Two searches that made the same moves in another order have states with one fingerprint, and so
+# have
+# two courses of events in which landings happen to be the same.
+#
+#     web-1 leaves a for b, api-2 leaves a for c      − (web, a) + (web, b) − (api, a) + (api, c)
+#     api-2 leaves a for c, web-2 leaves a for b      the same sum
+#
+# Each class on a node stands for a random number of 128 bits, and a fingerprint is the sum of those: it
+# costs
+# the same however many moves were made, and that two different states share one is as unlikely as that two
+# files share a digest.
+
+
+# What is counted of the pods of a class on a node.
+LIVE, TERMINATING = 0, 1
+BOUND_HERE = 2  # load-aware plugins tell these from the pods that their figures show
+
+_BYTES = 16
+_MASK = (1 << 8 * _BYTES) - 1
+
+
+@lru_cache(maxsize=1 << 16)
+def _number(class_index: int, node: int, what: int) -> int:
+    text = f"{class_index} {node} {what}".encode()
+    return int.from_bytes(blake2b(text, digest_size=_BYTES).digest(), "big")
+
+
+class Fingerprint:
+    """The sum over all pods that came, less those that went."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: int = 0) -> None:
+        self.value = value
+
+    def count(self, class_index: int, node: int, what: int, by: int) -> None:
+        """Count pods in, or out where ``by`` is negative."""
+        self.value = (self.value + by * _number(class_index, node, what)) & _MASK
+
+
+# Which CSI volumes each node holds, and how many of each driver.
+#
+# Pods use volumes, and VolumeAttachments may name others that no pod uses, any more or yet: those take room
+# as
+# well, and a pod that comes and wants one is counted beside it. Once the pods of an attached volume are
+# gone
+# the volume is taken to be detached.
+#
+#     limit 2, attached: vol-1 (of a pod) and vol-2 (of none)     2 in use
+#     a pod with vol-1 comes                                      0 new ones: it fits
+#     a pod with vol-2 comes                                      1 new one: it does not
+#
+# Source: kubernetes v1.35.4 pkg/scheduler/framework/plugins/nodevolumelimits/csi.go:255.
+
+
+class AttachedVolumes:
+    """Uses of each volume on each node; a volume of many pods counts once on a node."""
+
+    def __init__(self, nodes: int) -> None:
+        self._nodes = nodes
+        # volume -> node -> pods; the inner maps are replaced, never changed, so that copies share them
+        self._uses: dict[UniqueVolume, Mapping[int, int]] = {}
+        self._attachments: dict[UniqueVolume, frozenset[int]] = {}  # volume -> nodes
+        self._counts: dict[str, IntArray] = {}  # driver -> (nodes,) distinct volumes
+
+    def copy(self) -> AttachedVolumes:
+        """An independent copy."""
+        other = AttachedVolumes(self._nodes)
+        other._uses = self._uses.copy()
+        other._attachments = self._attachments.copy()
+        other._counts = {driver: counts.copy() for driver, counts in self._counts.items()}
+        return other
+
+    def count(self, volumes: Iterable[UniqueVolume], node: int, pods: int) -> None:
+        """Add or take away pods' use of volumes on a node."""
+        for volume in volumes:
+            uses = dict(self._uses.get(volume, {}))
+            before = uses.pop(node, 0)
+            if before + pods:
+                uses[node] = before + pods
+            self._uses[volume] = uses
+            if (before > 0) == (before + pods > 0):
+                continue
+            attached = self._attachments.get(volume, frozenset())
+            if before:
+                self._of(volume.driver)[node] -= 1
+                self._attachments[volume] = attached - {node}
+            elif node not in attached:
+                self._of(volume.driver)[node] += 1
+
+    def attach(self, volume: UniqueVolume, node: int) -> None:
+        """A volume that is attached; it counts once, whether a pod on the node uses it or not."""
+        attached = self._attachments.get(volume, frozenset())
+        if node not in attached and node not in self._uses.get(volume, {}):
+            self._of(volume.driver)[node] += 1
+        self._attachments[volume] = attached | {node}
+
+    def _of(self, driver: str) -> IntArray:
+        if driver not in self._counts:
+            self._counts[driver] = np.zeros(self._nodes, np.int64)
+        return self._counts[driver]
+
+    def distinct(self, driver: str) -> IntArray:
+        """(nodes,) how many volumes of a driver each node holds; read it only."""
+        return self._of(driver)
+
+    def holds(self, volume: UniqueVolume) -> BoolArray:
+        """(nodes,) where a pod uses a volume."""
+        held = np.zeros(self._nodes, np.bool_)
+        held[list(self._uses.get(volume, ()))] = True
+        return held
+
+
+# Pods by number: those a state began with, shared by all its copies, and what each copy changed since.
+
+
+class Column:
+    """An integer by pod; a copy costs what was changed, not what there is."""
+
+    __slots__ = ("_changed", "_first", "_length")
+
+    def __init__(self, first: IntArray) -> None:
+        self._first = array("q", first.tolist())  # never changed; read one by one they are ints
+        self._changed: dict[int, int] = {}
+        self._length = len(first)
+
+    def __getitem__(self, pod: int) -> int:
+        found = self._changed.get(pod)
+        return self._first[pod] if found is None else found
+
+    def __setitem__(self, pod: int, value: int) -> None:
+        self._changed[pod] = value
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.values().tolist())
+
+    def values(self) -> IntArray:
+        """(pods,) all of them."""
+        values = np.zeros(self._length, np.int64)
+        values[: len(self._first)] = self._first
+        values[list(self._changed)] = list(self._changed.values())
+        return values
+
+    def append(self, value: int) -> None:
+        """One pod more."""
+        self._changed[self._length] = value
+        self._length += 1
+
+    def copy(self) -> Column:
+        """An independent column."""
+        other = Column.__new__(Column)
+        other._first, other._changed, other._length = self._first, self._changed.copy(), self._length
+        return other
+
+
+@dataclass(frozen=True, eq=False)
+class FirstPods:
+    """The pods a state began with. What they add up to is counted once, for all copies of the state."""
+
+    classes: PodClasses
+    node: IntArray  # (pods,) row of its node; negative: on none
+    pod_class: IntArray  # (pods,)
+    terminating: BoolArray  # (pods,)
+    _counts: dict[tuple[int, str], IntArray] = field(default_factory=dict)
+
+    @cached_property
+    def by_class(self) -> dict[int, IntArray]:
+        """The pods of each class that are on a node."""
+        order = np.argsort(self.pod_class, kind="stable")
+        order = order[self.node[order] >= 0]
+        classes, starts = np.unique(self.pod_class[order], return_index=True)
+        return dict(zip(classes.tolist(), np.split(order, starts[1:]), strict=True)) if len(order) else {}
+
+    def is_counted(self, pod: int, *, terminating: bool) -> bool:
+        """Whether a pod was on a node, and not terminating unless these count."""
+        return pod < len(self.node) and self.node[pod] >= 0 and (terminating or not self.terminating[pod])
+
+    def counts(self, counter: int, key: str) -> IntArray:
+        """(domains + 1,) a counter by topology key, by node without one; the last cell is 0. Read it only."""
+        found = self._counts.get((counter, key))
+        if found is None:
+            found = self._counts[counter, key] = self._count(counter, key)
+        return found
+
+    def _count(self, counter: int, key: str) -> IntArray:
+        book, nodes = self.classes.counters, self.classes.nodes
+        column = nodes.labels.column(key) if key else None
+        counts = np.zeros((len(nodes) if column is None else len(column.names)) + 1, np.int64)
+        for class_index, weight in book.classes(counter):
+            pods = self.by_class.get(class_index)
+            if pods is None:
+                continue
+            if not book.counts_terminating(counter):
+                pods = pods[~self.terminating[pods]]
+            domains = self.node[pods] if column is None else column.values[self.node[pods]]
+            np.add.at(counts, domains, weight)
+        counts[-1] = 0  # nodes without the key
+        return counts
+
+    def sums(self) -> tuple[IntArray, IntArray, IntArray]:
+        """By node: (nodes, resources) what pods take, (nodes, 2) what scores count, (nodes,) their number."""
+        all_classes = self.classes
+        pods = np.flatnonzero(self.node >= 0)
+        pods = pods[np.argsort(self.node[pods], kind="stable")]
+        nodes, starts, number = np.unique(self.node[pods], return_index=True, return_counts=True)
+        classes, kind = np.unique(self.pod_class[pods], return_inverse=True)
+        found = []
+        for width, amounts in (
+            (len(all_classes.resources), all_classes.present),
+            (2, all_classes.present_scored),
+        ):
+            by_class = np.array([amounts(item) for item in classes.tolist()], np.int64).reshape(-1, width)
+            total = np.zeros((len(all_classes.nodes), width), np.int64, order="F")
+            if len(pods):
+                total[nodes] = np.add.reduceat(by_class[kind], starts, axis=0)
+            found.append(total)
+        count = np.zeros(len(all_classes.nodes), np.int64)
+        count[nodes] = number
+        return found[0], found[1], count
+
 
 Rows = IntArray | slice
 UNBOUND = -1

@@ -23,8 +23,14 @@ from dataclasses import dataclass
 
 from rebalancer.cluster.arrays import IntArray
 from rebalancer.cluster.columns.pod_classes import PodClass
-from rebalancer.scheduling.matching.affinity_terms import AffinityTerm, TermKind, terms_of
-from rebalancer.scheduling.matching.label_selectors import ClassIndex, PodSelector, SelectorIndex
+from rebalancer.scheduling.matching import (
+    AffinityTerm,
+    ClassIndex,
+    PodSelector,
+    SelectorIndex,
+    TermKind,
+    terms_of,
+)
 from rebalancer.scheduling.state.nodes import NodeIndex
 from rebalancer.scheduling.state.volumes import marks_of
 

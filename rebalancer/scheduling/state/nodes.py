@@ -6,18 +6,195 @@ once.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import zip_longest
 from typing import Any, TypeVar
 
 import numpy as np
 
 from rebalancer.cluster.arrays import BoolArray, IntArray
 from rebalancer.cluster.columns.nodes import NodeTable
-from rebalancer.cluster.records import Taint
-from rebalancer.scheduling.state.node_labels import NodeLabels
-from rebalancer.scheduling.state.node_order import node_order
+from rebalancer.cluster.records import NodeSelector, NodeSelectorTerm, Requirement, Taint
+
+# Node labels as columns of integers, so that one selector is one comparison over all nodes.
+
+
+_INTEGER = re.compile(r"[+-]?\d{1,19}", re.ASCII)
+_NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]", re.ASCII)
+_PREFIX = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
+_MAX_NAME, _MAX_PREFIX = 63, 253
+_INT64 = range(-(1 << 63), 1 << 63)
+
+
+def parse_integer(text: str) -> int | None:
+    """An int64 as the scheduler parses it, else None."""
+    if not _INTEGER.fullmatch(text):
+        return None
+    value = int(text)
+    return value if value in _INT64 else None
+
+
+def _is_label_value(text: str) -> bool:
+    return not text or (len(text) <= _MAX_NAME and _NAME.fullmatch(text) is not None)
+
+
+def _is_label_key(text: str) -> bool:
+    prefix, slash, name = text.rpartition("/")
+    if slash and not (len(prefix) <= _MAX_PREFIX and _PREFIX.fullmatch(prefix)):
+        return False
+    return bool(name) and _is_label_value(name)
+
+
+def _check(requirement: Requirement) -> None:
+    """Refuse what no label can be, as the scheduler does (apimachinery labels.NewRequirement)."""
+    if not _is_label_key(requirement.key):
+        raise ValueError(f"{requirement.key!r} is not a label key")
+    for value in requirement.values or ():
+        if not _is_label_value(value):
+            raise ValueError(f"{value!r} is not a label value")
+
+
+@dataclass(frozen=True, eq=False)
+class LabelColumn:
+    """One label key over all nodes."""
+
+    values: IntArray  # (nodes,) index into names, -1 where the label is absent
+    names: tuple[str, ...]  # distinct values, in order of first appearance
+    index: Mapping[str, int]
+
+
+class NodeLabels:
+    """The labels of all nodes, one column for each key, made on its first use."""
+
+    def __init__(self, labels: Sequence[Mapping[str, str]], node_names: Sequence[str]) -> None:
+        self._labels = labels
+        self._row = {name: row for row, name in enumerate(node_names)}
+        self._columns: dict[str, LabelColumn] = {}
+
+    def column(self, key: str) -> LabelColumn:
+        """The column of a label key."""
+        found = self._columns.get(key)
+        if found is None:
+            index: dict[str, int] = {}
+            values = np.full(len(self._labels), -1, dtype=np.int64)
+            for row, labels in enumerate(self._labels):
+                value = labels.get(key)
+                if value is not None:
+                    values[row] = index.setdefault(value, len(index))
+            found = self._columns[key] = LabelColumn(values, tuple(index), index)
+        return found
+
+    def equal(self, key: str, value: str) -> BoolArray:
+        """Nodes that carry the label with this value."""
+        column = self.column(key)
+        wanted = column.index.get(value)
+        return np.zeros(len(self._labels), np.bool_) if wanted is None else column.values == wanted
+
+    def _listed(self, requirement: Requirement) -> BoolArray:
+        column = self.column(requirement.key)
+        wanted = [column.index[value] for value in requirement.values or () if value in column.index]
+        return np.isin(column.values, wanted)
+
+    def _compared(self, requirement: Requirement) -> BoolArray:
+        bound = parse_integer((requirement.values or [""])[0])
+        column = self.column(requirement.key)
+        if bound is None or len(requirement.values or ()) != 1:
+            raise ValueError(f"{requirement.operator} needs one integer")
+        numbers = [parse_integer(name) for name in column.names]
+        greater = requirement.operator == "Gt"
+        passing = [
+            position
+            for position, number in enumerate(numbers)
+            if number is not None and (number > bound if greater else number < bound)
+        ]
+        return np.isin(column.values, passing)
+
+    def matches(self, requirement: Requirement) -> BoolArray:
+        """Nodes that satisfy one expression; ValueError when it does not parse."""
+        _check(requirement)
+        present = self.column(requirement.key).values >= 0
+        match requirement.operator:
+            case "In" if requirement.values:
+                return self._listed(requirement)
+            case "NotIn" if requirement.values:
+                return ~self._listed(requirement)
+            case "Exists" if not requirement.values:
+                return present
+            case "DoesNotExist" if not requirement.values:
+                return ~present
+            case "Gt" | "Lt":
+                return self._compared(requirement)
+        raise ValueError(f"operator {requirement.operator!r} of {requirement.key!r} does not parse")
+
+    def _field(self, requirement: Requirement) -> BoolArray:
+        values = requirement.values or []
+        if (
+            requirement.key != "metadata.name"
+            or len(values) != 1
+            or requirement.operator not in ("In", "NotIn")
+        ):
+            raise ValueError(f"field expression on {requirement.key!r} does not parse")
+        named = np.zeros(len(self._labels), np.bool_)
+        if values[0] in self._row:
+            named[self._row[values[0]]] = True
+        return named if requirement.operator == "In" else ~named
+
+    def term(self, term: NodeSelectorTerm) -> BoolArray:
+        """Nodes that match a term; an empty term and one that does not parse match nothing."""
+        matched = np.ones(len(self._labels), np.bool_)
+        if not term.match_expressions and not term.match_fields:
+            return ~matched
+        try:
+            return self.parsed_term(term)
+        except ValueError:
+            return np.zeros(len(self._labels), np.bool_)
+
+    def parsed_term(self, term: NodeSelectorTerm) -> BoolArray:
+        """Nodes that match all expressions of a term; ValueError when one does not parse."""
+        matched = np.ones(len(self._labels), np.bool_)
+        for requirement in term.match_expressions or ():
+            matched &= self.matches(requirement)
+        for requirement in term.match_fields or ():
+            matched &= self._field(requirement)
+        return matched
+
+    def selector(self, selector: NodeSelector) -> BoolArray:
+        """Nodes that match any term; no terms match nothing."""
+        matched = np.zeros(len(self._labels), np.bool_)
+        for term in selector.node_selector_terms or ():
+            matched |= self.term(term)
+        return matched
+
+
+# The order in which the scheduler looks at nodes.
+#
+# Source: kubernetes v1.34.4 pkg/scheduler/backend/cache/node_tree.go:119.
+
+
+_REGION = ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region")
+_ZONE = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone")
+
+
+def _first(labels: Mapping[str, str], keys: tuple[str, str]) -> str:
+    return next((labels[key] for key in keys if labels.get(key)), "")
+
+
+def zone_key(labels: Mapping[str, str]) -> tuple[str, str]:
+    """Region and zone of a node; the beta labels win."""
+    return _first(labels, _REGION), _first(labels, _ZONE)
+
+
+def node_order(labels: Sequence[Mapping[str, str]]) -> IntArray:
+    """Rows in the order of the scheduler's node list: one node of every zone, then the next of every zone."""
+    zones: dict[tuple[str, str], list[int]] = {}
+    for row, node_labels in enumerate(labels):
+        zones.setdefault(zone_key(node_labels), []).append(row)
+    rounds = zip_longest(*zones.values(), fillvalue=-1)
+    return np.array([row for one_round in rounds for row in one_round if row >= 0], np.int64)
+
 
 T = TypeVar("T")
 

@@ -16,7 +16,7 @@ from rebalancer.planning import Plan
 from rebalancer.policy import RebalancePolicy, load_policy, measured_resources, required_resources
 from rebalancer.profiles import SchedulerConfiguration
 from rebalancer.scheduling import default_configuration, load_configuration
-from rebalancer.scheduling.plugins.articles.network_traffic import published_query
+from rebalancer.scheduling.plugins.network_traffic import published_query
 from tests.builders import a_node
 from tests.unit.planning.builders import NOW, a_workload, moved, plan_of, planning_inputs
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from rebalancer.policy import parse_policy
-from rebalancer.policy.changed_settings import changed_settings
+from rebalancer.policy.policy_file import changed_settings
 from rebalancer.policy.schema import RebalancePolicy
 
 HEAD = "apiVersion: rebalancer/v1alpha1\nkind: RebalancePolicy\n"

@@ -6,7 +6,7 @@ import pytest
 
 from rebalancer.errors import InputError
 from rebalancer.profiles import ExtensionPoint, Input, PluginDescription
-from rebalancer.profiles.arguments import RawArguments
+from rebalancer.profiles.types import RawArguments
 from rebalancer.scheduling import load_configuration
 from rebalancer.scheduling.plugins.node_properties.node_affinity import NodeAffinityArguments
 from tests.unit.profiles.builders import (

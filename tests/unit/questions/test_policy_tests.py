@@ -9,7 +9,7 @@ import yaml
 from rebalancer.errors import InputError
 from rebalancer.planning import make_plan
 from rebalancer.questions.policy_tests import PolicyTestReport, check_plan, parse_policy_test
-from rebalancer.reporting.junit import junit_xml
+from rebalancer.reporting.tables.questions import junit_xml
 from tests.builders import a_node
 from tests.unit.planning.builders import a_workload, planning_inputs
 

@@ -13,11 +13,9 @@ from rebalancer.errors import InputError
 from rebalancer.load.load_watcher.document import Metric, WatcherMetrics
 from rebalancer.load.view import SchedulerView
 from rebalancer.planning import PlanningInputs
-from rebalancer.questions.what_if.changes import Changes, parse_changes
-from rebalancer.questions.what_if.new_nodes import with_added_nodes
-from rebalancer.questions.what_if.what_if import what_if
-from rebalancer.questions.what_if.what_if_values import Fate, PodFate, WhatIf
-from rebalancer.reporting.tables.questions.what_if import what_if_table
+from rebalancer.questions.changes import Changes, parse_changes, with_added_nodes
+from rebalancer.questions.what_if import Fate, PodFate, WhatIf, what_if
+from rebalancer.reporting.tables.questions import what_if_table
 from rebalancer.scheduling import load_configuration
 from tests.builders import a_budget, a_node, a_pod, owned_by
 from tests.unit.planning.builders import NOW, a_workload, planning_inputs

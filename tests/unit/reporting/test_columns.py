@@ -4,8 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.text import Text
 
-from rebalancer.reporting.tables.columns import Column, Cut, middle_cut, write_columns
-from rebalancer.reporting.tables.text import Lines, Style
+from rebalancer.reporting.tables.text import Column, Cut, Lines, Style, middle_cut, write_columns
 
 COLUMNS = (
     Column("N", right=True),

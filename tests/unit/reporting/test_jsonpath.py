@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rebalancer.errors import InputError
-from rebalancer.reporting.jsonpath import parse_template
+from rebalancer.reporting.render import parse_template
 
 DOCUMENT: dict[str, Any] = {
     "kind": "Config",

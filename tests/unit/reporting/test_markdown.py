@@ -7,9 +7,8 @@ import re
 import msgspec
 import pytest
 
-from rebalancer.reporting.markdown import escaped
 from rebalancer.reporting.tables.plan import plan_table
-from rebalancer.reporting.tables.text import Lines, Style
+from rebalancer.reporting.tables.text import Lines, Style, escaped
 from tests.unit.reporting.builders import a_move, a_plan
 
 MARKDOWN = Style(width=120, markdown=True)

@@ -8,8 +8,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from rebalancer.planning.plan import Benefit, Change, Landing, NodeAfter, NodeReport, Obstacle, Plan
 from rebalancer.reporting.console import ReportConsole
-from rebalancer.reporting.tables.moves import landing_words
-from rebalancer.reporting.tables.plan import plan_table
+from rebalancer.reporting.tables.plan import landing_words, plan_table
 from rebalancer.reporting.tables.text import ASCII, Lines, Style
 from tests.unit.reporting.builders import a_kept, a_move, a_node, a_plan
 

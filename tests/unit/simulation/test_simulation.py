@@ -9,12 +9,10 @@ from rebalancer.cluster.arrays import NodeRow
 from rebalancer.planning import PlanningInputs
 from rebalancer.reporting.render import to_json
 from rebalancer.reporting.tables.simulation import simulation_table
-from rebalancer.scheduling.framework.placement import Placement
-from rebalancer.simulation.cluster import SimulatedCluster
-from rebalancer.simulation.cycles import SimulationSettings, simulate
-from rebalancer.simulation.execution import NOWHERE, draw
+from rebalancer.scheduling.framework.cycle import Placement
+from rebalancer.simulation.cycles import NOWHERE, SimulationSettings, draw, simulate
 from rebalancer.simulation.report import PolicyRun, Simulation
-from rebalancer.simulation.usage import LoadShape, PodLoad
+from rebalancer.simulation.world import LoadShape, PodLoad, SimulatedCluster
 from rebalancer.state import RunState
 from tests.builders import a_node, a_pod, owned_by
 from tests.unit.planning.builders import a_policy, a_workload, planning_inputs

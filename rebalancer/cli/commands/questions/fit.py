@@ -43,7 +43,7 @@ def fit(path: str, namespace: str | None, at_most: int, options: PipelineOptions
     kubectl get deployment web -o yaml | rebalancer fit - -n shop
     rebalancer fit web.yaml --from recorded/ -o json
     """
-    from rebalancer.reporting.tables.questions.fit import fit_table  # noqa: PLC0415 - imports rich
+    from rebalancer.reporting.tables.questions import fit_table  # noqa: PLC0415 - imports rich
 
     text, source = _text(path)
     with progress() as report:

@@ -67,8 +67,8 @@ def what_if(
     rebalancer what-if --scale deployment/shop/api=12
     rebalancer what-if --scheduler-config other.yaml --from recorded/
     """
-    from rebalancer.questions.what_if.changes import parse_changes  # noqa: PLC0415 - not for --help
-    from rebalancer.reporting.tables.questions.what_if import what_if_table  # noqa: PLC0415 - imports rich
+    from rebalancer.questions.changes import parse_changes  # noqa: PLC0415 - not for --help
+    from rebalancer.reporting.tables.questions import what_if_table  # noqa: PLC0415 - imports rich
 
     with progress() as report:
         found = pipeline.what_if_changed(

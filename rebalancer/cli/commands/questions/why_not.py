@@ -34,7 +34,7 @@ def why_not(
     """
     import msgspec  # noqa: PLC0415 - not for --help
 
-    from rebalancer.reporting.tables.questions.why_not import why_not_table  # noqa: PLC0415 - imports rich
+    from rebalancer.reporting.tables.questions import why_not_table  # noqa: PLC0415 - imports rich
 
     with progress() as report:
         looking = dataclasses.replace(options, progress=report)

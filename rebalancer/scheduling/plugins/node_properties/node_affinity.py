@@ -15,19 +15,18 @@ from pydantic import model_validator
 from rebalancer.cluster.arrays import BoolArray, IntArray
 from rebalancer.cluster.records import NodeAffinity as NodeAffinityRecord
 from rebalancer.cluster.records import NodeSelector, PodSpec, PreferredSchedulingTerm
-from rebalancer.profiles.arguments import Arguments
-from rebalancer.profiles.types import ExtensionPoint
-from rebalancer.scheduling.framework.inputs import PluginInputs
+from rebalancer.profiles.types import Arguments, ExtensionPoint
 from rebalancer.scheduling.framework.plugin import (
     PASS,
     Evidence,
     Normalization,
     Plugin,
+    PluginInputs,
     PreFilter,
     normalize_by_maximum,
 )
 from rebalancer.scheduling.state.cluster_state import ClusterState
-from rebalancer.scheduling.state.node_labels import NodeLabels
+from rebalancer.scheduling.state.nodes import NodeLabels
 
 _ENFORCED, _POD = 1, 2
 _NO_NODES = NodeLabels((), ())

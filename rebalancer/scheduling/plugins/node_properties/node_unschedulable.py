@@ -11,7 +11,7 @@ from rebalancer.cluster.arrays import IntArray
 from rebalancer.cluster.records import Taint
 from rebalancer.profiles.types import ExtensionPoint
 from rebalancer.scheduling.framework.plugin import Evidence, Plugin
-from rebalancer.scheduling.matching.tolerations import tolerates_any
+from rebalancer.scheduling.matching import tolerates_any
 from rebalancer.scheduling.state.cluster_state import ClusterState
 
 CORDON = Taint(key="node.kubernetes.io/unschedulable", value="", effect="NoSchedule")

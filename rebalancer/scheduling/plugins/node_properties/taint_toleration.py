@@ -11,7 +11,7 @@ from rebalancer.cluster.arrays import BoolArray, IntArray
 from rebalancer.cluster.records import PodSpec
 from rebalancer.profiles.types import ExtensionPoint
 from rebalancer.scheduling.framework.plugin import Evidence, Normalization, Plugin, normalize_by_maximum
-from rebalancer.scheduling.matching.tolerations import tolerates_any
+from rebalancer.scheduling.matching import tolerates_any
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.scheduling.versions.rules import NAMED_TAINT
 

@@ -5,8 +5,7 @@ Source: kubernetes v1.22 pkg/scheduler/apis/config/v1beta1
 
 from __future__ import annotations
 
-from rebalancer.profiles.arguments import Arguments
-from rebalancer.profiles.types import ExtensionPoint
+from rebalancer.profiles.types import Arguments, ExtensionPoint
 from rebalancer.scheduling.framework.plugin import Evidence
 from rebalancer.scheduling.plugins.node_resources.fit import (
     NodeResourcesFit,
@@ -14,7 +13,7 @@ from rebalancer.scheduling.plugins.node_resources.fit import (
     ScoringStrategy,
     ScoringStrategyType,
 )
-from rebalancer.scheduling.plugins.node_resources.weights import (
+from rebalancer.scheduling.plugins.node_resources.scored_resources import (
     CPU_AND_MEMORY,
     RequestedToCapacityRatio,
     Resources,

@@ -12,13 +12,14 @@ import numpy as np
 from pydantic import model_validator
 
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
-from rebalancer.profiles.arguments import Arguments
-from rebalancer.profiles.types import ExtensionPoint
-from rebalancer.scheduling.framework.inputs import PluginInputs
-from rebalancer.scheduling.framework.plugin import MAX_SCORE, Evidence, Plugin
-from rebalancer.scheduling.plugins.node_resources.scored_amounts import plain_amounts
-from rebalancer.scheduling.plugins.node_resources.weights import CPU_AND_MEMORY, Resources
-from rebalancer.scheduling.resources.arithmetic import take
+from rebalancer.profiles.types import Arguments, ExtensionPoint
+from rebalancer.scheduling.framework.plugin import MAX_SCORE, Evidence, Plugin, PluginInputs
+from rebalancer.scheduling.plugins.node_resources.scored_resources import (
+    CPU_AND_MEMORY,
+    Resources,
+    plain_amounts,
+)
+from rebalancer.scheduling.resources import take
 from rebalancer.scheduling.state.cluster_state import ClusterState, Rows
 from rebalancer.scheduling.versions.rules import BALANCE_BEFORE_AND_AFTER, BALANCE_SKIPS_BEST_EFFORT
 

@@ -14,20 +14,18 @@ from pydantic import Field, model_validator
 
 from rebalancer.cluster.arrays import IntArray
 from rebalancer.cluster.columns.nodes import CPU, EPHEMERAL_STORAGE, MEMORY, PODS_COLUMN
-from rebalancer.profiles.arguments import Arguments
-from rebalancer.profiles.arguments import Arguments as PluginArguments
-from rebalancer.profiles.types import ExtensionPoint
-from rebalancer.scheduling.framework.inputs import PluginInputs
-from rebalancer.scheduling.framework.plugin import MAX_SCORE, Evidence, Plugin
-from rebalancer.scheduling.plugins.node_resources.scored_amounts import scored_amounts
-from rebalancer.scheduling.plugins.node_resources.weights import (
+from rebalancer.profiles.types import Arguments, ExtensionPoint
+from rebalancer.profiles.types import Arguments as PluginArguments
+from rebalancer.scheduling.framework.plugin import MAX_SCORE, Evidence, Plugin, PluginInputs
+from rebalancer.scheduling.plugins.node_resources.scored_resources import (
     CPU_AND_MEMORY,
     RequestedToCapacityRatio,
     Resources,
     ResourceWeight,
     ShapePoint,
+    scored_amounts,
 )
-from rebalancer.scheduling.resources.arithmetic import divide_toward_zero, round_half_away, take
+from rebalancer.scheduling.resources import divide_toward_zero, round_half_away, take
 from rebalancer.scheduling.state.cluster_state import ClusterState, Rows
 
 _TOO_MANY_PODS = 1

@@ -16,11 +16,15 @@ from rebalancer.cluster.columns.nodes import CPU as CPU_COLUMN
 from rebalancer.cluster.columns.nodes import MEMORY as MEMORY_COLUMN
 from rebalancer.load.load_watcher.document import CPU, MEMORY, WatcherMetrics
 from rebalancer.profiles.types import ExtensionPoint, Input
-from rebalancer.scheduling.framework.inputs import PluginInputs
-from rebalancer.scheduling.framework.plugin import MAX_SCORE, Evidence, Plugin
-from rebalancer.scheduling.plugins.trimaran.arguments import TrimaranArguments, not_negative_or
-from rebalancer.scheduling.plugins.trimaran.node_figures import figures, in_mebibytes, requested
-from rebalancer.scheduling.resources.arithmetic import round_half_away
+from rebalancer.scheduling.framework.plugin import MAX_SCORE, Evidence, Plugin, PluginInputs
+from rebalancer.scheduling.plugins.trimaran.node_figures import (
+    TrimaranArguments,
+    figures,
+    in_mebibytes,
+    not_negative_or,
+    requested,
+)
+from rebalancer.scheduling.resources import round_half_away
 from rebalancer.scheduling.state.cluster_state import ClusterState
 
 

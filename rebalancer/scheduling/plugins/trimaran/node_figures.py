@@ -9,12 +9,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from pydantic import BeforeValidator
 
 from rebalancer.cluster import quantities
 from rebalancer.cluster.arrays import BoolArray, FloatArray
 from rebalancer.cluster.columns.pod_classes import PodClass
 from rebalancer.cluster.records import Container
 from rebalancer.load.load_watcher.document import AVERAGE, DEVIATION, LATEST, Metric, WatcherMetrics
+from rebalancer.profiles.types import Arguments, MetricProvider
 
 _MEGA = 1.0 / 1024.0 / 1024.0
 _AMOUNT: dict[str, Callable[[str], int]] = {"cpu": quantities.cpu_milli, "memory": quantities.units}
@@ -93,3 +95,36 @@ def requested(pod: PodClass, resource: str) -> int:
 def limited(pod: PodClass, resource: str) -> int:
     """A pod's limit, at least its request."""
     return max(pod_amount(pod, "limits", resource), requested(pod, resource))
+
+
+# What the arguments of the Trimaran plugins share.
+#
+# Source: scheduler-plugins v0.34.7 apis/config/v1/defaults.go:133. Values that the Go plugin silently
+# replaces
+# by a default are replaced here too.
+
+
+class TrimaranArguments(Arguments):
+    """The arguments that all Trimaran plugins share."""
+
+    watcher_address: str = ""
+    metric_provider: MetricProvider = MetricProvider()
+
+
+def positive_or(default: int) -> BeforeValidator:
+    """Replaces integers that are not positive by a default."""
+
+    def replace(value: object) -> object:
+        bad = isinstance(value, int) and not isinstance(value, bool) and value <= 0
+        return default if bad else value
+
+    return BeforeValidator(replace)
+
+
+def not_negative_or(default: float) -> BeforeValidator:
+    """Replaces negative numbers by a default."""
+
+    def replace(value: object) -> object:
+        return default if isinstance(value, (int, float)) and value < 0 else value
+
+    return BeforeValidator(replace)

@@ -18,12 +18,10 @@ from rebalancer.cluster.columns.nodes import CPU
 from rebalancer.cluster.records import Container, PodSpec
 from rebalancer.load.load_watcher.document import AVERAGE, LATEST, Metric, WatcherMetrics
 from rebalancer.load.load_watcher.document import CPU as CPU_TYPE
-from rebalancer.profiles.arguments import Arguments
-from rebalancer.profiles.types import ExtensionPoint, Input
-from rebalancer.scheduling.framework.inputs import PluginInputs
-from rebalancer.scheduling.framework.plugin import MAX_SCORE, Normalization, Plugin
+from rebalancer.profiles.types import Arguments, ExtensionPoint, Input
+from rebalancer.scheduling.framework.plugin import MAX_SCORE, Normalization, Plugin, PluginInputs
 from rebalancer.scheduling.plugins.trimaran.target_load_packing import predicted_utilization
-from rebalancer.scheduling.resources.requests import before_overhead
+from rebalancer.scheduling.resources import before_overhead
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.scheduling.versions.rules import PEAKS_REQUESTS
 

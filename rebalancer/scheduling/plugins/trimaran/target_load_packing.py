@@ -21,10 +21,9 @@ from rebalancer.cluster.records import PodSpec
 from rebalancer.load.load_watcher.document import AVERAGE, LATEST, Metric, WatcherMetrics
 from rebalancer.load.load_watcher.document import CPU as CPU_TYPE
 from rebalancer.profiles.types import ExtensionPoint, Input
-from rebalancer.scheduling.framework.inputs import PluginInputs
-from rebalancer.scheduling.framework.plugin import Evidence, Plugin
-from rebalancer.scheduling.plugins.trimaran.arguments import TrimaranArguments, positive_or
-from rebalancer.scheduling.resources.arithmetic import round_half_away
+from rebalancer.scheduling.framework.plugin import Evidence, Plugin, PluginInputs
+from rebalancer.scheduling.plugins.trimaran.node_figures import TrimaranArguments, positive_or
+from rebalancer.scheduling.resources import round_half_away
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.scheduling.state.pod_classes import PodClasses
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rebalancer.reporting.html.line_chart import line_chart
-from rebalancer.reporting.html.nodes_page import nodes_page
-from rebalancer.reporting.html.simulation_page import simulation_page
+from rebalancer.reporting.html.chart import line_chart
+from rebalancer.reporting.html.pages import nodes_page, simulation_page
 from rebalancer.reporting.tables.nodes import NodeListing, node_listing
 from tests.unit.reporting.builders import a_node, a_plan
 from tests.unit.reporting.html.parsed import HOSTILE, Page

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rebalancer.cluster.arrays import IntArray
 from rebalancer.scheduling.framework.plugin import Normalization, Plugin, normalize_by_maximum
-from rebalancer.scheduling.plugins.topology.pod_topology_spread import PodTopologySpread
+from rebalancer.scheduling.plugins.pod_topology_spread import PodTopologySpread
 
 
 class Plain(Plugin):

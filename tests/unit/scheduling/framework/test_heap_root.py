@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalancer.cluster.arrays import FloatArray, IntArray
-from rebalancer.scheduling.framework.sampling import Search, Searches, Workers
-from rebalancer.scheduling.framework.sampling.heap_root import heap_roots
+from rebalancer.scheduling.framework.race import Workers
+from rebalancer.scheduling.framework.sampling import Search, Searches, heap_roots
 from rebalancer.scheduling.framework.scores import RawScores
 from tests.unit.scheduling.framework.plain_plugins import Plain
 

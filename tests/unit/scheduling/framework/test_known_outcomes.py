@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rebalancer.cluster.arrays import FloatArray, IntArray
-from rebalancer.scheduling.framework.sampling import ONE_WORKER, Search, Workers
-from rebalancer.scheduling.framework.sampling.race import Race
+from rebalancer.scheduling.framework.race import ONE_WORKER, Race, Workers
+from rebalancer.scheduling.framework.sampling import Search
 from rebalancer.scheduling.framework.scores import RawScores
 from tests.unit.scheduling.framework.plain_plugins import ByMaximum, Plain
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from rebalancer.cluster.arrays import FloatArray, IntArray
-from rebalancer.scheduling.framework.sampling import ONE_WORKER, Search, Workers
-from rebalancer.scheduling.framework.sampling.interleavings import chunk_size, interleavings
+from rebalancer.scheduling.framework.race import ONE_WORKER, Workers, chunk_size, interleavings
+from rebalancer.scheduling.framework.sampling import Search
 from rebalancer.scheduling.framework.scores import RawScores
 from tests.unit.scheduling.framework.plain_plugins import ByMaximum, Plain
 

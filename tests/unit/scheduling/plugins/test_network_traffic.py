@@ -17,7 +17,7 @@ from rebalancer.scheduling import (
     load_configuration,
     make_scheduler,
 )
-from rebalancer.scheduling.plugins.articles.network_traffic import NetworkTraffic, published_query, rate_query
+from rebalancer.scheduling.plugins.network_traffic import NetworkTraffic, published_query, rate_query
 from tests.builders import a_node, a_pod, a_snapshot
 
 V1 = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"

@@ -1,0 +1,314 @@
+"""Where load is read: each source is a map with a single key that names it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, Discriminator, Field, Tag, WithJsonSchema, model_validator
+
+from rebalancer.policy.model import PolicyModel
+from rebalancer.policy.units import Duration
+
+# Prometheus as a load source: where it is, how we log in, the queries, and how its series name nodes.
+
+
+MAX_QUERY_LENGTH = 4000
+_LABEL = r"^[a-zA-Z_][a-zA-Z0-9_]{0,127}$"
+_ADDRESS = r"^https?://[^\s/@?#]+(/[^\s?#]*)?$"
+
+
+class PromQuery(PolicyModel):
+    """A PromQL expression, and what its values mean."""
+
+    query: str = Field(min_length=1, max_length=MAX_QUERY_LENGTH, description="The PromQL expression.")
+    unit: Literal["amount", "ratio", "percent"] = Field(
+        default="amount",
+        description="amount: cores, bytes or bytes per second; ratio (0 to 1) and percent are relative to "
+        "capacity.",
+    )
+
+
+def _as_query(value: object) -> object:
+    return {"query": value} if isinstance(value, str) else value
+
+
+Query = Annotated[PromQuery, BeforeValidator(_as_query, json_schema_input_type=str | PromQuery)]
+"""A query; a bare text is one whose values are amounts."""
+
+PodQuery = Annotated[str, Field(min_length=1, max_length=MAX_QUERY_LENGTH)]
+
+
+class PrometheusQueries(PolicyModel):
+    """Queries that replace those of the preset; each returns one series per node or per pod."""
+
+    cpu: Query | None = Field(default=None, description="CPU of the nodes, in cores.")
+    memory: Query | None = Field(default=None, description="Memory of the nodes, in bytes.")
+    network_receive: Query | None = Field(default=None, description="Bytes per second that nodes receive.")
+    network_transmit: Query | None = Field(default=None, description="Bytes per second that nodes send.")
+    network_capacity: PodQuery | None = Field(
+        default=None, description="Capacity of the nodes' links in each direction, in bytes per second."
+    )
+    timestamp: PodQuery | None = Field(
+        default=None, description="When the nodes' figures were measured, in Unix seconds."
+    )
+    pod_cpu: PodQuery | None = Field(default=None, description="CPU of the pods, in cores.")
+    pod_memory: PodQuery | None = Field(default=None, description="Memory of the pods, in bytes.")
+    pod_network_receive: PodQuery | None = Field(
+        default=None, description="Bytes per second that pods receive."
+    )
+    pod_network_transmit: PodQuery | None = Field(
+        default=None, description="Bytes per second that pods send."
+    )
+
+
+class Network(PolicyModel):
+    """Which traffic of the nodes counts, and how it is measured."""
+
+    device: str = Field(
+        default="",
+        pattern=r"^[a-zA-Z0-9_.@:-]{0,64}$",
+        description="The network interface, such as eth0; when empty, all but virtual ones.",
+    )
+    form: Literal["rate", "article"] = Field(
+        default="rate",
+        description="rate: bytes per second; article: a counter summed over its samples, as the "
+        "NetworkTraffic plugin does.",
+    )
+    range: Duration = Field(default=300.0, ge=1, le=86400, description="Range of the rate or of the sum.")
+    capacity: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=MAX_QUERY_LENGTH,
+        description="Capacity of a link in bytes per second: a quantity such as 125M, or PromQL with one "
+        "series per node.",
+    )
+
+
+class BasicAuth(PolicyModel):
+    """A user name and the file of its password."""
+
+    username: str = Field(min_length=1, max_length=256, pattern=r"^[^:\x00-\x1f]+$", description="User name.")
+    password_file: str = Field(min_length=1, description="File that holds the password.")
+
+
+class Prometheus(PolicyModel):
+    """Prometheus or a server with the same HTTP API, such as Thanos, Mimir or VictoriaMetrics."""
+
+    address: str = Field(
+        max_length=2000,
+        pattern=_ADDRESS,
+        json_schema_extra={"examples": ["http://prometheus.monitoring:9090"]},
+        description="URL of Prometheus, without /api/v1 and without a user name.",
+    )
+    preset: Literal["nodeExporter", "cadvisor", "kubePrometheus"] = Field(
+        default="nodeExporter",
+        description="Whose metrics are read: node_exporter, the kubelet's cAdvisor, or kube-prometheus' "
+        "recording rules.",
+    )
+    queries: PrometheusQueries = Field(
+        default=PrometheusQueries(), description="Queries that replace those of the preset."
+    )
+    network: Network = Field(default=Network(), description="Which network traffic is read, and how.")
+    node_label: Annotated[str, Field(pattern=_LABEL)] | None = Field(
+        default=None,
+        description="Label that holds the node's name, address or address:port; "
+        "by default the first present of node, nodename, kubernetes_node and instance.",
+    )
+    namespace_label: str = Field(
+        default="namespace", pattern=_LABEL, description="Label that holds a pod's namespace."
+    )
+    pod_label: str = Field(default="pod", pattern=_LABEL, description="Label that holds a pod's name.")
+    pods: bool = Field(default=True, description="Also read the usage of pods.")
+    bearer_token_file: str | None = Field(
+        default=None, min_length=1, description="File that holds the bearer token."
+    )
+    basic_auth: BasicAuth | None = Field(default=None, description="User name and password.")
+    ca_file: str | None = Field(
+        default=None,
+        min_length=1,
+        description="File of the certificate authorities that the server's certificate is checked against.",
+    )
+    insecure_skip_verify: bool = Field(
+        default=False, description="Accept any server certificate; only for networks you trust."
+    )
+    timeout: Duration = Field(default=10.0, gt=0, le=300, description="How long one response may take.")
+
+    @model_validator(mode="after")
+    def _one_login(self) -> Self:
+        if self.bearer_token_file and self.basic_auth:
+            raise ValueError("at most one of bearerTokenFile and basicAuth may be given")
+        if self.insecure_skip_verify and self.ca_file:
+            raise ValueError("caFile has no effect with insecureSkipVerify: true")
+        return self
+
+
+class PrometheusSource(PolicyModel):
+    """Load from Prometheus."""
+
+    prometheus: Prometheus = Field(description="Read Prometheus at an address.")
+
+
+class Signal(PolicyModel):
+    """A resource of your own: how much of it nodes use, by PromQL, and how much they have."""
+
+    query: str = Field(
+        min_length=1,
+        max_length=MAX_QUERY_LENGTH,
+        description="PromQL for the usage of nodes, with one series per node.",
+    )
+    capacity: str = Field(
+        default="100",
+        min_length=1,
+        max_length=MAX_QUERY_LENGTH,
+        description="How much a node has: a quantity, or PromQL with one series per node; 100 if the query "
+        "is in percent.",
+    )
+    pod_query: PodQuery | None = Field(
+        default=None,
+        description="PromQL for the usage of pods; by default the node's usage is shared out by cpu "
+        "requests.",
+    )
+
+
+SignalName = Annotated[str, Field(pattern=r"^[a-z][a-zA-Z0-9]{0,62}$")]
+BUILT_IN_RESOURCES = ("cpu", "memory", "pods", "networkReceive", "networkTransmit")
+MAX_SIGNALS = 20
+
+
+def check_signals(signals: Mapping[str, Signal]) -> Mapping[str, Signal]:
+    """The signals; ValueError when one takes the name of a resource, or there are too many."""
+    taken = next((name for name in BUILT_IN_RESOURCES if name in signals), None)
+    if taken is not None:
+        raise ValueError(f"{taken} is a resource already; give the signal another name")
+    for name, signal in signals.items():
+        if any("pressure" in query.lower() for query in (signal.query, signal.pod_query or "")):
+            raise ValueError(
+                f"{name} reads pressure, which does not add up: a pod that leaves does not take its part "
+                "of the waiting along; name pressure beside utilization in a rule of hotNodes instead"
+            )
+    if len(signals) > MAX_SIGNALS:
+        raise ValueError(f"{len(signals)} signals; at most {MAX_SIGNALS} are supported")
+    return signals
+
+
+class LoadWatcher(PolicyModel):
+    """load-watcher's HTTP API, the source the Trimaran plugins read."""
+
+    address: str = Field(
+        min_length=1,
+        pattern=r"^https?://[^\s/]+",
+        json_schema_extra={"examples": ["http://load-watcher.loadwatcher:2020"]},
+        description="URL of load-watcher, without the /watcher path.",
+    )
+
+
+class MetricsServer(PolicyModel):
+    """The Metrics API, metrics.k8s.io."""
+
+
+class Requests(PolicyModel):
+    """No measurement: the requests of the pods stand for their load."""
+
+
+class Recorded(PolicyModel):
+    """The figures recorded with a snapshot."""
+
+
+class LoadWatcherSource(PolicyModel):
+    """Load from load-watcher."""
+
+    load_watcher: LoadWatcher = Field(description="Read load-watcher at an address.")
+
+
+class MetricsServerSource(PolicyModel):
+    """Load from metrics-server."""
+
+    metrics_server: MetricsServer = Field(description="Read the Metrics API.")
+
+
+class RequestsSource(PolicyModel):
+    """Load from the pods' requests."""
+
+    requests: Requests = Field(description="Use the requests of pods as their load.")
+
+
+class RecordedSource(PolicyModel):
+    """Load as a snapshot recorded it."""
+
+    recorded: Recorded = Field(description="Read the figures recorded with a snapshot.")
+
+
+def one_key_of(*keys: str, note: str = "") -> Discriminator:
+    """A discriminator for mappings whose kind is given by exactly one of ``keys`` (camelCase)."""
+
+    def tag(value: object) -> str | None:
+        if isinstance(value, BaseModel):
+            names = {field.alias or name for name, field in type(value).model_fields.items()}
+        elif isinstance(value, Mapping):
+            names = {str(key) for key in value}
+        else:
+            names = set()
+        found = [key for key in keys if key in names]
+        return f"<{found[0]}>" if len(found) == 1 else None
+
+    listed = f"{', '.join(keys[:-1])} or {keys[-1]}"
+    return Discriminator(
+        tag, custom_error_type="one_key", custom_error_message=f"needs exactly one of the keys {listed}{note}"
+    )
+
+
+LoadSource = Annotated[
+    Annotated[LoadWatcherSource, Tag("<loadWatcher>")]
+    | Annotated[MetricsServerSource, Tag("<metricsServer>")]
+    | Annotated[PrometheusSource, Tag("<prometheus>")]
+    | Annotated[RequestsSource, Tag("<requests>")]
+    | Annotated[RecordedSource, Tag("<recorded>")],
+    one_key_of("loadWatcher", "metricsServer", "prometheus", "requests", "recorded"),
+]
+"""One of the load sources; its key states which."""
+
+
+# What is taken of a window: one statistic for every resource, or one for each.
+#
+# Resources differ in how they hurt. CPU that is short for a moment slows everything a little, so a low
+# percentile is enough; memory that is short for a moment kills a pod, so what counts is the peak.
+
+
+PREDICTED_PEAK = "predictedPeak"
+_STATISTIC = r"mean|max|meanPlusDeviation|predictedPeak|p[1-9][0-9]?"
+_KNOWN = re.compile(_STATISTIC, re.ASCII)
+_RESOURCE = re.compile(r"[a-z][a-zA-Z0-9]{0,62}", re.ASCII)
+
+
+def _statistic(value: object) -> object:
+    """The value, checked; ValueError when it names no statistic."""
+    named = value if isinstance(value, Mapping) else {"": value}
+    if not named:
+        raise ValueError("names no resource; write e.g. {cpu: p66, memory: p95}")
+    for resource, statistic in named.items():
+        if resource and not (isinstance(resource, str) and _RESOURCE.fullmatch(resource)):
+            raise ValueError(f"{str(resource)[:40]!r} cannot be the name of a resource")
+        if resource == "pods":
+            raise ValueError("pods are counted, not measured: they have no statistic")
+        if not (isinstance(statistic, str) and _KNOWN.fullmatch(statistic)):
+            raise ValueError(
+                f"{str(statistic)[:40]!r} is not a statistic; "
+                "write e.g. mean, max, meanPlusDeviation, p95 or predictedPeak"
+            )
+    return value
+
+
+_ONE = {"type": "string", "pattern": f"^({_STATISTIC})$"}
+Statistic = Annotated[
+    str | Mapping[str, str],
+    BeforeValidator(_statistic),
+    WithJsonSchema(
+        {
+            "anyOf": [_ONE, {"type": "object", "additionalProperties": _ONE, "minProperties": 1}],
+            "examples": ["mean", "max", "meanPlusDeviation", "p95", {"cpu": "p66", "memory": "p95"}],
+        }
+    ),
+]
+"""A statistic, or statistics by resource; resources that are not named have their mean."""

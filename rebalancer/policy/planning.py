@@ -1,0 +1,173 @@
+"""When an eviction is worthwhile, what it costs, and how far the planner searches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from rebalancer.policy.model import Percent, PolicyModel, ResourceName
+from rebalancer.policy.units import Duration
+
+# One dial for how readily pods are moved, because its settings only make sense together.
+#
+# A careful policy asks for much gain, for near certainty and for much relief from every restart, and leaves
+# a
+# node alone that would stay hot; an eager one asks for less of each. Level 3 is the default. A key that the
+# policy names itself keeps the policy's value at every level.
+
+
+DEFAULT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """What one position of the dial stands for; the fields are those of ``Planning``."""
+
+    min_gain: float  # points
+    confidence: float
+    partial_relief: bool
+    least_relief: float  # points of excess for each unit of cost
+
+
+LEVELS: Mapping[int, Level] = {
+    1: Level(min_gain=15.0, confidence=0.99, partial_relief=False, least_relief=4.0),
+    2: Level(min_gain=10.0, confidence=0.97, partial_relief=True, least_relief=1.5),
+    3: Level(min_gain=5.0, confidence=0.95, partial_relief=True, least_relief=1.0),
+    4: Level(min_gain=3.0, confidence=0.90, partial_relief=True, least_relief=0.2),
+    5: Level(min_gain=1.0, confidence=0.80, partial_relief=True, least_relief=0.0),
+}
+
+
+Weight = Annotated[float, Field(ge=0, le=1000)]
+"""How much one aspect of disruption counts, compared with the others."""
+
+
+class Weights(PolicyModel):
+    """The cost of moving a pod, each aspect from 0 to 1; fewer pods always come before cheaper ones."""
+
+    fit: Weight = Field(
+        default=1.0, description="Load moved beyond what has to leave the node, per 100 percentage points."
+    )
+    fragmentation: Weight = Field(
+        default=0.5,
+        description="On a node that is hot in cpu or memory alone: how much less a pod's leaving narrows the "
+        "gap between the two than that of the best pod does, per 100 percentage points.",
+    )
+    priority: Weight = Field(default=1.0, description="Priority, compared with the other pods of the node.")
+    pod_deletion_cost: Weight = Field(
+        default=1.0, description="Its pod-deletion-cost annotation, compared with the other pods of the node."
+    )
+    age: Weight = Field(default=0.1, description="Age: from 0 for a new pod to 1 after a week.")
+    replicas: Weight = Field(default=0.5, description="1 divided by the desired replicas of its controller.")
+    readiness: Weight = Field(
+        default=0.5,
+        description="Share of its controller's replicas that are not ready; 0 for an unready pod.",
+    )
+    eviction_cost: Weight = Field(
+        default=1.0,
+        description="Its scheduling.koordinator.sh/eviction-cost annotation, compared with the other pods of "
+        "the node.",
+    )
+    time_to_ready: Weight = Field(
+        default=0.5,
+        description="How long replacements of its workload took to be ready in earlier runs: from 0 to 1 at "
+        "5 minutes; 0 where none was moved yet.",
+    )
+    volumes: Weight = Field(
+        default=0.5,
+        description="Persistent volumes, which must be attached anew: 0 for none, 0.5 for one, 1 for more.",
+    )
+
+
+DEFAULT_MAX_AFTER: Mapping[ResourceName, float] = {"cpu": 95.0, "memory": 90.0}
+"""Percent of allocatable; memory has less room, because a node without memory kills pods."""
+
+
+class Planning(PolicyModel):
+    """When an eviction is worthwhile, and how far the planner searches."""
+
+    aggressiveness: int = Field(
+        default=DEFAULT,
+        ge=1,
+        le=5,
+        description="How readily pods are moved, from 1 (few, for large gains) to 5 (every improvement). "
+        "Where the policy does not name them, it sets minGain (15, 10, 5, 3, 1), confidence (0.99, 0.97, "
+        "0.95, 0.9, 0.8), partialRelief (false at 1) and leastRelief (4, 1.5, 1, 0.2, 0).",
+    )
+    min_gain: float = Field(
+        default=LEVELS[DEFAULT].min_gain,
+        ge=0,
+        le=100,
+        description="Minimum gain of a move, in percentage points of allocatable for each hot resource. "
+        "Default: by aggressiveness.",
+    )
+    partial_relief: bool = Field(
+        default=LEVELS[DEFAULT].partial_relief,
+        description="Move pods off a hot node even if it stays hot; when false, only off nodes that then "
+        "are below their thresholds. Default: by aggressiveness.",
+    )
+    least_relief: float = Field(
+        default=LEVELS[DEFAULT].least_relief,
+        ge=0,
+        le=100,
+        description="Minimum excess, in percentage points of allocatable above coolTo, that a move removes "
+        "for each unit of its cost; a move costs 1 and its disruption cost. On a node of small pods that "
+        "suffice to end its being hot, half of what they remove on average is enough, down to a tenth of "
+        "leastRelief. Default: by aggressiveness.",
+    )
+    confidence: float = Field(
+        default=LEVELS[DEFAULT].confidence,
+        gt=0,
+        le=1,
+        description="Minimum probability that every landing of the plan is acceptable. Default: by "
+        "aggressiveness.",
+    )
+    cooldown: Duration = Field(
+        default=3600.0,
+        description="How long a workload is left alone after a run moved pods of it; doubled with each "
+        "further run that moved it within cooldownWindow.",
+    )
+    cooldown_max: Duration = Field(default=86_400.0, description="Maximum of a cooldown that was doubled.")
+    cooldown_window: Duration = Field(
+        default=172_800.0, description="How far back the runs are counted that double a cooldown."
+    )
+    bad_landing_cooldown: Duration = Field(
+        default=86_400.0,
+        description="How long a workload is left alone after one of its pods landed badly or was not "
+        "replaced.",
+    )
+    max_after: Mapping[ResourceName, Percent] = Field(
+        default=DEFAULT_MAX_AFTER,
+        description="No pod is moved to a node that it would fill above these percentages of allocatable, "
+        "whatever the rules of hotNodes name. Resources that are not named keep their defaults: cpu 95, "
+        "memory 90.",
+    )
+    termination_race: Literal["strict", "likely"] = Field(
+        default="strict",
+        description="When a replacement may be placed. strict: before its predecessor is gone or after, and "
+        "both landings must be acceptable. likely: before, since it is made as its predecessor begins to "
+        "terminate; pods without a grace period are always held to both.",
+    )
+    max_placements: int = Field(
+        default=20000, ge=1, description="Maximum number of placements the planner computes in one run."
+    )
+    weights: Weights = Field(
+        default=Weights(), description="Which of several equally small sets of pods is moved."
+    )
+
+    @model_validator(mode="after")
+    def _by_aggressiveness(self) -> Self:
+        """What the policy does not name is as the dial says."""
+        level, named = LEVELS[self.aggressiveness], self.model_fields_set
+        for key in (item.name for item in fields(Level)):
+            if key not in named:
+                object.__setattr__(self, key, getattr(level, key))
+        return self
+
+    @model_validator(mode="after")
+    def _with_default_max_after(self) -> Self:
+        object.__setattr__(self, "max_after", {**DEFAULT_MAX_AFTER, **self.max_after})
+        return self

@@ -1,0 +1,164 @@
+"""Which scheduler places the replacements, how it is configured, and where it shows that it is alive."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from rebalancer.policy.load_sources import MAX_QUERY_LENGTH
+from rebalancer.policy.model import PolicyModel, ResourceName, Unique, json_text
+
+# Plugins of the scheduler's configuration that a policy describes, so that nobody has to write code.
+
+
+class PrometheusScore(PolicyModel):
+    """A score that is a PromQL result; its weight is the one that the configuration gives the plugin."""
+
+    address: str = Field(
+        pattern=r"^https?://[^\s/@?#]+(/[^\s?#]*)?$",
+        max_length=2000,
+        description="The Prometheus that the plugin asks.",
+    )
+    query: str = Field(
+        min_length=1,
+        max_length=MAX_QUERY_LENGTH,
+        description="The PromQL expression, with one value per node.",
+    )
+    node_label: str = Field(
+        default="node",
+        pattern=r"^[a-zA-Z_][a-zA-Z0-9_]{0,127}$",
+        description="Label of the series that holds the node's name or address.",
+    )
+    direction: Literal["higher", "lower"] = Field(
+        default="lower", description="Whether the plugin prefers higher or lower values."
+    )
+    normalization: Literal["range", "maximum", "none"] = Field(
+        default="range",
+        description="What the scores 0 and 100 stand for: the smallest and the largest value of the nodes "
+        "(range), zero "
+        "and the largest value (maximum), or the values 0 and 100 themselves (none).",
+    )
+    scale: float = Field(
+        default=1.0,
+        gt=0,
+        le=1e9,
+        description="Factor for the value, before it is truncated to an integer score.",
+    )
+    resource: ResourceName | None = Field(
+        default=None,
+        description="The resource that the value follows: cpu, memory, pods, networkReceive, networkTransmit "
+        "or a signal. A score rule of hotNodes cools it, and needs it to be measured.",
+    )
+    missing_score: int | None = Field(
+        default=None,
+        ge=0,
+        le=100,
+        description="Score of a node without a value; by default such nodes make placements unpredictable.",
+    )
+
+
+class Mirror(PolicyModel):
+    """What a plugin of the configuration computes."""
+
+    plugin: str = Field(min_length=1, max_length=253, description="Its name in the configuration.")
+    prometheus_score: PrometheusScore = Field(
+        description="The plugin scores nodes by the result of a PromQL query."
+    )
+
+
+def check_mirrors(mirrors: tuple[Mirror, ...]) -> tuple[Mirror, ...]:
+    """Each plugin once, and one label a query: ValueError otherwise."""
+    labels: dict[tuple[str, str], str] = {}
+    for index, mirror in enumerate(mirrors):
+        if any(mirror.plugin == other.plugin for other in mirrors[:index]):
+            raise ValueError(f"{mirror.plugin} is listed twice")
+        score = mirror.prometheus_score
+        if labels.setdefault((score.address, score.query), score.node_label) != score.node_label:
+            raise ValueError(
+                f"{mirror.plugin} has the same query as another plugin, but a different nodeLabel"
+            )
+    return mirrors
+
+
+class ConfigMapKey(PolicyModel):
+    """One key of a ConfigMap."""
+
+    namespace: str = Field(min_length=1, description="Namespace of the ConfigMap.")
+    name: str = Field(min_length=1, description="Name of the ConfigMap.")
+    key: str = Field(
+        default="scheduler-config.yaml",
+        min_length=1,
+        description="Key whose text is the KubeSchedulerConfiguration.",
+    )
+
+
+class SchedulerLease(PolicyModel):
+    """The Lease that a scheduler renews while it is the leader."""
+
+    namespace: str = Field(default="kube-system", min_length=1, description="Namespace of the Lease.")
+    name: str = Field(min_length=1, description="Name of the Lease.")
+
+
+class SchedulerSettings(PolicyModel):
+    """Which scheduler places the replacements, and how it is configured."""
+
+    version: str | None = Field(
+        default=None,
+        pattern=r"^v?\d{1,3}\.\d{1,3}(\.\d{1,3})?$",
+        description="Version of the scheduler, such as 1.35; read from the cluster when absent.",
+    )
+    config_map: ConfigMapKey | None = Field(
+        default=None, description="ConfigMap that holds the scheduler's configuration."
+    )
+    file: str | None = Field(
+        default=None, min_length=1, description="File that holds the scheduler's configuration."
+    )
+    inline: Annotated[str, json_text] | None = Field(
+        default=None,
+        min_length=1,
+        description="The scheduler's configuration itself, as text or as a mapping.",
+    )
+    lease: SchedulerLease | None = Field(
+        default=None,
+        description="Lease that shows that the scheduler is alive. When absent, the one that the "
+        "configuration's leaderElection names; without leader election the scheduler's pods are looked at.",
+    )
+    cores: int | None = Field(
+        default=None,
+        ge=1,
+        le=4096,
+        description="Processor cores that the scheduler runs on, which decide what samples it may find on "
+        "100 nodes and more. When absent, those of the node of its pod; if that cannot be seen, any number.",
+    )
+    profiles: Annotated[tuple[str, ...], Unique] = Field(
+        default=(),
+        description="Act on pods with these schedulerNames; all profiles of the configuration when empty.",
+    )
+    assume_neutral: Annotated[tuple[str, ...], Unique] = Field(
+        default=(),
+        description="Unknown plugins that are assumed to score all nodes the same and to reject none.",
+    )
+    mirror: Annotated[tuple[Mirror, ...], AfterValidator(check_mirrors)] = Field(
+        default=(), description="Unknown plugins of the configuration, and what they compute."
+    )
+    feature_gates: Mapping[str, bool] = Field(
+        default_factory=dict,
+        description="Feature gates of the scheduler's command line: true is on. They are read from the "
+        "scheduler's pod where that can be seen; what is stated here goes before. If neither is there, it is "
+        "not known whether a gate that is on by default was turned off; pods it concerns are unpredictable.",
+    )
+    allow_unverified_version: bool = Field(
+        default=False, description="Let a run act on a scheduler version that was not verified."
+    )
+    allow_unpredictable: bool = Field(
+        default=False, description="Evict pods even if their placement cannot be predicted with certainty."
+    )
+
+    @model_validator(mode="after")
+    def _at_most_one_configuration(self) -> Self:
+        given = [name for name in ("config_map", "file", "inline") if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise ValueError("at most one of configMap, file and inline may be given")
+        return self

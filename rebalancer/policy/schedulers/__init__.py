@@ -1,1 +1,0 @@
-"""Settings of the scheduler that places the replacements, and mirrors of its plugins."""

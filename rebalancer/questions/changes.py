@@ -1,0 +1,530 @@
+"""The changes that a user asks about, checked as far as that is possible before a cluster is read."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
+from rebalancer.cluster.columns.listed_pods import NO_ANNOTATIONS, PHASES
+from rebalancer.cluster.columns.nodes import NodeTable
+from rebalancer.cluster.columns.pods import PodTable
+from rebalancer.cluster.kinds import CSI_NODES
+from rebalancer.cluster.leaving_nodes import CONDITION_TAINTS, LEAVING_TAINTS, matches_taint
+from rebalancer.cluster.malformed import admitted
+from rebalancer.cluster.records import CsiNode, Node, Taint
+from rebalancer.errors import InputError
+from rebalancer.load.figures.pod_usage import PodMethod
+from rebalancer.load.load_watcher import document as watcher
+from rebalancer.load.load_watcher.document import Metric, WatcherMetrics
+from rebalancer.load.view import SchedulerView
+from rebalancer.planning import PlanningInputs, PreparedInputs, Subject, find_subject
+from rebalancer.planning.explanation.subjects import SubjectName, parse_subject
+from rebalancer.planning.workloads.stateful_sets import own_claims
+from rebalancer.scheduling import pod_requests, requested_amounts
+
+MAX_ADDED = 1000  # nodes or pods of one change
+_SCALED_KINDS = frozenset({"Deployment", "StatefulSet", "ReplicaSet", "Job"})
+_MAX_SHOWN_LENGTH = 60
+
+
+@dataclass(frozen=True, slots=True)
+class AddedNodes:
+    """More nodes like one of the cluster."""
+
+    template: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Scaling:
+    """Another number of replicas of a workload."""
+
+    workload: SubjectName
+    replicas: int
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What is changed on the copy of the cluster, together."""
+
+    drained: tuple[str, ...] = ()  # names of nodes; drained nodes are cordoned
+    cordoned: tuple[str, ...] = ()
+    added: tuple[AddedNodes, ...] = ()
+    scaled: tuple[Scaling, ...] = ()
+
+    def words(self) -> tuple[str, ...]:
+        """Each change as a user would say it."""
+        return (
+            *(f"drain {name}" for name in self.drained),
+            *(f"cordon {name}" for name in self.cordoned),
+            *(f"add {item.count} like {item.template}" for item in self.added),
+            *(f"scale {_written(item.workload)} to {item.replicas}" for item in self.scaled),
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self.words())
+
+
+def parse_changes(
+    drained: Iterable[str], cordoned: Iterable[str], added: Iterable[str], scaled: Iterable[str]
+) -> Changes:
+    """The changes that options name; InputError for a text of another form."""
+    return Changes(
+        drained=tuple(dict.fromkeys(_name("--drain", text) for text in drained)),
+        cordoned=tuple(dict.fromkeys(_name("--cordon", text) for text in cordoned)),
+        added=tuple(_added(text) for text in added),
+        scaled=_each_once(tuple(_scaling(text) for text in scaled)),
+    )
+
+
+def _name(option: str, text: str) -> str:
+    name = text.removeprefix("node/").removeprefix("no/")
+    if not admitted(name):
+        raise InputError(f"{option} {text[:_MAX_SHOWN_LENGTH]!a} is not the name of a node")
+    return name
+
+
+def _added(text: str) -> AddedNodes:
+    template, _, count = text.rpartition("=")
+    if not template:
+        raise _malformed("--add-node", text, "TEMPLATE_NODE=N, e.g. node-1=2")
+    return AddedNodes(
+        _name("--add-node", template), _count("--add-node", text, count, 1, "TEMPLATE_NODE=N, e.g. node-1=2")
+    )
+
+
+def _scaling(text: str) -> Scaling:
+    shape = "KIND/NAMESPACE/NAME=N, e.g. deployment/shop/api=5"
+    workload, _, count = text.rpartition("=")
+    if not workload:
+        raise _malformed("--scale", text, shape)
+    subject = parse_subject(workload)
+    if subject.kind not in _SCALED_KINDS:
+        known = ", ".join(sorted(kind.lower() for kind in _SCALED_KINDS))
+        raise InputError(f"--scale: a {subject.kind.lower()} cannot be scaled", hint=f"known: {known}")
+    return Scaling(subject, _count("--scale", text, count, 0, shape))
+
+
+def _written(workload: SubjectName) -> str:
+    return f"{workload.kind.lower()}/{workload.name}"
+
+
+def _count(option: str, text: str, count: str, least: int, shape: str) -> int:
+    if not (count.isascii() and count.isdigit() and len(count) <= 6):
+        raise _malformed(option, text, shape)
+    number = int(count)
+    if not least <= number <= MAX_ADDED:
+        raise InputError(f"{option}: {number} is not between {least} and {MAX_ADDED}")
+    return number
+
+
+def _malformed(option: str, text: str, shape: str) -> InputError:
+    return InputError(
+        f"{option} {text[:_MAX_SHOWN_LENGTH]!a} has not the expected form", hint=f"write {shape}"
+    )
+
+
+def _each_once(scaled: tuple[Scaling, ...]) -> tuple[Scaling, ...]:
+    names = [_written(item.workload) for item in scaled]
+    twice = next((name for at, name in enumerate(names) if name in names[:at]), None)
+    if twice is not None:
+        raise InputError(f"--scale names {twice} twice", hint="keep only one")
+    return scaled
+
+
+# Pods added to inputs and taken away from them: rows of the pod table and of the load report together.
+
+
+_RUNNING, _PENDING = PHASES.index("Running"), PHASES.index("Pending")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AddedPod:
+    """A pod that is added: running on a node, or Pending without one."""
+
+    namespace: str
+    name: str
+    pod_class: int
+    node: int  # -1: Pending
+    usage: FloatArray  # (measured resources,)
+    created: float  # Unix seconds
+
+
+def with_pods(inputs: PlanningInputs, added: Sequence[AddedPod]) -> PlanningInputs:
+    """The inputs with more pods; those on a node are not yet in what the node uses."""
+    if not added:
+        return inputs
+    pods, load = inputs.snapshot.pods, inputs.load
+    bound = np.array([item.node >= 0 for item in added], np.bool_)
+    created = np.array([item.created for item in added], np.float64)
+    table = dataclasses.replace(
+        pods,
+        names=(*pods.names, *(item.name for item in added)),
+        namespaces=(*pods.namespaces, *(item.namespace for item in added)),
+        uids=(*pods.uids, *(f"added {item.namespace}/{item.name}" for item in added)),
+        node=np.concatenate([pods.node, np.array([item.node for item in added], np.int64)]),
+        node_unknown=np.concatenate([pods.node_unknown, np.zeros(len(added), np.bool_)]),
+        pod_class=np.concatenate([pods.pod_class, np.array([item.pod_class for item in added], np.int64)]),
+        phase=np.concatenate([pods.phase, np.where(bound, _RUNNING, _PENDING)]),
+        created=np.concatenate([pods.created, created]),
+        started=np.concatenate([pods.started, np.where(bound, created, np.nan)]),
+        terminating=np.concatenate([pods.terminating, np.zeros(len(added), np.bool_)]),
+        ready=np.concatenate([pods.ready, bound]),
+        annotations=(*pods.annotations, *(NO_ANNOTATIONS for _ in added)),
+    )
+    usage = np.array([item.usage for item in added], np.float64).reshape(len(added), len(load.resources))
+    methods = np.where(np.isnan(usage), int(PodMethod.UNKNOWN), int(PodMethod.REQUEST))
+    load = dataclasses.replace(
+        load,
+        pod_usage=np.concatenate([load.pod_usage, usage]),
+        pod_methods=np.concatenate([load.pod_methods, methods]),
+    )
+    return _counted(inputs, table, dataclasses.replace(inputs, load=load))
+
+
+def without_pods(inputs: PlanningInputs, rows: Sequence[int]) -> PlanningInputs:
+    """The inputs without some pods, nor what they use; what is not known of that stays on the node."""
+    if not rows:
+        return inputs
+    pods, load = inputs.snapshot.pods, inputs.load
+    usage = load.usage.copy()
+    for row in rows:
+        if pods.node[row] >= 0:
+            usage[pods.node[row]] -= np.nan_to_num(load.pod_usage[row])
+    gone = set(rows)
+    kept = [row for row in range(len(pods)) if row not in gone]
+    new_row = {old: new for new, old in enumerate(kept)}
+    at = np.array(kept, np.int64)
+    table = dataclasses.replace(
+        pods,
+        names=tuple(pods.names[row] for row in kept),
+        namespaces=tuple(pods.namespaces[row] for row in kept),
+        uids=tuple(pods.uids[row] for row in kept),
+        node=pods.node[at],
+        node_unknown=pods.node_unknown[at],
+        pod_class=pods.pod_class[at],
+        phase=pods.phase[at],
+        created=pods.created[at],
+        started=pods.started[at],
+        terminating=pods.terminating[at],
+        ready=pods.ready[at],
+        annotations=tuple(pods.annotations[row] for row in kept),
+        nominated={new_row[row]: node for row, node in pods.nominated.items() if row in new_row},
+    )
+    load = dataclasses.replace(
+        load,
+        usage=np.maximum(usage, 0.0),
+        pod_usage=load.pod_usage[at],
+        pod_methods=load.pod_methods[at],
+    )
+    return _counted(inputs, table, dataclasses.replace(inputs, load=load))
+
+
+def _counted(inputs: PlanningInputs, table: PodTable, changed: PlanningInputs) -> PlanningInputs:
+    """The changed inputs with this pod table, and the pods on each node counted anew."""
+    bound = table.node[table.node >= 0]
+    count = np.bincount(bound, minlength=len(inputs.snapshot.nodes)).astype(np.int64)
+    snapshot = dataclasses.replace(changed.snapshot, pods=table)
+    load = dataclasses.replace(changed.load, pod_count=count)
+    return dataclasses.replace(changed, snapshot=snapshot, load=load)
+
+
+# Nodes that are added or cordoned on the copy of a cluster.
+#
+# An added node is like its template: the same labels but for its host name, the same taints but for those
+# of a
+# condition, the same DaemonSet and static pods, and what these and the template's own system use. It holds
+# no
+# images and is the last that the scheduler comes to know.
+
+
+UNSCHEDULABLE = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+Number = TypeVar("Number", np.int64, np.float64)
+
+_HOST_NAME = "kubernetes.io/hostname"
+_OF_THEIR_NODE = frozenset({"DaemonSet", "Node"})  # owners of pods that every such node has
+_DAY_SECONDS = 86_400.0
+_LEVELS = frozenset({watcher.AVERAGE, watcher.LATEST, ""})  # operators of figures that follow the load
+
+
+def with_cordoned(inputs: PlanningInputs, rows: Sequence[NodeRow]) -> PlanningInputs:
+    """The inputs with these nodes unschedulable, and tainted as Kubernetes taints such nodes."""
+    if not rows:
+        return inputs
+    records = list(inputs.snapshot.nodes.records)
+    for row in rows:
+        node = records[row]
+        taints = [item for item in node.spec.taints or () if item.key != UNSCHEDULABLE.key]
+        spec = msgspec.structs.replace(node.spec, unschedulable=True, taints=[*taints, UNSCHEDULABLE])
+        records[row] = msgspec.structs.replace(node, spec=spec)
+    nodes = dataclasses.replace(inputs.snapshot.nodes, records=tuple(records))
+    return dataclasses.replace(inputs, snapshot=dataclasses.replace(inputs.snapshot, nodes=nodes))
+
+
+def with_added_nodes(inputs: PlanningInputs, template: NodeRow, count: int) -> PlanningInputs:
+    """The inputs with ``count`` more nodes like one of them, the last rows of the table."""
+    nodes, load, pods = inputs.snapshot.nodes, inputs.load, inputs.snapshot.pods
+    first = len(nodes)
+    names = _new_names(nodes, nodes.names[template], count)
+    own = [
+        PodRow(row)
+        for row in pods.by_node.get(template, np.zeros(0, np.int64)).tolist()
+        if pods.class_of(row).owner.kind in _OF_THEIR_NODE and not pods.terminating[row]
+    ]
+    usage = _idle_usage(inputs, template, own)
+    template_usage = load.usage[template].copy()
+    load = dataclasses.replace(
+        load,
+        usage=np.concatenate([load.usage, np.tile(usage, (count, 1))]),
+        measured_at=_more(load.measured_at, template, count),
+        source=_more(load.source, template, count),
+        window_seconds=_more(load.window_seconds, template, count),
+        allocatable=_more(load.allocatable, template, count),
+        deviation=None if load.deviation is None else _more(load.deviation, template, count),
+        pressure={
+            name: np.concatenate([values, np.full(count, np.nan)]) for name, values in load.pressure.items()
+        },
+        pod_count=np.concatenate([load.pod_count, np.zeros(count, np.int64)]),
+    )
+    snapshot = dataclasses.replace(inputs.snapshot, nodes=_more_nodes(nodes, template, names, inputs.now))
+    recording = snapshot.recording
+    if recording.has(CSI_NODES):
+        listings = dict(recording.listings)
+        listing = listings[CSI_NODES.plural]
+        more = _csi_nodes(listing.records, nodes.names[template], names)
+        listings[CSI_NODES.plural] = dataclasses.replace(listing, records=(*listing.records, *more))
+        snapshot = dataclasses.replace(snapshot, recording=dataclasses.replace(recording, listings=listings))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.where(template_usage > 0, usage / template_usage, 1.0)
+    inputs = dataclasses.replace(
+        inputs, snapshot=snapshot, load=load, view=_seen(inputs.view, nodes.names[template], names, share)
+    )
+    return with_pods(
+        inputs,
+        [
+            AddedPod(
+                namespace=pods.namespaces[row],
+                name=f"{pods.names[row]}-{name}",
+                pod_class=int(pods.pod_class[row]),
+                node=first + position,
+                usage=load.pod_usage[row],
+                created=inputs.now - _DAY_SECONDS,
+            )
+            for position, name in enumerate(names)
+            for row in own
+        ],
+    )
+
+
+def _new_names(nodes: NodeTable, template: str, count: int) -> tuple[str, ...]:
+    names: list[str] = []
+    number = 1
+    while len(names) < count:
+        name = f"{template}-new-{number}"
+        if name not in nodes.row:
+            names.append(name)
+        number += 1
+    return tuple(names)
+
+
+def _idle_usage(inputs: PlanningInputs, template: NodeRow, own: Sequence[PodRow]) -> FloatArray:
+    """(resources,) what the template would use without the pods that a new node does not get; NaN unknown."""
+    load, pods = inputs.load, inputs.snapshot.pods
+    others = [row for row in pods.by_node.get(template, np.zeros(0, np.int64)).tolist() if row not in own]
+    used_by_others = np.nan_to_num(load.pod_usage[others]).sum(axis=0)
+    least = np.nan_to_num(load.pod_usage[list(own)]).sum(axis=0) if own else np.zeros(len(load.resources))
+    return np.asarray(np.maximum(load.usage[template] - used_by_others, least), np.float64)
+
+
+def _more(values: NDArray[Number], template: NodeRow, count: int) -> NDArray[Number]:
+    """A column of the nodes with the template's value for each of the new ones."""
+    return np.concatenate([values, np.repeat(values[template : template + 1], count, axis=0)])
+
+
+def _more_nodes(nodes: NodeTable, template: NodeRow, names: Sequence[str], now: float) -> NodeTable:
+    count = len(names)
+    records = tuple(_node_like(nodes.records[template], name) for name in names)
+    return dataclasses.replace(
+        nodes,
+        records=(*nodes.records, *records),
+        allocatable=_more(nodes.allocatable, template, count),
+        capacity=_more(nodes.capacity, template, count),
+        ready=np.concatenate([nodes.ready, np.ones(count, np.bool_)]),
+        ready_since=np.concatenate([nodes.ready_since, np.full(count, now - _DAY_SECONDS)]),
+        incomplete=np.concatenate([nodes.incomplete, np.zeros(count, np.bool_)]),
+    )
+
+
+def _node_like(template: Node, name: str) -> Node:
+    labels = {**(template.metadata.labels or {}), _HOST_NAME: name}
+    passing = (*CONDITION_TAINTS, *LEAVING_TAINTS)
+    taints = [item for item in template.spec.taints or () if not matches_taint(item, passing)]
+    metadata = msgspec.structs.replace(
+        template.metadata, name=name, uid=f"added {name}", labels=labels, deletion_timestamp=None
+    )
+    spec = msgspec.structs.replace(template.spec, unschedulable=False, taints=taints or None)
+    return Node(metadata, spec, msgspec.structs.replace(template.status, images=None))
+
+
+def _csi_nodes(records: Sequence[object], template: str, names: Sequence[str]) -> list[CsiNode]:
+    """The drivers of the template on every new node."""
+    found = next(
+        (item for item in records if isinstance(item, CsiNode) and item.metadata.name == template), None
+    )
+    if found is None:
+        return []
+    return [CsiNode(msgspec.structs.replace(found.metadata, name=name), found.spec) for name in names]
+
+
+def _seen(view: SchedulerView, template: str, names: Sequence[str], share: FloatArray) -> SchedulerView:
+    """What the scheduler's plugins would see of the new nodes, once their figures are there.
+
+    Levels follow the share of the template's usage that a new node has; a query of a plugin's own is taken
+    to answer as for the template.
+    """
+    columns = {watcher.CPU: 0, watcher.MEMORY: 1}
+
+    def scaled(item: Metric) -> Metric:
+        column = columns.get(item.type)
+        if column is None or item.operator not in _LEVELS or not np.isfinite(share[column]):
+            return item
+        return Metric(item.type, item.operator, item.value * float(share[column]))
+
+    def more(metrics: WatcherMetrics) -> WatcherMetrics:
+        figures = metrics.nodes.get(template)
+        if figures is None:
+            return metrics
+        added = {name: tuple(map(scaled, figures)) for name in names}
+        return dataclasses.replace(metrics, nodes={**metrics.nodes, **added})
+
+    queries: dict[tuple[str, str], Mapping[str, float]] = {}
+    for key, values in view.queries.items():
+        known = dict.fromkeys(names, values[template]) if template in values else {}
+        queries[key] = {**values, **known}
+    watchers = {address: more(metrics) for address, metrics in view.watchers.items()}
+    return dataclasses.replace(view, watchers=watchers, queries=queries)
+
+
+# Workloads that are scaled on the copy of a cluster.
+#
+# New replicas are Pending pods of the class that a replacement of the newest one would have; each is
+# counted
+# with what its siblings use on average, or with its requests where that is not known. Which replicas a
+# smaller
+# number leaves is the choice of the controller: it takes those that are not ready first, then those that
+# share
+# a node with most of their siblings, then the newest.
+#
+# Source: kubernetes v1.35.4 pkg/controller/controller_utils.go:835.
+
+
+_DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rescaled:
+    """What a scaling adds and removes; ``unpredictable`` is why its new replicas cannot be placed."""
+
+    workload: Subject
+    added: tuple[AddedPod, ...] = ()
+    removed: tuple[PodRow, ...] = ()
+    unpredictable: str = ""
+
+
+def rescaled(prepared: PreparedInputs, scaling: Scaling) -> Rescaled:
+    """The pods that a scaling adds or removes; InputError when the cluster has no such pods."""
+    pods = prepared.pods
+    workload = find_subject(prepared.inputs.snapshot, scaling.workload)
+    key = f"{workload.namespace}/{workload.kind}/{workload.name}"
+    rows = [
+        PodRow(row)
+        for row in range(len(pods))
+        if pods.namespaces[row] == workload.namespace
+        and not pods.terminating[row]
+        and key in (prepared.eviction.workload(PodRow(row)).key, _controller(prepared, row))
+    ]
+    if scaling.replicas <= len(rows):
+        leaving = _first_to_go(prepared, workload, rows)[: len(rows) - scaling.replicas]
+        return Rescaled(workload, removed=tuple(leaving))
+    if not rows:
+        raise InputError(
+            f"no pod of {workload.kind.lower()}/{workload.namespace}/{workload.name} shows what its pods are "
+            "like",
+            where=prepared.inputs.snapshot.source,
+            hint="ask about its file with: rebalancer fit",
+        )
+    newest = max(rows, key=lambda row: (float(np.nan_to_num(pods.created[row])), pods.names[row]))
+    replacement = prepared.eviction.replacement(newest)
+    if replacement.unpredictable_reason:
+        return Rescaled(workload, unpredictable=replacement.unpredictable_reason)
+    if own_claims(pods.class_of(newest), pods.names[newest]):
+        return Rescaled(
+            workload, unpredictable="its claims do not exist yet, and their volumes decide where it can run"
+        )
+    usage = usage_like(prepared.inputs, rows, int(replacement.class_index))
+    return Rescaled(
+        workload,
+        added=tuple(
+            AddedPod(
+                namespace=workload.namespace,
+                name=f"{workload.name}-new-{number}",
+                pod_class=int(replacement.class_index),
+                node=-1,
+                usage=usage,
+                created=prepared.inputs.now,
+            )
+            for number in range(1, scaling.replicas - len(rows) + 1)
+        ),
+    )
+
+
+def usage_like(inputs: PlanningInputs, siblings: list[PodRow], class_index: int) -> FloatArray:
+    """(resources,) what one more pod is expected to use: as its siblings do, else what it requests."""
+    known = inputs.load.pod_usage[siblings] if siblings else np.zeros((0, len(inputs.load.resources)))
+    requests = pod_requests(inputs.snapshot.pods.classes[class_index]).incoming
+    wanted = requested_amounts(requests, inputs.load.resources)
+    counted = np.count_nonzero(~np.isnan(known), axis=0)
+    mean = np.nansum(known, axis=0) / np.maximum(counted, 1)
+    return np.where(counted > 0, mean, wanted)
+
+
+def _first_to_go(prepared: PreparedInputs, workload: Subject, rows: list[PodRow]) -> list[PodRow]:
+    """The replicas in the order in which a controller deletes them."""
+    pods = prepared.pods
+    if workload.kind == "StatefulSet":
+        return sorted(rows, key=lambda row: -_ordinal(pods.names[row]))
+    on_node = Counter(int(pods.node[row]) for row in rows)
+
+    def order(row: PodRow) -> tuple[bool, bool, float, int, float, str]:
+        node = int(pods.node[row])
+        cost = pods.annotations[row].get(_DELETION_COST, "0")
+        created = float(np.nan_to_num(pods.created[row]))
+        return (
+            node >= 0,
+            bool(pods.ready[row]),
+            float(cost) if cost.removeprefix("-").isdecimal() else 0.0,
+            -on_node[node],
+            -created,
+            pods.names[row],
+        )
+
+    return sorted(rows, key=order)
+
+
+def _ordinal(name: str) -> int:
+    ordinal = name.rpartition("-")[2]
+    return int(ordinal) if ordinal.isdecimal() else 0
+
+
+def _controller(prepared: PreparedInputs, row: int) -> str:
+    """The controller of a pod itself, which another one may control: ``namespace/Kind/name``."""
+    owner = prepared.pods.class_of(row).owner
+    return f"{prepared.pods.namespaces[row]}/{owner.kind}/{owner.name}"

@@ -1,0 +1,551 @@
+"""What a change would do: the cluster before it, the pods it concerns, and the cluster once it has settled.
+
+A change is made on a copy of the inputs of a plan. Pods that it sets free or adds are placed one by one, each
+at its likeliest node; the loads follow the pods; and then the same rules say which nodes are hot, and the
+same planner what it would move. Two scheduler configurations are compared by reading the cluster as each of
+them sees it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import numpy as np
+
+from rebalancer.cluster import times
+from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
+from rebalancer.planning import PlanningInputs, PreparedInputs, find_subject, plan_prepared, prepare
+from rebalancer.planning.eviction import budget_rules, pod_rules, workload_rules
+from rebalancer.planning.explanation.subjects import SubjectName
+from rebalancer.planning.landing.schedulers import neutral_everywhere
+from rebalancer.planning.plan import API_VERSION, Landing, Value
+from rebalancer.planning.reasons import KeptReason, Reason
+from rebalancer.planning.report import possible_landings
+from rebalancer.planning.rounding import by_resource
+from rebalancer.planning.workloads.stateful_sets import replaced_after_termination
+from rebalancer.questions.changes import (
+    AddedPod,
+    Changes,
+    Scaling,
+    rescaled,
+    with_added_nodes,
+    with_cordoned,
+    with_pods,
+    without_pods,
+)
+from rebalancer.questions.next_landing import next_landing, why_nowhere, why_unpredictable
+from rebalancer.scheduling import ClusterState, pod_requests, requested_amounts, waiting_pods
+from rebalancer.simulation.world import LoadShape, SimulatedCluster
+from rebalancer.state import RunState
+
+# What a change would do, as a value that reports print.
+
+
+class Fate(StrEnum):
+    """What becomes of a pod."""
+
+    LANDS = "Lands"
+    PENDING = "Pending"
+    STAYS = "Stays"
+    OF_ITS_NODE = "OfItsNode"  # of a DaemonSet, or static: it belongs to its node and stays there
+    REMOVED = "Removed"
+    UNPREDICTABLE = "Unpredictable"  # it leaves, and where its replacement lands is not known
+
+
+class PodFate(Value, frozen=True):
+    """A pod that a change concerns, and what becomes of it or of its replacement."""
+
+    pod: str  # namespace/name
+    workload: str  # Kind/name
+    from_node: str  # empty for a pod that is new or Pending
+    fate: Fate
+    landings: tuple[Landing, ...] = ()  # the likeliest node first
+    because: str = ""
+
+
+class ChangedNode(Value, frozen=True):
+    """A node that is hot before or after the change, or whose load changes."""
+
+    node: str
+    change: str  # drained, cordoned or new; empty for any other
+    hot: tuple[bool, bool]  # before and after
+    before: dict[str, float]  # percent of allocatable; empty for a new node
+    after: dict[str, float]
+
+
+class ComparedLanding(Value, frozen=True):
+    """Where the same pod lands by either of two scheduler configurations."""
+
+    pod: str  # namespace/name of a pod, or the next pod of a workload
+    before: tuple[Landing, ...]
+    after: tuple[Landing, ...]
+    fates: tuple[Fate, Fate]  # before and after
+    because: tuple[str, str]  # why it does not land, or why that is not known; empty where it lands
+
+
+class Comparison(Value, frozen=True):
+    """Two scheduler configurations side by side."""
+
+    configurations: tuple[str, str]  # where each is from
+    compared: int  # pods, without those that stay where they are and those that neither can predict
+    differing: tuple[ComparedLanding, ...]  # those whose fate, nodes or chances differ
+    unknown: tuple[ComparedLanding, ...] = ()  # those that neither can predict
+
+
+class WhatIf(Value, frozen=True):
+    """The cluster before and after a change that nobody has made."""
+
+    source: str
+    policy: str
+    inputs: str  # digest of what the cluster was read as
+    now: str
+    changes: tuple[str, ...]
+    pods: tuple[PodFate, ...]  # in the order in which they are placed
+    nodes: tuple[ChangedNode, ...]  # the hottest after the change first
+    hot: tuple[int, int]  # hot nodes before and after
+    pending: tuple[int, int]  # pods that fit nowhere
+    moves: tuple[int, int]  # that a plan by this policy would make before, and once the change has settled
+    comparison: Comparison | None
+    notes: tuple[str, ...]
+    api_version: str = API_VERSION
+    kind: str = "WhatIf"
+
+
+# A copy of the cluster on which nodes are drained: which pods land where, which stay, and which fit
+# nowhere.
+#
+# As ``kubectl drain`` does it: the node is cordoned, pods of DaemonSets and static pods stay, and every
+# other
+# pod is evicted, in order of namespace and name. A disruption budget that is spent keeps its pod. A budget
+# gets
+# back what it spent once the replacement has landed, and does not while that is Pending:
+#
+#     budget web allows 1; the cluster has room for one more pod
+#     web-1   evicted, its replacement lands on n4, the budget allows 1 again
+#     web-2   evicted, its replacement fits nowhere: Pending, the budget allows 0
+#     web-3   stays: the budget allows no disruption until web-2 runs again
+
+
+_OF_ITS_NODE = (pod_rules.static, pod_rules.daemon_set)
+_STAYS = (
+    workload_rules.controller,
+    budget_rules.overlapping,
+    budget_rules.budgets_read,
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlacedPod:
+    """A pod that left its node, or waited: its row, and where it or its replacement is now."""
+
+    row: PodRow
+    node: int  # -1: Pending, or not known
+    pod_class: int
+
+
+@dataclass(slots=True, eq=False)
+class ChangedCluster:
+    """A state on which nodes are drained and pods are placed; ``fates`` and ``placed`` grow."""
+
+    prepared: PreparedInputs
+    state: ClusterState
+    fates: list[PodFate] = field(default_factory=list)
+    placed: list[PlacedPod] = field(default_factory=list)
+    _spent: Counter[str] = field(default_factory=Counter)  # by disruption budget
+
+    def drain(self, node: NodeRow) -> None:
+        """Evict what may leave a node, which is unschedulable already."""
+        leaving = []
+        for row in self.prepared.pods_on(node):
+            if self.state.node[row] != node:
+                continue
+            own = next((found for rule in _OF_ITS_NODE if (found := rule(self.prepared.eviction, row))), None)
+            kept = self._why_kept(row)
+            if own is not None:
+                self._tell(row, Fate.OF_ITS_NODE, because=own.because)
+            elif kept is not None:
+                self._tell(row, Fate.STAYS, because=kept.because)
+            else:
+                self._replace(row)
+                leaving.append(row)
+        for row in leaving:
+            if self.state.node[row] >= 0:
+                self.state.remove(row)
+
+    def _why_kept(self, row: PodRow) -> KeptReason | None:
+        context = self.prepared.eviction
+        kept = next((found for rule in _STAYS if (found := rule(context, row))), None)
+        if kept is not None:
+            return kept
+        spending = context.budgets.spending(row)
+        if spending.free:
+            return None
+        for budget in spending.budgets:
+            if self._spent[budget.name] >= budget.allowed:
+                waiting = f", and {self._spent[budget.name]} of its pods wait" * bool(budget.allowed)
+                return KeptReason(Reason.BUDGET, f"budget {budget.name} {budget.because}{waiting}")
+        return None
+
+    def _replace(self, row: PodRow) -> None:
+        """Evict a pod and place what its controller makes in its stead."""
+        prepared, state = self.prepared, self.state
+        context = prepared.eviction
+        replacement = context.replacement(row)
+        class_index = int(replacement.class_index)
+        why = replacement.unpredictable_reason or why_unpredictable(prepared, class_index)
+        if replaced_after_termination(prepared.pods.class_of(row).owner):
+            state.remove(row)
+        else:
+            state.evict(row)
+        spending = context.budgets.spending(row)
+        spent = () if spending.free else spending.budgets
+        self._spent.update(budget.name for budget in spent)
+        if why:
+            self.placed.append(PlacedPod(row, -1, class_index))
+            self._tell(row, Fate.UNPREDICTABLE, because=why)
+            return
+        found = next_landing(prepared.schedulers, state, class_index)
+        if found.landings is None or found.node is None:
+            because = why_nowhere(prepared, state, class_index, found)
+            self.placed.append(PlacedPod(row, -1, class_index))
+            self._tell(row, Fate.PENDING, because=because)
+            return
+        state.bind(state.add(class_index), found.node)
+        self._spent.subtract(budget.name for budget in spent)
+        self.placed.append(PlacedPod(row, found.node, class_index))
+        self._tell(row, Fate.LANDS, landings=possible_landings(prepared, found.landings))
+
+    def place_waiting(self, row: PodRow) -> None:
+        """Place a pod that is Pending, or new, where it lands; it stays unbound where it fits nowhere."""
+        prepared, state = self.prepared, self.state
+        class_index = state.pod_class[row]
+        why = why_unpredictable(prepared, class_index)
+        if why:
+            self._tell(row, Fate.UNPREDICTABLE, because=why)
+            return
+        found = next_landing(prepared.schedulers, state, class_index, row)
+        if found.landings is None or found.node is None:
+            because = why_nowhere(prepared, state, class_index, found, row)
+            self._tell(row, Fate.PENDING, because=because)
+            return
+        state.bind(row, found.node)
+        self.placed.append(PlacedPod(row, found.node, class_index))
+        self._tell(row, Fate.LANDS, landings=possible_landings(prepared, found.landings))
+
+    def _tell(
+        self, row: PodRow, fate: Fate, *, because: str = "", landings: tuple[Landing, ...] = ()
+    ) -> None:
+        reference = self.prepared.pod_reference(row)
+        self.fates.append(
+            PodFate(
+                pod=reference.full_name,
+                workload=reference.workload,
+                from_node=self._node_of(row),
+                fate=fate,
+                landings=landings,
+                because=because,
+            )
+        )
+
+    def _node_of(self, row: PodRow) -> str:
+        node = int(self.prepared.pods.node[row])
+        return self.prepared.inputs.snapshot.nodes.names[node] if node >= 0 else ""
+
+
+# Two scheduler configurations side by side: where the same pods land by either of them.
+
+
+_OF_THEIR_NODE = frozenset({"DaemonSet", "Node"})
+_BY_THE_SCHEDULER = frozenset({Fate.LANDS, Fate.PENDING, Fate.UNPREDICTABLE})  # not the others
+_SAME_CHANCE = 0.005  # chances that differ by less are the same
+_MAX_WORKLOADS = 2000
+
+
+def compare(
+    ours: PreparedInputs,
+    theirs: PreparedInputs,
+    before: Sequence[PodFate] | None,
+    after: Sequence[PodFate],
+) -> Comparison:
+    """The pods of a change, or without one the next pod of every workload, by both configurations."""
+    one = _next_pods(ours) if before is None else {item.pod: item for item in before}
+    other = _next_pods(theirs) if before is None else {item.pod: item for item in after}
+    pairs = [
+        _compared(one[pod], other[pod])
+        for pod in one
+        if pod in other and {one[pod].fate, other[pod].fate} & _BY_THE_SCHEDULER
+    ]
+    known = [item for item in pairs if set(item.fates) != {Fate.UNPREDICTABLE}]
+    return Comparison(
+        configurations=(ours.inputs.configuration.source, theirs.inputs.configuration.source),
+        compared=len(known),
+        differing=tuple(item for item in known if _differ(item)),
+        unknown=tuple(item for item in pairs if set(item.fates) == {Fate.UNPREDICTABLE}),
+    )
+
+
+def _compared(one: PodFate, other: PodFate) -> ComparedLanding:
+    return ComparedLanding(
+        pod=one.pod,
+        before=one.landings,
+        after=other.landings,
+        fates=(one.fate, other.fate),
+        because=(one.because, other.because),
+    )
+
+
+def _next_pods(prepared: PreparedInputs) -> Mapping[str, PodFate]:
+    """By workload: where one more of its pods would land now, or why that is nowhere or not known."""
+    found: dict[str, PodFate] = {}
+    for row in map(PodRow, range(len(prepared.pods))):
+        workload = prepared.eviction.workload(row)
+        if workload.owner.kind in _OF_THEIR_NODE or not workload.owner.kind or workload.key in found:
+            continue
+        found[workload.key] = _next_pod(prepared, row, workload.key)
+        if len(found) == _MAX_WORKLOADS:
+            break
+    return found
+
+
+def _next_pod(prepared: PreparedInputs, row: PodRow, workload: str) -> PodFate:
+    replacement = prepared.eviction.replacement(row)
+    class_index = int(replacement.class_index)
+    landings: tuple[Landing, ...] = ()
+    because = replacement.unpredictable_reason or why_unpredictable(prepared, class_index)
+    fate = Fate.UNPREDICTABLE
+    if not because:
+        found = next_landing(prepared.schedulers, prepared.state, class_index)
+        if found.landings is None:
+            fate, because = Fate.PENDING, why_nowhere(prepared, prepared.state, class_index, found)
+        else:
+            fate, landings = Fate.LANDS, possible_landings(prepared, found.landings)
+    return PodFate(
+        pod=workload, workload=workload, from_node="", fate=fate, landings=landings, because=because
+    )
+
+
+def _differ(item: ComparedLanding) -> bool:
+    first = {landing.node: landing.probability for landing in item.before}
+    second = {landing.node: landing.probability for landing in item.after}
+    names = first.keys() | second.keys()
+    chances = any(abs(first.get(name, 0.0) - second.get(name, 0.0)) > _SAME_CHANCE for name in names)
+    return chances or item.fates[0] is not item.fates[1]
+
+
+_CHANGED_POINTS = 0.5  # points of a load below which a node counts as unchanged
+_DAY_SECONDS = 86_400.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Changed:
+    """The cluster once the changes are made: what became of pods, and what a plan would be made from."""
+
+    fates: tuple[PodFate, ...]
+    settled: PreparedInputs
+    pending: int
+    notes: tuple[str, ...]
+
+
+def what_if(inputs: PlanningInputs, changes: Changes, other: PlanningInputs | None = None) -> WhatIf:
+    """What the changes would do; ``other`` are the inputs of another scheduler configuration to compare with.
+
+    Raises InputError for a node or a workload that is not there.
+    """
+    before = prepare(_whatever_is_known(inputs))
+    theirs = before if other is None else prepare(_whatever_is_known(other))
+    changed = _changed(theirs, changes)
+    comparison = None
+    if other is not None:
+        ours = _changed(before, changes).fates if changes else None
+        comparison = compare(before, theirs, ours, changed.fates)
+    return WhatIf(
+        source=inputs.snapshot.source,
+        policy=inputs.policy.metadata.name,
+        inputs=inputs.digest,
+        now=times.render(inputs.now),
+        changes=(*changes.words(), *_of_the_scheduler(other)),
+        pods=_listed(before, changed),
+        nodes=_nodes(before, changed.settled, changes),
+        hot=(_hot(before), _hot(changed.settled)),
+        pending=(before.pending.unplaced, changed.pending),
+        moves=(len(plan_prepared(before).moves), len(plan_prepared(changed.settled).moves)),
+        comparison=comparison,
+        notes=changed.notes,
+    )
+
+
+def _of_the_scheduler(other: PlanningInputs | None) -> tuple[str, ...]:
+    return () if other is None else (f"the scheduler's configuration is {other.configuration.source}",)
+
+
+def _whatever_is_known(inputs: PlanningInputs) -> PlanningInputs:
+    """The inputs for a plan that nobody carries out: it is made however few nodes have a known load."""
+    load = inputs.policy.load.model_copy(update={"min_coverage": 0.0})
+    return dataclasses.replace(inputs, policy=inputs.policy.model_copy(update={"load": load}))
+
+
+def _changed(before: PreparedInputs, changes: Changes) -> _Changed:
+    inputs = before.inputs
+    drained = [_node_row(inputs, name) for name in changes.drained]
+    cordoned = [_node_row(inputs, name) for name in changes.cordoned]
+    templates = [(_node_row(inputs, item.template), item.count) for item in changes.added]
+    inputs, fates, added, notes = _scaled(before, changes.scaled)
+    for template, count in templates:
+        inputs = with_added_nodes(inputs, template, count)
+    inputs = with_cordoned(without_pods(inputs, _terminating(inputs, drained)), (*drained, *cordoned))
+    inputs, guessed = _with_guesses(inputs, drained)
+    prepared = prepare(inputs)
+    cluster = ChangedCluster(prepared, prepared.schedulers.state.copy(), fates=fates)
+    for row in waiting_pods(cluster.state, prepared.pods):
+        cluster.place_waiting(PodRow(row))
+    for node in drained:
+        cluster.drain(node)
+    if guessed:
+        notes.append(f"what {guessed} pods use is not known: they are counted with their requests")
+    if changes.added:
+        notes.append(
+            "a new node is taken to be as busy as its template without the pods that are not of a DaemonSet"
+        )
+    if drained or added or changes.added:
+        notes.append("every pod is placed after those above it, each of which is at its likeliest node")
+    neutral = neutral_everywhere(inputs.configuration)
+    if neutral:
+        notes.append(f"not modelled, taken to pass and score all nodes alike: {', '.join(neutral)}")
+    return _Changed(
+        fates=tuple(cluster.fates),
+        settled=prepare(_settled(inputs, cluster.placed)),
+        pending=sum(1 for item in cluster.fates if item.fate is Fate.PENDING),
+        notes=tuple(notes),
+    )
+
+
+def _scaled(
+    before: PreparedInputs, scaled: tuple[Scaling, ...]
+) -> tuple[PlanningInputs, list[PodFate], list[AddedPod], list[str]]:
+    """The inputs with workloads scaled, what that removes, what it adds, and what is taken for granted."""
+    fates: list[PodFate] = []
+    added: list[AddedPod] = []
+    removed: list[PodRow] = []
+    notes: list[str] = []
+    names = before.inputs.snapshot.nodes.names
+    for scaling in scaled:
+        found = rescaled(before, scaling)
+        workload = f"{found.workload.kind}/{found.workload.name}"
+        for row in found.removed:
+            node = int(before.pods.node[row])
+            fates.append(
+                PodFate(
+                    pod=before.pods.full_name(row),
+                    workload=workload,
+                    from_node=names[node] if node >= 0 else "",
+                    fate=Fate.REMOVED,
+                )
+            )
+        if found.unpredictable:
+            fates.append(
+                PodFate(
+                    pod=f"{found.workload.namespace}/{found.workload.name}-new",
+                    workload=workload,
+                    from_node="",
+                    fate=Fate.UNPREDICTABLE,
+                    because=found.unpredictable,
+                )
+            )
+        removed += found.removed
+        added += found.added
+    if removed:
+        notes.append("which replicas a smaller number leaves is the choice of the controller")
+    if added:
+        notes.append("a new replica is counted with what its siblings use on average")
+    return with_pods(without_pods(before.inputs, removed), added), fates, added, notes
+
+
+def _node_row(inputs: PlanningInputs, name: str) -> NodeRow:
+    return NodeRow(find_subject(inputs.snapshot, SubjectName("node", name)).row)
+
+
+def _terminating(inputs: PlanningInputs, nodes: list[NodeRow]) -> list[int]:
+    """The pods on some nodes that are about to be gone."""
+    pods = inputs.snapshot.pods
+    return np.flatnonzero(np.isin(pods.node, nodes) & pods.terminating).tolist()
+
+
+def _with_guesses(inputs: PlanningInputs, drained: list[NodeRow]) -> tuple[PlanningInputs, int]:
+    """The inputs with the requests of pods on drained nodes whose usage is not known, and their number."""
+    pods, usage = inputs.snapshot.pods, inputs.load.pod_usage.copy()
+    on_drained = np.isin(pods.node, drained) & np.isnan(usage).any(axis=1)
+    rows = np.flatnonzero(on_drained).tolist()
+    for row in rows:
+        wanted = requested_amounts(pod_requests(pods.class_of(row)).present, inputs.load.resources)
+        usage[row] = np.where(np.isnan(usage[row]), wanted, usage[row])
+    return dataclasses.replace(inputs, load=dataclasses.replace(inputs.load, pod_usage=usage)), len(rows)
+
+
+def _settled(inputs: PlanningInputs, placed: list[PlacedPod]) -> PlanningInputs:
+    """What a run would read once every pod runs where it landed and the figures show it."""
+    cluster = SimulatedCluster(inputs, LoadShape(), np.random.default_rng(0))
+    pods = inputs.snapshot.pods
+    created, started = pods.created.copy(), pods.started.copy()
+    for item in placed:
+        cluster.place(item.row, item.node, item.pod_class)
+        created[item.row] = np.fmin(created[item.row], inputs.now - _DAY_SECONDS)
+        started[item.row] = inputs.now - _DAY_SECONDS
+    cluster.measure()
+    after = cluster.inputs(inputs.state or RunState())
+    table = dataclasses.replace(after.snapshot.pods, created=created, started=started)
+    snapshot = dataclasses.replace(after.snapshot, pods=table)
+    return dataclasses.replace(after, snapshot=snapshot, state=inputs.state)
+
+
+def _listed(before: PreparedInputs, changed: _Changed) -> tuple[PodFate, ...]:
+    """The pods that a change concerns: those that waited, only if they wait no longer or wait now."""
+    waited = {
+        before.pods.full_name(row): bool(before.state.node[row] >= 0)
+        for row in waiting_pods(before.schedulers.state, before.pods)
+    }
+    return tuple(
+        item
+        for item in changed.fates
+        if item.from_node or item.pod not in waited or waited[item.pod] != (item.fate is Fate.LANDS)
+    )
+
+
+def _hot(prepared: PreparedInputs) -> int:
+    return int(np.count_nonzero(prepared.hotness.hot))
+
+
+def _nodes(before: PreparedInputs, after: PreparedInputs, changes: Changes) -> tuple[ChangedNode, ...]:
+    """The nodes that are hot on either side, or whose load changes, the hottest afterwards first."""
+    rows = before.inputs.snapshot.nodes.row
+    kinds = dict.fromkeys(changes.cordoned, "cordoned") | dict.fromkeys(changes.drained, "drained")
+    loads, later = before.inputs.load.percent, after.inputs.load.percent
+    found: list[tuple[float, ChangedNode]] = []
+    for row, name in enumerate(after.inputs.snapshot.nodes.names):
+        old = rows.get(name)
+        known = old is not None
+        hot = bool(old is not None and before.hotness.hot[old]), bool(after.hotness.hot[row])
+        change = kinds.get(name, "" if known else "new")
+        if not (any(hot) or change or _load_differs(loads[rows[name]], later[row])):
+            continue
+        found.append(
+            (
+                float(np.nanmax(later[row, :2])) if not np.isnan(later[row, :2]).all() else -1.0,
+                ChangedNode(
+                    node=name,
+                    change=change,
+                    hot=hot,
+                    before=by_resource(before.hotness.names, loads[rows[name]]) if known else {},
+                    after=by_resource(after.hotness.names, later[row]),
+                ),
+            )
+        )
+    found.sort(key=lambda item: (not item[1].hot[1], not item[1].hot[0], -item[0], item[1].node))
+    return tuple(node for _, node in found)
+
+
+def _load_differs(before: FloatArray, after: FloatArray) -> bool:
+    return bool((np.abs(np.nan_to_num(after - before)) >= _CHANGED_POINTS).any())

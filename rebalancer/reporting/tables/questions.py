@@ -1,0 +1,374 @@
+"""What a change would do, on one screen: the hot nodes before and after, and what becomes of the pods."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from html import escape
+
+from rich.text import Text
+
+from rebalancer.planning.explanation.values import RejectedNodes
+from rebalancer.planning.plan import API_VERSION, Landing, NodeAfter, NodeReport, Value
+from rebalancer.questions.fit import Fit, FittingPod
+from rebalancer.questions.policy_tests import PolicyTestReport
+from rebalancer.questions.what_if import ChangedNode, Comparison, Fate, PodFate, WhatIf
+from rebalancer.questions.why_not import WhyNot
+from rebalancer.reporting.tables.plan import load_bar, write_obstacles, write_warnings
+from rebalancer.reporting.tables.text import Column, Cut, Lines, Style, write_columns
+from rebalancer.reporting.words import counted, plain, sample, shortened, words
+
+_MAX_NODES, _MAX_PODS, _MAX_COMPARED, _MAX_WHY = 7, 10, 8, 2
+_WORDS = {  # of one pod, and of several
+    Fate.LANDS: ("lands", "land"),
+    Fate.PENDING: ("fits nowhere", "fit nowhere"),
+    Fate.STAYS: ("stays", "stay"),
+    Fate.OF_ITS_NODE: ("belongs to its node", "belong to their nodes"),
+    Fate.REMOVED: ("is removed", "are removed"),
+    Fate.UNPREDICTABLE: ("cannot be predicted", "cannot be predicted"),
+}
+_COLOURS = {Fate.LANDS: "green", Fate.PENDING: "red", Fate.UNPREDICTABLE: "yellow"}
+# The pods that a user has to look at come first.
+_ORDER = (*(Fate.PENDING, Fate.UNPREDICTABLE, Fate.STAYS, Fate.LANDS, Fate.REMOVED), Fate.OF_ITS_NODE)
+
+
+def what_if_table(answer: WhatIf, style: Style = Style()) -> Text:
+    """The answer as text; long lists summarised unless the style shows everything."""
+    lines = Lines(style)
+    lines.message(f"What if: {'; '.join(answer.changes)}", 0, "bold")
+    source = f"cluster {words(answer.source)} at {plain(answer.now)}, policy {words(answer.policy)}"
+    lines.add("  ", (shortened(source, style.columns - 2, style.glyphs.more), "dim"))
+    arrow = style.glyphs.arrow
+    for title, (before, after) in (
+        ("hot nodes", answer.hot),
+        ("pods that fit nowhere", answer.pending),
+        ("moves of a plan", answer.moves),
+    ):
+        colour = "red" if after > before else "green" if after < before else ""
+        lines.add(f"  {title:<22} ", (f"{before} {arrow} {after}", colour))
+    if answer.pods:
+        counts = Counter(item.fate for item in answer.pods)
+        listed = ", ".join(
+            f"{counts[fate]} {_WORDS[fate][counts[fate] > 1]}" for fate in _ORDER if counts[fate]
+        )
+        lines.message(f"{counted(len(answer.pods), 'pod')}: {listed}", 2)
+    if answer.comparison is not None:
+        _comparison(lines, answer.comparison)
+    _nodes(lines, answer.nodes)
+    _pods(lines, answer.pods)
+    if answer.notes:
+        lines.heading("TAKEN FOR GRANTED")
+        for note in answer.notes:
+            lines.message(note, 2, "dim")
+    return lines.text
+
+
+def _nodes(lines: Lines, nodes: Sequence[ChangedNode]) -> None:
+    if not nodes:
+        return
+    arrow = lines.style.glyphs.arrow
+    lines.heading("NODES", f"load in percent of allocatable, before {arrow} after")
+    shown = nodes[: lines.shown(len(nodes), _MAX_NODES)]
+    columns = [
+        Column("NODE", cut=Cut.MIDDLE),
+        Column("CHANGE"),
+        Column("CPU"),
+        Column("MEMORY"),
+        Column("BEFORE"),
+        Column("AFTER"),
+    ]
+    write_columns(lines, columns, [_node(lines, item) for item in shown])
+    lines.more(len(nodes) - len(shown), "node")
+
+
+def _node(lines: Lines, item: ChangedNode) -> list[Text]:
+    report = NodeReport(
+        name=item.node, load=item.before or item.after, hot=item.hot[0], after=NodeAfter(load=item.after)
+    )
+    return [
+        Text(plain(item.node), "bold"),
+        Text(item.change or "-", "dim"),
+        *(load_bar(lines, report, resource) for resource in ("cpu", "memory")),
+        _heat(item.hot[0]) if item.before else Text("-"),
+        _heat(item.hot[1]),
+    ]
+
+
+def _heat(hot: bool) -> Text:
+    return Text("hot", "red") if hot else Text("not hot", "dim")
+
+
+def _pods(lines: Lines, pods: Sequence[PodFate]) -> None:
+    if not pods:
+        return
+    lines.heading("PODS", "where each lands, or why it does not; those to look at first")
+    ordered = sorted(pods, key=lambda item: _ORDER.index(item.fate))
+    shown = ordered[: lines.shown(len(ordered), _MAX_PODS)]
+    columns = [Column("POD", cut=Cut.MIDDLE), Column("FROM", cut=Cut.MIDDLE), Column("FATE")]
+    columns.append(Column("TO, OR WHY", cut=Cut.END))
+    write_columns(lines, columns, [_pod(item) for item in shown])
+    lines.more(len(ordered) - len(shown), "pod")
+
+
+def _pod(item: PodFate) -> list[Text]:
+    return [
+        Text(plain(item.pod), "bold"),
+        Text(plain(item.from_node) or "-"),
+        Text(item.fate, _COLOURS.get(item.fate, "")),
+        Text(words(item.because) or _landing(item.landings), "" if item.landings else "dim"),
+    ]
+
+
+def _landing(landings: Sequence[Landing]) -> str:
+    """``node-7 50%, or 2 more``; a dash for a pod that is removed."""
+    if not landings:
+        return "-"
+    others = f", or {len(landings) - 1} more" if len(landings) > 1 else ""
+    return f"{plain(landings[0].node)} {landings[0].probability:.0%}{others}"
+
+
+def _comparison(lines: Lines, found: Comparison) -> None:
+    lines.heading("TWO CONFIGURATIONS", "where the same pods land")
+    before, after = found.configurations
+    lines.message(f"before: {before}", 2, "dim", most=1)
+    lines.message(f"after: {after}", 2, "dim", most=1)
+    same = found.compared - len(found.differing)
+    land = "lands" if found.compared == 1 else "land"
+    lines.message(f"{same} of {counted(found.compared, 'pod')} {land} alike", 2)
+    shown = found.differing[: lines.shown(len(found.differing), _MAX_COMPARED)]
+    if shown:
+        columns = [Column(title, cut=Cut.MIDDLE) for title in ("POD OR WORKLOAD", "BEFORE", "AFTER")]
+        rows = [
+            [
+                Text(plain(item.pod), "bold"),
+                _compared(item.fates[0], item.before),
+                _compared(item.fates[1], item.after),
+            ]
+            for item in shown
+        ]
+        write_columns(lines, columns, rows)
+    lines.more(len(found.differing) - len(shown), "pod")
+    for at, which in enumerate(("before", "after")):
+        _reasons(lines, f"{which}: ", [item.because[at] for item in found.differing])
+    _reasons(lines, "by either: ", [item.because[0] for item in found.unknown])
+
+
+def _compared(fate: Fate, landings: Sequence[Landing]) -> Text:
+    return Text(_landing(landings) if landings else _WORDS[fate][0], _COLOURS.get(fate, ""))
+
+
+def _reasons(lines: Lines, lead: str, reasons: Sequence[str]) -> None:
+    """Why pods do not land or cannot be predicted, each reason once."""
+    counts = Counter(reason for reason in reasons if reason).most_common()
+    shown = counts[: lines.shown(len(counts), _MAX_WHY)]
+    for reason, count in shown:
+        lines.message(f"{lead}{counted(count, 'pod')}: {reason}", 2, "yellow", most=4)
+    lines.more(len(counts) - len(shown), "reason")
+
+
+# How many more pods fit, on one screen: where the first ones land, and what stops the next.
+
+
+_MAX_FIT_NODES, _MAX_REASONS = 3, 6
+_MIB = 1 << 20
+
+
+def fit_table(answer: Fit, style: Style = Style()) -> Text:
+    """The answer as text; long lists summarised unless the style shows everything."""
+    lines = Lines(style)
+    lines.message(f"{answer.pod}: {_verdict(answer)}", 0, "bold")
+    lines.message(f"cluster {answer.source} at {answer.now}", 2, "dim", most=1)
+    lines.message(f"each pod requests {_requests(answer)}; profile {answer.profile}", 2, "dim", most=1)
+    if answer.unpredictable:
+        lines.message(f"because {answer.unpredictable}", 2, "yellow", most=3)
+    if answer.quota:
+        lines.message(answer.quota, 2, "red")
+    if answer.landings:
+        _landings(lines, answer)
+    if answer.stopped or answer.message:
+        _stopped(lines, answer)
+    lines.heading("TAKEN FOR GRANTED")
+    for note in answer.notes:
+        lines.message(note, 2, "dim")
+    return lines.text
+
+
+def _verdict(answer: Fit) -> str:
+    if answer.unpredictable:
+        return "how many more fit cannot be predicted"
+    if not answer.fits:
+        return "no more of these pods fits"
+    if answer.fits == answer.at_most:
+        return f"{answer.at_most} more pods fit, and perhaps others (--at-most)"
+    verb = "fits" if answer.fits == 1 else "fit"
+    return f"{counted(answer.fits, 'more pod')} {verb}, on {counted(len(answer.by_node), 'node')}"
+
+
+def _requests(answer: Fit) -> str:
+    """``500m cpu, 256 MiB``."""
+    cpu, memory = answer.requests.get("cpu", 0.0), answer.requests.get("memory", 0.0)
+    parts = [f"{cpu:.0f}m cpu"] if cpu else []
+    parts += [f"{memory / _MIB:.0f} MiB of memory"] if memory else []
+    return " and ".join(parts) or "nothing"
+
+
+def _landings(lines: Lines, answer: Fit) -> None:
+    shown = answer.landings[: lines.shown(len(answer.landings), len(answer.landings))]
+    lines.heading("LANDINGS", "each pod after those above it; percent of the node requested then")
+    columns = [
+        Column("POD", right=True),
+        Column("NODE", cut=Cut.MIDDLE),
+        Column("CHANCE", right=True),
+        Column("OTHER NODES", right=True),
+        Column("CPU", right=True),
+        Column("MEMORY", right=True),
+    ]
+    write_columns(lines, columns, [_fit_landing(item) for item in shown])
+    most = answer.by_node if lines.style.everything else answer.by_node[:_MAX_FIT_NODES]
+    listed = ", ".join(f"{plain(item.node)} {item.pods}" for item in most)
+    others = len(answer.by_node) - len(most)
+    more = f", {counted(others, 'other node')} (--all)" if others else ""
+    lines.message(f"pods by node: {listed}{more}", 2, "dim")
+
+
+def _fit_landing(item: FittingPod) -> list[Text]:
+    return [
+        Text(str(item.number)),
+        Text(plain(item.node), "bold"),
+        Text(f"{item.probability:.0%}"),
+        Text(str(item.others) if item.others else "-"),
+        *(_percent(item.requested, name) for name in ("cpu", "memory")),
+    ]
+
+
+def _percent(values: Mapping[str, float], name: str) -> Text:
+    return Text(f"{values[name]:.0f}" if name in values else "?")
+
+
+def _stopped(lines: Lines, answer: Fit) -> None:
+    """What rejects the pod after the last: a line for each plugin and reason, then the scheduler's event."""
+    lines.heading("WHAT STOPS THE NEXT ONE", f"pod {answer.fits + 1}: nodes by the first plugin that rejects")
+    shown = answer.stopped[: lines.shown(len(answer.stopped), _MAX_REASONS)]
+    for item in shown:
+        _reason(lines, item)
+    lines.more(len(answer.stopped) - len(shown), "reason")
+    if answer.message:
+        lines.message(answer.message, 2, "dim", most=3)
+    if answer.preemption:
+        lines.message(answer.preemption, 2, "yellow")
+
+
+def _reason(lines: Lines, item: RejectedNodes) -> None:
+    lead = f"{item.count:6d}  {item.reason}"
+    lines.message(lead.strip(), 2, "bold", most=1)
+    if lines.style.everything:
+        lines.message(f"e.g. {sample(item.nodes, 5)}", 10, "dim", most=1)
+
+
+# Why nothing is moved, on one screen.
+
+
+def why_not_table(answer: WhyNot, style: Style = Style()) -> Text:
+    """The answer as text; long lists summarised unless the style shows everything."""
+    lines = Lines(style)
+    asked = f"{answer.subject}: " if answer.subject else ""
+    lines.message(f"{asked}{answer.verdict}", 0, "bold", most=4)
+    source = f"cluster {words(answer.source)} at {plain(answer.now)}, policy {words(answer.policy)}"
+    lines.add("  ", (shortened(source, style.columns - 2, style.glyphs.more), "dim"))
+    if answer.refusals:
+        lines.heading("KEPT BY", "every rule that keeps it; all of them would have to change")
+        for refusal in answer.refusals:
+            setting = f" [{refusal.setting}]" if refusal.setting else ""
+            lines.message(f"{refusal.reason}: {refusal.because}{setting}", 2, "yellow")
+    if answer.obstacles:
+        write_obstacles(lines, answer.obstacles)
+    if len(answer.nearest) > 1:
+        _nearest(lines, answer)
+    if answer.warnings:
+        write_warnings(lines, answer.warnings)
+    if answer.next_steps:
+        lines.heading("NEXT")
+        for step in answer.next_steps:
+            for line in command_lines(plain(step), style.columns - 2):
+                lines.add("  ", (line, "dim"))
+    return lines.text
+
+
+def command_lines(command: str, width: int) -> list[str]:
+    """A command that can be copied whole: broken between words, where it is too wide, with backslashes."""
+    lines = [""]
+    for part in re.findall(r"""(?:'[^']*'|"[^"]*"|\S)+""", command):
+        if lines[-1] and len(lines[-1]) + len(part) + len("  \\") > width:
+            lines[-1] += " \\"
+            lines.append(f"  {part}")
+        else:
+            lines[-1] += f" {part}" if lines[-1] else part
+    return lines
+
+
+def _nearest(lines: Lines, answer: WhyNot) -> None:
+    lines.heading("NEAREST TO BEING HOT", "percent of allocatable")
+    columns = [Column("NODE", cut=Cut.MIDDLE), Column("RESOURCE"), Column("LOAD", right=True)]
+    rows = [
+        [
+            Text(plain(item.node), "bold"),
+            Text(plain(item.resource)),
+            Text(f"{item.load:.1f}"),
+            Text(f"{item.hot_above:.1f}"),
+        ]
+        for item in answer.nearest
+    ]
+    write_columns(lines, [*columns, Column("HOT ABOVE", right=True)], rows)
+
+
+# The assertions of policy tests, a line each, and why those fail that do.
+
+
+class PolicyTestReports(Value, frozen=True):
+    """The reports of all files of one command."""
+
+    reports: tuple[PolicyTestReport, ...]
+    failed: int
+    api_version: str = API_VERSION
+    kind: str = "PolicyTestReports"
+
+
+def policy_tests_table(found: PolicyTestReports, style: Style = Style()) -> Text:
+    """The reports as text."""
+    lines = Lines(style)
+    for report in found.reports:
+        lines.message(f"{report.file}: policy {report.policy} on {report.source}", 0, "bold")
+        for item in report.assertions:
+            mark = ("holds ", "green") if item.holds else ("fails ", "red")
+            lines.add("  ", mark, words(item.assertion))
+            if not item.holds:
+                lines.message(item.because, 8, "dim", most=3)
+    total = sum(len(report.assertions) for report in found.reports)
+    verdict = f"{found.failed} failed" if found.failed else "all hold"
+    lines.add((f"{counted(total, 'assertion')}: {verdict}", "red" if found.failed else "green"))
+    return lines.text
+
+
+# Policy tests as JUnit XML, which CI systems show beside their other tests.
+
+
+def junit_xml(reports: Sequence[PolicyTestReport]) -> str:
+    """One test suite for each file of assertions, one test case for each assertion."""
+    lines = ['<?xml version="1.0" encoding="UTF-8"?>', "<testsuites>"]
+    for report in reports:
+        counts = f'tests="{len(report.assertions)}" failures="{report.failed}"'
+        lines.append(f'  <testsuite name="{_text(report.file)}" {counts}>')
+        for item in report.assertions:
+            case = f'<testcase classname="{_text(report.policy)}" name="{_text(item.assertion)}"'
+            if item.holds:
+                lines.append(f"    {case}/>")
+            else:
+                lines.append(f'    {case}><failure message="{_text(item.because)}"/></testcase>')
+        lines.append("  </testsuite>")
+    return "\n".join([*lines, "</testsuites>", ""])
+
+
+def _text(text: str) -> str:
+    """Text for an attribute: on one line, without control characters, escaped."""
+    return escape(words(text))

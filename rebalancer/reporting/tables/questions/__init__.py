@@ -1,1 +1,0 @@
-"""Answers to questions as tables for a terminal, one module per question."""

@@ -1,0 +1,442 @@
+"""Which nodes win the samples of several workers, and with which chance.
+
+Only the best nodes can win, so only they are followed: so many that about a dozen of them are in every
+sample. For each draw of the race (see ``interleavings``) each of them is in the sample if it was looked at
+before enough nodes were found. The best one that is there wins; among equal totals each is equally likely.
+
+A draw is not the race that will happen. Nodes looked at about when the search ends may be in the sample or
+not; and any worker may be interrupted, so a node is missing, or there, against all expectation with a small
+chance. So being in a sample is a probability, and the second and third best keep a chance of their own:
+
+    total   in the sample   the nodes above are not   wins
+    90      0.997           1                         0.997
+    80      0.5             0.003                     0.0015
+    70      0.997           0.0015                    0.0015
+    60      0.997           0.0000045                 0.0000045
+
+Some hundred draws do not show what happens once in ten thousand searches, such as a sample without any of the
+thirty best nodes. So a small share of races is taken to find any nodes at all, each with the same chance:
+that bounds how good a node must be to be a possible landing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from rebalancer.cluster.arrays import FloatArray, IntArray
+from rebalancer.scheduling.framework.scores import RawScores
+
+# When each node is looked at, in draws of the race that the scheduler's filtering is.
+#
+# The scheduler filters with ``parallelism`` workers. Each takes the next chunk of consecutive nodes, looks
+# at
+# them one after the other and takes another; the search ends when enough feasible nodes were found. Workers
+# that hold a chunk then leave the rest of it. So a sample is not a window of consecutive nodes: it is whole
+# chunks, and the beginnings of as many more as there are workers that really run at once. How many do is a
+# matter of the scheduler's processor cores, and which of them are ahead is chance.
+#
+# Two workers and chunks of three, a search that begins at a and ends with five nodes found:
+#
+#     one after the other      a b c d e . . . .
+#     both equally fast        a b c d e . . . .   or a b . d e f . . .: who of them is ahead
+#     the first interrupted    a . . d e f g . .
+#
+# A draw has a start, a number of workers and a pace for each chunk, and gives each node the time at which
+# it is
+# looked at. The nodes of a sample are those looked at before the time at which enough are feasible, so one
+# draw serves every set of feasible nodes. Starts are spread evenly over the nodes.
+#
+# Source: kubernetes v1.35.4 pkg/scheduler/schedule_one.go:625, framework/parallelize/parallelism.go:39,
+# and client-go util/workqueue/parallelizer.go:47.
+
+
+_MOST_UNKNOWN = 1 << 30
+# Where one core runs all workers, a worker is interrupted now and then in the middle of a chunk.
+_INTERRUPTED = 0.02
+_PACE_SPREAD = 0.2  # of the logarithm of the time a node takes, from one chunk to the next
+_SLOW, _SLOWER = 0.03, 8.0  # the share of chunks whose worker was interrupted, and how much longer they take
+_STAGGER = 2.0  # the most that a worker begins after the one before, in nodes
+_TABLE = 1 << 14  # places of the best nodes times draws: what one placement goes through
+_MIN_DRAWS, _MAX_DRAWS = 128, 1024
+BEST_IN_SAMPLE = 12  # of the best nodes that are followed so many are in a sample on average
+
+
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """The workers of a scheduler's search, and on how many cores they run."""
+
+    parallelism: int = 16
+    cores: int | None = None  # None is unknown
+
+    def at_once(self) -> dict[int, float]:
+        """How many workers may really advance at once, each number with its chance.
+
+        A core can be busy elsewhere and a short search is over before all workers have begun, so each
+        doubling up to the cores, or to the parallelism where those are unknown, is equally likely.
+        """
+        most = min(self.parallelism, self.cores or _MOST_UNKNOWN)
+        counts = sorted({most, *(1 << power for power in range(most.bit_length()))})
+        if counts == [1] and self.parallelism > 1:
+            return {1: 1.0 - _INTERRUPTED, 2: _INTERRUPTED}
+        return dict.fromkeys(counts, 1.0 / len(counts))
+
+
+ONE_WORKER = Workers(parallelism=1)
+
+
+def chunk_size(candidates: int, parallelism: int) -> int:
+    """How many consecutive nodes a worker takes at a time."""
+    return max(1, min(math.isqrt(candidates), candidates // parallelism + 1))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Interleavings:
+    """Draws of the race of several workers."""
+
+    times: FloatArray  # (places, draws) when each place is looked at; looking at one node takes about 1
+    weight: FloatArray  # (draws,) their chances, 1 together
+    between: FloatArray  # (draws,) the mean time between two nodes, for all workers together
+
+
+@lru_cache(maxsize=8)
+def interleavings(candidates: int, limit: int, workers: Workers) -> Interleavings:
+    """The draws for a search that ends at ``limit`` feasible nodes; the same arguments, the same draws."""
+    shares = {count: share for count, share in workers.at_once().items() if count > 1}
+    rows = -(-BEST_IN_SAMPLE * candidates // limit)
+    draws = min(max(_TABLE // rows, _MIN_DRAWS), _MAX_DRAWS)
+    random = np.random.default_rng([candidates, limit, workers.parallelism])
+    each = max(draws // len(shares), 1)
+    size = chunk_size(candidates, workers.parallelism)
+    parts = [_times(random, candidates, size, count, each) for count in shares]
+    weight = np.repeat(np.array(list(shares.values())) / each, each)
+    between = 1.0 / np.repeat(np.array(list(shares), np.float64), each)
+    return Interleavings(
+        np.ascontiguousarray(np.concatenate(parts, axis=1)),
+        np.asarray(weight / weight.sum(), np.float32),
+        np.asarray(between, np.float32),
+    )
+
+
+def _times(random: np.random.Generator, candidates: int, size: int, workers: int, draws: int) -> FloatArray:
+    """(places, draws) when each place is looked at."""
+    chunks = -(-candidates // size)
+    every = np.arange(draws)
+    free = np.arange(workers) * random.uniform(0.0, _STAGGER, (draws, 1))  # when each takes its next chunk
+    pace = np.exp(random.normal(0.0, _PACE_SPREAD, (chunks, draws)))
+    slow = random.random((chunks, draws)) < _SLOW
+    pace[slow] *= 1.0 + random.exponential(_SLOWER, int(slow.sum()))
+    begins = np.empty((chunks, draws))
+    for chunk in range(chunks):
+        worker = free.argmin(axis=1)
+        begins[chunk] = free[every, worker]
+        free[every, worker] += pace[chunk] * size
+    starts = (random.permutation(draws) + random.random(draws)) * candidates / draws
+    distance: IntArray = (np.arange(candidates)[:, None] - starts.astype(np.int64)) % candidates
+    chunk_of, within = distance // size, distance % size
+    return np.asarray(begins[chunk_of, every] + (within + 1) * pace[chunk_of, every], np.float32)
+
+
+# Chances that were computed a moment ago, and from which of them a new search cannot differ.
+#
+# A planner asks for one pod after another in states of the cluster that differ in a node or two: whether a
+# pod that was evicted is gone yet, for example. Only the best nodes of a sample win, so a node that is far
+# from the best before and after decides nothing. For each combination of extremes that a plugin may see,
+# the
+# floor is the lowest total that had any part in the result; rows that stay below all floors leave it as it
+# is,
+# to the last bit.
+#
+#     totals        a 90, b 90, c 70, d 40; with a sample of three of them the floor is 70
+#     d becomes 55  below the floor before and after: the chances are those that are known
+#     d becomes 75  above the floor: computed anew
+
+
+_REMEMBERED = 2  # outcomes
+_MAX_CHANGED = 64  # rows; with more of them some are likely to matter
+
+Extremes = tuple[int, ...]  # smallest and largest of each plugin in turn
+
+
+class Floors:
+    """The lowest total that had a part in an outcome, by the extremes that it was computed with."""
+
+    def __init__(self) -> None:
+        self._lowest: dict[Extremes, int] = {}
+
+    def add(self, extremes: Extremes, lowest: int) -> None:
+        """Totals from ``lowest`` on had a part."""
+        known = self._lowest.get(extremes)
+        self._lowest[extremes] = lowest if known is None else min(known, lowest)
+
+    def are_above(self, fixed: IntArray, varying: Sequence[RawScores], rows: IntArray) -> bool:
+        """Whether rows are below every floor; ``fixed`` are the parts of their totals that do not vary."""
+        raw = [item.raw[rows] for item in varying]
+        for extremes, lowest in self._lowest.items():
+            totals = fixed
+            for item, values, smallest, largest in zip(
+                varying, raw, extremes[::2], extremes[1::2], strict=True
+            ):
+                totals = totals + item.weighted(smallest, largest, values)
+            if int(totals.max()) >= lowest:
+                return False
+        return True
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Outcome:
+    fixed: IntArray
+    varying: Sequence[RawScores]
+    floors: Floors
+    chance: FloatArray
+
+
+class KnownOutcomes:
+    """The latest outcomes of one search."""
+
+    def __init__(self) -> None:
+        self._latest: deque[_Outcome] = deque(maxlen=_REMEMBERED)
+
+    def find(self, fixed: IntArray, varying: Sequence[RawScores]) -> FloatArray | None:
+        """(feasible,) chances that these scores lead to as well; None where that is not known."""
+        for known in self._latest:
+            if len(known.varying) != len(varying) or not all(
+                new.plugin is old.plugin and np.array_equal(new.raw, old.raw)
+                for new, old in zip(varying, known.varying, strict=True)
+            ):
+                continue
+            rows = (fixed != known.fixed).nonzero()[0]
+            if not len(rows):
+                return known.chance
+            highest = np.maximum(fixed[rows], known.fixed[rows])
+            if len(rows) <= _MAX_CHANGED and known.floors.are_above(highest, varying, rows):
+                return known.chance
+        return None
+
+    def keep(self, fixed: IntArray, varying: Sequence[RawScores], floors: Floors, chance: FloatArray) -> None:
+        """Remember an outcome; nobody may change its chances any more."""
+        chance.flags.writeable = False
+        self._latest.appendleft(_Outcome(fixed, varying, floors, chance))
+
+
+_UNEXPECTED = (
+    0.003  # the chance that an interrupted worker left out what it should have looked at, or did not
+)
+_SCATTERED = 0.1  # the share of races that are taken to find a sample scattered over all nodes
+_MIN_CHANCE = 1e-7  # less is left out: it would be seen once in ten million searches
+_MAX_COUNTED = 256  # feasible nodes that are counted to find the end of a search
+_CORRECTIONS = 2
+_MOST_FOLLOWED = 2  # times as many as wanted, where totals are equal
+_MIN_LEFT = 1e-5  # the chance of draws without a winner that are not followed any further
+_PARTS = 3  # in which the best nodes are looked at, unless so few numbers are looked at together
+_MAX_TOGETHER = 1 << 12
+_FEW = 20  # draws that are less than one in so many
+_CROWD = 2 / 3  # of the nodes that are followed: one of so many is in every sample
+_MAX_EXTREMES = 8  # combinations of the extremes of samples that are kept apart
+
+
+@lru_cache(maxsize=8)
+def _ends_of_all(candidates: int, limit: int, workers: Workers) -> FloatArray:
+    """(draws,) when ``limit`` nodes were found where all are feasible."""
+    times = interleavings(candidates, limit, workers).times
+    return np.asarray(np.partition(times, limit - 1, axis=0)[limit - 1], np.float32)
+
+
+class Race:
+    """A search of several workers over the nodes; it ends once they have found a number of feasible ones."""
+
+    def __init__(self, places: IntArray, candidates: int, limit: int, workers: Workers) -> None:
+        """``places`` are those of the feasible nodes, more than ``limit``, in the scheduler's order."""
+        self._places = places
+        self._draws = interleavings(candidates, limit, workers)
+        ends = _ends_of_all(candidates, limit, workers)
+        if len(places) < candidates:
+            ends = self._counted(ends * (candidates / len(places)), limit)
+        # The last node that is found, and the next one, are in the sample or not, by the time of half a node.
+        self._ends = ends + self._draws.between / 2 + 0.5
+        self._rows = -(-BEST_IN_SAMPLE * len(places) // limit)
+        self._found = limit / len(places)
+
+    def _counted(self, guess: FloatArray, limit: int) -> FloatArray:
+        """(draws,) about when enough feasible nodes were found, by counting some of them up to a guess."""
+        step = -(-len(self._places) // _MAX_COUNTED)
+        times = self._draws.times[np.sort(self._places)[::step]]
+        for _ in range(_CORRECTIONS):
+            guess = guess * (limit / step) / np.maximum((times <= guess).sum(axis=0), 1)
+        return np.asarray(guess, np.float32)
+
+    def chances(self, fixed: IntArray, varying: Sequence[RawScores], floors: Floors) -> FloatArray:
+        """(feasible,) the chance of each node to be chosen.
+
+        ``fixed`` is the part of the totals that no sample changes; ``varying`` are the scores that are
+        normalised by the extremes of the sample. The lowest totals that have a part are added to ``floors``.
+        """
+        chance = np.zeros(len(self._places))
+        changing = [pair for item in varying for pair in self._changing_extremes(item)]
+        if not changing:
+            totals = fixed + sum(item.weighted_by_all for item in varying)
+            lowest = self._share(totals, None, chance)
+            floors.add(tuple(value for item in varying for value in item.extremes()), lowest)
+        else:
+            for extremes, draws in self._by_extremes(varying, changing):
+                totals = fixed + sum(
+                    item.weighted(smallest, largest)
+                    for item, (smallest, largest) in zip(varying, extremes, strict=True)
+                )
+                lowest = self._share(totals, draws, chance)
+                floors.add(tuple(value for pair in extremes for value in pair), lowest)
+        chance[chance < _MIN_CHANCE] = 0.0
+        return np.asarray(chance / chance.sum(), np.float64)
+
+    def _changing_extremes(self, item: RawScores) -> Iterator[tuple[RawScores, int]]:
+        """The sides, 0 smallest and 1 largest, on which the extreme of a plugin may miss in a sample."""
+        for side, extreme in enumerate(item.extremes()):
+            if np.count_nonzero(item.raw == extreme) < self._rows * _CROWD:
+                yield item, side
+
+    def _by_extremes(
+        self, varying: Sequence[RawScores], changing: Sequence[tuple[RawScores, int]]
+    ) -> Iterator[tuple[list[tuple[int, int]], IntArray]]:
+        """The extremes of every plugin, and the draws whose samples have them.
+
+        Where there are many, the draws of the rarest are taken to have the most frequent ones.
+        """
+        seen = [self._extreme(item, side) for item, side in changing]
+        kinds = list(zip(*(values.tolist() for values in seen), strict=True))
+        common = [kind for kind, _ in Counter(kinds).most_common(_MAX_EXTREMES)]
+        number = {kind: index for index, kind in enumerate(common)}
+        number_of = np.array([number.get(kind, 0) for kind in kinds])
+        for index, kind in enumerate(common):
+            extremes = [list(item.extremes()) for item in varying]
+            for (item, side), value in zip(changing, kind, strict=True):
+                extremes[varying.index(item)][side] = value
+            yield [(smallest, largest) for smallest, largest in extremes], (number_of == index).nonzero()[0]
+
+    def _extreme(self, item: RawScores, side: int) -> IntArray:
+        """(draws,) the smallest or the largest raw score of each sample."""
+        values = item.raw if side else item.negated(item.raw)
+        rows, values, _ = _best(values, int(self._rows * _CROWD))
+        ends = self._ends - 0.5
+        many = int(np.count_nonzero(values == values[0]))
+        found = np.full(len(ends), values[0])
+        others = np.flatnonzero(~(self._times(rows[:many]) < ends).any(axis=0))
+        if len(others) and many < len(rows):
+            inside = self._times(rows[many:], others) < ends[others]
+            first = inside.argmax(axis=0)
+            # No node that is followed is in the sample: the best of the others is not far from the last.
+            first[~inside.any(axis=0)] = len(inside) - 1
+            found[others] = values[many:][first]
+        return found if side else -found
+
+    def _times(self, rows: IntArray, draws: IntArray | None = None) -> FloatArray:
+        """(rows, draws) when each node is looked at, in some draws or in all."""
+        times = self._draws.times.take(self._places[rows], axis=0)
+        return times if draws is None else times.take(draws, axis=1)  # faster than both at once
+
+    def _share(self, totals: IntArray, draws: IntArray | None, chance: FloatArray) -> int:
+        """Add the chances of some draws, or all, to the nodes that win them; the lowest of their totals."""
+        weight, ends, followed = self._draws.weight, self._ends, self._rows
+        if draws is not None:
+            weight, ends = weight[draws], ends[draws]
+            if len(draws) * _FEW < len(self._ends):
+                followed = max(followed // _PARTS, 1)  # what they may still miss is next to nothing
+        rows, best, lowest = _best(totals, followed)
+        levels = np.concatenate([[0], (best[1:] != best[:-1]).nonzero()[0] + 1, [len(rows)]])
+        sizes = levels[1:] - levels[:-1]
+        if len(rows):
+            chance[rows] += _SCATTERED * float(weight.sum()) * self._scattered(sizes)
+            weight = (1.0 - _SCATTERED) * weight
+        crowds = (sizes >= followed * _CROWD).nonzero()[0]
+        others = None
+        if len(crowds):
+            # One of so many equal nodes is in every sample, whichever it is.
+            others = rows[levels[crowds[0]] : levels[crowds[0] + 1]]
+            rows, levels = rows[: levels[crowds[0]]], levels[: crowds[0] + 1]
+        left = np.ones_like(weight)  # the chance that no node so far is in the sample
+        begin = 0
+        while begin < len(rows):
+            # Nodes of equal total are handled together, and draws that have a winner not any further.
+            together = max(self._rows // _PARTS, _MAX_TOGETHER // len(left))
+            level, following = levels.searchsorted([begin, min(begin + together, len(rows))])
+            following = max(following, level + 1)
+            end = int(levels[following])
+            won, left = self._won(rows[begin:end], draws, ends, levels[level:following] - begin, left)
+            chance[rows[begin:end]] += won @ weight
+            open_draws = (left > _MIN_LEFT).nonzero()[0]
+            if not len(open_draws):
+                return lowest
+            if len(open_draws) < len(left):
+                draws = open_draws if draws is None else draws[open_draws]
+                left, weight, ends = left[open_draws], weight[open_draws], ends[open_draws]
+            begin = end
+        if others is None:
+            others = rows
+            if len(rows) < len(totals):
+                others = (totals == _highest_below(totals, best)).nonzero()[0]
+        chance[others] += float(left @ weight) / len(others)
+        return min(lowest, int(totals[others[0]]))
+
+    def _scattered(self, sizes: IntArray) -> FloatArray:
+        """(nodes,) the chance of each of the best nodes where the sample is scattered over all nodes.
+
+        ``sizes`` are the numbers of nodes of equal total, the best first.
+        """
+        absent = (1.0 - self._found) ** np.cumsum(sizes)  # all nodes so far
+        wins = np.empty_like(absent)
+        wins[0] = 1.0 - absent[0]
+        np.subtract(absent[:-1], absent[1:], out=wins[1:])
+        return np.repeat(wins / sizes, sizes)
+
+    def _won(
+        self, rows: IntArray, draws: IntArray | None, ends: FloatArray, levels: IntArray, left: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """(rows, draws) the chance that each node wins each draw, and (draws,) that none of them is there.
+
+        ``levels`` are where among the rows another total begins, ``left`` the chance that none of the nodes
+        before is in the sample.
+        """
+        inside = ends - self._times(rows, draws)
+        inside = inside.clip(_UNEXPECTED, 1.0 - _UNEXPECTED, out=inside)
+        missing = 1.0 - inside
+        tied = len(levels) < len(rows)
+        if tied:
+            missing = np.multiply.reduceat(missing, levels, axis=0)
+        wins = 1.0 - missing
+        wins[0] *= left
+        missing[0] *= left
+        all_missing = np.cumprod(missing, axis=0)
+        wins[1:] *= all_missing[:-1]
+        if tied:
+            wins /= np.add.reduceat(inside, levels, axis=0)
+            sizes = np.append(levels[1:], len(rows)) - levels
+            wins = np.repeat(wins, sizes, axis=0) * inside
+        return wins, all_missing[-1]
+
+
+def _best(values: IntArray, count: int) -> tuple[IntArray, IntArray, int]:
+    """Rows of at least ``count`` best values, in their order, and the values; values below the third decide
+    nothing.
+
+    Where the last of them are equal to many others, none of these is among them.
+    """
+    if count >= len(values):
+        rows = np.arange(len(values))
+        least = values.min()
+    else:
+        least = np.partition(values, len(values) - count)[len(values) - count]
+        rows = (values >= least).nonzero()[0]
+        if len(rows) > _MOST_FOLLOWED * count:
+            rows = (values > least).nonzero()[0]
+    found = values[rows]
+    order = (-found).argsort(kind="stable")
+    return rows[order], found[order], int(least)
+
+
+def _highest_below(totals: IntArray, best: IntArray) -> int:
+    """The highest total of the nodes that are not followed."""
+    return int(totals.max() if not len(best) else totals[totals < best[-1]].max())

@@ -1,0 +1,412 @@
+"""Where a pod lands when the scheduler looks at a sample of the nodes only.
+
+From 100 nodes on, the scheduler stops once it has found enough feasible nodes, and it starts where the last
+search ended: further by the nodes it looked at, which is nowhere near in step with the nodes. That start is
+unknown, so every start is taken to be equally likely, and the landing is a distribution. Among equal totals
+each node is equally likely, because the scheduler draws one (up to 1.34), or because the order in which it
+finds them is a race between its workers; see ``heap_root`` for a later one with a single worker.
+
+What several workers find is the matter of ``race``. Here is the search of one, which is exact for a uniform
+start and which the race of many is, too, where the scheduler has few cores. Every start leads to one window:
+the feasible nodes from there on, as many as the search stops at. A plugin that normalises by the extremes of
+the nodes compared gives a node different scores in different windows, but the extremes change rarely from one
+window to the next. So the windows are divided into stretches in which every plugin sees the same extremes;
+within a stretch the total of a node does not depend on the window, and ``share_among_best`` divides the
+chances of all its windows at once.
+
+Eight nodes a..h, of which b, d, e and h are feasible, and a search that stops at two:
+
+    starts a, b        compare b and d    2/8
+    starts c, d        compare d and e    2/8
+    start  e           compares e and h   1/8
+    starts f, g, h     compare h and b    3/8
+
+Let a plugin score by the largest raw score, with 5 on b, d and e and 10 on h. The largest is 5 in the first
+two windows and 10 in the other two: two stretches.
+
+Source: kubernetes v1.34.4 pkg/scheduler/schedule_one.go:610, :697, :894.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+
+import numpy as np
+
+from rebalancer.cluster.arrays import FloatArray, IntArray
+from rebalancer.scheduling.framework.race import ONE_WORKER, Floors, KnownOutcomes, Race, Workers
+from rebalancer.scheduling.framework.scores import RawScores
+
+# Windows of consecutive nodes: the extremes of each window, and how its best nodes share its chance.
+#
+# A search that ends once it has found ``width`` feasible nodes compares one such window. Which one is
+# random,
+# so each window has a chance, and its best nodes divide that chance equally. Looking at every window costs
+# nodes · width comparisons; what follows costs about nodes · log(nodes).
+#
+# A node wins in consecutive windows of those that hold it, at one level: its own total. So it is enough to
+# know, for every run of windows between two points where some winner enters or leaves, the best total of
+# the
+# run, its chance and how many winners it holds. The share of a node is the sum, over the runs of its level
+# among its windows, of the chance divided by the number of winners.
+#
+# Five nodes in a ring with totals 7 9 9 4 6, a width of 3 and a chance of 0.2 for each window. Written out
+# with
+# the first two places again, because windows go round, the places are 7 9 9 4 6 7 9:
+#
+#     windows  best  winners  chance  each
+#     0, 1     9     1, 2     0.4     0.2
+#     2        9     2        0.2     0.2
+#     3        7     5        0.2     0.2
+#     4        9     6        0.2     0.2
+#
+# Place 2 wins in both runs of windows 0..2 and gets 0.2 + 0.2. Places 1 and 6 are the same node: 0.2 + 0.2.
+# Place 5 is node 0: 0.2.
+
+
+_MOST = np.iinfo(np.int32).max
+
+
+def sliding_maximum(values: IntArray, width: int) -> IntArray:
+    """(len(values) − width + 1,) the largest of ``width`` consecutive values from each position on."""
+    largest, reach = values, 1
+    while 2 * reach <= width:
+        largest = np.maximum(largest[:-reach], largest[reach:])
+        reach *= 2
+    rest = width - reach
+    return np.maximum(largest[:-rest], largest[rest:]) if rest else largest
+
+
+def _winners(totals: IntArray, best: IntArray, width: int) -> IntArray:
+    """Places that are the best, or one of the best, of at least one window.
+
+    A place wins somewhere if its total equals the lowest best total of the windows that hold it.
+    """
+    lowest = int(best.min())
+    if lowest == int(best.max()):
+        return np.asarray((totals == lowest).nonzero()[0])
+    around = np.full(len(best) + 2 * (width - 1), -np.iinfo(best.dtype).max, best.dtype)
+    around[width - 1 : width - 1 + len(best)] = -best
+    lowest_best = -sliding_maximum(around, width)  # by place: of the windows that hold it
+    places: IntArray = (totals == lowest_best).nonzero()[0]
+    return places
+
+
+def share_among_best(totals: IntArray, cumulated: FloatArray, width: int) -> tuple[IntArray, FloatArray, int]:
+    """Places with a share of the windows' chances, ascending, and their shares; see the module's example.
+
+    The third value is the lowest total that wins a window: those below it decide nothing.
+
+    ``totals`` are of len(windows) + width − 1 places, and window i holds the places i..i+width−1.
+    ``cumulated`` has len(windows) + 1 values: the i-th is the chance of all windows before i.
+    """
+    windows = len(cumulated) - 1
+    smallest = int(totals.min())
+    totals = totals - smallest
+    if int(totals.max()) < _MOST:
+        totals = totals.astype(np.int32)  # half the memory to go through
+    best = sliding_maximum(totals, width)
+    places = _winners(totals, best, width)
+    # The first window that holds each winner, and the first after those.
+    enters, leaves = np.maximum(places - width + 1, 0), np.minimum(places + 1, windows)
+    begins = np.sort(np.concatenate([enters, leaves]))
+    begins = begins[np.concatenate([[True], begins[1:] != begins[:-1]])]
+    starts = begins[:-1]
+    level = best[starts].astype(np.int64)
+    # Keys order by level, then by place or run: a binary search counts those of a level in a range.
+    many = len(totals) + 1
+    of_level = totals[places].astype(np.int64) * many
+    by_level = np.sort(of_level + places)
+    runs_level = level * many
+    held = by_level.searchsorted(runs_level + starts + width) - by_level.searchsorted(runs_level + starts)
+    shares = (cumulated[begins[1:]] - cumulated[starts]) / held
+    runs = runs_level + np.arange(len(starts))
+    order = runs.argsort()
+    runs = runs[order]
+    sums = np.zeros(len(runs) + 1)
+    np.cumsum(shares[order], out=sums[1:])
+    last = runs.searchsorted(of_level + begins.searchsorted(leaves))
+    first = runs.searchsorted(of_level + begins.searchsorted(enters))
+    return places, sums[last] - sums[first], int(best.min()) + smallest
+
+
+# Which of several nodes of equal total a scheduler takes that looks at one node after the other.
+#
+# Since 1.35 nothing is drawn among the best: the scheduler makes a heap of the nodes in the order in which
+# it
+# found them, and takes its root. A node comes up only past worse ones, and of two that could come up the
+# left
+# one does. So of all the best nodes the root is the one that is first when the tree is walked from its
+# root,
+# left before right.
+#
+# Seven nodes found in the order a b c d e f g, as a tree:        a
+#                                                            b         c
+#                                                         d     e   f     g
+#
+# The walk is a b d e c f g: of c and e, when they are the best, e is taken, which was found later.
+#
+# Source: kubernetes v1.35.4 pkg/scheduler/schedule_one.go:905 and Go's container/heap.
+
+
+_MAX_AT_ONCE = 1 << 20  # places of windows
+
+
+@lru_cache(maxsize=8)
+def _walk(size: int) -> IntArray:
+    """(size,) when each place of a heap is come to on the walk."""
+    times = np.empty(size, np.int64)
+    waiting = [0]
+    for time in range(size):
+        place = waiting.pop()
+        times[place] = time
+        waiting.extend(child for child in (2 * place + 2, 2 * place + 1) if child < size)
+    return times
+
+
+def heap_roots(totals: IntArray, width: int) -> IntArray:
+    """(len(totals) − width + 1,) the place of the node that is taken from each window of ``width`` places."""
+    best = sliding_maximum(totals, width)
+    windows = np.lib.stride_tricks.sliding_window_view(totals, width)
+    walk = _walk(width)
+    step = max(_MAX_AT_ONCE // width, 1)
+    first = [
+        np.where(windows[begin : begin + step] == best[begin : begin + step, None], walk, width).argmin(
+            axis=1
+        )
+        for begin in range(0, len(best), step)
+    ]
+    return np.asarray(np.concatenate(first) + np.arange(len(best)), np.int64)
+
+
+_ALL_ARE_LOOKED_AT = 100
+_REMEMBERED = 4  # searches
+_MAX_PLACES_AT_ONCE = 1 << 17  # places
+# Differences of sums leave floating-point errors where the chance is 0; a real one is at least 1 ÷ nodes².
+_MAX_ROUNDING_ERROR = 1e-13
+
+
+def nodes_to_find(candidates: int, percentage: int) -> int:
+    """How many feasible nodes end the search; ``percentage`` 0 means the scheduler's own choice."""
+    if candidates < _ALL_ARE_LOOKED_AT:
+        return candidates
+    if percentage == 0:
+        percentage = max(5, 50 - candidates // 125)
+    return max(_ALL_ARE_LOOKED_AT, candidates * percentage // 100) if percentage < 100 else candidates
+
+
+def _is_everywhere(places: IntArray, count: int, width: int) -> bool:
+    """Whether every window of ``width`` consecutive places of ``count``, going round, holds one of these."""
+    if not len(places):
+        return False
+    widest = count - int(places[-1]) + int(places[0])
+    if len(places) > 1:
+        widest = max(widest, int((places[1:] - places[:-1]).max()))
+    return widest <= width
+
+
+def _window_extreme(values: IntArray, largest: int, count: int, width: int) -> IntArray | int:
+    """(count,) the largest value of each window; a number when it is the same for all."""
+    if _is_everywhere((values[:count] == largest).nonzero()[0], count, width):
+        return largest
+    return sliding_maximum(values, width)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stretch:
+    """Consecutive windows, ``first`` to before ``end``, in which every plugin sees the same extremes.
+
+    The total of a node is the same in all of them.
+    """
+
+    first: int
+    end: int
+    extremes: tuple[int, ...]  # smallest and largest of each plugin in turn
+
+
+def _stretches(
+    scores: Sequence[RawScores], raw: Sequence[IntArray], count: int, width: int
+) -> list[_Stretch]:
+    """All windows in order, divided where the smallest or the largest raw score of a plugin changes.
+
+    The smallest of a window is the negated maximum of the negated scores, so one sliding maximum serves both.
+
+    ``raw`` are the scores by place, (count + width − 1,).
+    """
+    found: list[tuple[IntArray | int, int]] = []
+    for item, by_place in zip(scores, raw, strict=True):
+        smallest, largest = item.extremes()
+        found.append((_window_extreme(item.negated(by_place), -smallest, count, width), -1))
+        found.append((_window_extreme(by_place, largest, count, width), 1))
+    edges = {0, count}
+    for values, _ in found:
+        if not isinstance(values, int):
+            edges.update(((values[1:] != values[:-1]).nonzero()[0] + 1).tolist())
+
+    def at(first: int) -> tuple[int, ...]:
+        return tuple(
+            sign * (values if isinstance(values, int) else int(values[first])) for values, sign in found
+        )
+
+    return [_Stretch(first, end, at(first)) for first, end in pairwise(sorted(edges))]
+
+
+class Search:
+    """A search of unknown start over the nodes; it ends once it has found a number of feasible ones."""
+
+    def __init__(
+        self,
+        feasible: IntArray,
+        order: IntArray,
+        limit: int,
+        workers: Workers = ONE_WORKER,
+        *,
+        takes_root: bool = False,
+    ) -> None:
+        """``feasible`` are rows, ascending; ``order`` the rows the scheduler looks at, in its order.
+
+        ``takes_root`` if it takes the root of a heap of the nodes in just this order.
+        """
+        self.feasible = feasible
+        self.looked_at = order
+        self._limit = limit
+        self._takes_root = takes_root
+        self._known = KnownOutcomes()
+        self._alone = 1.0
+        if len(feasible) <= limit and not takes_root:
+            return
+        self._width = limit = min(limit, len(feasible))
+        # Scores are over rows in ascending order; the search goes through them in the scheduler's order.
+        index = np.full(int(order.max()) + 1, -1, np.int64)
+        index[feasible] = np.arange(len(feasible))
+        found = index[order]
+        positions = (found >= 0).nonzero()[0]
+        self._alone = workers.at_once()[1]
+        if self._alone < 1.0:
+            places = np.empty(len(feasible), np.int64)
+            places[found[positions]] = positions
+            self._race = Race(places, len(order), limit, workers)
+        self._found = found[positions]  # index into feasible by place, the place in the order of finding
+        # The same, and again those that windows across the end hold.
+        self._around = np.concatenate([self._found, self._found[: limit - 1]])
+        gaps = np.empty(len(positions))  # the starts from which each is the first one found
+        gaps[0] = positions[0] - positions[-1] + len(order)
+        gaps[1:] = positions[1:] - positions[:-1]
+        # The chance that the search begins before each place: its window is those from there on.
+        self._before = np.concatenate([[0.0], gaps / len(order)]).cumsum()
+
+    def covers(self, feasible: IntArray, order: IntArray, limit: int, takes_root: bool) -> bool:
+        """Whether it is the search over these nodes."""
+        return (
+            self.looked_at is order
+            and self._limit == limit
+            and self._takes_root == takes_root
+            and np.array_equal(self.feasible, feasible)
+        )
+
+    def chances(self, scores: Sequence[RawScores]) -> FloatArray:
+        """(feasible,) the chance of each node to be chosen; the caller does not change the result."""
+        chance = np.zeros(len(self.feasible), np.float64)
+        fixed = np.zeros(len(self.feasible), np.int64)  # the part of the totals that no sample changes
+        varying: list[RawScores] = []
+        for item in scores:
+            if item.is_constant:
+                continue  # the same for every node, so it decides nothing
+            if not item.plugin.normalization.compares_nodes or len(chance) <= self._limit:
+                fixed += item.weighted_by_all
+            else:
+                varying.append(item)
+        if len(chance) <= self._limit and not self._takes_root:
+            best = fixed == fixed.max()
+            chance[best] = 1.0 / np.count_nonzero(best)
+            return chance
+        known = None if self._takes_root else self._known.find(fixed, varying)
+        if known is not None:
+            return known
+        floors = Floors()
+        self._add_windows(fixed, varying, chance, floors)
+        if self._alone < 1.0:
+            chance = self._alone * chance + (1.0 - self._alone) * self._race.chances(fixed, varying, floors)
+        if not self._takes_root:
+            self._known.keep(fixed, varying, floors, chance)
+        return chance
+
+    def _add_windows(
+        self, fixed: IntArray, varying: Sequence[RawScores], chance: FloatArray, floors: Floors
+    ) -> None:
+        """The chances where one worker does the search: each window is the nodes from a start on."""
+        fixed = fixed.take(self._around)
+        raw = [item.raw.take(self._around) for item in varying]
+        at_once: list[_Stretch] = []
+        length = 0
+        stretches = _stretches(varying, raw, len(chance), self._width)
+        for stretch in stretches:
+            if self._takes_root:
+                self._add_roots(stretch, self._totals(fixed, varying, raw, stretch), chance)
+                continue
+            at_once.append(stretch)
+            length += stretch.end - stretch.first + self._width
+            if length > _MAX_PLACES_AT_ONCE or stretch is stretches[-1]:
+                totals = [self._totals(fixed, varying, raw, item) for item in at_once]
+                lowest = self._share(at_once, np.concatenate(totals), chance)
+                for item in at_once:
+                    floors.add(item.extremes, lowest)
+                at_once, length = [], 0
+        chance[chance < _MAX_ROUNDING_ERROR] = 0.0
+
+    def _add_roots(self, stretch: _Stretch, totals: IntArray, chance: FloatArray) -> None:
+        """Add the chance of each window of a stretch to the one node that is taken from it."""
+        places = (heap_roots(totals, self._width) + stretch.first) % len(chance)
+        weights = np.diff(self._before[stretch.first : stretch.end + 1])
+        chance += np.bincount(self._found[places], weights=weights, minlength=len(chance))
+
+    def _totals(
+        self, fixed: IntArray, varying: Sequence[RawScores], raw: Sequence[IntArray], stretch: _Stretch
+    ) -> IntArray:
+        """The totals of the places that the windows of a stretch look at."""
+        reach = slice(stretch.first, stretch.end + self._width - 1)
+        totals = fixed[reach]
+        extremes = stretch.extremes
+        for item, values, smallest, largest in zip(varying, raw, extremes[::2], extremes[1::2], strict=True):
+            totals = totals + item.weighted(smallest, largest, values[reach])
+        return totals
+
+    def _share(self, stretches: Sequence[_Stretch], totals: IntArray, chance: FloatArray) -> int:
+        """Add the chances of the windows of some stretches to their best nodes; the lowest of these totals.
+
+        The stretches are laid end to end and handled together. Windows across a seam exist only in this
+        layout, so their chance is 0: the cumulated chance does not grow over them.
+        """
+        parts = []
+        for item in stretches:
+            parts.append(self._before[item.first : item.end])
+            parts.append(np.full(self._width - 1, self._before[item.end]))
+        parts[-1] = self._before[stretches[-1].end :][:1]
+        places, shares, lowest = share_among_best(totals, np.concatenate(parts), self._width)
+        lengths = np.array([item.end - item.first + self._width - 1 for item in stretches])
+        ends = lengths.cumsum()
+        shift = np.array([item.first for item in stretches]) - ends + lengths
+        places = (places + shift[ends.searchsorted(places, side="right")]) % len(chance)
+        chance += np.bincount(self._found[places], weights=shares, minlength=len(chance))
+        return lowest
+
+
+class Searches:
+    """The searches of one scheduler; from one pod to the next they are mostly the same."""
+
+    def __init__(self, workers: Workers) -> None:
+        self._workers = workers
+        self._latest: deque[Search] = deque(maxlen=_REMEMBERED)
+
+    def over(self, feasible: IntArray, looked_at: IntArray, limit: int, *, heap: bool = False) -> Search:
+        """The search over these nodes; see ``Search``. ``heap`` if a heap of what is found decides ties."""
+        takes_root = heap and self._workers.parallelism == 1
+        for search in self._latest:
+            if search.covers(feasible, looked_at, limit, takes_root):
+                return search
+        self._latest.appendleft(Search(feasible, looked_at, limit, self._workers, takes_root=takes_root))
+        return self._latest[0]

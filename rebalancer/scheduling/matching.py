@@ -1,0 +1,395 @@
+"""Which pods a term or constraint selects, in a form that makes equal ones one, and indexes both ways."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from functools import cached_property
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from rebalancer.cluster.columns.binding_labels import BINDING_LABELS, GIVEN_SINCE_MINOR
+from rebalancer.cluster.columns.pod_classes import PodClass
+from rebalancer.cluster.kinds import REPLICA_SETS, REPLICATION_CONTROLLERS, SERVICES, STATEFUL_SETS, Kind
+from rebalancer.cluster.records import (
+    LabelSelector,
+    PodAffinity,
+    PodAffinityTerm,
+    Requirement,
+    Service,
+    Taint,
+    Toleration,
+    Workload,
+)
+from rebalancer.cluster.selectors import LabelMatch, Pair, canonical
+from rebalancer.cluster.snapshot import Snapshot
+from rebalancer.scheduling.versions import Release
+
+T = TypeVar("T", bound=Hashable)
+
+
+EVERYTHING = LabelMatch()
+
+
+def label_match(selector: LabelSelector | None) -> LabelMatch | None:
+    """A selector in canonical form; None, which matches nothing, for nil and for a malformed one."""
+    if selector is None:
+        return None
+    try:
+        return canonical(selector)
+    except ValueError:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class PodSelector:
+    """Pods of some namespaces whose labels match."""
+
+    namespaces: frozenset[str] | None  # None: of every namespace
+    labels: LabelMatch | None  # None: nothing
+
+    def matches(self, namespace: str, labels: Mapping[str, str]) -> bool:
+        """Whether a pod is selected."""
+        if self.labels is None or (self.namespaces is not None and namespace not in self.namespaces):
+            return False
+        return self.labels.matches(labels)
+
+    @property
+    def places(self) -> Iterator[tuple[str | None, Pair | None]]:
+        """Where an index files it: by namespace, and by one of the pairs every selected pod carries."""
+        if self.labels is None:
+            return
+        pair = self.labels.pairs[0] if self.labels.pairs else None
+        for namespace in (None,) if self.namespaces is None else sorted(self.namespaces):
+            yield namespace, pair
+
+
+class SelectorIndex(Generic[T]):
+    """Finds the selectors that may select a pod without trying them all."""
+
+    def __init__(self) -> None:
+        self._filed: dict[tuple[str | None, Pair | None], dict[T, None]] = {}
+
+    def add(self, selector: PodSelector, item: T) -> None:
+        """File an item under its selector."""
+        for place in selector.places:
+            self._filed.setdefault(place, {})[item] = None
+
+    def candidates(self, namespace: str, labels: Mapping[str, str]) -> Iterator[T]:
+        """Items whose selector may select a pod: each once, in a fixed order."""
+        if not self._filed:
+            return
+        seen: dict[T, None] = {}
+        for where in (None, namespace):
+            for pair in (None, *labels.items()):
+                seen.update(self._filed.get((where, pair), {}))
+        yield from seen
+
+
+class ClassIndex:
+    """Finds the pod classes that a selector may select without trying them all."""
+
+    def __init__(self) -> None:
+        self._filed: dict[tuple[str | None, Pair | None], list[int]] = {}
+
+    def add(self, class_index: int, namespace: str, labels: Mapping[str, str]) -> None:
+        """File a class."""
+        for where in (None, namespace):
+            for pair in (None, *labels.items()):
+                self._filed.setdefault((where, pair), []).append(class_index)
+
+    def candidates(self, selector: PodSelector) -> list[int]:
+        """Classes that may be selected, ascending."""
+        found = {item for place in selector.places for item in self._filed.get(place, ())}
+        return sorted(found)
+
+
+# The pod (anti-)affinity terms of pod classes and their carriers.
+#
+# Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/interpodaffinity/filtering.go:274.
+
+
+NamespaceLabels = Mapping[str, Mapping[str, str]]
+_NO_LABELS: Mapping[str, str] = {}
+
+
+class TermKind(Enum):
+    """Where in spec.affinity a term stands."""
+
+    AFFINITY = "required affinity"
+    ANTI_AFFINITY = "required anti-affinity"
+    PREFERRED = "preferred affinity"
+    PREFERRED_ANTI = "preferred anti-affinity"
+
+
+@dataclass(frozen=True, slots=True)
+class AffinityTerm:
+    """One term in canonical form: equal terms of different classes are one."""
+
+    kind: TermKind
+    topology_key: str
+    namespaces: frozenset[str]
+    namespace_selector: LabelMatch | None  # None: no namespace
+    labels: LabelMatch | None  # None: no pod
+
+    def selects(self, namespace: str, labels: Mapping[str, str], namespaces: NamespaceLabels) -> bool:
+        """Whether the term of a pod that is there already matches an incoming one."""
+        named = namespace in self.namespaces or (
+            self.namespace_selector is not None
+            and self.namespace_selector.matches(namespaces.get(namespace, _NO_LABELS))
+        )
+        return named and self.labels is not None and self.labels.matches(labels)
+
+    @property
+    def selects_namespaces(self) -> bool:
+        """Whether it selects namespaces by their labels, rather than by name or all of them."""
+        return self.namespace_selector is not None and not self.namespace_selector.is_empty
+
+    def filed_as(self) -> PodSelector:
+        """A selector that selects at least what the term does, for an index."""
+        return PodSelector(None if self.namespace_selector is not None else self.namespaces, self.labels)
+
+    def selector(self, namespaces: NamespaceLabels, *, kept: bool = True) -> PodSelector:
+        """What the term of the incoming pod selects among the pods that are there.
+
+        The scheduler expands a namespaceSelector into names. If it is ``kept`` all the same, as in 1.34 and
+        later, it is then matched against no labels at all: one that matches the absence of labels (NotIn,
+        DoesNotExist) matches every namespace.
+        """
+        chosen = self.namespace_selector
+        if chosen is None:
+            return PodSelector(self.namespaces, self.labels)
+        if chosen.is_empty or (kept and chosen.matches(_NO_LABELS)):
+            return PodSelector(None, self.labels)
+        expanded = {name for name, labels in namespaces.items() if chosen.matches(labels)}
+        return PodSelector(self.namespaces | expanded, self.labels)
+
+
+def _selector_with_keys(term: PodAffinityTerm, labels: Mapping[str, str]) -> LabelSelector | None:
+    """The term's selector as the API server stores it: matchLabelKeys and mismatchLabelKeys written out."""
+    selector = term.label_selector
+    added = [
+        Requirement(key, operator, [labels[key]])
+        for operator, keys in (("In", term.match_label_keys), ("NotIn", term.mismatch_label_keys))
+        for key in keys or ()
+        if key in labels
+    ]
+    present = [] if selector is None else selector.match_expressions or []
+    added = [item for item in added if item not in present]
+    if selector is None or not added:
+        return selector
+    return LabelSelector(selector.match_labels, [*present, *added])
+
+
+def _term(kind: TermKind, term: PodAffinityTerm, pod: PodClass) -> AffinityTerm:
+    own = not term.namespaces and term.namespace_selector is None
+    return AffinityTerm(
+        kind,
+        term.topology_key,
+        frozenset((pod.namespace,) if own else term.namespaces or ()),
+        label_match(term.namespace_selector),
+        label_match(_selector_with_keys(term, pod.labels)),
+    )
+
+
+def _terms(
+    required: TermKind, preferred: TermKind, affinity: PodAffinity | None, pod: PodClass
+) -> Iterator[tuple[AffinityTerm, int]]:
+    if affinity is None:
+        return
+    for term in affinity.required or ():
+        yield _term(required, term, pod), 1
+    for weighted in affinity.preferred or ():
+        if weighted.pod_affinity_term is not None and weighted.weight:
+            yield _term(preferred, weighted.pod_affinity_term, pod), weighted.weight
+
+
+def terms_of(pod: PodClass) -> tuple[tuple[AffinityTerm, int], ...]:
+    """The terms of a class with their weights; required ones weigh 1."""
+    affinity = pod.spec.affinity
+    if affinity is None:
+        return ()
+    return (
+        *_terms(TermKind.AFFINITY, TermKind.PREFERRED, affinity.pod_affinity, pod),
+        *_terms(TermKind.ANTI_AFFINITY, TermKind.PREFERRED_ANTI, affinity.pod_anti_affinity, pod),
+    )
+
+
+# The selector the scheduler derives for a pod from its Services and its controller.
+#
+# Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/helper/spread.go:37.
+
+
+TEMPLATE_HASH = "pod-template-hash"  # which ReplicaSet of its Deployment a pod is of
+_NEXT = "next"  # as the hash, and as the end of the name, of a ReplicaSet that is not there yet
+# The controllers whose selectors count; a pod of any other has its Services' alone.
+OWNER_KINDS: Mapping[tuple[str, str], Kind] = {
+    ("apps/v1", "ReplicaSet"): REPLICA_SETS,
+    ("apps/v1", "StatefulSet"): STATEFUL_SETS,
+    ("v1", "ReplicationController"): REPLICATION_CONTROLLERS,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Owners:
+    """Services, and the selectors of controllers, by what pods need to find them."""
+
+    services: tuple[Service, ...] = ()
+    controllers: Mapping[tuple[str, str, str], Any] = field(
+        default_factory=dict
+    )  # kind, namespace, name -> its selector as it was read
+    _matches: dict[tuple[str, str, str], LabelMatch | None] = field(default_factory=dict)  # computed so far
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> Owners:
+        """Those of a snapshot; none of a kind that was not read, which ``unread_inputs`` reports."""
+        controllers = {}
+        for kind in OWNER_KINDS.values():
+            for item in snapshot.recording.records(kind):
+                assert isinstance(item, Workload)
+                controllers[kind.name, item.metadata.namespace, item.metadata.name] = item.spec.selector
+        services = snapshot.recording.records(SERVICES)
+        return cls(tuple(item for item in services if isinstance(item, Service)), controllers)
+
+    @cached_property
+    def _services(self) -> SelectorIndex[tuple[PodSelector, tuple[Pair, ...]]]:
+        index: SelectorIndex[tuple[PodSelector, tuple[Pair, ...]]] = SelectorIndex()
+        for service in self.services:
+            if service.spec.selector is not None:
+                pairs = tuple(sorted(service.spec.selector.items()))
+                selector = PodSelector(frozenset({service.metadata.namespace}), LabelMatch(pairs))
+                index.add(selector, (selector, pairs))
+        return index
+
+    def next_revision(self, pod: PodClass) -> PodClass:
+        """The class of the pod that a Deployment makes of a changed template: one of another ReplicaSet.
+
+        Its hash is another one, in the pod's labels as in what the ReplicaSet selects, so that what looks for
+        pods of the same revision finds none.
+        """
+        hashed = {TEMPLATE_HASH: _NEXT} if TEMPLATE_HASH in pod.labels else {}
+        owner = replace(pod.owner, name=f"{pod.owner.name}/{_NEXT}", uid="")
+        old = self._own(REPLICA_SETS, pod)
+        if old is not None:
+            pairs = tuple(sorted({**dict(old.pairs), **hashed}.items()))
+            self._matches[REPLICA_SETS.name, pod.namespace, owner.name] = replace(old, pairs=pairs)
+        return replace(pod, labels={**pod.labels, **hashed}, owner=owner)
+
+    def derived(self, pod: PodClass) -> LabelMatch:
+        """All that the Services selecting the pod and its controller require; empty when there is nothing."""
+        required = LabelMatch()
+        for selector, pairs in self._services.candidates(pod.namespace, pod.labels):
+            if selector.matches(pod.namespace, pod.labels):
+                required = required.also(pairs)
+        kind = OWNER_KINDS.get((pod.owner.api_version, pod.owner.kind))
+        own = self._own(kind, pod) if kind else None
+        return required.and_also(own) if own is not None else required
+
+    def _own(self, kind: Kind, pod: PodClass) -> LabelMatch | None:
+        """What the controller of a pod selects; None when it is not there or its selector is malformed."""
+        key = kind.name, pod.namespace, pod.owner.name
+        if key not in self._matches:
+            self._matches[key] = _selector(kind, self.controllers[key]) if key in self.controllers else None
+        return self._matches[key]
+
+
+def _selector(kind: Kind, selector: Any) -> LabelMatch | None:
+    """A ReplicationController's selector is a map, the others' a LabelSelector."""
+    try:
+        if kind is REPLICATION_CONTROLLERS:
+            return LabelMatch(tuple(sorted(msgspec.convert(selector or {}, dict[str, str]).items())))
+        return label_match(msgspec.convert(selector, LabelSelector | None))
+    except msgspec.ValidationError:
+        return None
+
+
+# Whether a toleration tolerates a taint.
+#
+# Source: k8s.io/api v0.34.4 core/v1/toleration.go:38.
+
+
+def tolerates(toleration: Toleration, taint: Taint) -> bool:
+    """An empty effect or key of the toleration stands for any; Exists ignores the value."""
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    if toleration.operator in ("", "Equal"):
+        return toleration.value == taint.value
+    return toleration.operator == "Exists"
+
+
+def tolerates_any(tolerations: Iterable[Toleration] | None, taint: Taint) -> bool:
+    """Whether any of the tolerations tolerates the taint."""
+    return any(tolerates(toleration, taint) for toleration in tolerations or ())
+
+
+# Which pods are placed by labels that the API server gives a pod only when it is bound.
+#
+# The model places a replacement as it is created, without the zone and region that binding adds, and later
+# replacements do not see them on it. Where no selector asks for these labels that makes no difference.
+# Where
+# one does, pods that carry it and pods that it may select, whatever their zone, are not predictable.
+#
+#     a Service selects          app=web, topology.kubernetes.io/zone=a
+#     what it may select is then app=web, in any zone
+
+
+class BindingLabelReaders:
+    """The selectors of a cluster that ask for labels which binding adds."""
+
+    def __init__(self, snapshot: Snapshot, release: Release) -> None:
+        self._selectors: list[LabelMatch] = []
+        if _are_given(snapshot, release):
+            found = {match for pod in snapshot.pods.classes for match in _selectors_of(pod)}
+            found.update(_selectors_of_services(snapshot))
+            self._selectors = [_without_binding_labels(match) for match in found if _asks(match)]
+
+    def concerns(self, pod: PodClass) -> bool:
+        """Whether such a selector, or what it selects, takes part in placing pods of a class."""
+        return bool(self._selectors) and (
+            any(_asks(match) for match in _selectors_of(pod))
+            or any(match.matches(pod.labels) for match in self._selectors)
+        )
+
+
+def _are_given(snapshot: Snapshot, release: Release) -> bool:
+    """Whether the API server gives pods such labels, by its version or by the pods that have them."""
+    if snapshot.pods.class_before_binding:
+        return True
+    labelled = any(
+        not BINDING_LABELS.isdisjoint(node.metadata.labels or {}) for node in snapshot.nodes.records
+    )
+    return labelled and release.minor >= GIVEN_SINCE_MINOR
+
+
+def _selectors_of(pod: PodClass) -> Iterator[LabelMatch]:
+    """The selectors over labels of pods that a pod carries."""
+    for term, _ in terms_of(pod):
+        if term.labels is not None:
+            yield term.labels
+    for constraint in pod.spec.topology_spread_constraints or ():
+        match = label_match(constraint.label_selector) or LabelMatch()
+        yield match.also((key, pod.labels.get(key, "")) for key in constraint.match_label_keys or ())
+
+
+def _selectors_of_services(snapshot: Snapshot) -> Iterator[LabelMatch]:
+    """Services count where a profile spreads pods by default."""
+    items: Sequence[object] = snapshot.recording.records(SERVICES) if snapshot.has(SERVICES) else ()
+    for item in items:
+        if isinstance(item, Service) and item.spec.selector:
+            yield LabelMatch(tuple(sorted(item.spec.selector.items())))
+
+
+def _asks(match: LabelMatch) -> bool:
+    keys = (*(key for key, _ in match.pairs), *(key for key, *_ in match.expressions))
+    return not BINDING_LABELS.isdisjoint(keys)
+
+
+def _without_binding_labels(match: LabelMatch) -> LabelMatch:
+    return LabelMatch(
+        tuple(pair for pair in match.pairs if pair[0] not in BINDING_LABELS),
+        tuple(item for item in match.expressions if item[0] not in BINDING_LABELS),
+    )

@@ -1,1 +1,0 @@
-"""Which pods and nodes a selector, an affinity term, a spread constraint or a toleration matches."""

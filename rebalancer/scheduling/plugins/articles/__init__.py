@@ -1,1 +1,0 @@
-"""Plugins published in articles: PodCapacityOfNode and NetworkTraffic."""

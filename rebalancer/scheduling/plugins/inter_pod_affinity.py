@@ -1,0 +1,245 @@
+"""InterPodAffinity: pods that want to be near other pods or away from them.
+
+Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/interpodaffinity/filtering.go:412, scoring.go:240.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from pydantic import Field
+
+from rebalancer.cluster.arrays import FloatArray, IntArray
+from rebalancer.cluster.columns.pod_classes import PodClass
+from rebalancer.cluster.kinds import NAMESPACES, Kind
+from rebalancer.profiles.types import Arguments, ExtensionPoint, Input
+from rebalancer.scheduling.framework.plugin import (
+    MAX_SCORE,
+    PASS,
+    SKIP,
+    Enabled,
+    Evidence,
+    Normalization,
+    ObjectsRead,
+    Plugin,
+    PluginInputs,
+    PreFilter,
+)
+from rebalancer.scheduling.matching import AffinityTerm, NamespaceLabels, TermKind, terms_of
+from rebalancer.scheduling.state.cluster_state import ClusterState
+from rebalancer.scheduling.state.counters import MatchingPods, PodsWithTerm
+from rebalancer.scheduling.versions.rules import KEPT_NAMESPACE_SELECTOR
+
+_FAR_FROM_WANTED, _NEAR_UNWANTED, _UNWANTED_HERE = 1, 2, 3
+_REASONS = {
+    _FAR_FROM_WANTED: "node(s) didn't match pod affinity rules",
+    _NEAR_UNWANTED: "node(s) didn't match pod anti-affinity rules",
+    _UNWANTED_HERE: "node(s) didn't satisfy existing pods anti-affinity rules",
+}
+
+
+class InterPodAffinityArguments(Arguments):
+    """Arguments of InterPodAffinity."""
+
+    hard_pod_affinity_weight: int = Field(default=1, ge=0, le=100)
+    ignore_preferred_terms_of_existing_pods: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Count:
+    """A counter by a topology key, and how much each of its pods adds to a score."""
+
+    key: str
+    counter: int
+    weight: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Required:
+    """What decides whether a class may be on a node."""
+
+    affinity: Sequence[_Count]  # of the pods that match all required terms, by the key of each
+    matches_itself: bool
+    anti_affinity: Sequence[_Count]
+    existing: Sequence[_Count]  # of the pods whose anti-affinity matches the class, a count a key
+
+
+_NOTHING_REQUIRED = _Required((), False, (), ())
+
+
+class InterPodAffinity(Plugin):
+    """Required terms reject nodes, those of the pod and those of pods already there; preferred terms score.
+
+    Scores depend on the feasible nodes through their extremes alone, so they are exact in samples too.
+    """
+
+    name = "InterPodAffinity"
+    needs_pre_filter = True
+    needs_pre_score = True
+    points = frozenset(
+        {ExtensionPoint.PRE_FILTER, ExtensionPoint.FILTER, ExtensionPoint.PRE_SCORE, ExtensionPoint.SCORE}
+    )
+    Arguments = InterPodAffinityArguments
+    inputs = frozenset({Input.NAMESPACES})
+    evidence = Evidence.DECISIONS
+    normalization = Normalization.RANGE
+
+    @classmethod
+    def make(cls, arguments: InterPodAffinityArguments, inputs: PluginInputs) -> Self:
+        """With its arguments."""
+        return cls(arguments, inputs.namespaces)
+
+    @classmethod
+    def needs(cls, pod: PodClass, enabled: Enabled, objects: ObjectsRead) -> Iterable[Kind]:
+        """Namespaces, if a term of the pod or one of another pod that may match it selects them by labels."""
+        if objects.has(NAMESPACES):
+            return ()
+        if any(term.selects_namespaces for term, _ in terms_of(pod)):
+            return (NAMESPACES,)
+        others = objects.namespace_selecting_terms
+        matched = any(term.labels is not None and term.labels.matches(pod.labels) for term in others)
+        return (NAMESPACES,) if matched else ()
+
+    def __init__(self, arguments: InterPodAffinityArguments, namespaces: NamespaceLabels) -> None:
+        """``namespaces`` are the labels by name of the namespaces there are."""
+        self._arguments = arguments
+        self._namespaces = namespaces
+
+    def _matching(self, state: ClusterState, class_index: int, kind: TermKind) -> list[AffinityTerm]:
+        """The terms any class carries that match a pod of this one."""
+        pod = state.classes[class_index]
+        candidates = state.classes.counters.terms[kind].candidates(pod.namespace, pod.labels)
+        return [term for term in candidates if term.selects(pod.namespace, pod.labels, self._namespaces)]
+
+    def _required(self, state: ClusterState, class_index: int) -> _Required:
+        known = state.classes.counters.catch_up()
+        if not known:
+            return _NOTHING_REQUIRED
+        # Classes that are added later may bring terms that match this one.
+        key = ("required", known)
+        return state.classes.cached(class_index, self, key, lambda: self._find_required(state, class_index))
+
+    def _find_required(self, state: ClusterState, class_index: int) -> _Required:
+        pod, book = state.classes[class_index], state.classes.counters
+        kept = state.classes.release.has(KEPT_NAMESPACE_SELECTOR)
+        own = [term for term, _ in terms_of(pod)]
+        wanted = [term for term in own if term.kind is TermKind.AFFINITY]
+        selectors = tuple(term.selector(self._namespaces, kept=kept) for term in wanted)
+        by_key: dict[str, list[AffinityTerm]] = {}
+        for term in self._matching(state, class_index, TermKind.ANTI_AFFINITY):
+            by_key.setdefault(term.topology_key, []).append(term)
+        everyone = book.number(MatchingPods(selectors, terminating=True)) if wanted else -1
+        return _Required(
+            affinity=[_Count(term.topology_key, everyone) for term in wanted],
+            matches_itself=all(selector.matches(pod.namespace, pod.labels) for selector in selectors),
+            anti_affinity=[
+                _Count(
+                    term.topology_key,
+                    book.number(
+                        MatchingPods((term.selector(self._namespaces, kept=kept),), terminating=True)
+                    ),
+                )
+                for term in own
+                if term.kind is TermKind.ANTI_AFFINITY
+            ],
+            existing=[
+                _Count(topology_key, book.number(PodsWithTerm(frozenset((term, 1) for term in terms))))
+                for topology_key, terms in by_key.items()
+            ],
+        )
+
+    def pre_filter(self, state: ClusterState, class_index: int) -> PreFilter:
+        """Nothing to filter when neither side requires anything."""
+        required = self._required(state, class_index)
+        if required.affinity or required.anti_affinity:
+            return PASS
+        unwanted = any(state.counter(count.counter, count.key).any() for count in required.existing)
+        return PASS if unwanted else SKIP
+
+    def filter(self, state: ClusterState, class_index: int) -> IntArray:
+        """In this order: the pod's affinity, its anti-affinity, the anti-affinity of pods that are there."""
+        required = self._required(state, class_index)
+        labels = state.nodes.labels
+        codes = np.zeros(len(state.nodes), np.int64)
+        for kind, counts in ((_UNWANTED_HERE, required.existing), (_NEAR_UNWANTED, required.anti_affinity)):
+            for count in counts:
+                occupied = state.counter(count.counter, count.key) > 0
+                if occupied.any():
+                    codes[occupied[labels.column(count.key).values]] = kind
+        if required.affinity:
+            self._reject_far(state, required, codes)
+        return codes
+
+    def _reject_far(self, state: ClusterState, required: _Required, codes: IntArray) -> None:
+        """The first pod of a group, which only itself would match, needs no more than the keys."""
+        labels = state.nodes.labels
+        counted = [(count.key, state.counter(count.counter, count.key) > 0) for count in required.affinity]
+        first = required.matches_itself and not any(occupied.any() for _, occupied in counted)
+        for key, occupied in counted:
+            values = labels.column(key).values
+            codes[values < 0 if first else ~occupied[values]] = _FAR_FROM_WANTED
+
+    def reason(self, state: ClusterState, class_index: int, code: int) -> str:
+        """The scheduler's words."""
+        return _REASONS[code]
+
+    def _scored(self, state: ClusterState, class_index: int) -> Sequence[_Count]:
+        known = state.classes.counters.catch_up()
+        if not known:
+            return ()
+        key = ("scored", known)
+        return state.classes.cached(class_index, self, key, lambda: self._find_scored(state, class_index))
+
+    def _find_scored(self, state: ClusterState, class_index: int) -> Sequence[_Count]:
+        """What counts for the score: the pod's preferences, and the wishes of pods that are there."""
+        book = state.classes.counters
+        kept = state.classes.release.has(KEPT_NAMESPACE_SELECTOR)
+        found: list[_Count] = []
+        for term, weight in terms_of(state.classes[class_index]):
+            if term.kind in (TermKind.PREFERRED, TermKind.PREFERRED_ANTI):
+                selected = book.number(
+                    MatchingPods((term.selector(self._namespaces, kept=kept),), terminating=True)
+                )
+                sign = 1 if term.kind is TermKind.PREFERRED else -1
+                found.append(_Count(term.topology_key, selected, sign * weight))
+        if self._arguments.ignore_preferred_terms_of_existing_pods and not found:
+            return ()
+        signs: Mapping[TermKind, int] = {
+            TermKind.AFFINITY: self._arguments.hard_pod_affinity_weight,
+            TermKind.PREFERRED: 1,
+            TermKind.PREFERRED_ANTI: -1,
+        }
+        for kind, factor in signs.items():
+            by_key: dict[str, set[tuple[AffinityTerm, int]]] = {}
+            for term in self._matching(state, class_index, kind) if factor else ():
+                by_key.setdefault(term.topology_key, set()).add((term, 1))
+            found += [
+                _Count(topology_key, book.number(PodsWithTerm(frozenset(terms))), factor)
+                for topology_key, terms in by_key.items()
+            ]
+        return found
+
+    def raw_scores(self, state: ClusterState, class_index: int, feasible: IntArray) -> IntArray | None:
+        """Σ over the keys of what is recorded at the node's value; skipped when nothing is recorded."""
+        by_key: dict[str, IntArray] = {}
+        for count in self._scored(state, class_index):
+            pods = state.counter(count.counter, count.key)
+            if pods.any():
+                known = by_key.get(count.key)
+                by_key[count.key] = pods * count.weight + (0 if known is None else known)
+        if not by_key:
+            return None
+        total = np.zeros(len(feasible), np.int64)
+        for key, values in by_key.items():
+            total += values[state.nodes.labels.column(key).values[feasible]]
+        return total
+
+    def normalize(self, raw: IntArray, smallest: int, largest: int) -> IntArray:
+        """trunc(100·((raw − min)/(max − min))); all 0 when they are the same."""
+        if largest <= smallest:
+            return np.zeros_like(raw)
+        share: FloatArray = (raw - smallest) / float(largest - smallest)
+        return (float(MAX_SCORE) * share).astype(np.int64)

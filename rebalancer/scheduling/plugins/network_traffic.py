@@ -1,0 +1,112 @@
+"""NetworkTraffic of the article: the less a node receives, the better, as intended.
+
+The published code builds a wrong query, so that it always fails; modelled is what it was meant to do.
+
+Source: the article's plugin (docs/plugins).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Self
+
+import numpy as np
+from pydantic import Field
+
+from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
+from rebalancer.profiles.types import Arguments, ExtensionPoint, Input, PluginQuery
+from rebalancer.profiles.types import Arguments as PluginArguments
+from rebalancer.scheduling.framework.plugin import MAX_SCORE, Normalization, Plugin, PluginInputs
+from rebalancer.scheduling.state.cluster_state import ClusterState
+
+_LARGEST = float(1 << 56)  # bytes; beyond it Go's integers would overflow
+_BY_NODE = "* on(instance) group_left(nodename) (node_uname_info)"
+
+
+class NetworkTrafficArguments(Arguments):
+    """Arguments of NetworkTraffic: Prometheus (``ip``), a network interface, minutes."""
+
+    ip: str = Field(min_length=1)
+    device_name: str = Field(min_length=1)
+    time_range_minutes: int = Field(ge=1, validation_alias="timeRange")
+
+
+def published_query(arguments: NetworkTrafficArguments) -> str:
+    """The article's query, of all nodes at once: the series carry the node's name as ``nodename``.
+
+    It adds up samples of a counter, which says how much a node has received since it started rather than
+    how busy its network is now.
+    """
+    counter = f'node_network_receive_bytes_total{{device="{arguments.device_name}"}}'
+    return f"sum_over_time({counter}[{arguments.time_range_minutes}m]) {_BY_NODE}"
+
+
+def rate_query(arguments: NetworkTrafficArguments) -> str:
+    """The better choice: bytes received a second."""
+    counter = f'node_network_receive_bytes_total{{device="{arguments.device_name}"}}'
+    return f"rate({counter}[{arguments.time_range_minutes}m]) {_BY_NODE}"
+
+
+class NetworkTraffic(Plugin):
+    """Scores 100 − traffic·100 ÷ the largest traffic."""
+
+    name = "NetworkTraffic"
+    points = frozenset({ExtensionPoint.SCORE})
+    Arguments = NetworkTrafficArguments
+    inputs = frozenset({Input.PROMETHEUS})
+    scored_resources = frozenset({"networkReceive"})
+    may_fail = True
+    has_notes = True
+    normalization = Normalization.MAXIMUM
+
+    @classmethod
+    def make(cls, arguments: NetworkTrafficArguments, inputs: PluginInputs) -> Self:
+        """With the answer to the article's query if that was asked, else with the rate."""
+        answers = (
+            inputs.view.queries.get((arguments.ip, query))
+            for query in (published_query(arguments), rate_query(arguments))
+        )
+        return cls(next((answer for answer in answers if answer is not None), {}))
+
+    @classmethod
+    def queries(cls, arguments: PluginArguments | None) -> tuple[PluginQuery, ...]:
+        """The article's query."""
+        if not isinstance(arguments, NetworkTrafficArguments):
+            return ()
+        return (PluginQuery(arguments.ip, published_query(arguments)),)
+
+    def __init__(self, traffic: Mapping[str, float]) -> None:
+        """``traffic`` is the query's value by node name."""
+        self._traffic = traffic
+
+    def _of_nodes(self, state: ClusterState) -> FloatArray:
+        """(nodes,) NaN where there is no sample."""
+        return state.nodes.cached(
+            self,
+            "traffic",
+            lambda: np.array([self._traffic.get(name, np.nan) for name in state.nodes.names], np.float64),
+        )
+
+    def fails(self, state: ClusterState, class_index: int, feasible: IntArray) -> str:
+        """A feasible node without exactly one sample fails the pod's cycle."""
+        missing = np.flatnonzero(np.isnan(self._of_nodes(state)[feasible]))
+        return f"no sample of node {state.nodes.names[feasible[missing[0]]]}" if len(missing) else ""
+
+    def has_figures(self, state: ClusterState, class_index: int) -> BoolArray:
+        """(nodes,) there is one sample of it."""
+        return ~np.isnan(self._of_nodes(state))
+
+    def raw_scores(self, state: ClusterState, class_index: int, feasible: IntArray) -> IntArray:
+        """The traffic, without its fraction."""
+        traffic = np.nan_to_num(self._of_nodes(state)[feasible], nan=0.0)
+        return np.trunc(np.clip(traffic, 0.0, _LARGEST)).astype(np.int64)
+
+    def normalize(self, raw: IntArray, smallest: int, largest: int) -> IntArray:
+        """100 where there is none; all 100 when there is none anywhere, where the Go code would crash."""
+        if largest <= 0:
+            return np.full_like(raw, MAX_SCORE)
+        return MAX_SCORE - raw * MAX_SCORE // largest
+
+    def note(self, raw: IntArray) -> str:
+        """Zero traffic everywhere is not a measurement one would trust."""
+        return "no traffic anywhere: all nodes score 100" if not raw.any() else ""

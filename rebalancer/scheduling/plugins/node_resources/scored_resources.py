@@ -1,0 +1,94 @@
+"""Resources with weights and shapes, as the arguments of the resource plugins state them.
+
+Source: kubernetes v1.34.4 pkg/scheduler/apis/config/v1/defaults.go:177.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
+from rebalancer.cluster.arrays import IntArray
+from rebalancer.cluster.columns.nodes import CPU, MEMORY
+from rebalancer.profiles.types import Arguments
+from rebalancer.scheduling.resources import is_scalar
+from rebalancer.scheduling.state.cluster_state import ClusterState, Rows
+
+
+def _one_if_zero(value: object) -> object:
+    return 1 if value == 0 and not isinstance(value, bool) else value
+
+
+class ResourceWeight(Arguments):
+    """A resource and how much it counts; a weight of 0 means 1."""
+
+    name: str = Field(min_length=1)
+    weight: Annotated[int, BeforeValidator(_one_if_zero), Field(ge=1, le=100)] = 1
+
+
+CPU_AND_MEMORY = (ResourceWeight(name="cpu", weight=1), ResourceWeight(name="memory", weight=1))
+
+
+def _default_if_empty(value: tuple[ResourceWeight, ...]) -> tuple[ResourceWeight, ...]:
+    return value or CPU_AND_MEMORY
+
+
+Resources = Annotated[tuple[ResourceWeight, ...], AfterValidator(_default_if_empty)]
+
+
+class ShapePoint(Arguments):
+    """A point of a piecewise linear function: the score (0..10) at a utilization (0..100)."""
+
+    utilization: int = Field(ge=0, le=100)
+    score: int = Field(ge=0, le=10)
+
+
+class RequestedToCapacityRatio(Arguments):
+    """The function from requested share to score."""
+
+    shape: tuple[ShapePoint, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _increasing(self) -> Self:
+        for before, after in zip(self.shape, self.shape[1:], strict=False):
+            if after.utilization <= before.utilization:
+                raise ValueError(
+                    f"utilization must increase from point to point, not go from {before.utilization} "
+                    f"to {after.utilization}"
+                )
+        return self
+
+
+# What the two resource scores compare: requested with the pod on the node, and allocatable.
+
+
+_WITH_DEFAULTS = {"cpu": CPU, "memory": MEMORY}
+
+
+def scored_amounts(
+    state: ClusterState, class_index: int, rows: Rows, resource: str
+) -> tuple[IntArray, IntArray] | None:
+    """(rows,) requested with the pod, defaults included, and allocatable; None when it does not count.
+
+    A scalar the pod does not request is not counted (noderesources/resource_allocation.go).
+    """
+    column = state.classes.column.get(resource)
+    own = state.classes.requests[class_index].incoming_scored.get(resource, 0)
+    if column is None or (is_scalar(resource) and own == 0):
+        return None
+    allocatable = state.classes.allocatable[rows, column]
+    if resource in _WITH_DEFAULTS:
+        return state.scored[rows, _WITH_DEFAULTS[resource]] + own, allocatable
+    return state.requested[rows, column] + own, allocatable
+
+
+def plain_amounts(
+    state: ClusterState, class_index: int, rows: Rows, resource: str
+) -> tuple[IntArray, IntArray] | None:
+    """As ``scored_amounts`` without defaults, pod-level requests honoured."""
+    column = state.classes.column.get(resource)
+    own = state.classes.requests[class_index].incoming.get(resource, 0)
+    if column is None or (is_scalar(resource) and own == 0):
+        return None
+    return state.requested[rows, column] + own, state.classes.allocatable[rows, column]

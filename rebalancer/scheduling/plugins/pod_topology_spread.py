@@ -1,0 +1,411 @@
+"""PodTopologySpread: similar numbers of matching pods in every topology domain.
+
+Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/podtopologyspread/filtering.go:311, scoring.go:196.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
+from rebalancer.cluster.columns.pod_classes import PodClass
+from rebalancer.cluster.kinds import SERVICES, Kind
+from rebalancer.cluster.records import TopologySpreadConstraint
+from rebalancer.cluster.selectors import LabelMatch
+from rebalancer.profiles.types import Arguments, ExtensionPoint, Input
+from rebalancer.scheduling.framework.plugin import (
+    EXCLUDED,
+    MAX_SCORE,
+    PASS,
+    SKIP,
+    Enabled,
+    Evidence,
+    Normalization,
+    ObjectsRead,
+    Plugin,
+    PluginInputs,
+    PreFilter,
+)
+from rebalancer.scheduling.matching import OWNER_KINDS, Owners, PodSelector, label_match
+from rebalancer.scheduling.plugins.node_properties.node_affinity import required_by_pod
+from rebalancer.scheduling.plugins.node_properties.taint_toleration import untolerated_hard_taints
+from rebalancer.scheduling.resources import take
+from rebalancer.scheduling.state.cluster_state import ClusterState
+from rebalancer.scheduling.state.counters import MatchingPods
+
+# The topology spread constraints of a pod class: its own, else the profile's defaults.
+#
+# Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/podtopologyspread/common.go.
+
+
+HOSTNAME = "kubernetes.io/hostname"
+ZONE = "topology.kubernetes.io/zone"
+HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
+_HONOR = "Honor"
+
+
+class DefaultConstraint(Arguments):
+    """A topology spread constraint for pods that state none; its selector is derived from their owners."""
+
+    max_skew: int = Field(ge=1)
+    topology_key: str = Field(min_length=1)
+    when_unsatisfiable: Literal["DoNotSchedule", "ScheduleAnyway"]
+    min_domains: int | None = Field(default=None, ge=1)
+    node_affinity_policy: Literal["Honor", "Ignore"] | None = None
+    node_taints_policy: Literal["Honor", "Ignore"] | None = None
+    match_label_keys: tuple[str, ...] = ()
+    label_selector: None = Field(default=None, description="Must be absent: it is derived.")
+
+
+class PodTopologySpreadArguments(Arguments):
+    """Arguments of PodTopologySpread."""
+
+    defaulting_type: Literal["System", "List"] = "System"
+    default_constraints: tuple[DefaultConstraint, ...] = ()
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.defaulting_type == "System" and self.default_constraints:
+            raise ValueError("defaultConstraints need defaultingType: List")
+        seen = [
+            (constraint.topology_key, constraint.when_unsatisfiable)
+            for constraint in self.default_constraints
+        ]
+        repeated = next((pair for pair in seen if seen.count(pair) > 1), None)
+        if repeated is not None:
+            raise ValueError(f"defaultConstraints lists {' '.join(repeated)} twice")
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """One constraint with all its defaults filled in."""
+
+    max_skew: int
+    topology_key: str
+    selector: LabelMatch | None  # None selects nothing
+    min_domains: int = 1
+    honor_affinity: bool = True
+    honor_taints: bool = False
+
+
+def _own(constraint: TopologySpreadConstraint, pod: PodClass) -> Constraint:
+    selector = label_match(constraint.label_selector)
+    keys = [key for key in constraint.match_label_keys or () if key in pod.labels]
+    if keys:
+        selector = (selector or LabelMatch()).also((key, pod.labels[key]) for key in keys)
+    return Constraint(
+        constraint.max_skew,
+        constraint.topology_key,
+        selector,
+        constraint.min_domains or 1,
+        (constraint.node_affinity_policy or _HONOR) == _HONOR,
+        constraint.node_taints_policy == _HONOR,
+    )
+
+
+class ConstraintSource:
+    """Finds the constraints that count for a class."""
+
+    def __init__(self, arguments: PodTopologySpreadArguments, owners: Owners) -> None:
+        self._arguments = arguments
+        self._owners = owners
+
+    @property
+    def system_defaults(self) -> bool:
+        """Whether the defaults are the scheduler's own."""
+        return self._arguments.defaulting_type == "System"
+
+    def constraints(self, pod: PodClass, when: str) -> Sequence[Constraint]:
+        """The constraints for ``when`` unsatisfiable; a pod with any of its own has no defaults."""
+        if pod.spec.topology_spread_constraints:
+            return [
+                _own(item, pod)
+                for item in pod.spec.topology_spread_constraints
+                if item.when_unsatisfiable == when
+            ]
+        defaults = self._defaults(when)
+        if not defaults:
+            return ()
+        derived = self._owners.derived(pod)
+        if derived.is_empty:
+            return ()
+        return [
+            Constraint(
+                item.max_skew,
+                item.topology_key,
+                derived,
+                item.min_domains,
+                item.honor_affinity,
+                item.honor_taints,
+            )
+            for item in defaults
+        ]
+
+    def _defaults(self, when: str) -> Sequence[Constraint]:
+        if self.system_defaults:
+            return (Constraint(3, HOSTNAME, None), Constraint(5, ZONE, None)) if when == SOFT else ()
+        return [
+            Constraint(
+                item.max_skew,
+                item.topology_key,
+                None,
+                item.min_domains or 1,
+                (item.node_affinity_policy or _HONOR) == _HONOR,
+                item.node_taints_policy == _HONOR,
+            )
+            for item in self._arguments.default_constraints
+            if item.when_unsatisfiable == when
+        ]
+
+
+_TOO_SKEWED, _NO_LABEL = 1, 2
+
+
+@dataclass(frozen=True, eq=False)
+class _Counter:
+    """One constraint of one class over the nodes: which domains there are, and what counts in them."""
+
+    constraint: Constraint
+    values: IntArray  # (nodes,) domain, -1 where the node lacks the key
+    number_of_domains: int
+    with_key: int  # nodes that have the key
+    counter: int  # -1 when nothing is ever counted
+    rows: IntArray | None  # the nodes whose pods count; None: all that have the key
+    itself: int  # 1 when the selector selects the pod
+    namespace: str  # of the incoming pod
+
+    @cached_property
+    def populated(self) -> IntArray:
+        """Domains with a node that counts."""
+        counting = self.values if self.rows is None else self.values[self.rows]
+        return np.flatnonzero(np.bincount(counting[counting >= 0], minlength=self.number_of_domains))
+
+    @property
+    def on_every_node(self) -> bool:
+        """Whether every node has the key."""
+        return self.with_key == len(self.values)
+
+    def domains_among(self, rows: IntArray) -> int:
+        """How many values the nodes in ``rows`` have; those without the key have one more."""
+        if len(rows) == len(self.values):
+            return self.number_of_domains + (not self.on_every_node)
+        return int(np.count_nonzero(np.bincount(self.values[rows] + 1)))
+
+    def counts(self, state: ClusterState) -> IntArray:
+        """(domains + 1,) matching pods; the last cell, for nodes without the key, is 0."""
+        if self.counter < 0:
+            counted = np.zeros(self.number_of_domains + 1, np.int64)
+        elif self.rows is None:
+            counted = state.counter(self.counter, self.constraint.topology_key)
+        else:
+            pods = state.counter(self.counter)[self.rows]
+            sums = np.bincount(self.values[self.rows], pods, self.number_of_domains + 1)
+            counted = sums.astype(np.int64)
+        return counted + self._nominated(state) if state.counted_nominated else counted
+
+    def _nominated(self, state: ClusterState) -> IntArray:
+        """(domains + 1,) pods that count although they would not if they ran: those tried beside this one.
+
+        The scheduler counts no pod for an empty selector and none that is terminating, but adds every
+        nominated pod that the selector matches (podtopologyspread/filtering.go:181).
+        """
+        counts = np.zeros(self.number_of_domains + 1, np.int64)
+        selector = self.constraint.selector
+        if selector is None:
+            return counts
+        for kind, node, terminating in state.counted_nominated:
+            pod = state.classes[kind]
+            counting = self.values[node] >= 0 if self.rows is None else node in self.rows
+            uncounted = terminating or self.counter < 0
+            if counting and uncounted and pod.namespace == self.namespace and selector.matches(pod.labels):
+                counts[self.values[node]] += 1
+        return counts
+
+
+def _round_half_up(values: FloatArray) -> IntArray:
+    """Go's math.Round of numbers that are not negative."""
+    whole = np.floor(values)
+    whole += values - whole >= 0.5
+    return whole.astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Soft:
+    """The soft constraints of a class."""
+
+    counters: Sequence[_Counter]
+    ignored: BoolArray | None  # (nodes,) lack a key although all are required; None: no node
+
+
+class PodTopologySpread(Plugin):
+    """Hard constraints reject domains that are too full, soft ones prefer the emptier.
+
+    In a sampled cluster (100 nodes and more) a raw score depends on the sample: on its number of nodes, which
+    is known, and on the topology values in it, for which those of all feasible nodes are taken. Exact as
+    long as every sample has a node of every zone, and none lacks a required key.
+    """
+
+    name = "PodTopologySpread"
+    needs_pre_filter = True
+    needs_pre_score = True
+    points = frozenset(
+        {ExtensionPoint.PRE_FILTER, ExtensionPoint.FILTER, ExtensionPoint.PRE_SCORE, ExtensionPoint.SCORE}
+    )
+    Arguments = PodTopologySpreadArguments
+    inputs = frozenset(
+        {Input.SERVICES, Input.REPLICA_SETS, Input.STATEFUL_SETS, Input.REPLICATION_CONTROLLERS}
+    )
+    evidence = Evidence.DECISIONS
+    normalization = Normalization.RANGE
+    static_pre_filter = True
+
+    @classmethod
+    def make(cls, arguments: PodTopologySpreadArguments, inputs: PluginInputs) -> Self:
+        """With its arguments."""
+        return cls(arguments, inputs.owners)
+
+    @classmethod
+    def needs(cls, pod: PodClass, enabled: Enabled, objects: ObjectsRead) -> Iterable[Kind]:
+        """What the selector of default constraints is derived from: Services and the pod's controller."""
+        arguments = enabled.arguments
+        if pod.spec.topology_spread_constraints:
+            return ()
+        if not isinstance(arguments, PodTopologySpreadArguments) or arguments.defaulting_type == "System":
+            has_defaults = ExtensionPoint.SCORE in enabled.points  # the scheduler's own are all soft
+        else:
+            has_defaults = bool(arguments.default_constraints)
+        if not has_defaults:
+            return ()
+        controller = OWNER_KINDS.get((pod.owner.api_version, pod.owner.kind))
+        return (SERVICES,) if controller is None else (SERVICES, controller)
+
+    def __init__(self, arguments: PodTopologySpreadArguments, owners: Owners) -> None:
+        self._source = ConstraintSource(arguments, owners)
+
+    def _missing(self, state: ClusterState, constraints: Sequence[Constraint]) -> BoolArray:
+        """(nodes,) lacks the key of any constraint."""
+        missing = np.zeros(len(state.nodes), np.bool_)
+        for constraint in constraints:
+            missing |= state.nodes.labels.column(constraint.topology_key).values < 0
+        return missing
+
+    def _counter(
+        self, state: ClusterState, class_index: int, constraint: Constraint, missing: BoolArray | None
+    ) -> _Counter:
+        pod = state.classes[class_index]
+        column = state.nodes.labels.column(constraint.topology_key)
+        counted = column.values >= 0
+        with_key = int(np.count_nonzero(counted))
+        if missing is not None:
+            counted = counted & ~missing
+        if constraint.honor_affinity:
+            counted = counted & required_by_pod(state, pod.spec)
+        if constraint.honor_taints:
+            counted = counted & ~untolerated_hard_taints(state, pod.spec)
+        rows = np.flatnonzero(counted)
+        selector, counter = constraint.selector, -1
+        if selector is not None and not selector.is_empty:  # {} selects the pod itself, but counts nothing
+            selected = PodSelector(frozenset({pod.namespace}), selector)
+            counter = state.classes.counters.number(MatchingPods((selected,), terminating=False))
+        return _Counter(
+            constraint,
+            column.values,
+            len(column.names),
+            with_key,
+            counter,
+            None if len(rows) == with_key else rows,
+            int(selector is not None and selector.matches(pod.labels)),
+            pod.namespace,
+        )
+
+    def _hard(self, state: ClusterState, class_index: int) -> Sequence[_Counter]:
+        def compute() -> Sequence[_Counter]:
+            constraints = self._source.constraints(state.classes[class_index], HARD)
+            missing = self._missing(state, constraints)
+            return [self._counter(state, class_index, item, missing) for item in constraints]
+
+        return state.classes.cached(class_index, self, HARD, compute)
+
+    def _soft(self, state: ClusterState, class_index: int) -> _Soft:
+        def compute() -> _Soft:
+            pod = state.classes[class_index]
+            constraints = self._source.constraints(pod, SOFT)
+            require_all = bool(pod.spec.topology_spread_constraints) or not self._source.system_defaults
+            missing = self._missing(state, constraints) if require_all else None
+            counters = [self._counter(state, class_index, item, missing) for item in constraints]
+            return _Soft(counters, missing if missing is not None and missing.any() else None)
+
+        return state.classes.cached(class_index, self, SOFT, compute)
+
+    def pre_filter(self, state: ClusterState, class_index: int) -> PreFilter:
+        """Nothing to filter without a hard constraint."""
+        return PASS if self._hard(state, class_index) else SKIP
+
+    def filter(self, state: ClusterState, class_index: int) -> IntArray:
+        """Rejects where count + itself − smallest count > maxSkew, and where the key is missing."""
+        codes = np.zeros(len(state.nodes), np.int64)
+        for counter in self._hard(state, class_index):
+            counts = counter.counts(state)
+            enough = len(counter.populated) >= counter.constraint.min_domains
+            smallest = counts[counter.populated].min() if enough and len(counter.populated) else 0
+            skewed = counts + (counter.itself - smallest) > counter.constraint.max_skew
+            by_domain = skewed * _TOO_SKEWED
+            by_domain[-1] = _NO_LABEL
+            codes = np.where(codes == 0, by_domain[counter.values], codes)
+        return codes
+
+    def reason(self, state: ClusterState, class_index: int, code: int) -> str:
+        """The scheduler's words."""
+        words = "node(s) didn't match pod topology spread constraints"
+        return words if code == _TOO_SKEWED else f"{words} (missing required label)"
+
+    def raw_scores(self, state: ClusterState, class_index: int, feasible: IntArray) -> IntArray | None:
+        """Of all feasible nodes, when all are compared."""
+        return self.raw_scores_of_sample(state, class_index, feasible, len(feasible))
+
+    def raw_scores_of_sample(
+        self, state: ClusterState, class_index: int, feasible: IntArray, found: int
+    ) -> IntArray | None:
+        """rnd(Σ count·ln(size + 2) + maxSkew − 1) over the constraints whose key the node has."""
+        soft = self._soft(state, class_index)
+        if not soft.counters:
+            return None
+        ignored = None if soft.ignored is None else soft.ignored[feasible]
+        compared = feasible if ignored is None else feasible[~ignored]
+        score: FloatArray = np.zeros(len(feasible))
+        for counter in soft.counters:
+            constant = float(counter.constraint.max_skew - 1)
+            values = take(counter.values, feasible)
+            if counter.constraint.topology_key == HOSTNAME:
+                weight = math.log(len(compared) * found // len(feasible) + 2)
+                part = self._on_nodes(state, counter, feasible) * weight + constant
+                if not counter.on_every_node:
+                    part[values < 0] = 0.0
+            else:
+                weight = math.log(counter.domains_among(compared) + 2)
+                by_domain = counter.counts(state) * weight + constant
+                by_domain[-1] = 0.0  # of a node without the key nothing counts
+                part = by_domain[values]
+            score = score + part
+        raw = _round_half_up(score)
+        return raw if ignored is None else np.where(ignored, EXCLUDED, raw)
+
+    def _on_nodes(self, state: ClusterState, counter: _Counter, feasible: IntArray) -> IntArray:
+        """(feasible,) matching pods on each node."""
+        if counter.counter < 0:
+            return np.zeros(len(feasible), np.int64)
+        return take(state.counter(counter.counter)[:-1], feasible)
+
+    def normalize(self, raw: IntArray, smallest: int, largest: int) -> IntArray:
+        """100·(max + min − raw) ÷ max, all 100 when max is 0; 0 for a node that lacks a required key."""
+        if largest <= 0:
+            return np.where(raw == EXCLUDED, 0, MAX_SCORE)
+        return np.where(raw == EXCLUDED, 0, MAX_SCORE * (largest + smallest - raw) // largest)

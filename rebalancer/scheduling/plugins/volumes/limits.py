@@ -1,0 +1,168 @@
+"""NodeVolumeLimits: how many volumes of a CSI driver a node can attach.
+
+Disks of the in-tree kinds count as volumes of the drivers that took them over.
+
+Source: kubernetes v1.35.4 pkg/scheduler/framework/plugins/nodevolumelimits/csi.go:255.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from rebalancer.cluster import quantities
+from rebalancer.cluster.arrays import IntArray
+from rebalancer.cluster.columns.pod_classes import PodClass
+from rebalancer.cluster.kinds import (
+    CLAIMS,
+    CSI_NODES,
+    PERSISTENT_VOLUMES,
+    STORAGE_CLASSES,
+    VOLUME_ATTACHMENTS,
+    Kind,
+)
+from rebalancer.profiles.types import ExtensionPoint, Input
+from rebalancer.scheduling.framework.plugin import (
+    PASS,
+    SKIP,
+    Enabled,
+    Evidence,
+    ObjectsRead,
+    Plugin,
+    PreFilter,
+)
+from rebalancer.scheduling.state.cluster_state import ClusterState
+from rebalancer.scheduling.state.volumes import UniqueVolume, claim_names, is_migratable
+from rebalancer.scheduling.versions.rules import LIMITS_OF_NODES
+
+_NO_LIMIT = int(np.iinfo(np.int64).max)
+_LIMIT_OF_NODE = "attachable-volumes-csi-"
+
+
+class NodeVolumeLimits(Plugin):
+    """Rejects where a driver's volumes in use and the pod's new ones exceed what its CSINode allows."""
+
+    name = "NodeVolumeLimits"
+    points = frozenset({ExtensionPoint.PRE_FILTER, ExtensionPoint.FILTER})
+    inputs = frozenset(
+        {
+            Input.PERSISTENT_VOLUME_CLAIMS,
+            Input.PERSISTENT_VOLUMES,
+            Input.STORAGE_CLASSES,
+            Input.CSI_NODES,
+            Input.VOLUME_ATTACHMENTS,
+            Input.CSI_DRIVERS,
+        }
+    )
+    kinds_for_claims = (CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES, CSI_NODES, VOLUME_ATTACHMENTS)
+    evidence = Evidence.DECISIONS
+    static_pre_filter = True
+
+    @classmethod
+    def needs(cls, pod: PodClass, enabled: Enabled, objects: ObjectsRead) -> Iterable[Kind]:
+        """Limits and attachments too for disks that the pod names itself."""
+        found = super().needs(pod, enabled, objects)
+        inline = ExtensionPoint.FILTER in enabled.points and any(map(is_migratable, pod.spec.volumes or ()))
+        return found or (cls.kinds_for_claims if inline else ())
+
+    def _wanted(self, state: ClusterState, class_index: int) -> Mapping[str, Sequence[UniqueVolume]]:
+        by_driver: dict[str, list[UniqueVolume]] = {}
+        for volume in state.classes.csi_volumes(class_index):
+            by_driver.setdefault(volume.driver, []).append(volume)
+        return by_driver
+
+    def _limits(self, state: ClusterState) -> Mapping[str, IntArray]:
+        """Driver -> (nodes,) the most volumes of it; a driver without any limit is absent."""
+
+        def compute() -> Mapping[str, IntArray]:
+            limits: dict[str, IntArray] = {}
+            if state.classes.release.has(LIMITS_OF_NODES):
+                limits |= _limits_of_nodes(state)
+            for row, name in enumerate(state.nodes.names):
+                csi_node = state.classes.volumes.csi_nodes.get(name)
+                for driver in (csi_node.spec.drivers if csi_node else None) or ():
+                    if driver.allocatable is not None and driver.allocatable.count is not None:
+                        of_driver = limits.setdefault(driver.name, np.full(len(state.nodes), _NO_LIMIT))
+                        of_driver[row] = driver.allocatable.count
+            return limits
+
+        return state.nodes.cached(self, "limits", compute)
+
+    def pre_filter(self, state: ClusterState, class_index: int) -> PreFilter:
+        """Nothing to filter for a pod without claims and disks."""
+        spec = state.classes[class_index].spec
+        return PASS if claim_names(spec) or any(map(is_migratable, spec.volumes or ())) else SKIP
+
+    def filter(self, state: ClusterState, class_index: int) -> IntArray:
+        """1 where |in use| + |new ones not in use there| > limit, for a driver with new ones."""
+        rejected = np.zeros(len(state.nodes), np.bool_)
+        limits = self._limits(state)
+        for driver, volumes in self._wanted(state, class_index).items():
+            if driver not in limits:
+                continue
+            new = np.zeros(len(state.nodes), np.int64)
+            for volume in volumes:
+                new += ~state.attached.holds(volume)
+            rejected |= (new > 0) & (state.attached.distinct(driver) > limits[driver] - new)
+        return rejected.astype(np.int64)
+
+    def reason(self, state: ClusterState, class_index: int, code: int) -> str:
+        """The scheduler's words."""
+        return "node(s) exceed max volume count"
+
+
+def _limits_of_nodes(state: ClusterState) -> dict[str, IntArray]:
+    """Driver -> (nodes,) what the nodes' own allocatable says of it."""
+    found: dict[str, IntArray] = {}
+    for row, node in enumerate(state.nodes.table.records):
+        for name, amount in (node.status.allocatable or {}).items():
+            if name.startswith(_LIMIT_OF_NODE):
+                of_driver = found.setdefault(
+                    name.removeprefix(_LIMIT_OF_NODE), np.full(len(state.nodes), _NO_LIMIT)
+                )
+                of_driver[row] = int(quantities.parse(amount))
+    return found
+
+
+# EBSLimits, GCEPDLimits and AzureDiskLimits, until v1beta3.
+#
+# They count disks of the old in-tree kinds. Once those are migrated to CSI drivers (the default from 1.25
+# on),
+# NodeVolumeLimits counts them and these reject nothing. That is what is modelled; a pod that mounts such a
+# disk
+# itself depends on limits that are never read.
+#
+# Source: kubernetes v1.25 pkg/scheduler/framework/plugins/nodevolumelimits/non_csi.go.
+
+
+class EbsLimits(Plugin):
+    """Passes every node."""
+
+    name = "EBSLimits"
+    points = frozenset({ExtensionPoint.FILTER})
+    inputs = frozenset({Input.PERSISTENT_VOLUME_CLAIMS, Input.PERSISTENT_VOLUMES, Input.STORAGE_CLASSES})
+    versions = frozenset({"v1beta1", "v1beta2", "v1beta3"})
+    static = True
+    disk: ClassVar[str] = "aws_elastic_block_store"  # the field of a volume that such a disk fills
+
+    @classmethod
+    def never_read(cls, pod: PodClass) -> Iterable[str]:
+        """The limits of disks that are not behind a CSI driver."""
+        if any(getattr(volume, cls.disk) is not None for volume in pod.spec.volumes or () if cls.disk):
+            yield f"the limits that {cls.name} keeps"
+
+
+class GcePdLimits(EbsLimits):
+    """Passes every node."""
+
+    name = "GCEPDLimits"
+    disk = "gce_persistent_disk"
+
+
+class AzureDiskLimits(EbsLimits):
+    """Passes every node; disks of this kind are not decoded, so their use is not noticed."""
+
+    name = "AzureDiskLimits"
+    disk = ""

@@ -1,0 +1,280 @@
+"""What a pod requests, as the scheduler counts it.
+
+Quantities are summed exactly inside one pod and rounded once (up to 1.31, scores round each container's);
+node totals are sums of those integers.
+
+Source: k8s.io/component-helpers v0.34.4 resource/helpers.go:144.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+
+import numpy as np
+
+from rebalancer.cluster import quantities
+from rebalancer.cluster.arrays import FloatArray, IntArray
+from rebalancer.cluster.columns.pod_classes import POD_ITSELF, PodClass
+from rebalancer.cluster.records import Container, ContainerStatus, Labels, PodSpec, ResourceRequirements
+from rebalancer.scheduling.versions import REFERENCE_RELEASE, Release
+from rebalancer.scheduling.versions.rules import SCORED_SIDECARS
+
+Amounts = dict[str, Fraction]
+
+# A container that requests no cpu (memory) counts as this much in scores.
+DEFAULT_REQUESTS: Mapping[str, Fraction] = {"cpu": Fraction(1, 10), "memory": Fraction(200 << 20)}
+_NO_DEFAULTS: Mapping[str, Fraction] = {}
+_ZERO = Fraction(0)
+NATIVE_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
+
+
+def is_scalar(resource: str) -> bool:
+    """Whether the scheduler counts it besides the native resources; other names are ignored."""
+    return (
+        "/" in resource
+        or resource.startswith(("hugepages-", "attachable-volumes-"))
+        or "kubernetes.io/" in resource
+    )
+
+
+def _exact(amounts: Labels | None) -> Amounts:
+    return {name: quantities.parse(text) for name, text in (amounts or {}).items()}
+
+
+def _requests(resources: ResourceRequirements | None) -> Amounts:
+    return _exact(resources.requests) if resources else {}
+
+
+def _add(total: Amounts, more: Mapping[str, Fraction]) -> None:
+    for name, value in more.items():
+        total[name] = total.get(name, _ZERO) + value
+
+
+def _largest(*parts: Mapping[str, Fraction]) -> Amounts:
+    total: Amounts = {}
+    for part in parts:
+        for name, value in part.items():
+            total[name] = max(total.get(name, value), value)
+    return total
+
+
+def _with_status(container: Amounts, status: ContainerStatus | None, infeasible: bool) -> Amounts:
+    """The request of a container on a node, where an in-place resize may be under way."""
+    if status is None or status.resources is None:
+        return container
+    actual = _exact(status.resources.requests), _exact(status.allocated_resources)
+    return _largest(*actual) if infeasible else _largest(container, *actual)
+
+
+def is_sidecar(container: Container) -> bool:
+    """Whether an init container keeps running beside the others."""
+    return container.restart_policy == "Always"
+
+
+def _aggregate(
+    spec: PodSpec,
+    defaults: Mapping[str, Fraction],
+    statuses: Mapping[str, ContainerStatus],
+    infeasible: bool,
+) -> Amounts:
+    """The container formula: the larger of what runs together and what starting up needs."""
+
+    def request(container: Container, resizable: bool) -> Amounts:
+        amounts = _requests(container.resources)
+        if resizable:
+            amounts = _with_status(amounts, statuses.get(container.name), infeasible)
+        return {**defaults, **amounts}
+
+    total: Amounts = {}
+    for container in spec.containers or ():
+        _add(total, request(container, True))
+    sidecars: Amounts = {}
+    starting: Amounts = {}
+    for container in spec.init_containers or ():
+        amounts = request(container, is_sidecar(container))
+        if is_sidecar(container):
+            _add(total, amounts)
+            _add(sidecars, amounts)
+            needed: Amounts = dict(sidecars)
+        else:
+            needed = amounts
+            _add(needed, sidecars)
+        starting = _largest(starting, needed)
+    return _largest(total, starting)
+
+
+def _pod_level(spec: PodSpec) -> Amounts:
+    amounts = _requests(spec.resources)
+    return {
+        name: value
+        for name, value in amounts.items()
+        if name in ("cpu", "memory") or name.startswith("hugepages-")
+    }
+
+
+def before_overhead(spec: PodSpec) -> Amounts:
+    """What the pod itself requests, or its containers where it has no resources of its own."""
+    level = spec.resources
+    given = {**((level.requests or {}) if level else {}), **((level.limits or {}) if level else {})}
+    if any(name in ("cpu", "memory") or name.startswith("hugepages-") for name in given):
+        return _pod_level(spec)
+    return _aggregate(spec, _NO_DEFAULTS, {}, False)
+
+
+def _total(
+    spec: PodSpec,
+    *,
+    defaults: Mapping[str, Fraction] = _NO_DEFAULTS,
+    pod_level: bool = True,
+    statuses: Iterable[ContainerStatus] = (),
+    infeasible: bool = False,
+) -> Amounts:
+    by_name = {status.name: status for status in statuses}
+    total = _aggregate(spec, defaults, by_name, infeasible)
+    if pod_level:
+        level = _pod_level(spec)
+        status = by_name.get(POD_ITSELF)
+        if level and status is not None and status.resources is not None:
+            effective = _with_status(_requests(spec.resources), status, infeasible)
+            level = {name: effective.get(name, _ZERO) for name in level}
+        total.update(level)
+    _add(total, _exact(spec.overhead))
+    return total
+
+
+def _integers(amounts: Mapping[str, Fraction]) -> dict[str, int]:
+    return {
+        name: quantities.milli_of(value) if name == "cpu" else quantities.units_of(value)
+        for name, value in amounts.items()
+        if name in NATIVE_RESOURCES or is_scalar(name)
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class PodRequests:
+    """A pod's requests in the scheduler's integers: thousandths of a core, bytes, counts."""
+
+    incoming: Mapping[str, int]  # while it is being placed: filters, balanced allocation
+    incoming_scored: Mapping[str, int]  # the same in NodeResourcesFit's score
+    present: Mapping[str, int]  # once it is on a node
+    present_scored: Mapping[str, int]  # once on a node, with defaults; cpu and memory only
+
+
+def _present_defaults(spec: PodSpec, plain: Mapping[str, Fraction]) -> Mapping[str, Fraction]:
+    """With pod-level requests, defaults stand only for a resource absent at both levels."""
+    if not _pod_level(spec):
+        return DEFAULT_REQUESTS
+    return {name: value for name, value in DEFAULT_REQUESTS.items() if name not in plain}
+
+
+# Many classes request the same, so the sums of one serve all; the cache is emptied when it is full.
+_known: dict[object, PodRequests] = {}
+_MAX_CACHED = 10_000
+
+
+def _asked(containers: list[Container] | None) -> tuple[object, ...]:
+    """What determines the requests of containers that run on no node."""
+    return tuple(
+        (item.restart_policy, tuple(item.resources.requests.items()))
+        if item.resources and item.resources.requests
+        else item.restart_policy
+        for item in containers or ()
+    )
+
+
+def pod_requests(pod: PodClass, release: Release = REFERENCE_RELEASE) -> PodRequests:
+    """All four counts of a class of pods, as a release sees it; classes with the same requests share them."""
+    spec = pod.spec
+    scored_sidecars = release.has(SCORED_SIDECARS)
+    if pod.statuses:
+        return _pod_requests(pod, scored_sidecars)
+    level = spec.resources.requests if spec.resources else None
+    key = (
+        _asked(spec.containers),
+        _asked(spec.init_containers),
+        tuple((level or {}).items()),
+        tuple((spec.overhead or {}).items()),
+        scored_sidecars,
+    )
+    found = _known.get(key)
+    if found is None:
+        if len(_known) >= _MAX_CACHED:
+            _known.clear()
+        found = _known[key] = _pod_requests(pod, scored_sidecars)
+    return found
+
+
+def _pod_requests(pod: PodClass, scored_sidecars: bool) -> PodRequests:
+    """The incoming pod's pod-level requests are ignored in the score."""
+    spec = pod.spec
+    incoming = _total(spec)
+    total = partial(_total, spec, statuses=pod.statuses, infeasible=pod.resize_infeasible)
+    present = total() if pod.statuses else incoming
+    if scored_sidecars:
+        scored = _integers(total(defaults=_present_defaults(spec, present)))
+    else:
+        scored = _scored_until_131(spec)
+    return PodRequests(
+        incoming=_integers(incoming),
+        incoming_scored=_integers(_total(spec, defaults=DEFAULT_REQUESTS, pod_level=False)),
+        present=_integers(present),
+        present_scored={name: scored.get(name, 0) for name in DEFAULT_REQUESTS},
+    )
+
+
+def _scored_until_131(spec: PodSpec) -> dict[str, int]:
+    """What a pod on a node counts for in scores up to 1.31: the larger of its containers and of starting up.
+
+    Every container and the overhead is rounded by itself: of two containers that request a millionth of a
+    core each counts as a thousandth. Sidecars are part of starting up alone (kubernetes v1.31.14
+    pkg/scheduler/framework/types.go:913).
+    """
+
+    def rounded(amounts: Mapping[str, Fraction]) -> dict[str, int]:
+        whole = _integers({**DEFAULT_REQUESTS, **amounts})
+        return {name: whole[name] for name in DEFAULT_REQUESTS}
+
+    total = dict.fromkeys(DEFAULT_REQUESTS, 0)
+    for container in spec.containers or ():
+        for name, value in rounded(_requests(container.resources)).items():
+            total[name] += value
+    sidecars: Amounts = {}
+    for container in spec.init_containers or ():
+        needed = _requests(container.resources)
+        _add(needed, sidecars)
+        if is_sidecar(container):
+            sidecars = needed
+        total = {name: max(total[name], value) for name, value in rounded(needed).items()}
+    for name, value in _integers(_exact(spec.overhead)).items():
+        if name in total:
+            total[name] += value
+    return total
+
+
+def requested_amounts(requests: Mapping[str, int], resources: Sequence[str]) -> FloatArray:
+    """(resources,) how much of each resource is requested; 0 for those that are not."""
+    return np.array([requests.get(name, 0) for name in resources], np.float64)
+
+
+# The scheduler's arithmetic: Go's integer division and rounding.
+#
+# Source: the Go specification, integer operators and conversions.
+
+
+def divide_toward_zero(numerator: IntArray, denominator: IntArray | int) -> IntArray:
+    """Integer division as Go does it; the denominator is positive."""
+    return np.asarray(np.sign(numerator) * (np.abs(numerator) // denominator), np.int64)
+
+
+def round_half_away(values: FloatArray) -> IntArray:
+    """Go's math.Round: halves away from zero."""
+    whole = np.trunc(values)
+    return np.asarray(whole + np.sign(values) * (np.abs(values - whole) >= 0.5), np.int64)
+
+
+def take(values: IntArray, rows: IntArray) -> IntArray:
+    """The values of some rows, given in ascending order without repetition; not copied when that is all."""
+    return values if len(rows) == len(values) else values.take(rows)

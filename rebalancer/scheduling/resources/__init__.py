@@ -1,1 +1,0 @@
-"""Resource requests of pods and the integer arithmetic of the resource plugins."""

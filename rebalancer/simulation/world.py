@@ -1,0 +1,254 @@
+"""The simulated cluster: where every pod is, what it uses, and what metrics show of that."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from rebalancer.cluster.arrays import FloatArray, IntArray
+from rebalancer.cluster.columns.listed_pods import PHASES
+from rebalancer.cluster.columns.nodes import CPU, MEMORY
+from rebalancer.cluster.columns.pods import PodTable
+from rebalancer.load.load_watcher import document as watcher
+from rebalancer.load.load_watcher.document import Metric, WatcherMetrics
+from rebalancer.load.report import LoadReport, percent_of_allocatable
+from rebalancer.load.view import SchedulerView
+from rebalancer.planning import PlanningInputs
+from rebalancer.scheduling.resources import pod_requests, requested_amounts
+from rebalancer.state import RunState
+
+# What pods use from minute to minute: as recorded, with noise and a daily curve if wanted.
+
+
+STEP_SECONDS = 60.0
+# How long a deviation of a pod's load lasts: load is correlated from minute to minute.
+_CORRELATION_SECONDS = 600.0
+_DAY_SECONDS = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class LoadShape:
+    """How load changes, and how late metrics show it."""
+
+    noise: float = 0.0  # standard deviation of a pod's load, as a share of it
+    daily: float = 0.0  # amplitude of a sine over the day that starts at the recorded load
+    lag_seconds: float = 0.0  # metrics are averages over this long; 0: they show the moment
+
+
+class PodLoad:
+    """The load of every pod, step by step; a pure function of base, shape and seed."""
+
+    def __init__(
+        self, base: FloatArray, shape: LoadShape, random: np.random.Generator, first_step: int = 0
+    ) -> None:
+        """``first_step`` is where the daily curve begins; at step 0 the load is as recorded.
+
+        ``base`` is (pods, resources), NaN unknown.
+        """
+        self._base = base
+        self._shape = shape
+        self._random = random
+        self._steps = first_step
+        self._deviation = self._draw() if shape.noise else np.zeros_like(base)
+
+    def _draw(self) -> FloatArray:
+        return self._random.standard_normal(self._base.shape)
+
+    def now(self) -> FloatArray:
+        """(pods, resources) what each pod uses at this moment."""
+        hour = 2 * math.pi * self._steps * STEP_SECONDS / _DAY_SECONDS
+        curve = 1.0 + self._shape.daily * math.sin(hour)
+        factor = curve * (1.0 + self._shape.noise * self._deviation)
+        return np.asarray(self._base * np.maximum(factor, 0.0), np.float64)
+
+    def step(self) -> None:
+        """One step of time."""
+        self._steps += 1
+        if self._shape.noise:
+            kept = math.exp(-STEP_SECONDS / _CORRELATION_SECONDS)
+            self._deviation = kept * self._deviation + math.sqrt(1 - kept * kept) * self._draw()
+
+
+_RUNNING, _PENDING = PHASES.index("Running"), PHASES.index("Pending")
+
+
+class SimulatedCluster:
+    """A recorded cluster that goes on living: pods move, load changes, metrics lag."""
+
+    def __init__(self, inputs: PlanningInputs, shape: LoadShape, random: np.random.Generator) -> None:
+        self._inputs = inputs
+        self._shape = shape
+        pods = inputs.snapshot.pods
+        self.now = inputs.now
+        self.node = pods.node.copy()  # (pods,) row of the node, -1 unbound
+        self.pod_class = pods.pod_class.copy()
+        self.gone = np.zeros(len(pods), np.bool_)  # (pods,) was terminating when recorded
+        self._created, self._started = pods.created.copy(), pods.started.copy()
+        self._uids = list(pods.uids)
+        self._moves = np.zeros(len(pods), np.int64)
+        base = _base_usage(inputs)
+        self._window = max(1, round(shape.lag_seconds / STEP_SECONDS))
+        self._load = PodLoad(base, shape, random, first_step=1 - self._window)
+        # What a node uses besides its pods, so that the first cycle sees exactly what was recorded.
+        self._overhead = inputs.load.usage - self._sum(base)
+        self._node_samples: deque[FloatArray] = deque(maxlen=self._window)
+        self._pod_samples: deque[FloatArray] = deque(maxlen=self._window)
+        self._sample()
+        for _ in range(self._window - 1):  # what the first figures are averages over
+            self._load.step()
+            self._sample()
+
+    # Time
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass; load changes and metrics are taken every step."""
+        for _ in range(max(1, round(seconds / STEP_SECONDS))):
+            self._load.step()
+            self._sample()
+        self.now += seconds
+        self.gone |= self._inputs.snapshot.pods.terminating
+        self.node[self.gone] = -1
+
+    def _sample(self) -> None:
+        usage = self._load.now()
+        self._pod_samples.append(usage)
+        self._node_samples.append(self._sum(usage) + self._overhead)
+
+    def _sum(self, usage: FloatArray) -> FloatArray:
+        """(nodes, resources) the sum over the pods on each node."""
+        bound = self.node >= 0
+        total = np.zeros((len(self._inputs.snapshot.nodes), usage.shape[1]))
+        np.add.at(total, self.node[bound], np.nan_to_num(usage[bound]))
+        return total
+
+    # Change
+
+    def place(self, row: int, node: int, pod_class: int) -> None:
+        """A pod was replaced by one of a class on a node; -1 while it is Pending."""
+        self._moves[row] += 1
+        self._uids[row] = f"{self._inputs.snapshot.pods.uids[row]}+{self._moves[row]}"
+        self.node[row], self.pod_class[row] = node, pod_class
+        self._created[row] = self.now
+        self._started[row] = self.now if node >= 0 else np.nan
+
+    def bind(self, row: int, node: int) -> None:
+        """A Pending pod was scheduled."""
+        self.node[row] = node
+        self._started[row] = self.now
+
+    @property
+    def pending(self) -> list[int]:
+        """Rows of the pods without a node."""
+        unbound = (self.node < 0) & ~self.gone & ~self._inputs.snapshot.pods.node_unknown
+        return [int(row) for row in np.flatnonzero(unbound & ~self._inputs.snapshot.pods.terminating)]
+
+    # What is seen
+
+    def measure(self) -> None:
+        """Let the figures show what was changed, without letting time pass."""
+        self._node_samples.clear()
+        self._pod_samples.clear()
+        self._sample()
+
+    def percent(self) -> FloatArray:
+        """(nodes, resources + 1) the true load of this moment in percent of allocatable."""
+        usage = self._sum(self._load.now()) + self._overhead
+        return percent_of_allocatable(usage, self._pod_count(), self._inputs.load.allocatable)
+
+    def _pod_count(self) -> IntArray:
+        nodes = len(self._inputs.snapshot.nodes)
+        return np.bincount(self.node[self.node >= 0], minlength=nodes).astype(np.int64)
+
+    def inputs(self, state: RunState) -> PlanningInputs:
+        """What a run would read now."""
+        snapshot = dataclasses.replace(self._inputs.snapshot, pods=self._pods())
+        return dataclasses.replace(
+            self._inputs,
+            snapshot=snapshot,
+            load=self._report(),
+            view=self._view(),
+            state=state,
+            now=self.now,
+        )
+
+    def _pods(self) -> PodTable:
+        pods = self._inputs.snapshot.pods
+        moved = self._moves > 0
+        bound = self.node >= 0
+        return dataclasses.replace(
+            pods,
+            uids=tuple(self._uids),
+            node=self.node.copy(),
+            pod_class=self.pod_class.copy(),
+            created=self._created.copy(),
+            started=self._started.copy(),
+            phase=np.where(moved, np.where(bound, _RUNNING, _PENDING), pods.phase),
+            terminating=pods.terminating & ~moved,
+            ready=np.where(moved, bound, pods.ready & bound),
+            nominated={row: node for row, node in pods.nominated.items() if not bound[row]},
+        )
+
+    def _report(self) -> LoadReport:
+        report = self._inputs.load
+        usage = np.mean(self._node_samples, axis=0)
+        return dataclasses.replace(
+            report,
+            usage=np.maximum(usage, 0.0),
+            measured_at=np.where(np.isnan(report.measured_at), np.nan, self.now),
+            window_seconds=np.full_like(report.window_seconds, self._shape.lag_seconds),
+            pod_usage=np.mean(self._pod_samples, axis=0),
+            pod_count=self._pod_count(),
+        )
+
+    def _view(self) -> SchedulerView:
+        view = self._inputs.view
+        watchers = {address: self._watched(found) for address, found in view.watchers.items()}
+        return dataclasses.replace(view, watchers=watchers)
+
+    def _watched(self, metrics: WatcherMetrics) -> WatcherMetrics:
+        """What load-watcher answers now of the nodes it knew, in percent of capacity."""
+        nodes = self._inputs.snapshot.nodes
+        capacity = np.maximum(nodes.capacity[:, [CPU, MEMORY]].astype(np.float64), 1.0)
+        measured = np.stack(self._node_samples)[:, :, [0, 1]]  # cpu and memory
+        samples = 100.0 * np.maximum(measured, 0.0) / capacity
+        figures = {
+            watcher.AVERAGE: samples.mean(axis=0),
+            watcher.LATEST: samples[-1],
+            "": samples[-1],
+        }
+        if len(samples) > 1:
+            figures[watcher.DEVIATION] = samples.std(axis=0)
+        updated = {
+            name: tuple(_updated(item, nodes.row.get(name, -1), figures) for item in items)
+            for name, items in metrics.nodes.items()
+        }
+        return dataclasses.replace(
+            metrics,
+            nodes=updated,
+            timestamp=self.now,
+            window_start=self.now - self._shape.lag_seconds,
+            window_end=self.now,
+        )
+
+
+def _updated(item: Metric, row: int, figures: Mapping[str, FloatArray]) -> Metric:
+    column = {watcher.CPU: 0, watcher.MEMORY: 1}.get(item.type)
+    values = figures.get(item.operator)
+    if row < 0 or column is None or values is None or np.isnan(values[row, column]):
+        return item
+    return Metric(item.type, item.operator, float(values[row, column]))
+
+
+def _base_usage(inputs: PlanningInputs) -> FloatArray:
+    """(pods, resources) what each pod uses as recorded; its request while it is not known."""
+    pods = inputs.snapshot.pods
+    usage = inputs.load.pod_usage.copy()
+    for row in np.flatnonzero(np.isnan(usage).any(axis=1) & (pods.node < 0)).tolist():
+        requests = pod_requests(pods.class_of(row)).incoming
+        usage[row] = requested_amounts(requests, inputs.load.resources)
+    return usage
