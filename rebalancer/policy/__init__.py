@@ -27,7 +27,7 @@ from rebalancer.policy.load_sources import (
     Signal,
 )
 from rebalancer.policy.model import Selector
-from rebalancer.policy.planning import Planning, Weights
+from rebalancer.policy.planning_settings import Planning, Weights
 from rebalancer.policy.policy_file import (
     LoadedPolicy,
     default_policy,

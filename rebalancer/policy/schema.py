@@ -23,7 +23,7 @@ from rebalancer.policy.load_sources import (
     check_signals,
 )
 from rebalancer.policy.model import CountOfPods, PolicyModel
-from rebalancer.policy.planning import Planning
+from rebalancer.policy.planning_settings import Planning
 from rebalancer.policy.schedulers import SchedulerSettings
 from rebalancer.policy.strategies import Strategies
 from rebalancer.policy.units import Amount, AmountField, Duration, Percentage

@@ -26,7 +26,7 @@ from rebalancer.planning.search.plan_builder import PlanBuilder
 from rebalancer.planning.search.relief import removed
 from rebalancer.planning.search.relief_search import Order, ReliefSearch
 from rebalancer.policy import Amount, Limits
-from rebalancer.policy.planning import LEVELS
+from rebalancer.policy.planning_settings import LEVELS
 
 _CELLS = 500_000  # placements times nodes that the estimate of one limit may take
 _MAX_PLACEMENTS = 1000

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rebalancer.policy import Planning, Weights, parse_policy, to_yaml
-from rebalancer.policy.planning import LEVELS
+from rebalancer.policy.planning_settings import LEVELS
 
 
 def planning(**keys: Any) -> Planning:
