@@ -51,7 +51,7 @@ class Workload:
 
 def _managed_fields(padding: int) -> list[Object]:
     """What an API server stores beside a pod: most of its bytes, and of no use to us."""
-    fields = {
+    fields: Object = {
         f"f:field{index}": {".": {}, "f:lastTransitionTime": {}, "f:status": {}, "f:type": {}}
         for index in range(padding)
     }

@@ -127,7 +127,7 @@ def _making(value: str) -> str:
         ("1 / 0", "cannot make plugin RackBalance: ZeroDivisionError"),
         ("None", "makes NoneType, not a Plugin"),
         (
-            "__import__('rebalancer').scheduling.plugins.articles.pod_capacity_of_node.PodCapacityOfNode()",
+            "__import__('rebalancer').scheduling.plugins.pod_capacity_of_node.PodCapacityOfNode()",
             "describes plugin RackBalance, but makes one named PodCapacityOfNode",
         ),
     ],
