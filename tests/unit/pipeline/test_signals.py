@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from rebalancer.cli.edge import _terminated_as_interrupted
-from rebalancer.cli.session import Session
+from rebalancer.cli.invocation import Session
 from rebalancer.deadlines import StopRequest
 from rebalancer.errors import StopRequestedError
 from rebalancer.pipeline.signals import StopSignals, stop_on_signal
