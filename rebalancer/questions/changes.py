@@ -21,10 +21,9 @@ from rebalancer.cluster.leaving_nodes import CONDITION_TAINTS, LEAVING_TAINTS, m
 from rebalancer.cluster.malformed import admitted
 from rebalancer.cluster.records import CsiNode, Node, Taint
 from rebalancer.errors import InputError
-from rebalancer.load.figures.pod_usage import PodMethod
-from rebalancer.load.load_watcher import document as watcher
-from rebalancer.load.load_watcher.document import Metric, WatcherMetrics
-from rebalancer.load.view import SchedulerView
+from rebalancer.load import scheduler_view as watcher
+from rebalancer.load.scheduler_view import Metric, SchedulerView, WatcherMetrics
+from rebalancer.load.usage import PodMethod
 from rebalancer.planning import PlanningInputs, PreparedInputs, Subject, find_subject
 from rebalancer.planning.subjects import SubjectName, parse_subject
 from rebalancer.planning.workloads.stateful_sets import own_claims
