@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rebalancer.cluster import quantities
+from rebalancer.cluster.quantities import cpu_milli, units
 
 # Exact in a float; a hundred times the sum of several still fits the scheduler's int64.
 MAX_AMOUNT = 1 << 53
@@ -10,7 +10,7 @@ MAX_AMOUNT = 1 << 53
 
 def amount(resource: str, text: str) -> int:
     """A quantity in the scheduler's unit: thousandths for cpu, whole units for all else."""
-    return quantities.cpu_milli(text) if resource == "cpu" else quantities.units(text)
+    return cpu_milli(text) if resource == "cpu" else units(text)
 
 
 def checked_amount(where: str, resource: str, text: str) -> int:
