@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rebalancer.cluster.arrays import FloatArray, PodRow
-from rebalancer.cluster.columns.pod_classes import PodClass
+from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.load.report import percent_of_allocatable
 from rebalancer.planning import PreparedInputs
 from rebalancer.planning.eviction import why_protected

@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rebalancer.cluster import records
-from rebalancer.cluster.columns.nodes import NodeTable, build_nodes, with_doubtful
-from rebalancer.cluster.columns.pods import PodTable, build_pods
 from rebalancer.cluster.kinds import (
     DISRUPTION_BUDGETS,
     NAMESPACES,
@@ -22,6 +20,8 @@ from rebalancer.cluster.kinds import (
     Kind,
 )
 from rebalancer.cluster.malformed import Malformed
+from rebalancer.cluster.nodes import NodeTable, build_nodes, with_doubtful
+from rebalancer.cluster.pods import PodTable, build_pods
 from rebalancer.cluster.recordings.listing import Listing, Recording
 from rebalancer.errors import InputError
 

@@ -8,11 +8,11 @@ from typing import NamedTuple
 import msgspec
 
 from rebalancer.cluster import records, times
-from rebalancer.cluster.columns.listed_pods import EVICTION_IN_PROGRESS
 from rebalancer.cluster.kinds import Kind
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.answers import RequestRejectedError
 from rebalancer.cluster.live.lists import read_list
+from rebalancer.cluster.pods import EVICTION_IN_PROGRESS
 from rebalancer.errors import UnreachableError
 
 _MAX_PAGES = 2000

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
-from rebalancer.cluster.columns.listed_pods import PHASE_INDEX
-from rebalancer.cluster.columns.nodes import NodeTable
-from rebalancer.cluster.columns.pods import PodTable
+from rebalancer.cluster.nodes import NodeTable
+from rebalancer.cluster.pods import PHASE_INDEX, PodTable
 from rebalancer.load.report import LoadReport
 from rebalancer.load.usage import RESOURCES
 from rebalancer.state import PastMove

@@ -13,8 +13,8 @@ import numpy as np
 
 from rebalancer.cluster import times
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
-from rebalancer.cluster.columns.nodes import CPU, MEMORY, PODS_COLUMN, NodeTable
-from rebalancer.cluster.columns.pods import PodTable
+from rebalancer.cluster.nodes import CPU, MEMORY, PODS_COLUMN, NodeTable
+from rebalancer.cluster.pods import PodTable
 from rebalancer.load.usage import (
     RESOURCES,
     EstimatedPodUsage,

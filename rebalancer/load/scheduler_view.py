@@ -10,7 +10,7 @@ from typing import Annotated
 import msgspec
 
 from rebalancer.cluster import quantities, times
-from rebalancer.cluster.columns.nodes import CPU, MEMORY, NodeTable
+from rebalancer.cluster.nodes import CPU, MEMORY, NodeTable
 from rebalancer.cluster.records import NodeMetrics
 
 # load-watcher's document: ``GET /watcher``, decoded and checked.

@@ -10,8 +10,8 @@ import numpy as np
 
 from rebalancer.cluster import records
 from rebalancer.cluster.arrays import FloatArray
-from rebalancer.cluster.columns.pod_metrics import PackedPodMetrics
 from rebalancer.cluster.kinds import NODE_METRICS, POD_METRICS
+from rebalancer.cluster.metrics import PackedPodMetrics
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.errors import InputError, RebalancerError, RightsError, UnreachableError
 from rebalancer.load.prometheus.reader import PrometheusAccess, PrometheusReader, connection_of

@@ -12,9 +12,9 @@ import numpy as np
 from rebalancer.cluster import quantities, times
 from rebalancer.cluster.amounts import MAX_AMOUNT
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
-from rebalancer.cluster.columns.nodes import CPU, MEMORY, NodeTable
-from rebalancer.cluster.columns.pod_metrics import PackedPodMetrics
-from rebalancer.cluster.columns.pods import PodTable
+from rebalancer.cluster.metrics import PackedPodMetrics
+from rebalancer.cluster.nodes import CPU, MEMORY, NodeTable
+from rebalancer.cluster.pods import PodTable
 from rebalancer.cluster.records import NodeMetrics
 from rebalancer.load.scheduler_view import (
     AVERAGE,

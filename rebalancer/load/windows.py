@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from rebalancer.cluster.arrays import FloatArray
-from rebalancer.cluster.columns.nodes import NodeTable
-from rebalancer.cluster.columns.pods import PodTable
+from rebalancer.cluster.nodes import NodeTable
+from rebalancer.cluster.pods import PodTable
 from rebalancer.load.report import allocatable_of, named
 from rebalancer.load.usage import NodeUsage, PodUsage
 from rebalancer.state import LoadSamples

@@ -25,7 +25,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from rebalancer.cluster.arrays import FloatArray, NodeRow
-from rebalancer.cluster.columns.pod_classes import PodClass
+from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.planning.eviction.budgets import Quotas, WaveBudgets
 from rebalancer.planning.eviction.context import EvictionContext
 from rebalancer.planning.inputs import PlanningInputs

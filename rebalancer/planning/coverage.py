@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rebalancer.cluster.columns.pod_classes import PodClass
 from rebalancer.cluster.leaving_nodes import why_leaving
+from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.cluster.records import Taint
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.scheduling.matching import tolerates_any

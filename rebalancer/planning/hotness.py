@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
-from rebalancer.cluster.columns.pod_classes import PodClass
+from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.cluster.records import Taint
 from rebalancer.load.report import PERCENT_RESOURCES
 from rebalancer.load.usage import PRESSURE_WINDOW_SECONDS

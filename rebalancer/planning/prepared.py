@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
-from rebalancer.cluster.columns.pods import PodTable
+from rebalancer.cluster.pods import PodTable
 from rebalancer.errors import SafetyError
 from rebalancer.load.correction import RecentLoad, correct, recent_load
 from rebalancer.load.usage import RESOURCES

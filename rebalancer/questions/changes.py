@@ -13,12 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
-from rebalancer.cluster.columns.listed_pods import NO_ANNOTATIONS, PHASES
-from rebalancer.cluster.columns.nodes import NodeTable
-from rebalancer.cluster.columns.pods import PodTable
 from rebalancer.cluster.kinds import CSI_NODES
 from rebalancer.cluster.leaving_nodes import CONDITION_TAINTS, LEAVING_TAINTS, matches_taint
 from rebalancer.cluster.malformed import admitted
+from rebalancer.cluster.nodes import NodeTable
+from rebalancer.cluster.pods import NO_ANNOTATIONS, PHASES, PodTable
 from rebalancer.cluster.records import CsiNode, Node, Taint
 from rebalancer.errors import InputError
 from rebalancer.load import scheduler_view as watcher

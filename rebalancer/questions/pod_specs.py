@@ -18,9 +18,9 @@ from typing import Any
 
 import msgspec
 
-from rebalancer.cluster.columns.pod_classes import ClassIndex, PodClass
 from rebalancer.cluster.kinds import PRIORITY_CLASSES
 from rebalancer.cluster.malformed import admitted
+from rebalancer.cluster.pod_classes import ClassIndex, PodClass
 from rebalancer.cluster.records import (
     Container,
     LabelSelector,

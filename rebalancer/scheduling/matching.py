@@ -10,9 +10,8 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from rebalancer.cluster.columns.binding_labels import BINDING_LABELS, GIVEN_SINCE_MINOR
-from rebalancer.cluster.columns.pod_classes import PodClass
 from rebalancer.cluster.kinds import REPLICA_SETS, REPLICATION_CONTROLLERS, SERVICES, STATEFUL_SETS, Kind
+from rebalancer.cluster.pod_classes import BINDING_LABELS, GIVEN_SINCE_MINOR, PodClass
 from rebalancer.cluster.records import (
     LabelSelector,
     PodAffinity,

@@ -17,7 +17,7 @@ import numpy as np
 
 from rebalancer.cluster import quantities
 from rebalancer.cluster.arrays import FloatArray, IntArray
-from rebalancer.cluster.columns.pod_classes import POD_ITSELF, PodClass
+from rebalancer.cluster.pod_classes import POD_ITSELF, PodClass
 from rebalancer.cluster.records import Container, ContainerStatus, Labels, PodSpec, ResourceRequirements
 from rebalancer.scheduling.versions import REFERENCE_RELEASE, Release
 from rebalancer.scheduling.versions.rules import SCORED_SIDECARS

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from rebalancer.cluster.arrays import FloatArray, IntArray
-from rebalancer.cluster.columns.listed_pods import PHASES
-from rebalancer.cluster.columns.nodes import CPU, MEMORY
-from rebalancer.cluster.columns.pods import PodTable
+from rebalancer.cluster.nodes import CPU, MEMORY
+from rebalancer.cluster.pods import PHASES, PodTable
 from rebalancer.load.report import LoadReport, percent_of_allocatable
 from rebalancer.load.scheduler_view import (
     AVERAGE,

@@ -17,8 +17,8 @@ from typing import Any
 
 import msgspec
 
-from rebalancer.cluster.columns.pod_classes import pod_class_of
 from rebalancer.cluster.kinds import KINDS, NODES, PODS, Kind
+from rebalancer.cluster.pod_classes import pod_class_of
 from rebalancer.cluster.recordings.listing import Recording, decode_listing
 from rebalancer.cluster.records import Pod
 from rebalancer.cluster.snapshot import Snapshot, build_snapshot

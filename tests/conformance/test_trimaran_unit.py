@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rebalancer.cluster.columns.pod_classes import pod_class_of
+from rebalancer.cluster.pod_classes import pod_class_of
 from rebalancer.cluster.records import Container, Pod, PodSpec, ResourceRequirements
 from rebalancer.load.scheduler_view import CPU_TYPE, MEMORY_TYPE, Metric, WatcherMetrics
 from rebalancer.scheduling import ClusterState

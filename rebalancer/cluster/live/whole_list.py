@@ -12,12 +12,12 @@ import contextlib
 import threading
 from collections.abc import Iterator
 
-from rebalancer.cluster.columns.pod_collector import version_number
 from rebalancer.cluster.kinds import Kind
 from rebalancer.cluster.live.answers import translated
 from rebalancer.cluster.live.client import READ_SECONDS, Stream
 from rebalancer.cluster.live.lists import MAX_PAGES, PAGE_SIZE, FetchedPage
 from rebalancer.cluster.live.raw_api import RawApi
+from rebalancer.cluster.pods import version_number
 from rebalancer.cluster.wire.json_items import Page
 from rebalancer.cluster.wire.protobuf_list import PodListSplitter
 from rebalancer.cluster.wire.protobuf_pods import MEDIA_TYPE

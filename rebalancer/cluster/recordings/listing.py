@@ -17,12 +17,11 @@ from typing import Protocol
 import msgspec
 
 from rebalancer.cluster import records
-from rebalancer.cluster.columns.listed_pods import ListedPods
-from rebalancer.cluster.columns.pod_collector import PodCollector
-from rebalancer.cluster.columns.pod_metrics import PodMetricsCollector
 from rebalancer.cluster.columns.record_collector import RecordCollector
 from rebalancer.cluster.kinds import Kind
 from rebalancer.cluster.malformed import Encoded, Malformed, check_names, describe
+from rebalancer.cluster.metrics import PodMetricsCollector
+from rebalancer.cluster.pods import ListedPods, PodCollector
 from rebalancer.cluster.wire.json_items import decode_page
 from rebalancer.cluster.wire.protobuf_pods import Pods, ProtobufPods
 

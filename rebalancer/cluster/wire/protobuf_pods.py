@@ -16,20 +16,18 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rebalancer.cluster import times
-from rebalancer.cluster.columns.listed_pods import (
+from rebalancer.cluster.kinds import Kind
+from rebalancer.cluster.malformed import Malformed, admitted, check_names
+from rebalancer.cluster.pods import (
     FINISHED,
     HONOURED_ANNOTATIONS,
     PHASE_INDEX,
     UNKNOWN_PHASE,
-)
-from rebalancer.cluster.columns.pod_collector import (
     PodFields,
     PodIntake,
     read_conditions,
     version_number,
 )
-from rebalancer.cluster.kinds import Kind
-from rebalancer.cluster.malformed import Malformed, admitted, check_names
 from rebalancer.cluster.wire.json_items import Page
 from rebalancer.cluster.wire.protobuf_records import parse, to_record
 

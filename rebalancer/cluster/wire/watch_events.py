@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rebalancer.cluster.columns.pod_collector import version_number
+from rebalancer.cluster.pods import version_number
 from rebalancer.cluster.wire.protobuf_pods import MAGIC, MEDIA_TYPE
 from rebalancer.cluster.wire.protobuf_records import parse
 

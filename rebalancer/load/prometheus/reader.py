@@ -12,8 +12,8 @@ import numpy as np
 
 from rebalancer.cluster import quantities, times
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
-from rebalancer.cluster.columns.nodes import CPU, MEMORY, NodeTable
-from rebalancer.cluster.columns.pods import PodTable
+from rebalancer.cluster.nodes import CPU, MEMORY, NodeTable
+from rebalancer.cluster.pods import PodTable
 from rebalancer.errors import RebalancerError, UnreachableError
 from rebalancer.load.prometheus.queries import (
     Connection,

@@ -6,7 +6,7 @@ the one behind default-scheduler is known by its static pod alone. One without t
 
 from __future__ import annotations
 
-from rebalancer.cluster.columns.pod_classes import PodClass
+from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.cluster.records import Container
 from rebalancer.cluster.records.command_lines import is_scheduler
 from rebalancer.cluster.snapshot import Snapshot

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from rebalancer.cluster import quantities
-from rebalancer.cluster.columns.pod_classes import PodClass
-from rebalancer.cluster.columns.pods import PodTable
 from rebalancer.cluster.kinds import RESOURCE_QUOTAS
+from rebalancer.cluster.pod_classes import PodClass
+from rebalancer.cluster.pods import PodTable
 from rebalancer.cluster.records import DisruptionBudget, ResourceQuota
 from rebalancer.cluster.selectors import Matcher, matcher
 from rebalancer.cluster.snapshot import Snapshot

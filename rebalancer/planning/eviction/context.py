@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from rebalancer.cluster.arrays import BoolArray, PodRow
-from rebalancer.cluster.columns.nodes import NodeTable
-from rebalancer.cluster.columns.pod_classes import PodClass
-from rebalancer.cluster.columns.pods import PodTable
 from rebalancer.cluster.foreign_evictions import ForeignEvictions
 from rebalancer.cluster.kinds import PRIORITY_CLASSES
+from rebalancer.cluster.nodes import NodeTable
+from rebalancer.cluster.pod_classes import PodClass
+from rebalancer.cluster.pods import PodTable
 from rebalancer.cluster.records import PersistentVolumeClaim, PriorityClass
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.planning.eviction.budgets import Budgets, Quotas

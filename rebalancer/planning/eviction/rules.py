@@ -18,9 +18,9 @@ import math
 from collections.abc import Callable, Iterator
 
 from rebalancer.cluster.arrays import PodRow
-from rebalancer.cluster.columns.listed_pods import EVICTION_IN_PROGRESS, MIRROR_ANNOTATION
-from rebalancer.cluster.columns.pod_classes import PodClass
 from rebalancer.cluster.leaving_nodes import why_leaving
+from rebalancer.cluster.pod_classes import PodClass
+from rebalancer.cluster.pods import EVICTION_IN_PROGRESS, MIRROR_ANNOTATION
 from rebalancer.cluster.records import PersistentVolumeClaim, Volume
 from rebalancer.planning.eviction.context import EvictionContext
 from rebalancer.planning.eviction.workload_rules import (

@@ -7,7 +7,7 @@ import statistics
 
 from rebalancer.cluster import times
 from rebalancer.cluster.arrays import PodRow
-from rebalancer.cluster.columns.pod_classes import Owner
+from rebalancer.cluster.pod_classes import Owner
 from rebalancer.cluster.records import Workload
 from rebalancer.planning.eviction.context import EvictionContext
 from rebalancer.planning.reasons import KeptReason, Reason

@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 
 from rebalancer.cluster.arrays import FloatArray, IntArray, NodeRow, PodClassIndex, PodRow
-from rebalancer.cluster.columns.nodes import BASE_RESOURCES
+from rebalancer.cluster.nodes import BASE_RESOURCES
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.landing_check import LandingCheck
 from rebalancer.planning.landing.scenarios import LandingDistribution, Scenario, Scenarios, mean_of

@@ -9,7 +9,7 @@ import numpy as np
 
 from rebalancer.cluster import times
 from rebalancer.cluster.arrays import PodClassIndex
-from rebalancer.cluster.columns.pod_classes import NO_OWNER, PodClass
+from rebalancer.cluster.pod_classes import NO_OWNER, PodClass
 from rebalancer.cluster.records import Container, PersistentVolumeClaim, PodSpec, ResourceRequirements
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.load.report import named

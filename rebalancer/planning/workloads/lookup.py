@@ -11,7 +11,6 @@ import numpy as np
 
 from rebalancer.cluster import times
 from rebalancer.cluster.arrays import BoolArray, IntArray, PodRow
-from rebalancer.cluster.columns.pod_classes import Owner, PodClass
 from rebalancer.cluster.kinds import (
     BY_NAME,
     HORIZONTAL_AUTOSCALERS,
@@ -20,6 +19,7 @@ from rebalancer.cluster.kinds import (
     VERTICAL_AUTOSCALERS,
     Kind,
 )
+from rebalancer.cluster.pod_classes import Owner, PodClass
 from rebalancer.cluster.records import (
     HorizontalAutoscaler,
     HorizontalAutoscalerStatus,

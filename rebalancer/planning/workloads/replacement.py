@@ -14,9 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rebalancer.cluster.arrays import PodClassIndex, PodRow
-from rebalancer.cluster.columns.binding_labels import BINDING_LABELS
-from rebalancer.cluster.columns.pod_classes import PodClass
-from rebalancer.cluster.columns.pods import PodTable
+from rebalancer.cluster.pod_classes import BINDING_LABELS, PodClass
+from rebalancer.cluster.pods import PodTable
 from rebalancer.cluster.records import Container, Metadata, PodTemplate, Toleration, Volume
 from rebalancer.planning.workloads.lookup import WorkloadInfo, Workloads
 from rebalancer.planning.workloads.stateful_sets import (

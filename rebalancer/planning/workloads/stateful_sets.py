@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import msgspec
 
-from rebalancer.cluster.columns.pod_classes import Owner, PodClass
+from rebalancer.cluster.pod_classes import Owner, PodClass
 from rebalancer.cluster.records import Volume, Workload
 
 REVISION_LABEL = "controller-revision-hash"  # which revision of its StatefulSet a pod is of

@@ -6,7 +6,7 @@ import inspect
 import re
 from collections.abc import Sequence
 
-from rebalancer.cluster.columns.listed_pods import HONOURED_ANNOTATIONS
+from rebalancer.cluster.pods import HONOURED_ANNOTATIONS
 from rebalancer.errors import ExitCode
 from rebalancer.execution import outcomes
 from rebalancer.execution.eviction.events import EVENT_KINDS

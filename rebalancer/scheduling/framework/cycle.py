@@ -13,8 +13,8 @@ from itertools import product
 import numpy as np
 
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
-from rebalancer.cluster.columns.pod_classes import PodClass
-from rebalancer.cluster.columns.pods import PodTable
+from rebalancer.cluster.pod_classes import PodClass
+from rebalancer.cluster.pods import PodTable
 from rebalancer.profiles.types import ExtensionPoint, Profile
 from rebalancer.scheduling.framework.plugin import Plugin
 from rebalancer.scheduling.framework.race import Workers

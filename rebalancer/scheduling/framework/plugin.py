@@ -22,8 +22,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
-from rebalancer.cluster.columns.pod_classes import PodClass
 from rebalancer.cluster.kinds import Kind
+from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.load.scheduler_view import EMPTY_VIEW, SchedulerView
 from rebalancer.profiles.types import Arguments, ExtensionPoint, Input, PluginQuery

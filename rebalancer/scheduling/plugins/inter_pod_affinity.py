@@ -13,8 +13,8 @@ import numpy as np
 from pydantic import Field
 
 from rebalancer.cluster.arrays import FloatArray, IntArray
-from rebalancer.cluster.columns.pod_classes import PodClass
 from rebalancer.cluster.kinds import NAMESPACES, Kind
+from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.profiles.types import Arguments, ExtensionPoint, Input
 from rebalancer.scheduling.framework.plugin import (
     MAX_SCORE,

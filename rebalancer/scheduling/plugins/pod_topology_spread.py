@@ -15,8 +15,8 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
-from rebalancer.cluster.columns.pod_classes import PodClass
 from rebalancer.cluster.kinds import SERVICES, Kind
+from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.cluster.records import TopologySpreadConstraint
 from rebalancer.cluster.selectors import LabelMatch
 from rebalancer.profiles.types import Arguments, ExtensionPoint, Input

@@ -9,8 +9,8 @@ from typing import Any, Protocol, runtime_checkable
 from pydantic import Field, ValidationError
 
 from rebalancer import profiles
-from rebalancer.cluster.columns.pod_classes import PodClass
 from rebalancer.cluster.kinds import Kind
+from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.errors import InputError
 from rebalancer.profiles.types import (
     Arguments,

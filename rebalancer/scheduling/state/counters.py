@@ -22,7 +22,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
 from rebalancer.cluster.arrays import IntArray
-from rebalancer.cluster.columns.pod_classes import PodClass
+from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.scheduling.matching import (
     AffinityTerm,
     ClassIndex,

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from rebalancer.cluster.arrays import BoolArray, IntArray
-from rebalancer.cluster.columns.nodes import NodeTable
+from rebalancer.cluster.nodes import NodeTable
 from rebalancer.cluster.records import NodeSelector, NodeSelectorTerm, Requirement, Taint
 
 # Node labels as columns of integers, so that one selector is one comparison over all nodes.

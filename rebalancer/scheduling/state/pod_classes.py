@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from rebalancer.cluster.arrays import BoolArray, IntArray
-from rebalancer.cluster.columns.nodes import BASE_RESOURCES
-from rebalancer.cluster.columns.pod_classes import PodClass
+from rebalancer.cluster.nodes import BASE_RESOURCES
+from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.cluster.records import PodSpec
 from rebalancer.scheduling.resources import PodRequests, is_scalar, is_sidecar, pod_requests
 from rebalancer.scheduling.state.counters import CounterRegistry

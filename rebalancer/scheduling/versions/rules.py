@@ -16,7 +16,7 @@ from functools import lru_cache
 
 import msgspec
 
-from rebalancer.cluster.columns.pod_classes import POD_ITSELF, PodClass
+from rebalancer.cluster.pod_classes import POD_ITSELF, PodClass
 from rebalancer.cluster.records import Container, TopologySpreadConstraint
 from rebalancer.scheduling.versions.release import Gate, Release, Rule
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 
-from rebalancer.cluster.columns.pod_classes import PodClass
+from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.scheduling.versions.release import REFERENCE, Release, Rule, minor_of
 from rebalancer.scheduling.versions.rules import RULES
 

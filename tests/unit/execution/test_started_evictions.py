@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rebalancer.cluster.columns.listed_pods import EVICTION_IN_PROGRESS
+from rebalancer.cluster.pods import EVICTION_IN_PROGRESS
 from rebalancer.errors import ExitCode
 from rebalancer.execution import EventWriter, Journal, Outcomes, Result, after_outcomes
 from rebalancer.policy.schema import Execution

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from rebalancer.cluster.columns.listed_pods import HONOURED_ANNOTATIONS
+from rebalancer.cluster.pods import HONOURED_ANNOTATIONS
 from rebalancer.execution.eviction import events
 from rebalancer.execution.outcomes import Result
 from rebalancer.policy import default_policy, parse_policy, schema, shown

@@ -21,12 +21,18 @@ from typing import NamedTuple
 import msgspec
 
 from rebalancer.cluster import records
-from rebalancer.cluster.columns.listed_pods import ListedPods
-from rebalancer.cluster.columns.pod_collector import PodCollector, PodFields, PodIntake, version_number
-from rebalancer.cluster.columns.pod_rows import Key, PodRows
 from rebalancer.cluster.columns.record_collector import RecordCollector
 from rebalancer.cluster.kinds import Kind
 from rebalancer.cluster.malformed import Malformed, check_names, describe
+from rebalancer.cluster.pods import (
+    Key,
+    ListedPods,
+    PodCollector,
+    PodFields,
+    PodIntake,
+    PodRows,
+    version_number,
+)
 from rebalancer.cluster.recordings.listing import Listing, ListingBuilder
 from rebalancer.cluster.wire.protobuf_pods import ProtobufPods
 from rebalancer.cluster.wire.watch_events import BOOKMARK, DELETED, WatchEvent

@@ -25,13 +25,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from rebalancer.cluster.columns.pod_collector import version_number
 from rebalancer.cluster.kinds import KINDS, METRICS, PODS, Kind
 from rebalancer.cluster.live.lists import PAGE_SIZE
 from rebalancer.cluster.live.raw_api import RawApi
 from rebalancer.cluster.live.reader import LiveReader
 from rebalancer.cluster.live.watching.feed import Feed, Traffic
 from rebalancer.cluster.live.watching.latest_objects import SeenPod, latest_objects
+from rebalancer.cluster.pods import version_number
 from rebalancer.cluster.recordings.listing import Listing, ListingBuilder, Recording
 from rebalancer.cluster.wire.json_items import decode_head
 from rebalancer.deadlines import Deadline

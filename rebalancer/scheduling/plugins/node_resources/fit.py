@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from rebalancer.cluster.arrays import IntArray
-from rebalancer.cluster.columns.nodes import CPU, EPHEMERAL_STORAGE, MEMORY, PODS_COLUMN
+from rebalancer.cluster.nodes import CPU, EPHEMERAL_STORAGE, MEMORY, PODS_COLUMN
 from rebalancer.profiles.types import Arguments, ExtensionPoint
 from rebalancer.profiles.types import Arguments as PluginArguments
 from rebalancer.scheduling.framework.plugin import MAX_SCORE, Evidence, Plugin, PluginInputs

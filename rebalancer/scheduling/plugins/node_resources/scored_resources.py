@@ -10,7 +10,7 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from rebalancer.cluster.arrays import IntArray
-from rebalancer.cluster.columns.nodes import CPU, MEMORY
+from rebalancer.cluster.nodes import CPU, MEMORY
 from rebalancer.profiles.types import Arguments
 from rebalancer.scheduling.resources import is_scalar
 from rebalancer.scheduling.state.cluster_state import ClusterState, Rows

@@ -12,8 +12,8 @@ from typing import Annotated, Self
 import numpy as np
 
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
-from rebalancer.cluster.columns.nodes import CPU as CPU_COLUMN
-from rebalancer.cluster.columns.nodes import MEMORY as MEMORY_COLUMN
+from rebalancer.cluster.nodes import CPU as CPU_COLUMN
+from rebalancer.cluster.nodes import MEMORY as MEMORY_COLUMN
 from rebalancer.load.scheduler_view import CPU_TYPE, MEMORY_TYPE, WatcherMetrics
 from rebalancer.profiles.types import ExtensionPoint, Input
 from rebalancer.scheduling.framework.plugin import MAX_SCORE, Evidence, Plugin, PluginInputs

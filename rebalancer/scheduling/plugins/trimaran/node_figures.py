@@ -13,7 +13,7 @@ from pydantic import BeforeValidator
 
 from rebalancer.cluster import quantities
 from rebalancer.cluster.arrays import BoolArray, FloatArray
-from rebalancer.cluster.columns.pod_classes import PodClass
+from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.cluster.records import Container
 from rebalancer.load.scheduler_view import AVERAGE, DEVIATION, LATEST, Metric, WatcherMetrics
 from rebalancer.profiles.types import Arguments, MetricProvider

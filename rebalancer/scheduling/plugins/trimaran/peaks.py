@@ -14,7 +14,7 @@ from pydantic import Field
 
 from rebalancer.cluster import quantities
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
-from rebalancer.cluster.columns.nodes import CPU
+from rebalancer.cluster.nodes import CPU
 from rebalancer.cluster.records import Container, PodSpec
 from rebalancer.load.scheduler_view import AVERAGE, CPU_TYPE, LATEST, Metric, WatcherMetrics
 from rebalancer.profiles.types import Arguments, ExtensionPoint, Input

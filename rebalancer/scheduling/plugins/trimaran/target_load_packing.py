@@ -15,7 +15,7 @@ from pydantic import BeforeValidator, Field, ValidationInfo
 
 from rebalancer.cluster import quantities
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
-from rebalancer.cluster.columns.nodes import CPU
+from rebalancer.cluster.nodes import CPU
 from rebalancer.cluster.quantities import cpu_milli
 from rebalancer.cluster.records import PodSpec
 from rebalancer.load.scheduler_view import AVERAGE, CPU_TYPE, LATEST, Metric, WatcherMetrics

@@ -14,7 +14,6 @@ import numpy as np
 from pydantic import Field
 
 from rebalancer.cluster.arrays import BoolArray, IntArray
-from rebalancer.cluster.columns.pod_classes import PodClass
 from rebalancer.cluster.kinds import (
     CLAIMS,
     CSI_CAPACITIES,
@@ -24,6 +23,7 @@ from rebalancer.cluster.kinds import (
     STORAGE_CLASSES,
     Kind,
 )
+from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.cluster.records import (
     ClaimReference,
     CsiStorageCapacity,

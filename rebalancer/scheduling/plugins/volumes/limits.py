@@ -14,7 +14,6 @@ import numpy as np
 
 from rebalancer.cluster import quantities
 from rebalancer.cluster.arrays import IntArray
-from rebalancer.cluster.columns.pod_classes import PodClass
 from rebalancer.cluster.kinds import (
     CLAIMS,
     CSI_NODES,
@@ -23,6 +22,7 @@ from rebalancer.cluster.kinds import (
     VOLUME_ATTACHMENTS,
     Kind,
 )
+from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.profiles.types import ExtensionPoint, Input
 from rebalancer.scheduling.framework.plugin import (
     PASS,

@@ -12,7 +12,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rebalancer.cluster.columns.pod_classes import PodClass
+from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.cluster.recordings.listing import Recording
 from rebalancer.cluster.recordings.reader import DumpReader
 from rebalancer.cluster.recordings.writer import digest, save
