@@ -21,8 +21,8 @@ from typing import Any
 
 import msgspec
 
+from rebalancer.cluster.dumps.listing import Recording, decode_listing
 from rebalancer.cluster.kinds import BY_PLURAL
-from rebalancer.cluster.recordings.listing import Recording, decode_listing
 from rebalancer.cluster.snapshot import Snapshot, build_snapshot
 from rebalancer.load.scheduler_view import EMPTY_VIEW
 from rebalancer.scheduling import ClusterState, PluginInputs, Scheduler, load_configuration, make_scheduler

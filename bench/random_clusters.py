@@ -13,8 +13,8 @@ import msgspec
 import numpy as np
 
 from rebalancer.cluster.arrays import FloatArray, IntArray
+from rebalancer.cluster.dumps.listing import Recording, decode_listing
 from rebalancer.cluster.kinds import BY_PLURAL, KINDS, METRICS
-from rebalancer.cluster.recordings.listing import Recording, decode_listing
 from rebalancer.cluster.snapshot import Snapshot, build_snapshot
 from rebalancer.load.report import build_report
 from rebalancer.load.scheduler_view import EMPTY_VIEW

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench.placement import rebalance
-from rebalancer.cluster.recordings.reader import DumpReader
+from rebalancer.cluster.dumps.reader import DumpReader
 from rebalancer.cluster.snapshot import Snapshot, build_snapshot
 from rebalancer.load.prometheus.reader import recorded_access
 from rebalancer.load.scheduler_view import EMPTY_VIEW

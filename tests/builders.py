@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
+from rebalancer.cluster.dumps.listing import Listing, Recording, decode_listing
 from rebalancer.cluster.kinds import BY_PLURAL, DISRUPTION_BUDGETS, NODES, PODS
-from rebalancer.cluster.recordings.listing import Listing, Recording, decode_listing
 from rebalancer.cluster.records import PodSpec
 from rebalancer.cluster.snapshot import Snapshot, build_snapshot
 

@@ -16,12 +16,12 @@ from typing import Any
 import click
 import msgspec
 
+from rebalancer.cluster.dumps.listing import Listing, ListingBuilder, Recording
+from rebalancer.cluster.dumps.writer import digest
 from rebalancer.cluster.kinds import BY_PLURAL, NODES, PODS, REPLICA_SETS, Kind
 from rebalancer.cluster.live.watching.latest_objects import LatestObjects, latest_objects
-from rebalancer.cluster.recordings.listing import Listing, ListingBuilder, Recording
-from rebalancer.cluster.recordings.writer import digest
 from rebalancer.cluster.records import Pod
-from rebalancer.cluster.wire.protobuf_pods import MEDIA_TYPE
+from rebalancer.cluster.wire.protobuf import MEDIA_TYPE
 from rebalancer.cluster.wire.watch_events import EventSplitter
 from tests.builders import a_node, a_pod
 from tests.protobuf_encoder import encode_event

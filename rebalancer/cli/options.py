@@ -23,7 +23,7 @@ from rebalancer.reporting.render import Format, parse_template
 
 if TYPE_CHECKING:
     from rebalancer.cluster.records import LabelSelector
-    from rebalancer.cluster.selector_text import FieldRequirement
+    from rebalancer.cluster.selectors import FieldRequirement
 
 
 # Several options at once, for functions that give a command a family of them.
@@ -545,8 +545,10 @@ class Labels(click.ParamType["LabelSelector"]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> LabelSelector:
         """The selector."""
-        from rebalancer.cluster.selector_text import parse_labels  # noqa: PLC0415 - not for --help
-        from rebalancer.cluster.selectors import matcher  # noqa: PLC0415
+        from rebalancer.cluster.selectors import (
+            matcher,  # noqa: PLC0415
+            parse_labels,  # noqa: PLC0415 - not for --help
+        )
 
         if not isinstance(value, str):
             return value  # type: ignore[no-any-return] # converted already, click asks again
@@ -570,7 +572,7 @@ class Fields(click.ParamType["tuple[FieldRequirement, ...]"]):
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[FieldRequirement, ...]:
         """The requirements; fields that are not known are refused, as the API server does."""
-        from rebalancer.cluster.selector_text import parse_fields  # noqa: PLC0415 - not for --help
+        from rebalancer.cluster.selectors import parse_fields  # noqa: PLC0415 - not for --help
 
         if not isinstance(value, str):
             return value  # type: ignore[no-any-return] # converted already, click asks again

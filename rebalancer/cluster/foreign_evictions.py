@@ -11,8 +11,8 @@ it is not a candidate.
 
 from __future__ import annotations
 
+from rebalancer.cluster.dumps.listing import Recording
 from rebalancer.cluster.kinds import EVICTION_REQUESTS, EVICTIONS, Kind
-from rebalancer.cluster.recordings.listing import Recording
 from rebalancer.cluster.records import EvictionRequest
 from rebalancer.cluster.records.base import condition
 

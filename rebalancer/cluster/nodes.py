@@ -10,9 +10,9 @@ from functools import cached_property
 import numpy as np
 
 from rebalancer.cluster import records, times
-from rebalancer.cluster.amounts import checked_amount
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
 from rebalancer.cluster.malformed import Malformed
+from rebalancer.cluster.quantities import checked_amount
 
 CPU, MEMORY, EPHEMERAL_STORAGE, PODS_COLUMN = 0, 1, 2, 3
 BASE_RESOURCES = ("cpu", "memory", "ephemeral-storage", "pods")

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from rebalancer.cluster import quantities, records
-from rebalancer.cluster.amounts import checked_amount
 from rebalancer.cluster.arrays import PodClassIndex
+from rebalancer.cluster.quantities import checked_amount
 
 # Admission mounts a service account's token under a name of each pod's own; nothing depends on it.
 _TOKEN_VOLUME = "kube-api-access-"  # noqa: S105 - a volume's name

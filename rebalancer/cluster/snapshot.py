@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rebalancer.cluster import records
+from rebalancer.cluster.dumps.listing import Listing, Recording
 from rebalancer.cluster.kinds import (
     DISRUPTION_BUDGETS,
     NAMESPACES,
@@ -22,7 +23,6 @@ from rebalancer.cluster.kinds import (
 from rebalancer.cluster.malformed import Malformed
 from rebalancer.cluster.nodes import NodeTable, build_nodes, with_doubtful
 from rebalancer.cluster.pods import PodTable, build_pods
-from rebalancer.cluster.recordings.listing import Listing, Recording
 from rebalancer.errors import InputError
 
 

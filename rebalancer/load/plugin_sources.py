@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rebalancer.cluster import records
+from rebalancer.cluster.dumps.listing import Recording
 from rebalancer.cluster.kinds import NODE_METRICS
-from rebalancer.cluster.recordings.listing import Recording
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.errors import InputError, RebalancerError
 from rebalancer.load.prometheus.queries import Connection, PrometheusQuery

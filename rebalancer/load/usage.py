@@ -10,11 +10,11 @@ import msgspec
 import numpy as np
 
 from rebalancer.cluster import quantities, times
-from rebalancer.cluster.amounts import MAX_AMOUNT
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
 from rebalancer.cluster.metrics import PackedPodMetrics
 from rebalancer.cluster.nodes import CPU, MEMORY, NodeTable
 from rebalancer.cluster.pods import PodTable
+from rebalancer.cluster.quantities import MAX_AMOUNT
 from rebalancer.cluster.records import NodeMetrics
 from rebalancer.load.scheduler_view import (
     AVERAGE,

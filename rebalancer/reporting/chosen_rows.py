@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import msgspec
 
 from rebalancer.cluster.records import LabelSelector
-from rebalancer.cluster.selector_text import FieldRequirement, fields_match
-from rebalancer.cluster.selectors import matcher, query
+from rebalancer.cluster.selectors import FieldRequirement, fields_match, matcher, query
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.planning.plan import Landing, Move, NodeReport, Plan, PodReference
 from rebalancer.reporting.words import plain

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from rebalancer.cluster.recordings.packed_files import MAX_DUMP_BYTES, read_bytes
+from rebalancer.cluster.dumps.streams import MAX_DUMP_BYTES, read_bytes
 from rebalancer.errors import InputError
 from rebalancer.sandbox.nodes.usage import UsageModel
 from rebalancer.sandbox.objects.accessors import Object, name_of

@@ -17,9 +17,9 @@ from typing import Any
 
 import msgspec
 
+from rebalancer.cluster.dumps.listing import Recording, decode_listing
 from rebalancer.cluster.kinds import KINDS, NODES, PODS, Kind
 from rebalancer.cluster.pod_classes import pod_class_of
-from rebalancer.cluster.recordings.listing import Recording, decode_listing
 from rebalancer.cluster.records import Pod
 from rebalancer.cluster.snapshot import Snapshot, build_snapshot
 from rebalancer.load.scheduler_view import SchedulerView, decode_watcher

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from kubernetes import client
 
+from rebalancer.cluster.dumps.listing import ListingBuilder, Recording
+from rebalancer.cluster.dumps.writer import digest
 from rebalancer.cluster.kinds import NODES as NODES_KIND
 from rebalancer.cluster.kinds import PODS, Kind
 from rebalancer.cluster.live import RawApi, open_api
@@ -21,8 +23,6 @@ from rebalancer.cluster.live.credentials import connect
 from rebalancer.cluster.live.lists import ListBegins, ListSource
 from rebalancer.cluster.live.reader import LiveReader
 from rebalancer.cluster.live.watching import LiveCluster
-from rebalancer.cluster.recordings.listing import ListingBuilder, Recording
-from rebalancer.cluster.recordings.writer import digest
 from tests.conftest import SUMMARY
 from tests.e2e import clusters
 from tests.e2e.controlplane import ControlPlane

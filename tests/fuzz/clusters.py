@@ -9,9 +9,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from rebalancer.cluster.recordings.listing import Recording
-from rebalancer.cluster.recordings.reader import DumpReader
-from rebalancer.cluster.recordings.writer import digest, save
+from rebalancer.cluster.dumps.listing import Recording
+from rebalancer.cluster.dumps.reader import DumpReader
+from rebalancer.cluster.dumps.writer import digest, save
 from rebalancer.cluster.snapshot import Snapshot, build_snapshot
 from tests.integration.cli.dumps import VERSIONS, a_rich_cluster, write_dump
 

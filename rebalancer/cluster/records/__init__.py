@@ -5,45 +5,40 @@ the helpers of ``selectors`` and ``requests`` read them as empty. Quantities and
 they are needed: a malformed one is then reported with the object it stands in.
 """
 
-from rebalancer.cluster.records.affinity import (
-    Affinity,
-    NodeAffinity,
-    NodeSelector,
-    NodeSelectorTerm,
-    PodAffinity,
-    PodAffinityTerm,
-    PreferredSchedulingTerm,
-    Taint,
-    Toleration,
-    TopologySpreadConstraint,
-    WeightedPodAffinityTerm,
-)
 from rebalancer.cluster.records.base import (
+    Affinity,
     Condition,
     Int32,
     Int64,
     Labels,
     LabelSelector,
     Metadata,
+    NodeAffinity,
+    NodeSelector,
+    NodeSelectorTerm,
     OwnerReference,
+    PodAffinity,
+    PodAffinityTerm,
+    PreferredSchedulingTerm,
     Record,
     Requirement,
     ResourceRequirements,
+    Taint,
+    Toleration,
+    TopologySpreadConstraint,
+    WeightedPodAffinityTerm,
     condition,
     metadata_of,
 )
-from rebalancer.cluster.records.evictions import EvictionRequest
-from rebalancer.cluster.records.metrics import (
-    ContainerMetrics,
-    NodeMetrics,
-    PodMetrics,
-)
 from rebalancer.cluster.records.nodes import (
+    ContainerMetrics,
     Node,
     NodeAddress,
     NodeImage,
+    NodeMetrics,
     NodeSpec,
     NodeStatus,
+    PodMetrics,
 )
 from rebalancer.cluster.records.pods import (
     AwsElasticBlockStore,
@@ -95,6 +90,7 @@ from rebalancer.cluster.records.workloads import (
     DisruptionBudget,
     DisruptionBudgetSpec,
     DisruptionBudgetStatus,
+    EvictionRequest,
     HorizontalAutoscaler,
     HorizontalAutoscalerSpec,
     HorizontalAutoscalerStatus,

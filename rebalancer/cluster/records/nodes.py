@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from rebalancer.cluster.records.affinity import Taint
-from rebalancer.cluster.records.base import Condition, Int64, Labels, Metadata, Record
+from rebalancer.cluster.records.base import Condition, Int64, Labels, Metadata, Record, Taint
 
 
 class NodeImage(Record, frozen=True):
@@ -43,3 +42,31 @@ class Node(Record, frozen=True):
     metadata: Metadata = Metadata()
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
+
+
+# The Metrics API.
+
+
+class NodeMetrics(Record, frozen=True):
+    """metrics.k8s.io/v1beta1 NodeMetrics."""
+
+    metadata: Metadata = Metadata()
+    timestamp: str = ""
+    window: str = ""
+    usage: Labels | None = None
+
+
+class ContainerMetrics(Record, frozen=True):
+    """containers[] of PodMetrics."""
+
+    name: str = ""
+    usage: Labels | None = None
+
+
+class PodMetrics(Record, frozen=True):
+    """metrics.k8s.io/v1beta1 PodMetrics."""
+
+    metadata: Metadata = Metadata()
+    timestamp: str = ""
+    window: str = ""
+    containers: list[ContainerMetrics] | None = None

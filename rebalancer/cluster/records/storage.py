@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from rebalancer.cluster.records.affinity import NodeSelector
 from rebalancer.cluster.records.base import (
     Int32,
     Labels,
     LabelSelector,
     Metadata,
+    NodeSelector,
     Record,
     ResourceRequirements,
 )

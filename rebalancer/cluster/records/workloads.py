@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rebalancer.cluster.records.base import Int32, Int64, Labels, LabelSelector, Metadata, Record
+from rebalancer.cluster.records.base import Condition, Int32, Int64, Labels, LabelSelector, Metadata, Record
 from rebalancer.cluster.records.pods import PodSpec
 
 
@@ -240,3 +240,41 @@ class ResourceQuota(Record, frozen=True):
     metadata: Metadata = Metadata()
     spec: ResourceQuotaSpec = ResourceQuotaSpec()
     status: ResourceQuotaStatus = ResourceQuotaStatus()
+
+
+# Records of the EvictionRequest API: who asks for the eviction of a pod, and how far it is.
+
+
+class TargetPod(Record, frozen=True):
+    """spec.target.pod of an EvictionRequest or Eviction."""
+
+    name: str = ""
+    uid: str = ""
+
+
+class EvictionTarget(Record, frozen=True):
+    """spec.target of an EvictionRequest or Eviction."""
+
+    pod: TargetPod | None = None
+
+
+class EvictionRequestSpec(Record, frozen=True):
+    """spec of an EvictionRequest; an Eviction has the target alone."""
+
+    target: EvictionTarget = EvictionTarget()
+    requester: str = ""
+    intent: str = ""
+
+
+class EvictionRequestStatus(Record, frozen=True):
+    """status of an EvictionRequest or Eviction."""
+
+    conditions: list[Condition] | None = None
+
+
+class EvictionRequest(Record, frozen=True):
+    """lifecycle.k8s.io/v1alpha1 EvictionRequest or Eviction."""
+
+    metadata: Metadata = Metadata()
+    spec: EvictionRequestSpec = EvictionRequestSpec()
+    status: EvictionRequestStatus = EvictionRequestStatus()

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rebalancer.cluster.pods import version_number
-from rebalancer.cluster.wire.protobuf_pods import MAGIC, MEDIA_TYPE
-from rebalancer.cluster.wire.protobuf_records import parse
+from rebalancer.cluster.wire.protobuf import MAGIC, MEDIA_TYPE, parse
 
 if TYPE_CHECKING:
     from rebalancer.cluster.wire import pods_pb2

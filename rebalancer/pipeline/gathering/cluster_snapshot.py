@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from rebalancer.cluster.recordings.listing import Recording
-from rebalancer.cluster.recordings.reader import DumpReader
+from rebalancer.cluster.dumps.listing import Recording
+from rebalancer.cluster.dumps.reader import DumpReader
 from rebalancer.cluster.snapshot import Snapshot, build_snapshot
 from rebalancer.errors import InputError
 from rebalancer.pipeline.run_settings import PipelineOptions

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rebalancer.cluster.arrays import FloatArray
-from rebalancer.cluster.recordings.listing import Recording
-from rebalancer.cluster.recordings.writer import digest as recording_digest
+from rebalancer.cluster.dumps.listing import Recording
+from rebalancer.cluster.dumps.writer import digest as recording_digest
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.load.plugin_sources import PluginSources, read_view
 from rebalancer.load.prometheus.reader import PrometheusAccess, live_access, recorded_access

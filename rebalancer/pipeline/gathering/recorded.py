@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from rebalancer.cluster import records, times
+from rebalancer.cluster.dumps.listing import Recording
 from rebalancer.cluster.kinds import NODE_METRICS, POD_METRICS
-from rebalancer.cluster.recordings.listing import Recording
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.errors import InputError
 from rebalancer.load.prometheus.responses import DOCUMENT as PROMETHEUS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from rebalancer.cluster.recordings.writer import check_folder, save
+from rebalancer.cluster.dumps.writer import check_folder, save
 from rebalancer.pipeline.gathering import open_api, policy_of
 from rebalancer.pipeline.recording.cluster import convert, record_live
 from rebalancer.pipeline.recording.description import describe_recording

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rebalancer.cluster.recordings.listing import Recording
-from rebalancer.cluster.recordings.reader import DumpReader
+from rebalancer.cluster.dumps.listing import Recording
+from rebalancer.cluster.dumps.reader import DumpReader
 from rebalancer.pipeline.recording.description import about_recording, metric_times, why_unread
 from rebalancer.pipeline.recording.documents import recorded_configuration
 from rebalancer.pipeline.recording.prometheus import prometheus_document

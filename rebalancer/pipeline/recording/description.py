@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 
 from rebalancer.cluster import records, times
+from rebalancer.cluster.dumps.listing import Recording
+from rebalancer.cluster.dumps.reader import DumpReader
+from rebalancer.cluster.dumps.writer import digest
 from rebalancer.cluster.kinds import BY_PLURAL, KINDS, METRICS, REQUIRED
-from rebalancer.cluster.recordings.listing import Recording
-from rebalancer.cluster.recordings.reader import DumpReader
-from rebalancer.cluster.recordings.writer import digest
 from rebalancer.cluster.snapshot import build_snapshot
 from rebalancer.errors import InputError
 from rebalancer.reporting.tables.snapshot import (

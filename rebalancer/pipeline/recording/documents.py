@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rebalancer.cluster.recordings.packed_files import read_bytes
+from rebalancer.cluster.dumps.streams import read_bytes
 from rebalancer.errors import InputError, RebalancerError
 from rebalancer.load.scheduler_view import decode_watcher
 from rebalancer.load.service_addresses import runs_in_a_cluster

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from rebalancer.cluster.recordings.listing import Recording
+from rebalancer.cluster.dumps.listing import Recording
 from rebalancer.cluster.snapshot import Snapshot, build_snapshot
 from rebalancer.errors import RebalancerError
 from rebalancer.load.plugin_sources import PluginSources, read_view, watcher_addresses

@@ -6,7 +6,7 @@ has it. Where it cannot, as with managed control planes, the others are not know
 
 from __future__ import annotations
 
-from rebalancer.cluster.records.command_lines import stated_gates
+from rebalancer.cluster.records.pods import stated_gates
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.pipeline.scheduler.scheduler_pods import is_seen, scheduler_pods
 from rebalancer.policy import LoadedPolicy

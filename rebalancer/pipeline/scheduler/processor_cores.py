@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from rebalancer.cluster.nodes import CPU
-from rebalancer.cluster.records.command_lines import is_scheduler
+from rebalancer.cluster.records.pods import is_scheduler
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.policy import SchedulerSettings
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.cluster.records import Container
-from rebalancer.cluster.records.command_lines import is_scheduler
+from rebalancer.cluster.records.pods import is_scheduler
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.profiles.types import SchedulerConfiguration
 

@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from rebalancer.cluster.selector_text import fields_match, parse_fields, parse_labels
-from rebalancer.cluster.selectors import Matcher, matcher, matcher_of
+from rebalancer.cluster.selectors import (
+    Matcher,
+    fields_match,
+    matcher,
+    matcher_of,
+    parse_fields,
+    parse_labels,
+)
 from rebalancer.sandbox.objects.accessors import Object, labels_of
 from rebalancer.sandbox.objects.status import bad_request
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 import msgspec
 import numpy as np
 
+from rebalancer.cluster.dumps.listing import Listing, Recording, decode_listing
 from rebalancer.cluster.kinds import KINDS, METRICS, Kind
-from rebalancer.cluster.recordings.listing import Listing, Recording, decode_listing
 from rebalancer.cluster.snapshot import Snapshot, build_snapshot
 from rebalancer.load.scheduler_view import SchedulerView, WatcherMetrics
 from rebalancer.profiles.types import SchedulerConfiguration

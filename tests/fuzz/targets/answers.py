@@ -8,14 +8,13 @@ from typing import Any, cast
 
 import msgspec
 
+from rebalancer.cluster.dumps.listing import ListingBuilder, Recording
 from rebalancer.cluster.kinds import PODS
 from rebalancer.cluster.live.answers import Answer
 from rebalancer.cluster.live.lists import read_list
 from rebalancer.cluster.live.raw_api import RawApi
-from rebalancer.cluster.recordings.listing import ListingBuilder, Recording
 from rebalancer.cluster.records import Pod
-from rebalancer.cluster.wire.protobuf_list import PodListSplitter
-from rebalancer.cluster.wire.protobuf_pods import MEDIA_TYPE
+from rebalancer.cluster.wire.protobuf import MEDIA_TYPE, PodListSplitter
 from rebalancer.errors import UnreachableError
 from tests.fuzz.clusters import joined
 from tests.fuzz.target import Target

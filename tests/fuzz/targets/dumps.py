@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 import zstandard
 
-from rebalancer.cluster.recordings.reader import DumpReader
+from rebalancer.cluster.dumps.reader import DumpReader
 from tests.fuzz.clusters import as_kubectl_prints, folder, joined, mixed_items, saved
 from tests.fuzz.structure import json_structure, line_structure
 from tests.fuzz.target import Target

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 
 from rebalancer.cluster import times
-from rebalancer.cluster.recordings.reader import DumpReader
+from rebalancer.cluster.dumps.reader import DumpReader
 from rebalancer.load.prometheus.reader import recorded_access
 from rebalancer.load.prometheus.responses import RecordedResponses
 from rebalancer.load.sources import LoadInputs, read_load

@@ -17,7 +17,7 @@ from rebalancer.cluster.live.client import KubernetesClient
 from rebalancer.cluster.live.reader import LiveReader
 from rebalancer.cluster.records import Pod
 from rebalancer.cluster.wire.json_items import decode_page
-from rebalancer.cluster.wire.protobuf_pods import MEDIA_TYPE
+from rebalancer.cluster.wire.protobuf import MEDIA_TYPE
 from rebalancer.retries import Retries
 from rebalancer.sandbox import Sandbox
 from tests import loopback

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
+from rebalancer.cluster.dumps.listing import Recording
+from rebalancer.cluster.dumps.writer import digest
 from rebalancer.cluster.kinds import NODES, PODS
 from rebalancer.cluster.live.watching import LiveCluster
 from rebalancer.cluster.live.watching.feed import Feed
-from rebalancer.cluster.recordings.listing import Recording
-from rebalancer.cluster.recordings.writer import digest
 from rebalancer.deadlines import Deadline, StopRequest
 from rebalancer.errors import StopRequestedError
 from rebalancer.sandbox import Fault, Sandbox

@@ -9,10 +9,10 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from rebalancer.cluster.dumps.listing import ListingBuilder, Recording
+from rebalancer.cluster.dumps.reader import DumpReader
+from rebalancer.cluster.dumps.writer import digest, save
 from rebalancer.cluster.kinds import KINDS, NODES, PODS
-from rebalancer.cluster.recordings.listing import ListingBuilder, Recording
-from rebalancer.cluster.recordings.reader import DumpReader
-from rebalancer.cluster.recordings.writer import digest, save
 from rebalancer.cluster.snapshot import build_snapshot
 from rebalancer.errors import UnreachableError
 from rebalancer.sandbox import Fault

@@ -15,11 +15,11 @@ import urllib3
 from click.testing import CliRunner
 
 from rebalancer.cli.program import main
+from rebalancer.cluster.dumps.writer import digest
 from rebalancer.cluster.kinds import KINDS, PODS
 from rebalancer.cluster.live import reader
 from rebalancer.cluster.live.reader import LiveReader
-from rebalancer.cluster.recordings.writer import digest
-from rebalancer.cluster.wire.protobuf_pods import MEDIA_TYPE
+from rebalancer.cluster.wire.protobuf import MEDIA_TYPE
 from rebalancer.errors import RightsError
 from rebalancer.sandbox import Fault, Sandbox
 from rebalancer.sandbox.demo.hot_cluster import hot_cluster

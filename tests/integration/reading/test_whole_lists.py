@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterator
 import pytest
 import urllib3
 
+from rebalancer.cluster.dumps.writer import digest
 from rebalancer.cluster.live.reader import LiveReader
-from rebalancer.cluster.recordings.writer import digest
-from rebalancer.cluster.wire.protobuf_list import PodListSplitter
-from rebalancer.cluster.wire.protobuf_pods import MEDIA_TYPE
+from rebalancer.cluster.wire.protobuf import MEDIA_TYPE, PodListSplitter
 from rebalancer.deadlines import Deadline, StopRequest
 from rebalancer.errors import StopRequestedError
 from rebalancer.sandbox import Sandbox

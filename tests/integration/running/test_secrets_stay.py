@@ -14,8 +14,8 @@ import zstandard
 from click.testing import CliRunner
 
 from rebalancer.cli.program import main
-from rebalancer.cluster.recordings.reader import DumpReader
-from rebalancer.cluster.recordings.writer import digest
+from rebalancer.cluster.dumps.reader import DumpReader
+from rebalancer.cluster.dumps.writer import digest
 from rebalancer.sandbox import Sandbox
 from rebalancer.sandbox.demo.hot_cluster import (
     CONFIGURATION,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.cluster.recordings.writer import save
+from rebalancer.cluster.dumps.writer import save
 from rebalancer.errors import ExitCode
 from tests.builders import a_node, a_pod, a_snapshot
 

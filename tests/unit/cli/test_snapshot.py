@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rebalancer.cluster.recordings.reader import DumpReader
+from rebalancer.cluster.dumps.reader import DumpReader
 from rebalancer.policy import parse_policy
 from rebalancer.state.run_state import RunState, encode
 from tests.unit.cli.conftest import Program

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from rebalancer.cluster.dumps.reader import DumpReader
 from rebalancer.cluster.kinds import KINDS
-from rebalancer.cluster.recordings.reader import DumpReader
 from rebalancer.sandbox import Rule, Sandbox, User
 from tests.unit.cli.conftest import Program
 from tests.unit.cli.recorded_documents import CONFIGURATION, POLICY, WATCHER, a_node

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from rebalancer.cluster.amounts import MAX_AMOUNT
+from rebalancer.cluster.dumps.listing import Recording
 from rebalancer.cluster.kinds import NAMESPACES, NODES, PODS
-from rebalancer.cluster.recordings.listing import Recording
+from rebalancer.cluster.quantities import MAX_AMOUNT
 from rebalancer.cluster.snapshot import build_snapshot
 from rebalancer.errors import InputError
 from tests.builders import a_node, a_pod, a_recording, a_snapshot

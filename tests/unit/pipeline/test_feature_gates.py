@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 
+from rebalancer.cluster.dumps.reader import DumpReader
+from rebalancer.cluster.dumps.writer import save
 from rebalancer.cluster.live import RawApi
-from rebalancer.cluster.recordings.reader import DumpReader
-from rebalancer.cluster.recordings.writer import save
 from rebalancer.cluster.snapshot import Snapshot, build_snapshot
 from rebalancer.pipeline.scheduler.feature_gates import feature_gates, gate_warnings
 from rebalancer.pipeline.scheduler.version import scheduler_version

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rebalancer.cluster.selector_text import parse_fields, parse_labels
+from rebalancer.cluster.selectors import parse_fields, parse_labels
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.planning.plan import NodeReport, Plan
 from rebalancer.reporting.chosen_rows import Choice, chosen_nodes, chosen_pods, sorted_moves

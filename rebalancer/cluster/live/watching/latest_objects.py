@@ -21,7 +21,7 @@ from typing import NamedTuple
 import msgspec
 
 from rebalancer.cluster import records
-from rebalancer.cluster.columns.record_collector import RecordCollector
+from rebalancer.cluster.dumps.listing import Listing, ListingBuilder, RecordCollector
 from rebalancer.cluster.kinds import Kind
 from rebalancer.cluster.malformed import Malformed, check_names, describe
 from rebalancer.cluster.pods import (
@@ -33,8 +33,7 @@ from rebalancer.cluster.pods import (
     PodRows,
     version_number,
 )
-from rebalancer.cluster.recordings.listing import Listing, ListingBuilder
-from rebalancer.cluster.wire.protobuf_pods import ProtobufPods
+from rebalancer.cluster.wire.protobuf import ProtobufPods
 from rebalancer.cluster.wire.watch_events import BOOKMARK, DELETED, WatchEvent
 
 _SPARE = 256  # classes and nodes that have no pods any more are kept, beside as many as there are with pods

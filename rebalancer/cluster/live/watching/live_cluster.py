@@ -25,6 +25,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from rebalancer.cluster.dumps.listing import Listing, ListingBuilder, Recording
 from rebalancer.cluster.kinds import KINDS, METRICS, PODS, Kind
 from rebalancer.cluster.live.lists import PAGE_SIZE
 from rebalancer.cluster.live.raw_api import RawApi
@@ -32,7 +33,6 @@ from rebalancer.cluster.live.reader import LiveReader
 from rebalancer.cluster.live.watching.feed import Feed, Traffic
 from rebalancer.cluster.live.watching.latest_objects import SeenPod, latest_objects
 from rebalancer.cluster.pods import version_number
-from rebalancer.cluster.recordings.listing import Listing, ListingBuilder, Recording
 from rebalancer.cluster.wire.json_items import decode_head
 from rebalancer.deadlines import Deadline
 from rebalancer.errors import RebalancerError, StopRequestedError

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from rebalancer.cluster.live import read_ahead
-from rebalancer.cluster.live.read_ahead import running_ahead
+from rebalancer.cluster.live import reader as read_ahead
+from rebalancer.cluster.live.reader import running_ahead
 from tests.waiting import HANG_SECONDS, ended, eventually, happened
 
 

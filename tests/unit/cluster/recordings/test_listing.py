@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from rebalancer.cluster.dumps.listing import Listing, ListingBuilder, decode_listing
 from rebalancer.cluster.kinds import DISRUPTION_BUDGETS, NODES, PODS, REPLICA_SETS, Kind
 from rebalancer.cluster.pods import HONOURED_ANNOTATIONS
-from rebalancer.cluster.recordings.listing import Listing, ListingBuilder, decode_listing
 from rebalancer.cluster.records import Workload
 from tests.builders import a_budget, a_node, a_pod, a_replica_set, names_of
 

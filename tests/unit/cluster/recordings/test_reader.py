@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import zstandard
 
+from rebalancer.cluster.dumps.reader import DumpReader
+from rebalancer.cluster.dumps.streams import read_bytes
+from rebalancer.cluster.dumps.writer import digest
 from rebalancer.cluster.kinds import KINDS, NODES, PODS
-from rebalancer.cluster.recordings.packed_files import read_bytes
-from rebalancer.cluster.recordings.reader import DumpReader
-from rebalancer.cluster.recordings.writer import digest
 from rebalancer.errors import InputError
 from tests.builders import a_node, a_pod
 from tests.waiting import no_hang
@@ -227,6 +227,6 @@ def test_the_whole_of_a_dump_has_one_cap_that_can_be_raised(folder: Path) -> Non
 def test_a_list_of_unknown_layout_has_a_bound_of_its_own(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rebalancer.cluster.recordings.reader._MAX_WHOLE_BYTES", 100)
+    monkeypatch.setattr("rebalancer.cluster.dumps.reader._MAX_WHOLE_BYTES", 100)
 
     assert "not laid out as kubectl get -o json prints it" in refusal(folder / "nodes.json")

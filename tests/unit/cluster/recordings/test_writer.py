@@ -12,10 +12,10 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rebalancer.cluster.dumps.listing import Recording
+from rebalancer.cluster.dumps.reader import DumpReader
+from rebalancer.cluster.dumps.writer import digest, save
 from rebalancer.cluster.pod_classes import PodClass
-from rebalancer.cluster.recordings.listing import Recording
-from rebalancer.cluster.recordings.reader import DumpReader
-from rebalancer.cluster.recordings.writer import digest, save
 from rebalancer.cluster.snapshot import Snapshot, build_snapshot
 from rebalancer.errors import InputError
 from tests.builders import a_budget, a_node, a_pod, a_recording, a_replica_set, owned_by

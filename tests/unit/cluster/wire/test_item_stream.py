@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from rebalancer.cluster.recordings.reader import DumpReader
-from rebalancer.cluster.recordings.writer import digest, list_pieces, save
-from rebalancer.cluster.wire import item_stream
+from rebalancer.cluster.dumps import streams as item_stream
+from rebalancer.cluster.dumps.reader import DumpReader
+from rebalancer.cluster.dumps.writer import digest, list_pieces, save
 from rebalancer.errors import InputError
 from tests.builders import a_node, a_pod, a_recording
 
@@ -36,7 +36,7 @@ def _as_kubectl(items: list[dict[str, Any]], api_version: str, kind: str) -> str
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks that end anywhere."""
     monkeypatch.setattr(item_stream, "_BLOCK", 1013)
-    monkeypatch.setattr("rebalancer.cluster.recordings.reader._FIRST_BLOCK", 4096)
+    monkeypatch.setattr("rebalancer.cluster.dumps.reader._FIRST_BLOCK", 4096)
 
 
 def _folder(path: Path, pods: str | bytes) -> Path:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from rebalancer.cluster.dumps.listing import ListingBuilder
 from rebalancer.cluster.kinds import PODS
-from rebalancer.cluster.recordings.listing import ListingBuilder
 from rebalancer.cluster.records import Pod
-from rebalancer.cluster.wire import protobuf_list
-from rebalancer.cluster.wire.protobuf_list import PodListSplitter
+from rebalancer.cluster.wire import protobuf as protobuf_list
+from rebalancer.cluster.wire.protobuf import PodListSplitter
 from tests.builders import a_pod
 from tests.churn import digest_of
 from tests.protobuf_encoder import encode_items, encode_list

@@ -14,14 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rebalancer.cluster import records
+from rebalancer.cluster.dumps.listing import Listing, ListingBuilder
+from rebalancer.cluster.dumps.writer import list_pieces
 from rebalancer.cluster.kinds import PODS
-from rebalancer.cluster.recordings.listing import Listing, ListingBuilder
-from rebalancer.cluster.recordings.writer import list_pieces
 from rebalancer.cluster.records import Pod
 from rebalancer.cluster.wire import pods_pb2
 from rebalancer.cluster.wire.json_items import decode_page
-from rebalancer.cluster.wire.protobuf_pods import decode_answer
-from rebalancer.cluster.wire.protobuf_records import parse, to_record
+from rebalancer.cluster.wire.protobuf import decode_answer, parse, to_record
 from tests.builders import LONG_AGO, a_pod, owned_by
 from tests.protobuf_encoder import encode_items, encode_list
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rebalancer.cluster.wire import pods_pb2
-from rebalancer.cluster.wire.protobuf_pods import MEDIA_TYPE
+from rebalancer.cluster.wire.protobuf import MEDIA_TYPE
 from rebalancer.cluster.wire.watch_events import MAX_EVENT_BYTES, EventSplitter, WatchEvent
 from tests.builders import a_pod
 from tests.churn import Churn, a_bookmark, json_line, protobuf_frame

@@ -17,7 +17,7 @@ from rebalancer.cluster.live.watching import feed as feed_module
 from rebalancer.cluster.live.watching.feed import Feed
 from rebalancer.cluster.live.watching.latest_objects import latest_objects
 from rebalancer.cluster.wire import pods_pb2
-from rebalancer.cluster.wire.protobuf_pods import MEDIA_TYPE
+from rebalancer.cluster.wire.protobuf import MEDIA_TYPE
 from rebalancer.errors import RightsError, UnreachableError
 from tests.churn import Churn, a_bookmark, digest_of, json_line, protobuf_frame
 from tests.protobuf_encoder import encode_frame

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from rebalancer.cluster.dumps.listing import ListingBuilder
 from rebalancer.cluster.kinds import NODES, PODS, REPLICA_SETS, Kind
 from rebalancer.cluster.live.watching.latest_objects import LatestObjects, LatestPods, latest_objects
-from rebalancer.cluster.recordings.listing import ListingBuilder
 from rebalancer.cluster.wire.watch_events import EventSplitter
 from tests.builders import a_pod, names_of
 from tests.churn import Churn, Object, a_bookmark, compare, digest_of, json_line, watched

@@ -15,10 +15,10 @@ import msgspec
 import zstandard
 
 from rebalancer import files
+from rebalancer.cluster.dumps.listing import Listing, Recording
 from rebalancer.cluster.kinds import BY_PLURAL
 from rebalancer.cluster.malformed import Malformed
 from rebalancer.cluster.metrics import PackedPodMetrics
-from rebalancer.cluster.recordings.listing import Listing, Recording
 from rebalancer.documents import redacted_text
 from rebalancer.errors import InputError
 from rebalancer.redaction import without_secrets

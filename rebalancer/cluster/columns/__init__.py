@@ -1,1 +1,0 @@
-"""Objects as columns: nodes, pods and pod classes, metrics."""

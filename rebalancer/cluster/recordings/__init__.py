@@ -1,1 +1,0 @@
-"""Recorded clusters: reading dumps, writing recordings, and the records they hold."""

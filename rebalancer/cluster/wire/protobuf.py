@@ -1,0 +1,364 @@
+"""Pods in protobuf, straight into columns, without a record of each.
+
+Most of what is written of a pod repeats what is written of its siblings. So a pod is decoded only in outline
+(``PodOutline`` of ``pods.proto``): its name, node and times become fields, and what the pods of a class share
+stays bytes. Only where those bytes are new is the whole pod decoded, and its class built and checked.
+
+    web-1   node a   labels 0x5a…, spec 0x0a…   new: decode the pod; class 0
+    web-2   node b   labels 0x5a…, spec 0x0a…   known: class 0
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from rebalancer.cluster import records, times
+from rebalancer.cluster.kinds import Kind
+from rebalancer.cluster.malformed import Malformed, admitted, check_names
+from rebalancer.cluster.pods import (
+    FINISHED,
+    HONOURED_ANNOTATIONS,
+    PHASE_INDEX,
+    UNKNOWN_PHASE,
+    PodFields,
+    PodIntake,
+    read_conditions,
+    version_number,
+)
+from rebalancer.cluster.wire.json_items import Page
+
+if TYPE_CHECKING:
+    from google.protobuf.descriptor import FieldDescriptor
+    from google.protobuf.message import Message
+
+    from rebalancer.cluster.wire import pods_pb2
+
+
+# Protobuf messages as the records that JSON is decoded to, so that nothing else depends on the encoding.
+#
+# ``pods.proto`` names its messages and fields after the records and their attributes, so one rule converts
+# them all: a field that is present sets the attribute of its name, an absent one keeps the record's
+# default.
+#
+#     PodSpec{priority: 0, tolerations: [Toleration{key: "a"}]}          the message
+#     PodSpec(priority=0, tolerations=[Toleration(key="a")])             the record
+#
+# The exceptions are times, quantities, and the source of a volume, whose fields JSON writes into the
+# volume.
+
+
+_Parsed = TypeVar("_Parsed", bound="Message")
+
+
+def parse(message: type[_Parsed], data: bytes) -> _Parsed:
+    """The message that ``data`` encodes; ValueError when it is none."""
+    from google.protobuf.message import DecodeError  # noqa: PLC0415 - 0.1 s that dumps do without
+
+    try:
+        return message.FromString(data)
+    except DecodeError as error:
+        raise ValueError(f"not protobuf: no {message.DESCRIPTOR.name}") from error
+
+
+def to_record(message: Message) -> Any:
+    """The record of a message's name; ValueError when a time or a text in it cannot be one."""
+    return getattr(records, message.DESCRIPTOR.name)(**_attributes(message))
+
+
+def _attributes(message: Message) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for field, value in message.ListFields():
+        if field.name == "source":
+            found.update(_attributes(value))
+        else:
+            found[field.name] = _converted(field, value)
+    return found
+
+
+def _converted(field: FieldDescriptor, value: Any) -> Any:
+    if field.type == field.TYPE_BYTES:
+        return value.decode(errors="replace")
+    kind = field.message_type
+    if kind is None:
+        return list(value) if field.is_repeated else value
+    if kind.GetOptions().map_entry:
+        each = kind.fields_by_name["value"]
+        return {key: _converted(each, item) for key, item in value.items()}
+    convert: Callable[[Any], Any] = _CONVERSIONS.get(kind.name, to_record)
+    return [convert(item) for item in value] if field.is_repeated else convert(value)
+
+
+def _time(message: Any) -> str | None:
+    """A time as JSON writes it; the zero time of Go is written without seconds."""
+    return times.render(message.seconds) if message.HasField("seconds") else None
+
+
+def _quantity(message: Any) -> str:
+    return message.string if message.HasField("string") else "0"
+
+
+_CONVERSIONS: dict[str, Callable[[Any], Any]] = {"Time": _time, "Quantity": _quantity}
+
+
+MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
+MAGIC = b"k8s\x00"  # before every answer of an API server
+Pods = Sequence["pods_pb2.PodOutline | bytes"]
+"""Pods of a list; the bytes of one that cannot be decoded."""
+_MAX_CACHED_CLASSES = 1 << 16
+# A volume that admission adds: a name of a fixed length, which is each pod's own.
+_TOKEN_NAME = re.compile(rb"\x0a\x15(kube-api-access-[a-z0-9]{5})\x12", re.ASCII)
+
+
+def decode_answer(body: bytes) -> tuple[Page, Pods]:
+    """A LIST of pods as an API server answers it: its head, and its pods.
+
+    Raises ValueError when it is none. A pod that cannot be decoded stays encoded: the others count.
+    """
+    from rebalancer.cluster.wire import pods_pb2  # noqa: PLC0415 - as in ``parse``
+
+    if not body.startswith(MAGIC):
+        raise ValueError("not protobuf of an API server")
+    encoded = body[len(MAGIC) :]
+    answer: pods_pb2.Answer | pods_pb2.AnswerOfEncodedPods
+    pods: Pods
+    try:
+        answer = parse(pods_pb2.Answer, encoded)
+        pods = answer.raw.items
+    except ValueError:
+        answer = parse(pods_pb2.AnswerOfEncodedPods, encoded)
+        pods = [outline_if_any(item) for item in answer.raw.items]
+    kind, metadata = answer.type_meta.kind, answer.raw.metadata
+    version, token = metadata.resource_version, metadata.continue_token
+    return Page(kind, answer.type_meta.api_version, [], version, token, kind.endswith("List")), pods
+
+
+def outline_if_any(item: bytes) -> pods_pb2.PodOutline | bytes:
+    """A pod in outline; its bytes where they are none."""
+    from rebalancer.cluster.wire import pods_pb2  # noqa: PLC0415 - as in ``parse``
+
+    try:
+        return parse(pods_pb2.PodOutline, item)
+    except ValueError:
+        return item
+
+
+class ProtobufPods:
+    """Puts the pods of lists and events into columns."""
+
+    def __init__(self, kind: Kind, collector: PodIntake) -> None:
+        from rebalancer.cluster.wire import pods_pb2  # noqa: PLC0415 - as in ``parse``
+
+        self._messages = pods_pb2
+        self._kind = kind
+        self._collector = collector
+        self._classes: dict[tuple[object, ...], int] = {}
+
+    def add(self, pod: pods_pb2.PodOutline | bytes, position: int) -> Malformed | None:
+        """Keep a pod; one that is malformed is returned, identified as far as possible."""
+        if isinstance(pod, bytes):
+            try:
+                identity = parse(self._messages.PodIdentity, pod)
+            except ValueError:
+                identity = self._messages.PodIdentity()
+            return self._malformed(identity, position, "not protobuf: no Pod")
+        try:
+            self._keep(pod)
+        except ValueError as error:
+            return self._malformed(pod, position, str(error))
+        return None
+
+    def _malformed(
+        self, pod: pods_pb2.PodOutline | pods_pb2.PodIdentity, position: int, reason: str
+    ) -> Malformed:
+        namespace, name, node_name = (
+            text if admitted(text) else ""
+            for text in (pod.metadata.namespace, pod.metadata.name, pod.spec.node_name)
+        )
+        return Malformed(self._kind.name, namespace, name or f"#{position}", node_name, reason)
+
+    def _keep(self, pod: pods_pb2.PodOutline) -> None:
+        metadata, spec, status = pod.metadata, pod.spec, pod.status
+        name, namespace, node_name = metadata.name, metadata.namespace, spec.node_name
+        check_names(namespace, name)
+        version = version_number(metadata.resource_version)
+        phase = PHASE_INDEX.get(status.phase, UNKNOWN_PHASE)
+        if phase in FINISHED:
+            self._collector.forget(namespace, name, version, node_name)
+            return
+        ready, resize_infeasible = read_conditions(status.conditions)
+        deleted = _seconds(metadata.deletion_timestamp)
+        self._collector.keep(
+            PodFields(
+                name=name,
+                namespace=namespace,
+                uid=metadata.uid,
+                version=version,
+                node_name=node_name,
+                pod_class=self._class_of(pod, resize_infeasible),
+                phase=phase,
+                created=_seconds(metadata.creation_timestamp),
+                started=_seconds(status.start_time),
+                ready=ready,
+                deleted=None if math.isnan(deleted) else times.render(deleted),
+                annotations={
+                    key: metadata.annotations[key].decode(errors="replace")
+                    for key in metadata.annotations
+                    if key in HONOURED_ANNOTATIONS
+                },
+                nominated=status.nominated_node_name,
+            )
+        )
+
+    def _class_of(self, pod: pods_pb2.PodOutline, resize_infeasible: bool) -> int:
+        """The class of a pod by what its siblings have too; ValueError when its quantities are malformed."""
+        metadata, spec, status = pod.metadata, pod.spec, pod.status
+        node_name, spec.node_name = spec.node_name, ""
+        written = spec.SerializeToString()  # the bytes of all other fields, as they came
+        spec.node_name = node_name
+        token = _TOKEN_NAME.search(written)
+        key = (
+            metadata.namespace,
+            tuple(metadata.labels),
+            tuple(metadata.owner_references),
+            written.replace(token[1], b"") if token else written,
+            resize_infeasible,
+            tuple(status.allocated_resources),
+            tuple(status.resources),
+            *(
+                (found.name, tuple(found.allocated_resources), tuple(found.resources))
+                for statuses in (status.container_statuses, status.init_container_statuses)
+                for found in statuses
+                if found.allocated_resources or found.resources
+            ),
+        )
+        number = self._classes.get(key)
+        if number is None:
+            whole = parse(self._messages.Pod, pod.SerializeToString())
+            number = self._collector.class_of(to_record(whole))
+            if len(self._classes) >= _MAX_CACHED_CLASSES:  # pods that resemble no other: nothing is gained
+                self._classes.clear()
+            self._classes[key] = number
+        return number
+
+
+def _seconds(time: pods_pb2.Time) -> float:
+    """Unix seconds of a time, NaN for none; ValueError for one that JSON could not hold."""
+    return times.checked(time.seconds) if time.HasField("seconds") else math.nan
+
+
+# Splits a LIST of pods in protobuf while it arrives, so that it is never whole in memory.
+#
+# A LIST without pages is as large as the cluster, but its layout is simple, and every length is known
+# before
+# what it measures:
+#
+#     6b 38 73 00                    the mark of an API server
+#     0a <length> type               what the list is of
+#     12 <length>                    the list:
+#        0a <length> metadata           its version, before all items
+#        12 <length> pod                a pod, and another one, …
+#        12 <length> pod
+#     1a 00 22 00                    after the list: nothing that counts
+#
+# A list that breaks off is known by its own length, whatever the transport says.
+
+
+MAX_ITEM_BYTES = 16 << 20  # ten times what etcd stores of an object
+_MAX_HEAD_BYTES = 64 << 10
+_FIRST, _SECOND = 0x0A, 0x12  # the tags of fields 1 and 2, both with a length before their bytes
+_MAX_VARINT_BYTES = 10
+
+
+class PodListSplitter:
+    """Takes a list piece by piece and gives the pods that are whole; ValueError for what is no such list."""
+
+    def __init__(self) -> None:
+        self.head: Page | None = None
+        self._left = b""
+        self._ahead = 0  # bytes of the list that have not been given out yet
+
+    def pods(self, piece: bytes) -> Pods:
+        """The pods that this piece completes."""
+        data = self._left + piece
+        at = 0
+        if self.head is None:
+            begun = self._begin(data)
+            if begun is None:
+                if len(data) > _MAX_HEAD_BYTES:
+                    raise ValueError("a list in protobuf that does not begin")
+                self._left = data
+                return []
+            at = begun
+        first, end = at, at + self._ahead
+        while at < end:
+            field = _field(data, at, _SECOND)
+            if field is None:
+                break
+            at_item, length = field
+            if length > MAX_ITEM_BYTES or at_item + length > end:
+                raise ValueError(f"a pod of {length} bytes in a list in protobuf")
+            if at_item + length > len(data):
+                break
+            at = at_item + length
+        self._ahead -= at - first
+        self._left = data[at:] if self._ahead else b""
+        return _decoded(data[first:at]) if at > first else []
+
+    def finish(self) -> None:
+        """ValueError where the list has broken off."""
+        if self.head is None or self._ahead:
+            raise ValueError("a list in protobuf that broke off")
+
+    def _begin(self, data: bytes) -> int | None:
+        """Read what stands before the pods; where they begin, or None where more is needed to know."""
+        from rebalancer.cluster.wire import pods_pb2  # noqa: PLC0415 - as in ``parse``
+
+        if not MAGIC.startswith(data[: len(MAGIC)]):
+            raise ValueError("not protobuf of an API server")
+        about = _field(data, len(MAGIC), _FIRST)
+        held = _field(data, sum(about), _SECOND) if about else None
+        metadata = _field(data, held[0], _FIRST) if held else None
+        if about is None or held is None or metadata is None or len(data) < sum(metadata):
+            return None
+        kind = parse(pods_pb2.TypeMeta, data[about[0] : sum(about)])
+        listed = parse(pods_pb2.ListMeta, data[metadata[0] : sum(metadata)])
+        self.head = Page(
+            kind.kind, kind.api_version, [], listed.resource_version, listed.continue_token, is_list=True
+        )
+        self._ahead = sum(held) - sum(metadata)
+        if self._ahead < 0:
+            raise ValueError("a list in protobuf shorter than its metadata")
+        return sum(metadata)
+
+
+def _field(data: bytes, at: int, tag: int) -> tuple[int, int] | None:
+    """Where the bytes of a field begin, and how many there are; None where more is needed to know.
+
+    Raises ValueError for another field.
+    """
+    if at >= len(data):
+        return None
+    if data[at] != tag:
+        raise ValueError(f"a list in protobuf with the field {data[at]:#x}")
+    length = shift = 0
+    for place in range(at + 1, at + 1 + _MAX_VARINT_BYTES):
+        if place >= len(data):
+            return None
+        byte = data[place]
+        length |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return place + 1, length
+        shift += 7
+    raise ValueError("a list in protobuf with a length that does not end")
+
+
+def _decoded(items: bytes) -> Pods:
+    from rebalancer.cluster.wire import pods_pb2  # noqa: PLC0415 - as in ``parse``
+
+    try:
+        return parse(pods_pb2.PodList, items).items
+    except ValueError:
+        return [outline_if_any(item) for item in parse(pods_pb2.EncodedPodList, items).items]
