@@ -93,7 +93,7 @@ def test_sigterm_unwinds_as_an_interrupt_does(
         finally:
             unwound.append(True)
 
-    monkeypatch.setattr("rebalancer.pipeline.planning.make_plan", interrupted)
+    monkeypatch.setattr("rebalancer.run.plan.make_plan", interrupted)
 
     assert rebalancer_program("plan").exit_code == 130
     assert unwound == [True]
@@ -121,7 +121,7 @@ def test_a_signal_that_a_callback_swallows_interrupts_and_is_no_error_of_the_inp
         Destroyed()
         afterwards()
 
-    monkeypatch.setattr("rebalancer.pipeline.planning.make_plan", interrupted)
+    monkeypatch.setattr("rebalancer.run.plan.make_plan", interrupted)
     with no_hang("the signal ends the command"):
         result = rebalancer_program("plan")
 
