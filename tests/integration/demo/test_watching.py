@@ -9,8 +9,8 @@ from itertools import takewhile
 from typing import Any
 
 from kubernetes import client, watch
-from rebalancer_demo import Fault, Sandbox
 
+from rebalancer_demo import Fault, Sandbox
 from tests.integration.demo.builders import a_config_map, connected
 from tests.waiting import HANG_SECONDS
 
