@@ -27,6 +27,7 @@ import pytest
 HANG_SECONDS = 180.0  # nothing that works takes as long, on the slowest machine
 NEVER_SECONDS = 7200.0  # what a test makes wait so long must be cut short, or hangs
 _LOOK_SECONDS = 0.005
+_INTERRUPT_SECONDS = 0.2
 
 _Value = TypeVar("_Value")
 
@@ -56,24 +57,30 @@ def ended(thread: threading.Thread, *, awaited: str) -> None:
 
 @contextlib.contextmanager
 def no_hang(awaited: str) -> Iterator[None]:
-    """Fail where the block hangs in the main thread; how long it takes otherwise does not matter."""
-    before = signal.signal(signal.SIGUSR1, _hangs(awaited))
-    main = threading.main_thread().ident or 0
-    timer = threading.Timer(HANG_SECONDS, signal.pthread_kill, (main, signal.SIGUSR1))
-    timer.daemon = True
-    timer.start()
+    """Fail where the block hangs in the main thread; how long it takes otherwise does not matter.
+
+    Python handles a signal between two lines or when a system call is interrupted. One that comes just before
+    a call that waits would be handled after it, so that such calls are interrupted now and then.
+    """
+    end, over, main = time.monotonic() + HANG_SECONDS, threading.Event(), threading.main_thread().ident or 0
+
+    def interrupted(_signal: int, _frame: FrameType | None) -> None:
+        if time.monotonic() >= end and not over.is_set():
+            pytest.fail(f"waited {HANG_SECONDS:.0f} s in vain: {awaited}")
+
+    def interrupt() -> None:
+        while not over.wait(_INTERRUPT_SECONDS):
+            signal.pthread_kill(main, signal.SIGUSR1)
+
+    before = signal.signal(signal.SIGUSR1, interrupted)
+    interrupting = threading.Thread(target=interrupt, daemon=True)
+    interrupting.start()
     try:
         yield
     finally:
-        timer.cancel()
+        over.set()
+        interrupting.join()
         signal.signal(signal.SIGUSR1, before)
-
-
-def _hangs(awaited: str) -> Callable[[int, FrameType | None], None]:
-    def fail(_signal: int, _frame: FrameType | None) -> None:
-        pytest.fail(f"waited {HANG_SECONDS:.0f} s in vain: {awaited}")
-
-    return fail
 
 
 def until_interrupted() -> None:
