@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from rebalancer.errors import ExitCode
-from rebalancer.execution import Result
 from rebalancer.planning.plan import RESTART, Move
+from rebalancer.state import Result
 from rebalancer_demo import Sandbox
 from tests.integration.demo.builders import StillClock, a_node
 from tests.integration.demo.test_rollouts import a_deployment
