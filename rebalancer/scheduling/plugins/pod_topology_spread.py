@@ -266,6 +266,10 @@ class PodTopologySpread(Plugin):
     evidence = Evidence.DECISIONS
     normalization = Normalization.RANGE
     static_pre_filter = True
+    reasons = {
+        _TOO_SKEWED: "node(s) didn't match pod topology spread constraints",
+        _NO_LABEL: "node(s) didn't match pod topology spread constraints (missing required label)",
+    }
 
     @classmethod
     def make(cls, arguments: PodTopologySpreadArguments, inputs: PluginInputs) -> Self:
@@ -361,11 +365,6 @@ class PodTopologySpread(Plugin):
             by_domain[-1] = _NO_LABEL
             codes = np.where(codes == 0, by_domain[counter.values], codes)
         return codes
-
-    def reason(self, state: ClusterState, pod_class: int, code: int) -> str:
-        """The scheduler's words."""
-        words = "node(s) didn't match pod topology spread constraints"
-        return words if code == _TOO_SKEWED else f"{words} (missing required label)"
 
     def raw_scores(self, state: ClusterState, pod_class: int, feasible: IntArray) -> IntArray | None:
         """Of all feasible nodes, when all are compared."""

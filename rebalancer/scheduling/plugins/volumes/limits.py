@@ -59,6 +59,7 @@ class NodeVolumeLimits(Plugin):
     kinds_for_claims = (CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES, CSI_NODES, VOLUME_ATTACHMENTS)
     evidence = Evidence.DECISIONS
     static_pre_filter = True
+    reasons = {1: "node(s) exceed max volume count"}
 
     @classmethod
     def needs(cls, pod: PodClass, enabled: Enabled, objects: ObjectsRead) -> Iterable[Kind]:
@@ -107,10 +108,6 @@ class NodeVolumeLimits(Plugin):
                 new += ~state.attached.holds(volume)
             rejected |= (new > 0) & (state.attached.distinct(driver) > limits[driver] - new)
         return rejected.astype(np.int64)
-
-    def reason(self, state: ClusterState, pod_class: int, code: int) -> str:
-        """The scheduler's words."""
-        return "node(s) exceed max volume count"
 
 
 def _limits_of_nodes(state: ClusterState) -> dict[str, IntArray]:
