@@ -1,6 +1,9 @@
 """PodTopologySpread: similar numbers of matching pods in every topology domain.
 
-Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/podtopologyspread/filtering.go:311, scoring.go:196.
+The constraints of a pod class are its own, else the profile's defaults.
+
+Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/podtopologyspread/common.go, filtering.go:311,
+scoring.go:196.
 """
 
 from __future__ import annotations
@@ -40,15 +43,11 @@ from rebalancer.scheduling.resources import take
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.scheduling.state.counters import MatchingPods
 
-# The topology spread constraints of a pod class: its own, else the profile's defaults.
-#
-# Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/podtopologyspread/common.go.
-
-
 HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
 HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
 _HONOR = "Honor"
+_TOO_SKEWED, _NO_LABEL = 1, 2
 
 
 class DefaultConstraint(Arguments):
@@ -164,9 +163,6 @@ class ConstraintSource:
             for item in self._arguments.default_constraints
             if item.when_unsatisfiable == when
         ]
-
-
-_TOO_SKEWED, _NO_LABEL = 1, 2
 
 
 @dataclass(frozen=True, eq=False)

@@ -123,19 +123,15 @@ def _limits_of_nodes(state: ClusterState) -> dict[str, IntArray]:
     return found
 
 
-# EBSLimits, GCEPDLimits and AzureDiskLimits, until v1beta3.
-#
-# They count disks of the old in-tree kinds. Once those are migrated to CSI drivers (the default from 1.25
-# on),
-# NodeVolumeLimits counts them and these reject nothing. That is what is modelled; a pod that mounts such a
-# disk
-# itself depends on limits that are never read.
-#
-# Source: kubernetes v1.25 pkg/scheduler/framework/plugins/nodevolumelimits/non_csi.go.
-
-
 class EbsLimits(Plugin):
-    """Passes every node."""
+    """Passes every node, as limits of in-tree disks do once their kind is migrated to a CSI driver.
+
+    EBSLimits, GCEPDLimits and AzureDiskLimits, until v1beta3, count disks of the old in-tree kinds. Once
+    those are migrated (the default from 1.25 on), NodeVolumeLimits counts them and these reject nothing. That
+    is what is modelled; a pod that mounts such a disk itself depends on limits that are never read.
+
+    Source: kubernetes v1.25 pkg/scheduler/framework/plugins/nodevolumelimits/non_csi.go.
+    """
 
     name = "EBSLimits"
     points = frozenset({ExtensionPoint.FILTER})
