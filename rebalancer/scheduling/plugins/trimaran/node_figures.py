@@ -1,4 +1,4 @@
-"""What the Trimaran plugins share: load-watcher's figures over nodes, pods' requests, arguments and a base class.
+"""What the Trimaran plugins share: load-watcher's figures, what pods request, arguments, and a base class.
 
 Values that the Go plugins silently replace by a default are replaced here too.
 
