@@ -17,7 +17,7 @@ import click
 
 from rebalancer.errors import RebalancerError
 from rebalancer.pipeline import PipelineOptions, make_plan
-from rebalancer.planning import Plan
+from rebalancer.planning.plan import Plan
 from rebalancer.sandbox.demo.hot_cluster import CONFIGURATION
 from rebalancer.sandbox.demo.scenario import demo_cluster
 
