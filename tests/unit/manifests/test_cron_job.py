@@ -10,7 +10,7 @@ import click
 import pytest
 import yaml
 
-from rebalancer.cli.main import COMMANDS, main
+from rebalancer.cli.program import COMMANDS, main
 from rebalancer.deadlines import ANSWER_SECONDS, CLOSING_SECONDS
 from rebalancer.policy.policy_file import load_policy
 from rebalancer.policy.units import parse_duration
