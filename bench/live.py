@@ -30,7 +30,8 @@ import click
 
 from rebalancer.cluster.live.watching import LiveCluster
 from rebalancer.execution.progress import Silent
-from rebalancer.pipeline import PipelineOptions, RunOptions, run
+from rebalancer.pipeline.run_settings import PipelineOptions, RunOptions
+from rebalancer.pipeline.running import run
 from rebalancer.sandbox import Sandbox
 from rebalancer.sandbox.api import server
 

@@ -16,7 +16,8 @@ from pathlib import Path
 import click
 
 from rebalancer.errors import RebalancerError
-from rebalancer.pipeline import PipelineOptions, make_plan
+from rebalancer.pipeline.planning import make_plan
+from rebalancer.pipeline.run_settings import PipelineOptions
 from rebalancer.planning.plan import Plan
 from rebalancer.sandbox.demo.hot_cluster import CONFIGURATION
 from rebalancer.sandbox.demo.scenario import demo_cluster

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rebalancer import __version__, files, pipeline
+from rebalancer import __version__, files
 from rebalancer.cli.invocation import Session
 from rebalancer.cli.logs import LOGGER
 from rebalancer.cli.options import (
@@ -35,8 +35,7 @@ from rebalancer.cli.user_files import (
     refuse_unread_journal,
 )
 from rebalancer.errors import ExitCode, InputError, RebalancerError, StopRequestedError
-from rebalancer.pipeline import PipelineOptions, RunOptions
-from rebalancer.pipeline.run_settings import MAX_CONFIRMATION_SECONDS
+from rebalancer.pipeline.run_settings import MAX_CONFIRMATION_SECONDS, PipelineOptions, RunOptions
 from rebalancer.reporting.render import TABLES, Format
 from rebalancer.telemetry import listening
 from rebalancer.telemetry.traces import exported_traces
@@ -69,7 +68,9 @@ if TYPE_CHECKING:
     metavar="URL",
     help="Pushgateway to which Prometheus metrics of the run are pushed, as job rebalancer.",
 )
-@click.option("--yes", is_flag=True, help="Evict without asking; without a terminal nothing is ever asked.")
+@click.option(
+    "--yes", is_flag=True, help="Do not ask for confirmation (never asked when stdin is no terminal)."
+)
 @output_options(*ROW_FORMATS)
 @click.pass_obj
 def run(
@@ -80,9 +81,11 @@ def run(
     yes: bool,
     **run_values: object,
 ) -> int:
-    """Plan, evict in waves and verify every landing. Only this and serve --act change a cluster."""
+    """Plan, evict in waves and verify every landing.
+
+    run and serve --act evict pods; every other command only reads.
+    """
     run_options = RunOptions(**run_values)  # type: ignore[arg-type] # click converted each
-    _refuse_recorded(options)
     _refuse_another_time(options, run_options)
     run_options = _with_journal(run_options)
     written = {"--journal": run_options.journal, "--metrics-textfile": run_options.metrics_textfile}
@@ -130,15 +133,6 @@ def _frame(outcomes: Outcomes) -> DataFrame:
     return analysis.outcomes(outcomes)
 
 
-def _refuse_recorded(options: PipelineOptions) -> None:
-    if options.source is not None:
-        raise InputError(
-            "a recorded cluster cannot be changed",
-            where=str(options.source),
-            hint="use: rebalancer plan --from",
-        )
-
-
 def _refuse_another_time(options: PipelineOptions, run_options: RunOptions) -> None:
     """At another time than now, old figures look fresh, cooldowns are over and windows are open."""
     if options.now is not None and not run_options.dry_run:
@@ -176,6 +170,7 @@ def _carried_out(
     show_plan: Callable[[Plan], None],
     metrics: RunMetrics | None,
 ) -> tuple[Plan, Outcomes]:
+    from rebalancer.pipeline.running import run  # noqa: PLC0415 - not for --help
     from rebalancer.reporting.run_observers import Observers, observer  # noqa: PLC0415
 
     def planned(plan: Plan) -> None:
@@ -185,7 +180,7 @@ def _carried_out(
 
     journaled = run_options.journal is None  # then it goes to stderr, where the log goes
     with observer(console(stderr=True), LOGGER, dry_run=run_options.dry_run, journaled=journaled) as watching:
-        return pipeline.run(
+        return run(
             dataclasses.replace(options, progress=lambda kind: LOGGER.debug("reading %s", kind)),
             run_options,
             watching if metrics is None else Observers(watching, metrics),

@@ -9,8 +9,9 @@ import pytest
 
 from rebalancer.errors import SafetyError
 from rebalancer.execution import Outcomes, Silent
-from rebalancer.pipeline import PipelineOptions, RunOptions, plan_age
-from rebalancer.pipeline import run as run_pipeline
+from rebalancer.pipeline import plan_age
+from rebalancer.pipeline.run_settings import PipelineOptions, RunOptions
+from rebalancer.pipeline.running import run as run_pipeline
 from rebalancer.planning.plan import Plan
 from rebalancer.sandbox.objects.accessors import Object
 from tests.integration.running.hot_clusters import HotCluster, cluster
