@@ -30,8 +30,8 @@ import click
 
 from rebalancer.cluster.live.watching import LiveCluster
 from rebalancer.execution.progress import Silent
-from rebalancer.pipeline.run_settings import PipelineOptions, RunOptions
-from rebalancer.pipeline.running import run
+from rebalancer.observe.plan_options import PlanOptions, RunOptions
+from rebalancer.run.run import run
 from rebalancer.sandbox import Sandbox
 from rebalancer.sandbox.api import server
 
@@ -125,7 +125,7 @@ def act(kubeconfig: Path, policy: Path, *, watch: bool) -> None:
     )
     began, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_SELF)
     with contextlib.nullcontext() if watch else opened, tempfile.TemporaryDirectory() as folder:
-        options = PipelineOptions(
+        options = PlanOptions(
             policy_path=policy, kubeconfig=kubeconfig, state_path=Path(folder) / "state.json"
         )
         plan, outcomes = run(options, RunOptions(journal=Path(folder) / "journal"), Silent())

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rebalancer.pipeline.scheduler.version import scheduler_version, versions_running
+from rebalancer.observe.scheduler_facts import scheduler_version, versions_running
 from rebalancer.policy.policy_file import LoadedPolicy
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.scheduling.registry import default_configuration
