@@ -1,4 +1,8 @@
-"""The embedded cluster as a whole: load a dump, start it, point a client at it."""
+"""The embedded cluster as a whole: load a dump, start it, point a client at it.
+
+A dump is what ``kubectl get -o json`` prints: lists, also of several kinds. A kubeconfig points kubectl and
+other clients at the cluster.
+"""
 
 from __future__ import annotations
 
@@ -34,9 +38,6 @@ from rebalancer_demo.resources import BY_KIND, INITIAL_STATUS, STORED
 from rebalancer_demo.scheduler import Decider, LeastAllocated, Scheduler
 from rebalancer_demo.store import Store
 from rebalancer_demo.usage import LoadWatcher, MetricsApi, UsageModel
-
-# Fills the store from a dump: what ``kubectl get -o json`` prints, lists and mixed lists.
-
 
 _SYSTEM_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 _NAMES = (".json", ".json.gz", ".json.zst")
@@ -124,9 +125,6 @@ def _add_namespaces(by_plural: dict[str, list[Object]], present: set[str]) -> No
         labels = {"kubernetes.io/metadata.name": name}
         namespace = {"metadata": {"name": name, "labels": labels}, "status": {"phase": "Active"}}
         by_plural.setdefault("namespaces", []).append(namespace)
-
-
-# The kubeconfig that points kubectl and clients at a sandbox.
 
 
 TOKEN = "sandbox"  # noqa: S105 - everyone may know it: the server listens on loopback only

@@ -1,4 +1,7 @@
-"""The sandbox's scheduler: takes pods in queue order, asks a decider, binds them and writes events."""
+"""The sandbox's scheduler: takes pods in queue order, asks a decider, binds them and writes events.
+
+A ``Decider`` says where a pod goes; ``LeastAllocated`` is a simple one.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +32,6 @@ from rebalancer_demo.objects import (
     status_of,
 )
 from rebalancer_demo.store import Change, Key, Record
-
-# Where a pod goes: what the sandbox's scheduler asks, and a simple answer to it.
-
 
 _MAX_CACHED_ARRAYS = 100_000
 

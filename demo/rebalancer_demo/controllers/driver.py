@@ -1,4 +1,8 @@
-"""One thread that brings every controller up to date after each change, and when something falls due."""
+"""One thread that brings every controller up to date after each change, and when something falls due.
+
+Events are removed after an hour, as the real API server does by a lease in etcd. What a deleted object owned
+is deleted in the background, as kube-controller-manager does.
+"""
 
 from __future__ import annotations
 
@@ -132,9 +136,6 @@ class Driver:
             return None
 
 
-# Removes events after an hour, as the real API server does by a lease in etcd.
-
-
 _EVENT_SECONDS = 3600.0
 
 
@@ -144,9 +145,6 @@ def remove_old_events(store: Store, now: float) -> None:
         last = event.get("lastTimestamp") or event["metadata"]["creationTimestamp"]
         if times.parse(last) + _EVENT_SECONDS < now:
             store.remove("events", *key_of(event))
-
-
-# Deletes what a deleted object owned, in the background, as kube-controller-manager does.
 
 
 _OWNERS = frozenset(

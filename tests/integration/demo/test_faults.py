@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 import urllib3
-from rebalancer_demo import Fault, Faults, Sandbox
 
+from rebalancer_demo import Fault, Faults, Sandbox
 from tests.integration.demo.builders import a_config_map, a_pod, connected, eviction_of, refusal
 
 PATH = "/namespaces/shop/configmaps"

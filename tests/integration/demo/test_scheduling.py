@@ -6,9 +6,9 @@ import threading
 
 import pytest
 from kubernetes import client
+
 from rebalancer_demo import ClusterView, Misbehaviour, Sandbox, UnschedulableError
 from rebalancer_demo.objects import Object, condition_of, node_of
-
 from tests.integration.demo.builders import (
     StillClock,
     a_node,

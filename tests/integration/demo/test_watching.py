@@ -7,8 +7,8 @@ import threading
 from typing import Any
 
 from kubernetes import client, watch
-from rebalancer_demo import Fault, Sandbox
 
+from rebalancer_demo import Fault, Sandbox
 from tests.integration.demo.builders import a_config_map, connected
 
 

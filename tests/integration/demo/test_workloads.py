@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from kubernetes import client
+
 from rebalancer_demo import Sandbox
 from rebalancer_demo.objects import Object, is_ready, is_terminating
-
 from tests.integration.demo.builders import (
     StillClock,
     a_budget,

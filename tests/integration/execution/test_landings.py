@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 
 import pytest
-from rebalancer_demo import Fault, Misbehaviour
 
 from rebalancer.errors import ExitCode
-from rebalancer.execution import Result, Stop, past_moves
-from rebalancer.state import PastMove
+from rebalancer.execution import Stop, past_moves
+from rebalancer.state import PastMove, Result
+from rebalancer_demo import Fault, Misbehaviour
 from tests.integration.demo.builders import a_stateful_set
 from tests.integration.execution.cluster import a_hot_cluster, a_move_of, hot_cluster, running
 

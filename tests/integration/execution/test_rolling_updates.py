@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from rebalancer_demo import Sandbox
 
 from rebalancer.errors import ExitCode
-from rebalancer.execution import Result
 from rebalancer.planning.plan import RESTART, Move
+from rebalancer.state import Result
+from rebalancer_demo import Sandbox
 from tests.integration.demo.builders import a_node
 from tests.integration.demo.test_rollouts import a_deployment
 from tests.integration.execution.cluster import NODES, Runner, a_move_of, running
