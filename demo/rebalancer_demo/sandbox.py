@@ -146,6 +146,9 @@ def write_kubeconfig(path: Path, url: str, token: str) -> Path:
     return path
 
 
+_LOOK_SECONDS = 0.001
+
+
 class Sandbox:
     """A Kubernetes cluster in this process: real HTTP, simulated nodes.
 
@@ -362,7 +365,23 @@ class Sandbox:
         """The CPU in use of each measured node, in percent of allocatable."""
         return {name: 100.0 * load for name, load in self.usage.cpu_loads().items()}
 
-    def wait_until(self, holds: Callable[[], Any], *, seconds: float = 10.0) -> bool:
+    def settle(self) -> None:
+        """Wait until controllers, kubelets and scheduler have done all that the clock lets them do now."""
+        while True:
+            version = self.store.version
+            begun = [loop.rounds for loop in self._loops()]
+            # The first may have begun before, the second sees all that there is, the third schedules it.
+            enough = [rounds + 3 for rounds in begun]
+            while any(loop.rounds < least for loop, least in zip(self._loops(), enough, strict=False)):
+                self.store.wake()
+                time.sleep(_LOOK_SECONDS)
+            if self.store.version == version:
+                return
+
+    def _loops(self) -> list[Driver | Scheduler]:
+        return [loop for loop in (self._driver, self._scheduler) if loop is not None]
+
+    def wait_until(self, holds: Callable[[], Any], *, seconds: float = 180.0) -> bool:
         """Wait until ``holds()``, asked after every change; False after ``seconds`` of wall time."""
         deadline = time.monotonic() + seconds
         while not holds():

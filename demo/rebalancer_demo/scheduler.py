@@ -200,6 +200,7 @@ class Scheduler:
         self._renewed: float | None = None
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sandbox-scheduler")
+        self.rounds = 0  # how often it has looked at what changed and what is due
 
     def start(self) -> None:
         """Begin with the pods that are unbound already."""
@@ -227,6 +228,7 @@ class Scheduler:
             for change in changes:
                 self._notice(change)
                 cursor = change.version
+            self.rounds += 1
 
     def _enqueue_all(self) -> None:
         pods = self._store.all("pods")

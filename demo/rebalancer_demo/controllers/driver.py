@@ -58,6 +58,7 @@ class Driver:
         self._stopping = threading.Event()
         self._resync = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sandbox-controllers")
+        self.rounds = 0  # how often it has looked at what changed and what is due
 
     def start(self) -> None:
         """Begin with a look at everything."""
@@ -86,6 +87,7 @@ class Driver:
                     waiting.update(dict.fromkeys(controller.every(), 0.0))
             cursor = self._follow(cursor)
             self._work()
+            self.rounds += 1
 
     def _follow(self, cursor: int) -> int:
         try:

@@ -236,7 +236,7 @@ def test_events_are_forgotten_after_an_hour() -> None:
     with Sandbox([a_pod("web"), a_node("n1")], clock=clock) as sandbox:
         assert sandbox.wait_until(lambda: sandbox.store.count("events") == 1)
         clock.advance(3000)
-        sandbox.wait_until(lambda: False, seconds=0.3)
+        sandbox.settle()
         assert sandbox.store.count("events") == 1
         clock.advance(700)
         assert sandbox.wait_until(lambda: sandbox.store.count("events") == 0)
