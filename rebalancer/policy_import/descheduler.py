@@ -18,6 +18,8 @@ from rebalancer.planning.strategies.strategy import Replaced, Strategy
 from rebalancer.policy.evictability import Evictable
 from rebalancer.policy_import.mapping import Import, Kept
 
+NO_SETTING = "no setting of ours does this"
+PRIORITY_OF_CLASS = "write the value of that class: evictable.priorityBelow"
 _LIMITS = {
     "maxNoOfPodsToEvictPerNode": "limits.perNode",
     "maxNoOfPodsToEvictPerNamespace": "limits.perNamespace",

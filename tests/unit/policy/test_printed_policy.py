@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalancer.planning.strategies.misplaced import Misplaced
-from rebalancer.policy.evictability import Evictable
-from rebalancer.policy.hotness import DeviationRule, HotNodes
+from rebalancer.policy.evictability import Evictable, Namespaces, Protection
+from rebalancer.policy.hotness import DeviationRule, HotNodes, ScoreRule, ScoreThreshold, UtilizationRule
 from rebalancer.policy.load_sources import (
     LoadWatcher,
     LoadWatcherSource,
