@@ -13,7 +13,9 @@ from pydantic.fields import FieldInfo
 from rebalancer.documents.reading import Document, Path, Place
 from rebalancer.errors import InputError
 
-# Suggests the known name that the author of an unknown one probably meant.
+Model = TypeVar("Model", bound=BaseModel)
+_MAX_SHOWN_LENGTH = 60
+_MAX_PROBLEMS = 10
 
 
 def did_you_mean(name: str, known: Iterable[str], *, otherwise: str = "") -> str:
@@ -22,11 +24,6 @@ def did_you_mean(name: str, known: Iterable[str], *, otherwise: str = "") -> str
     by_lower_case = {candidate.lower(): candidate for candidate in names}
     found = difflib.get_close_matches(name.lower(), list(by_lower_case), n=1, cutoff=0.6)
     return f"did you mean {by_lower_case[found[0]]}?" if found else otherwise
-
-
-Model = TypeVar("Model", bound=BaseModel)
-_MAX_SHOWN_LENGTH = 60
-_MAX_PROBLEMS = 10
 
 
 def validate(model: type[Model], document: Document, *, path: Path = (), value: Any = None) -> Model:
@@ -190,9 +187,9 @@ def _written_name(name: str, field: FieldInfo) -> str:
 
 
 def _models_in(annotation: Any) -> set[type[BaseModel]]:
-    """Every model an annotation mentions."""
+    """Every model an annotation mentions, with those that complete it when the first document is read."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return {annotation}
+        return {annotation, *annotation.__subclasses__()}
     arguments = get_args(annotation)
     if get_origin(annotation) is Annotated:
         arguments = arguments[:1]

@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING
 from rebalancer.documents import read_text
 from rebalancer.errors import InputError
 from rebalancer.policy.policy_file import LoadedPolicy
-from rebalancer.profiles.types import ConfigurationText, PluginDescription
+from rebalancer.profiles.types import (
+    ConfigurationText,
+    PluginDescription,
+)
 
 if TYPE_CHECKING:
     from rebalancer.cluster.live import RawApi

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rebalancer.execution import EventWriter, Outcome, Result, after_outcomes
+from rebalancer.execution import EventWriter, Outcome, after_outcomes
 from rebalancer.execution.safety import read_health
 from rebalancer.planning.scheduler_facts import SchedulerLocation
-from rebalancer.state import ConfigMapStore, after_plan
+from rebalancer.state import ConfigMapStore, Result, after_plan
 from tests.integration.execution.cluster import a_hot_cluster, a_move_of
 
 
@@ -19,7 +19,7 @@ def test_a_run_is_remembered_in_a_config_map() -> None:
         def checkpoint(outcomes: Sequence[Outcome]) -> None:
             store.update(lambda state: after_outcomes(state, outcomes, runner.time.clock(), 3600))
 
-        outcomes = runner.run(a_move_of(runner.sandbox, "web-0"), checkpoint=checkpoint)
+        outcomes = runner.run(a_move_of(runner.sandbox, "web-0"), save=checkpoint)
         kept = ConfigMapStore(runner.api, "kube-system", "rebalancer-state").load()
     assert kept is not None
     [move] = kept.moves
@@ -30,7 +30,7 @@ def test_a_run_is_remembered_in_a_config_map() -> None:
 def test_an_event_is_accepted() -> None:
     with a_hot_cluster() as runner:
         events = EventWriter(runner.api, "run-1", runner.time.clock)
-        runner.run(a_move_of(runner.sandbox, "web-0"), events=events)
+        runner.run(a_move_of(runner.sandbox, "web-0"), shown_to=(events,))
         written = runner.sandbox.store.all("events", "shop")
     assert [event["reason"] for event in written if event["reason"] == "Rebalanced"] == ["Rebalanced"]
 
@@ -38,9 +38,10 @@ def test_an_event_is_accepted() -> None:
 def test_the_sandboxs_scheduler_is_seen_to_live() -> None:
     location = SchedulerLocation("default-scheduler")
     with a_hot_cluster() as runner:
-        runner.sandbox.wait_until(lambda: runner.sandbox.store.all("leases", "kube-system"))
+        assert runner.sandbox.wait_until(lambda: runner.sandbox.store.all("leases", "kube-system"))
         now = runner.time.clock()
         alive = read_health(runner.api, now, now, (location,))
+        runner.sandbox.stop_scheduler()
         later = read_health(runner.api, now + 3600, now, (location,))
     assert alive.schedulers[0].alive is True
     assert later.schedulers[0].alive is False

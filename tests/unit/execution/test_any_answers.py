@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import io
-from typing import Any
 
 import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from urllib3.exceptions import ProtocolError
 
-from rebalancer.execution import Journal, Outcomes, Result, RunContext, carry_out
-from rebalancer.execution.outcomes import STOPPING
-from rebalancer.policy.schema import Execution, Safety
+from rebalancer.execution import Journal, Outcomes, carry_out
+from rebalancer.state import Result
 from tests.unit.execution.builders import NOW, a_move, a_plan
+from tests.unit.execution.contexts import a_context
 from tests.unit.execution.fake_api import Answer, FakeTime, Request, fake_api, refusal
 from tests.unit.execution.tiny_cluster import TinyCluster
 
@@ -66,19 +65,8 @@ class Moody(TinyCluster):
 def carried_out(cluster: Moody, time: FakeTime, waves: list[int]) -> Outcomes:
     api, _ = fake_api(cluster, time)
     moves = [a_move(f"web-{index}", wave=wave) for index, wave in enumerate(waves)]
-    options: dict[str, Any] = {
-        "run": "run-1",
-        "api": api,
-        "clock": time.clock,
-        "sleep": time.sleep,
-        "execution": Execution(),
-        "safety": Safety,
-        "validate": lambda _moves: {},
-        "check_landing": lambda _move, node: "it is hot" if node == "hot" else None,
-        "journal": Journal(cluster.journal, "run-1", time.clock),
-        "lease": None,
-    }
-    return carry_out(a_plan(*moves), RunContext(**options))
+    journal = Journal(cluster.journal, "run-1", time.clock)
+    return carry_out(a_plan(*moves), a_context(api, journal, time.clock, time.sleep))
 
 
 @settings(max_examples=150, deadline=None)
@@ -105,7 +93,7 @@ def test_a_run_says_the_truth_whatever_it_is_answered(
     for outcome in outcomes.outcomes:
         if outcome.move.pod.name not in cluster.evicted:
             assert outcome.result in (Result.SKIPPED, Result.REFUSED, Result.UNKNOWN, Result.GONE)
-    stopped_in = [outcome.move.wave for outcome in outcomes.outcomes if outcome.result in STOPPING]
+    stopped_in = [outcome.move.wave for outcome in outcomes.outcomes if outcome.result.ends_run()]
     if stopped_in:
         assert outcomes.stopped
         later = [outcome for outcome in outcomes.outcomes if outcome.move.wave > min(stopped_in)]

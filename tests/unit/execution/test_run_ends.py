@@ -8,10 +8,11 @@ import pytest
 
 from rebalancer.cluster.live.failures import RequestRejectedError
 from rebalancer.errors import ExitCode, StopRequestedError, UnreachableError
-from rebalancer.execution import Outcome, Result, Stop
+from rebalancer.execution import Outcome, Stop
 from rebalancer.execution.lease import LeaseLostError, RunLease
 from rebalancer.planning.plan import Move
 from rebalancer.policy.schema import Safety
+from rebalancer.state import Result
 from tests.unit.execution.builders import a_move, results
 from tests.unit.execution.fake_api import Answer, Request, fake_api, refusal
 from tests.unit.execution.lease_server import LeaseServer
@@ -108,7 +109,7 @@ def test_a_lease_that_ran_out_while_the_state_was_saved_evicts_nothing() -> None
             run.time.now += 70
             RunLease(api, "rebalancer", "rebalancer", "B", run.time.clock).acquire()
 
-    outcomes = run(a_move(), lease=held, checkpoint=slow_save)
+    outcomes = run(a_move(), lease=held, save=slow_save)
     assert not run.cluster.evicted
     assert results(outcomes) == [Result.SKIPPED]
     assert outcomes.stop is Stop.LEASE_LOST
@@ -162,7 +163,7 @@ def test_a_stop_heard_while_a_request_is_retried_is_an_interruption() -> None:
         raise StopRequestedError("write configmap: asked to stop")
 
     run = Run("web-1")
-    outcomes = run(a_move(), checkpoint=checkpoint)
+    outcomes = run(a_move(), save=checkpoint)
     assert not run.cluster.evicted
     assert (outcomes.stop, outcomes.exit_code) == (Stop.INTERRUPTED, ExitCode.INTERRUPTED)
 

@@ -4,10 +4,12 @@ import msgspec
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from rebalancer.execution.outcomes import Outcomes, Result
+from rebalancer.execution.events import MoveEnded, RunFinished
+from rebalancer.execution.outcomes import Outcomes
 from rebalancer.planning.plan import Benefit, Change, Plan
 from rebalancer.reporting.metrics import METRICS, SERVICE_METRICS, MetricKind, RunMetrics, run_metrics
 from rebalancer.reporting.metrics.figures import MAX_NODE_SERIES, PLAN_METRICS, plan_samples
+from rebalancer.state import Result
 from rebalancer.telemetry import listening, record, span
 from tests.unit.reporting.builders import a_kept, a_move, a_plan, an_outcome, some_outcomes
 
@@ -76,9 +78,9 @@ def everything() -> RunMetrics:
         with span("gather", verified=True, unverified_rules=0), span("request", what="list pods"):
             metrics.planned(a_plan(benefit=BENEFIT))
         with span("save-state", bytes=1417), span("plan"):
-            metrics.outcome_known(an_outcome())
+            metrics.follow(MoveEnded(an_outcome()))
         record("landing", 1.0, 3.5)
-    metrics.finished(some_outcomes(an_outcome()))
+    metrics.follow(RunFinished(some_outcomes(an_outcome())))
     metrics.ended(0, 5.0)
     for metric in SERVICE_METRICS:
         if metric.kind is MetricKind.GAUGE:
@@ -116,7 +118,9 @@ def test_predicted_and_real_landings_are_counted_side_by_side() -> None:
         (Result.UNEXPECTED, "node-9"),
         (Result.NOT_REPLACED, ""),
     ):
-        metrics.outcome_known(msgspec.structs.replace(an_outcome(result), node=node, move=a_move(to=listed)))
+        metrics.follow(
+            MoveEnded(msgspec.structs.replace(an_outcome(result), node=node, move=a_move(to=listed)))
+        )
     found = samples(generate_latest(metrics.registry))
 
     landings = {
@@ -129,7 +133,7 @@ def test_predicted_and_real_landings_are_counted_side_by_side() -> None:
 def test_an_eviction_that_was_never_requested_is_not_counted() -> None:
     metrics = RunMetrics()
     for result in Result:
-        metrics.outcome_known(an_outcome(result))
+        metrics.follow(MoveEnded(an_outcome(result)))
     content = generate_latest(metrics.registry).decode()
 
     counted = {
@@ -138,6 +142,18 @@ def test_an_eviction_that_was_never_requested_is_not_counted() -> None:
         if f'rebalancer_evictions_total{{namespace="shop",reason="HotNode",result="{item.value}"}}' in content
     }
     assert counted == {item.value for item in Result} - {"Skipped", "Gone"}
+
+
+def test_an_eviction_is_counted_under_the_strategy_that_wished_it_whatever_it_gained() -> None:
+    metrics = RunMetrics()
+    for strategy in ("hotNodes", "misplaced", "ofTheNextVersion"):
+        outcome = an_outcome()
+        move = msgspec.structs.replace(outcome.move, strategy=strategy)
+        metrics.follow(MoveEnded(msgspec.structs.replace(outcome, move=move)))
+    found = samples(generate_latest(metrics.registry))
+
+    reasons = {labels[1] for name, labels in found if name == "rebalancer_evictions_total"}
+    assert reasons == {"HotNode", "Misplaced", "OfTheNextVersion"}
 
 
 def test_nodes_are_named_one_by_one_only_up_to_a_bound() -> None:
