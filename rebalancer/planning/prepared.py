@@ -34,9 +34,6 @@ from rebalancer.policy import RebalancePolicy, ScoreRule
 from rebalancer.scheduling import ClusterState, requested_amounts, waiting_pods
 from rebalancer.state import PastMove, Result
 
-# Pods that are Pending already: they compete for the same room, so they are placed before any move.
-
-
 # Classes of Pending pods that fit nowhere, looked at again whenever a move would free room.
 MAX_WAITING_CLASSES = 20
 

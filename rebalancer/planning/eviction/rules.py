@@ -8,8 +8,9 @@ Four groups, asked in this order, and the first rule that refuses gives the reas
 * ``OF_THE_WORKLOAD``: the workload could not take the eviction well, whatever its owner wishes.
 * ``UNKNOWN``: the pod could be evicted, but not enough is known of its replacement, or not now.
 
-To add a rule: write ``(context, row) -> KeptReason | None`` in the file of its field, give it a Reason, and
-name it here where it should be asked. Cheap rules and rules with the plainest reasons come first.
+To add a rule: write ``(context, row) -> KeptReason | None``, here or, if it reads the pod's workload, in
+``workload_rules``; give it a Reason, and name it below where it should be asked. Cheap rules and rules with
+the plainest reasons come first.
 """
 
 from __future__ import annotations
@@ -44,11 +45,6 @@ from rebalancer.planning.workloads.lookup import grace_period_seconds
 from rebalancer.planning.workloads.stateful_sets import replaced_after_termination
 from rebalancer.policy import Protection, parse_duration
 from rebalancer.state import BAD_RESULTS
-
-# Rules that read the pod itself: its kind, node, namespace, labels, priority, annotations, age and grace.
-#
-# The first six hold whatever the policy says; the others are the policy's wishes.
-
 
 PREFER_NO_EVICTION = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
 SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
@@ -214,9 +210,6 @@ def window(context: EvictionContext, row: PodRow) -> KeptReason | None:  # noqa:
     return KeptReason(Reason.WINDOW, f"evictions are made only {' or '.join(map(str, windows))}")
 
 
-# Rules that read a pod's volumes: data that would be lost, and claims that could not follow the pod.
-
-
 SAFE_TO_EVICT_VOLUMES = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"  # names, with commas
 _IN_MEMORY = "Memory"
 _SHARED_MODES = frozenset({"ReadWriteMany", "ReadOnlyMany"})
@@ -291,9 +284,6 @@ def is_shared(claim: PersistentVolumeClaim) -> bool:
     return bool(_SHARED_MODES & set(claim.spec.access_modes or ()))
 
 
-# Rules about what the API would refuse: disruption budgets for the eviction, quotas for the replacement.
-
-
 def overlapping(context: EvictionContext, row: PodRow) -> KeptReason | None:
     """Pods that several disruption budgets match: the eviction API refuses them."""
     budgets = context.budgets.of(row)
@@ -337,9 +327,6 @@ def quota(context: EvictionContext, row: PodRow) -> KeptReason | None:
         return None  # its replacement is made once it is gone
     lacking = context.quotas.lacking(context.pods.class_of(row))
     return KeptReason(Reason.QUOTA, lacking) if lacking else None
-
-
-# Rules about the replacement: a scheduler we act for, a class the model can place, a load that is known.
 
 
 def other_scheduler(context: EvictionContext, row: PodRow) -> KeptReason | None:
@@ -399,9 +386,6 @@ def load_known(context: EvictionContext, row: PodRow) -> KeptReason | None:
     known = context.inputs.load.pod_load(row)
     unknown = [name for name in context.inputs.load.required if name not in known]
     return KeptReason(Reason.UNKNOWN_LOAD, f"no load source reports what it uses of {' and '.join(unknown)}")
-
-
-# Rules about earlier runs: a workload that was moved a short time ago stays, longer if it landed badly.
 
 
 def cooldown(context: EvictionContext, row: PodRow) -> KeptReason | None:
