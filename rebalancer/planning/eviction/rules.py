@@ -40,7 +40,7 @@ from rebalancer.planning.eviction.workload_rules import (
     unready_replicas,
     vertical_autoscaler,
 )
-from rebalancer.planning.reasons import KeptReason, Reason
+from rebalancer.planning.reasons import KeptReason, Reason, age_text
 from rebalancer.planning.workloads.lookup import grace_period_seconds
 from rebalancer.planning.workloads.stateful_sets import replaced_after_termination
 from rebalancer.policy import Protection, parse_duration
@@ -52,12 +52,6 @@ DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
 EVICTION_COST = "scheduling.koordinator.sh/eviction-cost"
 _NEVER = str((1 << 31) - 1)  # the cost that koordinator takes for: never evict
 _STATIC_SOURCES = ("file", "http")
-
-
-def age_text(seconds: float) -> str:
-    """Minutes up to two hours, then hours."""
-    minutes = int(seconds // 60)
-    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h"
 
 
 def static(context: EvictionContext, row: PodRow) -> KeptReason | None:
