@@ -11,7 +11,7 @@ from rebalancer.cluster.arrays import FloatArray, PodRow
 from rebalancer.load.report import percent_of_allocatable
 from rebalancer.load.usage import RESOURCES
 from rebalancer.planning.builder import PartialPlan, PlannedMove
-from rebalancer.planning.hotness import Hotness, still_waiting
+from rebalancer.planning.hotness import Hotness, pressure_after_cooling
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.scenarios import LandingDistribution
 from rebalancer.planning.plan import (
@@ -70,7 +70,7 @@ def _node_reports(
     """All nodes, in order of name; ``after`` holds those that the plan concerns."""
     inputs, hotness = prepared.inputs, prepared.hotness
     scores, settling = prepared.schedulers.node_scores(), prepared.landing_check.settling
-    waiting = still_waiting(inputs, hotness)
+    waiting = pressure_after_cooling(inputs, hotness)
     reports = []
     for row, name in enumerate(inputs.snapshot.nodes.names):
         because = hotness.because.get(row, ())

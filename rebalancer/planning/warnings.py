@@ -23,7 +23,7 @@ from rebalancer.documents import did_you_mean
 from rebalancer.load.report import LoadReport, named
 from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.planning.coverage import coverage_of
-from rebalancer.planning.hotness import score_key, still_waiting
+from rebalancer.planning.hotness import pressure_after_cooling, score_key
 from rebalancer.planning.inputs import About, Observation, PlanWarning, SchedulerFacts
 from rebalancer.planning.landing.schedulers import neutral_everywhere
 from rebalancer.planning.prepared import PreparedInputs
@@ -142,7 +142,7 @@ def of_plan(prepared: PreparedInputs) -> Iterator[PlanWarning]:
     runs = inputs.policy.hot_nodes.for_runs
     if inputs.state is None and runs > 1:
         yield PlanWarning(About.LOAD, f"no state of earlier runs: hotNodes.forRuns {runs} is taken as met")
-    for name, words in still_waiting(inputs, prepared.hotness).items():
+    for name, words in pressure_after_cooling(inputs, prepared.hotness).items():
         yield PlanWarning(About.PODS, f"{name}: {words}")
     if prepared.pending.unplaced:
         text = f"{prepared.pending.unplaced} Pending pods do not fit on any node now"
