@@ -24,13 +24,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from rebalancer.cluster.live import RawApi
-from rebalancer.cluster.live.failures import Answer, NoAnswerError, StatusError
+from rebalancer.cluster.live import RawApi, object_path
+from rebalancer.cluster.live.failures import StatusError
 from rebalancer.deadlines import ANSWER_SECONDS, Deadline
 from rebalancer.errors import RebalancerError, StopRequestedError
 from rebalancer.execution.observed_pods import PodReader
+from rebalancer.http import Answer, NoAnswerError, http_date
 from rebalancer.planning.plan import Move
-from rebalancer.retries import Again, Retries, http_date
+from rebalancer.retries import Again, Retries
 
 
 class Verdict(StrEnum):
@@ -104,7 +105,7 @@ class Requester:
     @property
     def options(self) -> dict[str, str]:
         """Options of every request that would change something."""
-        return {"dry_run": "All"} if self.dry_run else {}
+        return {"dryRun": "All"} if self.dry_run else {}
 
     @property
     def retries(self) -> Retries:
@@ -160,7 +161,7 @@ class Attempts(ABC):
 
     def accepted(self, verdict: Verdict, because: str, answer: Answer) -> Attempt:
         """The API server did what was asked; its clock may be behind ours."""
-        server = http_date(answer.date)
+        server = http_date(answer.headers.get("Date"))
         if server is not None:
             self.not_before = min(self.not_before, server)
         return Attempt(verdict, because)
@@ -222,7 +223,7 @@ class _Eviction(Attempts):
 
     def _post(self) -> Answer:
         """Send one eviction. Raises StatusError, NoAnswerError or StopRequestedError."""
-        pod, client = self.move.pod, self.requester.api.client
+        pod = self.move.pod
         body = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
@@ -234,17 +235,16 @@ class _Eviction(Attempts):
             },
             "deleteOptions": {"preconditions": {"uid": pod.uid}},
         }
-        return client.send(
-            client.core.create_namespaced_pod_eviction,
-            pod.name,
-            pod.namespace,
-            body,
+        return self.requester.api.client.send(
+            "POST",
+            object_path("v1", pod.namespace, "pods", pod.name, "eviction"),
+            self.requester.options,
+            body=body,
             max_bytes=_MAX_BYTES,
             read_seconds=READ_SECONDS,
             deadline=self.requester.deadline,
             what=f"evict {pod.full_name}",
             body_needed=False,
-            **self.requester.options,
         )
 
     def _refused(self, error: StatusError) -> Attempt:

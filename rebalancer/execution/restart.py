@@ -27,7 +27,8 @@ from collections.abc import Iterable
 import msgspec
 
 from rebalancer.cluster import times
-from rebalancer.cluster.live.failures import NoAnswerError, RequestRejectedError, StatusError
+from rebalancer.cluster.live import object_path
+from rebalancer.cluster.live.failures import RequestRejectedError, StatusError
 from rebalancer.cluster.records import Workload
 from rebalancer.errors import RebalancerError, RightsError, StopRequestedError
 from rebalancer.execution.evict import (
@@ -42,12 +43,12 @@ from rebalancer.execution.evict import (
 )
 from rebalancer.execution.observed_pods import ObservedPod, PodReader
 from rebalancer.execution.outcomes import Result
+from rebalancer.http import NoAnswerError
 from rebalancer.planning.plan import Move
 from rebalancer.planning.workloads.rolling_updates import RESTARTED_AT, why_no_surge
 
 _MAX_BYTES = 4 << 20
 _MANAGER = "rebalancer"
-_DEPLOYMENTS = ("apps", "v1")
 _RIGHT = "evictable.singleReplica: surge needs get and patch on deployments: k8s/components/surge grants both"
 _deployment = msgspec.json.Decoder(Workload)
 
@@ -63,8 +64,9 @@ class _Restart(Attempts):
     def __init__(self, requester: Requester, move: Move) -> None:
         super().__init__(requester, move)
         self._api = requester.api.finishing()
-        self._name = move.pod.workload.partition("/")[2]
-        self._what = f"deployment {move.pod.namespace}/{self._name}"
+        namespace, name = move.pod.namespace, move.pod.workload.partition("/")[2]
+        self._what = f"deployment {namespace}/{name}"
+        self._path = object_path("apps/v1", namespace, "deployments", name)
         self.restarted_at = times.render(self.not_before)
 
     def next(self) -> Attempt:
@@ -93,10 +95,9 @@ class _Restart(Attempts):
 
     def _read(self) -> Workload | None:
         """The Deployment as it is now; None when there is none of that name."""
-        api, namespace = self._api, self.move.pod.namespace
-        call = api.client.custom_objects.get_namespaced_custom_object
+        api = self._api
         try:
-            body = api.get(f"read {self._what}", call, *_DEPLOYMENTS, namespace, "deployments", self._name)
+            body = api.get(f"read {self._what}", self._path)
             return _deployment.decode(body)
         except RequestRejectedError as error:
             if error.status == 404:
@@ -131,19 +132,15 @@ class _Restart(Attempts):
         }
         try:
             answer = self._api.client.send(
-                self._api.client.custom_objects.patch_namespaced_custom_object,
-                *_DEPLOYMENTS,
-                self.move.pod.namespace,
-                "deployments",
-                self._name,
-                body,
+                "PATCH",
+                self._path,
+                {"fieldManager": _MANAGER, **self.requester.options},
+                body=body,
                 max_bytes=_MAX_BYTES,
                 read_seconds=READ_SECONDS,
                 deadline=self.requester.deadline,
                 what=f"restart {self._what}",
                 body_needed=False,
-                field_manager=_MANAGER,
-                **self.requester.options,
             )
         except StatusError as error:
             return self._refused(error)

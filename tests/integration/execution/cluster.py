@@ -13,6 +13,7 @@ import msgspec
 
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.client import KubernetesClient
+from rebalancer.cluster.live.login import official_login
 from rebalancer.execution import Journal, Outcomes, RunContext, RunLease, carry_out
 from rebalancer.execution.evict import Patience
 from rebalancer.planning.plan import Landing, Move, Plan, PodReference
@@ -122,7 +123,9 @@ class Runner:
 def running(sandbox: Sandbox) -> Iterator[Runner]:
     with sandbox, client_of(sandbox) as api:
         runner = Runner(sandbox, None)  # type: ignore[arg-type]
-        runner.api = RawApi(KubernetesClient(api), Retries(pause=runner.time.sleep, clock=runner.time.clock))
+        runner.api = RawApi(
+            KubernetesClient(official_login(api)), Retries(pause=runner.time.sleep, clock=runner.time.clock)
+        )
         yield runner
 
 

@@ -19,6 +19,7 @@ from kubernetes import config
 from rebalancer.cli.main import main
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.client import KubernetesClient
+from rebalancer.cluster.live.login import official_login
 from rebalancer.execution import HeldLease, RunLease
 from rebalancer.sandbox import Misbehaviour
 from rebalancer.state import FileStore, PastMove, after_moves
@@ -227,7 +228,7 @@ def test_a_run_that_is_refused_the_lease_leaves_no_trace(cluster: HotCluster) ->
     path = cluster.folder / "state.json"
     cluster.start("plan")
     with config.new_client_from_config(str(cluster.folder / "kubeconfig")) as client:
-        api = RawApi(KubernetesClient(client))
+        api = RawApi(KubernetesClient(official_login(client)))
         RunLease(api, "rebalancer", "rebalancer", "another", time.time).acquire()
         result, _ = cluster.run("--state", str(path))
     assert (result.exit_code, cluster.evicted()) == (7, 0)
