@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from rebalancer.cli.edge import _terminated_as_interrupted
-from rebalancer.cli.session import Session
+from rebalancer.cli.invocation import Session
 from rebalancer.errors import StopRequestedError
 from rebalancer.signals import StopSignals, is_hangup, stop_on_signal, stop_signals
 
