@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import urllib3
+from rebalancer_demo import Sandbox
 
 from rebalancer import http
 from rebalancer.cluster.kinds import PODS
@@ -20,10 +21,9 @@ from rebalancer.cluster.records import Pod
 from rebalancer.cluster.wire.json_items import decode_page
 from rebalancer.cluster.wire.protobuf import MEDIA_TYPE
 from rebalancer.retries import Retries
-from rebalancer.sandbox import Sandbox
 from tests import loopback
 from tests.builders import a_node, a_pod
-from tests.integration.sandbox.builders import START, StillClock
+from tests.integration.demo.builders import START, StillClock
 from tests.protobuf_encoder import encode_list
 
 Answer = tuple[int, bytes] | tuple[int, bytes, str]
