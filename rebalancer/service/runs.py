@@ -7,14 +7,14 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from rebalancer import pipeline
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.watching import LiveCluster
 from rebalancer.deadlines import Deadline
 from rebalancer.execution import HeldLease
 from rebalancer.execution.lease import DURATION_SECONDS
-from rebalancer.pipeline import PipelineOptions, RunOptions
 from rebalancer.pipeline.gathering import gather, read_snapshot
+from rebalancer.pipeline.run_settings import PipelineOptions, RunOptions
+from rebalancer.pipeline.running import run_within
 from rebalancer.pipeline.state_location import known_state, state_store
 from rebalancer.pipeline.surroundings import Surroundings
 from rebalancer.planning.plan import Plan
@@ -110,7 +110,7 @@ class Runs:
             held=held,
         )
         log = LogObserver(LOGGER, journaled=self._run_options.journal is None)
-        _, outcomes = pipeline.run_within(
+        _, outcomes = run_within(
             surroundings,
             self._options,
             self._run_options,
