@@ -28,8 +28,8 @@ from rebalancer.cluster.live import RawApi
 from rebalancer.deadlines import Deadline
 from rebalancer.errors import ExitCode, RebalancerError, StopRequestedError
 from rebalancer.execution import HeldLease, LeaseWatch, RunLease, holder_identity
-from rebalancer.pipeline.gathering import open_api, open_cluster
-from rebalancer.pipeline.run_settings import PipelineOptions
+from rebalancer.observe.plan_options import PlanOptions
+from rebalancer.observe.read import open_api, open_cluster
 from rebalancer.reporting.metrics import RunMetrics, names
 from rebalancer.service.endpoints import Endpoints, Health, answering
 from rebalancer.service.policy_in_force import PolicyInForce
@@ -50,7 +50,7 @@ class Service:
 
     def __init__(
         self,
-        options: PipelineOptions,
+        options: PlanOptions,
         settings: ServiceOptions,
         after_each_run: Callable[[CollectorRegistry], None] = lambda _: None,
     ) -> None:
