@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from kubernetes import config
-from rebalancer_demo import Misbehaviour
 
 from rebalancer.cli.program import main
 from rebalancer.cluster.live import RawApi
@@ -23,6 +22,7 @@ from rebalancer.cluster.live.client import KubernetesClient
 from rebalancer.cluster.live.login import official_login
 from rebalancer.execution import HeldLease, RunLease
 from rebalancer.state import FileStore, PastMove, after_moves
+from rebalancer_demo import Misbehaviour
 from tests.integration.running.hot_clusters import LANDED, HotCluster, cluster, results
 
 __all__ = ["cluster"]
