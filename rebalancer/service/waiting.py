@@ -30,7 +30,7 @@ from collections.abc import Callable
 
 from rebalancer.deadlines import Deadline, StopRequest
 from rebalancer.errors import RebalancerError, StopRequestedError
-from rebalancer.policy import HotNodes
+from rebalancer.policy.hotness import HotNodes
 from rebalancer.reporting.metrics.followed import EARLY_RUN, NOTHING_NEW, UNKNOWN_LOAD
 from rebalancer.telemetry import span
 
