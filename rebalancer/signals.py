@@ -1,9 +1,9 @@
 """Signals ask the program to stop: a command unwinds, a run ends in order.
 
-A command that only reads is thrown out of whatever line it is at (``interrupted_by_signals``), as Ctrl-C does.
+A command that only reads is thrown out of whatever line it is at, as Ctrl-C does: ``interrupted_by_signals``.
 A run that was thrown out of any line could not say what became of a pod, so there SIGTERM, SIGINT and SIGHUP
-only set a ``StopRequest`` that its waits look for (``stop_on_signal``). Reading a cluster, planning and asking
-the user can be left at any line in a run too: ``interruptibly`` is for those.
+only set a ``StopRequest``, which its waits look for: ``stop_on_signal``. Reading a cluster, planning and
+asking the user can be left at any line in a run too: ``interruptibly`` is for those.
 
     first signal while planning               the plan is given up, the lease released
     first signal while an eviction is sent    its answer is awaited, the state saved, the lease released
@@ -13,9 +13,9 @@ the user can be left at any line in a run too: ``interruptibly`` is for those.
 
 What a handler raises may be lost. Python drops it inside a callback of C or Rust code (a destructor, a weak
 reference, a check that a library calls) and goes on, perhaps with a wrong answer of that callback: it is
-raised once more, a moment later. A library may drop it too, by an ``except:`` around an import. A command that
-ends by itself would only do so a little later, but a run would go on to evict. So a request is remembered,
-and ``stop_on_signal`` begins with one that came before.
+raised once more, a moment later. A library may drop it too, by an ``except:`` around an import. A command
+that ends by itself would only do so a little later, but a run would go on to evict. So a request is
+remembered, and ``stop_on_signal`` begins with one that came before.
 """
 
 from __future__ import annotations
@@ -83,14 +83,14 @@ def stop_on_signal(read_again: Callable[[], None] | None = None) -> Iterator[Sto
     with _handled(signals.receive, (_Interrupted, KeyboardInterrupt), signals.raise_again):
         if _requested:
             signals.stop.set()
-        hangup = None
-        if read_again is not None and _HANGUP is not None:
-            hangup = signal.signal(_HANGUP, lambda _number, _frame: read_again())
+        if read_again is None or _HANGUP is None:
+            yield signals
+            return
+        hangup = signal.signal(_HANGUP, lambda _number, _frame: read_again())
         try:
             yield signals
         finally:
-            if hangup is not None:
-                signal.signal(_HANGUP, hangup)
+            signal.signal(_HANGUP, hangup)
 
 
 @contextmanager
