@@ -114,8 +114,13 @@ def test_the_first_outcome_the_plan_did_not_allow_stops_the_run(
 
 
 def test_a_replacement_a_little_late_is_waited_for(cluster: HotCluster) -> None:
-    cluster.sandbox.misbehave(Misbehaviour("delay", namespace="shop", seconds=NEVER_SECONDS))
-    cluster.waits.after(10.0, cluster.sandbox.behave)
+    cluster.sandbox.misbehave(Misbehaviour("drop", namespace="shop"))
+
+    def comes_late() -> None:
+        cluster.sandbox.behave()
+        assert cluster.sandbox.wait_until(lambda: not cluster.sandbox.pods("shop", phase="Pending"))
+
+    cluster.waits.after(10.0, comes_late)
     result, outcomes = cluster.run()
     assert (result.exit_code, set(results(outcomes)) <= LANDED) == (0, True), outcomes
 
