@@ -109,6 +109,15 @@ def _resized(pod: records.Pod, infeasible: bool) -> tuple[records.ContainerStatu
     return tuple(found)
 
 
+def _resources_of(statuses: Iterable[records.ContainerStatus] | None) -> list[tuple[object, ...]]:
+    """What an in-place resize may have left in the statuses of containers."""
+    return [
+        (item.name, item.resources, item.allocated_resources)
+        for item in statuses or ()
+        if item.resources is not None or item.allocated_resources
+    ]
+
+
 def _owner(metadata: records.Metadata) -> tuple[str, str, str, str]:
     for reference in metadata.owner_references or ():
         if reference.controller:
@@ -213,8 +222,8 @@ class ClassIndex:
                 metadata.labels,
                 metadata.owner_references,
                 spec,
-                status.container_statuses,
-                status.init_container_statuses,
+                _resources_of(status.container_statuses),
+                _resources_of(status.init_container_statuses),
                 status.resources,
                 status.allocated_resources,
                 resize_infeasible,
@@ -229,15 +238,18 @@ class ClassIndex:
             self._by_writing[writing] = found
         return found
 
-    def compacted(self, used: Iterable[int]) -> tuple[ClassIndex, dict[int, int]]:
+    @classmethod
+    def of(cls, classes: Iterable[PodClass], keys: Iterable[bytes]) -> ClassIndex:
+        """An index in which these classes have their numbers."""
+        index = cls()
+        index.classes, index.keys = list(classes), list(keys)
+        index._by_key = {key: number for number, key in enumerate(index.keys)}
+        return index
+
+    def compacted(self, used: Sequence[int]) -> tuple[ClassIndex, dict[int, int]]:
         """An index of only these classes, and the number in it of each; the others have no pods any more."""
-        compact = ClassIndex()
-        renumbered: dict[int, int] = {}
-        for number in used:
-            renumbered[number] = compact._by_key[self.keys[number]] = len(compact.classes)
-            compact.classes.append(self.classes[number])
-            compact.keys.append(self.keys[number])
-        return compact, renumbered
+        compact = ClassIndex.of([self.classes[old] for old in used], [self.keys[old] for old in used])
+        return compact, {old: new for new, old in enumerate(used)}
 
     def _number(self, pod: records.Pod) -> int:
         key, pod_class = pod_class_of(pod)

@@ -130,8 +130,7 @@ def test_questions_about_a_path_that_may_fail_are_asked_in_one_module() -> None:
     """
     asking = re.compile(r"\b(?!files\.)[\w)]+\.(exists|is_file|is_dir|is_symlink|home)\(\)")
     answered = {
-        f"rebalancer/{module}.py"
-        for module in ("cluster/dumps/reader", "cluster/dumps/writer", "files")
+        f"rebalancer/{module}.py" for module in ("cluster/dumps/reader", "cluster/dumps/writer", "files")
     }
     development = ("rebalancer/sandbox/", "rebalancer/reporting/pages/")
 
