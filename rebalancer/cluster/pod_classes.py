@@ -109,15 +109,6 @@ def _resized(pod: records.Pod, infeasible: bool) -> tuple[records.ContainerStatu
     return tuple(found)
 
 
-def _resources_of(statuses: Iterable[records.ContainerStatus] | None) -> list[tuple[object, ...]]:
-    """What an in-place resize may have left in the statuses of containers."""
-    return [
-        (item.name, item.resources, item.allocated_resources)
-        for item in statuses or ()
-        if item.resources is not None or item.allocated_resources
-    ]
-
-
 def _owner(metadata: records.Metadata) -> tuple[str, str, str, str]:
     for reference in metadata.owner_references or ():
         if reference.controller:
@@ -222,8 +213,8 @@ class ClassIndex:
                 metadata.labels,
                 metadata.owner_references,
                 spec,
-                _resources_of(status.container_statuses),
-                _resources_of(status.init_container_statuses),
+                status.container_statuses,
+                status.init_container_statuses,
                 status.resources,
                 status.allocated_resources,
                 resize_infeasible,

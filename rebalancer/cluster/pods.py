@@ -56,11 +56,12 @@ FINISHED = (PHASES.index("Succeeded"), PHASES.index("Failed"))
 PHASE_INDEX = {phase: index for index, phase in enumerate(PHASES)}
 UNKNOWN_PHASE = PHASE_INDEX["Unknown"]
 NO_ANNOTATIONS: Mapping[str, str] = {}
-# What these conditions say while they are true, the phase of the pod says as well.
-_USUAL_CONDITIONS = frozenset(
+# What these conditions say while they are true, the phase of a pod and ``ready`` say as well.
+USUAL_CONDITIONS = frozenset(
     {"PodScheduled", "PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready"}
 )
-_COMPLETED = "Completed"
+RUNS = records.ContainerState()
+_DONE = records.ContainerState(terminated=records.ContainerStateTerminated("Completed", 0))
 _MAX_VERSION_LENGTH = 18  # digits that fit an int64
 
 
@@ -119,8 +120,14 @@ class PodFields(msgspec.Struct, gc=False):
 class Encoding(Protocol):
     """How a pod is written: what ``read_pod`` must know to read JSON and protobuf alike."""
 
-    def class_of(self, pod: Any, resize_infeasible: bool, /) -> int:
-        """The number of its class; ValueError when a quantity it requests is malformed."""
+    def conditions(self, status: Any, /) -> Iterable[records.Condition]:
+        """Its conditions; of those in ``USUAL_CONDITIONS`` the ones that are true may be left out."""
+
+    def class_and_reports(self, pod: Any, resize_infeasible: bool, /) -> tuple[int, list[ContainerReport]]:
+        """The number of its class, and what its containers and then its init containers have to report.
+
+        Raises ValueError when a quantity it requests is malformed.
+        """
 
     def seconds(self, time: Any, /) -> float:
         """Unix seconds of a time, NaN for none; ValueError for one that is malformed."""
@@ -131,9 +138,6 @@ class Encoding(Protocol):
     def text(self, annotation: Any, /) -> str:
         """The value of an annotation."""
 
-    def state(self, state: Any, /) -> records.ContainerState | None:
-        """The state of a container; None at least where it runs."""
-
 
 def read_pod(pod: Any, encoding: Encoding) -> PodFields:
     """The row of a pod, a record or an outline in protobuf, whose attributes have the same names.
@@ -141,92 +145,70 @@ def read_pod(pod: Any, encoding: Encoding) -> PodFields:
     Raises ValueError when a quantity or a time in it is malformed.
     """
     metadata, spec, status = pod.metadata, pod.spec, pod.status
-    ready, resize_infeasible, conditions = _read_conditions(status.conditions, encoding)
-    annotations = metadata.annotations
-    return PodFields(
-        name=metadata.name,
-        namespace=metadata.namespace,
-        uid=metadata.uid,
-        version=version_number(metadata.resource_version),
-        node_name=spec.node_name,
-        pod_class=encoding.class_of(pod, resize_infeasible),
-        phase=PHASE_INDEX.get(status.phase, UNKNOWN_PHASE),
-        created=encoding.seconds(metadata.creation_timestamp),
-        started=encoding.seconds(status.start_time),
-        ready=ready,
-        deleted=encoding.time_text(metadata.deletion_timestamp),
-        annotations={
-            name: encoding.text(annotations[name]) for name in annotations if name in HONOURED_ANNOTATIONS
-        }
+    ready, resize_infeasible, conditions = _read_conditions(encoding.conditions(status))
+    pod_class, reports = encoding.class_and_reports(pod, resize_infeasible)
+    node_name, annotations = spec.node_name, metadata.annotations
+    return PodFields(  # by place, which is faster than by name
+        metadata.name,
+        metadata.namespace,
+        metadata.uid,
+        version_number(metadata.resource_version),
+        node_name,
+        pod_class,
+        PHASE_INDEX.get(status.phase, UNKNOWN_PHASE),
+        encoding.seconds(metadata.creation_timestamp),
+        encoding.seconds(status.start_time),
+        ready,
+        encoding.time_text(metadata.deletion_timestamp),
+        {name: encoding.text(annotations[name]) for name in annotations if name in HONOURED_ANNOTATIONS}
         if annotations
         else NO_ANNOTATIONS,
-        nominated="" if spec.node_name else status.nominated_node_name,
-        reason=status.reason,
-        conditions=conditions,
-        containers=(
-            *_read_containers(status.container_statuses, encoding, init=False),
-            *_read_containers(status.init_container_statuses, encoding, init=True),
-        ),
+        "" if node_name else status.nominated_node_name,
+        status.reason,
+        conditions,
+        tuple(reports) if reports else (),
     )
 
 
-def _read_conditions(
-    conditions: Iterable[Any] | None, encoding: Encoding
-) -> tuple[bool, bool, tuple[PodCondition, ...]]:
+def _read_conditions(conditions: Iterable[records.Condition]) -> tuple[bool, bool, tuple[PodCondition, ...]]:
     """Whether a pod is ready, whether its resize is infeasible, and the conditions that are not as usual.
 
     The first condition of a type counts. A time that cannot be believed is unknown.
     """
     ready = infeasible = None
     unusual: list[PodCondition] = []
-    for found in conditions or ():
+    for found in conditions:
         kind, status = found.type, found.status
         if kind == "Ready" and ready is None:
             ready = status == "True"
         elif kind == "PodResizePending" and infeasible is None:
             infeasible = found.reason == "Infeasible"
-        if status == "True" and kind in _USUAL_CONDITIONS:
+        if status == "True" and kind in USUAL_CONDITIONS:
             continue
         try:
-            since = encoding.seconds(found.last_transition_time)
+            since = times.parse_optional(found.last_transition_time)
         except ValueError:
             since = math.nan
         unusual.append(PodCondition(kind, status, found.reason, since))
-    return bool(ready), bool(infeasible), tuple(unusual)
+    return bool(ready), bool(infeasible), tuple(unusual) if unusual else ()
 
 
-def _read_containers(
-    statuses: Iterable[Any] | None, encoding: Encoding, *, init: bool
-) -> Iterator[ContainerReport]:
-    """The reports of containers that have something to report.
-
-    One that runs and was never restarted has not, nor has an init container that is done.
-    """
-    for found in statuses or ():
-        restarts, state, last = (
-            found.restart_count,
-            encoding.state(found.state),
-            encoding.state(found.last_state),
-        )
-        if not restarts and state is None and last is None:
-            continue
-        ended, ended_before = state and state.terminated, last and last.terminated
-        report = ContainerReport(
-            name=found.name,
-            init=init,
-            restarts=restarts,
-            waiting=state.waiting.reason if state and state.waiting else "",
-            terminated=ended.reason if ended else "",
-            exit_code=ended.exit_code if ended else None,
-            last_terminated=ended_before.reason if ended_before else "",
-            last_exit_code=ended_before.exit_code if ended_before else None,
-        )
-        if report not in (ContainerReport(found.name, init), _done(found.name)):
-            yield report
-
-
-def _done(name: str) -> ContainerReport:
-    return ContainerReport(name, init=True, terminated=_COMPLETED, exit_code=0)
+def report_of(
+    name: str, init: bool, restarts: int, state: records.ContainerState, last: records.ContainerState
+) -> ContainerReport | None:
+    """What a container has been through; None for one that runs, or has done what an init container does."""
+    if not restarts and last == RUNS and (state == RUNS or (init and state == _DONE)):
+        return None
+    return ContainerReport(
+        name=name,
+        init=init,
+        restarts=restarts,
+        waiting=state.waiting.reason if state.waiting else "",
+        terminated=state.terminated.reason if state.terminated else "",
+        exit_code=state.terminated.exit_code if state.terminated else None,
+        last_terminated=last.terminated.reason if last.terminated else "",
+        last_exit_code=last.terminated.exit_code if last.terminated else None,
+    )
 
 
 def record_of(fields: PodFields, pod_class: PodClass) -> records.Pod:
@@ -290,12 +272,37 @@ def version_number(version: str) -> int:
     return int(version) if usable else -1
 
 
+def _forget_report(status: records.ContainerStatus) -> None:
+    """Leave of a status only what the class of its pod may depend on, so that siblings are written alike."""
+    for field, value in (("restart_count", 0), ("state", RUNS), ("last_state", RUNS)):
+        msgspec.structs.force_setattr(status, field, value)
+
+
 class PodsInJson:
     """``Encoding`` of pods as records, which JSON is decoded to."""
 
     def __init__(self, classes: ClassIndex) -> None:
-        self.class_of = classes.number_of
+        self._classes = classes
         self.seconds = times.parse_optional
+
+    def conditions(self, status: records.PodStatus) -> Iterable[records.Condition]:
+        """All of them."""
+        return status.conditions or ()
+
+    def class_and_reports(
+        self, pod: records.Pod, resize_infeasible: bool
+    ) -> tuple[int, list[ContainerReport]]:
+        """As ``Encoding`` says."""
+        reports = []
+        status = pod.status
+        for init, statuses in ((False, status.container_statuses), (True, status.init_container_statuses)):
+            for found in statuses or ():
+                state, last = found.state or RUNS, found.last_state or RUNS
+                if found.restart_count or state != RUNS or last != RUNS:
+                    report = report_of(found.name, init, found.restart_count, state, last)
+                    reports += [report] if report else []
+                    _forget_report(found)
+        return self._classes.number_of(pod, resize_infeasible), reports
 
     def time_text(self, time: str | None) -> str | None:
         """The text itself."""
@@ -304,10 +311,6 @@ class PodsInJson:
     def text(self, annotation: str) -> str:
         """The value itself."""
         return annotation
-
-    def state(self, state: records.ContainerState | None) -> records.ContainerState | None:
-        """The state itself, unless it says that the container runs."""
-        return None if state is None or (state.waiting is None and state.terminated is None) else state
 
 
 @dataclass(frozen=True, eq=False)

@@ -167,7 +167,7 @@ class StatusOutline(_message.Message):
     ALLOCATED_RESOURCES_FIELD_NUMBER: _ClassVar[int]
     RESOURCES_FIELD_NUMBER: _ClassVar[int]
     phase: str
-    conditions: _containers.RepeatedCompositeFieldContainer[ConditionOutline]
+    conditions: _containers.RepeatedScalarFieldContainer[bytes]
     reason: str
     start_time: Time
     container_statuses: _containers.RepeatedCompositeFieldContainer[ContainerStatusOutline]
@@ -175,19 +175,7 @@ class StatusOutline(_message.Message):
     nominated_node_name: str
     allocated_resources: _containers.RepeatedScalarFieldContainer[bytes]
     resources: _containers.RepeatedScalarFieldContainer[bytes]
-    def __init__(self, phase: _Optional[str] = ..., conditions: _Optional[_Iterable[_Union[ConditionOutline, _Mapping]]] = ..., reason: _Optional[str] = ..., start_time: _Optional[_Union[Time, _Mapping]] = ..., container_statuses: _Optional[_Iterable[_Union[ContainerStatusOutline, _Mapping]]] = ..., init_container_statuses: _Optional[_Iterable[_Union[ContainerStatusOutline, _Mapping]]] = ..., nominated_node_name: _Optional[str] = ..., allocated_resources: _Optional[_Iterable[bytes]] = ..., resources: _Optional[_Iterable[bytes]] = ...) -> None: ...
-
-class ConditionOutline(_message.Message):
-    __slots__ = ("type", "status", "last_transition_time", "reason")
-    TYPE_FIELD_NUMBER: _ClassVar[int]
-    STATUS_FIELD_NUMBER: _ClassVar[int]
-    LAST_TRANSITION_TIME_FIELD_NUMBER: _ClassVar[int]
-    REASON_FIELD_NUMBER: _ClassVar[int]
-    type: str
-    status: str
-    last_transition_time: Time
-    reason: str
-    def __init__(self, type: _Optional[str] = ..., status: _Optional[str] = ..., last_transition_time: _Optional[_Union[Time, _Mapping]] = ..., reason: _Optional[str] = ...) -> None: ...
+    def __init__(self, phase: _Optional[str] = ..., conditions: _Optional[_Iterable[bytes]] = ..., reason: _Optional[str] = ..., start_time: _Optional[_Union[Time, _Mapping]] = ..., container_statuses: _Optional[_Iterable[_Union[ContainerStatusOutline, _Mapping]]] = ..., init_container_statuses: _Optional[_Iterable[_Union[ContainerStatusOutline, _Mapping]]] = ..., nominated_node_name: _Optional[str] = ..., allocated_resources: _Optional[_Iterable[bytes]] = ..., resources: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class ContainerStatusOutline(_message.Message):
     __slots__ = ("name", "state", "last_state", "restart_count", "allocated_resources", "resources")

@@ -20,8 +20,12 @@ from rebalancer.cluster.kinds import Kind
 from rebalancer.cluster.malformed import Malformed, admitted, check_names, node_in_doubt
 from rebalancer.cluster.pod_classes import ClassIndex
 from rebalancer.cluster.pods import (
+    RUNS,
+    USUAL_CONDITIONS,
+    ContainerReport,
     PodFields,
     read_pod,
+    report_of,
 )
 from rebalancer.cluster.wire.json_items import Page
 
@@ -110,7 +114,12 @@ Pods = Sequence["pods_pb2.PodOutline | bytes"]
 """Pods of a list; the bytes of one that cannot be decoded."""
 _MAX_CACHED_CLASSES = 1 << 16
 # A volume that admission adds: a name of a fixed length, which is each pod's own.
-_RUNNING = b"\x12"  # the tag of the field `running` in a ContainerState
+_RUNNING = b"\x12"  # how a ContainerState begins that says that the container runs
+_READY = b"\x0a\x05Ready\x12\x04True"  # how a condition begins
+_USUAL = tuple(
+    b"\x0a" + bytes([len(kind)]) + kind.encode() + b"\x12\x04True" for kind in USUAL_CONDITIONS - {"Ready"}
+)
+READY = records.Condition(type="Ready", status="True")
 _TOKEN_NAME = re.compile(rb"\x0a\x15(kube-api-access-[a-z0-9]{5})\x12", re.ASCII)
 
 
@@ -185,6 +194,60 @@ class ProtobufPods:
         )
         return Malformed(self._kind.name, namespace, name or f"#{position}", node_name, reason)
 
+    def conditions(self, status: pods_pb2.StatusOutline) -> list[records.Condition]:
+        """Those that are not as usual, and the one that says whether the pod is ready."""
+        return [
+            READY if item.startswith(_READY) else to_record(parse(self._messages.Condition, item))
+            for item in status.conditions
+            if not item.startswith(_USUAL)
+        ]
+
+    def class_and_reports(
+        self, pod: pods_pb2.PodOutline, resize_infeasible: bool
+    ) -> tuple[int, list[ContainerReport]]:
+        """The class by what the siblings of a pod have too, and what its containers alone have to report."""
+        metadata, spec, status = pod.metadata, pod.spec, pod.status
+        node_name, spec.node_name = spec.node_name, ""
+        written = spec.SerializeToString()  # the bytes of all other fields, as they came
+        spec.node_name = node_name
+        token = _TOKEN_NAME.search(written)
+        resized: list[object] = []
+        reports: list[ContainerReport] = []
+        for init, statuses in ((False, status.container_statuses), (True, status.init_container_statuses)):
+            for found in statuses:
+                allocated, resources = found.allocated_resources, found.resources
+                if allocated or resources:
+                    resized.append((found.name, tuple(allocated), tuple(resources)))
+                restarts, state, last = found.restart_count, found.state, found.last_state
+                if restarts or last or not state.startswith(_RUNNING):
+                    report = report_of(found.name, init, restarts, self._state(state), self._state(last))
+                    reports += [report] if report else []
+        key = (
+            metadata.namespace,
+            tuple(metadata.labels),
+            tuple(metadata.owner_references),
+            written.replace(token[1], b"") if token else written,
+            resize_infeasible,
+            tuple(status.allocated_resources),
+            tuple(status.resources),
+            *resized,
+        )
+        number = self._classes.get(key)
+        if number is None:
+            whole = parse(self._messages.Pod, pod.SerializeToString())
+            number = self._numbers.number_of(to_record(whole), resize_infeasible)
+            if len(self._classes) >= _MAX_CACHED_CLASSES:  # pods that resemble no other: nothing is gained
+                self._classes.clear()
+            self._classes[key] = number
+        return number, reports
+
+    def _state(self, state: bytes) -> records.ContainerState:
+        """The state of a container, which is decoded only where it does not begin by saying that it runs."""
+        if not state or state.startswith(_RUNNING):
+            return RUNS
+        found: records.ContainerState = to_record(parse(self._messages.ContainerState, state))
+        return found
+
     def seconds(self, time: pods_pb2.Time) -> float:
         """Unix seconds of a time, NaN for none; ValueError for one that JSON could not hold."""
         return times.checked(time.seconds) if time.HasField("seconds") else math.nan
@@ -196,44 +259,6 @@ class ProtobufPods:
     def text(self, annotation: bytes) -> str:
         """The value of an annotation, which the API server accepts even where it is no text."""
         return annotation.decode(errors="replace")
-
-    def state(self, state: bytes) -> records.ContainerState | None:
-        """The state of a container, which is decoded unless it begins by saying that the container runs."""
-        if not state or state.startswith(_RUNNING):
-            return None
-        found: records.ContainerState = to_record(parse(self._messages.ContainerState, state))
-        return None if found.waiting is None and found.terminated is None else found
-
-    def class_of(self, pod: pods_pb2.PodOutline, resize_infeasible: bool) -> int:
-        """The class of a pod by what its siblings have too; ValueError when its quantities are malformed."""
-        metadata, spec, status = pod.metadata, pod.spec, pod.status
-        node_name, spec.node_name = spec.node_name, ""
-        written = spec.SerializeToString()  # the bytes of all other fields, as they came
-        spec.node_name = node_name
-        token = _TOKEN_NAME.search(written)
-        key = (
-            metadata.namespace,
-            tuple(metadata.labels),
-            tuple(metadata.owner_references),
-            written.replace(token[1], b"") if token else written,
-            resize_infeasible,
-            tuple(status.allocated_resources),
-            tuple(status.resources),
-            *(
-                (found.name, tuple(found.allocated_resources), tuple(found.resources))
-                for statuses in (status.container_statuses, status.init_container_statuses)
-                for found in statuses
-                if found.allocated_resources or found.resources
-            ),
-        )
-        number = self._classes.get(key)
-        if number is None:
-            whole = parse(self._messages.Pod, pod.SerializeToString())
-            number = self._numbers.number_of(to_record(whole), resize_infeasible)
-            if len(self._classes) >= _MAX_CACHED_CLASSES:  # pods that resemble no other: nothing is gained
-                self._classes.clear()
-            self._classes[key] = number
-        return number
 
 
 # Splits a LIST of pods in protobuf while it arrives, so that it is never whole in memory.
