@@ -61,7 +61,7 @@ USUAL_CONDITIONS = frozenset(
     {"PodScheduled", "PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready"}
 )
 RUNS = records.ContainerState()
-_DONE = records.ContainerState(terminated=records.ContainerStateTerminated("Completed", 0))
+_COMPLETED = "Completed"
 _MAX_VERSION_LENGTH = 18  # digits that fit an int64
 
 
@@ -197,9 +197,7 @@ def report_of(
     name: str, init: bool, restarts: int, state: records.ContainerState, last: records.ContainerState
 ) -> ContainerReport | None:
     """What a container has been through; None for one that runs, or has done what an init container does."""
-    if not restarts and last == RUNS and (state == RUNS or (init and state == _DONE)):
-        return None
-    return ContainerReport(
+    report = ContainerReport(
         name=name,
         init=init,
         restarts=restarts,
@@ -209,6 +207,8 @@ def report_of(
         last_terminated=last.terminated.reason if last.terminated else "",
         last_exit_code=last.terminated.exit_code if last.terminated else None,
     )
+    done = ContainerReport(name, True, terminated=_COMPLETED, exit_code=0)
+    return None if report in (ContainerReport(name, init), done) else report
 
 
 def record_of(fields: PodFields, pod_class: PodClass) -> records.Pod:
