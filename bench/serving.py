@@ -13,7 +13,7 @@ from pathlib import Path
 
 import click
 
-from rebalancer.cli.main import main as rebalancer
+from rebalancer.cli.program import main as rebalancer
 from rebalancer.service import service
 from tests.integration.serving.replicas import EVERY_SECOND, Cluster, Replica, a_hot_cluster
 

@@ -11,10 +11,10 @@ def start() -> None:
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     _end_when_asked()
-    from rebalancer.cli.standard_streams import open_closed_streams  # noqa: PLC0415 - not before the signal
+    from rebalancer.cli.edge import open_closed_streams  # noqa: PLC0415 - not before the signal
 
     open_closed_streams()
-    from rebalancer.cli.main import main  # noqa: PLC0415 - importing takes a while, and may be interrupted
+    from rebalancer.cli.program import main  # noqa: PLC0415 - importing takes a while, and may be interrupted
 
     try:
         main()

@@ -6,19 +6,52 @@ import contextlib
 import errno
 import logging
 import os
+import re
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import FrameType
 
 import click
 
+from rebalancer import files
+from rebalancer.cli.invocation import Session
 from rebalancer.cli.logs import LOGGER, set_up_logs
-from rebalancer.cli.session import Session
-from rebalancer.cli.usage_hints import usage_hint
 from rebalancer.errors import ExitCode, RebalancerError
 from rebalancer.stop_signals import raised_again, remember_request, stop_signals
+
+# What was probably meant by an option or argument that a command does not have.
+
+
+_OF_KUBECTL = {"-f": "--policy FILE", "--file": "--policy FILE", "--filename": "--policy FILE"}
+_ROWS = frozenset({"-n", "--namespace", "-l", "--selector", "--field-selector", "--hot"})
+_EXTRA = re.compile(r"unexpected extra arguments? \(([^\s)]+)")
+
+
+def usage_hint(error: click.UsageError) -> str:
+    """The suggestion for a mistake, e.g. ``did you mean --policy policy.yaml?``; empty without one."""
+    if isinstance(error, click.NoSuchOption):
+        name = error.option_name
+        if _command(error) == "run" and name in _ROWS:
+            return "run carries out the whole plan: limit it in the policy, under evictable or limits"
+        return f"did you mean {_OF_KUBECTL[name]}?" if name in _OF_KUBECTL else ""
+    extra = _EXTRA.search(error.format_message())
+    if extra is None or error.ctx is None:
+        return ""
+    options = {name for parameter in error.ctx.command.params for name in parameter.opts}
+    path = extra[1]
+    if path.endswith((".yaml", ".yml")) and "--policy" in options:
+        return f"did you mean --policy {path}?"
+    if "--from" in options and ("/" in path or files.is_there(Path(path))):
+        return f"did you mean --from {path}?"
+    return ""
+
+
+def _command(error: click.UsageError) -> str:
+    return (error.ctx.info_name if error.ctx else None) or ""
+
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
@@ -153,3 +186,51 @@ def _terminated_as_interrupted(session: Session) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+# Standard streams that were closed before the program began, as ``2>&-`` and some supervisors leave them.
+#
+# A system gives the lowest free descriptor to whatever is opened next: with stdout closed, that of stdout
+# to
+# the state's file or to the connection to the API server, and a login plugin that prints would print there.
+# So
+# what is closed is opened first, to nowhere:
+#
+#     rebalancer plan >&-    descriptor 1 is free    opened to nowhere; the plan goes there
+#     rebalancer run 2>&-    descriptor 2 is free    opened to nowhere; ``run`` asks for --journal FILE
+
+
+_READS = (True, False, False)  # stdin, stdout, stderr
+_closed: set[int] = set()
+
+
+def open_closed_streams() -> None:
+    """Open those of the three standard streams to nowhere that are closed; to be called first of all."""
+    for descriptor, reads in enumerate(_READS):
+        if _is_open(descriptor):
+            continue
+        _closed.add(descriptor)
+        found = os.open(os.devnull, os.O_RDONLY if reads else os.O_WRONLY)
+        if found != descriptor:
+            os.dup2(found, descriptor)
+            os.close(found)
+        os.set_inheritable(descriptor, True)
+    if sys.stdin is None:
+        sys.stdin = os.fdopen(0, encoding="utf-8", closefd=False)
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(2, "w", encoding="utf-8", closefd=False)
+
+
+def stderr_was_closed() -> bool:
+    """Whether nobody can ever read what is written to stderr, because there was none."""
+    return 2 in _closed
+
+
+def _is_open(descriptor: int) -> bool:
+    try:
+        os.fstat(descriptor)
+    except OSError:
+        return False
+    return True

@@ -8,7 +8,7 @@ import sys
 from datetime import UTC, datetime
 from typing import TextIO
 
-from rebalancer.cli.session import Session
+from rebalancer.cli.invocation import Session
 from rebalancer.redaction import without_secrets
 from rebalancer.reporting.words import plain
 from rebalancer.telemetry import current_fields

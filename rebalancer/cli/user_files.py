@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from rebalancer.cli.standard_streams import stderr_was_closed
+from rebalancer.cli.edge import stderr_was_closed
 from rebalancer.errors import InputError
 from rebalancer.files import state_folder
 from rebalancer.pipeline import PipelineOptions

@@ -14,7 +14,7 @@ from typing import Any
 
 from click.testing import CliRunner
 
-from rebalancer.cli.main import main
+from rebalancer.cli.program import main
 
 COMMAND = (sys.executable, "-m", "rebalancer")
 

@@ -14,7 +14,7 @@ NETWORK = ["kubernetes", "urllib3", "requests"]
     ("module", "absent"),
     [
         ("rebalancer.pipeline.running", [*NETWORK, "pandas", "rich", "filelock"]),
-        ("rebalancer.cli.main", [*NETWORK, "pandas", "numpy", "pydantic"]),
+        ("rebalancer.cli.program", [*NETWORK, "pandas", "numpy", "pydantic"]),
     ],
 )
 def test_importing_a_command_does_not_import(module: str, absent: list[str]) -> None:

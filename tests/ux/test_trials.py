@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from rebalancer.cli.main import main
+from rebalancer.cli.program import main
 from rebalancer.sandbox import Sandbox
 from rebalancer.sandbox.demo.scenario import demo_cluster
 from tests.conftest import SUMMARY

@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from rebalancer.cli.main import COMMANDS
+from rebalancer.cli.program import COMMANDS
 
 EXAMPLE = "--from examples/hot-cluster --policy examples/policy.yaml"
 POD, NODE = "pod/shop/api-7d9f-03", "node/node-2"

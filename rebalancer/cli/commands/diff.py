@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rebalancer.cli.options import DOCUMENT_FORMATS, FILE, output_options
 from rebalancer.cli.output import Output, emit
-from rebalancer.cli.shared_options import DOCUMENT_FORMATS, FILE, output_options
 
 if TYPE_CHECKING:
     from rebalancer.planning.plan import Plan

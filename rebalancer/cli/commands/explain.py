@@ -7,8 +7,8 @@ import dataclasses
 import click
 
 from rebalancer import pipeline
+from rebalancer.cli.options import DOCUMENT_FORMATS, output_options, pipeline_options
 from rebalancer.cli.output import Output, emit, progress
-from rebalancer.cli.shared_options import DOCUMENT_FORMATS, output_options, pipeline_options
 from rebalancer.pipeline import PipelineOptions
 
 

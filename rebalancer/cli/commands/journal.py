@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rebalancer.cli.options import DOCUMENT_FORMATS, FILE, output_options
 from rebalancer.cli.output import Output, emit
-from rebalancer.cli.shared_options import DOCUMENT_FORMATS, FILE, output_options
 from rebalancer.cli.user_files import default_journal
 from rebalancer.errors import InputError
 from rebalancer.files import may_exist

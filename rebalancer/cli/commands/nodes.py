@@ -12,9 +12,14 @@ import click
 
 from rebalancer import pipeline
 from rebalancer.cli.logs import LOGGER
-from rebalancer.cli.options.choosing import node_choice_options
+from rebalancer.cli.options import (
+    ROW_FORMATS,
+    Duration,
+    node_choice_options,
+    output_options,
+    pipeline_options,
+)
 from rebalancer.cli.output import Output, Rows, emit, progress
-from rebalancer.cli.shared_options import ROW_FORMATS, Duration, output_options, pipeline_options
 from rebalancer.errors import InputError, RebalancerError, StopRequestedError
 from rebalancer.pipeline import PipelineOptions
 from rebalancer.pipeline.signals import stop_on_signal

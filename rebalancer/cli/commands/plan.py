@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 import click
 
 from rebalancer import pipeline
-from rebalancer.cli.options.choosing import pod_choice_options
-from rebalancer.cli.output import Output, Rows, emit, progress, write_page
-from rebalancer.cli.shared_options import (
+from rebalancer.cli.options import (
     DOCUMENT_FORMATS,
     FILE,
     ROW_FORMATS,
     output_options,
     pipeline_options,
+    pod_choice_options,
 )
+from rebalancer.cli.output import Output, Rows, emit, progress, write_page
 from rebalancer.errors import InputError
 from rebalancer.pipeline import PipelineOptions
 from rebalancer.reporting.render import DOCUMENTS, TABLES, Format

@@ -12,8 +12,7 @@ import click
 
 from rebalancer import pipeline
 from rebalancer.cli.logs import LOGGER
-from rebalancer.cli.output import Output, emit, progress, write_document
-from rebalancer.cli.shared_options import (
+from rebalancer.cli.options import (
     DATA_FORMATS,
     DOCUMENT_FORMATS,
     FILE,
@@ -26,6 +25,7 @@ from rebalancer.cli.shared_options import (
     scheduler_config_option,
     source_option,
 )
+from rebalancer.cli.output import Output, emit, progress, write_document
 from rebalancer.errors import ExitCode, InputError
 from rebalancer.pipeline import PipelineOptions
 from rebalancer.reporting.render import Format, to_yaml

@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING
 import click
 
 from rebalancer import __version__, files, pipeline
+from rebalancer.cli.invocation import Session
 from rebalancer.cli.logs import LOGGER
-from rebalancer.cli.output import Output, Rows, console, emit, show, style, write_page
-from rebalancer.cli.session import Session
-from rebalancer.cli.shared_options import (
+from rebalancer.cli.options import (
     FILE,
     ROW_FORMATS,
     journal_option,
@@ -28,6 +27,7 @@ from rebalancer.cli.shared_options import (
     max_duration_option,
     output_options,
 )
+from rebalancer.cli.output import Output, Rows, console, emit, show, style, write_page
 from rebalancer.cli.user_files import (
     default_journal,
     prepare_state_folder,

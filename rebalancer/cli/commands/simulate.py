@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 import click
 
 from rebalancer import pipeline
-from rebalancer.cli.options.values import Share
-from rebalancer.cli.output import Output, Rows, emit, progress, progress_bar
-from rebalancer.cli.shared_options import (
+from rebalancer.cli.options import (
     FILE,
     PATH,
     ROW_FORMATS,
     Duration,
+    Share,
     neutral_option,
     now_option,
     output_options,
     scheduler_config_option,
 )
+from rebalancer.cli.output import Output, Rows, emit, progress, progress_bar
 from rebalancer.pipeline import PipelineOptions
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ import click
 
 from rebalancer import pipeline
 from rebalancer.cli.logs import LOGGER
-from rebalancer.cli.output import Output, emit, progress
-from rebalancer.cli.shared_options import (
+from rebalancer.cli.options import (
     DOCUMENT_FORMATS,
     FILE,
     PATH,
@@ -25,6 +24,7 @@ from rebalancer.cli.shared_options import (
     source_option,
     state_config_map_option,
 )
+from rebalancer.cli.output import Output, emit, progress
 from rebalancer.pipeline import RecordingOptions
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rebalancer import __version__
+from rebalancer.cli.options import DOCUMENT_FORMATS, output_options
 from rebalancer.cli.output import Output, emit
-from rebalancer.cli.shared_options import DOCUMENT_FORMATS, output_options
 
 if TYPE_CHECKING:
     from rich.text import Text

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from rebalancer.cli.main import main
+from rebalancer.cli.program import main
 from tests.integration.cli.dumps import Items, a_hot_cluster, write_dump
 
 Program = Callable[..., Result]

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rebalancer.cli.main import main
+from rebalancer.cli.program import main
 from tests.integration.cli.conftest import Program
 from tests.integration.cli.dumps import NOW, Items, a_metric, a_rich_cluster, write_dump
 

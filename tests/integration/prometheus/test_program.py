@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from rebalancer.cli.main import main
+from rebalancer.cli.program import main
 from rebalancer.errors import ExitCode
 from rebalancer.load.prometheus.questions import Question
 from rebalancer.sandbox import Sandbox

@@ -14,7 +14,7 @@ import pytest
 import urllib3
 from click.testing import CliRunner
 
-from rebalancer.cli.main import main
+from rebalancer.cli.program import main
 from rebalancer.cluster.dumps.writer import digest
 from rebalancer.cluster.kinds import KINDS, PODS
 from rebalancer.cluster.live import reader

@@ -13,7 +13,7 @@ import pytest
 import zstandard
 from click.testing import CliRunner
 
-from rebalancer.cli.main import main
+from rebalancer.cli.program import main
 from rebalancer.cluster.dumps.reader import DumpReader
 from rebalancer.cluster.dumps.writer import digest
 from rebalancer.sandbox import Sandbox

@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 from kubernetes import config
 
-from rebalancer.cli.main import main
+from rebalancer.cli.program import main
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.client import KubernetesClient
 from rebalancer.execution import HeldLease, RunLease

@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from rebalancer import service
-from rebalancer.cli.main import main
+from rebalancer.cli.program import main
 
 if __name__ == "__main__":
     seconds = float(sys.argv.pop(1))

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from rebalancer.cli.main import main
+from rebalancer.cli.program import main
 from rebalancer.reporting.metrics import METRICS, SERVICE_METRICS
 from tests import loopback
 from tests.conftest import SUMMARY

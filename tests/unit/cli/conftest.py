@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import rebalancer.pipeline
-from rebalancer.cli.main import main
+from rebalancer.cli.program import main
 from rebalancer.execution.outcomes import Outcomes
 from rebalancer.pipeline import PipelineOptions, RunOptions
 from rebalancer.planning.plan import Plan

@@ -10,14 +10,13 @@ from pathlib import Path
 import pytest
 
 from rebalancer import __version__
-from rebalancer.cli.kubectl_completion import answer
-from rebalancer.cli.main import COMMANDS
+from rebalancer.cli.program import COMMANDS, answer
 from tests.unit.cli.conftest import Program
 
 
 def started_as(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """The program in a process whose argv[0] is this name."""
-    code = f"import sys; from rebalancer.cli.main import main; sys.argv = {[name, *arguments]!r}; main()"
+    code = f"import sys; from rebalancer.cli.program import main; sys.argv = {[name, *arguments]!r}; main()"
     return subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
     )

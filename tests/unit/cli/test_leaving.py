@@ -11,7 +11,7 @@ import pytest
 
 PROGRAM = """
 import atexit, sys, threading, time
-import rebalancer.cli.main, rebalancer.__main__
+import rebalancer.cli.program, rebalancer.__main__
 from pathlib import Path
 
 def given_up():
@@ -25,7 +25,7 @@ def main():
     print("the result")
     sys.exit({code})
 
-rebalancer.cli.main.main = main
+rebalancer.cli.program.main = main
 rebalancer.__main__.start()
 """
 THREADS = "[threading.Thread(target=given_up, daemon=True).start() for _ in range(4)]"
@@ -53,7 +53,7 @@ def test_an_interruption_while_a_data_class_is_made_leaves_with_the_code_of_an_i
 ) -> None:
     program = """
 import os, signal, sys
-import rebalancer.cli.main, rebalancer.__main__
+import rebalancer.cli.program, rebalancer.__main__
 
 def main():
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -62,7 +62,7 @@ def main():
     except KeyboardInterrupt:
         sys.exit(130)
 
-rebalancer.cli.main.main = main
+rebalancer.cli.program.main = main
 rebalancer.__main__.start()
 """
     (tmp_path / "interrupted.py").write_text(program)  # started as python -m rebalancer is

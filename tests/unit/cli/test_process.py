@@ -50,7 +50,7 @@ def test_help_imports_nothing_heavy(arguments: str) -> None:
     code = f"""
 import sys
 from pathlib import Path
-from rebalancer.cli.main import main
+from rebalancer.cli.program import main
 try:
     main({arguments})
 except SystemExit as end:
@@ -67,7 +67,7 @@ print("HEAVY", sorted(set(sys.modules) & set({HEAVY})))
 def test_checking_a_policy_imports_neither_the_model_nor_what_it_computes_with(policy: Path) -> None:
     code = f"""
 import sys
-from rebalancer.cli.main import main
+from rebalancer.cli.program import main
 try:
     main(["policy", "validate", {str(policy)!r}])
 except SystemExit as end:
@@ -90,7 +90,7 @@ def test_a_recorded_cluster_is_planned_for_without_a_network_client(command: str
     )
     code = f"""
 import sys
-from rebalancer.cli.main import main
+from rebalancer.cli.program import main
 try:
     main([{command!r}, "--from", "recorded", "--policy", "policy.yaml", "-o", "json"])
 except SystemExit as end:
@@ -139,7 +139,7 @@ def test_a_table_for_a_reader_that_has_seen_enough_is_no_error_either() -> None:
 import rebalancer.pipeline
 from tests.unit.reporting.builders import a_plan
 rebalancer.pipeline.make_plan = lambda options: a_plan()
-from rebalancer.cli.main import main
+from rebalancer.cli.program import main
 main(["plan"])
 """
     reading, writing = os.pipe()
@@ -208,7 +208,7 @@ def test_a_failure_that_nobody_can_read_leaves_with_its_code() -> None:
 def test_a_file_opened_later_never_gets_the_descriptor_of_a_closed_stream() -> None:
     code = """
 import os, sys, tempfile
-from rebalancer.cli.standard_streams import open_closed_streams
+from rebalancer.cli.edge import open_closed_streams
 open_closed_streams()
 standard = {os.readlink(f"/proc/self/fd/{number}") for number in range(3)}
 with tempfile.TemporaryFile() as later:
@@ -223,7 +223,7 @@ def test_a_run_whose_journal_nobody_could_ever_read_is_refused() -> None:
 import sys
 from rebalancer.cli import standard_streams
 standard_streams._closed.add(2)
-from rebalancer.cli.main import main
+from rebalancer.cli.program import main
 main(["run", "--kubeconfig", "/no/such/file"])
 """
     result = python(code)
@@ -236,7 +236,7 @@ def test_what_is_left_unwritten_never_changes_the_exit_code() -> None:
     code = """
 import sys
 from rebalancer.cli.edge import guarded
-from rebalancer.cli.session import Session
+from rebalancer.cli.invocation import Session
 from rebalancer.errors import SafetyError
 def fail():
     sys.stdout.write("half a plan")
@@ -268,7 +268,7 @@ own = os.getpid()
 os.getpid = lambda: 1
 class Asked:
     def find_spec(self, name, *_):
-        if name == "rebalancer.cli.standard_streams":
+        if name == "rebalancer.cli.edge":
             os.kill(own, signal.SIGTERM)
 from rebalancer.__main__ import start
 sys.meta_path.insert(0, Asked())

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from rebalancer.cli.main import main
+from rebalancer.cli.program import main
 from rebalancer.errors import ExitCode
 
 REFUSED = {

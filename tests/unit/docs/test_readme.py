@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from rebalancer.cli.main import main
+from rebalancer.cli.program import main
 from rebalancer.cluster.kinds import KINDS, METRICS
 from rebalancer.errors import ExitCode
 

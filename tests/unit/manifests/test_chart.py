@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from rebalancer import __version__
-from rebalancer.cli.main import main
+from rebalancer.cli.program import main
 from rebalancer.policy import load_policy, parse_policy, schema
 from rebalancer.reporting.pages.chart import CLOSED
 from tests.unit.manifests.documents import ACTIVE, BASE, ROOT, of_kind, pod_template, read

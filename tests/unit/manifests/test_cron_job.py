@@ -10,7 +10,7 @@ import click
 import pytest
 import yaml
 
-from rebalancer.cli.main import COMMANDS, main
+from rebalancer.cli.program import COMMANDS, main
 from rebalancer.deadlines import ANSWER_SECONDS, CLOSING_SECONDS
 from rebalancer.policy import load_policy, parse_duration
 from tests.unit.manifests.documents import (

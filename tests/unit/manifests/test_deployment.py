@@ -7,7 +7,7 @@ import copy
 import click
 import pytest
 
-from rebalancer.cli.main import main
+from rebalancer.cli.program import main
 from rebalancer.deadlines import ANSWER_SECONDS, CLOSING_SECONDS
 from tests.unit.manifests.documents import ACTIVE, BASE, SERVICE, Document, of_kind, pod_template, read
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from rebalancer.cli.main import main
+from rebalancer.cli.program import main
 from rebalancer.sandbox import Rule, Sandbox, User
 from rebalancer.sandbox.demo.hot_cluster import (
     POLICY,

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from rebalancer.cli.main import main
+from rebalancer.cli.program import main
 from rebalancer.errors import InputError
 from rebalancer.pipeline.scheduler.extra_plugins import installed_plugins, mirrored_plugins
 from rebalancer.policy import RebalancePolicy, default_policy

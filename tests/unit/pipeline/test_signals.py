@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from rebalancer.cli.edge import _terminated_as_interrupted
-from rebalancer.cli.session import Session
+from rebalancer.cli.invocation import Session
 from rebalancer.errors import StopRequestedError
 from rebalancer.pipeline.signals import StopSignals, stop_on_signal
 from rebalancer.stop_signals import is_hangup, stop_signals

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalancer.cli.main import main
+from rebalancer.cli.program import main
 from rebalancer.documents import to_yaml
 from rebalancer.errors import InputError, RebalancerError
 from rebalancer.policy import RebalancePolicy, parse_policy

@@ -5,17 +5,52 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from importlib import import_module
 from typing import Any
 
 import click
+from click.shell_completion import ShellComplete
 
 from rebalancer import __version__
 from rebalancer.cli.edge import OutputClosedError, guarded
-from rebalancer.cli.invocation import program_name
-from rebalancer.cli.lazy import LazyGroup
+from rebalancer.cli.invocation import Session, program_name
 from rebalancer.cli.logs import set_up_logs, take_down_logs
-from rebalancer.cli.session import Session
+from rebalancer.cli.options import with_log_options
 from rebalancer.errors import ExitCode
+
+# A group whose commands are imported when they are used, so that ``--help`` stays fast.
+
+
+class LazyGroup(click.Group):
+    """Commands as a table of name to ``module:attribute``, listed in its order."""
+
+    def __init__(self, *arguments: Any, lazy_commands: dict[str, str] | None = None, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._lazy_commands = lazy_commands or {}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All names, in the order of the table."""
+        return [*self._lazy_commands, *super().list_commands(ctx)]
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command of that name; an unknown name is an error with similar ones."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.exceptions.NoSuchCommand as error:
+            names = self.list_commands(ctx)
+            raise click.exceptions.NoSuchCommand(error.command_name, possibilities=names, ctx=ctx) from None
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command, imported now if the table names it, with the options that every command has."""
+        place = self._lazy_commands.get(cmd_name)
+        if place is None:
+            return super().get_command(ctx, cmd_name)
+        module, attribute = place.split(":")
+        command: click.Command = getattr(import_module(module), attribute)
+        return with_log_options(command)
+
 
 _NAMES = (
     *("plan", "run", "services.serve", "nodes", "explain"),
@@ -95,3 +130,30 @@ def main(session: Session, log_format: str, verbose: bool) -> None:
     """
     session.log_format, session.verbose = log_format, verbose
     set_up_logs(session)
+
+
+# Completion of ``kubectl rebalance``: the program that kubectl looks for as ``kubectl_complete-rebalance``.
+#
+# kubectl hands the words of the command line over as arguments, the unfinished one last, and reads one
+# candidate per line, its description behind a tab. The last line is a colon and a number, which tells
+# kubectl's
+# completion library what else the shell should do.
+
+
+_FILES_TOO = 0  # cobra's ShellCompDirectiveDefault: the shell completes file names if there is no candidate
+_NO_FILES = 4  # cobra's ShellCompDirectiveNoFileComp
+
+
+def answer(words: Sequence[str]) -> str:
+    """What to complete the last of these words to, as kubectl reads it."""
+    *arguments, incomplete = words or [""]
+    completer = ShellComplete(main, {}, "kubectl rebalance", "")
+    items = completer.get_completions(arguments, incomplete)
+    candidates = [item for item in items if item.type == "plain"]
+    lines = [f"{item.value}\t{item.help}" if item.help else str(item.value) for item in candidates]
+    return "\n".join([*lines, f":{_NO_FILES if len(candidates) == len(items) else _FILES_TOO}"]) + "\n"
+
+
+def complete() -> None:
+    """Answer kubectl about the words in this process's arguments."""
+    sys.stdout.write(answer(sys.argv[1:]))

@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from rebalancer import pipeline
+from rebalancer.cli.options import DOCUMENT_FORMATS, FILE, output_options, pipeline_options
 from rebalancer.cli.output import Output, emit, progress
-from rebalancer.cli.shared_options import DOCUMENT_FORMATS, FILE, output_options, pipeline_options
 from rebalancer.pipeline import PipelineOptions
 
 _COMPARED = "What if the scheduler had this KubeSchedulerConfiguration? The same pods by both."

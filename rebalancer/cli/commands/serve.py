@@ -8,12 +8,7 @@ from typing import Any
 import click
 
 from rebalancer import __version__
-from rebalancer.cli.shared_options import (
-    journal_option,
-    lease_option,
-    max_duration_option,
-    service_pipeline_options,
-)
+from rebalancer.cli.options import journal_option, lease_option, max_duration_option, service_pipeline_options
 from rebalancer.cli.user_files import refuse_one_file_for_two, refuse_unread_journal
 from rebalancer.errors import InputError
 from rebalancer.pipeline import PipelineOptions

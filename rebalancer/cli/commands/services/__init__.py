@@ -1,1 +1,0 @@
-"""Commands that keep running until they are asked to stop."""
