@@ -35,7 +35,7 @@ from rebalancer.planning.reasons import KeptReason, Reason
 from rebalancer.planning.workloads.stateful_sets import replaced_after_termination
 from rebalancer.policy import RebalancePolicy, ScoreRule
 from rebalancer.scheduling import requested_amounts
-from rebalancer.scheduling.state.cluster_state import ClusterState
+from rebalancer.scheduling import ClusterState
 from rebalancer.state import UNDER_WAY, PastMove
 
 

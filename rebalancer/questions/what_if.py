@@ -19,7 +19,9 @@ import numpy as np
 from rebalancer.cluster import times
 from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
 from rebalancer.planning import PlanningInputs, PreparedInputs, find_subject, plan_prepared, prepare
-from rebalancer.planning.eviction import budget_rules, pod_rules, workload_rules
+from rebalancer.planning.eviction.pod_rules import daemon_set, static
+from rebalancer.planning.eviction.workload_rules import controller
+from rebalancer.planning.eviction.budget_rules import budgets_read, overlapping
 from rebalancer.planning.explanation.subjects import SubjectName
 from rebalancer.planning.landing.schedulers import neutral_everywhere
 from rebalancer.planning.plan import API_VERSION, Landing, Value
@@ -130,11 +132,11 @@ class WhatIf(Value, frozen=True):
 #     web-3   stays: the budget allows no disruption until web-2 runs again
 
 
-_OF_ITS_NODE = (pod_rules.static, pod_rules.daemon_set)
+_OF_ITS_NODE = (static, daemon_set)
 _STAYS = (
-    workload_rules.controller,
-    budget_rules.overlapping,
-    budget_rules.budgets_read,
+    controller,
+    overlapping,
+    budgets_read,
 )
 
 

@@ -17,16 +17,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from rebalancer.cluster.arrays import PodRow
-from rebalancer.planning.eviction import (
-    autoscaler_rules,
-    budget_rules,
-    history_rules,
-    job_rules,
-    pod_rules,
-    replacement_rules,
-    volume_rules,
-    workload_rules,
-)
+from rebalancer.planning.eviction.pod_rules import annotated, daemon_set, evictions_read, grace_period, labels, namespace, node_leaving, node_ready, priority, static, system, terminating, window, young
+from rebalancer.planning.eviction.volume_rules import local_storage, persistent_volumes, read_write_once, storage_class
+from rebalancer.planning.eviction.workload_rules import controller, controllers_read, minimum_replicas, older_revision, replicas_known, rollout, single_replica, unready_replicas
+from rebalancer.planning.eviction.job_rules import ends_soon, job, job_would_fail
+from rebalancer.planning.eviction.autoscaler_rules import autoscaler, autoscalers_read, vertical_autoscaler
+from rebalancer.planning.eviction.budget_rules import budget_allows, budgets_read, overlapping, quota, quotas_read
+from rebalancer.planning.eviction.replacement_rules import load_known, other_scheduler, placement_known, priority_class
+from rebalancer.planning.eviction.history_rules import cooldown
 from rebalancer.planning.eviction.context import EvictionContext
 from rebalancer.planning.reasons import KeptReason
 
@@ -35,54 +33,54 @@ EVICT = "descheduler.alpha.kubernetes.io/evict"
 Rule = Callable[[EvictionContext, PodRow], KeptReason | None]
 
 ALWAYS: tuple[Rule, ...] = (
-    pod_rules.static,
-    pod_rules.daemon_set,
-    pod_rules.terminating,
-    workload_rules.controller,
-    budget_rules.overlapping,
-    pod_rules.node_ready,
-    pod_rules.node_leaving,
-    pod_rules.system,
+    static,
+    daemon_set,
+    terminating,
+    controller,
+    overlapping,
+    node_ready,
+    node_leaving,
+    system,
 )
 BY_POLICY: tuple[Rule, ...] = (
-    pod_rules.namespace,
-    pod_rules.labels,
-    pod_rules.priority,
-    job_rules.job,
-    job_rules.ends_soon,
-    pod_rules.annotated,
-    volume_rules.local_storage,
-    volume_rules.persistent_volumes,
-    volume_rules.storage_class,
-    workload_rules.single_replica,
-    workload_rules.minimum_replicas,
-    pod_rules.young,
+    namespace,
+    labels,
+    priority,
+    job,
+    ends_soon,
+    annotated,
+    local_storage,
+    persistent_volumes,
+    storage_class,
+    single_replica,
+    minimum_replicas,
+    young,
 )
 OF_THE_WORKLOAD: tuple[Rule, ...] = (
-    job_rules.job_would_fail,
-    volume_rules.read_write_once,
-    workload_rules.rollout,
-    workload_rules.unready_replicas,
-    pod_rules.grace_period,
+    job_would_fail,
+    read_write_once,
+    rollout,
+    unready_replicas,
+    grace_period,
 )
 UNKNOWN: tuple[Rule, ...] = (
-    replacement_rules.other_scheduler,
-    budget_rules.budgets_read,
-    pod_rules.evictions_read,
-    workload_rules.replicas_known,
-    workload_rules.controllers_read,
-    replacement_rules.priority_class,
-    pod_rules.window,
-    workload_rules.older_revision,
-    autoscaler_rules.autoscalers_read,
-    autoscaler_rules.autoscaler,
-    autoscaler_rules.vertical_autoscaler,
-    budget_rules.quotas_read,
-    budget_rules.quota,
-    replacement_rules.placement_known,
-    replacement_rules.load_known,
-    budget_rules.budget_allows,
-    history_rules.cooldown,
+    other_scheduler,
+    budgets_read,
+    evictions_read,
+    replicas_known,
+    controllers_read,
+    priority_class,
+    window,
+    older_revision,
+    autoscalers_read,
+    autoscaler,
+    vertical_autoscaler,
+    quotas_read,
+    quota,
+    placement_known,
+    load_known,
+    budget_allows,
+    cooldown,
 )
 
 
