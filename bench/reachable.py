@@ -19,11 +19,11 @@ import numpy as np
 from bench.optimum import Relief
 from rebalancer.cluster.arrays import NodeRow
 from rebalancer.planning import PreparedInputs
+from rebalancer.planning.builder import PlanBuilder
+from rebalancer.planning.disruption_cost import Disruption
 from rebalancer.planning.eviction import why_protected
-from rebalancer.planning.search.disruption_cost import Disruption
-from rebalancer.planning.search.drafts import Draft, Drafts
-from rebalancer.planning.search.node_pods import NodePods
-from rebalancer.planning.search.plan_builder import PlanBuilder
+from rebalancer.planning.strategies.hot_nodes.drafts import Draft, Drafts
+from rebalancer.planning.strategies.hot_nodes.node_pods import NodePods
 
 _NEGLIGIBLE = 1e-6  # points
 

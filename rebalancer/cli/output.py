@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from rebalancer.execution.outcomes import Outcomes
-    from rebalancer.planning.explanation.values import SchedulingTable
+    from rebalancer.planning.explanation import SchedulingTable
     from rebalancer.planning.plan import Plan
     from rebalancer.policy import RebalancePolicy
     from rebalancer.reporting.tables.text import Style

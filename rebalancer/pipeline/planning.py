@@ -12,7 +12,7 @@ from rebalancer.pipeline.gathering import gather, open_api, policy_of
 from rebalancer.pipeline.run_settings import PipelineOptions
 from rebalancer.pipeline.state_location import known_state
 from rebalancer.planning import Plan, PlanningInputs, coverage_of, explain, find_subject, parse_subject
-from rebalancer.planning.explanation.values import Explanation, SchedulingTable
+from rebalancer.planning.explanation import Explanation, SchedulingTable
 from rebalancer.policy import RebalancePolicy
 
 _MAX_TABLES = 100  # moves of a report whose scores are computed

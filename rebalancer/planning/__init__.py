@@ -4,14 +4,13 @@ The names below are what other packages need; ``planner`` shows how a plan is ma
 """
 
 from rebalancer.planning.coverage import coverage_of
-from rebalancer.planning.explanation.explain import explain
-from rebalancer.planning.explanation.nodes import scheduling_tables
-from rebalancer.planning.explanation.subjects import Subject, find_subject, parse_subject
+from rebalancer.planning.explanation import explain, scheduling_tables
 from rebalancer.planning.inputs import PlanningInputs, SchedulerStart
 from rebalancer.planning.plan import Move, Plan
 from rebalancer.planning.planner import make_plan, plan_prepared
 from rebalancer.planning.prepared import PreparedInputs, hot_nodes_of, prepare
 from rebalancer.planning.revalidation import check_landing, revalidate_moves
+from rebalancer.planning.subjects import Subject, find_subject, parse_subject
 
 __all__ = [
     "Move",

@@ -11,14 +11,14 @@ the order of the input, so the same inputs give the same plan, byte by byte.
 
 from __future__ import annotations
 
+from rebalancer.planning.builder import PlanBuilder
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Plan
 from rebalancer.planning.prepared import PreparedInputs, prepare
 from rebalancer.planning.report import build_plan
-from rebalancer.planning.search.constraint_violations import ConstraintViolationRemoval
-from rebalancer.planning.search.hot_node_relief import HotNodeRelief
-from rebalancer.planning.search.plan_builder import PlanBuilder
-from rebalancer.planning.search.strategy import PartialPlan, SearchResult, Strategy
+from rebalancer.planning.strategies.hot_nodes.relief import HotNodeRelief
+from rebalancer.planning.strategies.misplaced import ConstraintViolationRemoval
+from rebalancer.planning.strategies.strategy import PartialPlan, SearchResult, Strategy
 
 
 def make_plan(inputs: PlanningInputs) -> Plan:

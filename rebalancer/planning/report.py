@@ -11,14 +11,14 @@ from rebalancer.cluster import times
 from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
 from rebalancer.load.figures.node_figures import RESOURCES
 from rebalancer.load.report import percent_of_allocatable
-from rebalancer.planning.benefit import benefit_of
-from rebalancer.planning.hot_nodes.levels import Hotness
-from rebalancer.planning.hot_nodes.still_waiting import still_waiting
+from rebalancer.planning.builder import PlannedMove
+from rebalancer.planning.hotness import Hotness, still_waiting
 from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.planning.landing.distribution import LandingDistribution
-from rebalancer.planning.obstacles import find_obstacles
+from rebalancer.planning.landing.scenarios import LandingDistribution
 from rebalancer.planning.plan import (
+    CHANCE_DIGITS,
     EVICT,
+    PERCENT_DIGITS,
     RESTART,
     UNKNOWN_NODE,
     Figure,
@@ -29,13 +29,13 @@ from rebalancer.planning.plan import (
     NodeAfter,
     NodeReport,
     Plan,
+    by_resource,
 )
 from rebalancer.planning.policy_fit import misfits
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import KeptReason
-from rebalancer.planning.rounding import CHANCE_DIGITS, PERCENT_DIGITS, by_resource
-from rebalancer.planning.search.plan_builder import PlannedMove
-from rebalancer.planning.search.strategy import SearchResult
+from rebalancer.planning.strategies.hot_nodes.report import benefit_of, find_obstacles
+from rebalancer.planning.strategies.strategy import SearchResult
 from rebalancer.planning.workloads.lookup import grace_period_seconds
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from rebalancer.cluster.arrays import FloatArray, IntArray, NodeRow, PodRow
 from rebalancer.errors import SafetyError
 from rebalancer.load.correction import correct
+from rebalancer.planning.builder import PlanBuilder
 from rebalancer.planning.eviction import why_protected
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.evaluation import Candidate
@@ -24,9 +25,8 @@ from rebalancer.planning.plan import POD_GONE, POD_LEAVING, Move, Plan
 from rebalancer.planning.prepared import PreparedInputs, prepare
 from rebalancer.planning.reasons import KeptReason, Reason
 from rebalancer.planning.report import possible_landings
-from rebalancer.planning.search.constraint_violations import ConstraintViolations
-from rebalancer.planning.search.plan_builder import PlanBuilder
-from rebalancer.planning.search.strategy import PartialPlan, SearchResult
+from rebalancer.planning.strategies.misplaced import ConstraintViolations
+from rebalancer.planning.strategies.strategy import PartialPlan, SearchResult
 from rebalancer.state import PastMove
 
 

@@ -26,7 +26,7 @@ from rebalancer.load.load_watcher import document as watcher
 from rebalancer.load.load_watcher.document import Metric, WatcherMetrics
 from rebalancer.load.view import SchedulerView
 from rebalancer.planning import PlanningInputs, PreparedInputs, Subject, find_subject
-from rebalancer.planning.explanation.subjects import SubjectName, parse_subject
+from rebalancer.planning.subjects import SubjectName, parse_subject
 from rebalancer.planning.workloads.stateful_sets import own_claims
 from rebalancer.scheduling import pod_requests, requested_amounts
 

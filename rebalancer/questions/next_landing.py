@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from rebalancer.cluster.arrays import NodeRow
 from rebalancer.planning import PreparedInputs
-from rebalancer.planning.explanation.pods import grouped
-from rebalancer.planning.explanation.values import RejectedNodes
-from rebalancer.planning.landing.distribution import LandingDistribution, mean_of
+from rebalancer.planning.explanation import RejectedNodes, grouped
+from rebalancer.planning.landing.scenarios import LandingDistribution, mean_of
 from rebalancer.planning.landing.schedulers import ProfileSchedulers
 from rebalancer.scheduling import ClusterState
 

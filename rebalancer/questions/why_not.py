@@ -12,13 +12,11 @@ import numpy as np
 from rebalancer.cluster.arrays import NodeRow, PodRow
 from rebalancer.errors import InputError
 from rebalancer.planning import Plan, PlanningInputs, PreparedInputs, Subject, prepare
-from rebalancer.planning.explanation.pods import MOVED, PodExplainer
-from rebalancer.planning.explanation.values import Refusal
-from rebalancer.planning.obstacles import find_obstacles
-from rebalancer.planning.plan import API_VERSION, Obstacle, Value
+from rebalancer.planning.explanation import MOVED, PodExplainer, Refusal
+from rebalancer.planning.plan import API_VERSION, PERCENT_DIGITS, Obstacle, Value
 from rebalancer.planning.planner import search
 from rebalancer.planning.report import build_plan
-from rebalancer.planning.rounding import PERCENT_DIGITS
+from rebalancer.planning.strategies.hot_nodes.report import find_obstacles
 
 _MAX_NEAREST = 3
 

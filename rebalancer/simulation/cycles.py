@@ -21,7 +21,7 @@ from rebalancer.planning import (
     plan_prepared,
     prepare,
 )
-from rebalancer.planning.landing.distribution import LandingDistribution
+from rebalancer.planning.landing.scenarios import LandingDistribution
 from rebalancer.planning.plan import PodReference
 from rebalancer.planning.workloads.stateful_sets import replaced_after_termination
 from rebalancer.scheduling import waiting_pods

@@ -23,7 +23,7 @@ def diff(first: Path, second: Path, output: Output) -> None:
 
     A plan is a file that rebalancer plan -o json or -o html wrote.
     """
-    from rebalancer.planning.explanation.difference import difference  # noqa: PLC0415 - imports msgspec
+    from rebalancer.planning.plan import difference  # noqa: PLC0415 - imports msgspec
     from rebalancer.reporting.tables.plan import difference_table  # noqa: PLC0415 - imports rich
 
     emit(difference(_plan(first), _plan(second)), output, difference_table)

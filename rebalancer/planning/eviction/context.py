@@ -19,11 +19,9 @@ from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.cluster.pods import PodTable
 from rebalancer.cluster.records import PersistentVolumeClaim, PriorityClass
 from rebalancer.cluster.snapshot import Snapshot
-from rebalancer.planning.eviction.budgets import Budgets
-from rebalancer.planning.eviction.quotas import Quotas
+from rebalancer.planning.eviction.budgets import Budgets, Quotas
 from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.planning.workloads.autoscalers import Autoscalers
-from rebalancer.planning.workloads.lookup import WorkloadInfo, Workloads
+from rebalancer.planning.workloads.lookup import Autoscalers, WorkloadInfo, Workloads
 from rebalancer.planning.workloads.replacement import Replacement, Replacements
 from rebalancer.policy import RebalancePolicy
 from rebalancer.state import MoveHistory

@@ -14,19 +14,424 @@ name it here where it should be asked. Cheap rules and rules with the plainest r
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 
 from rebalancer.cluster.arrays import PodRow
-from rebalancer.planning.eviction.pod_rules import annotated, daemon_set, evictions_read, grace_period, labels, namespace, node_leaving, node_ready, priority, static, system, terminating, window, young
-from rebalancer.planning.eviction.volume_rules import local_storage, persistent_volumes, read_write_once, storage_class
-from rebalancer.planning.eviction.workload_rules import controller, controllers_read, minimum_replicas, older_revision, replicas_known, rollout, single_replica, unready_replicas
-from rebalancer.planning.eviction.job_rules import ends_soon, job, job_would_fail
-from rebalancer.planning.eviction.autoscaler_rules import autoscaler, autoscalers_read, vertical_autoscaler
-from rebalancer.planning.eviction.budget_rules import budget_allows, budgets_read, overlapping, quota, quotas_read
-from rebalancer.planning.eviction.replacement_rules import load_known, other_scheduler, placement_known, priority_class
-from rebalancer.planning.eviction.history_rules import cooldown
+from rebalancer.cluster.leaving_nodes import why_leaving
+from rebalancer.cluster.pod_classes import PodClass
+from rebalancer.cluster.pods import EVICTION_IN_PROGRESS, MIRROR_ANNOTATION
+from rebalancer.cluster.records import PersistentVolumeClaim, Volume
 from rebalancer.planning.eviction.context import EvictionContext
-from rebalancer.planning.reasons import KeptReason
+from rebalancer.planning.eviction.workload_rules import (
+    autoscaler,
+    autoscalers_read,
+    controller,
+    controllers_read,
+    ends_soon,
+    job,
+    job_would_fail,
+    minimum_replicas,
+    older_revision,
+    replicas_known,
+    rollout,
+    single_replica,
+    unready_replicas,
+    vertical_autoscaler,
+)
+from rebalancer.planning.reasons import KeptReason, Reason
+from rebalancer.planning.workloads.lookup import grace_period_seconds
+from rebalancer.planning.workloads.stateful_sets import replaced_after_termination
+from rebalancer.policy import Protection, parse_duration
+
+# Rules that read the pod itself: its kind, node, namespace, labels, priority, annotations, age and grace.
+#
+# The first six hold whatever the policy says; the others are the policy's wishes.
+
+
+PREFER_NO_EVICTION = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
+SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
+EVICTION_COST = "scheduling.koordinator.sh/eviction-cost"
+_NEVER = str((1 << 31) - 1)  # the cost that koordinator takes for: never evict
+_STATIC_SOURCES = ("file", "http")
+
+
+def age_text(seconds: float) -> str:
+    """Minutes up to two hours, then hours."""
+    minutes = int(seconds // 60)
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h"
+
+
+def static(context: EvictionContext, row: PodRow) -> KeptReason | None:
+    """Static pods, which the kubelet of their node makes from a file or a URL."""
+    annotations = context.pods.annotations[row]
+    if MIRROR_ANNOTATION in annotations or annotations.get("kubernetes.io/config.source") in _STATIC_SOURCES:
+        return KeptReason(Reason.STATIC_POD, "a static pod, made by its node's kubelet")
+    if context.pods.class_of(row).owner.kind == "Node":
+        return KeptReason(Reason.STATIC_POD, "owned by its node")
+    return None
+
+
+def daemon_set(context: EvictionContext, row: PodRow) -> KeptReason | None:
+    """Pods of a DaemonSet, which come back on the node they left."""
+    owner = context.pods.class_of(row).owner
+    return (
+        KeptReason(Reason.DAEMON_SET, f"belongs to DaemonSet {owner.name}")
+        if owner.kind == "DaemonSet"
+        else None
+    )
+
+
+def terminating(context: EvictionContext, row: PodRow) -> KeptReason | None:
+    """Pods that are being deleted, or that somebody else is evicting."""
+    pods = context.pods
+    if pods.terminating[row]:
+        return KeptReason(Reason.TERMINATING, "is already being deleted")
+    if EVICTION_IN_PROGRESS in pods.annotations[row]:
+        return KeptReason(
+            Reason.TERMINATING, f"is being evicted already: it has the annotation {EVICTION_IN_PROGRESS}"
+        )
+    why = context.foreign_evictions.why_leaving(pods.namespaces[row], pods.names[row], pods.uids[row])
+    return KeptReason(Reason.TERMINATING, f"is being evicted already: {why}") if why else None
+
+
+def evictions_read(context: EvictionContext, _row: PodRow) -> KeptReason | None:
+    """Any pod, when requests for evictions could not be listed."""
+    unread = context.foreign_evictions.unread
+    if unread is None:
+        return None
+    because = f"{unread.name}s were not read: whether somebody else is evicting it is unknown"
+    return KeptReason(Reason.UNPREDICTABLE, because)
+
+
+def node_ready(context: EvictionContext, row: PodRow) -> KeptReason | None:
+    """Pods on a node that is not Ready: its kubelet would not confirm that they are gone."""
+    node = int(context.pods.node[row])
+    if node >= 0 and context.nodes.ready[node]:
+        return None
+    return KeptReason(Reason.NODE_NOT_READY, "its node is not Ready")
+
+
+def node_leaving(context: EvictionContext, row: PodRow) -> KeptReason | None:
+    """Pods on a node that is about to be removed: whoever removes it evicts them."""
+    node = int(context.pods.node[row])
+    leaving = why_leaving(context.nodes.records[node]) if node >= 0 else ""
+    return KeptReason(Reason.NODE_LEAVING, f"its node {leaving}") if leaving else None
+
+
+def system(context: EvictionContext, row: PodRow) -> KeptReason | None:
+    """This program itself, and the workloads that plans rely on."""
+    inputs = context.inputs
+    if context.pods.full_name(row) == inputs.own_pod:
+        return KeptReason(Reason.SYSTEM_COMPONENT, "this program runs in it")
+    if context.workload(row).key in inputs.system_workloads:
+        return KeptReason(Reason.SYSTEM_COMPONENT, "the scheduler or a load source that plans rely on")
+    return None
+
+
+def namespace(context: EvictionContext, row: PodRow) -> KeptReason | None:
+    """Namespaces that the policy leaves alone."""
+    namespace = context.pods.namespaces[row]
+    if context.policy.evictable.namespaces.allows(namespace):
+        return None
+    return KeptReason(Reason.NAMESPACE, f"the policy leaves namespace {namespace} alone")
+
+
+def labels(context: EvictionContext, row: PodRow) -> KeptReason | None:
+    """Pods that the policy's podSelector leaves out."""
+    selector = context.policy.evictable.pod_selector
+    if selector is None or selector.selects(context.pods.class_of(row).labels):
+        return None
+    return KeptReason(Reason.LABELS, f"its labels are not those of podSelector {selector}")
+
+
+def priority(context: EvictionContext, row: PodRow) -> KeptReason | None:
+    """Priorities that are not below priorityBelow."""
+    priority, below = context.pods.class_of(row).priority, context.policy.evictable.priority_below
+    return (
+        KeptReason(Reason.PRIORITY, f"priority {priority} is not below {below}")
+        if priority >= below
+        else None
+    )
+
+
+def annotated(context: EvictionContext, row: PodRow) -> KeptReason | None:
+    """Annotations of others that ask not to be evicted."""
+    annotations = context.pods.annotations[row]
+    if PREFER_NO_EVICTION in annotations:
+        return KeptReason(Reason.ANNOTATION, f"has the annotation {PREFER_NO_EVICTION}")
+    if annotations.get(SAFE_TO_EVICT) == "false":
+        return KeptReason(Reason.ANNOTATION, f'has the annotation {SAFE_TO_EVICT}: "false"')
+    if annotations.get(EVICTION_COST, "").strip() == _NEVER:
+        return KeptReason(
+            Reason.ANNOTATION, f'has the annotation {EVICTION_COST}: "{_NEVER}", which means never'
+        )
+    value = annotations.get(DO_NOT_DISRUPT)
+    if value is None or value == "false":
+        return None
+    if _disruptable_after(value, context.inputs.now - float(context.pods.created[row])):
+        return None
+    return KeptReason(Reason.ANNOTATION, f'has the annotation {DO_NOT_DISRUPT}: "{value[:40]}"')
+
+
+def _disruptable_after(value: str, age: float) -> bool:
+    """Whether a duration since the pod's creation has passed; a value that is none protects."""
+    try:
+        return age >= parse_duration(value)
+    except ValueError:
+        return False
+
+
+def young(context: EvictionContext, row: PodRow) -> KeptReason | None:
+    """Pods younger than minAge, or of unknown age."""
+    age = context.inputs.now - float(context.pods.created[row])
+    least = context.policy.evictable.min_age
+    if math.isnan(age):
+        return KeptReason(Reason.TOO_YOUNG, "its age is not known")
+    return (
+        KeptReason(Reason.TOO_YOUNG, f"is {age_text(age)} old, minAge {age_text(least)}")
+        if age < least
+        else None
+    )
+
+
+def grace_period(context: EvictionContext, row: PodRow) -> KeptReason | None:
+    """A pod that may take longer to end than a wave waits."""
+    grace = grace_period_seconds(context.pods.class_of(row))
+    timeout = context.policy.execution.wave_timeout
+    if grace < timeout:
+        return None
+    return KeptReason(Reason.GRACE_PERIOD, f"it may take {grace} s to end, waveTimeout is {timeout:g} s")
+
+
+def window(context: EvictionContext, row: PodRow) -> KeptReason | None:  # noqa: ARG001 - rules share one signature
+    """Outside the policy's windows nothing is evicted."""
+    windows = context.policy.evictable.windows
+    if not windows or any(item.holds(context.inputs.now) for item in windows):
+        return None
+    return KeptReason(Reason.WINDOW, f"evictions are made only {' or '.join(map(str, windows))}")
+
+
+# Rules that read a pod's volumes: data that would be lost, and claims that could not follow the pod.
+
+
+SAFE_TO_EVICT_VOLUMES = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"  # names, with commas
+_IN_MEMORY = "Memory"
+_SHARED_MODES = frozenset({"ReadWriteMany", "ReadOnlyMany"})
+
+
+def local_storage(context: EvictionContext, row: PodRow) -> KeptReason | None:
+    """Data that is lost with the node, unless the pod's own annotations say that it may be.
+
+    An emptyDir in memory is no such data: it does not outlive its containers' node in any case, and holds
+    what can be made again. Source: cluster-autoscaler utils/drain, HasBlockingLocalStorage.
+    """
+    annotations = context.pods.annotations[row]
+    if Protection.LOCAL_STORAGE not in context.policy.evictable.protect:
+        return None
+    if annotations.get(SAFE_TO_EVICT) == "true":
+        return None
+    safe = {name.strip() for name in annotations.get(SAFE_TO_EVICT_VOLUMES, "").split(",")}
+    for volume in _volumes(context.pods.class_of(row)):
+        if volume.name in safe:
+            continue
+        if volume.host_path:
+            return KeptReason(Reason.LOCAL_STORAGE, f"volume {volume.name} is a hostPath")
+        if volume.empty_dir and volume.empty_dir.medium != _IN_MEMORY:
+            return KeptReason(Reason.LOCAL_STORAGE, f"volume {volume.name} is an emptyDir")
+    return None
+
+
+def persistent_volumes(context: EvictionContext, row: PodRow) -> KeptReason | None:
+    """PersistentVolumeClaims, where the policy protects them."""
+    if Protection.PERSISTENT_VOLUMES not in context.policy.evictable.protect:
+        return None
+    for volume in _volumes(context.pods.class_of(row)):
+        if volume.persistent_volume_claim or volume.ephemeral:
+            return KeptReason(Reason.PERSISTENT_VOLUMES, f"volume {volume.name} is a persistent volume claim")
+    return None
+
+
+def _volumes(pod: PodClass) -> list[Volume]:
+    return pod.spec.volumes or []
+
+
+def storage_class(context: EvictionContext, row: PodRow) -> KeptReason | None:
+    """Claims of a storage class that the policy leaves alone; the class of a claim not read is unknown."""
+    protected = context.policy.evictable.protect_storage_classes
+    if not protected:
+        return None
+    for name, claim in context.claims_of(context.pods.class_of(row)):
+        if claim is None:
+            return KeptReason(
+                Reason.STORAGE_CLASS, f"claim {name} was not read: its storage class is unknown"
+            )
+        if (claim.spec.storage_class_name or "") in protected:
+            because = f"claim {name} is of storage class {claim.spec.storage_class_name}"
+            return KeptReason(Reason.STORAGE_CLASS, because)
+    return None
+
+
+def read_write_once(context: EvictionContext, row: PodRow) -> KeptReason | None:
+    """A replacement made at once waits, perhaps for long, for a volume that the old pod still holds."""
+    pod = context.pods.class_of(row)
+    if replaced_after_termination(pod.owner):
+        return None
+    for name, claim in context.claims_of(pod):
+        if claim is not None and not is_shared(claim):
+            modes = ", ".join(claim.spec.access_modes or ()) or "no access mode"
+            return KeptReason(Reason.READ_WRITE_ONCE, f"claim {name} is {modes}")
+    return None
+
+
+def is_shared(claim: PersistentVolumeClaim) -> bool:
+    """Whether pods on several nodes may mount a claim at once."""
+    return bool(_SHARED_MODES & set(claim.spec.access_modes or ()))
+
+
+# Rules about what the API would refuse: disruption budgets for the eviction, quotas for the replacement.
+
+
+def overlapping(context: EvictionContext, row: PodRow) -> KeptReason | None:
+    """Pods that several disruption budgets match: the eviction API refuses them."""
+    budgets = context.budgets.of(row)
+    if len(budgets) < 2:
+        return None
+    return KeptReason(
+        Reason.OVERLAPPING_BUDGETS, f"matched by {', '.join(sorted(item.name for item in budgets))}"
+    )
+
+
+def budgets_read(context: EvictionContext, row: PodRow) -> KeptReason | None:
+    """Pods whose disruption budgets could not be listed or parsed."""
+    if not context.budgets.read:
+        return KeptReason(Reason.UNPREDICTABLE, "disruption budgets were not read")
+    damaged = context.budgets.unreadable(context.pods.namespaces[row])
+    if damaged:
+        return KeptReason(Reason.UNPREDICTABLE, f"a budget of its namespace could not be read: {damaged}")
+    return None
+
+
+def budget_allows(context: EvictionContext, row: PodRow) -> KeptReason | None:
+    """Pods whose disruption budget allows no disruption now."""
+    spending = context.budgets.spending(row)
+    if spending.free or all(budget.allowed > 0 for budget in spending.budgets):
+        return None
+    budget = next(item for item in spending.budgets if item.allowed <= 0)
+    return KeptReason(Reason.BUDGET, f"budget {budget.name} {budget.because}")
+
+
+def quotas_read(context: EvictionContext, row: PodRow) -> KeptReason | None:
+    """Pods replaced before they are gone, when ResourceQuotas could not be listed."""
+    if context.quotas.read or replaced_after_termination(context.pods.class_of(row).owner):
+        return None
+    because = "quotas were not read: whether there is room for its replacement beside it is unknown"
+    return KeptReason(Reason.UNPREDICTABLE, because)
+
+
+def quota(context: EvictionContext, row: PodRow) -> KeptReason | None:
+    """No room in a ResourceQuota for a replacement while the pod itself still counts."""
+    if replaced_after_termination(context.pods.class_of(row).owner):
+        return None  # its replacement is made once it is gone
+    lacking = context.quotas.lacking(context.pods.class_of(row))
+    return KeptReason(Reason.QUOTA, lacking) if lacking else None
+
+
+# Rules about the replacement: a scheduler we act for, a class the model can place, a load that is known.
+
+
+def other_scheduler(context: EvictionContext, row: PodRow) -> KeptReason | None:
+    """Pods, or replacements, of a scheduler that is not configured or that the policy leaves out."""
+    wanted = context.policy.scheduler.profiles
+    for class_index in (int(context.pods.pod_class[row]), context.replacement(row).class_index):
+        name = context.pods.classes[class_index].scheduler_name
+        if context.inputs.configuration.profile(name) is None:
+            because = f"schedulerName {name} is not in the scheduler's configuration"
+            return KeptReason(Reason.OTHER_SCHEDULER, because, (_configuration_setting(context),))
+        if wanted and name not in wanted:
+            return KeptReason(Reason.OTHER_SCHEDULER, f"the policy does not act for schedulerName {name}")
+    return None
+
+
+def _configuration_setting(context: EvictionContext) -> str:
+    """The setting that says where the scheduler's configuration is, or would say it."""
+    scheduler = context.policy.scheduler
+    given = {"scheduler.file": scheduler.file, "scheduler.inline": scheduler.inline}
+    return next((name for name, value in given.items() if value), "scheduler.configMap")
+
+
+def priority_class(context: EvictionContext, row: PodRow) -> KeptReason | None:
+    """A pod of a PriorityClass that would refuse its replacement, or give it another priority."""
+    template = context.workload(row).template
+    name = (template or context.pods.class_of(row)).spec.priority_class_name
+    if not name:
+        return None
+    if context.priority_classes is None:
+        because = f"PriorityClasses were not read: what {name} makes of its replacement is unknown"
+        return KeptReason(Reason.UNPREDICTABLE, because)
+    priority, own = context.priority_classes.get(name), context.pods.class_of(row).priority
+    if priority is None:
+        because = f"PriorityClass {name} does not exist any more: its replacement would be refused"
+        return KeptReason(Reason.UNPREDICTABLE, because)
+    if priority == own:
+        return None
+    because = f"its priority is {own}, PriorityClass {name} would give its replacement {priority}"
+    return KeptReason(Reason.UNPREDICTABLE, because)
+
+
+def placement_known(context: EvictionContext, row: PodRow) -> KeptReason | None:
+    """Pods whose replacement cannot be predicted, or cannot be placed by the model."""
+    if context.policy.scheduler.allow_unpredictable:
+        return None
+    replacement = context.replacement(row)
+    unpredictable_reason = replacement.unpredictable_reason or context.unpredictable.get(
+        replacement.class_index, ""
+    )
+    return KeptReason(Reason.UNPREDICTABLE, unpredictable_reason) if unpredictable_reason else None
+
+
+def load_known(context: EvictionContext, row: PodRow) -> KeptReason | None:
+    """Pods whose usage is not known in every resource that a rule needs."""
+    if not context.load_unknown[row]:
+        return None
+    known = context.inputs.load.pod_load(row)
+    unknown = [name for name in context.inputs.load.required if name not in known]
+    return KeptReason(Reason.UNKNOWN_LOAD, f"no load source reports what it uses of {' and '.join(unknown)}")
+
+
+# Rules about earlier runs: a workload that was moved a short time ago stays, longer if it landed badly.
+
+
+# Results of a move that should not be repeated soon.
+BAD_RESULTS = frozenset({"Unexpected", "Pending", "NotReady", "NotReplaced", "RolloutStalled"})
+
+
+def cooldown(context: EvictionContext, row: PodRow) -> KeptReason | None:
+    """Pods of a workload that was moved within its cooldown."""
+    workload, planning, now = context.workload(row), context.policy.planning, context.inputs.now
+    history = context.history
+    cooldown = history.cooldown_seconds(
+        now,
+        first=planning.cooldown,
+        most=planning.cooldown_max,
+        window=planning.cooldown_window,
+        workload=workload.key,
+        controller_uid=workload.owner.uid,
+    )
+    for seconds, results, reason, name in (
+        (planning.bad_landing_cooldown, BAD_RESULTS, Reason.LANDED_BADLY, "badLandingCooldown"),
+        (cooldown, None, Reason.COOLDOWN, "cooldown"),
+    ):
+        last = history.in_cooldown(
+            now, seconds, workload=workload.key, controller_uid=workload.owner.uid, results=results
+        )
+        if last is not None:
+            ago = age_text(max(0.0, now - last.evicted_at))
+            because = f"{workload.name} was moved {ago} ago ({last.result}), {name} {age_text(seconds)}"
+            return KeptReason(reason, because)
+    return None
+
 
 EVICT = "descheduler.alpha.kubernetes.io/evict"
 

@@ -2,25 +2,228 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import Enum
 from functools import partial
 
 import numpy as np
 
 from rebalancer.cluster.arrays import FloatArray, IntArray, NodeRow, PodClassIndex, PodRow
+from rebalancer.cluster.nodes import BASE_RESOURCES
 from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.planning.landing.acceptability import LandingCheck
-from rebalancer.planning.landing.distribution import LandingDistribution, mean_of
-from rebalancer.planning.landing.freed_room import FreedRoom
-from rebalancer.planning.landing.known_placements import KnownPlacements
-from rebalancer.planning.landing.no_landing import NoLanding
-from rebalancer.planning.landing.predecessors import Predecessor, with_predecessor
-from rebalancer.planning.landing.scenarios import Scenario, Scenarios
+from rebalancer.planning.landing.landing_check import LandingCheck
+from rebalancer.planning.landing.scenarios import LandingDistribution, Scenario, Scenarios, mean_of
 from rebalancer.planning.landing.schedulers import ProfileSchedulers
 from rebalancer.planning.reasons import KeptReason, Reason
 from rebalancer.planning.workloads.lookup import grace_period_seconds
 from rebalancer.scheduling import ClusterState, Placement
+from rebalancer.scheduling.framework.cycle import Preemption, Preemptions
+
+# What a pod that moves still does on its node while the scheduler places its replacement.
+#
+# a StatefulSet          makes the replacement once the old pod is gone
+# a rolling update       makes it while the old pod serves, and counts in full
+# any other controller   makes it as the old pod begins to terminate; whether that is gone when the
+# scheduler
+#                        comes to the replacement is a race
+
+
+class Predecessor(Enum):
+    """The state of the old pod when its replacement is placed."""
+
+    SERVES = "serves"
+    TERMINATES = "terminates"
+    GONE = "gone"
+
+
+@contextmanager
+def with_predecessor(
+    state: ClusterState, row: PodRow, source: NodeRow, predecessor: Predecessor
+) -> Iterator[None]:
+    """The state while a pod of the node ``source`` is in this state; as it was when the block ends."""
+    if predecessor is Predecessor.SERVES:
+        yield
+        return
+    if predecessor is Predecessor.TERMINATES:
+        state.evict(row)
+    else:
+        state.remove(row)
+    try:
+        yield
+    finally:
+        state.restore(row, source)
+
+
+# Who would take the room that an evicted pod leaves: Pending pods retry as soon as something becomes free.
+#
+# If one of them fits there, the node is as full as before, and the eviction was for nothing. A class of
+# Pending
+# pods is asked once for each move, and not at all on nodes that it could never use: whether labels, taints
+# and
+# names admit it there does not change while a plan is made, so that is found out once.
+
+
+# Filters whose verdict depends on a pod's class and the node alone.
+_STATIC = frozenset({"NodeName", "NodeUnschedulable", "NodeAffinity", "TaintToleration"})
+
+
+class FreedRoom:
+    """The classes of Pending pods that fit nowhere, and the nodes on which they wait for room."""
+
+    def __init__(self, schedulers: ProfileSchedulers, waiting: Sequence[int]) -> None:
+        """``waiting`` are classes, in queue order."""
+        self._schedulers = schedulers
+        self._waiting = np.array(waiting, np.int64)
+        self._never: dict[tuple[int, NodeRow], bool] = {}
+        classes = schedulers.state.classes
+        self._wanted = np.array(
+            [classes.vector(classes.requests[index].incoming) for index in waiting], np.int64
+        ).reshape(len(waiting), len(classes.resources))
+        self._unfiltered = np.array(
+            [not schedulers.needs_requested_room(index) for index in waiting], np.bool_
+        )
+
+    def may_be_taken_by(self, row: PodRow, source: NodeRow, state: ClusterState) -> list[int]:
+        """The classes whose requests fit once a pod has left its node, and which labels and taints admit.
+
+        ``state`` still has the pod.
+        """
+        if not len(self._waiting):
+            return []
+        classes = state.classes
+        free = classes.allocatable[source] - state.requested[source]
+        free = free + classes.present(state.pod_class[row])
+        free[BASE_RESOURCES.index("pods")] = 1  # a pod leaves, so there is room for one
+        fits = ((self._wanted <= free) | (self._wanted == 0)).all(axis=1) | self._unfiltered
+        return [
+            index for index in self._waiting[fits].tolist() if not self._is_shut_out(index, source, state)
+        ]
+
+    def takes(self, class_index: int, source: NodeRow, state: ClusterState) -> bool:
+        """Whether pods of a class fit on a node; ``state`` is without the pod that leaves it."""
+        return bool(self._schedulers.scheduler(class_index).feasible(state, class_index)[source])
+
+    def words(self, class_index: int) -> str:
+        """Who takes the room."""
+        pod = self._schedulers.state.classes[class_index]
+        return f"a Pending pod of {pod.namespace}/{pod.owner.name or '?'} would fit where it leaves"
+
+    def _is_shut_out(self, class_index: int, source: NodeRow, state: ClusterState) -> bool:
+        key = (class_index, source)
+        if key not in self._never:
+            scheduler = self._schedulers.scheduler(class_index)
+            self._never[key] = bool(scheduler.rejection_at(state, class_index, source, _STATIC))
+        return self._never[key]
+
+
+# Placements that were computed already, so that nothing is computed twice.
+#
+# Two pods of a class that leave the same node leave the same cluster behind: their replacements land alike,
+# and
+# only what they use differs. Neither does it matter which search asks, or in which order the moves before
+# were
+# made, so searches that are compared share what they have in common, and so do courses of events in which
+# landings are the same.
+#
+# What a search may cost is bounded by what it asks for, not by what had to be computed: otherwise the plan
+# would depend on which other searches were made before.
+
+
+_MAX_CELLS = 1_000_000  # placements times nodes that are kept
+
+
+class KnownPlacements:
+    """By what the state is like, and by the kind of eviction."""
+
+    def __init__(self, nodes: int) -> None:
+        self.asked = 0
+        self.computed = 0
+        self._most = max(_MAX_CELLS // max(nodes, 1), 1)
+        self._found: dict[tuple[Hashable, Hashable], list[Placement]] = {}
+        # States are kept with what was placed in them, so that no other state can have the same id.
+        self._since_move: dict[tuple[int, Hashable], tuple[ClusterState, list[Placement]]] = {}
+
+    def of(
+        self, state: ClusterState, kind: Hashable, compute: Callable[[], list[Placement]]
+    ) -> list[Placement]:
+        """The placements after an eviction of this kind; the first time since a move they count as asked."""
+        place = id(state), kind
+        here = self._since_move.get(place)
+        if here is not None:
+            return here[1]
+        found = self.shared(state, kind, compute)
+        self.asked += len(found)
+        if len(self._since_move) >= self._most:
+            self._since_move.clear()
+        self._since_move[place] = state, found
+        return found
+
+    def shared(
+        self, state: ClusterState, kind: Hashable, compute: Callable[[], list[Placement]]
+    ) -> list[Placement]:
+        """The same, for a search that bounds what it asks for itself."""
+        key = state.key, kind
+        found = self._found.get(key)
+        if found is None:
+            found = compute()
+            self.computed += len(found)
+            if len(self._found) >= self._most:
+                self._found.clear()
+            self._found[key] = found
+        return found
+
+    def forget(self) -> None:
+        """Forget which state had which placements: a move was made since."""
+        self._since_move.clear()
+
+
+# What becomes of a replacement that no node admits, in words: it stays Pending, or preempts others.
+
+
+_MAX_REASONS = 3
+_MAX_VICTIMS = 2
+
+
+class NoLanding:
+    """Finds the reason once for each class, for the cluster as it is before the plan."""
+
+    def __init__(self, schedulers: ProfileSchedulers) -> None:
+        self._schedulers = schedulers
+        self._preemptions = Preemptions(schedulers.state)
+        self._sentences: dict[int, str] = {}
+
+    def why(self, class_index: int) -> str:
+        """Why no node is feasible for a class, and what its pods would do."""
+        if class_index not in self._sentences:
+            scheduler = self._schedulers.scheduler(class_index)
+            found = self._preemptions.of(scheduler, class_index)
+            self._sentences[class_index] = (
+                f"no node is feasible for its replacement{self._rejections(class_index)}: "
+                + (self._preempting(found) if len(found.nodes) else "it would stay Pending")
+            )
+        return self._sentences[class_index]
+
+    def _rejections(self, class_index: int) -> str:
+        """`` (2 Insufficient cpu, 1 …)``, most frequent first, of the cluster before the plan."""
+        scheduler = self._schedulers.scheduler(class_index)
+        reasons = scheduler.rejections(self._schedulers.state, class_index).reasons.values()
+        counts = Counter(reason.split(": ", 1)[-1] for reason in reasons)
+        ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+        listed = ", ".join(f"{count} {reason}" for reason, count in ordered[:_MAX_REASONS])
+        more = ", …" if len(ordered) > _MAX_REASONS else ""
+        return f" ({listed}{more})" if listed else ""
+
+    def _preempting(self, found: Preemption) -> str:
+        inputs = self._schedulers.inputs
+        node = inputs.snapshot.nodes.names[int(found.nodes[0])]
+        victims = ", ".join(inputs.snapshot.pods.full_name(pod) for pod in found.victims[:_MAX_VICTIMS])
+        more = ", …" if len(found.victims) > _MAX_VICTIMS else ""
+        where = "1 node" if len(found.nodes) == 1 else f"{len(found.nodes)} nodes"
+        return f"it would preempt pods of lower priority on {where}, e.g. on {node} {victims}{more}"
+
 
 _NEGLIGIBLE = 1e-12  # a chance below this is floating-point error
 

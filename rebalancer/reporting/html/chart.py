@@ -19,7 +19,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from rebalancer.planning.hot_nodes.levels import short_level
+from rebalancer.planning.hotness import short_level
 from rebalancer.planning.plan import Level, NodeReport
 from rebalancer.reporting.words import counted
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from rebalancer.execution.outcomes import Outcome, Outcomes
 from rebalancer.execution.outcomes import encode as encode_outcomes
-from rebalancer.planning.explanation.values import SchedulingTable
+from rebalancer.planning.explanation import SchedulingTable
 from rebalancer.planning.plan import Move, NodeReport, Plan
 from rebalancer.reporting.html.embedded import embedded, embedded_plan
 from rebalancer.reporting.html.pages import CHARTED, node_charts, render_page

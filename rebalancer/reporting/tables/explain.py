@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from rich.text import Text
 
-from rebalancer.planning.explanation.values import (
+from rebalancer.planning.explanation import (
     Explanation,
     NodeExplanation,
     PodExplanation,

@@ -9,8 +9,17 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
-from rebalancer.planning.explanation.difference import PlanDifference
-from rebalancer.planning.plan import Benefit, Change, Kept, Landing, Move, NodeReport, Obstacle, Plan
+from rebalancer.planning.plan import (
+    Benefit,
+    Change,
+    Kept,
+    Landing,
+    Move,
+    NodeReport,
+    Obstacle,
+    Plan,
+    PlanDifference,
+)
 from rebalancer.reporting.tables.text import Column, Cut, Lines, Style, bar, write_columns
 from rebalancer.reporting.words import amounts, counted, plain, sample, shortened, words
 

@@ -9,7 +9,7 @@ from html import escape
 
 from rich.text import Text
 
-from rebalancer.planning.explanation.values import RejectedNodes
+from rebalancer.planning.explanation import RejectedNodes
 from rebalancer.planning.plan import API_VERSION, Landing, NodeAfter, NodeReport, Value
 from rebalancer.questions.fit import Fit, FittingPod
 from rebalancer.questions.policy_tests import PolicyTestReport

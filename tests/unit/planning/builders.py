@@ -18,7 +18,7 @@ from rebalancer.load.report import build_report
 from rebalancer.load.view import NOTHING_SEEN, SchedulerView
 from rebalancer.planning import Plan, PlanningInputs, make_plan, prepare
 from rebalancer.planning.planner import search
-from rebalancer.planning.search.strategy import SearchResult
+from rebalancer.planning.strategies.strategy import SearchResult
 from rebalancer.policy import RebalancePolicy
 from rebalancer.profiles import SchedulerConfiguration
 from rebalancer.scheduling import default_configuration, pod_requests

@@ -17,14 +17,15 @@ from bench.random_clusters import random_inputs
 from rebalancer.cluster.arrays import FloatArray, NodeRow
 from rebalancer.load.report import percent_of_allocatable
 from rebalancer.planning import PlanningInputs, PreparedInputs, make_plan, prepare
-from rebalancer.planning.landing.known_placements import KnownPlacements
+from rebalancer.planning.landing.evaluation import KnownPlacements
 from rebalancer.planning.landing.scenarios import Scenario
 from rebalancer.planning.plan import Move, Plan, encode
 from rebalancer.planning.planner import search
 from rebalancer.planning.reasons import Reason
 from rebalancer.planning.report import build_plan
-from rebalancer.planning.search import hot_node_relief, raised_limits
-from rebalancer.planning.search.strategy import SearchResult
+from rebalancer.planning.strategies.hot_nodes import limits as raised_limits
+from rebalancer.planning.strategies.hot_nodes import relief as hot_node_relief
+from rebalancer.planning.strategies.strategy import SearchResult
 from rebalancer.policy import Limits
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from tests.builders import a_budget, a_node

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rebalancer.planning.explanation.values import NodeExplanation, PodExplanation, PodOnNode
+from rebalancer.planning.explanation import NodeExplanation, PodExplanation, PodOnNode
 from rebalancer.planning.plan import Landing
 from rebalancer.reporting.tables.explain import explain_table
 from tests.unit.reporting.builders import NOW, a_pod

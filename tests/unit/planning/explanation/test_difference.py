@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-from rebalancer.planning.explanation.difference import difference
-from rebalancer.planning.plan import Benefit, Change
+from rebalancer.planning.plan import Benefit, Change, difference
 from rebalancer.reporting.tables.plan import difference_table
 from tests.unit.reporting.builders import a_kept, a_move, a_plan
 

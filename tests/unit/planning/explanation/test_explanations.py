@@ -3,10 +3,9 @@ from __future__ import annotations
 import pytest
 
 from rebalancer.errors import InputError
-from rebalancer.planning.explanation.explain import explain
-from rebalancer.planning.explanation.subjects import find_subject, parse_subject
-from rebalancer.planning.explanation.values import NodeExplanation, PodExplanation, WorkloadExplanation
+from rebalancer.planning.explanation import NodeExplanation, PodExplanation, WorkloadExplanation, explain
 from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.subjects import find_subject, parse_subject
 from rebalancer.reporting.tables.explain import explain_table
 from tests.builders import a_node
 from tests.unit.planning.builders import a_policy, a_workload, planning_inputs

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from rebalancer.cluster.arrays import PodRow
 from rebalancer.planning import Plan
-from rebalancer.planning.search.disruption_cost import Disruption
-from rebalancer.planning.search.relief import Group, pods_to_move
+from rebalancer.planning.disruption_cost import Disruption
+from rebalancer.planning.strategies.hot_nodes.node_pods import Group, pods_to_move
 from rebalancer.planning.workloads.lookup import Workloads
 from rebalancer.policy import Weights
 from rebalancer.state import RunState

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rebalancer.errors import InputError
 from rebalancer.execution.outcomes import Result
-from rebalancer.planning.explanation.values import SchedulingTable, ScoredNode
+from rebalancer.planning.explanation import SchedulingTable, ScoredNode
 from rebalancer.planning.plan import Obstacle, Plan, encode
 from rebalancer.reporting.html.chart import HEIGHT, chart
 from rebalancer.reporting.html.embedded import embedded_plan, read_plan, read_policy

@@ -8,12 +8,12 @@ import pytest
 
 from rebalancer.cluster.arrays import NodeRow
 from rebalancer.planning import PlanningInputs, PreparedInputs, prepare
+from rebalancer.planning.builder import PlanBuilder
+from rebalancer.planning.disruption_cost import Disruption
 from rebalancer.planning.planner import search
-from rebalancer.planning.search import hot_node_relief
-from rebalancer.planning.search.disruption_cost import Disruption
-from rebalancer.planning.search.drafts import Draft, Drafts, best_drafts
-from rebalancer.planning.search.node_pods import NodePods
-from rebalancer.planning.search.plan_builder import PlanBuilder
+from rebalancer.planning.strategies.hot_nodes import relief as hot_node_relief
+from rebalancer.planning.strategies.hot_nodes.drafts import Draft, Drafts, best_drafts
+from rebalancer.planning.strategies.hot_nodes.node_pods import NodePods
 from tests.builders import a_node
 from tests.unit.planning.builders import a_policy, a_workload, planning_inputs
 

@@ -36,26 +36,23 @@ from itertools import islice
 import numpy as np
 
 from rebalancer.cluster.arrays import NodeRow, PodRow
+from rebalancer.planning.builder import PlanBuilder, UsedLimits
+from rebalancer.planning.disruption_cost import Disruption
 from rebalancer.planning.eviction import why_protected
 from rebalancer.planning.landing.evaluation import Candidate
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import KeptReason, Reason
-from rebalancer.planning.search.disruption_cost import Disruption
-from rebalancer.planning.search.drafts import Drafts, best_drafts
-from rebalancer.planning.search.limits import UsedLimits
-from rebalancer.planning.search.node_pods import NodePods, relief_of
-from rebalancer.planning.search.plan_builder import PlanBuilder
-from rebalancer.planning.search.raised_limits import RaisedLimits
-from rebalancer.planning.search.relief import NEGLIGIBLE
-from rebalancer.planning.search.relief_search import (
+from rebalancer.planning.strategies.hot_nodes.drafts import Drafts, best_drafts
+from rebalancer.planning.strategies.hot_nodes.limits import RaisedLimits, TighterLimits
+from rebalancer.planning.strategies.hot_nodes.node_pods import NEGLIGIBLE, NodePods, relief_of
+from rebalancer.planning.strategies.hot_nodes.search import (
     NOT_NEEDED,
     Order,
     ReliefSearch,
     least_removed,
     most_removed,
 )
-from rebalancer.planning.search.strategy import PartialPlan
-from rebalancer.planning.search.tighter_limits import TighterLimits
+from rebalancer.planning.strategies.strategy import PartialPlan
 
 # How much work an alternative may cost, in placements times nodes: large clusters can afford less.
 _ALTERNATIVE_CELLS = 14_000

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from rebalancer.cluster.arrays import PodRow
+from rebalancer.planning.builder import PlanBuilder, PlannedMove
 from rebalancer.planning.landing.scenarios import Scenarios
 from rebalancer.planning.reasons import KeptReason
-from rebalancer.planning.search.plan_builder import PlanBuilder, PlannedMove
 
 
 @dataclass(frozen=True, slots=True, eq=False)

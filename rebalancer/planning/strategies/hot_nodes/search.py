@@ -10,12 +10,11 @@ import heapq
 from collections.abc import Callable, Mapping, Sequence
 
 from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
+from rebalancer.planning.builder import PlanBuilder
 from rebalancer.planning.landing.evaluation import Candidate
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import KeptReason, Reason
-from rebalancer.planning.search.node_pods import NodePods
-from rebalancer.planning.search.plan_builder import PlanBuilder
-from rebalancer.planning.search.relief import removed
+from rebalancer.planning.strategies.hot_nodes.node_pods import NodePods, removed
 
 NOT_NEEDED = KeptReason(Reason.NOT_NEEDED, "its node cools without moving it")
 _NO_RELIEF = KeptReason(Reason.NO_RELIEF, "it uses nothing of what its node is above coolTo in")

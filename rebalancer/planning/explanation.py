@@ -10,24 +10,161 @@ import numpy as np
 from rebalancer.cluster import times
 from rebalancer.cluster.arrays import FloatArray, NodeRow, PodClassIndex, PodRow
 from rebalancer.load.report import with_pods
-from rebalancer.planning.eviction import every_refusal
-from rebalancer.planning.explanation.values import (
-    PodExplanation,
-    Refusal,
-    RejectedNodes,
-    SchedulingTable,
-    ScoredNode,
-    Staying,
-)
-from rebalancer.planning.landing.distribution import LandingDistribution
+from rebalancer.planning.eviction import every_refusal, why_protected
+from rebalancer.planning.hotness import short_level
+from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.evaluation import Evaluation
-from rebalancer.planning.plan import Landing, Plan
+from rebalancer.planning.landing.scenarios import LandingDistribution
+from rebalancer.planning.plan import (
+    API_VERSION,
+    CHANCE_DIGITS,
+    Kept,
+    Landing,
+    Move,
+    Plan,
+    PodReference,
+    Value,
+    by_resource,
+)
 from rebalancer.planning.planner import plan_prepared
-from rebalancer.planning.prepared import PreparedInputs
+from rebalancer.planning.prepared import PreparedInputs, prepare
 from rebalancer.planning.report import possible_landings
-from rebalancer.planning.rounding import CHANCE_DIGITS, by_resource
+from rebalancer.planning.subjects import Subject
 from rebalancer.planning.workloads.stateful_sets import replaced_after_termination
 from rebalancer.scheduling import ClusterState, Placement, Rejections, requested_amounts
+
+# The full explanation of one pod or one node, as a value that reports print.
+
+
+class ScoredNode(Value, frozen=True):
+    """A feasible node: how the scheduler scores it, and whether a landing there would be acceptable."""
+
+    node: str
+    total: int
+    scores: dict[str, int]  # weighted, by plugin
+    probability: float  # of landing there
+    after: dict[str, float]  # percent of allocatable expected after the landing
+    unacceptable: str = ""  # why a landing there would not be acceptable; empty when it would be
+
+
+class RejectedNodes(Value, frozen=True):
+    """Nodes that the scheduler rejects for the same reason."""
+
+    reason: str  # Plugin: reason, as the scheduler words it
+    count: int
+    nodes: tuple[str, ...]  # the first few by name
+
+
+class SchedulingTable(Value, frozen=True):
+    """What one scheduling cycle would do with the pod that replaces this one."""
+
+    profile: str
+    feasible: int
+    nodes: tuple[ScoredNode, ...]  # by chance, then total, then name
+    rejected: tuple[RejectedNodes, ...]  # the most frequent first
+    because: str = ""  # why no node was looked at, or the cycle fails
+    notes: tuple[str, ...] = ()
+
+
+class Staying(Value, frozen=True):
+    """What it costs to leave the pod where it is."""
+
+    load: dict[str, float]  # percent of allocatable of its node
+    hot: bool
+    above: dict[str, float]  # points above the level to cool to
+    share: dict[str, float]  # points of allocatable that would leave with the pod
+    forgone: dict[str, float]  # expected gain, in points, over the landings
+    because: str
+
+
+class Refusal(Value, frozen=True):
+    """One reason why a pod may not be evicted."""
+
+    reason: str  # a code of planning.reasons
+    because: str
+    setting: str = ""  # of the policy; empty where the cluster and no setting is the reason
+
+
+class PodExplanation(Value, frozen=True):
+    """Why a pod may (not) be evicted, where it would land and why there, and what the plan does with it."""
+
+    source: str
+    policy: str
+    inputs: str
+    now: str
+    pod: PodReference
+    node: str  # empty while Pending
+    evictable: bool
+    reason: str  # a code of planning.reasons; empty when evictable
+    because: str
+    verdict: str  # what the plan does: Moved, a code of planning.reasons, or NodeNotHot
+    verdict_because: str
+    landings: tuple[Landing, ...]  # expected, over terminating and gone
+    unacceptable: float  # chance of an unacceptable landing
+    staying: Staying | None = None  # None while Pending
+    table: SchedulingTable | None = None  # None where no profile places it
+    refusals: tuple[Refusal, ...] = ()  # every reason, the first of which is ``reason``
+    api_version: str = API_VERSION
+    kind: str = "PodExplanation"
+
+
+class PodOnNode(Value, frozen=True):
+    """A pod of a node: its share and what the plan does with it."""
+
+    pod: PodReference
+    share: dict[str, float]  # points of the node's allocatable
+    verdict: str  # Moved, Evictable, or a code of planning.reasons
+    because: str
+
+
+class PodOfWorkload(Value, frozen=True):
+    """A pod of a workload: where it runs, and what the plan does with it."""
+
+    pod: PodReference
+    node: str  # empty while Pending
+    hot: bool  # whether that node is hot
+    share: dict[str, float]  # points of the node's allocatable
+    verdict: str  # Moved, Evictable, NodeNotHot, or a code of planning.reasons
+    because: str
+
+
+class WorkloadExplanation(Value, frozen=True):
+    """What the plan does with each pod of a workload."""
+
+    source: str
+    policy: str
+    inputs: str
+    now: str
+    namespace: str
+    workload: str  # Kind/name
+    pods: tuple[PodOfWorkload, ...]  # moved ones first, then those on hot nodes, then by name
+    api_version: str = API_VERSION
+    kind: str = "WorkloadExplanation"
+
+
+class NodeExplanation(Value, frozen=True):
+    """Why a node is hot or not, and each of its pods."""
+
+    source: str
+    policy: str
+    inputs: str
+    now: str
+    node: str
+    load: dict[str, float]
+    after: dict[str, float]  # expected after the plan
+    hot: bool
+    because: tuple[str, ...]
+    levels: dict[str, str]  # by resource: hot above and cool at
+    score: float | None  # 0..100, the scheduler's own view for a plain pod
+    uncounted: str  # why no landing counts on it; empty when one may
+    unsolved: str  # why it stays hot after the plan
+    pods: tuple[PodOnNode, ...]  # the largest share first
+    api_version: str = API_VERSION
+    kind: str = "NodeExplanation"
+
+
+Explanation = PodExplanation | NodeExplanation | WorkloadExplanation
+
 
 MOVED, NODE_NOT_HOT = "Moved", "NodeNotHot"
 _MAX_NAMES = 5
@@ -253,3 +390,150 @@ def verdict_of(plan: Plan, uid: str, node: str) -> tuple[str, str]:
     if not node:
         return NODE_NOT_HOT, "it is Pending: it runs on no node"
     return NODE_NOT_HOT, f"{node} is not hot: nothing needs to leave it"
+
+
+# Explains one node and each of its pods: by the same rules, model and plan as a run.
+
+
+EVICTABLE = "Evictable"
+
+
+def scheduling_tables(prepared: PreparedInputs, plan: Plan, most: int) -> dict[str, SchedulingTable]:
+    """By pod uid, the scheduler's cycle for the replacements of the first moves, as the cluster is now."""
+    rows = {uid: row for row, uid in enumerate(prepared.pods.uids)}
+    found = {}
+    for move in plan.moves[:most]:
+        table = PodExplainer(prepared, PodRow(rows[move.pod.uid])).scheduling_table()
+        if table is not None:
+            found[move.pod.uid] = table
+    return found
+
+
+def explain_node(prepared: PreparedInputs, row: NodeRow) -> NodeExplanation:
+    """Why the node is hot or not, and what the plan does with each of its pods."""
+    inputs = prepared.inputs
+    hot = bool(prepared.hotness.hot[row])
+    plan = plan_prepared(prepared)
+    report = next(item for item in plan.nodes if item.name == inputs.snapshot.nodes.names[row])
+    moves = {move.pod.uid: move for move in plan.moves}
+    kept = {item.pod.uid: item for item in plan.kept}
+    pods = []
+    for pod in prepared.pods_on(row):
+        uid = prepared.pods.uids[pod]
+        verdict, because = verdict_on_node(prepared, pod, moves.get(uid), kept.get(uid), hot=hot)
+        share = by_resource(prepared.hotness.names, share_of(prepared, pod, row))
+        pods.append(PodOnNode(pod=prepared.pod_reference(pod), share=share, verdict=verdict, because=because))
+    pods.sort(key=lambda item: (-_largest(item.share), item.pod.full_name))
+    return NodeExplanation(
+        source=plan.source,
+        policy=plan.policy,
+        inputs=plan.inputs,
+        now=plan.now,
+        node=report.name,
+        load=report.load,
+        after=report.after.load if report.after else report.load,
+        hot=report.hot,
+        because=report.because,
+        levels=_level_words(prepared, row),
+        score=report.score,
+        uncounted=prepared.landing_check.excluded.get(row, ""),
+        unsolved=plan.unsolved.get(report.name, ""),
+        pods=tuple(pods),
+    )
+
+
+def _largest(share: Mapping[str, float]) -> float:
+    return max((points for resource, points in share.items() if resource != "pods"), default=0.0)
+
+
+def verdict_on_node(
+    prepared: PreparedInputs, pod: PodRow, move: Move | None, kept: Kept | None, *, hot: bool
+) -> tuple[str, str]:
+    """What the plan does with a pod, as a code and a sentence; ``hot`` says whether its node is."""
+    refusal = None if hot else why_protected(prepared.eviction, pod)
+    if refusal is not None:
+        return str(refusal.reason), refusal.because
+    if move is not None:
+        return MOVED, f"wave {move.wave}: {move.because}"
+    if kept is not None:
+        return kept.reason, kept.because
+    return EVICTABLE, "no protection holds it, and its node is not hot"
+
+
+def _level_words(prepared: PreparedInputs, row: NodeRow) -> dict[str, str]:
+    hotness = prepared.hotness
+    return {
+        resource: f"hot above {short_level(hotness.hot_above[row, column])} %, "
+        f"cool at {short_level(hotness.cool_to[row, column])} %"
+        for column, resource in enumerate(hotness.names)
+        if np.isfinite(hotness.hot_above[row, column])
+    }
+
+
+# Explains a workload: where its pods run, which of them the plan moves, and why the others stay.
+
+
+_PENDING = "Pending"
+
+
+def explain_workload(prepared: PreparedInputs, kind: str, namespace: str, name: str) -> WorkloadExplanation:
+    """Every pod that the workload controls, itself or through another, with the plan's verdict."""
+    plan = plan_prepared(prepared)
+    moves = {move.pod.uid: move for move in plan.moves}
+    kept = {item.pod.uid: item for item in plan.kept}
+    pods = []
+    for row in map(PodRow, range(len(prepared.pods))):
+        if not _belongs(prepared, row, kind, namespace, name):
+            continue
+        node, uid = NodeRow(int(prepared.pods.node[row])), prepared.pods.uids[row]
+        bound = node >= 0
+        hot = bound and bool(prepared.hotness.hot[node])
+        verdict, because = (
+            verdict_on_node(prepared, row, moves.get(uid), kept.get(uid), hot=hot)
+            if bound
+            else (_PENDING, "it is not bound to a node that was read")
+        )
+        pods.append(
+            PodOfWorkload(
+                pod=prepared.pod_reference(row),
+                node=prepared.inputs.snapshot.nodes.names[node] if bound else "",
+                hot=hot,
+                share=by_resource(prepared.hotness.names, share_of(prepared, row, node)) if bound else {},
+                verdict=verdict,
+                because=because,
+            )
+        )
+    pods.sort(key=lambda item: (item.verdict != MOVED, not item.hot, item.pod.full_name))
+    return WorkloadExplanation(
+        source=plan.source,
+        policy=plan.policy,
+        inputs=plan.inputs,
+        now=plan.now,
+        namespace=namespace,
+        workload=f"{kind}/{name}",
+        pods=tuple(pods),
+    )
+
+
+def _belongs(prepared: PreparedInputs, row: PodRow, kind: str, namespace: str, name: str) -> bool:
+    if prepared.pods.namespaces[row] != namespace:
+        return False
+    owner = prepared.pods.class_of(row).owner
+    wanted = (kind, name)
+    if (owner.kind, owner.name) == wanted or prepared.eviction.workload(row).name == f"{kind}/{name}":
+        return True
+    above = prepared.eviction.workloads.chain(row)
+    return any((found, record.metadata.name) == wanted for found, record in above)
+
+
+# Explains whatever a subject names: the same rules, model and plan as a run.
+
+
+def explain(inputs: PlanningInputs, subject: Subject) -> Explanation:
+    """The full explanation of a pod, a node or a workload; SafetyError when too little is known to plan."""
+    prepared = prepare(inputs)
+    if subject.kind == "node":
+        return explain_node(prepared, NodeRow(subject.row))
+    if subject.kind == "pod":
+        return PodExplainer(prepared, PodRow(subject.row)).explanation()
+    return explain_workload(prepared, subject.kind, subject.namespace, subject.name)

@@ -12,7 +12,7 @@ from rebalancer.cluster.leaving_nodes import matches_taint
 from rebalancer.planning.eviction import why_protected
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import KeptReason
-from rebalancer.planning.search.strategy import PartialPlan
+from rebalancer.planning.strategies.strategy import PartialPlan
 from rebalancer.policy import Misplaced
 from rebalancer.scheduling.matching import tolerates_any
 from rebalancer.scheduling.state.cluster_state import ClusterState

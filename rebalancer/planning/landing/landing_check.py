@@ -26,7 +26,7 @@ import numpy as np
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray, NodeRow
 from rebalancer.cluster.leaving_nodes import why_leaving
 from rebalancer.load.report import PERCENT_RESOURCES, percent_of_allocatable
-from rebalancer.planning.hot_nodes.levels import Hotness
+from rebalancer.planning.hotness import Hotness
 from rebalancer.planning.inputs import PlanningInputs
 
 # A node that became ready this recently may not stay so.

@@ -1,32 +1,84 @@
-"""Which settings of the policy hold the load that a plan leaves on hot nodes, the one that holds most first.
-
-A list of reasons by pod does not tell what to change: forty small pods may be too young while one large pod,
-protected for its volumes, is what keeps the node hot. So each pod that stays is weighed by what it uses of
-the resources in which its node is above coolTo, in points, and the weights are summed by the setting that
-keeps it:
-
-    n1 is above coolTo in cpu; its pods that stay use 15, 4 and 1 points of cpu
-    evictable.protect: LocalStorage keeps the first, evictable.minAge the others: 75 % and 25 %
-
-Pods that never move, such as those of a DaemonSet, are left out: no setting would change that. A pod that
-several rules keep counts for the first of them, and not as kept by that setting alone.
-"""
+"""What a plan gains and costs, in a few figures that can be followed from run to run."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 import numpy as np
 
-from rebalancer.cluster.arrays import BoolArray, NodeRow, PodRow
-from rebalancer.load.report import with_pods
+from rebalancer.cluster.arrays import BoolArray, FloatArray, NodeRow, PodRow
+from rebalancer.load.report import percent_of_allocatable, with_pods
+from rebalancer.planning.disruption_cost import Disruption
 from rebalancer.planning.eviction import every_refusal
-from rebalancer.planning.plan import Obstacle
+from rebalancer.planning.plan import CHANCE_DIGITS, PERCENT_DIGITS, Benefit, Change, Obstacle
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import KeptReason, Reason
-from rebalancer.planning.rounding import CHANCE_DIGITS
-from rebalancer.planning.search.relief import NEGLIGIBLE
-from rebalancer.planning.search.strategy import SearchResult
+from rebalancer.planning.strategies.hot_nodes.node_pods import NEGLIGIBLE
+from rebalancer.planning.strategies.strategy import SearchResult
+
+
+def benefit_of(prepared: PreparedInputs, found: SearchResult) -> Benefit:
+    """The plan's benefit beside its cost.
+
+    Both sides include the Pending pods where they will be placed, so that they differ by the moves alone.
+    """
+    hotness, allocatable = prepared.hotness, prepared.inputs.load.allocatable
+    before = percent_of_allocatable(prepared.usage, np.array(prepared.state.pod_count), allocatable)
+    after = found.scenarios.mean_percent(allocatable)
+    hot = np.flatnonzero(hotness.hot)
+    excess = [_excess(prepared, level) for level in (before, after)]
+    still_hot = [int(np.count_nonzero(hotness.hot_at(hot, level[hot]))) for level in (before, after)]
+    rows = [move.evaluation.candidate.row for move in found.moves]
+    cost = len(rows) + float(Disruption(prepared.inputs, prepared.eviction.workloads).costs(rows).sum())
+    return Benefit(
+        hot_nodes=Change(before=still_hot[0], after=still_hot[1]),
+        excess=_change(*excess),
+        peak=_by_resource(hotness.names, before, after, np.max),
+        deviation=_by_resource(hotness.names, before, after, np.std),
+        pods_moved=len(rows),
+        pods=int(np.count_nonzero(prepared.pods.node >= 0)),
+        cost=round(cost, PERCENT_DIGITS),
+        score=round((excess[0] - excess[1]) / cost, PERCENT_DIGITS) if rows else 0.0,
+    )
+
+
+def _excess(prepared: PreparedInputs, percent: FloatArray) -> float:
+    """Points above coolTo, over hot nodes and the resources in which they are hot."""
+    rows = np.flatnonzero(prepared.hotness.hot).tolist()
+    return float(sum(float(prepared.hotness.excess(row, percent[row]).sum()) for row in rows))
+
+
+def _change(before: float, after: float) -> Change:
+    return Change(before=round(before, PERCENT_DIGITS), after=round(after, PERCENT_DIGITS))
+
+
+def _by_resource(
+    names: tuple[str, ...], before: FloatArray, after: FloatArray, figure: Callable[[FloatArray], float]
+) -> dict[str, Change]:
+    """A figure over (nodes, resources) percentages, of the nodes at which a resource is known."""
+    found: dict[str, Change] = {}
+    for column, name in enumerate(names):
+        known = np.isfinite(before[:, column]) & np.isfinite(after[:, column])
+        if known.any():
+            found[name] = _change(*(float(figure(level[known, column])) for level in (before, after)))
+    return found
+
+
+# Which settings of the policy hold the load that a plan leaves on hot nodes, the one that holds most first.
+#
+# A list of reasons by pod does not tell what to change: forty small pods may be too young while one large
+# pod,
+# protected for its volumes, is what keeps the node hot. So each pod that stays is weighed by what it uses
+# of
+# the resources in which its node is above coolTo, in points, and the weights are summed by the setting that
+# keeps it:
+#
+#     n1 is above coolTo in cpu; its pods that stay use 15, 4 and 1 points of cpu
+#     evictable.protect: LocalStorage keeps the first, evictable.minAge the others: 75 % and 25 %
+#
+# Pods that never move, such as those of a DaemonSet, are left out: no setting would change that. A pod that
+# several rules keep counts for the first of them, and not as kept by that setting alone.
+
 
 _NEVER_MOVE = frozenset({Reason.STATIC_POD, Reason.DAEMON_SET, Reason.TERMINATING, Reason.SYSTEM_COMPONENT})
 # What the search and the state of a node say of pods that no rule keeps.

@@ -1,1 +1,0 @@
-"""Explanations of one pod or one node, as values that reports render."""

@@ -1,0 +1,394 @@
+"""The level of each resource above which a node is hot, the level it is to cool to, and why it is hot.
+
+Several rules may set a level for the same node and resource; the lowest one counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
+from rebalancer.cluster.pod_classes import PodClass
+from rebalancer.cluster.records import Taint
+from rebalancer.load.figures.node_figures import PRESSURE_WINDOW_SECONDS
+from rebalancer.load.report import PERCENT_RESOURCES
+from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.policy import DeviationRule, HotNodes, HotRule, ScoreRule, UtilizationRule
+from rebalancer.scheduling import tolerates_any
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Hotness:
+    """Which nodes are hot, why, and how far they must cool; percent of allocatable by resource."""
+
+    hot: BoolArray  # (nodes,)
+    resources: BoolArray  # (nodes, resources) in what a node is hot
+    hot_above: FloatArray  # (nodes, resources) the level above which a node is hot, inf without a rule
+    cool_to: FloatArray  # (nodes, resources) the level at which no further eviction is worth it
+    because: Mapping[int, tuple[str, ...]]  # by node row
+    names: tuple[str, ...] = PERCENT_RESOURCES  # of the resources, by column
+    waiting: Mapping[int, str] = field(default_factory=dict)  # nodes that are not hot, yet pods wait there
+
+    def is_cool(self, row: int, percent: FloatArray) -> bool:
+        """Whether no (resources,) percent is above its level to cool to; an unknown one is not above."""
+        return not np.any(percent > self.cool_to[row])
+
+    def excess(self, row: int, percent: FloatArray) -> FloatArray:
+        """(resources,) points above coolTo, in the resources in which a node is hot; 0 in all others."""
+        above = np.nan_to_num(percent - self.cool_to[row], nan=0.0, neginf=0.0)
+        return np.where(self.resources[row], np.maximum(above, 0.0), 0.0)
+
+    def hot_at(self, rows: IntArray, percent: FloatArray) -> BoolArray:
+        """(rows,) whether nodes with (rows, resources) percent would be hot; an unknown percentage is not."""
+        return np.asarray(np.any(percent > self.hot_above[rows], axis=1), np.bool_)
+
+    def most(self, rows: IntArray) -> FloatArray:
+        """(rows, resources) up to which a landing may fill each node; a node that was hot, to its coolTo."""
+        return np.where(self.hot[rows, None], self.cool_to[rows], self.hot_above[rows])
+
+
+def short_level(percent: float) -> str:
+    """``80`` or ``62.5``."""
+    return f"{percent:.1f}".removesuffix(".0")
+
+
+class LevelBuilder:
+    """Collects the levels that rules set."""
+
+    def __init__(self, percent: FloatArray, eligible: BoolArray, names: tuple[str, ...]) -> None:
+        self.names = names
+        self.percent = percent
+        self.eligible = eligible  # (nodes,) may be hot at all: known
+        shape = percent.shape
+        self.hot_above = np.full(shape, np.inf)
+        self.cool_to = np.full(shape, np.inf)
+        self.resources = np.zeros(shape, np.bool_)
+        self.because: dict[int, list[str]] = {}
+
+    def apply(
+        self,
+        resource: str,
+        above: FloatArray,
+        cool_to: FloatArray,
+        words: str,
+        waits: Mapping[int, str] | None = None,
+    ) -> None:
+        """One rule on one resource: levels are (nodes,), ``words`` describes the threshold.
+
+        ``waits`` are, by row and with what they wait for, the only nodes that may be hot; None: all may.
+        Landings are held to the threshold on every node: whether pods will wait there cannot be predicted.
+        """
+        column = self.names.index(resource)
+        hot = self.eligible & (self.percent[:, column] > above)
+        if waits is not None:
+            hot &= np.isin(np.arange(len(hot)), list(waits))
+        self.hot_above[:, column] = np.minimum(self.hot_above[:, column], above)
+        self.cool_to[:, column] = np.minimum(self.cool_to[:, column], cool_to)
+        self.resources[:, column] |= hot
+        for row in np.flatnonzero(hot).tolist():
+            sentence = f"{resource} {self.percent[row, column]:.1f} %: {words}"
+            sentence += f"; {waits[row]}" if waits else ""
+            self.because.setdefault(row, []).append(
+                sentence.format(above=short_level(above[row]), cool_to=short_level(cool_to[row]))
+            )
+
+
+# Nodes that could take over load: those whose taints an evictable pod tolerates.
+#
+# A mean says how busy a node would be if load were spread evenly, so it may only hold nodes that load can
+# be
+# spread to. Three idle control-plane nodes beside three workers at 60 % would otherwise put the mean at 30
+# %,
+# and all three workers would be hot although there is nowhere to go.
+
+
+_HARD = ("NoSchedule", "NoExecute")
+# Pods of a DaemonSet or of a node itself never leave it, whatever they tolerate; nor do those of nobody.
+_BOUND_TO_THEIR_NODE = ("", "DaemonSet", "Node")
+
+
+def reachable_nodes(inputs: PlanningInputs) -> BoolArray:
+    """(nodes,) has no taint that would keep every pod away that the policy lets move."""
+    tainted = [
+        tuple(taint for taint in node.spec.taints or () if taint.effect in _HARD)
+        for node in inputs.snapshot.nodes.records
+    ]
+    if not any(tainted):
+        return np.ones(len(tainted), np.bool_)
+    movable = _movable_classes(inputs)
+    verdicts: dict[frozenset[tuple[str, str, str]], bool] = {}
+    found: list[bool] = []
+    for taints in tainted:
+        key = frozenset((taint.key, taint.value or "", taint.effect) for taint in taints)
+        if key not in verdicts:
+            verdicts[key] = not taints or any(_tolerates_all(pod, taints) for pod in movable)
+        found.append(verdicts[key])
+    return np.array(found, np.bool_)
+
+
+def _movable_classes(inputs: PlanningInputs) -> list[PodClass]:
+    """Classes of bound pods that their kind and the policy's namespaces and profiles let move."""
+    pods, policy = inputs.snapshot.pods, inputs.policy
+    profiles = policy.scheduler.profiles or inputs.configuration.scheduler_names
+    classes = (pods.classes[index] for index in np.unique(pods.pod_class[pods.node >= 0]).tolist())
+    return [
+        pod
+        for pod in classes
+        if pod.owner.kind not in _BOUND_TO_THEIR_NODE
+        and policy.evictable.namespaces.allows(pod.namespace)
+        and pod.scheduler_name in profiles
+    ]
+
+
+def _tolerates_all(pod: PodClass, taints: tuple[Taint, ...]) -> bool:
+    return all(tolerates_any(pod.spec.tolerations, taint) for taint in taints)
+
+
+# How the scheduler rates nodes for a plain pod, plugin by plugin, and what score rules make of it.
+#
+# A plugin gives every node some score, one without figures too: TargetLoadPacking gives it 0. A rule that
+# took
+# that for load would find an idle cluster hot wherever load-watcher names its nodes by address. So the
+# score
+# that a rule sees of such a node is unknown, and an unknown score makes no node hot.
+
+
+_LEAST = 0.5  # points of the mean score: less pulls nothing down
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RuleScore:
+    """What a score rule goes by."""
+
+    plugins: tuple[str, ...]  # those of the rule that are enabled
+    score: FloatArray  # (nodes,) their weighted mean, 0..100; NaN where one of them lacks a figure
+    resources: frozenset[str]  # that they score: a node is hot in these only, and cools in these only
+
+
+class NodeScores:
+    """The scores of a profile's plugins over all nodes, and their weighted mean."""
+
+    def __init__(
+        self,
+        by_plugin: Mapping[str, IntArray],
+        weights: Mapping[str, int],
+        has_figures: Mapping[str, BoolArray],
+    ) -> None:
+        """``by_plugin`` are (nodes,) scores in 0..100; plugins absent from ``has_figures`` need none."""
+        self.by_plugin = by_plugin
+        self.has_figures = has_figures
+        self.weights = weights
+        self.mean: FloatArray = self._mean(tuple(by_plugin))
+        total = sum(weights[name] for name in by_plugin) or 1
+        # (plugins, nodes) points of the mean score that a plugin takes, compared with the mean of the nodes.
+        self._taken = [
+            (float(values.mean()) - values) * weights[name] / total for name, values in by_plugin.items()
+        ]
+
+    def _mean(self, plugins: Sequence[str]) -> FloatArray:
+        total = sum(self.weights[name] for name in plugins)
+        if not total:
+            return np.zeros(0)
+        weighted = sum(self.weights[name] * self.by_plugin[name].astype(np.float64) for name in plugins)
+        return np.asarray(weighted / total, np.float64)
+
+    def known_mean_of(self, plugins: Sequence[str]) -> FloatArray:
+        """(nodes,) the weighted mean of some plugins; NaN where one of them lacks a figure."""
+        mean = self._mean(plugins)
+        for name in plugins:
+            if name in self.has_figures and len(mean):
+                mean = np.where(self.has_figures[name], mean, np.nan)
+        return mean
+
+    def of(self, row: int) -> dict[str, int]:
+        """A node's score by plugin."""
+        return {name: int(values[row]) for name, values in self.by_plugin.items()}
+
+    def pulled_down_by(self, row: int) -> str:
+        """The plugin that takes most from a node's score; empty when none takes half a point."""
+        taken = [float(points[row]) for points in self._taken]
+        worst = int(np.argmax(taken)) if taken else 0
+        return list(self.by_plugin)[worst] if taken and taken[worst] >= _LEAST else ""
+
+
+# The policy's rules: which nodes are hot, with the reason, and down to which level each must cool.
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Group:
+    """Nodes that share rules."""
+
+    members: BoolArray  # (nodes,)
+    rules: tuple[HotRule, ...]
+    may_be_hot: bool = True
+
+
+def groups_of(rules: HotNodes, labels: Sequence[Mapping[str, str]]) -> list[Group]:
+    """The pools of a policy and the nodes outside all of them, by labels; every node is in one group.
+
+    Nodes that are never hot keep the thresholds of all others for what may land on them.
+    """
+    left: BoolArray = np.ones(len(labels), np.bool_)
+    found: list[Group] = []
+    for pool in rules.pools:
+        selected = np.array([pool.node_selector.selects(item) for item in labels], np.bool_) & left
+        left &= ~selected
+        found.append(Group(selected, pool.any or rules.any, bool(pool.any)))
+    if rules.node_selector is not None:
+        chosen = np.array([rules.node_selector.selects(item) for item in labels], np.bool_)
+        found.append(Group(left & ~chosen, rules.any, may_be_hot=False))
+        left &= chosen
+    return [*found, Group(left, rules.any)]
+
+
+def find_hot_nodes(inputs: PlanningInputs, scores: Mapping[str, RuleScore]) -> Hotness:
+    """Apply the policy's rules, each group's to its nodes.
+
+    ``scores`` are by the key of score rules. Only nodes with fresh figures may be hot; the
+    means are those of Ready, schedulable nodes among them that an evictable pod could run on.
+    """
+    nodes, percent, known = inputs.snapshot.nodes, inputs.load.percent, inputs.load.known
+    unschedulable = np.array([node.spec.unschedulable for node in nodes.records], np.bool_)
+    counted = np.asarray(nodes.ready & known & ~unschedulable & reachable_nodes(inputs), np.bool_)
+    names = inputs.load.percent_resources
+    shape = percent.shape
+    hot_above, cool_to = np.full(shape, np.inf), np.full(shape, np.inf)
+    resources: BoolArray = np.zeros(shape, np.bool_)
+    because: dict[int, tuple[str, ...]] = {}
+    waiting: dict[int, str] = {}
+    for group in groups_of(inputs.policy.hot_nodes, [node.metadata.labels or {} for node in nodes.records]):
+        rows = group.members
+        if not rows.any():
+            continue
+        levels = LevelBuilder(percent, known & rows & group.may_be_hot, names)
+        pressure = inputs.load.pressure
+        _apply(levels, group.rules, _mean(percent[counted & rows]), scores, pressure)
+        for rule in group.rules:
+            if isinstance(rule, UtilizationRule) and rule.pressure:
+                waiting |= {
+                    row: f"cooled but still waiting: {words}"
+                    for row, words in waiting_nodes(rule, pressure).items()
+                    if rows[row] and levels.eligible[row] and not levels.resources[row].any()
+                }
+        hot_above[rows], cool_to[rows] = levels.hot_above[rows], levels.cool_to[rows]
+        resources[rows] = levels.resources[rows]
+        because |= {row: tuple(sentences) for row, sentences in levels.because.items()}
+    hot: BoolArray = np.asarray(resources.any(axis=1), np.bool_)
+    return Hotness(hot, resources, hot_above, cool_to, because, names, waiting)
+
+
+def _apply(
+    levels: LevelBuilder,
+    rules: tuple[HotRule, ...],
+    mean: FloatArray,
+    scores: Mapping[str, RuleScore],
+    pressure: Mapping[str, FloatArray],
+) -> None:
+    everywhere = np.ones(len(levels.percent))
+    for rule in rules:
+        match rule:
+            case UtilizationRule():
+                waits = waiting_nodes(rule, pressure) if rule.pressure else None
+                for resource, level in rule.utilization.items():
+                    cool = rule.cool_to[resource]
+                    words = "hot above {above} %, cool at {cool_to} %"
+                    levels.apply(resource, everywhere * level, everywhere * cool, words, waits)
+            case DeviationRule():
+                _apply_deviation(levels, rule, mean, everywhere)
+            case ScoreRule():
+                _apply_score(levels, rule, mean, scores)
+
+
+def waiting_nodes(rule: UtilizationRule, pressure: Mapping[str, FloatArray]) -> dict[int, str]:
+    """Nodes, by row, on which something waits longer than a rule allows; unknown pressure is none."""
+    found: dict[int, str] = {}
+    for resource, level in rule.pressure.items():
+        percent = pressure.get(resource, np.zeros(0))
+        for row in np.flatnonzero(np.nan_to_num(percent, nan=0.0) > level).tolist():
+            found.setdefault(row, f"{resource} pressure {percent[row]:.1f} % of the time, above {level:g} %")
+    return found
+
+
+def _mean(percent: FloatArray) -> FloatArray:
+    """(resources,) the mean of the known percentages of each column; NaN where there is none."""
+    known = ~np.isnan(percent)
+    count = np.count_nonzero(known, axis=0)
+    total = np.where(known, percent, 0.0).sum(axis=0)
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+
+def _apply_deviation(
+    levels: LevelBuilder, rule: DeviationRule, mean: FloatArray, everywhere: FloatArray
+) -> None:
+    for resource, points in rule.deviation.items():
+        center = float(mean[levels.names.index(resource)])
+        if np.isnan(center):
+            continue
+        above = max(center + points, float(rule.floor.get(resource, 0.0)))
+        cool = min(center + rule.cool_to[resource], above)
+        threshold = f"{points:g} points above the mean of {center:.1f} %"
+        words = f"hot above {{above}} % ({threshold}), cool at {{cool_to}} %"
+        levels.apply(resource, everywhere * above, everywhere * cool, words)
+
+
+def score_key(rule: ScoreRule) -> str:
+    """The key under which the scores of a rule are kept."""
+    return ",".join(rule.score.plugins or ())
+
+
+def _apply_score(
+    levels: LevelBuilder, rule: ScoreRule, mean: FloatArray, scores: Mapping[str, RuleScore]
+) -> None:
+    """Hot where the scheduler scores low and the load that it scores is above the mean; cool at that mean.
+
+    A node that is scored low and has no such load above the mean would be hot above the mean of any. A node
+    whose score is unknown is neither.
+    """
+    found = scores.get(score_key(rule))
+    if found is None:
+        return
+    scored = np.array([name in found.resources for name in levels.names], np.bool_)
+    mean = np.where(scored, mean, np.inf)
+    excess = np.nan_to_num(levels.percent - mean, nan=-1.0)
+    with np.errstate(invalid="ignore"):
+        low = levels.eligible & (found.score < rule.score.below)
+    above = low & (excess.max(axis=1) > 0)
+    levels.hot_above[low & ~above] = np.fmin(levels.hot_above[low & ~above], mean)
+    for row in np.flatnonzero(above).tolist():
+        column = int(np.argmax(excess[row]))
+        levels.resources[row, column] = True
+        levels.hot_above[row, column] = min(levels.hot_above[row, column], mean[column])
+        levels.cool_to[row, column] = min(levels.cool_to[row, column], mean[column])
+        levels.because.setdefault(row, []).append(
+            f"score {found.score[row]:.0f} of 100 by {', '.join(found.plugins)}, hot below "
+            f"{rule.score.below:g}, with {levels.names[column]} {levels.percent[row, column]:.1f} % above "
+            f"the mean of {mean[column]:.1f} %"
+        )
+
+
+# Whether relief helped: nodes that earlier runs cooled and on which pods wait all the same.
+#
+# How far pressure falls when a pod leaves cannot be predicted, so it is looked at afterwards, by the next
+# run.
+# Pressure is a rate over some minutes and its figure may be a little old, so a node is only judged once its
+# figure holds nothing of the time before the move:
+#
+#     12:00 web-1 leaves n1; the figures of 12:04 are over 11:59 to 12:04      not judged yet
+#     12:15 n1 is at 60 % cpu, below its threshold; pressure 33 %, above 20 %  cooled but still waiting
+
+
+def still_waiting(inputs: PlanningInputs, hotness: Hotness) -> dict[str, str]:
+    """What pods wait for on nodes that were cooled, by the node's name."""
+    cooled: dict[str, float] = {}
+    for move in inputs.state.moves if inputs.state else ():
+        cooled[move.from_node] = max(cooled.get(move.from_node, 0.0), move.landed_at or move.evicted_at)
+    judged = inputs.now - PRESSURE_WINDOW_SECONDS - inputs.policy.load.max_age
+    names = inputs.snapshot.nodes.names
+    return {
+        names[row]: words
+        for row, words in hotness.waiting.items()
+        if cooled.get(names[row], inputs.now) <= judged
+    }
