@@ -22,8 +22,7 @@ from rebalancer.cluster.pods import PHASES, PodFields, PodTable
 from rebalancer.cluster.records import CsiNode, Node, Taint
 from rebalancer.errors import InputError
 from rebalancer.load.figures.pod_usage import PodMethod
-from rebalancer.load.load_watcher import document as watcher
-from rebalancer.load.load_watcher.document import Metric, WatcherMetrics
+from rebalancer.load.load_watcher.document import AVERAGE, CPU, LATEST, MEMORY, Metric, WatcherMetrics
 from rebalancer.load.view import SchedulerView
 from rebalancer.planning import PlanningInputs, PreparedInputs, Subject, find_subject
 from rebalancer.planning.subjects import SubjectName, parse_subject
@@ -235,7 +234,7 @@ Number = TypeVar("Number", np.int64, np.float64)
 _HOST_NAME = "kubernetes.io/hostname"
 _OF_THEIR_NODE = frozenset({"DaemonSet", "Node"})  # owners of pods that every such node has
 _DAY_SECONDS = 86_400.0
-_LEVELS = frozenset({watcher.AVERAGE, watcher.LATEST, ""})  # operators of figures that follow the load
+_LEVELS = frozenset({AVERAGE, LATEST, ""})  # operators of figures that follow the load
 
 
 def with_cordoned(inputs: PlanningInputs, rows: Sequence[NodeRow]) -> PlanningInputs:
@@ -373,7 +372,7 @@ def _seen(view: SchedulerView, template: str, names: Sequence[str], share: Float
     Levels follow the share of the template's usage that a new node has; a query of a plugin's own is taken
     to answer as for the template.
     """
-    columns = {watcher.CPU: 0, watcher.MEMORY: 1}
+    columns = {CPU: 0, MEMORY: 1}
 
     def scaled(item: Metric) -> Metric:
         column = columns.get(item.type)

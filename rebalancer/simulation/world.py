@@ -13,8 +13,9 @@ import numpy as np
 from rebalancer.cluster.arrays import FloatArray, IntArray
 from rebalancer.cluster.nodes import CPU, MEMORY
 from rebalancer.cluster.pods import PHASES, PodTable
-from rebalancer.load.load_watcher import document as watcher
-from rebalancer.load.load_watcher.document import Metric, WatcherMetrics
+from rebalancer.load.load_watcher.document import AVERAGE, DEVIATION, LATEST, Metric, WatcherMetrics
+from rebalancer.load.load_watcher.document import CPU as CPU_TYPE
+from rebalancer.load.load_watcher.document import MEMORY as MEMORY_TYPE
 from rebalancer.load.report import LoadReport, percent_of_allocatable
 from rebalancer.load.view import SchedulerView
 from rebalancer.planning import PlanningInputs
@@ -216,12 +217,12 @@ class SimulatedCluster:
         measured = np.stack(self._node_samples)[:, :, [0, 1]]  # cpu and memory
         samples = 100.0 * np.maximum(measured, 0.0) / capacity
         figures = {
-            watcher.AVERAGE: samples.mean(axis=0),
-            watcher.LATEST: samples[-1],
+            AVERAGE: samples.mean(axis=0),
+            LATEST: samples[-1],
             "": samples[-1],
         }
         if len(samples) > 1:
-            figures[watcher.DEVIATION] = samples.std(axis=0)
+            figures[DEVIATION] = samples.std(axis=0)
         updated = {
             name: tuple(_updated(item, nodes.row.get(name, -1), figures) for item in items)
             for name, items in metrics.nodes.items()
@@ -236,7 +237,7 @@ class SimulatedCluster:
 
 
 def _updated(item: Metric, row: int, figures: Mapping[str, FloatArray]) -> Metric:
-    column = {watcher.CPU: 0, watcher.MEMORY: 1}.get(item.type)
+    column = {CPU_TYPE: 0, MEMORY_TYPE: 1}.get(item.type)
     values = figures.get(item.operator)
     if row < 0 or column is None or values is None or np.isnan(values[row, column]):
         return item

@@ -12,7 +12,9 @@ from rebalancer.cluster.arrays import FloatArray
 from rebalancer.cluster.nodes import CPU, MEMORY, NodeTable
 from rebalancer.cluster.quantities import MAX_AMOUNT
 from rebalancer.cluster.records import NodeMetrics
-from rebalancer.load.load_watcher import document as watcher
+from rebalancer.load.load_watcher.document import AVERAGE, DEVIATION, LATEST, Metric, WatcherMetrics
+from rebalancer.load.load_watcher.document import CPU as CPU_TYPE
+from rebalancer.load.load_watcher.document import MEMORY as MEMORY_TYPE
 
 PRESSURE_WINDOW_SECONDS = 300  # of rates of pressure: so long that one slow start of a pod is no pressure
 RESOURCES = ("cpu", "memory")  # what every source measures; pods are counted
@@ -132,7 +134,7 @@ def _plausible(source: str, usage: FloatArray, nodes: NodeTable) -> list[str]:
     ]
 
 
-def node_figures_of_watcher(metrics: watcher.WatcherMetrics, nodes: NodeTable) -> NodeFigures:
+def node_figures_of_watcher(metrics: WatcherMetrics, nodes: NodeTable) -> NodeFigures:
     """load-watcher's averages (else its latest figures), turned from percent of capacity into amounts."""
     usage, measured_at = nothing_measured(len(nodes)), nothing_measured(len(nodes))
     spread = nothing_measured(len(nodes))
@@ -142,7 +144,7 @@ def node_figures_of_watcher(metrics: watcher.WatcherMetrics, nodes: NodeTable) -
         row = nodes.row.get(name)
         if row is None:
             continue
-        for column, kind in enumerate((watcher.CPU, watcher.MEMORY)):
+        for column, kind in enumerate((CPU_TYPE, MEMORY_TYPE)):
             percent = _preferred(figures, kind)
             if percent is None:
                 continue
@@ -155,11 +157,11 @@ def node_figures_of_watcher(metrics: watcher.WatcherMetrics, nodes: NodeTable) -
             usage[row, column] = percent / 100 * capacity[row, column]
             measured_at[row, column] = metrics.window_end or metrics.timestamp or np.nan
             deviation = next(
-                (item.value for item in figures if (item.type, item.operator) == (kind, watcher.DEVIATION)),
+                (item.value for item in figures if (item.type, item.operator) == (kind, DEVIATION)),
                 np.nan,
             )
             spread[row, column] = deviation / 100 * capacity[row, column] if deviation >= 0 else np.nan
-    averaged = any(item.operator == watcher.AVERAGE for figures in metrics.nodes.values() for item in figures)
+    averaged = any(item.operator == AVERAGE for figures in metrics.nodes.values() for item in figures)
     # metrics-server's latest figures look back a few seconds, whatever window stands beside them.
     window = max(0.0, metrics.window_end - metrics.window_start) if averaged else 0.0
     windows = np.full(len(nodes), window)
@@ -168,9 +170,9 @@ def node_figures_of_watcher(metrics: watcher.WatcherMetrics, nodes: NodeTable) -
     return NodeFigures("load-watcher", usage, measured_at, windows, tuple(warnings), deviation=spread)
 
 
-def _preferred(figures: tuple[watcher.Metric, ...], kind: str) -> float | None:
+def _preferred(figures: tuple[Metric, ...], kind: str) -> float | None:
     found = {figure.operator: figure.value for figure in figures if figure.type == kind}
-    for operator in (watcher.AVERAGE, watcher.LATEST, ""):
+    for operator in (AVERAGE, LATEST, ""):
         if operator in found:
             return found[operator]
     return None

@@ -14,6 +14,7 @@ from rebalancer.cluster.live.answers import NoAnswerError, short_reason
 from rebalancer.deadlines import Deadline
 from rebalancer.errors import InputError, UnreachableError
 from rebalancer.load.prometheus.questions import Connection, Question
+from rebalancer.load.prometheus.transport import directly, through_service_proxy
 from rebalancer.load.prometheus.wire import refusal
 from rebalancer.load.service_addresses import service_of
 from rebalancer.retries import RETRIED_STATUSES, Again, Retries, retry_after_seconds
@@ -49,8 +50,6 @@ class LivePrometheus:
         retries: Retries | None = None,
     ) -> None:
         """``inside`` says that cluster addresses resolve here."""
-        from rebalancer.load.prometheus import transport  # noqa: PLC0415 - imports urllib3
-
         self._connection = connection
         self._now = now
         self._retries = replace(
@@ -64,10 +63,10 @@ class LivePrometheus:
         if service is not None and not inside and api is not None and not connection.has_login:
             proxied = f"api/v1/namespaces/{quote(service.namespace)}/services/{quote(service.service)}/proxy"
             self._base = f"{api.host.rstrip('/')}/{proxied}/{service.path}".rstrip("/")
-            self._send = transport.through_service_proxy(api)
+            self._send = through_service_proxy(api)
         else:
             self._base = connection.address.rstrip("/")
-            self._send = transport.directly(connection)
+            self._send = directly(connection)
 
     def __call__(self, question: Question) -> bytes:
         """The body of a successful answer."""

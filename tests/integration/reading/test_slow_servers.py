@@ -14,7 +14,7 @@ from rebalancer.cluster.kinds import NODES
 from rebalancer.cluster.live import RawApi
 from rebalancer.deadlines import Deadline, StopRequest
 from rebalancer.errors import InputError, RebalancerError, StopRequestedError, UnreachableError
-from rebalancer.load.load_watcher import client as load_watcher
+from rebalancer.load.load_watcher.client import fetch_watcher
 from rebalancer.load.prometheus.http import LivePrometheus
 from rebalancer.load.prometheus.questions import Connection, Question
 from rebalancer.retries import Retries
@@ -111,7 +111,7 @@ def test_a_load_watcher_that_drips_ends_with_the_deadline_of_the_run(
     with api_of(url) as api:
         ending = RawApi(api.client).until(Deadline(at=time.monotonic() + 0.5))
         took = seconds_until(
-            UnreachableError, lambda: load_watcher.fetch_watcher(ending, url, inside=True), "no whole answer"
+            UnreachableError, lambda: fetch_watcher(ending, url, inside=True), "no whole answer"
         )
     assert took < SOON
 
