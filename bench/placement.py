@@ -24,7 +24,7 @@ import msgspec
 from rebalancer.cluster.dumps.listing import Recording, decode_listing
 from rebalancer.cluster.kinds import BY_PLURAL
 from rebalancer.cluster.snapshot import Snapshot, build_snapshot
-from rebalancer.load.view import NOTHING_SEEN
+from rebalancer.load.scheduler_view import EMPTY_VIEW
 from rebalancer.scheduling import ClusterState, PluginInputs, Scheduler, load_configuration, make_scheduler
 
 PODS_A_NODE = 30
@@ -157,7 +157,7 @@ def measure(nodes: int, constrained: bool, seconds: float) -> tuple[Measured, Ca
     """The rate over ``seconds``, each workload's pods in turn; and a function that runs on, for profiles."""
     snapshot = a_cluster(nodes, constrained)
     configuration = load_configuration(CONFIGURATION, "bench")
-    inputs = PluginInputs.of(snapshot, NOTHING_SEEN)
+    inputs = PluginInputs.of(snapshot, EMPTY_VIEW)
     scheduler = make_scheduler(configuration, configuration.profiles[0], inputs)
     state = ClusterState.of(snapshot)
     classes = snapshot.pods.classes

@@ -16,9 +16,9 @@ from rebalancer.cluster.arrays import FloatArray, IntArray
 from rebalancer.cluster.dumps.listing import Recording, decode_listing
 from rebalancer.cluster.kinds import BY_PLURAL, KINDS, METRICS
 from rebalancer.cluster.snapshot import Snapshot, build_snapshot
-from rebalancer.load.figures.node_figures import NodeFigures, PodFigures
 from rebalancer.load.report import build_report
-from rebalancer.load.view import NOTHING_SEEN
+from rebalancer.load.scheduler_view import EMPTY_VIEW
+from rebalancer.load.usage import NodeUsage, PodUsage
 from rebalancer.planning import PlanningInputs
 from rebalancer.policy import RebalancePolicy
 from rebalancer.scheduling import default_configuration
@@ -208,11 +208,11 @@ def _inputs(snapshot: Snapshot, usage: dict[str, tuple[float, float]], seed: int
     pod_usage = np.array([usage[name] for name in snapshot.pods.names], np.float64)
     total = np.zeros((len(snapshot.nodes), 2))
     np.add.at(total, snapshot.pods.node, pod_usage)
-    figures = NodeFigures("random", total, np.full(total.shape, NOW), np.zeros(len(total)))
-    measured = PodFigures(pod_usage, np.full(len(pod_usage), NOW))
+    figures = NodeUsage("random", total, np.full(total.shape, NOW), np.zeros(len(total)))
+    measured = PodUsage(pod_usage, np.full(len(pod_usage), NOW))
     load = build_report(
         snapshot.nodes, snapshot.pods, [figures], measured, pod_usage, now=NOW, max_age_seconds=180
     )
     return PlanningInputs(
-        snapshot, load, NOTHING_SEEN, default_configuration(), policy(), None, NOW, f"sha256:random-{seed}"
+        snapshot, load, EMPTY_VIEW, default_configuration(), policy(), None, NOW, f"sha256:random-{seed}"
     )

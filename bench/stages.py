@@ -19,9 +19,9 @@ from pathlib import Path
 from bench.placement import rebalance
 from rebalancer.cluster.dumps.reader import DumpReader
 from rebalancer.cluster.snapshot import Snapshot, build_snapshot
-from rebalancer.load.prometheus.access import recorded_access
+from rebalancer.load.prometheus.reader import recorded_access
+from rebalancer.load.scheduler_view import EMPTY_VIEW
 from rebalancer.load.sources import LoadInputs, LoadReading, read_load
-from rebalancer.load.view import NOTHING_SEEN
 from rebalancer.pipeline.gathering import gather, policy_of
 from rebalancer.pipeline.gathering.inputs import requests_by_pod
 from rebalancer.pipeline.gathering.recorded import recorded_answers, recorded_moment
@@ -59,7 +59,7 @@ def load_stage(snapshot: Snapshot, policy: Path) -> LoadReading:
 def place_stage(snapshot: Snapshot) -> int:
     """Evict pods and bind their replacements where the scheduler would, the state kept up to date."""
     configuration = default_configuration()
-    inputs = PluginInputs.of(snapshot, NOTHING_SEEN)
+    inputs = PluginInputs.of(snapshot, EMPTY_VIEW)
     scheduler: Scheduler = make_scheduler(configuration, configuration.profiles[0], inputs)
     state = ClusterState.of(snapshot)
     by_class: dict[int, list[int]] = {}

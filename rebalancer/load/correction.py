@@ -13,9 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rebalancer.cluster.arrays import BoolArray, FloatArray
+from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
 from rebalancer.cluster.nodes import NodeTable
+from rebalancer.cluster.pods import PHASE_INDEX, PodTable
 from rebalancer.load.report import LoadReport
+from rebalancer.load.usage import RESOURCES
 from rebalancer.state import PastMove
 
 # Results after which the pod is where it was: nothing changed.
@@ -90,3 +92,131 @@ def _linear(load: LoadReport, row: int) -> BoolArray:
     return np.array(
         [load.statistic(row, column) == "mean" for column in range(len(load.resources))], np.bool_
     )
+
+
+# Load that others brought too recently for a node's figures to show.
+#
+# A figure averaged over a window holds only a part of what a pod uses that started within the window: right
+# after a scale-up, a rollout or a drain, the nodes that took the pods look idle, and every plan would send
+# more
+# pods there. So the missing part is added to what is expected of a node as a landing. For example, node b
+# has
+# 10 cores, figures over 15 minutes say 5 %, and 8 pods that request 300 millicores started a minute ago:
+#
+#     in the window   60 of 900 s, so 93 % of what they will use is missing
+#     missing         0.93 × 8 × max(request 0.3, measured 0.05) = 2.2 cores, or 22 points
+#     b as a landing  not counted on: more than ``MAX_ADDED_POINTS`` would rest on an estimate
+#
+# Requests are estimates, so they are added where a landing is judged, and never make a node hot. Pods that
+# we
+# moved ourselves are left out; ``correction`` knows their load better.
+
+
+MAX_ADDED_POINTS = 10.0
+"""A node to which more than this many points of allocatable would have to be added is not a landing."""
+_REQUESTS = "requests"  # the source whose figures hold every bound pod, however young
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RecentLoad:
+    """What figures do not show yet."""
+
+    missing: FloatArray  # (nodes, resources) to add to what is expected of each node; 0 where too much is
+    too_much: dict[int, str]  # node row -> why the node is not a landing
+
+
+def recent_load(
+    load: LoadReport, pods: PodTable, nodes: NodeTable, requests: FloatArray, moves: Iterable[PastMove]
+) -> RecentLoad:
+    """The load of pods that started within their node's window; ``requests`` is (pods, 2): cpu and memory."""
+    missing = np.zeros_like(load.usage)
+    too_much: dict[int, str] = {}
+    rows = _candidates(load, pods)
+    if not len(rows):
+        return RecentLoad(missing, too_much)
+    rows = rows[~_our_own(pods, nodes, rows, moves)]
+    on = pods.node[rows]
+    share = _share_not_running(load, on, _started(pods, rows))
+    requested = np.full((len(rows), load.usage.shape[1]), np.nan)
+    requested[:, : len(RESOURCES)] = requests[rows]
+    expected = np.fmax(requested, load.pod_usage[rows])
+    unknown = np.isnan(expected) | ((requested == 0) & np.isnan(load.pod_usage[rows]))
+    np.add.at(missing, on, share * np.where(unknown, 0.0, expected))
+    required = np.isin(load.resources, load.required)
+    columns = [load.percent_resources.index(name) for name in load.resources]
+    room = load.allocatable[:, columns]
+    points = np.where(room > 0, 100.0 * missing / np.where(room > 0, room, 1.0), 0.0)
+    unknown_there: IntArray = np.unique(on[(unknown & (share > 0) & required).any(axis=1)])
+    for node in np.flatnonzero((points > MAX_ADDED_POINTS).any(axis=1)).tolist():
+        column = int(np.argmax(points[node]))
+        too_much[node] = (
+            f"has pods that started within its figures' window; {points[node, column]:.0f} points of "
+            f"{load.resources[column]} are yet to show"
+        )
+    for node in unknown_there.tolist():
+        which = next(int(row) for row in rows[on == node])
+        too_much[node] = (
+            f"has pods that started within its figures' window and whose load is unknown, e.g. "
+            f"{pods.full_name(which)}"
+        )
+    missing[list(too_much)] = 0.0
+    return RecentLoad(missing, too_much)
+
+
+def _started(pods: PodTable, rows: IntArray) -> FloatArray:
+    """(rows,) when pods started; the end of time for those that are bound and have yet to."""
+    started = pods.started[rows]
+    yet_to = np.isnan(started) & (pods.phase[rows] == PHASE_INDEX["Pending"])
+    return np.where(yet_to, np.inf, started)
+
+
+def _candidates(load: LoadReport, pods: PodTable) -> IntArray:
+    """Bound pods that started after the oldest window of their node began."""
+    began = np.where(np.isnan(load.measured_at), np.inf, load.measured_at - load.window_seconds)
+    bound = np.flatnonzero((pods.node >= 0) & ~pods.terminating)
+    with np.errstate(invalid="ignore"):
+        within = _started(pods, bound) > began.min(axis=1, initial=np.inf)[pods.node[bound]]
+    return np.asarray(bound[within], np.int64)
+
+
+def _share_not_running(load: LoadReport, nodes: IntArray, started: FloatArray) -> FloatArray:
+    """(pods, resources) the share of the window in which a pod did not run; all of it where that is unclear.
+
+    Only a mean weighs a part of its window by how long it lasted: a percentile may show nothing of a pod that
+    runs for the last tenth of it. Requests show every pod at once.
+    """
+    measured, window = load.measured_at[nodes], load.window_seconds[nodes]
+    source, moment = load.source[nodes], started[:, None]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        inside = np.where(window > 0, (moment - (measured - window)) / np.where(window > 0, window, 1.0), 0.0)
+        inside = np.where(moment >= measured, 1.0, np.clip(inside, 0.0, 1.0))
+    inside = np.nan_to_num(inside, nan=0.0)
+    for column in range(len(load.resources)):
+        slow = _has(source[:, column], [item[column] != "mean" for item in load.statistics])
+        inside[slow, column] = np.ceil(inside[slow, column])
+    return np.where((source < 0) | _has(source, [item == _REQUESTS for item in load.sources]), 0.0, inside)
+
+
+def _has(source: IntArray, answers: list[bool]) -> BoolArray:
+    """Whether the source of each figure is one of those; an unknown source is not."""
+    table = np.array([*answers, False], np.bool_)
+    return np.asarray(table[np.clip(source, -1, len(answers))], np.bool_)
+
+
+def _our_own(pods: PodTable, nodes: NodeTable, rows: IntArray, moves: Iterable[PastMove]) -> BoolArray:
+    """(rows,) is the replacement of a pod that we moved: one pod for each move, the oldest first."""
+    landed: dict[tuple[str, str], list[float]] = {}
+    for move in moves:
+        if move.to_node and move.controller_uid:
+            landed.setdefault((move.controller_uid, move.to_node), []).append(move.evicted_at)
+    found: BoolArray = np.zeros(len(rows), np.bool_)
+    started = _started(pods, rows)
+    for position in np.argsort(started, kind="stable").tolist() if landed else ():
+        row = int(rows[position])
+        evicted = landed.get((pods.class_of(row).owner.uid, nodes.names[int(pods.node[row])]), [])
+        # Times of pods are whole seconds.
+        ours = next((moment for moment in evicted if moment - 1.0 <= started[position]), None)
+        if ours is not None:
+            evicted.remove(ours)
+            found[position] = True
+    return found

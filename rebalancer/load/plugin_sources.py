@@ -16,15 +16,20 @@ from rebalancer.cluster.dumps.listing import Recording
 from rebalancer.cluster.kinds import NODE_METRICS
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.errors import InputError, RebalancerError
-from rebalancer.load.figures.node_index import NodeNameIndex
-from rebalancer.load.load_watcher.document import AVERAGE, DEVIATION, Metric, WatcherMetrics, decode_watcher
-from rebalancer.load.load_watcher.document import CPU as CPU_TYPE
-from rebalancer.load.load_watcher.document import MEMORY as MEMORY_TYPE
-from rebalancer.load.load_watcher.embedded import watcher_of_metrics
-from rebalancer.load.prometheus.access import PrometheusAccess
-from rebalancer.load.prometheus.questions import Connection, Question
-from rebalancer.load.prometheus.wire import Series, decode_answer, failure_words
-from rebalancer.load.view import SchedulerView
+from rebalancer.load.prometheus.queries import Connection, PrometheusQuery
+from rebalancer.load.prometheus.reader import NodeNameIndex, PrometheusAccess
+from rebalancer.load.prometheus.responses import Series, decode_answer, failure_words
+from rebalancer.load.scheduler_view import (
+    AVERAGE,
+    CPU_TYPE,
+    DEVIATION,
+    MEMORY_TYPE,
+    Metric,
+    SchedulerView,
+    WatcherMetrics,
+    decode_watcher,
+    watcher_of_metrics,
+)
 from rebalancer.profiles.types import MetricProvider, PluginQuery, SchedulerConfiguration
 
 if TYPE_CHECKING:
@@ -92,7 +97,7 @@ def _watcher(inputs: PluginSources, address: str, provider: MetricProvider | Non
         return _built_in(inputs, provider or MetricProvider())
     if inputs.api is None:
         return _recorded_watcher(inputs.snapshot.recording)
-    from rebalancer.load.load_watcher.client import fetch_watcher  # noqa: PLC0415 - imports urllib3
+    from rebalancer.load.load_watcher import fetch_watcher  # noqa: PLC0415 - imports urllib3
 
     return decode_watcher(fetch_watcher(inputs.api, address, inside=inputs.inside))
 
@@ -147,7 +152,7 @@ def _recorded_watcher(recording: Recording) -> WatcherMetrics:
 
 def _ask(access: PrometheusAccess, connection: Connection, query: str) -> tuple[Series, ...]:
     try:
-        return decode_answer(access.asking(connection)(Question(query)))
+        return decode_answer(access.asking(connection)(PrometheusQuery(query)))
     except (ValueError, RecursionError) as error:
         raise InputError(failure_words(error), where=connection.address) from error
 

@@ -15,8 +15,10 @@ from rebalancer.cluster import times
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
 from rebalancer.cluster.nodes import CPU, MEMORY, PODS_COLUMN, NodeTable
 from rebalancer.cluster.pods import PodTable
-from rebalancer.load.figures.node_figures import RESOURCES, NodeFigures, PodFigures
-from rebalancer.load.figures.pod_usage import (
+from rebalancer.load.usage import (
+    RESOURCES,
+    EstimatedPodUsage,
+    NodeUsage,
     PodMethod,
     PodUsage,
     measured_usage,
@@ -114,8 +116,8 @@ def _fresh(measured_at: FloatArray, now: float, max_age: float) -> BoolArray:
 def build_report(
     nodes: NodeTable,
     pods: PodTable,
-    node_figures: Sequence[NodeFigures],
-    pod_figures: PodFigures | Sequence[PodFigures] | None,
+    node_figures: Sequence[NodeUsage],
+    pod_figures: PodUsage | Sequence[PodUsage] | None,
     requests: FloatArray,
     *,
     now: float,
@@ -136,7 +138,7 @@ def build_report(
     if node_figures and all(figures.source == "requests" for figures in node_figures):
         pod_usage = usage_of_requests(requests, resources)
     else:
-        sources = [pod_figures] if isinstance(pod_figures, PodFigures) else list(pod_figures or ())
+        sources = [pod_figures] if isinstance(pod_figures, PodUsage) else list(pod_figures or ())
         fresh = [(item, _fresh(item.measured_at, now, max_age_seconds)) for item in sources]
         pod_usage = with_shares(
             measured_usage(pods, nodes, fresh, resources), pods, nodes, joined.usage, requests
@@ -170,7 +172,7 @@ class _Join:
         self._pressure: dict[str, FloatArray] = {}
         self._warnings: list[str] = list(failures)
 
-    def take(self, figures: NodeFigures) -> None:
+    def take(self, figures: NodeUsage) -> None:
         """Take each fresh figure where no earlier source had one."""
         windows = figures.window_seconds
         windows = np.broadcast_to(windows[:, None] if windows.ndim == 1 else windows, figures.usage.shape)
@@ -201,7 +203,7 @@ class _Join:
         self._warnings += figures.warnings
         self._warn_about_unused(figures, fresh)
 
-    def _warn_about_unused(self, figures: NodeFigures, fresh: BoolArray) -> None:
+    def _warn_about_unused(self, figures: NodeUsage, fresh: BoolArray) -> None:
         there: BoolArray = np.asarray(~np.isnan(figures.usage), np.bool_)
         with np.errstate(invalid="ignore"):
             ahead = there & (figures.measured_at - self._now > CLOCK_SKEW_SECONDS)
@@ -221,7 +223,7 @@ class _Join:
                 f"{figures.source}: has no figure for {', '.join(which)} on {named(self._names(rows))}"
             )
 
-    def _age_of_newest(self, figures: NodeFigures) -> str:
+    def _age_of_newest(self, figures: NodeUsage) -> str:
         """How old the newest figure is, where that alone makes all of them useless."""
         ages = self._now - figures.measured_at[~np.isnan(figures.measured_at)]
         if not len(ages) or ages.min() <= self._max_age:
@@ -230,7 +232,7 @@ class _Join:
             f"; the newest was {format_duration(round(float(ages.min())))} old at {times.render(self._now)}"
         )
 
-    def _warn_about(self, figures: NodeFigures, rows: BoolArray | np.bool_, what: str) -> None:
+    def _warn_about(self, figures: NodeUsage, rows: BoolArray | np.bool_, what: str) -> None:
         found = np.flatnonzero(np.asarray(rows)).tolist()
         if found:
             names = self._names(found)
@@ -239,7 +241,7 @@ class _Join:
     def _names(self, rows: Iterable[int]) -> list[str]:
         return [self._nodes.names[row] for row in rows]
 
-    def report(self, pods: PodTable, pod_usage: PodUsage, required: Collection[str]) -> LoadReport:
+    def report(self, pods: PodTable, pod_usage: EstimatedPodUsage, required: Collection[str]) -> LoadReport:
         """The figures joined, with what the pods use."""
         bound = pods.node[pods.node >= 0]
         return LoadReport(

@@ -14,21 +14,24 @@ from rebalancer.cluster.kinds import NODE_METRICS, POD_METRICS
 from rebalancer.cluster.metrics import PackedPodMetrics
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.errors import InputError, RebalancerError, RightsError, UnreachableError
-from rebalancer.load.earlier_runs import knows_only_the_present, over_earlier_runs, present_percent
-from rebalancer.load.figures.metric_windows import MetricWindow
-from rebalancer.load.figures.node_figures import (
-    NodeFigures,
-    PodFigures,
-    node_figures_of_metrics,
-    node_figures_of_requests,
-    node_figures_of_watcher,
-)
-from rebalancer.load.figures.pod_figures import pod_figures_of_metrics
-from rebalancer.load.load_watcher.document import WatcherMetrics
-from rebalancer.load.predicted_peaks import with_summed_peaks
-from rebalancer.load.prometheus.access import PrometheusAccess, connection_of
-from rebalancer.load.prometheus.reader import PrometheusReader
+from rebalancer.load.prometheus.reader import PrometheusAccess, PrometheusReader, connection_of
 from rebalancer.load.report import LoadReport, build_report
+from rebalancer.load.scheduler_view import WatcherMetrics
+from rebalancer.load.usage import (
+    NodeUsage,
+    PodUsage,
+    node_usage_of_metrics,
+    node_usage_of_requests,
+    node_usage_of_watcher,
+    pod_usage_of_metrics,
+)
+from rebalancer.load.windows import (
+    MetricWindow,
+    knows_only_the_present,
+    over_earlier_runs,
+    present_percent,
+    with_summed_peaks,
+)
 from rebalancer.policy import (
     LoadSource,
     LoadWatcherSource,
@@ -45,10 +48,10 @@ from rebalancer.state import LoadSamples
 class Reader(Protocol):
     """A load source: figures of nodes and pods, or a RebalancerError of one line."""
 
-    def node_figures(self) -> NodeFigures:
+    def node_figures(self) -> NodeUsage:
         """Usage of the nodes."""
 
-    def pod_figures(self) -> PodFigures | None:
+    def pod_figures(self) -> PodUsage | None:
         """Usage of the pods; None when the source has none."""
 
 
@@ -85,8 +88,8 @@ class LoadReading:
 
 def read_load(inputs: LoadInputs) -> LoadReading:
     """Ask every source and join them; raises RebalancerError when none of them answered."""
-    figures: list[NodeFigures] = []
-    pod_figures: list[PodFigures] = []
+    figures: list[NodeUsage] = []
+    pod_figures: list[PodUsage] = []
     failures: list[RebalancerError] = []
     present: dict[str, dict[str, float]] = {}
     for source in inputs.policy.load.sources:
@@ -110,7 +113,7 @@ def read_load(inputs: LoadInputs) -> LoadReading:
     if inputs.snapshot.has(POD_METRICS):
         metrics = inputs.snapshot.recording.records(POD_METRICS)
         assert isinstance(metrics, PackedPodMetrics)
-        pod_figures.append(pod_figures_of_metrics(metrics, inputs.snapshot.pods))
+        pod_figures.append(pod_usage_of_metrics(metrics, inputs.snapshot.pods))
     report = build_report(
         inputs.snapshot.nodes,
         inputs.snapshot.pods,
@@ -166,11 +169,11 @@ class _LoadWatcher:
     address: str
     inputs: LoadInputs
 
-    def node_figures(self) -> NodeFigures:
+    def node_figures(self) -> NodeUsage:
         metrics = self.inputs.watchers.get(self.address)
         if metrics is None:
             raise UnreachableError(f"load-watcher: {self.inputs.missing.get(self.address, 'not read')}")
-        return node_figures_of_watcher(metrics, self.inputs.snapshot.nodes)
+        return node_usage_of_watcher(metrics, self.inputs.snapshot.nodes)
 
     def pod_figures(self) -> None:
         return None
@@ -180,7 +183,7 @@ class _LoadWatcher:
 class _MetricsServer:
     inputs: LoadInputs
 
-    def node_figures(self) -> NodeFigures:
+    def node_figures(self) -> NodeUsage:
         snapshot = self.inputs.snapshot
         if not snapshot.has(NODE_METRICS):
             why = snapshot.recording.unread.get(NODE_METRICS.plural, "not read")
@@ -189,7 +192,7 @@ class _MetricsServer:
             raise error(f"metrics-server: {NODE_METRICS.plural} {why}")
         items = snapshot.recording.records(NODE_METRICS)
         metrics = [item for item in items if isinstance(item, records.NodeMetrics)]
-        return node_figures_of_metrics(metrics, snapshot.nodes)
+        return node_usage_of_metrics(metrics, snapshot.nodes)
 
     def pod_figures(self) -> None:
         return None  # read with the cluster, and joined last whatever the sources
@@ -199,12 +202,12 @@ class _MetricsServer:
 class _Requests:
     inputs: LoadInputs
 
-    def node_figures(self) -> NodeFigures:
+    def node_figures(self) -> NodeUsage:
         snapshot, requests = self.inputs.snapshot, self.inputs.requests
         total = np.zeros((len(snapshot.nodes), 2))
         bound = snapshot.pods.node >= 0
         np.add.at(total, snapshot.pods.node[bound], requests[bound])
-        return node_figures_of_requests(total, self.inputs.now)
+        return node_usage_of_requests(total, self.inputs.now)
 
     def pod_figures(self) -> None:
         return None

@@ -26,7 +26,7 @@ from rebalancer.execution import (
     carry_out,
     holder_identity,
 )
-from rebalancer.load.view import SchedulerView
+from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.pipeline.controller_selectors import selectors_of
 from rebalancer.pipeline.gathering import Gathered, gather
 from rebalancer.pipeline.plan_age import PlanAge

@@ -13,8 +13,8 @@ import numpy as np
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
 from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.cluster.records import Taint
-from rebalancer.load.figures.node_figures import PRESSURE_WINDOW_SECONDS
 from rebalancer.load.report import PERCENT_RESOURCES
+from rebalancer.load.usage import PRESSURE_WINDOW_SECONDS
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.policy import DeviationRule, HotNodes, HotRule, ScoreRule, UtilizationRule
 from rebalancer.scheduling import tolerates_any

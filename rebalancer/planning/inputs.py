@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.load.report import LoadReport
-from rebalancer.load.view import SchedulerView
+from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.policy import RebalancePolicy
 from rebalancer.profiles.types import SchedulerConfiguration
 from rebalancer.scheduling import GATES_AS_RELEASED, FeatureGates, Release

@@ -17,9 +17,8 @@ import numpy as np
 from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
 from rebalancer.cluster.pods import PodTable
 from rebalancer.errors import SafetyError
-from rebalancer.load.correction import correct
-from rebalancer.load.figures.node_figures import RESOURCES
-from rebalancer.load.recent_pods import RecentLoad, recent_load
+from rebalancer.load.correction import RecentLoad, correct, recent_load
+from rebalancer.load.usage import RESOURCES
 from rebalancer.planning.coverage import coverage_of
 from rebalancer.planning.eviction import EvictionContext, moves_by_restart
 from rebalancer.planning.hotness import Hotness, find_hot_nodes

@@ -9,8 +9,8 @@ import numpy as np
 
 from rebalancer.cluster import times
 from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
-from rebalancer.load.figures.node_figures import RESOURCES
 from rebalancer.load.report import percent_of_allocatable
+from rebalancer.load.usage import RESOURCES
 from rebalancer.planning.builder import PlannedMove
 from rebalancer.planning.hotness import Hotness, still_waiting
 from rebalancer.planning.inputs import PlanningInputs

@@ -21,9 +21,16 @@ from rebalancer.cluster.nodes import NodeTable
 from rebalancer.cluster.pods import PHASES, PodFields, PodTable
 from rebalancer.cluster.records import CsiNode, Node, Taint
 from rebalancer.errors import InputError
-from rebalancer.load.figures.pod_usage import PodMethod
-from rebalancer.load.load_watcher.document import AVERAGE, CPU, LATEST, MEMORY, Metric, WatcherMetrics
-from rebalancer.load.view import SchedulerView
+from rebalancer.load.scheduler_view import (
+    AVERAGE,
+    CPU_TYPE,
+    LATEST,
+    MEMORY_TYPE,
+    Metric,
+    SchedulerView,
+    WatcherMetrics,
+)
+from rebalancer.load.usage import PodMethod
 from rebalancer.planning import PlanningInputs, PreparedInputs, Subject, find_subject
 from rebalancer.planning.subjects import SubjectName, parse_subject
 from rebalancer.planning.workloads.stateful_sets import own_claims
@@ -372,7 +379,7 @@ def _seen(view: SchedulerView, template: str, names: Sequence[str], share: Float
     Levels follow the share of the template's usage that a new node has; a query of a plugin's own is taken
     to answer as for the template.
     """
-    columns = {CPU: 0, MEMORY: 1}
+    columns = {CPU_TYPE: 0, MEMORY_TYPE: 1}
 
     def scaled(item: Metric) -> Metric:
         column = columns.get(item.type)

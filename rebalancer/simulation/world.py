@@ -13,11 +13,17 @@ import numpy as np
 from rebalancer.cluster.arrays import FloatArray, IntArray
 from rebalancer.cluster.nodes import CPU, MEMORY
 from rebalancer.cluster.pods import PHASES, PodTable
-from rebalancer.load.load_watcher.document import AVERAGE, DEVIATION, LATEST, Metric, WatcherMetrics
-from rebalancer.load.load_watcher.document import CPU as CPU_TYPE
-from rebalancer.load.load_watcher.document import MEMORY as MEMORY_TYPE
 from rebalancer.load.report import LoadReport, percent_of_allocatable
-from rebalancer.load.view import SchedulerView
+from rebalancer.load.scheduler_view import (
+    AVERAGE,
+    CPU_TYPE,
+    DEVIATION,
+    LATEST,
+    MEMORY_TYPE,
+    Metric,
+    SchedulerView,
+    WatcherMetrics,
+)
 from rebalancer.planning import PlanningInputs
 from rebalancer.scheduling.resources import pod_requests, requested_amounts
 from rebalancer.state import RunState

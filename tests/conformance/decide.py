@@ -22,8 +22,7 @@ from rebalancer.cluster.kinds import KINDS, NODES, PODS, Kind
 from rebalancer.cluster.pod_classes import pod_class_of
 from rebalancer.cluster.records import Pod
 from rebalancer.cluster.snapshot import Snapshot, build_snapshot
-from rebalancer.load.load_watcher.document import decode_watcher
-from rebalancer.load.view import SchedulerView
+from rebalancer.load.scheduler_view import SchedulerView, decode_watcher
 from rebalancer.scheduling import (
     UNBOUND,
     ClusterState,

@@ -11,7 +11,7 @@ import pytest
 
 from rebalancer.cluster.pod_classes import pod_class_of
 from rebalancer.cluster.records import Container, Pod, PodSpec, ResourceRequirements
-from rebalancer.load.load_watcher.document import CPU, MEMORY, Metric, WatcherMetrics
+from rebalancer.load.scheduler_view import CPU_TYPE, MEMORY_TYPE, Metric, WatcherMetrics
 from rebalancer.scheduling import ClusterState
 from rebalancer.scheduling.plugins.pod_capacity_of_node import PodCapacityOfNode
 from rebalancer.scheduling.plugins.trimaran.load_variation_risk_balancing import (
@@ -226,7 +226,7 @@ def test_low_risk_over_commitment_scores_as_the_go_code(case: dict[str, Any]) ->
     )
     plugin = LowRiskOverCommitment(arguments, _watcher(case["node_metrics"]))
     assert plugin.raw_scores(state, classes["incoming"], NODE).tolist() == [case["expected_score"]]
-    for kind, key in ((CPU, "expected_risk_cpu"), (MEMORY, "expected_risk_memory")):
+    for kind, key in ((CPU_TYPE, "expected_risk_cpu"), (MEMORY_TYPE, "expected_risk_memory")):
         if key in case:
             risk = plugin.risks(state, classes["incoming"], kind)
             assert risk.tolist() == [pytest.approx(case[key], rel=0, abs=1e-9)]
@@ -234,7 +234,7 @@ def test_low_risk_over_commitment_scores_as_the_go_code(case: dict[str, Any]) ->
 
 @pytest.mark.parametrize("case", _named(VECTORS["low_risk_compute_risk"]))
 def test_the_risk_of_a_resource_is_the_go_codes(case: dict[str, Any]) -> None:
-    kind = CPU if case["resource"] == "cpu" else MEMORY
+    kind = CPU_TYPE if case["resource"] == "cpu" else MEMORY_TYPE
     found = statistics([Metric(**item) for item in case["node_metrics"]], kind)
     assert found is not None
     measured = Measured.of(*found, float(case["capacity"]), case["smoothing_window_size"])

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from rebalancer.load.load_watcher.document import WatcherMetrics, decode_watcher
+from rebalancer.load.scheduler_view import WatcherMetrics, decode_watcher
 from rebalancer.sandbox import Sandbox
 from rebalancer.sandbox.demo.hot_cluster import (
     CONFIGURATION,

@@ -2,19 +2,439 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import numpy as np
 
+from rebalancer.cluster import quantities, times
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
-from rebalancer.errors import RebalancerError
-from rebalancer.load.figures.node_figures import NodeFigures, PodFigures
-from rebalancer.load.prometheus.inputs import PrometheusInputs
-from rebalancer.load.prometheus.nodes import NodeReading
-from rebalancer.load.prometheus.pressure import read_pressure
-from rebalancer.load.prometheus.queries import queries_of
-from rebalancer.load.prometheus.questions import Question
-from rebalancer.load.prometheus.wire import Latest, failure_words
+from rebalancer.cluster.nodes import CPU, MEMORY, NodeTable
+from rebalancer.cluster.pods import PodTable
+from rebalancer.errors import RebalancerError, UnreachableError
+from rebalancer.load.prometheus.queries import (
+    Connection,
+    NodeQuery,
+    PrometheusQuery,
+    QueryFunction,
+    lookback_seconds,
+    own_query,
+    queries_of,
+)
+from rebalancer.load.prometheus.responses import (
+    Latest,
+    RecordedResponses,
+    Series,
+    decode_answer,
+    decode_latest,
+    failure_words,
+)
+from rebalancer.load.report import CLOCK_SKEW_SECONDS, named
+from rebalancer.load.usage import PRESSURE_WINDOW_SECONDS, RESOURCES, NodePressure, NodeUsage, PodUsage
+from rebalancer.load.windows import PRESENT, MetricWindow, deviation
+from rebalancer.policy.load_sources import Prometheus, PromQuery, Signal
+
+if TYPE_CHECKING:
+    from rebalancer.cluster.live import RawApi
+
+
+# What the figures of one Prometheus are read from: the policy's settings, the cluster, and who answers.
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PrometheusInputs:
+    """The values that node figures and pod figures are both read from."""
+
+    settings: Prometheus
+    ask: QueryFunction
+    nodes: NodeTable
+    pods: PodTable
+    now: float
+    window: MetricWindow = PRESENT
+    resources: tuple[str, ...] = RESOURCES
+    signals: Mapping[str, Signal] = field(default_factory=dict)
+    pressure: tuple[str, ...] = ()  # cpu, memory and io, as far as rules name their pressure
+    asked_at: float | None = None  # by our clock, to compare with the server's; None: not compared
+
+    @property
+    def name(self) -> str:
+        """What reports call the source."""
+        return f"prometheus {urlsplit(self.settings.address).netloc}"
+
+    def series(self, question: PrometheusQuery) -> Sequence[Series]:
+        """The series of an answer; RebalancerError or ValueError when there is none."""
+        return decode_answer(self.ask(question))
+
+    def latest(self, question: PrometheusQuery) -> Latest:
+        """The last value of each series of an answer, usually one per pod; raises as ``series``."""
+        return decode_latest(self.ask(question))
+
+
+# Finds the node that a label names: by name, host name or address, with or without a port.
+
+
+DEFAULT_LABELS = ("node", "nodename", "kubernetes_node", "instance")
+_PORT = re.compile(r"(.+):\d{1,5}", re.ASCII)
+_HOSTNAME_LABEL = "kubernetes.io/hostname"
+
+
+class NodeNameIndex:
+    """Rows of nodes by whatever a metric may call them; what two nodes share finds neither."""
+
+    def __init__(self, nodes: NodeTable) -> None:
+        self.names = nodes.names
+        self._by_name = nodes.row
+        self._by_address: dict[str, int | None] = {}
+        for row, node in enumerate(nodes.records):
+            hostname = (node.metadata.labels or {}).get(_HOSTNAME_LABEL)
+            found = {item.address for item in node.status.addresses or ()} | {hostname or ""}
+            for address in found - {"", node.metadata.name}:
+                self._by_address[address] = row if address not in self._by_address else None
+
+    def row(self, value: str) -> int | None:
+        """The row of the node; None when there is none, or several."""
+        match = _PORT.fullmatch(value)
+        host = match[1].strip("[]") if match else value
+        for text in (value, host):
+            found = self._by_name.get(text)
+            if found is None:
+                found = self._by_address.get(text)
+            if found is not None:
+                return found
+        return None
+
+    def row_of_series(self, labels: Mapping[str, str], node_label: str | None) -> tuple[int | None, str]:
+        """The row of the node a series is about, and the label's value; the first label present decides."""
+        for label in (node_label,) if node_label else DEFAULT_LABELS:
+            value = labels.get(label)
+            if value:
+                return self.row(value), value
+        return None, ""
+
+
+# Reads the nodes' figures out of Prometheus' series: which series is whose, and which to believe.
+
+
+_IMPLAUSIBLE = 2.0  # this many times the capacity is a broken counter, not a busy node
+
+
+@dataclass(slots=True, eq=False)
+class _Column:
+    """The figures of one resource, by node."""
+
+    values: FloatArray  # (nodes,)
+    deviation: FloatArray  # (nodes,)
+    last: FloatArray  # (nodes,) time of the last point
+
+
+class NodeReading:
+    """One reading of all nodes."""
+
+    def __init__(self, inputs: PrometheusInputs) -> None:
+        self.inputs = inputs
+        self.nodes = inputs.nodes
+        self.index = NodeNameIndex(inputs.nodes)
+        self.warnings: list[str] = []
+        self.skew = 0.0  # seconds by which Prometheus' clock is ahead of ours, once the figures are read
+        self._answers: dict[PrometheusQuery, Sequence[Series]] = {}
+        self._failures: list[Exception] = []
+        created = (node.metadata.creation_timestamp for node in inputs.nodes.records)
+        self._created = np.array([_moment(text) for text in created], np.float64)
+
+    def figures(self) -> NodeUsage:
+        """Figures of every resource; RebalancerError when no query was answered."""
+        inputs, window = self.inputs, self.inputs.window
+        queries = queries_of(inputs.settings)
+        wanted = {name: query for name, query in queries.nodes.items() if name in inputs.resources}
+        wanted |= {name: own_query(PromQuery(query=item.query)) for name, item in inputs.signals.items()}
+        capacity = self._capacities({**queries.capacity, **_constants(inputs.signals)}, wanted)
+        shape = (len(self.nodes), len(inputs.resources))
+        usage, spread = np.full(shape, np.nan), np.full(shape, np.nan)
+        measured_at, windows = np.full(shape, np.nan), np.zeros(shape)
+        self.skew = self._clock_skew()
+        for resource, query in wanted.items():
+            series = self.ask(
+                resource, PrometheusQuery(query.query.query, window.seconds, window.step_seconds)
+            )
+            if series is None:
+                continue
+            column = inputs.resources.index(resource)
+            figures = self._by_node(resource, series)
+            factor = self._factor(resource, query, capacity)
+            usage[:, column], spread[:, column] = figures.values * factor, figures.deviation * factor
+            measured_at[:, column] = self._measured_at(resource, query, figures) - self.skew
+            windows[:, column] = window.seconds + lookback_seconds(query.query.query)
+        if len(self._failures) and np.isnan(usage).all() and not self._answers:
+            raise self._failure()
+        self._forget_implausible(usage, capacity)
+        return NodeUsage(
+            inputs.name,
+            usage,
+            measured_at,
+            windows,
+            tuple(self.warnings),
+            inputs.resources,
+            window.statistic,
+            spread if window.seconds else None,
+            {name: amounts for name, amounts in capacity.items() if name not in RESOURCES},
+            statistics=window.by_resource,
+        )
+
+    def _failure(self) -> RebalancerError:
+        first = self._failures[0]
+        if isinstance(first, RebalancerError):
+            return first
+        return UnreachableError(failure_words(first), where=self.inputs.settings.address)
+
+    def ask(self, what: str, question: PrometheusQuery) -> Sequence[Series] | None:
+        """The answer, each question asked once; None, and a warning, when there is none."""
+        if question not in self._answers:
+            try:
+                self._answers[question] = self.inputs.series(question)
+            except (RebalancerError, ValueError, RecursionError) as error:
+                self._failures.append(error)
+                self.warnings.append(f"{self.inputs.name}: {what}: {failure_words(error)}")
+                return None
+        return self._answers[question]
+
+    def _clock_skew(self) -> float:
+        """By how much Prometheus' clock is ahead of ours, when by too much."""
+        if self.inputs.asked_at is None:
+            return 0.0
+        try:
+            found = self.inputs.series(PrometheusQuery("time()", dated=False))
+            skew = float(found[0].values[-1]) - self.inputs.asked_at
+        except (RebalancerError, ValueError, RecursionError, IndexError):
+            return 0.0  # a server that does not answer this query answers no other
+        if not abs(skew) > CLOCK_SKEW_SECONDS:
+            return 0.0
+        self.warnings.append(
+            f"{self.inputs.name}: its clock is {abs(skew):.0f} s {'ahead of' if skew > 0 else 'behind'} ours"
+        )
+        return skew
+
+    def _capacities(
+        self, queries: Mapping[str, str], wanted: Mapping[str, NodeQuery]
+    ) -> dict[str, FloatArray]:
+        """(nodes,) the capacity of the resources asked for; NaN where it is unknown."""
+        stated = self.nodes.capacity[:, [CPU, MEMORY]].astype(np.float64)
+        found = {resource: stated[:, column] for column, resource in enumerate(RESOURCES)}
+        for resource, text in queries.items():
+            if resource not in wanted:
+                continue
+            constant = _constant(text)
+            if constant is not None:
+                found[resource] = np.full(len(self.nodes), constant)
+                continue
+            series = self.ask(f"capacity of {resource}", PrometheusQuery(text))
+            if series is not None:
+                amounts = self.last_values(f"capacity of {resource}", series)
+                found[resource] = np.where(amounts > 0, amounts, np.nan)
+                self.warn_about(np.isnan(found[resource]), f"no capacity of {resource} for")
+        return found
+
+    def _factor(
+        self, resource: str, query: NodeQuery, capacity: Mapping[str, FloatArray]
+    ) -> FloatArray | float:
+        """What turns the query's values into amounts."""
+        if query.query.unit == "amount":
+            return 1000.0 if resource == "cpu" else 1.0
+        whole = capacity.get(resource, np.full(len(self.nodes), np.nan))
+        whole = np.where(whole > 0, whole, np.nan)
+        return whole / 100.0 if query.query.unit == "percent" else whole
+
+    def _measured_at(self, resource: str, query: NodeQuery, figures: _Column) -> FloatArray:
+        """(nodes,) when the figures were measured; NaN where it should be known and is not."""
+        if not query.timestamp:
+            return figures.last
+        series = self.ask(f"age of {resource}", PrometheusQuery(query.timestamp))
+        if series is None:
+            return np.full(len(self.nodes), np.nan)
+        return self.last_values(f"age of {resource}", series, newest=True)
+
+    # Series to nodes
+
+    def _rows(
+        self, what: str, series: Sequence[Series], current: Callable[[Series], bool], *, newest: bool = False
+    ) -> dict[int, Series]:
+        """The one series of each node; none where there are two."""
+        found: dict[int, Series] = {}
+        twice: set[int] = set()
+        strays: set[str] = set()
+        for item in series:
+            if not len(item.values):
+                continue
+            row, label = self.index.row_of_series(item.labels, self.inputs.settings.node_label)
+            if row is None:
+                strays.add(label)
+                continue
+            other = found.get(row)
+            if other is None or (newest and item.values[-1] > other.values[-1]):
+                found[row] = item
+            elif not newest and current(item):
+                if current(other):
+                    twice.add(row)
+                else:
+                    found[row] = item  # its predecessor, before it was renamed or scraped anew
+        if twice:
+            names = named([self.nodes.names[row] for row in sorted(twice)])
+            self.warnings.append(f"{self.inputs.name}: {what}: two series for {names}; neither is used")
+        if strays and not newest:
+            matches = "matches" if len(strays) == 1 else "match"
+            self.warnings.append(
+                f"{self.inputs.name}: {what}: {len(strays)} series {matches} no node of the cluster, "
+                f"e.g. {min(strays)[:100]!a}"
+            )
+        return {row: item for row, item in found.items() if row not in twice}
+
+    def _by_node(self, resource: str, series: Sequence[Series]) -> _Column:
+        """The window's statistic of each node; impossible figures become NaN and a warning."""
+        window, now = self.inputs.window.of_resource(resource), self.inputs.now
+        nothing = np.full(len(self.nodes), np.nan)
+        found = _Column(nothing.copy(), nothing.copy(), nothing.copy())
+        not_numbers, negative, brief = np.zeros((3, len(self.nodes)), np.bool_)
+        current = now - 2 * window.step_seconds
+        for row, item in self._rows(resource, series, lambda item: item.times[-1] >= current).items():
+            finite = np.isfinite(item.values)
+            finite &= ~(item.times < self._created[row]) | (window.seconds == 0)
+            values = item.values[finite]
+            not_numbers[row] = not len(values)
+            if not len(values):
+                continue
+            negative[row] = values.min() < 0
+            brief[row] = window.seconds > 0 and len(values) * 2 * window.step_seconds < window.seconds
+            if not negative[row]:
+                found.values[row], found.deviation[row] = window.of(values), deviation(values)
+                found.last[row] = item.times[finite][-1]
+        self.warn_about(not_numbers, f"{resource} is not a number on")
+        self.warn_about(negative, f"{resource} is negative on")
+        self.warn_about(brief, f"{resource} is known for less than half the window on")
+        return found
+
+    def last_values(self, what: str, series: Sequence[Series], *, newest: bool = False) -> FloatArray:
+        """(nodes,) the last value of each node's series; a series without labels is about all nodes."""
+        if len(series) == 1 and not series[0].labels and len(series[0].values):
+            return np.full(len(self.nodes), float(series[0].values[-1]))
+        values = np.full(len(self.nodes), np.nan)
+        for row, item in self._rows(what, series, lambda _: True, newest=newest).items():
+            values[row] = item.values[-1]
+        return np.where(np.isfinite(values), values, np.nan)
+
+    def _forget_implausible(self, usage: FloatArray, capacity: Mapping[str, FloatArray]) -> None:
+        for column, resource in enumerate(self.inputs.resources):
+            whole = capacity.get(resource)
+            if whole is None:
+                continue
+            with np.errstate(invalid="ignore"):
+                broken = (usage[:, column] > whole * _IMPLAUSIBLE) & (whole > 0)
+            usage[broken, column] = np.nan
+            self.warn_about(broken, f"{resource} is more than {_IMPLAUSIBLE:g} times the capacity of")
+
+    def warn_about(self, rows: BoolArray, what: str) -> None:
+        """One warning that names these nodes, if there are any."""
+        found = [self.nodes.names[row] for row in np.flatnonzero(rows).tolist()]
+        if found:
+            self.warnings.append(f"{self.inputs.name}: {what} {named(found)}")
+
+
+def _constants(signals: Mapping[str, Signal]) -> dict[str, str]:
+    return {name: item.capacity for name, item in signals.items()}
+
+
+def _constant(text: str) -> float | None:
+    """A capacity that is a quantity rather than PromQL."""
+    try:
+        value = float(quantities.parse(text.strip()))
+    except ValueError:
+        return None
+    return value if value > 0 else None
+
+
+def _moment(text: str | None) -> float:
+    try:
+        return times.parse_optional(text)
+    except ValueError:
+        return float("nan")
+
+
+# Pressure of the nodes: for how much of the time something waited for cpu, memory or I/O.
+#
+# The kernel counts the seconds in which at least one task waited (PSI, "some"). It is a second signal
+# beside
+# utilization: it separates a node that is merely busy from one whose pods are slowed down. It cannot be
+# added
+# up: a pod that leaves does not take its part of the waiting along, so no landing is ever judged by it.
+#
+# Kubelets before 1.36 publish zeros where the kernel has no PSI. A node all of whose counters are zero
+# since it
+# booted is therefore unknown, not calm.
+
+
+RANGE = f"{PRESSURE_WINDOW_SECONDS // 60}m"
+
+
+@dataclass(frozen=True, slots=True)
+class _Counters:
+    """What a preset calls the counters."""
+
+    prefix: str
+    matcher: str
+    by: str
+
+    def rate(self, resource: str) -> str:
+        """PromQL: percent of the time."""
+        counter = f"{self.prefix}_{resource}_waiting_seconds_total{{{self.matcher}}}"
+        return f"100 * max by ({self.by}) (rate({counter}[{RANGE}]))"
+
+    @property
+    def seconds_since_boot(self) -> str:
+        """PromQL: all counters of a node together."""
+        name = f'__name__=~"{self.prefix}_(cpu|memory|io)_(waiting|stalled)_seconds_total"'
+        return f"sum by ({self.by}) ({{{', '.join(filter(None, (name, self.matcher)))}}})"
+
+    def timestamp(self, resource: str) -> str:
+        """PromQL: when a counter was read."""
+        return (
+            f"max by ({self.by}) "
+            f"(timestamp({self.prefix}_{resource}_waiting_seconds_total{{{self.matcher}}}))"
+        )
+
+
+_NODE_EXPORTER = _Counters("node_pressure", "", "instance")
+_PRESETS = {
+    "nodeExporter": _NODE_EXPORTER,
+    "kubePrometheus": _NODE_EXPORTER,  # it has no recording rules of pressure
+    "cadvisor": _Counters("container_pressure", 'id="/"', "instance, node"),
+}
+
+
+def read_pressure(reading: NodeReading) -> NodePressure:
+    """The pressure that is asked for; NaN, and a warning, where it is not known."""
+    inputs, nodes = reading.inputs, reading.nodes
+    counters = _PRESETS[inputs.settings.preset]
+    nothing = np.full(len(nodes), np.nan)
+    percent = dict.fromkeys(inputs.pressure, nothing)
+    seconds = reading.ask("pressure", PrometheusQuery(counters.seconds_since_boot))
+    if seconds is None:
+        return NodePressure(percent, nothing)
+    since_boot = reading.last_values("pressure", seconds)
+    reading.warn_about(since_boot == 0, "pressure is zero since boot, so not measured, on")
+    oldest = np.full(len(nodes), np.inf)
+    for resource in inputs.pressure:
+        what = f"pressure of {resource}"
+        rates = reading.ask(what, PrometheusQuery(counters.rate(resource)))
+        dates = reading.ask(f"age of {what}", PrometheusQuery(counters.timestamp(resource)))
+        if rates is None or dates is None:
+            continue
+        found = reading.last_values(what, rates)
+        oldest = np.fmin(oldest, reading.last_values(what, dates, newest=True))
+        percent[resource] = np.where((found >= 0) & (since_boot > 0), found, np.nan)
+        reading.warn_about(np.isnan(percent[resource]) & (since_boot != 0), f"no {what} for")
+    return NodePressure(percent, np.where(np.isinf(oldest), np.nan, oldest) - reading.skew)
+
 
 _TRAFFIC = frozenset({"networkReceive", "networkTransmit"})
 
@@ -24,7 +444,7 @@ class PrometheusReader(PrometheusInputs):
 
     __slots__ = ()
 
-    def node_figures(self) -> NodeFigures:
+    def node_figures(self) -> NodeUsage:
         """Figures of every resource that is asked for; RebalancerError when no query was answered."""
         reading = NodeReading(self)
         figures = reading.figures()
@@ -33,7 +453,7 @@ class PrometheusReader(PrometheusInputs):
         pressure = read_pressure(reading)
         return replace(figures, pressure=pressure, warnings=tuple(reading.warnings))
 
-    def pod_figures(self) -> PodFigures | None:
+    def pod_figures(self) -> PodUsage | None:
         """Usage of the pods; None when the policy does not want it, or no query was answered."""
         queries = queries_of(self.settings)
         wanted = {name: query for name, query in queries.pods.items() if name in self.resources}
@@ -46,7 +466,7 @@ class PrometheusReader(PrometheusInputs):
         answered = False
         for resource, query in wanted.items():
             try:
-                latest = self.latest(Question(self.window.of_resource(resource).over(query)))
+                latest = self.latest(PrometheusQuery(self.window.of_resource(resource).over(query)))
             except (RebalancerError, ValueError, RecursionError) as error:
                 warnings.append(f"{self.name}: {resource} of pods: {failure_words(error)}")
                 continue
@@ -59,13 +479,13 @@ class PrometheusReader(PrometheusInputs):
             warnings += [f"{self.name}: {resource} of pods: {warning}" for warning in unused]
         if queries.pod_timestamp and answered:
             try:
-                moments, _ = self._by_pod(self.latest(Question(queries.pod_timestamp)), 1.0)
+                moments, _ = self._by_pod(self.latest(PrometheusQuery(queries.pod_timestamp)), 1.0)
                 measured_at = np.where(np.isnan(moments), measured_at, moments)
             except (RebalancerError, ValueError, RecursionError) as error:
                 warnings.append(f"{self.name}: the age of figures of pods: {failure_words(error)}")
         if not answered:
             usage[:] = np.nan
-        return PodFigures(usage, measured_at, tuple(warnings), self.resources)
+        return PodUsage(usage, measured_at, tuple(warnings), self.resources)
 
     def _on_host_network(self) -> BoolArray:
         """(pods,) uses the network of its node."""
@@ -95,3 +515,57 @@ class PrometheusReader(PrometheusInputs):
                 example = self.pods.full_name(int(which[0]))
                 unused.append(f"{number} {what} and are not used, e.g. {example}")
         return values, unused
+
+
+# Who answers questions to Prometheus: the servers themselves, or what a snapshot recorded of them.
+
+
+@dataclass(slots=True)
+class PrometheusAccess:
+    """Answers, each kept in ``book``: a plan is a function of them, and a snapshot holds them."""
+
+    connect: Callable[[Connection], QueryFunction]
+    book: RecordedResponses
+    _asks: dict[Connection, QueryFunction] = field(default_factory=dict)
+
+    def asking(self, connection: Connection) -> QueryFunction:
+        """Who answers for one Prometheus; RebalancerError when its credentials cannot be read."""
+        if connection not in self._asks:
+            self._asks[connection] = self.connect(connection)
+        return self._asks[connection]
+
+
+def live_access(api: RawApi | None, now: float, asked_at: float, *, inside: bool) -> PrometheusAccess:
+    """Asks the servers; ``inside`` means that cluster addresses resolve here."""
+    from rebalancer.load.prometheus.client import LivePrometheus  # noqa: PLC0415 - imports urllib3
+
+    book = RecordedResponses(asked_at)
+    return PrometheusAccess(
+        lambda connection: book.keeping(
+            connection.address, LivePrometheus(connection, api, now, inside=inside)
+        ),
+        book,
+    )
+
+
+def recorded_access(recorded: RecordedResponses, where: str) -> PrometheusAccess:
+    """Answers from what was recorded, with no I/O at all."""
+    book = RecordedResponses(recorded.time)
+    return PrometheusAccess(
+        lambda connection: book.keeping(connection.address, recorded.asking(connection.address, where)),
+        book,
+    )
+
+
+def connection_of(settings: Prometheus) -> Connection:
+    """Where the policy says a Prometheus is, and how it logs in."""
+    basic = settings.basic_auth
+    return Connection(
+        address=settings.address.rstrip("/"),
+        bearer_token_file=settings.bearer_token_file,
+        username=basic.username if basic else "",
+        password_file=basic.password_file if basic else None,
+        ca_file=settings.ca_file,
+        insecure_skip_verify=settings.insecure_skip_verify,
+        timeout_seconds=settings.timeout,
+    )

@@ -15,11 +15,11 @@ from rebalancer.cluster.arrays import FloatArray
 from rebalancer.cluster.dumps.listing import Recording
 from rebalancer.cluster.dumps.writer import digest as recording_digest
 from rebalancer.cluster.snapshot import Snapshot
-from rebalancer.load.figures.node_figures import RESOURCES
 from rebalancer.load.plugin_sources import PluginSources, read_view
-from rebalancer.load.prometheus.access import PrometheusAccess, live_access, recorded_access
+from rebalancer.load.prometheus.reader import PrometheusAccess, live_access, recorded_access
 from rebalancer.load.service_addresses import runs_in_a_cluster
 from rebalancer.load.sources import LoadInputs, read_load
+from rebalancer.load.usage import RESOURCES
 from rebalancer.pipeline.gathering.cluster_snapshot import read_snapshot
 from rebalancer.pipeline.gathering.insecure_connections import insecure_connections
 from rebalancer.pipeline.gathering.load_services import policy_watchers, relied_on_workloads

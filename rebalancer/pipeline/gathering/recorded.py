@@ -9,8 +9,8 @@ from rebalancer.cluster.dumps.listing import Recording
 from rebalancer.cluster.kinds import NODE_METRICS, POD_METRICS
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.errors import InputError
-from rebalancer.load.prometheus.answers import DOCUMENT as PROMETHEUS
-from rebalancer.load.prometheus.answers import AnswerBook, decode_book
+from rebalancer.load.prometheus.responses import DOCUMENT as PROMETHEUS
+from rebalancer.load.prometheus.responses import RecordedResponses, decode_book
 from rebalancer.pipeline.scheduler.configuration import ConfigurationText
 from rebalancer.state import RunState
 from rebalancer.state.run_state import decode as decode_state
@@ -37,10 +37,14 @@ def recorded_moment(snapshot: Snapshot) -> float:
     return max(moments, default=0.0)
 
 
-def recorded_answers(recording: Recording) -> AnswerBook:
+def recorded_answers(recording: Recording) -> RecordedResponses:
     """What Prometheus answered when the cluster was recorded; an empty book when it was not asked."""
     content = recording.documents.get(PROMETHEUS)
-    return decode_book(content, f"{recording.source}/{PROMETHEUS}") if content is not None else AnswerBook()
+    return (
+        decode_book(content, f"{recording.source}/{PROMETHEUS}")
+        if content is not None
+        else RecordedResponses()
+    )
 
 
 def recorded_state(recording: Recording) -> RunState | None:

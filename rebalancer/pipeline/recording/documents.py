@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rebalancer.cluster.dumps.streams import read_bytes
 from rebalancer.errors import InputError, RebalancerError
-from rebalancer.load.load_watcher.document import decode_watcher
+from rebalancer.load.scheduler_view import decode_watcher
 from rebalancer.load.service_addresses import runs_in_a_cluster
 from rebalancer.pipeline.run_settings import RecordingOptions
 from rebalancer.pipeline.scheduler.configuration import (
@@ -74,7 +74,7 @@ def policy_documents(
     if len(addresses) > 1:
         warn(f"several load-watchers are named; only {addresses[0]} is recorded")
     for address in addresses[:1]:
-        from rebalancer.load.load_watcher.client import fetch_watcher  # noqa: PLC0415 - imports urllib3
+        from rebalancer.load.load_watcher import fetch_watcher  # noqa: PLC0415 - imports urllib3
 
         try:
             documents[WATCHER] = fetch_watcher(api, address, inside=runs_in_a_cluster())

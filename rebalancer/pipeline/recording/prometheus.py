@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 from rebalancer.cluster.dumps.listing import Recording
 from rebalancer.cluster.snapshot import Snapshot, build_snapshot
 from rebalancer.errors import RebalancerError
-from rebalancer.load.figures.metric_windows import MetricWindow
 from rebalancer.load.plugin_sources import PluginSources, read_view, watcher_addresses
-from rebalancer.load.prometheus.access import PrometheusAccess, connection_of, live_access
-from rebalancer.load.prometheus.answers import DOCUMENT
-from rebalancer.load.prometheus.reader import PrometheusReader
+from rebalancer.load.prometheus.reader import PrometheusAccess, PrometheusReader, connection_of, live_access
+from rebalancer.load.prometheus.responses import DOCUMENT
 from rebalancer.load.service_addresses import runs_in_a_cluster
+from rebalancer.load.windows import MetricWindow
 from rebalancer.pipeline.scheduler.score_rules import scored_resources
 from rebalancer.policy import LoadedPolicy, PrometheusSource, measured_resources, pressure_resources
 from rebalancer.profiles.types import SchedulerConfiguration

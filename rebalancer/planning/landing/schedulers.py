@@ -13,7 +13,7 @@ from rebalancer.cluster.pod_classes import NO_OWNER, PodClass
 from rebalancer.cluster.records import Container, PersistentVolumeClaim, PodSpec, ResourceRequirements
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.load.report import named
-from rebalancer.load.view import SchedulerView
+from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.planning.hotness import NodeScores, RuleScore, score_key
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.policy import ScoreRule

@@ -21,7 +21,7 @@ import msgspec
 from rich.console import Console
 
 from rebalancer.errors import ExitCode
-from rebalancer.load.load_watcher.document import WatcherMetrics, decode_watcher
+from rebalancer.load.scheduler_view import WatcherMetrics, decode_watcher
 from rebalancer.reporting.tables.text import Lines, Style
 from rebalancer.sandbox import Sandbox
 from rebalancer.sandbox.demo.hot_cluster import (

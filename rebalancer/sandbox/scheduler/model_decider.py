@@ -10,8 +10,7 @@ import numpy as np
 from rebalancer.cluster.dumps.listing import Listing, Recording, decode_listing
 from rebalancer.cluster.kinds import KINDS, METRICS, Kind
 from rebalancer.cluster.snapshot import Snapshot, build_snapshot
-from rebalancer.load.load_watcher.document import WatcherMetrics
-from rebalancer.load.view import SchedulerView
+from rebalancer.load.scheduler_view import SchedulerView, WatcherMetrics
 from rebalancer.profiles.types import SchedulerConfiguration
 from rebalancer.sandbox.objects.accessors import Object, name_of, namespace_of
 from rebalancer.sandbox.scheduler.deciders import ClusterView, UnschedulableError

@@ -25,7 +25,7 @@ from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
 from rebalancer.cluster.kinds import Kind
 from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.cluster.snapshot import Snapshot
-from rebalancer.load.view import NOTHING_SEEN, SchedulerView
+from rebalancer.load.scheduler_view import EMPTY_VIEW, SchedulerView
 from rebalancer.profiles.types import Arguments, ExtensionPoint, Input, PluginQuery
 from rebalancer.profiles.types import Arguments as PluginArguments
 from rebalancer.scheduling.matching import AffinityTerm, NamespaceLabels, Owners, terms_of
@@ -50,7 +50,7 @@ RECENT_AFTER_START_SECONDS = _UNSEEN_SECONDS + SCHEDULER_LAG_SECONDS + _LISTING_
 class PluginInputs:
     """What plugins are made from besides their arguments."""
 
-    view: SchedulerView = NOTHING_SEEN
+    view: SchedulerView = EMPTY_VIEW
     bound_at: FloatArray | None = None  # (pods,) Unix seconds, NaN when unknown
     node: Sequence[int] = ()  # by pod: its node's row
     pod_class: Sequence[int] = ()  # by pod

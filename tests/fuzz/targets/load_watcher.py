@@ -7,10 +7,10 @@ import json
 from collections.abc import Mapping
 
 from rebalancer.cluster import times
-from rebalancer.load.figures.node_figures import node_figures_of_watcher
 from rebalancer.load.plugin_sources import WATCHER, PluginSources, read_view
-from rebalancer.load.prometheus.access import recorded_access
-from rebalancer.load.prometheus.answers import AnswerBook
+from rebalancer.load.prometheus.reader import recorded_access
+from rebalancer.load.prometheus.responses import RecordedResponses
+from rebalancer.load.usage import node_usage_of_watcher
 from rebalancer.scheduling import default_configuration
 from tests.fuzz.clusters import sound_snapshot
 from tests.fuzz.structure import json_structure
@@ -32,13 +32,13 @@ def decode(content: bytes) -> None:
             also=(ADDRESS,),
             queries=(),
             api=None,
-            prometheus=recorded_access(AnswerBook(), "fuzz"),
+            prometheus=recorded_access(RecordedResponses(), "fuzz"),
             inside=False,
             now=times.parse(NOW),
         )
     )
     for metrics in view.watchers.values():
-        node_figures_of_watcher(metrics, snapshot.nodes)
+        node_usage_of_watcher(metrics, snapshot.nodes)
 
 
 def seeds() -> Mapping[str, bytes]:

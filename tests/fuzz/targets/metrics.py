@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 
 from rebalancer.cluster import times
 from rebalancer.cluster.dumps.reader import DumpReader
-from rebalancer.load.prometheus.access import recorded_access
-from rebalancer.load.prometheus.answers import AnswerBook
+from rebalancer.load.prometheus.reader import recorded_access
+from rebalancer.load.prometheus.responses import RecordedResponses
 from rebalancer.load.sources import LoadInputs, read_load
 from rebalancer.pipeline.gathering.inputs import requests_by_pod
 from rebalancer.policy import RebalancePolicy
@@ -32,7 +32,7 @@ def reading(plural: str) -> Callable[[bytes], None]:
                 requests=requests_by_pod(snapshot),
                 watchers={},
                 missing={},
-                prometheus=recorded_access(AnswerBook(), "fuzz"),
+                prometheus=recorded_access(RecordedResponses(), "fuzz"),
                 samples=None,
                 now=times.parse(NOW),
                 live=False,

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 from rebalancer.cluster import times
 from rebalancer.errors import InputError
-from rebalancer.load.prometheus.access import PrometheusAccess
-from rebalancer.load.prometheus.answers import AnswerBook, decode_book
-from rebalancer.load.prometheus.questions import Connection, Question
+from rebalancer.load.prometheus.queries import Connection, PrometheusQuery
+from rebalancer.load.prometheus.reader import PrometheusAccess
+from rebalancer.load.prometheus.responses import RecordedResponses, decode_book
 from rebalancer.load.sources import LoadInputs, read_load
 from rebalancer.pipeline.gathering.inputs import requests_by_pod
 from rebalancer.policy.policy_file import parse_policy
@@ -24,10 +24,10 @@ POLICY = parse_policy((POLICIES / "prometheus.yaml").read_text(), "prometheus.ya
 
 def decode(content: bytes) -> None:
     """The same answer to every question."""
-    book = AnswerBook(times.parse(NOW))
+    book = RecordedResponses(times.parse(NOW))
 
     def connect(connection: Connection) -> object:
-        def ask(_question: Question) -> bytes:
+        def ask(_question: PrometheusQuery) -> bytes:
             return content
 
         return book.keeping(connection.address, ask)

@@ -6,10 +6,10 @@ import time
 from typing import Any
 
 from rebalancer.cluster.snapshot import Snapshot
-from rebalancer.load.figures.metric_windows import PRESENT, MetricWindow
-from rebalancer.load.prometheus.http import LivePrometheus
-from rebalancer.load.prometheus.questions import Connection
+from rebalancer.load.prometheus.client import LivePrometheus
+from rebalancer.load.prometheus.queries import Connection
 from rebalancer.load.prometheus.reader import PrometheusReader
+from rebalancer.load.windows import PRESENT, MetricWindow
 from rebalancer.policy import Prometheus as Settings
 from rebalancer.policy import Signal
 from rebalancer.retries import Retries

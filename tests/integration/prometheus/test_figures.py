@@ -7,9 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from rebalancer.load.figures.metric_windows import MetricWindow
-from rebalancer.load.figures.node_figures import NodeFigures
-from rebalancer.load.predicted_peaks import with_summed_peaks
+from rebalancer.load.usage import NodeUsage
+from rebalancer.load.windows import MetricWindow, with_summed_peaks
 from rebalancer.policy import Signal
 from tests.integration.prometheus.clusters import GIB, NAMES, NOW, a_cluster, a_reader, node_exporter
 from tests.integration.prometheus.servers import Prometheus, Samples, moments, running
@@ -66,7 +65,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
         yield found
 
 
-def cores(figures: NodeFigures) -> list[float]:
+def cores(figures: NodeUsage) -> list[float]:
     return [round(value / 1000, 2) for value in figures.usage[:, 0].tolist()]
 
 

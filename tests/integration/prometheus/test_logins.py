@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from rebalancer.errors import InputError, RebalancerError
-from rebalancer.load.prometheus.http import LivePrometheus
-from rebalancer.load.prometheus.questions import Connection, Question
-from rebalancer.load.prometheus.transport import read_secret
+from rebalancer.load.prometheus.client import LivePrometheus, read_secret
+from rebalancer.load.prometheus.queries import Connection, PrometheusQuery
 from rebalancer.retries import Retries
 from tests import loopback
 from tests.integration.prometheus.servers import answering
@@ -23,7 +22,7 @@ EMPTY = json.dumps({"status": "success", "data": {"resultType": "vector", "resul
 
 def ask(connection: Connection) -> bytes:
     return LivePrometheus(connection, None, 0.0, inside=True, retries=Retries(pause=lambda _: None))(
-        Question("up")
+        PrometheusQuery("up")
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from rebalancer.load.figures.node_figures import NodeFigures
+from rebalancer.load.usage import NodeUsage
 from tests.integration.prometheus.clusters import NOW, a_cluster, a_reader, node_exporter
 from tests.integration.prometheus.servers import Prometheus, Samples, moments, running
 
@@ -47,7 +47,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
         yield found
 
 
-def figures(server: Prometheus, preset: str, now: float = NOW) -> NodeFigures:
+def figures(server: Prometheus, preset: str, now: float = NOW) -> NodeUsage:
     reader = a_reader(server.address, a_cluster(), preset=preset, now=now)
     return dataclasses.replace(reader, pressure=("cpu", "memory", "io")).node_figures()
 

@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 
 from rebalancer.cli.program import main
 from rebalancer.errors import ExitCode
-from rebalancer.load.prometheus.questions import Question
+from rebalancer.load.prometheus.queries import PrometheusQuery
 from rebalancer.sandbox import Sandbox
 from rebalancer.sandbox.demo.hot_cluster import (
     CONFIGURATION_NAME,
@@ -91,13 +91,13 @@ class Cluster:
         ]
 
     def wait_for(self, query: str, count: int) -> None:
-        from rebalancer.load.prometheus.wire import decode_answer
+        from rebalancer.load.prometheus.responses import decode_answer
         from tests.integration.prometheus.clusters import a_cluster, a_reader
 
         end = time.monotonic() + 30
         while time.monotonic() < end:
             ask = a_reader(self.prometheus.address, a_cluster(), now=time.time()).ask
-            if len(decode_answer(ask(Question(query)))) >= count:
+            if len(decode_answer(ask(PrometheusQuery(query)))) >= count:
                 return
             time.sleep(0.1)
         raise AssertionError(f"prometheus scraped fewer than {count} of {query}")

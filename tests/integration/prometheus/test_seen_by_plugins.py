@@ -11,13 +11,12 @@ from typing import Any
 
 import pytest
 
-from rebalancer.load.load_watcher.document import Metric
 from rebalancer.load.plugin_sources import PluginSources, read_view
-from rebalancer.load.prometheus.access import live_access
-from rebalancer.load.prometheus.http import LivePrometheus
-from rebalancer.load.prometheus.questions import Connection, Question
-from rebalancer.load.prometheus.wire import decode_answer
-from rebalancer.load.view import SchedulerView
+from rebalancer.load.prometheus.client import LivePrometheus
+from rebalancer.load.prometheus.queries import Connection, PrometheusQuery
+from rebalancer.load.prometheus.reader import live_access
+from rebalancer.load.prometheus.responses import decode_answer
+from rebalancer.load.scheduler_view import Metric, SchedulerView
 from rebalancer.scheduling import load_configuration, plugin_queries
 from tests.integration.prometheus.clusters import NAMES, NOW, a_cluster
 from tests.integration.prometheus.servers import Prometheus, Samples, free_port, moments, running
@@ -116,7 +115,9 @@ def test_from_outside_prometheus_is_asked_through_the_service_proxy(server: Prom
         stack.enter_context(sandbox)
         api = stack.enter_context(api_of(sandbox.url))
         ask = LivePrometheus(Connection("http://prometheus.monitoring:9090"), api, NOW, inside=False)
-        series = decode_answer(ask(Question('{__name__="instance:node_cpu:ratio", instance="n2"} * 1')))
+        series = decode_answer(
+            ask(PrometheusQuery('{__name__="instance:node_cpu:ratio", instance="n2"} * 1'))
+        )
 
     assert [item.labels["instance"] for item in series] == ["n2"]
     assert asked == [

@@ -8,8 +8,8 @@ import logging
 import pytest
 
 from rebalancer.errors import InputError, RebalancerError, RightsError, UnreachableError
-from rebalancer.load.load_watcher.client import fetch_watcher
-from rebalancer.load.load_watcher.document import decode_watcher
+from rebalancer.load.load_watcher import fetch_watcher
+from rebalancer.load.scheduler_view import decode_watcher
 from rebalancer.sandbox import Fault, User
 from tests.integration.reading.servers import a_sandbox, answering, api_of
 

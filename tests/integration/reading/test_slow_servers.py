@@ -14,9 +14,9 @@ from rebalancer.cluster.kinds import NODES
 from rebalancer.cluster.live import RawApi
 from rebalancer.deadlines import Deadline, StopRequest
 from rebalancer.errors import InputError, RebalancerError, StopRequestedError, UnreachableError
-from rebalancer.load.load_watcher.client import fetch_watcher
-from rebalancer.load.prometheus.http import LivePrometheus
-from rebalancer.load.prometheus.questions import Connection, Question
+from rebalancer.load.load_watcher import fetch_watcher
+from rebalancer.load.prometheus.client import LivePrometheus
+from rebalancer.load.prometheus.queries import Connection, PrometheusQuery
 from rebalancer.retries import Retries
 from tests.integration.reading.servers import api_of
 
@@ -101,7 +101,7 @@ def test_an_answer_that_comes_in_time_is_used() -> None:
 def test_a_query_to_prometheus_ends_with_its_timeout(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rebalancer.load.http_get.CONNECT_SECONDS", 0.1)
     ask = LivePrometheus(Connection(url, timeout_seconds=0.4), None, 0.0, inside=True, retries=Retries())
-    took = seconds_until(UnreachableError, lambda: ask(Question("up")), r"within 0\.4 s")
+    took = seconds_until(UnreachableError, lambda: ask(PrometheusQuery("up")), r"within 0\.4 s")
     assert took < SOON
 
 
@@ -121,6 +121,6 @@ def test_a_login_that_no_header_may_hold_is_an_error_without_it() -> None:
     ask = LivePrometheus(connection, None, 0.0, inside=True, retries=Retries())
 
     with pytest.raises(InputError, match="a request cannot be sent") as caught:
-        ask(Question("up"))
+        ask(PrometheusQuery("up"))
     assert "canary" not in str(caught.value)
     assert caught.value.__cause__ is None

@@ -12,9 +12,9 @@ import yaml
 
 from rebalancer.errors import InputError
 from rebalancer.load.plugin_sources import PluginSources, read_view
-from rebalancer.load.prometheus.access import PrometheusAccess
-from rebalancer.load.prometheus.answers import AnswerBook
-from rebalancer.load.view import SchedulerView
+from rebalancer.load.prometheus.reader import PrometheusAccess
+from rebalancer.load.prometheus.responses import RecordedResponses
+from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.pipeline.scheduler.configuration import ConfigurationText, load_with_plugins
 from rebalancer.policy import LoadedPolicy, RebalancePolicy
 from rebalancer.policy.policy_file import parse_policy
@@ -168,7 +168,7 @@ def test_its_query_is_asked_and_series_find_their_nodes_by_name_and_address() ->
             also=(),
             queries=plugin_queries(configuration),
             api=None,
-            prometheus=PrometheusAccess(lambda _: ask, AnswerBook()),
+            prometheus=PrometheusAccess(lambda _: ask, RecordedResponses()),
             inside=True,
             now=0.0,
         )

@@ -9,7 +9,7 @@ from rebalancer.cluster import times
 from rebalancer.cluster.kinds import POD_METRICS
 from rebalancer.cluster.metrics import PackedPodMetrics, PodMetricsCollector
 from rebalancer.cluster.records import ContainerMetrics, Metadata, NodeMetrics, PodMetrics
-from rebalancer.load.load_watcher.document import WatcherMetrics, decode_watcher
+from rebalancer.load.scheduler_view import WatcherMetrics, decode_watcher
 
 NOW = 1_795_176_000.0  # 2026-11-20T12:00:00Z
 

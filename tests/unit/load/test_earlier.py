@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rebalancer.load.earlier_runs import knows_only_the_present, over_earlier_runs, present_percent
-from rebalancer.load.figures.metric_windows import PRESENT, MetricWindow
-from rebalancer.load.figures.node_figures import (
-    NodeFigures,
-    node_figures_of_metrics,
-    node_figures_of_requests,
+from rebalancer.load.usage import NodeUsage, node_usage_of_metrics, node_usage_of_requests
+from rebalancer.load.windows import (
+    PRESENT,
+    MetricWindow,
+    knows_only_the_present,
+    over_earlier_runs,
+    present_percent,
 )
 from rebalancer.state import LoadSamples, RunState, after_reading
 from tests.builders import a_node, a_snapshot
@@ -20,11 +21,11 @@ WINDOW = MetricWindow(900.0)
 NODES = a_snapshot(nodes=[a_node("n0"), a_node("n1")]).nodes
 
 
-def present(*cores: float, now: float = NOW) -> NodeFigures:
+def present(*cores: float, now: float = NOW) -> NodeUsage:
     metrics = [
         a_node_metric(f"n{row}", f"{int(value * 1000)}m", age=NOW - now) for row, value in enumerate(cores)
     ]
-    return node_figures_of_metrics(metrics, NODES)
+    return node_usage_of_metrics(metrics, NODES)
 
 
 def after_runs(*loads: tuple[float, ...]) -> LoadSamples:
@@ -87,9 +88,9 @@ def test_without_a_state_the_present_counts_with_a_warning() -> None:
 
 
 def test_only_sources_that_look_back_too_little_need_earlier_runs() -> None:
-    averaged = NodeFigures("load-watcher", np.zeros((2, 2)), np.zeros((2, 2)), np.full(2, 900.0))
+    averaged = NodeUsage("load-watcher", np.zeros((2, 2)), np.zeros((2, 2)), np.full(2, 900.0))
 
     assert knows_only_the_present(present(1.0, 1.0), WINDOW)
     assert not knows_only_the_present(present(1.0, 1.0), PRESENT)
     assert not knows_only_the_present(averaged, WINDOW)
-    assert not knows_only_the_present(node_figures_of_requests(np.zeros((2, 2)), NOW), WINDOW)
+    assert not knows_only_the_present(node_usage_of_requests(np.zeros((2, 2)), NOW), WINDOW)

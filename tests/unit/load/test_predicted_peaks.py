@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rebalancer.load.figures.metric_windows import MetricWindow
-from rebalancer.load.figures.node_figures import NodeFigures, PodFigures
-from rebalancer.load.predicted_peaks import with_summed_peaks
+from rebalancer.load.usage import NodeUsage, PodUsage
+from rebalancer.load.windows import MetricWindow, with_summed_peaks
 from tests.builders import a_node, a_pod, a_snapshot
 
 NODES = ("busy", "idle", "unknown")
@@ -17,14 +16,14 @@ SNAPSHOT = a_snapshot(
         a_pod(f"web-{number}", node=node) for number, node in enumerate(("idle", "idle", "unknown", "busy"))
     ],
 )
-OF_NODES = NodeFigures(
+OF_NODES = NodeUsage(
     "test", np.array([[3000.0, 5.0], [100.0, 5.0], [np.nan, np.nan]]), np.zeros((3, 2)), np.zeros(3)
 )
 CORES = {"web-0": 400.0, "web-1": np.nan, "web-2": 500.0, "web-3": 600.0}
-OF_PODS = PodFigures(np.array([[CORES[name], 9.0] for name in SNAPSHOT.pods.names]), np.zeros(4))
+OF_PODS = PodUsage(np.array([[CORES[name], 9.0] for name in SNAPSHOT.pods.names]), np.zeros(4))
 
 
-def raised(statistic: str) -> NodeFigures:
+def raised(statistic: str) -> NodeUsage:
     return with_summed_peaks(
         OF_NODES, OF_PODS, SNAPSHOT.pods, MetricWindow.of_policy(900.0, {"cpu": statistic})
     )

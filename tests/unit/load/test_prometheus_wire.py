@@ -9,13 +9,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rebalancer.errors import InputError
-from rebalancer.load.figures.metric_windows import MetricWindow
-from rebalancer.load.figures.node_index import NodeNameIndex
-from rebalancer.load.prometheus.answers import AnswerBook, decode_book
-from rebalancer.load.prometheus.queries import lookback_seconds, queries_of
-from rebalancer.load.prometheus.questions import Question
-from rebalancer.load.prometheus.reader import PrometheusReader
-from rebalancer.load.prometheus.wire import decode_answer, decode_latest
+from rebalancer.load.prometheus.queries import PrometheusQuery, lookback_seconds, queries_of
+from rebalancer.load.prometheus.reader import NodeNameIndex, PrometheusReader
+from rebalancer.load.prometheus.responses import RecordedResponses, decode_answer, decode_book, decode_latest
+from rebalancer.load.windows import MetricWindow
 from rebalancer.policy import Prometheus
 from tests.builders import a_node, a_pod, a_snapshot
 
@@ -157,16 +154,16 @@ def test_a_window_is_one_query_of_its_statistic(window: MetricWindow, query: str
 
 def test_a_book_of_answers_is_read_back_and_knows_what_it_lacks() -> None:
     answer = an_answer("vector", [])
-    book = AnswerBook(5.0)
-    book.keeping("http://p", lambda _: answer)(Question("up"))
+    book = RecordedResponses(5.0)
+    book.keeping("http://p", lambda _: answer)(PrometheusQuery("up"))
     read = decode_book(book.encode(), "prometheus.json")
     ask = read.asking("http://p", "dump/prometheus.json")
 
-    assert (read.time, ask(Question("up"))) == (5.0, answer)
+    assert (read.time, ask(PrometheusQuery("up"))) == (5.0, answer)
     with pytest.raises(InputError, match="not recorded"):
-        ask(Question("down"))
+        ask(PrometheusQuery("down"))
     with pytest.raises(InputError, match="not recorded"):
-        ask(Question("up", 900.0))
+        ask(PrometheusQuery("up", 900.0))
 
 
 def test_the_traffic_of_a_pod_on_its_nodes_network_is_not_its_own() -> None:
@@ -202,7 +199,7 @@ def test_a_damaged_book_is_one_line_and_any_other_is_written_as_it_was_read(cont
         book = decode_book(content, where)
     except InputError as error:
         message = str(error)
-        book = AnswerBook()
+        book = RecordedResponses()
 
     assert not message or message.startswith(f"{where}: not what snapshot save writes: ")
     assert len(message.splitlines()) <= 1

@@ -6,13 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rebalancer.cluster.arrays import FloatArray, IntArray
-from rebalancer.load.figures.node_figures import (
-    NodeFigures,
-    PodFigures,
-    most_plausible,
-    node_figures_of_requests,
-)
 from rebalancer.load.report import CLOCK_SKEW_SECONDS, LoadReport, build_report
+from rebalancer.load.usage import NodeUsage, PodUsage, most_plausible, node_usage_of_requests
 from tests.builders import a_node, a_pod, a_snapshot
 from tests.unit.load.builders import NOW
 
@@ -42,9 +37,9 @@ def tables(rows: int, values: st.SearchStrategy[float]) -> st.SearchStrategy[Flo
 
 
 @st.composite
-def sources(draw: st.DrawFn) -> list[NodeFigures]:
+def sources(draw: st.DrawFn) -> list[NodeUsage]:
     return [
-        NodeFigures(
+        NodeUsage(
             f"source-{number}",
             draw(tables(3, AMOUNTS)),
             draw(tables(3, MOMENTS)),
@@ -55,14 +50,14 @@ def sources(draw: st.DrawFn) -> list[NodeFigures]:
 
 
 def report(
-    figures: list[NodeFigures], pod_figures: PodFigures | None = None, requests: FloatArray = NOTHING
+    figures: list[NodeUsage], pod_figures: PodUsage | None = None, requests: FloatArray = NOTHING
 ) -> LoadReport:
     return build_report(NODES, PODS, figures, pod_figures, requests, now=NOW, max_age_seconds=MAX_AGE)
 
 
 @given(sources())
 def test_the_first_fresh_figure_wins_node_by_node_and_resource_by_resource(
-    figures: list[NodeFigures],
+    figures: list[NodeUsage],
 ) -> None:
     found = report(figures)
     for node in range(3):
@@ -86,7 +81,7 @@ def test_the_first_fresh_figure_wins_node_by_node_and_resource_by_resource(
 
 
 @given(sources())
-def test_a_node_is_known_only_with_both_figures(figures: list[NodeFigures]) -> None:
+def test_a_node_is_known_only_with_both_figures(figures: list[NodeUsage]) -> None:
     found = report(figures)
 
     assert found.known.tolist() == (~np.isnan(found.usage)).all(axis=1).tolist()
@@ -104,7 +99,7 @@ def test_the_shares_of_pods_never_exceed_what_their_node_uses(
 ) -> None:
     moment = np.full((3, 2), NOW)
     found = report(
-        [NodeFigures("m", usage, moment, np.zeros(3))], PodFigures(pod_usage, np.array(moments)), requests
+        [NodeUsage("m", usage, moment, np.zeros(3))], PodUsage(pod_usage, np.array(moments)), requests
     )
     fresh = (np.array(moments) >= NOW - MAX_AGE) & (np.array(moments) <= NOW + CLOCK_SKEW_SECONDS)
     shared = ~np.isnan(found.pod_usage) & ~(fresh[:, None] & ~np.isnan(pod_usage))
@@ -119,8 +114,8 @@ def test_the_shares_of_pods_never_exceed_what_their_node_uses(
     assert not np.isnan(found.pod_usage[less_exact(found) != UNKNOWN]).any()
 
 
-def measured(usage: float, moment: float = NOW) -> list[NodeFigures]:
-    return [NodeFigures("m", np.full((3, 2), usage), np.full((3, 2), moment), np.zeros(3))]
+def measured(usage: float, moment: float = NOW) -> list[NodeUsage]:
+    return [NodeUsage("m", np.full((3, 2), usage), np.full((3, 2), moment), np.zeros(3))]
 
 
 @pytest.mark.parametrize(
@@ -144,7 +139,7 @@ def test_stale_figures_and_those_from_the_future_are_ignored_with_a_warning(mome
 def test_a_node_without_room_has_no_percentage() -> None:
     empty = a_node("n1", cpu="0")
     snapshot = a_snapshot(nodes=[empty])
-    figures = [NodeFigures("m", np.zeros((1, 2)), np.full((1, 2), NOW), np.zeros(1))]
+    figures = [NodeUsage("m", np.zeros((1, 2)), np.full((1, 2), NOW), np.zeros(1))]
     found = build_report(
         snapshot.nodes, snapshot.pods, figures, None, np.zeros((0, 2)), now=NOW, max_age_seconds=MAX_AGE
     )
@@ -172,7 +167,7 @@ def test_unmeasured_pods_share_what_is_left_by_their_requests() -> None:
     pod_usage[0] = 40.0
     requests = np.full((6, 2), 1.0)
     requests[1] = 2.0
-    found = report(measured(100.0), PodFigures(pod_usage, np.full(6, NOW)), requests)
+    found = report(measured(100.0), PodUsage(pod_usage, np.full(6, NOW)), requests)
 
     assert found.pod_usage[:3, 0].tolist() == [40.0, 40.0, 20.0]
     assert less_exact(found)[:3].tolist() == [MEASURED, SHARE, SHARE]
@@ -181,7 +176,7 @@ def test_unmeasured_pods_share_what_is_left_by_their_requests() -> None:
 
 def test_where_requests_stand_for_load_they_do_for_pods_too() -> None:
     requests = np.arange(12, dtype=np.float64).reshape(6, 2)
-    found = report([node_figures_of_requests(np.zeros((3, 2)), NOW)], None, requests)
+    found = report([node_usage_of_requests(np.zeros((3, 2)), NOW)], None, requests)
 
     assert found.pod_usage.tolist() == requests.tolist()
     assert set(less_exact(found).tolist()) == {REQUEST}
@@ -190,7 +185,7 @@ def test_where_requests_stand_for_load_they_do_for_pods_too() -> None:
 def test_a_pod_that_seems_to_use_far_more_than_its_node_has_is_not_believed() -> None:
     usage = np.full((6, 2), 1.0)
     usage[0] = most_plausible(NODES)[0] * 1.01
-    found = report(measured(100.0), PodFigures(usage, np.full(6, NOW)), np.full((6, 2), 1.0))
+    found = report(measured(100.0), PodUsage(usage, np.full(6, NOW)), np.full((6, 2), 1.0))
 
     assert less_exact(found)[:2].tolist() == [SHARE, MEASURED]
     assert found.pod_usage[0, 0] == 98.0

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from rebalancer.load.correction import correct
-from rebalancer.load.figures.node_figures import NodeFigures, PodFigures
-from rebalancer.load.figures.pod_usage import PodMethod
 from rebalancer.load.report import LoadReport, build_report
+from rebalancer.load.usage import NodeUsage, PodMethod, PodUsage
 from rebalancer.state import PastMove
 from tests.builders import a_node, a_pod, a_snapshot
 from tests.unit.load.builders import NOW
@@ -35,15 +34,15 @@ def figures(
     age: float = 0.0,
     statistic: str = "mean",
     window: float = 0.0,
-) -> NodeFigures:
+) -> NodeUsage:
     usage = np.column_stack([[cpu] * 3, [1e9] * 3, disk])
     capacity = {"disk": np.array([100.0, 50.0, NAN])}
     moments = np.full((3, 3), NOW - age)
-    return NodeFigures(name, usage, moments, np.full(3, window), (), RESOURCES, statistic, None, capacity)
+    return NodeUsage(name, usage, moments, np.full(3, window), (), RESOURCES, statistic, None, capacity)
 
 
 def joined(
-    *reported: NodeFigures, pods: PodFigures | None = None, required: tuple[str, ...] = RESOURCES
+    *reported: NodeUsage, pods: PodUsage | None = None, required: tuple[str, ...] = RESOURCES
 ) -> LoadReport:
     return build_report(
         NODES,
@@ -99,7 +98,7 @@ def test_of_a_signal_pods_have_a_share_by_their_request_of_cpu() -> None:
 
 def test_a_pod_whose_signal_is_measured_leaves_the_rest_to_the_others() -> None:
     usage = np.array([[NAN, NAN, 35.0], [NAN, NAN, NAN], [NAN, NAN, NAN]])
-    report = joined(figures("p", [40.0] * 3), pods=PodFigures(usage, np.full(3, NOW), (), RESOURCES))
+    report = joined(figures("p", [40.0] * 3), pods=PodUsage(usage, np.full(3, NOW), (), RESOURCES))
 
     assert report.pod_usage[:2, 2].tolist() == [35.0, 5.0]
     assert report.pod_methods[:2, 2].tolist() == [PodMethod.MEASURED, PodMethod.SHARE]

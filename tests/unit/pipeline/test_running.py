@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rebalancer.errors import InputError
-from rebalancer.load.view import SchedulerView
+from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.pipeline import PipelineOptions
 from rebalancer.pipeline.running import MAX_EARLIER_VIEWS, still_in_use
 from rebalancer.pipeline.surroundings import safety_of

@@ -13,9 +13,9 @@ from rebalancer.cluster import times
 from rebalancer.cluster.arrays import FloatArray
 from rebalancer.cluster.kinds import BY_PLURAL, METRICS
 from rebalancer.cluster.snapshot import Snapshot, build_snapshot
-from rebalancer.load.figures.node_figures import NodeFigures, PodFigures
 from rebalancer.load.report import build_report
-from rebalancer.load.view import NOTHING_SEEN, SchedulerView
+from rebalancer.load.scheduler_view import EMPTY_VIEW, SchedulerView
+from rebalancer.load.usage import NodeUsage, PodUsage
 from rebalancer.planning import Plan, PlanningInputs, make_plan, prepare
 from rebalancer.planning.planner import search
 from rebalancer.planning.strategies.strategy import SearchResult
@@ -129,7 +129,7 @@ def planning_inputs(
     measured_at: float = NOW,
     window: float = 0.0,
     configuration: SchedulerConfiguration = DEFAULTS,
-    view: SchedulerView = NOTHING_SEEN,
+    view: SchedulerView = EMPTY_VIEW,
     own_pod: str = "",
     system_workloads: Iterable[str] = (),
     seed: int = 0,
@@ -163,12 +163,12 @@ def planning_inputs(
         pair = percent if isinstance(percent, tuple) else (percent, 10.0)
         usage[row] = np.array(pair) / 100 * snapshot.nodes.allocatable[row, :2]
     windows = np.full(len(usage), window)
-    figures = NodeFigures("test", usage, np.full(usage.shape, measured_at), windows)
+    figures = NodeUsage("test", usage, np.full(usage.shape, measured_at), windows)
     report = build_report(
         snapshot.nodes,
         snapshot.pods,
         [figures],
-        PodFigures(pod_usage, np.full(len(snapshot.pods), measured_at)),
+        PodUsage(pod_usage, np.full(len(snapshot.pods), measured_at)),
         np.where(np.isnan(pod_usage), np.nan, requested),
         now=NOW,
         max_age_seconds=180,

@@ -7,8 +7,7 @@ from typing import Any
 
 import msgspec
 
-from rebalancer.load.load_watcher.document import AVERAGE, CPU, Metric, WatcherMetrics
-from rebalancer.load.view import SchedulerView
+from rebalancer.load.scheduler_view import AVERAGE, CPU_TYPE, Metric, SchedulerView, WatcherMetrics
 from rebalancer.planning import (
     Move,
     Plan,
@@ -176,7 +175,7 @@ def test_a_move_must_hold_with_figures_that_the_scheduler_may_not_have_renewed()
     """It packs up to 40 %: b by what is known now, a by what it knew half a minute ago."""
 
     def seen(**percent: float) -> SchedulerView:
-        nodes = {name: (Metric(CPU, AVERAGE, value),) for name, value in percent.items()}
+        nodes = {name: (Metric(CPU_TYPE, AVERAGE, value),) for name, value in percent.items()}
         return SchedulerView({"http://w": WatcherMetrics(nodes, NOW, NOW - 900, NOW, "test")})
 
     inputs = planning_inputs(
@@ -199,7 +198,7 @@ def test_a_move_must_hold_with_every_figure_that_the_scheduler_may_still_have() 
     """It packs up to 40 %: what was read first and last agrees, what was read between does not."""
 
     def seen(**percent: float) -> SchedulerView:
-        nodes = {name: (Metric(CPU, AVERAGE, value),) for name, value in percent.items()}
+        nodes = {name: (Metric(CPU_TYPE, AVERAGE, value),) for name, value in percent.items()}
         return SchedulerView({"http://w": WatcherMetrics(nodes, NOW, NOW - 900, NOW, "test")})
 
     now, between, first = seen(hot=95, a=20, b=30), seen(hot=95, a=30, b=20), seen(hot=95, a=20, b=30)

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rebalancer.load.figures.node_figures import NodeFigures, PodFigures
 from rebalancer.load.report import build_report
-from rebalancer.load.view import NOTHING_SEEN, SchedulerView
+from rebalancer.load.scheduler_view import EMPTY_VIEW, SchedulerView
+from rebalancer.load.usage import NodeUsage, PodUsage
 from rebalancer.planning import Plan
 from rebalancer.policy import RebalancePolicy, load_policy, measured_resources, required_resources
 from rebalancer.profiles import SchedulerConfiguration
@@ -68,7 +68,7 @@ def planned_with_prometheus(
     policy: RebalancePolicy,
     resource: str,
     configuration: SchedulerConfiguration = default_configuration(),
-    view: SchedulerView = NOTHING_SEEN,
+    view: SchedulerView = EMPTY_VIEW,
 ) -> Plan:
     """Nine pods of a, each of which uses a tenth of one resource that only Prometheus measures."""
     scored = (resource,)
@@ -99,8 +99,8 @@ def planned_with_prometheus(
     np.add.at(of_nodes, pods.node, of_pods)
     windows, now = np.zeros(len(nodes)), np.full(of_nodes.shape, NOW)
     capacity = {name: np.full(len(nodes), _CAPACITY) for name in extra}
-    figures = NodeFigures("prometheus", of_nodes, now, windows, resources=resources, capacity=capacity)
-    measured = PodFigures(of_pods, np.full(len(pods), NOW), resources=resources)
+    figures = NodeUsage("prometheus", of_nodes, now, windows, resources=resources, capacity=capacity)
+    measured = PodUsage(of_pods, np.full(len(pods), NOW), resources=resources)
     report = build_report(
         nodes,
         pods,

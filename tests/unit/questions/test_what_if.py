@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 
 from rebalancer.errors import InputError
-from rebalancer.load.load_watcher.document import Metric, WatcherMetrics
-from rebalancer.load.view import SchedulerView
+from rebalancer.load.scheduler_view import Metric, SchedulerView, WatcherMetrics
 from rebalancer.planning import PlanningInputs
 from rebalancer.questions.changes import Changes, parse_changes, with_added_nodes
 from rebalancer.questions.what_if import Fate, PodFate, WhatIf, what_if

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray, NodeRow, PodRow
-from rebalancer.load.figures.node_figures import RESOURCES
 from rebalancer.load.report import LoadReport, with_pods
+from rebalancer.load.usage import RESOURCES
 from rebalancer.planning.builder import UsedLimits
 from rebalancer.planning.disruption_cost import Disruption, least_relief, usual_relief
 from rebalancer.planning.hotness import Hotness

@@ -14,7 +14,7 @@ import numpy as np
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
 from rebalancer.cluster.nodes import CPU as CPU_COLUMN
 from rebalancer.cluster.nodes import MEMORY as MEMORY_COLUMN
-from rebalancer.load.load_watcher.document import CPU, MEMORY, WatcherMetrics
+from rebalancer.load.scheduler_view import CPU_TYPE, MEMORY_TYPE, WatcherMetrics
 from rebalancer.profiles.types import ExtensionPoint, Input
 from rebalancer.scheduling.framework.plugin import MAX_SCORE, Evidence, Plugin, PluginInputs
 from rebalancer.scheduling.plugins.trimaran.node_figures import (
@@ -104,9 +104,9 @@ class LoadVariationRiskBalancing(Plugin):
 
     def _risk(self, state: ClusterState, kind: str) -> Risk:
         seen = figures(self._watcher, state.nodes.names, kind)
-        column = CPU_COLUMN if kind == CPU else MEMORY_COLUMN
+        column = CPU_COLUMN if kind == CPU_TYPE else MEMORY_COLUMN
         allocatable = state.classes.allocatable[:, column].astype(np.float64)
-        allocatable = in_mebibytes(allocatable) if kind == MEMORY else allocatable
+        allocatable = in_mebibytes(allocatable) if kind == MEMORY_TYPE else allocatable
         return risk_of(
             seen.valid,
             allocatable,
@@ -117,7 +117,9 @@ class LoadVariationRiskBalancing(Plugin):
         )
 
     def _risks(self, state: ClusterState) -> tuple[Risk, Risk]:
-        return state.nodes.cached(self, "risks", lambda: (self._risk(state, CPU), self._risk(state, MEMORY)))
+        return state.nodes.cached(
+            self, "risks", lambda: (self._risk(state, CPU_TYPE), self._risk(state, MEMORY_TYPE))
+        )
 
     def _requests(self, state: ClusterState, class_index: int) -> tuple[float, float]:
         pod = state.classes[class_index]

@@ -17,7 +17,7 @@ from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
 from rebalancer.cluster.nodes import CPU as CPU_COLUMN
 from rebalancer.cluster.nodes import MEMORY as MEMORY_COLUMN
 from rebalancer.cluster.pod_classes import PodClass
-from rebalancer.load.load_watcher.document import CPU, MEMORY, WatcherMetrics
+from rebalancer.load.scheduler_view import CPU_TYPE, MEMORY_TYPE, WatcherMetrics
 from rebalancer.profiles.types import ExtensionPoint, Input
 from rebalancer.scheduling.framework.plugin import MAX_SCORE, Evidence, Plugin, PluginInputs
 from rebalancer.scheduling.plugins.trimaran.node_figures import (
@@ -227,8 +227,8 @@ class LowRiskOverCommitment(Plugin):
     scored_resources = frozenset({"cpu", "memory"})
     evidence = Evidence.DECISIONS
     _amounts: Mapping[str, tuple[PodSum, PodSum]] = {
-        CPU: (PodSum(cpu_requested), PodSum(cpu_limited)),
-        MEMORY: (PodSum(memory_requested), PodSum(memory_limited)),
+        CPU_TYPE: (PodSum(cpu_requested), PodSum(cpu_limited)),
+        MEMORY_TYPE: (PodSum(memory_requested), PodSum(memory_limited)),
     }
 
     @classmethod
@@ -241,14 +241,14 @@ class LowRiskOverCommitment(Plugin):
         self._watcher = watcher
 
     def _capacity(self, state: ClusterState, kind: str) -> IntArray:
-        return state.classes.allocatable[:, CPU_COLUMN if kind == CPU else MEMORY_COLUMN]
+        return state.classes.allocatable[:, CPU_COLUMN if kind == CPU_TYPE else MEMORY_COLUMN]
 
     def _load_risk(self, state: ClusterState, kind: str) -> _LoadRisk:
         def compute() -> _LoadRisk:
             seen = figures(self._watcher, state.nodes.names, kind)
             capacity = self._capacity(state, kind)
             amounts = capacity.astype(np.float64)
-            amounts = in_mebibytes(amounts) if kind == MEMORY else amounts
+            amounts = in_mebibytes(amounts) if kind == MEMORY_TYPE else amounts
             window = self._arguments.smoothing_window_size
             rows = zip(seen.average.tolist(), seen.deviation.tolist(), amounts.tolist(), strict=True)
             return _LoadRisk(seen.valid, [Measured.of(*row, window) for row in rows], capacity)
@@ -264,7 +264,7 @@ class LowRiskOverCommitment(Plugin):
         limited_there = state.counter(book.number(limit))[:-1]
         load = self._load_risk(state, kind).of(np.minimum(requested_there, capacity), limited_there)
         return combined_risk(
-            self._arguments.risk_limit_weights["cpu" if kind == CPU else "memory"],
+            self._arguments.risk_limit_weights["cpu" if kind == CPU_TYPE else "memory"],
             capacity,
             np.minimum(requested_there + request.amount(pod), capacity),
             limited_there + limit.amount(pod),
@@ -275,7 +275,9 @@ class LowRiskOverCommitment(Plugin):
         """(nodes,) load-watcher lists its CPU and memory; none when the pod requests and limits nothing."""
         if not self._has_amounts(state, class_index):
             return np.zeros(len(state.nodes), np.bool_)
-        cpu, memory = (figures(self._watcher, state.nodes.names, kind).valid for kind in (CPU, MEMORY))
+        cpu, memory = (
+            figures(self._watcher, state.nodes.names, kind).valid for kind in (CPU_TYPE, MEMORY_TYPE)
+        )
         return np.asarray(cpu & memory, np.bool_)
 
     def _has_amounts(self, state: ClusterState, class_index: int) -> bool:
@@ -286,7 +288,9 @@ class LowRiskOverCommitment(Plugin):
         """0 for a node without figures; not normalised."""
         if not self._has_amounts(state, class_index):
             return np.zeros(len(feasible), np.int64)
-        risk = np.maximum(self.risks(state, class_index, CPU), self.risks(state, class_index, MEMORY))
+        risk = np.maximum(
+            self.risks(state, class_index, CPU_TYPE), self.risks(state, class_index, MEMORY_TYPE)
+        )
         scores = round_half_away((1 - risk) * float(MAX_SCORE))
         known = state.nodes.cached(self, "listed", lambda: listed(self._watcher, state.nodes.names))
         return np.where(known, scores, 0)[feasible]

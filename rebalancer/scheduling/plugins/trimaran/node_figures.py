@@ -15,7 +15,7 @@ from rebalancer.cluster import quantities
 from rebalancer.cluster.arrays import BoolArray, FloatArray
 from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.cluster.records import Container
-from rebalancer.load.load_watcher.document import AVERAGE, DEVIATION, LATEST, Metric, WatcherMetrics
+from rebalancer.load.scheduler_view import AVERAGE, DEVIATION, LATEST, Metric, WatcherMetrics
 from rebalancer.profiles.types import Arguments, MetricProvider
 
 _MEGA = 1.0 / 1024.0 / 1024.0

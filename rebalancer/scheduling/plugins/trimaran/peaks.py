@@ -16,8 +16,7 @@ from rebalancer.cluster import quantities
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
 from rebalancer.cluster.nodes import CPU
 from rebalancer.cluster.records import Container, PodSpec
-from rebalancer.load.load_watcher.document import AVERAGE, LATEST, Metric, WatcherMetrics
-from rebalancer.load.load_watcher.document import CPU as CPU_TYPE
+from rebalancer.load.scheduler_view import AVERAGE, CPU_TYPE, LATEST, Metric, WatcherMetrics
 from rebalancer.profiles.types import Arguments, ExtensionPoint, Input
 from rebalancer.scheduling.framework.plugin import MAX_SCORE, Normalization, Plugin, PluginInputs
 from rebalancer.scheduling.plugins.trimaran.target_load_packing import predicted_utilization

@@ -18,8 +18,7 @@ from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
 from rebalancer.cluster.nodes import CPU
 from rebalancer.cluster.quantities import cpu_milli
 from rebalancer.cluster.records import PodSpec
-from rebalancer.load.load_watcher.document import AVERAGE, LATEST, Metric, WatcherMetrics
-from rebalancer.load.load_watcher.document import CPU as CPU_TYPE
+from rebalancer.load.scheduler_view import AVERAGE, CPU_TYPE, LATEST, Metric, WatcherMetrics
 from rebalancer.profiles.types import ExtensionPoint, Input
 from rebalancer.scheduling.framework.plugin import Evidence, Plugin, PluginInputs
 from rebalancer.scheduling.plugins.trimaran.node_figures import TrimaranArguments, positive_or

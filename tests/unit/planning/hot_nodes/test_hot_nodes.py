@@ -8,8 +8,7 @@ import pytest
 
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.errors import SafetyError
-from rebalancer.load.load_watcher.document import Metric, WatcherMetrics
-from rebalancer.load.view import SchedulerView
+from rebalancer.load.scheduler_view import Metric, SchedulerView, WatcherMetrics
 from rebalancer.planning import make_plan, prepare
 from rebalancer.planning.plan import NodeReport, Plan
 from rebalancer.scheduling import load_configuration

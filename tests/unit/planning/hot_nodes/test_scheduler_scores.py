@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rebalancer.load.load_watcher.document import AVERAGE, CPU, Metric, WatcherMetrics
-from rebalancer.load.view import SchedulerView
+from rebalancer.load.scheduler_view import AVERAGE, CPU_TYPE, Metric, SchedulerView, WatcherMetrics
 from rebalancer.planning.plan import NodeReport
 from rebalancer.policy.policy_file import parse_policy, to_yaml
 from rebalancer.scheduling import load_configuration
@@ -26,7 +25,7 @@ profiles:
 
 
 def seen(**percent: float) -> SchedulerView:
-    nodes = {name: (Metric(CPU, AVERAGE, value),) for name, value in percent.items()}
+    nodes = {name: (Metric(CPU_TYPE, AVERAGE, value),) for name, value in percent.items()}
     return SchedulerView({"http://w": WatcherMetrics(nodes, NOW, NOW - 900, NOW, "test")})
 
 

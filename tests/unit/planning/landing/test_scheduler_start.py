@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from rebalancer.cluster import times
-from rebalancer.load.load_watcher.document import AVERAGE, CPU, Metric, WatcherMetrics
-from rebalancer.load.view import SchedulerView
+from rebalancer.load.scheduler_view import AVERAGE, CPU_TYPE, Metric, SchedulerView, WatcherMetrics
 from rebalancer.planning import Plan, SchedulerStart
 from rebalancer.profiles import SchedulerConfiguration
 from rebalancer.scheduling import load_configuration
@@ -30,7 +29,7 @@ def packed(
 ) -> Plan:
     """One pod to move, by a scheduler that started then."""
     percent = {"hot": 95.0, "a": 30.0, "b": 20.0}
-    figures = {name: (Metric(CPU, AVERAGE, value),) for name, value in percent.items()}
+    figures = {name: (Metric(CPU_TYPE, AVERAGE, value),) for name, value in percent.items()}
     inputs = planning_inputs(
         [a_node("hot"), a_node("a", cpu=10), a_node("b", cpu=10)],
         [a_workload("web", ["hot"], cpu="200m"), a_workload("old", ["a"], cpu="1200m")],
@@ -77,7 +76,7 @@ def test_a_pod_bound_a_minute_ago_is_in_the_figures_of_the_scheduler_or_not(
 ) -> None:
     """It asks for new figures twice a minute: which ones it knows nobody can tell."""
     percent = {"hot": 95.0, "a": 30.0, "b": 20.0}
-    figures = {name: (Metric(CPU, AVERAGE, value),) for name, value in percent.items()}
+    figures = {name: (Metric(CPU_TYPE, AVERAGE, value),) for name, value in percent.items()}
     plan = plan_of(
         planning_inputs(
             [a_node("hot"), a_node("a", cpu=10), a_node("b", cpu=10)],

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rebalancer.cluster.snapshot import Snapshot
-from rebalancer.load.view import NOTHING_SEEN
+from rebalancer.load.scheduler_view import EMPTY_VIEW
 from rebalancer.scheduling import (
     ClusterState,
     Placement,
@@ -26,7 +26,7 @@ CLAIM = [{"name": "data", "persistentVolumeClaim": {"claimName": "c"}}]
 
 def _scheduler(snapshot: Snapshot) -> Scheduler:
     configuration = load_configuration(V1, "test")
-    return make_scheduler(configuration, configuration.profiles[0], PluginInputs.of(snapshot, NOTHING_SEEN))
+    return make_scheduler(configuration, configuration.profiles[0], PluginInputs.of(snapshot, EMPTY_VIEW))
 
 
 def _landings(snapshot: Snapshot, placement: Placement) -> dict[str, float]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rebalancer.cluster.snapshot import Snapshot
-from rebalancer.load.view import SchedulerView
+from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.profiles.types import Profile
 from rebalancer.scheduling import (
     ClusterState,

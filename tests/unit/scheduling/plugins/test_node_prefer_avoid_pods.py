@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rebalancer.cluster.snapshot import Snapshot
-from rebalancer.load.view import SchedulerView
+from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.scheduling import (
     ClusterState,
     PluginInputs,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rebalancer.load.view import NOTHING_SEEN
+from rebalancer.load.scheduler_view import EMPTY_VIEW
 from rebalancer.scheduling import ClusterState, PluginInputs, load_configuration, make_scheduler
 from tests.builders import a_node, a_pod, a_snapshot
 
@@ -36,7 +36,7 @@ def _rejections(pods: Iterable[Mapping[str, Any]], **kinds: Any) -> dict[str, st
         **kinds,
     )
     configuration = load_configuration(V1, "test")
-    inputs = PluginInputs.of(snapshot, NOTHING_SEEN)
+    inputs = PluginInputs.of(snapshot, EMPTY_VIEW)
     scheduler = make_scheduler(configuration, configuration.profiles[0], inputs)
     state = ClusterState.of(snapshot)
     found = scheduler.rejections(state, state.pod_class[snapshot.pods.row["default", "p"]])

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rebalancer.cluster.snapshot import Snapshot
-from rebalancer.load.view import NOTHING_SEEN
+from rebalancer.load.scheduler_view import EMPTY_VIEW
 from rebalancer.scheduling import Placement, PluginInputs, Scheduler, load_configuration, make_scheduler
 from rebalancer.scheduling.state.cluster_state import GONE, UNBOUND, ClusterState
 from tests.builders import a_node, a_pod, a_replica_set, a_snapshot, owned_by
@@ -112,7 +112,7 @@ def _snapshot(kinds: list[int], nodes: list[int], terminating: list[bool]) -> Sn
 def _scheduler(snapshot: Snapshot) -> Scheduler:
     text = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
     configuration = load_configuration(text, "test")
-    inputs = PluginInputs.of(snapshot, NOTHING_SEEN)
+    inputs = PluginInputs.of(snapshot, EMPTY_VIEW)
     return make_scheduler(configuration, configuration.profiles[0], inputs)
 
 

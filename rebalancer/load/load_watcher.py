@@ -7,7 +7,7 @@ from dataclasses import replace
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.answers import NoAnswerError, StatusError, read_again, short_reason
 from rebalancer.errors import InputError, UnreachableError
-from rebalancer.load.load_watcher.document import decode_watcher
+from rebalancer.load.scheduler_view import decode_watcher
 from rebalancer.load.service_addresses import service_of
 from rebalancer.retries import Retries
 

@@ -1,1 +1,0 @@
-"""Load figures of nodes and pods, and the windows they are taken over."""

@@ -1,0 +1,134 @@
+"""What the scheduler's load-aware plugins see: their own sources, with their own windows and lag."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated
+
+import msgspec
+
+from rebalancer.cluster import quantities, times
+from rebalancer.cluster.nodes import CPU, MEMORY, NodeTable
+from rebalancer.cluster.records import NodeMetrics
+
+# load-watcher's document: ``GET /watcher``, decoded and checked.
+#
+# Source: load-watcher v0.2.4 pkg/watcher/watcher.go:260.
+
+
+CPU_TYPE, MEMORY_TYPE = "CPU", "Memory"
+AVERAGE, DEVIATION, LATEST = "AVG", "STD", "Latest"
+_MAX_PERCENT = 1e9
+
+
+class Metric(msgspec.Struct, frozen=True, gc=False):
+    """One figure of a node, in percent of capacity."""
+
+    type: str = ""
+    operator: str = ""
+    value: float = 0.0
+
+
+class _NodeMetrics(msgspec.Struct, frozen=True, gc=False):
+    metrics: list[Metric] | None = None
+
+
+_Seconds = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+
+
+class _Window(msgspec.Struct, frozen=True, gc=False):
+    start: _Seconds = 0
+    end: _Seconds = 0
+
+
+class _Data(msgspec.Struct, frozen=True, gc=False):
+    nodes: dict[str, _NodeMetrics] = msgspec.field(name="NodeMetricsMap")
+
+
+class _Document(msgspec.Struct, frozen=True, gc=False):
+    data: _Data
+    timestamp: float = 0.0
+    window: _Window = _Window()
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WatcherMetrics:
+    """What load-watcher answered: figures by node in the order given, and the window they cover."""
+
+    nodes: Mapping[str, tuple[Metric, ...]]
+    timestamp: float  # Unix seconds
+    window_start: float  # Unix seconds
+    window_end: float  # Unix seconds
+    source: str
+
+
+_decoder = msgspec.json.Decoder(_Document)
+
+
+def decode_watcher(content: bytes) -> WatcherMetrics:
+    """Read the document; raises ValueError (msgspec's included) when it is none.
+
+    A figure that is not a number is dropped, so that its node is unknown rather than wrong.
+    """
+    document = _decoder.decode(content)
+    nodes = {
+        name: tuple(
+            metric
+            for metric in item.metrics or ()
+            if math.isfinite(metric.value) and abs(metric.value) <= _MAX_PERCENT
+        )
+        for name, item in sorted(document.data.nodes.items())
+    }
+    end = float(document.window.end)
+    return WatcherMetrics(
+        nodes, document.timestamp or end, float(document.window.start), end, document.source or "load-watcher"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerView:
+    """The inputs of load-aware plugins; ``missing`` has the reason for each address without figures."""
+
+    watchers: Mapping[str, WatcherMetrics] = field(default_factory=dict)  # by watcherAddress; "" built in
+    missing: Mapping[str, str] = field(default_factory=dict)  # address -> why there is no figure
+    # By Prometheus address and query: the value by node name. A node with no sample, or several, is absent.
+    queries: Mapping[tuple[str, str], Mapping[str, float]] = field(default_factory=dict)
+
+
+EMPTY_VIEW = SchedulerView()
+
+
+# What the load-watcher built into a plugin sees when it reads metrics-server.
+#
+# Source: load-watcher v0.2.4 pkg/watcher/internal/metricsprovider/k8s.go:115.
+
+
+_WINDOW_SECONDS = 900.0  # the handler always asks for 15 minutes; metrics-server ignores it
+
+
+def watcher_of_metrics(metrics: Iterable[NodeMetrics], nodes: NodeTable, now: float) -> WatcherMetrics:
+    """metrics-server's figures in percent of capacity, the latest ones."""
+    found: dict[str, tuple[Metric, ...]] = {}
+    newest = 0.0
+    for item in metrics:
+        row = nodes.row.get(item.metadata.name)
+        if row is None:
+            continue
+        try:
+            usage = item.usage or {}
+            cpu = quantities.cpu_milli(usage["cpu"])
+            memory = quantities.units(usage["memory"])
+            newest = max(newest, times.parse(item.timestamp))
+        except (ValueError, KeyError):
+            continue
+        capacity = nodes.capacity[row]
+        if capacity[CPU] > 0 and capacity[MEMORY] > 0:
+            found[item.metadata.name] = (
+                Metric(CPU_TYPE, LATEST, 100 * cpu / int(capacity[CPU])),
+                Metric(MEMORY_TYPE, LATEST, 100 * memory / int(capacity[MEMORY])),
+            )
+    end = newest or now
+    return WatcherMetrics(dict(sorted(found.items())), end, end - _WINDOW_SECONDS, end, "metrics-server")
