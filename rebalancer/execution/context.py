@@ -15,16 +15,15 @@ from rebalancer.errors import (
     SafetyError,
     StopRequestedError,
 )
-from rebalancer.execution.eviction.events import EventWriter
-from rebalancer.execution.eviction.verdicts import Patience
+from rebalancer.execution.evict import Patience
 from rebalancer.execution.journal import Journal, JournalError
+from rebalancer.execution.kubernetes_events import EventWriter
+from rebalancer.execution.lease import HeldLease, LeaseLostError
 from rebalancer.execution.outcomes import Outcome, Stop
 from rebalancer.execution.progress import Observer, Silent
-from rebalancer.execution.safeguards.lease import HeldLease, LeaseLostError
-from rebalancer.execution.safeguards.pause import PauseSwitch, paused_by_policy
-from rebalancer.execution.safeguards.scheduler_health import SchedulerLocation
-from rebalancer.execution.verification.landings import LandingCheck
-from rebalancer.execution.verification.sightings import PodsSeen
+from rebalancer.execution.safety import PauseSwitch, paused_by_policy
+from rebalancer.execution.scheduler_health import SchedulerLocation
+from rebalancer.execution.verify import LandingCheck, PodsSeen
 from rebalancer.planning.plan import Move
 from rebalancer.policy.schema import Execution, Safety
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from rebalancer.execution.eviction.verdicts import EvictionAnswer
+from rebalancer.execution.evict import EvictionAnswer
 from rebalancer.execution.outcomes import Outcome, Outcomes
 from rebalancer.planning.plan import Move
 

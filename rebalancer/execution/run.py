@@ -8,8 +8,7 @@ from rebalancer.errors import InputError, RebalancerError, UnreachableError
 from rebalancer.execution.context import Halt, Ledger, RunContext, halt_for
 from rebalancer.execution.journal import RUN_STARTED
 from rebalancer.execution.outcomes import Outcome, Outcomes, Result, Stop, exit_code
-from rebalancer.execution.safeguards.brakes import engaged_brake, unknowns
-from rebalancer.execution.safeguards.health import read_health
+from rebalancer.execution.safety import engaged_brake, read_health, unknowns
 from rebalancer.execution.waves import WaveRunner
 from rebalancer.planning.plan import POD_GONE, POD_LEAVING, Move, Plan
 from rebalancer.telemetry import span

@@ -7,23 +7,22 @@ from dataclasses import replace
 
 from rebalancer.errors import InternalError, RebalancerError
 from rebalancer.execution.context import Halt, Ledger, RunContext, halt_for
-from rebalancer.execution.eviction.evictor import evict
-from rebalancer.execution.eviction.move_requests import Requester
-from rebalancer.execution.eviction.verdicts import EvictionAnswer, Verdict
+from rebalancer.execution.evict import EvictionAnswer, Requester, Verdict, evict
 from rebalancer.execution.journal import EVICTING, RESTARTING
 from rebalancer.execution.observed_pods import ObservedPod, PodReader, Scope
 from rebalancer.execution.outcomes import STOPPING, Outcome, Result, Stop
-from rebalancer.execution.rolling_update.restarter import restart
-from rebalancer.execution.verification.landings import (
+from rebalancer.execution.restart import restart
+from rebalancer.execution.verify import (
     FIRST_PAUSE_SECONDS,
     MAX_PAUSE_SECONDS,
+    Evicted,
     OutcomeSoFar,
+    Sightings,
     Waiting,
     await_landings,
+    match,
     uids,
 )
-from rebalancer.execution.verification.replacements import Evicted, match
-from rebalancer.execution.verification.sightings import Sightings
 from rebalancer.planning.plan import Move
 from rebalancer.telemetry import Span, record, span
 

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from rebalancer.execution.eviction.verdicts import EvictionAnswer, Verdict
+from rebalancer.execution.evict import EvictionAnswer, Verdict
 from rebalancer.execution.outcomes import Outcome, Outcomes, Result
 from rebalancer.execution.progress import Observer, Silent
 from rebalancer.planning.plan import Move

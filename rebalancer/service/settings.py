@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from rebalancer.execution.safeguards.lease import DURATION_SECONDS
+from rebalancer.execution.lease import DURATION_SECONDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from rebalancer.cluster.pods import HONOURED_ANNOTATIONS
 from rebalancer.errors import ExitCode
 from rebalancer.execution import outcomes
-from rebalancer.execution.eviction.events import EVENT_KINDS
+from rebalancer.execution.kubernetes_events import EVENT_KINDS
 from rebalancer.reporting.metrics import METRICS, SERVICE_METRICS
 
 _HEAD = """\

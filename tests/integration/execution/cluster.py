@@ -14,7 +14,7 @@ import msgspec
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.client import KubernetesClient
 from rebalancer.execution import Journal, Outcomes, RunContext, RunLease, carry_out
-from rebalancer.execution.eviction.verdicts import Patience
+from rebalancer.execution.evict import Patience
 from rebalancer.planning.plan import Landing, Move, Plan, PodReference
 from rebalancer.policy.schema import Execution, Safety
 from rebalancer.retries import Retries

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rebalancer.execution import EventWriter, Outcome, Result, SchedulerLocation, after_outcomes
-from rebalancer.execution.safeguards.health import read_health
+from rebalancer.execution.safety import read_health
 from rebalancer.state import ConfigMapStore, after_plan
 from tests.integration.execution.cluster import a_hot_cluster, a_move_of
 

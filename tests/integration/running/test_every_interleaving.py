@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from rebalancer.execution.safeguards import lease
+from rebalancer.execution import lease
 from tests.conftest import SUMMARY
 from tests.integration.running.interleaved_runs import Trouble
 from tests.integration.running.interleavings import explore, wander

@@ -9,7 +9,7 @@ from kubernetes import client
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.client import KubernetesClient
 from rebalancer.cluster.live.watching import LiveCluster
-from rebalancer.execution.safeguards.lease import RunLease
+from rebalancer.execution.lease import RunLease
 from rebalancer.sandbox import Fault
 from tests.integration.reading.servers import a_sandbox
 from tests.integration.sandbox.builders import START

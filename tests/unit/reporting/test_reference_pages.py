@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from rebalancer.cluster.pods import HONOURED_ANNOTATIONS
-from rebalancer.execution.eviction import events
+from rebalancer.execution import kubernetes_events as events
 from rebalancer.execution.outcomes import Result
 from rebalancer.policy import default_policy, parse_policy, schema, shown
 from rebalancer.reporting.pages import outputs, policy_keys

@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from rebalancer.execution.eviction.verdicts import EvictionAnswer, Verdict
+from rebalancer.execution.evict import EvictionAnswer, Verdict
 from rebalancer.execution.outcomes import Result
 from rebalancer.reporting.console import ReportConsole
 from rebalancer.reporting.run_observers import BarObserver, LogObserver, observer

@@ -8,8 +8,7 @@ import pytest
 
 from rebalancer.cluster.live.watching import SeenPod
 from rebalancer.execution.outcomes import Result
-from rebalancer.execution.verification.replacements import Evicted
-from rebalancer.execution.verification.sightings import PodsSeen, Sightings
+from rebalancer.execution.verify import Evicted, PodsSeen, Sightings
 from rebalancer.policy.schema import Execution
 from tests.unit.execution.builders import NOW, a_move
 from tests.unit.execution.tiny_cluster import Run

@@ -13,7 +13,7 @@ from urllib3.exceptions import ProtocolError
 from rebalancer.cluster import times
 from rebalancer.errors import ExitCode
 from rebalancer.execution import EventWriter, Journal, Outcomes, Result, RunContext, after_outcomes, carry_out
-from rebalancer.execution.eviction.verdicts import Patience
+from rebalancer.execution.evict import Patience
 from rebalancer.execution.journal import in_flight
 from rebalancer.execution.outcomes import Stop
 from rebalancer.planning.plan import RESTART, Move

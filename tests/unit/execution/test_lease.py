@@ -13,11 +13,11 @@ from urllib3.exceptions import ProtocolError
 
 from rebalancer.cluster.live import RawApi
 from rebalancer.errors import InputError, LeaseHeldError, StopRequestedError, UnreachableError
-from rebalancer.execution.safeguards.lease import LeaseLostError, RunLease, holder_identity
+from rebalancer.execution.lease import LeaseLostError, RunLease, holder_identity
 from rebalancer.retries import Retries
 from tests.unit.execution.builders import NOW
 from tests.unit.execution.fake_api import Answer, FakeTime, fake_api, refusal
-from tests.unit.execution.safeguards.lease_server import LeaseServer, lease_of, spec
+from tests.unit.execution.lease_server import LeaseServer, lease_of, spec
 
 
 @pytest.fixture

@@ -9,9 +9,8 @@ import pytest
 
 from rebalancer.cluster import times
 from rebalancer.errors import RebalancerError
-from rebalancer.execution.safeguards.brakes import engaged_brake, unknowns
-from rebalancer.execution.safeguards.health import ClusterHealth, read_health
-from rebalancer.execution.safeguards.scheduler_health import SchedulerHealth
+from rebalancer.execution.safety import ClusterHealth, engaged_brake, read_health, unknowns
+from rebalancer.execution.scheduler_health import SchedulerHealth
 from rebalancer.policy.schema import Safety
 from rebalancer.policy.units import Amount
 from tests.unit.execution.builders import NOW

@@ -10,22 +10,16 @@ import pytest
 
 from rebalancer.cluster import times
 from rebalancer.errors import StopRequestedError
-from rebalancer.execution.safeguards.scheduler_health import (
+from rebalancer.execution.scheduler_health import (
+    PodSelection,
     SchedulerHealth,
     SchedulerLocation,
+    is_scheduler_image,
     scheduler_health,
 )
-from rebalancer.execution.safeguards.scheduler_pods import PodSelection, is_scheduler_image
 from tests.unit.execution.builders import NOW
 from tests.unit.execution.fake_api import Answer, FakeTime, Request, fake_api, refusal
-from tests.unit.execution.safeguards.schedulers import (
-    BY_CONFIG_MAP,
-    BY_IMAGE,
-    BY_LEASE,
-    LEASE,
-    a_lease,
-    a_scheduler_pod,
-)
+from tests.unit.execution.schedulers import BY_CONFIG_MAP, BY_IMAGE, BY_LEASE, LEASE, a_lease, a_scheduler_pod
 
 
 def seen(

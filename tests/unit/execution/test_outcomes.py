@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rebalancer.execution.outcomes import Outcome, Result
-from rebalancer.execution.past_moves import after_outcomes, past_moves
+from rebalancer.execution.outcomes import Outcome, Result, after_outcomes, past_moves
 from rebalancer.state import PastMove
 from tests.unit.execution.builders import NOW, a_move
 

@@ -11,15 +11,127 @@ A move is settled when waiting longer cannot change its outcome:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+import math
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
 
 from rebalancer.errors import InternalError, RebalancerError
 from rebalancer.execution.observed_pods import ObservedPod
 from rebalancer.execution.outcomes import Outcome, Result
-from rebalancer.execution.rolling_update.rollouts import appraise_rollout
-from rebalancer.execution.verification.replacements import Evicted, match
+from rebalancer.execution.restart import appraise_rollout, made_by_rollout
 from rebalancer.planning.plan import Move
+
+if TYPE_CHECKING:
+    from rebalancer.cluster.live.watching import SeenPod
+
+
+# Which pods replaced the evicted ones.
+#
+# The API does not record which replica replaced which. Replicas of one controller are interchangeable, so
+# of all pairings that the creation times allow, one with the most planned landings is taken:
+#
+#     evicted: web-1 (planned: a), web-2 (planned: b)      new: web-x on b, web-y on a
+#     pairing: web-1 -> web-y, web-2 -> web-x              both landed as planned
+
+
+@dataclass(frozen=True, slots=True)
+class Evicted:
+    """A move whose pod was evicted."""
+
+    move: Move
+    at: float  # Unix seconds, our clock
+    not_before: float  # no replacement is created before this, by the API server's clock
+    started: bool = False  # the pod leaves once somebody else has moved it, or stays
+    restarted_at: str = ""  # of a rolling update: the annotation of the pods it makes
+
+
+def match(
+    evicted: Sequence[Evicted], before: Collection[str], now: Iterable[ObservedPod]
+) -> Mapping[str, ObservedPod]:
+    """The replacement of each evicted pod that has one, by the evicted pod's uid.
+
+    ``before`` are the uids of the pods that existed before the wave: none of them replaces another.
+    """
+    known = set(before) | {item.move.pod.uid for item in evicted}
+    fresh = [pod for pod in now if pod.metadata.uid not in known and not pod.terminating]
+    found: dict[str, ObservedPod] = {}
+    by_controller: dict[tuple[str, str], list[Evicted]] = {}
+    by_name = {(pod.metadata.namespace, pod.metadata.name): pod for pod in fresh}
+    for item in evicted:
+        pod = item.move.pod
+        if item.move.is_restart:
+            new = made_by_rollout(item.move, item.restarted_at, known, fresh)
+            if new is not None:
+                found[pod.uid] = new
+        elif pod.controller_kind == "StatefulSet":
+            successor = by_name.get((pod.namespace, pod.name))
+            if successor is not None and successor.controller_uid == pod.controller_uid:
+                found[pod.uid] = successor
+        elif pod.controller_uid:
+            by_controller.setdefault((pod.namespace, pod.controller_uid), []).append(item)
+    for (namespace, controller), items in by_controller.items():
+        candidates = [
+            pod for pod in fresh if pod.metadata.namespace == namespace and pod.controller_uid == controller
+        ]
+        found.update(_pair(items, candidates))
+    return found
+
+
+def _pair(items: Sequence[Evicted], candidates: Iterable[ObservedPod]) -> dict[str, ObservedPod]:
+    """Pair evictions with pods made after them: as many as possible, and of these as many as planned."""
+    chosen = _choose(items, candidates)
+    taken_by = _planned(items, chosen)
+    left = iter(sorted(set(range(len(items))) - set(taken_by.values())))
+    for pod in range(len(chosen)):
+        if pod not in taken_by:
+            taken_by[pod] = next(left)
+    return {items[item].move.pod.uid: chosen[pod] for pod, item in taken_by.items()}
+
+
+def _choose(items: Sequence[Evicted], candidates: Iterable[ObservedPod]) -> list[ObservedPod]:
+    """The replacements: each eviction, latest first, takes the earliest pod made after it.
+
+    A pod made after a later eviction was made after every earlier one too, so no pair is lost. A pod that
+    failed was itself replaced, so it is taken only when there is no other.
+    """
+    left = sorted(
+        candidates,
+        key=lambda pod: (pod.failed, _created(pod), pod.metadata.name, pod.metadata.uid),
+    )
+    chosen: list[ObservedPod] = []
+    for item in sorted(items, key=lambda item: -item.not_before):
+        earliest = math.floor(item.not_before)  # creation times are whole seconds
+        first = next((index for index, pod in enumerate(left) if _created(pod) >= earliest), None)
+        if first is not None:
+            chosen.append(left.pop(first))
+    return chosen
+
+
+def _created(pod: ObservedPod) -> float:
+    return -math.inf if math.isnan(pod.created_at) else pod.created_at
+
+
+def _planned(items: Sequence[Evicted], pods: Sequence[ObservedPod]) -> dict[int, int]:
+    """The largest pairing of pods with moves that listed their node: pod index -> item index."""
+    listed = [{landing.node for landing in item.move.landings} for item in items]
+    item_of: dict[int, int] = {}
+
+    def assign(item: int, tried: set[int]) -> bool:
+        for pod, candidate in enumerate(pods):
+            if candidate.spec.node_name not in listed[item] or pod in tried:
+                continue
+            tried.add(pod)
+            if pod not in item_of or assign(item_of[pod], tried):
+                item_of[pod] = item
+                return True
+        return False
+
+    for item in range(len(items)):
+        assign(item, set())
+    return item_of
+
 
 LandingCheck = Callable[[Move, str], str | None]
 """Why the node on which a replacement landed is not acceptable; None when it is."""
@@ -231,3 +343,53 @@ class _CachedCheck:
 def uids(pods: Sequence[ObservedPod]) -> frozenset[str]:
     """The uids of these pods."""
     return frozenset(pod.metadata.uid for pod in pods)
+
+
+# What a watch shows of replacements: when it is worth to look, never what was found.
+#
+# A wave asks the API server where its replacements are, again and again, until they are ready. Where pods
+# are
+# watched, it asks once they have been seen there; what counts is the answer all the same. A watch that is
+# silent makes it ask late, and one that shows too much makes it ask in vain:
+#
+#     evicted web-1     seen: web-1 gone, web-x on b      placed: the next pod of the wave may be evicted
+#                       seen: web-x ready                 done: the API server is asked, and decides
+
+
+PodsSeen: TypeAlias = "Callable[[str], Sequence[SeenPod] | None]"
+"""The pods of the controller with this uid as a watch last showed them; None where it shows nothing."""
+
+
+class Sightings:
+    """The replacements of one wave as a watch shows them."""
+
+    def __init__(self, pods_seen: PodsSeen, evicted: Sequence[Evicted], before: Collection[str]) -> None:
+        """``before`` are the uids of the pods that existed before the wave."""
+        self._pods_seen = pods_seen
+        self._leaving = {item.move.pod.uid for item in evicted}
+        self._known = self._leaving | set(before)
+        self._expected = Counter(item.move.pod.controller_uid for item in evicted)
+        self._last = evicted[-1].move.pod.controller_uid if evicted else ""
+
+    def possible(self) -> bool:
+        """Whether a watch shows the pods of all controllers."""
+        return all(self._seen(uid) is not None for uid in self._expected)
+
+    def placed(self) -> bool:
+        """Whether the controller of the last evicted pod has as many new pods on nodes as were evicted."""
+        new = [pod for pod in self._new(self._last) if pod.node_name]
+        return len(new) >= self._expected[self._last] > 0
+
+    def done(self) -> bool:
+        """Whether all evicted pods have left and as many new ones are ready."""
+        return all(
+            sum(pod.ready for pod in self._new(uid)) >= count
+            and not any(pod.uid in self._leaving for pod in self._seen(uid) or ())
+            for uid, count in self._expected.items()
+        )
+
+    def _seen(self, uid: str) -> Sequence[SeenPod] | None:
+        return self._pods_seen(uid) if uid else None
+
+    def _new(self, uid: str) -> list[SeenPod]:
+        return [pod for pod in self._seen(uid) or () if pod.uid not in self._known]

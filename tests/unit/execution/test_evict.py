@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 from urllib3.exceptions import ProtocolError, ReadTimeoutError
 
-from rebalancer.execution.eviction.evictor import evict
-from rebalancer.execution.eviction.move_requests import Requester
-from rebalancer.execution.eviction.verdicts import EvictionAnswer, Patience, Verdict
+from rebalancer.execution.evict import EvictionAnswer, Patience, Requester, Verdict, evict
 from rebalancer.retries import http_date
 from tests.unit.execution.builders import NOW, a_move, a_pod_document
 from tests.unit.execution.fake_api import Answer, FakeTime, Request, Script, Transport, fake_api, refusal

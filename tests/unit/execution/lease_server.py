@@ -8,7 +8,7 @@ from typing import Any
 from urllib3.exceptions import ProtocolError
 
 from rebalancer.cluster.live import RawApi
-from rebalancer.execution.safeguards.lease import RunLease
+from rebalancer.execution.lease import RunLease
 from tests.unit.execution.fake_api import Answer, FakeTime, Request, refusal
 
 

@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 
 from rebalancer.cluster import times
-from rebalancer.execution.safeguards.scheduler_health import SchedulerLocation
-from rebalancer.execution.safeguards.scheduler_start import scheduler_start
+from rebalancer.execution.scheduler_health import SchedulerLocation, scheduler_start
 from rebalancer.planning import SchedulerStart
 from tests.unit.execution.builders import NOW
 from tests.unit.execution.fake_api import Answer, Request, fake_api, refusal
-from tests.unit.execution.safeguards.schedulers import BY_IMAGE, BY_LEASE, a_scheduler_pod
+from tests.unit.execution.schedulers import BY_IMAGE, BY_LEASE, a_scheduler_pod
 
 ACQUIRED = NOW - 35
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalancer.execution.observed_pods import ObservedPod
-from rebalancer.execution.verification.replacements import Evicted, match
+from rebalancer.execution.verify import Evicted, match
 from tests.unit.execution.builders import NOW, a_move, an_observed_pod
 
 

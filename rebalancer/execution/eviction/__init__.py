@@ -1,1 +1,0 @@
-"""Evicting one pod: the request, its verdict, and the Event that records it."""

@@ -1,1 +1,0 @@
-"""Moving the only pod of a Deployment by its own rolling update: the request, and how it went."""

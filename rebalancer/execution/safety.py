@@ -1,0 +1,207 @@
+"""The brakes, checked before each wave: each returns the reason why the run must stop, or None."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from rebalancer.cluster import records
+from rebalancer.cluster.kinds import Kind
+from rebalancer.cluster.live import RawApi
+from rebalancer.cluster.live.lists import read_list
+from rebalancer.execution.observed_pods import OBSERVED_PODS, ObservedCondition, ObservedPod
+from rebalancer.execution.scheduler_health import SchedulerHealth, SchedulerLocation, scheduler_health
+from rebalancer.policy.schema import Safety
+
+# The health of a cluster, as far as the brakes need it: its nodes, its Pending pods, its schedulers.
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterHealth:
+    """The figures that the brakes compare with the policy."""
+
+    node_count: int = 0
+    pod_count: int = 0  # of the cluster that the plan was made for; 0 when that is not known
+    not_ready_nodes: tuple[str, ...] = ()
+    pending_pods: tuple[str, ...] = ()  # namespace/name; unscheduled, and not just made
+    schedulers: tuple[SchedulerHealth, ...] = ()
+
+
+class _NodeStatus(records.Record, frozen=True):
+    conditions: list[ObservedCondition] | None = None
+
+
+class _Node(records.Record, frozen=True):
+    metadata: records.Metadata = records.Metadata()
+    status: _NodeStatus = _NodeStatus()
+
+    @property
+    def ready(self) -> bool:
+        return any(item.type == "Ready" and item.status == "True" for item in self.status.conditions or ())
+
+
+_NODES = Kind("nodes", "Node", "", "v1", _Node)
+
+
+def read_health(
+    api: RawApi,
+    now: float,
+    run_started: float,
+    schedulers: Iterable[SchedulerLocation] = (),
+    pod_count: int = 0,
+) -> ClusterHealth:
+    """Read the health of the cluster; RightsError or UnreachableError if nodes or pods cannot be read.
+
+    ``pod_count`` is passed on, because only Pending pods are read here.
+    A node that cannot be decoded counts as not ready, a pod as Pending: unknown is not favourable.
+    """
+    core = api.client.core
+    nodes = read_list(api, _NODES, "list nodes", core.list_node)
+    pods = read_list(
+        api,
+        OBSERVED_PODS,
+        "list unscheduled pods",
+        core.list_pod_for_all_namespaces,
+        field_selector="spec.nodeName=",
+    )
+    not_ready = [node.metadata.name for node in nodes.records if isinstance(node, _Node) and not node.ready]
+    not_ready += [item.name for item in nodes.malformed]
+    pending = [
+        pod.full_name for pod in pods.records if isinstance(pod, ObservedPod) and _waits(pod, run_started)
+    ]
+    pending += [f"{item.namespace}/{item.name}" for item in pods.malformed]
+    return ClusterHealth(
+        node_count=len(nodes.records) + len(nodes.malformed),
+        pod_count=pod_count,
+        not_ready_nodes=tuple(not_ready),
+        pending_pods=tuple(pending),
+        schedulers=tuple(scheduler_health(api, location, now) for location in schedulers),
+    )
+
+
+def _waits(pod: ObservedPod, run_started: float) -> bool:
+    """Whether a pod waits for a node: the scheduler found none for it, or it is older than the run.
+
+    A pod with scheduling gates does not wait.
+    """
+    scheduled = pod.condition("PodScheduled")
+    reason = scheduled.reason if scheduled is not None else ""
+    finished = pod.status.phase in ("Succeeded", "Failed")
+    if pod.spec.node_name or pod.terminating or finished or reason == "SchedulingGated":
+        return False
+    return reason == "Unschedulable" or not pod.created_at >= run_started
+
+
+# The emergency brake of a run that is at work: a ConfigMap that pauses runs by merely existing.
+#
+# It stands beside the lease and is named after it, so whoever shares a lease is paused together. It is no
+# part
+# of the manifests: kustomize gives it no hashed name, which a running pod would never see, and neither
+# ``kubectl apply`` nor a controller that keeps a cluster as its repository says ends a pause:
+#
+#     kubectl -n rebalancer create configmap rebalancer-pause --from-literal=reason="incident 42"
+#     kubectl -n rebalancer delete configmap rebalancer-pause
+
+
+_REASON = "reason"
+_MAX_REASON = 200
+
+
+class PauseSwitch:
+    """The ConfigMap that pauses the runs of a lease, read again each time."""
+
+    def __init__(self, api: RawApi, namespace: str, lease: str) -> None:
+        self._api = api
+        self._namespace = namespace
+        self._name = f"{lease}-pause"
+
+    def why_paused(self) -> str:
+        """Why runs are paused; empty when they are not.
+
+        Raises RightsError or UnreachableError when that cannot be read: then nothing may be evicted either.
+        """
+        data = self._api.config_map(self._namespace, self._name)
+        if data is None:
+            return ""
+        given = f" ({data[_REASON][:_MAX_REASON]!a})" if data.get(_REASON) else ""
+        return (
+            f"runs are paused by the configmap {self._namespace}/{self._name}{given}; "
+            f"kubectl -n {self._namespace} delete configmap {self._name} lets them go on"
+        )
+
+
+def paused_by_policy(safety: Safety) -> str:
+    """Why the policy pauses runs; empty when it does not."""
+    return "the policy is paused (safety.pause)" if safety.pause else ""
+
+
+Brake = Callable[[Safety, ClusterHealth], str | None]
+
+
+def paused(safety: Safety, _health: ClusterHealth) -> str | None:
+    """The policy pauses all runs."""
+    return paused_by_policy(safety) or None
+
+
+def too_many_not_ready_nodes(safety: Safety, health: ClusterHealth) -> str | None:
+    """More nodes are not ready than the policy allows."""
+    count, most = len(health.not_ready_nodes), safety.max_not_ready_nodes.of(health.node_count)
+    if count <= most:
+        return None
+    names, limit = _some(health.not_ready_nodes), safety.max_not_ready_nodes
+    return f"{count} of {health.node_count} nodes are not ready ({names}); the limit is {limit}"
+
+
+def too_many_pending_pods(safety: Safety, health: ClusterHealth) -> str | None:
+    """More pods wait for a node than the policy allows."""
+    count, limit = len(health.pending_pods), safety.max_pending_pods
+    if count <= limit.of(health.pod_count):
+        return None
+    of_all = f" of {health.pod_count}" if limit.percent else ""
+    setting = f"the limit is {limit} (safety.maxPendingPods)"
+    return f"{count}{of_all} pods are Pending ({_some(health.pending_pods)}); {setting}"
+
+
+def scheduler_not_alive(_safety: Safety, health: ClusterHealth) -> str | None:
+    """A scheduler that must place replacements is known to be down."""
+    dead = [scheduler for scheduler in health.schedulers if scheduler.alive is False]
+    return f"the scheduler {dead[0].name} is not alive: {dead[0].because}" if dead else None
+
+
+def scheduler_unknown(safety: Safety, health: ClusterHealth) -> str | None:
+    """It cannot be determined whether a scheduler is alive, and the policy does not accept that."""
+    unknown = unknowns(health)
+    if not unknown or safety.unknown_scheduler == "proceed":
+        return None
+    return (
+        f"{unknown[0]}. Name the Lease that it holds (scheduler.lease in the policy), or accept this with "
+        "safety.unknownScheduler: proceed"
+    )
+
+
+BRAKES: tuple[Brake, ...] = (
+    paused,
+    too_many_not_ready_nodes,
+    too_many_pending_pods,
+    scheduler_not_alive,
+    scheduler_unknown,
+)
+
+
+def engaged_brake(safety: Safety, health: ClusterHealth) -> str | None:
+    """Why the first engaged brake stops the run, or None."""
+    return next((reason for brake in BRAKES if (reason := brake(safety, health))), None)
+
+
+def unknowns(health: ClusterHealth) -> tuple[str, ...]:
+    """What could not be determined: reported, where the policy does not stop the run for it."""
+    return tuple(
+        f"whether the scheduler {scheduler.name} is alive is not known: {scheduler.because}"
+        for scheduler in health.schedulers
+        if scheduler.alive is None
+    )
+
+
+def _some(names: tuple[str, ...]) -> str:
+    shown = ", ".join(names[:3])
+    return f"{shown}, …" if len(names) > 3 else shown

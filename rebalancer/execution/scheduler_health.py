@@ -1,0 +1,373 @@
+"""Whether the scheduler that must place the replacements is alive.
+
+Its Lease is looked at first: a live leader renews it every few seconds. The Lease is judged by our clock only
+while that calls it fresh. Otherwise it is watched for as long as it is valid, as another candidate for the
+leadership would do, so that clocks that differ neither hide a dead scheduler nor condemn a live one:
+
+    renewed 3 s ago, valid for 15 s       alive
+    renewed 70 s ago                      watched: renewed within 15 s, so the clocks differ, and it is alive
+    renewed 70 s ago                      watched: unchanged for 15 s, so it is dead
+
+A scheduler without a Lease is alive when its pods are running and ready; all else is unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from rebalancer.cluster import records, times
+from rebalancer.cluster.kinds import Kind
+from rebalancer.cluster.live import RawApi
+from rebalancer.cluster.live.lists import read_list
+from rebalancer.errors import InternalError, RebalancerError, StopRequestedError, UnreachableError
+from rebalancer.execution.lease import duration_of, record_of, spec_of, text_of
+from rebalancer.execution.observed_pods import ObservedPod
+from rebalancer.planning import SchedulerStart
+
+# The pods of a scheduler that has no Lease: those that mount its configuration, else those of its image.
+#
+# Pods of one controller, or the static pods of one namespace, are one scheduler: one ready replica
+# suffices.
+# Where several schedulers match, each must be ready, as it is not known which of them places the plan's
+# pods.
+
+
+SCHEDULER_IMAGE = "kube-scheduler"
+
+
+@dataclass(frozen=True, slots=True)
+class PodSelection:
+    """Which pods are a scheduler's: in these namespaces, mounting this ConfigMap, else of its image."""
+
+    namespaces: tuple[str, ...]
+    config_map: str = ""  # its name; empty: by image
+    without_default: bool = False  # leave out the pods of the cluster's default scheduler
+
+    def __str__(self) -> str:
+        where = " and ".join(self.namespaces)
+        if self.config_map:
+            return f"of those in {where} that mount the configmap {self.config_map}"
+        return f"of those in {where} whose image is {SCHEDULER_IMAGE}"
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerPods:
+    """The replicas of one scheduler; ``ready`` names one that is ready, in words, and is empty without."""
+
+    name: str
+    ready: str = ""
+
+
+class _Named(records.Record, frozen=True):
+    name: str = ""
+
+
+class _Projected(records.Record, frozen=True):
+    config_map: _Named | None = None
+
+
+class _Sources(records.Record, frozen=True):
+    sources: list[_Projected] | None = None
+
+
+class _Volume(records.Record, frozen=True):
+    config_map: _Named | None = None
+    projected: _Sources | None = None
+
+
+class _Container(records.Record, frozen=True):
+    image: str = ""
+
+
+class _SchedulerPodSpec(records.Record, frozen=True):
+    node_name: str = ""
+    containers: list[_Container] | None = None
+    volumes: list[_Volume] | None = None
+
+
+class _SchedulerPod(ObservedPod, frozen=True):
+    spec: _SchedulerPodSpec = _SchedulerPodSpec()  # type: ignore[assignment] # more fields of the same object
+
+    @property
+    def of_scheduler_image(self) -> bool:
+        return any(is_scheduler_image(item.image) for item in self.spec.containers or ())
+
+    @property
+    def of_default_scheduler(self) -> bool:
+        """Labelled as kubeadm, and whoever follows it, labels the control plane's own scheduler."""
+        return (self.metadata.labels or {}).get("component") == SCHEDULER_IMAGE
+
+    def mounts(self, config_map: str) -> bool:
+        for volume in self.spec.volumes or ():
+            sources = (volume.projected.sources if volume.projected else None) or ()
+            mounted = [volume.config_map, *(source.config_map for source in sources)]
+            if any(item is not None and item.name == config_map for item in mounted):
+                return True
+        return False
+
+    @property
+    def scheduler(self) -> str:
+        owner = next((item for item in self.metadata.owner_references or () if item.controller), None)
+        if owner is None or owner.kind == "Node":
+            return f"the static pods {self.metadata.namespace}/{SCHEDULER_IMAGE}"
+        return f"{self.metadata.namespace}/{owner.kind}/{owner.name}"
+
+
+_PODS = Kind("pods", "Pod", "", "v1", _SchedulerPod)
+
+
+def is_scheduler_image(image: str) -> bool:
+    """Whether a container's image is called kube-scheduler, in whatever registry."""
+    return image.partition("@")[0].rpartition("/")[2].partition(":")[0] == SCHEDULER_IMAGE
+
+
+def age_in_words(seconds: float) -> str:
+    """How long ago something was, by clocks that may differ."""
+    return f"{seconds:.0f} s ago" if seconds >= 0 else f"{-seconds:.0f} s ahead of our clock"
+
+
+def read_scheduler_pods(api: RawApi, selection: PodSelection, now: float) -> tuple[SchedulerPods, ...]:
+    """The schedulers that these pods are, by name.
+
+    Raises RightsError or UnreachableError when pods cannot be read, also single ones: any may be meant.
+    """
+    by_scheduler: dict[str, list[_SchedulerPod]] = {}
+    for pod in _read(api, selection):
+        by_scheduler.setdefault(pod.scheduler, []).append(pod)
+    return tuple(SchedulerPods(name, _ready(pods, now)) for name, pods in sorted(by_scheduler.items()))
+
+
+def latest_start(api: RawApi, selection: PodSelection, now: float) -> tuple[float, str] | None:
+    """When the last of these pods became ready, which is after its container started, and which one it is.
+
+    A pod that is not ready may be starting: that is now. None without pods; raises as above.
+    """
+    found = [
+        (now if pod.ready_at is None else pod.ready_at, pod.full_name)
+        for pod in _read(api, selection)
+        if pod.status.phase not in ("Succeeded", "Failed")
+    ]
+    return max(found, default=None)
+
+
+def _read(api: RawApi, selection: PodSelection) -> list[_SchedulerPod]:
+    found: list[_SchedulerPod] = []
+    for namespace in selection.namespaces:
+        what = f"list pods of {namespace}"
+        listing = read_list(api, _PODS, what, api.client.core.list_namespaced_pod, namespace)
+        if listing.malformed:
+            names = ", ".join(item.name for item in listing.malformed[:3])
+            raise UnreachableError(f"{what}: cannot be read: {names}")
+        found.extend(pod for pod in listing.records if isinstance(pod, _SchedulerPod))
+    return _selected(found, selection)
+
+
+def _selected(pods: Iterable[_SchedulerPod], selection: PodSelection) -> list[_SchedulerPod]:
+    if selection.config_map:
+        mounting = [pod for pod in pods if pod.mounts(selection.config_map)]
+        return [pod for pod in mounting if pod.of_scheduler_image] or mounting
+    return [
+        pod
+        for pod in pods
+        if pod.of_scheduler_image and not (selection.without_default and pod.of_default_scheduler)
+    ]
+
+
+def _ready(pods: Iterable[_SchedulerPod], now: float) -> str:
+    for pod in sorted(pods, key=lambda pod: pod.metadata.name):
+        since = pod.ready_at
+        if pod.status.phase == "Running" and not pod.terminating and since is not None:
+            return f"pod {pod.full_name} has been ready for {max(0.0, now - since):.0f} s"
+    return ""
+
+
+DEFAULT_VALID_SECONDS = 15.0  # kube-scheduler's leaderElection.leaseDuration
+MAX_VALID_SECONDS = 60.0  # a Lease that claims to be valid for longer is not trusted for longer
+_LOOK_SECONDS = 2.0
+_object = msgspec.json.Decoder(dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseName:
+    """The namespace and the name of a Lease."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"lease {self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerLocation:
+    """Where a scheduler shows that it is alive: its leader election lease, else its own pods."""
+
+    name: str  # the schedulerNames that it serves, as messages name it
+    lease: LeaseName | None = LeaseName("kube-system", "kube-scheduler")
+    why_no_lease: str = ""  # in words, where ``lease`` is None
+    pods: PodSelection | None = None  # None: where its pods run is not known
+    named_by: str = ""  # who names the lease: a scheduler that does not hold it schedules nothing then
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerHealth:
+    """Whether a scheduler is alive, None being unknown, and how that was determined."""
+
+    name: str
+    alive: bool | None
+    because: str
+
+
+def scheduler_health(api: RawApi, location: SchedulerLocation, now: float) -> SchedulerHealth:
+    """Whether a scheduler is alive; ``now`` in Unix seconds.
+
+    Raises StopRequestedError when asked to stop while a Lease was watched.
+    """
+    try:
+        absent = location.why_no_lease or "it has no lease"
+        if location.lease is not None:
+            by_lease = _by_lease(api, location, location.lease, now)
+            if by_lease is not None:
+                return by_lease
+            absent = f"{location.lease} does not exist"
+            if location.named_by:
+                return SchedulerHealth(location.name, None, f"{absent}, which {location.named_by} names")
+        if location.pods is None:
+            return SchedulerHealth(location.name, None, f"{absent}, and where its pods run is not known")
+        return _by_pods(api, location, location.pods, absent, now)
+    except (StopRequestedError, InternalError):
+        raise
+    except RebalancerError as error:
+        return SchedulerHealth(location.name, None, str(error))
+
+
+def _by_lease(
+    api: RawApi, location: SchedulerLocation, lease: LeaseName, now: float
+) -> SchedulerHealth | None:
+    found = read_lease(api, lease)
+    if found is None:
+        return None
+    spec, age = spec_of(found), now - _renewed_at(found, lease)
+    holder = text_of(spec, "holderIdentity")[:200]
+    valid = (
+        min(duration_of(spec, DEFAULT_VALID_SECONDS), MAX_VALID_SECONDS) if holder else DEFAULT_VALID_SECONDS
+    )
+    was = f"{lease} of {holder} was" if holder else f"nobody holds {lease},"
+    when = f"{was} renewed {age_in_words(age)}"
+    if holder and abs(age) <= valid:
+        return SchedulerHealth(location.name, True, when)
+    changed, watched = _watched(api, lease, found, valid)
+    if not changed:
+        why = f"{when}, and not again in the {watched:.0f} s for which it was watched"
+        return SchedulerHealth(location.name, False, why)
+    why = f"; its clock differs from ours by about {abs(age):.0f} s" if holder else ""
+    return SchedulerHealth(location.name, True, f"{when}, and again while it was watched{why}")
+
+
+def _watched(api: RawApi, lease: LeaseName, found: dict[str, Any], seconds: float) -> tuple[bool, float]:
+    """Whether somebody renews the Lease within ``seconds``, and for how long it was watched."""
+    since = api.retries.clock()
+    while (watched := api.retries.clock() - since) < seconds:
+        if api.retries.wait(min(_LOOK_SECONDS, seconds)):
+            raise StopRequestedError(f"asked to stop while {lease} was watched")
+        item = read_lease(api, lease)
+        if item is None:
+            return False, api.retries.clock() - since
+        if record_of(item) != record_of(found) and text_of(spec_of(item), "holderIdentity"):
+            return True, api.retries.clock() - since
+    return False, watched
+
+
+def read_lease(api: RawApi, lease: LeaseName) -> dict[str, Any] | None:
+    """The Lease as it is; None when there is none. Raises RightsError or UnreachableError."""
+    # Read as a list of one, so that one right (list) serves and an absent lease is not an error.
+    body = api.get(
+        f"read {lease}",
+        api.client.custom_objects.list_namespaced_custom_object,
+        "coordination.k8s.io",
+        "v1",
+        lease.namespace,
+        "leases",
+        field_selector=f"metadata.name={lease.name}",
+    )
+    try:
+        items = _object.decode(body).get("items") or ()
+        if not items:
+            return None
+        if not isinstance(items[0], dict):
+            raise TypeError
+        return items[0]
+    except (msgspec.DecodeError, ValueError, TypeError, KeyError, RecursionError) as error:
+        raise UnreachableError(f"{lease} cannot be read: {type(error).__name__}") from error
+
+
+def _renewed_at(item: dict[str, Any], lease: LeaseName) -> float:
+    text = text_of(spec_of(item), "renewTime")
+    try:
+        return times.parse(text)
+    except (ValueError, OverflowError) as error:
+        raise UnreachableError(f"{lease} has no time of renewal that can be read: {text[:40]!a}") from error
+
+
+def _by_pods(
+    api: RawApi, location: SchedulerLocation, pods: PodSelection, absent: str, now: float
+) -> SchedulerHealth:
+    groups = read_scheduler_pods(api, pods, now)
+    if not groups:
+        return SchedulerHealth(location.name, None, f"{absent}, and {pods} there are no pods")
+    down = [group for group in groups if not group.ready]
+    if not down:
+        ready = ", ".join(group.ready for group in groups)
+        return SchedulerHealth(location.name, True, f"{absent}; {ready}")
+    if len(groups) > 1:
+        which = ", ".join(group.name for group in groups)
+        why = f"which of {which} it is is not known, and no pod of {down[0].name} is ready"
+        return SchedulerHealth(location.name, None, f"{absent}; {why}")
+    return SchedulerHealth(location.name, False, f"{absent}, and no pod of {down[0].name} is ready")
+
+
+# When the scheduler started, as far as its Lease or its pods show.
+#
+# A scheduler lists its pods before or as soon as it becomes the leader, so it started at the latest when it
+# acquired its Lease. A scheduler without a Lease started at the latest when its pod became ready; of
+# several
+# pods the last one counts, as it is not known which of them decides.
+
+
+def scheduler_start(api: RawApi, location: SchedulerLocation, now: float) -> SchedulerStart:
+    """The latest moment at which the scheduler may have started; ``now`` in Unix seconds."""
+    try:
+        absent = location.why_no_lease or "it has no lease"
+        if location.lease is not None:
+            acquired = _acquired(api, location.lease)
+            if acquired is not None:
+                when = times.render(acquired)
+                return SchedulerStart(acquired, f"its scheduler acquired {location.lease} at {when}")
+            absent = f"{location.lease} does not exist"
+        if location.pods is None:
+            return SchedulerStart(None, f"{absent}, and where its pods run is not known")
+        found = latest_start(api, location.pods, now)
+        if found is None:
+            return SchedulerStart(None, f"{absent}, and {location.pods} there are no pods")
+        return SchedulerStart(
+            found[0], f"its scheduler's pod {found[1]} has been ready since {times.render(found[0])}"
+        )
+    except (StopRequestedError, InternalError):
+        raise
+    except RebalancerError as error:
+        return SchedulerStart(None, str(error))
+
+
+def _acquired(api: RawApi, lease: LeaseName) -> float | None:
+    found = read_lease(api, lease)
+    if found is None:
+        return None
+    text = text_of(spec_of(found), "acquireTime")
+    try:
+        return times.parse(text)
+    except (ValueError, OverflowError) as error:
+        raise UnreachableError(f"{lease} does not say when it was acquired: {text[:40]!a}") from error
