@@ -2,7 +2,7 @@
 
 RebalancerError
 ├── InputError            a policy, configuration, dump or option that cannot be used
-├── RightsError           the API server refused who we are or what we may do
+├── RightsError           not authenticated (401) or not authorized (403)
 ├── UnreachableError      no answer from an API server or a load source, or one that rejects the request
 ├── SafetyError           a brake or a bound of the policy forbids going on
 ├── LeaseHeldError        another run holds the lease
@@ -41,7 +41,7 @@ class ExitCode(IntEnum):
         "stopped for safety: a brake, a bound of the policy, or an outcome the plan did not allow for",
     )
     PARTLY_DONE = 4, "partly done: some moves were refused, skipped or left unknown; nothing unsafe happened"
-    RIGHTS_MISSING = 5, "rights missing: the API server refused who we are or what we may do"
+    RIGHTS_MISSING = 5, "rights missing: not authenticated (401) or not authorized (403)"
     UNREACHABLE = 6, "unreachable: no answer from the API server or from any load source"
     LEASE_HELD = 7, "lease held: another run is at work"
     REJECTED = 8, "request rejected: the API server answered, and does not serve or accept this request"
@@ -74,7 +74,7 @@ class InputError(RebalancerError):
 
 
 class RightsError(RebalancerError):
-    """The API server refused who we are (401) or what we may do (403)."""
+    """The API server says: not authenticated (401) or not authorized (403)."""
 
     exit_code = ExitCode.RIGHTS_MISSING
 

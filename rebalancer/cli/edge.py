@@ -1,4 +1,13 @@
-"""The edge of the process: every failure becomes one line on stderr and an exit code."""
+"""The edge of the process: every failure becomes one line on stderr and an exit code.
+
+Standard streams may be closed before the program begins, as ``2>&-`` and some supervisors leave them. A
+system gives the lowest free descriptor to whatever is opened next: with stdout closed, that of stdout to the
+state's file or to the connection to the API server, and a login plugin that prints would print there. So what
+is closed is opened first, to nowhere:
+
+    rebalancer plan >&-    descriptor 1 is free    opened to nowhere; the plan goes there
+    rebalancer run 2>&-    descriptor 2 is free    opened to nowhere; ``run`` asks for --journal FILE
+"""
 
 from __future__ import annotations
 
@@ -21,37 +30,6 @@ from rebalancer.cli.invocation import Session
 from rebalancer.cli.logs import LOGGER, set_up_logs
 from rebalancer.errors import ExitCode, RebalancerError
 from rebalancer.stop_signals import raised_again, remember_request, stop_signals
-
-# What was probably meant by an option or argument that a command does not have.
-
-
-_OF_KUBECTL = {"-f": "--policy FILE", "--file": "--policy FILE", "--filename": "--policy FILE"}
-_ROWS = frozenset({"-n", "--namespace", "-l", "--selector", "--field-selector", "--hot"})
-_EXTRA = re.compile(r"unexpected extra arguments? \(([^\s)]+)")
-
-
-def usage_hint(error: click.UsageError) -> str:
-    """The suggestion for a mistake, e.g. ``did you mean --policy policy.yaml?``; empty without one."""
-    if isinstance(error, click.NoSuchOption):
-        name = error.option_name
-        if _command(error) == "run" and name in _ROWS:
-            return "run carries out the whole plan: limit it in the policy, under evictable or limits"
-        return f"did you mean {_OF_KUBECTL[name]}?" if name in _OF_KUBECTL else ""
-    extra = _EXTRA.search(error.format_message())
-    if extra is None or error.ctx is None:
-        return ""
-    options = {name for parameter in error.ctx.command.params for name in parameter.opts}
-    path = extra[1]
-    if path.endswith((".yaml", ".yml")) and "--policy" in options:
-        return f"did you mean --policy {path}?"
-    if "--from" in options and ("/" in path or files.is_there(Path(path))):
-        return f"did you mean --from {path}?"
-    return ""
-
-
-def _command(error: click.UsageError) -> str:
-    return (error.ctx.info_name if error.ctx else None) or ""
-
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
@@ -188,16 +166,40 @@ def _terminated_as_interrupted(session: Session) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-# Standard streams that were closed before the program began, as ``2>&-`` and some supervisors leave them.
-#
-# A system gives the lowest free descriptor to whatever is opened next: with stdout closed, that of stdout
-# to
-# the state's file or to the connection to the API server, and a login plugin that prints would print there.
-# So
-# what is closed is opened first, to nowhere:
-#
-#     rebalancer plan >&-    descriptor 1 is free    opened to nowhere; the plan goes there
-#     rebalancer run 2>&-    descriptor 2 is free    opened to nowhere; ``run`` asks for --journal FILE
+_OF_KUBECTL = {"-f": "--policy FILE", "--file": "--policy FILE", "--filename": "--policy FILE"}
+_WHOLE_PLAN = "run carries out the whole plan: limit it in the policy, under evictable or limits"
+_RECORDED = "a recorded cluster cannot be changed; use: rebalancer plan --from"
+# Options of other commands that a command lacks on purpose, and why.
+_LEFT_OUT = {
+    **{("run", name): _WHOLE_PLAN for name in ("-n", "--namespace", "-l", "--selector", "--field-selector")},
+    ("run", "--hot"): _WHOLE_PLAN,
+    ("run", "--from"): _RECORDED,
+    ("serve", "--from"): "a recorded cluster does not change; use: rebalancer plan --from",
+    ("serve", "--now"): "a service plans for the present; leave out --now",
+}
+_EXTRA = re.compile(r"unexpected extra arguments? \(([^\s)]+)")
+
+
+def usage_hint(error: click.UsageError) -> str:
+    """What to do instead, e.g. ``did you mean --policy policy.yaml?``; empty if that is not known."""
+    if isinstance(error, click.NoSuchOption):
+        name = error.option_name
+        reason = _LEFT_OUT.get((_command(error), name), "")
+        return f"did you mean {_OF_KUBECTL[name]}?" if name in _OF_KUBECTL else reason
+    extra = _EXTRA.search(error.format_message())
+    if extra is None or error.ctx is None:
+        return ""
+    options = {name for parameter in error.ctx.command.params for name in parameter.opts}
+    path = extra[1]
+    if path.endswith((".yaml", ".yml")) and "--policy" in options:
+        return f"did you mean --policy {path}?"
+    if "--from" in options and ("/" in path or files.is_there(Path(path))):
+        return f"did you mean --from {path}?"
+    return ""
+
+
+def _command(error: click.UsageError) -> str:
+    return (error.ctx.info_name if error.ctx else None) or ""
 
 
 _READS = (True, False, False)  # stdin, stdout, stderr

@@ -1,7 +1,7 @@
-"""Under which name the program was started: help must show a command that the user can type again.
+"""One invocation: the name that the program was started under, and its state.
 
 An installation brings the same program twice: as ``rebalancer``, and as ``kubectl-rebalance``, which kubectl
-runs when somebody types ``kubectl rebalance``.
+runs when somebody types ``kubectl rebalance``. Help must show a command that the user can type again.
 """
 
 from __future__ import annotations
@@ -21,12 +21,9 @@ def program_name() -> str:
     return _PLUGIN.replace("-", " ") if PurePath(sys.argv[0]).stem == _PLUGIN else PROGRAM
 
 
-# The state of one invocation, shared by the edge and the command it runs.
-
-
 @dataclass(slots=True)
 class Session:
-    """The global options, the exit code, and whether a signal asked the command to end."""
+    """What the edge and the command share: global options, the exit code, whether a signal asked to end."""
 
     verbose: bool = False
     log_format: str = "text"

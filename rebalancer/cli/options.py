@@ -1,4 +1,11 @@
-"""The options that several commands share, and the values they are converted to."""
+"""The options that several commands share, each declared once, and the values they are converted to.
+
+A decorator of this module adds a family of options to a command, which gets them as one value:
+
+    @pipeline_options                where a plan's inputs come from    options: PipelineOptions
+    @output_options(*ROW_FORMATS)    how the result is written          output: Output
+    @pod_choice_options              which pods are shown               choice: Choice
+"""
 
 from __future__ import annotations
 
@@ -8,14 +15,14 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from rebalancer.cli.invocation import PROGRAM, Session, program_name
-from rebalancer.cli.logs import set_up_logs
+from rebalancer.cli.invocation import PROGRAM, program_name
+from rebalancer.cli.logs import LOGGER
 from rebalancer.cli.output import Output
 from rebalancer.errors import InputError
 from rebalancer.pipeline import PipelineOptions
@@ -24,9 +31,6 @@ from rebalancer.reporting.render import Format, parse_template
 if TYPE_CHECKING:
     from rebalancer.cluster.records import LabelSelector
     from rebalancer.cluster.selectors import FieldRequirement
-
-
-# Several options at once, for functions that give a command a family of them.
 
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -41,9 +45,6 @@ def with_options(
         decorated = option(decorated)
     found: Command = decorated
     return found
-
-
-# ``-o`` and the options that go with it: how a result is written, and how many of its rows.
 
 
 DATA_FORMATS = (Format.TABLE, Format.JSON, Format.YAML, Format.JSONPATH)
@@ -154,9 +155,6 @@ def _output_options(formats: Sequence[Format], *, lists: bool) -> list[Callable[
     return options
 
 
-# The types of single values: times, durations, sizes, percentages, names.
-
-
 FILE = click.Path(dir_okay=False, path_type=Path)
 PATH = click.Path(path_type=Path)
 
@@ -260,35 +258,10 @@ class Share(click.ParamType[float]):
             self.fail(str(error), param, ctx)
 
 
-__all__ = [
-    "DATA_FORMATS",
-    "DOCUMENT_FORMATS",
-    "FILE",
-    "PATH",
-    "ROW_FORMATS",
-    "Duration",
-    "ObjectName",
-    "asked_again",
-    "check_source",
-    "check_state",
-    "context_option",
-    "journal_option",
-    "kubeconfig_option",
-    "lease_option",
-    "live_pipeline_options",
-    "max_dump_size_option",
-    "max_duration_option",
-    "neutral_option",
-    "now_option",
-    "output_options",
-    "pipeline_options",
-    "policy_option",
-    "request_timeout_option",
-    "scheduler_config_option",
-    "service_pipeline_options",
-    "source_option",
-    "state_config_map_option",
-]
+def _warn_of_no_effect(context: click.Context, parameter: click.Parameter, value: object) -> None:
+    if value is not None:
+        option, command = parameter.opts[0], context.info_name
+        LOGGER.warning("%s has no effect on %s and will be removed", option, command)
 
 
 policy_option = click.option(
@@ -350,6 +323,13 @@ neutral_option = click.option(
     metavar="NAME",
     help="An unknown plugin, assumed to score all nodes the same; may be repeated.",
 )
+max_dump_size_without_effect = click.option(
+    "--max-dump-size",
+    type=Size(),
+    hidden=True,
+    expose_value=False,
+    callback=_warn_of_no_effect,
+)
 journal_option = click.option(
     "--journal", type=FILE, metavar="FILE", help="File in which each eviction is recorded before it is made."
 )
@@ -380,44 +360,44 @@ def max_duration_option(meaning: str, default: str | None = None) -> Callable[[C
     )
 
 
-_PIPELINE: Sequence[Callable[[Any], Any]] = (
-    policy_option,
-    source_option,
-    max_dump_size_option,
-    kubeconfig_option,
-    context_option,
-    request_timeout_option,
-    now_option,
-    state_option,
-    state_config_map_option,
-    scheduler_config_option,
-    neutral_option,
-)
-_FIELDS = (
-    "policy_path",
-    "source",
-    "max_dump_bytes",
-    "kubeconfig",
-    "context",
-    "request_seconds",
-    "now",
-    "state_path",
-    "state_config_map",
-    "scheduler_config",
-    "assume_neutral",
-)
+_PIPELINE: Mapping[str, Callable[[Any], Any]] = {
+    "policy_path": policy_option,
+    "source": source_option,
+    "max_dump_bytes": max_dump_size_option,
+    "kubeconfig": kubeconfig_option,
+    "context": context_option,
+    "request_seconds": request_timeout_option,
+    "now": now_option,
+    "state_path": state_option,
+    "state_config_map": state_config_map_option,
+    "scheduler_config": scheduler_config_option,
+    "assume_neutral": neutral_option,
+}  # by the field of PipelineOptions that each sets
 
 
-def pipeline_options(command: Command) -> Command:
+def pipeline_options(command: Command, without: Collection[str] = ()) -> Command:
     """Give a command the options of a plan's inputs, as one ``PipelineOptions`` named ``options``."""
+    options = {name: option for name, option in _PIPELINE.items() if name not in without}
 
     def wrapped(**values: Any) -> Any:
-        options = PipelineOptions(**{name: values.pop(name) for name in _FIELDS})
-        check_source(options.source, options.kubeconfig, options.context)
-        check_state(options.source, options.state_path, options.state_config_map)
-        return command(options=options, **values)
+        given = PipelineOptions(**{name: values.pop(name) for name in options})
+        check_source(given.source, given.kubeconfig, given.context)
+        check_state(given.source, given.state_path, given.state_config_map)
+        return command(options=given, **values)
 
-    return with_options(command, wrapped, _PIPELINE)
+    return with_options(command, wrapped, options.values())
+
+
+def live_pipeline_options(command: Command) -> Command:
+    """The same for a command that acts on a live cluster."""
+    return max_dump_size_without_effect(pipeline_options(command, without=("source", "max_dump_bytes")))
+
+
+def service_pipeline_options(command: Command) -> Command:
+    """The same for a service, which plans for the present."""
+    return max_dump_size_without_effect(
+        pipeline_options(command, without=("source", "max_dump_bytes", "now"))
+    )
 
 
 def asked_again(command: str, options: PipelineOptions) -> str:
@@ -439,23 +419,6 @@ def asked_again(command: str, options: PipelineOptions) -> str:
     ]
     words = [f"{flag} {shlex.quote(value)}" for flag, value in given]
     return " ".join((command.replace(PROGRAM, program_name(), 1), *words))
-
-
-def live_pipeline_options(command: Command) -> Command:
-    """The same for a command that acts: what is about recorded clusters is refused, and so not shown."""
-    return _without(("source", "max_dump_bytes"), command)
-
-
-def service_pipeline_options(command: Command) -> Command:
-    """The same for a service: it plans for the present, so another time is refused and not shown either."""
-    return _without(("source", "max_dump_bytes", "now"), command)
-
-
-def _without(hidden: Sequence[str], command: Command) -> Command:
-    decorated = pipeline_options(command)
-    for parameter in decorated.__click_params__:  # type: ignore[attr-defined] # set by click
-        parameter.hidden = parameter.name in hidden
-    return decorated
 
 
 def check_source(source: Path | None, kubeconfig: Path | None, context: str | None) -> None:
@@ -482,59 +445,12 @@ def check_state(source: Path | None, path: Path | None, config_map: str | None) 
         )
 
 
-# ``-v`` and ``--log-format``, which may stand before a command's name or after it.
-
-
-def _set(context: click.Context, parameter: click.Parameter, value: Any) -> None:
-    """Change the session and its logs, unless the option was not given here."""
-    session = context.find_object(Session)
-    if session is None or not value:
-        return
-    assert parameter.name is not None
-    setattr(session, parameter.name, value)
-    set_up_logs(session)
-
-
-def log_options() -> list[click.Option]:
-    """The two options, new for each command that has them."""
-    return [
-        click.Option(
-            ["--log-format"],
-            type=click.Choice(["text", "json"]),
-            expose_value=False,
-            hidden=True,
-            callback=_set,
-            is_eager=True,
-        ),
-        click.Option(
-            ["-v", "--verbose"],
-            is_flag=True,
-            expose_value=False,
-            callback=_set,
-            is_eager=True,
-            help="Show more logs, and details of errors.",
-        ),
-    ]
-
-
-def with_log_options(command: click.Command) -> click.Command:
-    """The command, and those of a group, with the options that may stand anywhere."""
-    if not any("--log-format" in parameter.opts for parameter in command.params):
-        command.params += log_options()
-    if isinstance(command, click.Group):
-        for inner in command.commands.values():
-            with_log_options(inner)
-    return command
-
-
-# The options that choose which rows are listed, named and meant as kubectl's: ``-n``, ``-A``, ``-l``, …
-
-
+# The names and meanings of the options that choose rows are those of kubectl.
 namespace_option = click.option(
-    "-n", "--namespace", metavar="NAMESPACE", help="List only the pods of this namespace."
+    "-n", "--namespace", metavar="NAMESPACE", help="Show only the pods of this namespace."
 )
 all_namespaces_option = click.option(
-    "-A", "--all-namespaces", is_flag=True, help="List the pods of all namespaces, as without -n."
+    "-A", "--all-namespaces", is_flag=True, help="Show the pods of all namespaces (the default)."
 )
 
 
@@ -620,13 +536,13 @@ def _selector_options(noun: str, known: Callable[[], tuple[str, ...]]) -> list[C
             *("-l", "--selector", "labels"),
             type=Labels(),
             metavar="SELECTOR",
-            help=f"List only {noun} with these labels, e.g. app=web,tier!=cache.",
+            help=f"Show only {noun} with these labels, e.g. app=web,tier!=cache.",
         ),
         click.option(
             *("--field-selector", "fields"),
             type=Fields(known),
             metavar="SELECTOR",
-            help=f"List only {noun} with these fields, e.g. {example}.",
+            help=f"Show only {noun} with these fields, e.g. {example}.",
         ),
     ]
 

@@ -1,10 +1,13 @@
-"""The program: its global options and the table of its commands."""
+"""The program: its global options, the table of its commands, and the completion of its words in kubectl.
+
+A command's module is imported when the command is used, so that ``--help`` stays fast.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -15,10 +18,49 @@ from rebalancer import __version__
 from rebalancer.cli.edge import OutputClosedError, guarded
 from rebalancer.cli.invocation import Session, program_name
 from rebalancer.cli.logs import set_up_logs, take_down_logs
-from rebalancer.cli.options import with_log_options
 from rebalancer.errors import ExitCode
 
-# A group whose commands are imported when they are used, so that ``--help`` stays fast.
+
+def _set(context: click.Context, parameter: click.Parameter, value: Any) -> None:
+    """Change the session and its logs, unless the option was not given here."""
+    session = context.find_object(Session)
+    if session is None or not value:
+        return
+    assert parameter.name is not None
+    setattr(session, parameter.name, value)
+    set_up_logs(session)
+
+
+def _log_options() -> list[click.Option]:
+    """The two options, new for each command that has them."""
+    return [
+        click.Option(
+            ["--log-format"],
+            type=click.Choice(["text", "json"]),
+            expose_value=False,
+            hidden=True,
+            callback=_set,
+            is_eager=True,
+        ),
+        click.Option(
+            ["-v", "--verbose"],
+            is_flag=True,
+            expose_value=False,
+            callback=_set,
+            is_eager=True,
+            help="Show more logs, and details of errors.",
+        ),
+    ]
+
+
+def _with_log_options(command: click.Command) -> click.Command:
+    """The command, and those of a group, with the options that may stand anywhere."""
+    if not any("--log-format" in parameter.opts for parameter in command.params):
+        command.params += _log_options()
+    if isinstance(command, click.Group):
+        for inner in command.commands.values():
+            _with_log_options(inner)
+    return command
 
 
 class LazyGroup(click.Group):
@@ -49,26 +91,14 @@ class LazyGroup(click.Group):
             return super().get_command(ctx, cmd_name)
         module, attribute = place.split(":")
         command: click.Command = getattr(import_module(module), attribute)
-        return with_log_options(command)
+        return _with_log_options(command)
 
 
-_NAMES = (
-    *("plan", "run", "services.serve", "nodes", "explain"),
-    *("questions.why_not", "questions.what_if", "questions.fit", "diff"),
+_MODULES = (
+    *("plan", "run", "serve", "nodes", "explain", "why_not", "what_if", "fit", "diff"),
     *("snapshot", "policy", "simulate", "journal", "demo", "version", "completion"),
-)  # modules in rebalancer.cli.commands, in the order of --help
-
-
-def _commands(modules: Iterable[str]) -> dict[str, str]:
-    """Where each command is, by what it is called: ``why-not`` is ``why_not`` in its module."""
-    found = {}
-    for module in modules:
-        function = module.rpartition(".")[2]
-        found[function.replace("_", "-")] = f"rebalancer.cli.commands.{module}:{function}"
-    return found
-
-
-COMMANDS = _commands(_NAMES)
+)  # of rebalancer.cli.commands, in the order of --help; each defines the command of its name
+COMMANDS = {name.replace("_", "-"): f"rebalancer.cli.commands.{name}:{name}" for name in _MODULES}
 
 
 @contextlib.contextmanager
@@ -132,20 +162,16 @@ def main(session: Session, log_format: str, verbose: bool) -> None:
     set_up_logs(session)
 
 
-# Completion of ``kubectl rebalance``: the program that kubectl looks for as ``kubectl_complete-rebalance``.
-#
-# kubectl hands the words of the command line over as arguments, the unfinished one last, and reads one
-# candidate per line, its description behind a tab. The last line is a colon and a number, which tells
-# kubectl's
-# completion library what else the shell should do.
-
-
 _FILES_TOO = 0  # cobra's ShellCompDirectiveDefault: the shell completes file names if there is no candidate
 _NO_FILES = 4  # cobra's ShellCompDirectiveNoFileComp
 
 
 def answer(words: Sequence[str]) -> str:
-    """What to complete the last of these words to, as kubectl reads it."""
+    """What to complete the last of these words to, as kubectl reads it.
+
+    One candidate a line, its description behind a tab; the last line is a colon and a number, which tells
+    kubectl's completion library what else the shell should do.
+    """
     *arguments, incomplete = words or [""]
     completer = ShellComplete(main, {}, "kubectl rebalance", "")
     items = completer.get_completions(arguments, incomplete)
@@ -155,5 +181,5 @@ def answer(words: Sequence[str]) -> str:
 
 
 def complete() -> None:
-    """Answer kubectl about the words in this process's arguments."""
+    """``kubectl_complete-rebalance``, which kubectl runs to complete the words of ``kubectl rebalance``."""
     sys.stdout.write(answer(sys.argv[1:]))

@@ -15,7 +15,6 @@ from rebalancer.execution.scheduler_health import (
     LeaseName,
     PodSelection,
     SchedulerLocation,
-    is_scheduler_image,
     scheduler_start,
 )
 
@@ -39,7 +38,6 @@ __all__ = [
     "after_outcomes",
     "carry_out",
     "holder_identity",
-    "is_scheduler_image",
     "past_moves",
     "read_journal",
     "scheduler_start",

@@ -3,14 +3,18 @@
 The uid travels as a precondition, so that a new pod of the same name is never evicted. An answer that says
 nothing certain (a lost connection, 409, 5xx) is settled by reading the pod again:
 
-    the lease or a brake forbids it      SKIPPED, without a request
-    429 from a budget                    try again; REFUSED at the end
-    429 of an evacuation that began      STARTED, never asked again
-    400, 405, 410, 413, 422              REFUSED, never asked again, for any pod unless a webhook denied it
-    connection lost, pod is terminating  EVICTED
-    connection lost, pod is unchanged    try again; UNKNOWN at the end: the request may still arrive
-    connection lost, then 404            EVICTED: the lost request did it
-    404 to the first request             GONE: somebody else deleted the pod
+    the lease or a safety check forbids it  SKIPPED, without a request
+    429 from a budget                       try again; REFUSED at the end
+    429 of an evacuation that began         STARTED, never asked again
+    400, 405, 410, 413, 422                 REFUSED, never asked again, for any pod unless a webhook denied it
+    connection lost, pod is terminating     EVICTED
+    connection lost, pod is unchanged       try again; UNKNOWN at the end: the request may still arrive
+    connection lost, then 404               EVICTED: the lost request did it
+    404 to the first request                GONE: somebody else deleted the pod
+
+``Attempts`` is what an eviction shares with the restart of a Deployment: a request is repeated while no
+verdict is certain, another attempt may help, and the patience lasts. It is finished even after the run was
+asked to stop, because a request whose answer nobody reads leaves a pod in an unknown state.
 """
 
 from __future__ import annotations
@@ -27,8 +31,6 @@ from rebalancer.errors import RebalancerError, StopRequestedError
 from rebalancer.execution.observed_pods import PodReader
 from rebalancer.planning.plan import Move
 from rebalancer.retries import Again, Retries, http_date
-
-# What an eviction came to: the words that the answers of the API server are reduced to.
 
 
 class Verdict(StrEnum):
@@ -63,17 +65,6 @@ class Patience:
 
     attempts: int = 5
     seconds: float = 45.0  # room for a second attempt after one that got no answer for 30 s
-
-
-# Requests that make one pod leave its node: how often they are repeated, and what they came to.
-#
-# An eviction and the restart of a Deployment differ in what they ask the API server and in how they read
-# its
-# answers. They share the rest: each is repeated while no verdict is certain, another attempt may help, and
-# the
-# patience lasts; nothing is requested when a brake or the lease forbids it; and both are finished after the
-# run
-# was asked to stop, because a request whose answer nobody reads leaves a pod in an unknown state.
 
 
 READ_SECONDS = 30.0

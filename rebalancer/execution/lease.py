@@ -11,6 +11,14 @@ forward, and compare no time of two machines:
     0 s   A renews, and believes in the lease until 60 s
     1 s   B finds the renewal, which B's clock dates ten minutes back, and begins to watch
     20 s  A renews: B sees the lease change, and gives up
+
+``RunLease.acquire`` is for a run that either gets the lease now or leaves. A standby stays: its
+``LeaseWatch`` has seen for how long the lease has been unchanged whenever that matters.
+
+    30 s  A is killed
+    80 s  the standby has seen the same record for the 60 s that it is held for, and takes the lease
+
+Where A ends in order it gives the lease up, and the standby has it at its next look.
 """
 
 from __future__ import annotations
@@ -46,9 +54,6 @@ from rebalancer.errors import (
     StopRequestedError,
     UnreachableError,
 )
-
-# The Lease as an object of the API: read and written by one holder; anybody may have set its fields.
-
 
 MAX_TRANSITIONS = 2**31 - 1  # of an int32: the API server refuses more
 _GROUP, _VERSION, _PLURAL = "coordination.k8s.io", "v1", "leases"
@@ -433,20 +438,6 @@ class RunLease:
             if seconds <= MAX_WATCHED_SECONDS
             else "if its holder is dead, delete the lease with kubectl",
         )
-
-
-# A standby's view of the lease: it looks again and again, and takes the lease as soon as that is allowed.
-#
-# ``RunLease.acquire`` is for a run that either gets the lease now or leaves. A standby stays, so it has
-# seen
-# for how long the lease has been unchanged whenever that matters, and counts that by its own clock:
-#
-#     0 s    A renews; B looks, and remembers what it saw
-#     20 s   A renews; B sees another record, and counts from here
-#     30 s   A is killed
-#     80 s   B has seen the same record for the 60 s that it is held for, and takes the lease
-#
-# Where A ends in order it gives the lease up, and B has it at its next look.
 
 
 class LeaseWatch:

@@ -1,4 +1,4 @@
-"""What happened to the moves of a plan, and the exit code that follows from it."""
+"""What happened to the moves of a plan: the exit code that follows, and what the next run must know of it."""
 
 from __future__ import annotations
 
@@ -133,9 +133,6 @@ def encode(outcomes: Outcomes) -> bytes:
 def decode(content: bytes) -> Outcomes:
     """The outcomes read back; raises msgspec.ValidationError when the bytes hold none."""
     return msgspec.json.decode(content, type=Outcomes)
-
-
-# What the next run must know about this one: the outcomes of its moves, as the state keeps them.
 
 
 _LANDED = frozenset(

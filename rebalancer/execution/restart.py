@@ -4,12 +4,20 @@ The Deployment is read and judged just before, and the patch names the version t
 in between makes the API server refuse it, and the Deployment is judged anew. The value of the annotation is
 chosen once for all attempts, so a restart whose answer was lost is never made twice:
 
-    the lease or a brake forbids it                 SKIPPED, without a request
+    the lease or a safety check forbids it          SKIPPED, without a request
     it rolls out, is paused, is scaled, …           SKIPPED: the plan holds no longer
     the pod or the Deployment is gone               GONE
     409, or the answer was lost                     read again; RESTARTED if it has the annotation by then
     401, 403                                        REFUSED, with the right that is missing
     400, 422 and other refusals                     REFUSED, never asked again
+
+The pods of the rolling update carry the annotation. How far it has come:
+
+    new pod ready on a planned node, old pod gone   Restarted, settled
+    new pod bound to a node that fails the check    Unexpected, settled
+    new pod Pending, not ready, or missing          RolloutStalled unless that changes before the timeout:
+                                                    the old pod goes on serving
+    new pod ready, old pod still terminating        Restarted unless that changes
 """
 
 from __future__ import annotations
@@ -160,15 +168,6 @@ class _Restart(Attempts):
             because = f"{message} ({_RIGHT})" if missing else message
             return Attempt(self._not_accepted, because, rights_missing=missing)
         return rejected(self._not_accepted, status, message)
-
-
-# How far a rolling update has come: which pod it made, and whether the one it replaces is gone.
-#
-# new pod ready on a planned node, old pod gone     Restarted, settled
-# new pod bound to a node that fails the check      Unexpected, settled
-# new pod Pending, not ready, or missing            RolloutStalled unless that changes before the timeout:
-#                                                   the old pod goes on serving
-# new pod ready, old pod still terminating          Restarted unless that changes
 
 
 _REPLICA_SET = "ReplicaSet"

@@ -1,4 +1,15 @@
-"""The brakes, checked before each wave: each returns the reason why the run must stop, or None."""
+"""The safety checks, made before each wave: each returns the reason why the run must stop, or None.
+
+They compare the policy with the health of the cluster (its nodes, its Pending pods, its schedulers), which is
+read for them. A pause is asked for again before each eviction: the policy may pause runs, and so does the
+mere existence of a ConfigMap that stands beside the lease and is named after it, so that whoever shares a
+lease is paused together. It is no part of the manifests: kustomize gives it no hashed name, which a running
+pod would never see, and neither ``kubectl apply`` nor a controller that keeps a cluster as its repository
+says ends a pause:
+
+    kubectl -n rebalancer create configmap rebalancer-pause --from-literal=reason="incident 42"
+    kubectl -n rebalancer delete configmap rebalancer-pause
+"""
 
 from __future__ import annotations
 
@@ -12,8 +23,6 @@ from rebalancer.cluster.live.lists import read_list
 from rebalancer.execution.observed_pods import OBSERVED_PODS, ObservedCondition, ObservedPod
 from rebalancer.execution.scheduler_health import SchedulerHealth, SchedulerLocation, scheduler_health
 from rebalancer.policy.schema import Safety
-
-# The health of a cluster, as far as the brakes need it: its nodes, its Pending pods, its schedulers.
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,17 +99,6 @@ def _waits(pod: ObservedPod, run_started: float) -> bool:
     if pod.spec.node_name or pod.terminating or finished or reason == "SchedulingGated":
         return False
     return reason == "Unschedulable" or not pod.created_at >= run_started
-
-
-# The emergency brake of a run that is at work: a ConfigMap that pauses runs by merely existing.
-#
-# It stands beside the lease and is named after it, so whoever shares a lease is paused together. It is no
-# part
-# of the manifests: kustomize gives it no hashed name, which a running pod would never see, and neither
-# ``kubectl apply`` nor a controller that keeps a cluster as its repository says ends a pause:
-#
-#     kubectl -n rebalancer create configmap rebalancer-pause --from-literal=reason="incident 42"
-#     kubectl -n rebalancer delete configmap rebalancer-pause
 
 
 _REASON = "reason"

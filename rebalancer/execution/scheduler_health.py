@@ -1,4 +1,4 @@
-"""Whether the scheduler that must place the replacements is alive.
+"""Whether the scheduler that must place the replacements is alive, and when it started.
 
 Its Lease is looked at first: a live leader renews it every few seconds. The Lease is judged by our clock only
 while that calls it fresh. Otherwise it is watched for as long as it is valid, as another candidate for the
@@ -8,7 +8,14 @@ leadership would do, so that clocks that differ neither hide a dead scheduler no
     renewed 70 s ago                      watched: renewed within 15 s, so the clocks differ, and it is alive
     renewed 70 s ago                      watched: unchanged for 15 s, so it is dead
 
-A scheduler without a Lease is alive when its pods are running and ready; all else is unknown.
+A scheduler without a Lease is alive when its pods are running and ready; all else is unknown. Its pods are
+those that mount its configuration, else those of its image. Pods of one controller, or the static pods of one
+namespace, are one scheduler: one ready replica suffices. Where several schedulers match, each must be ready,
+as it is not known which of them places the plan's pods.
+
+A scheduler lists its pods before or as soon as it becomes the leader, so it started at the latest when it
+acquired its Lease. A scheduler without a Lease started at the latest when its pod became ready; of several
+pods the last one counts, as it is not known which of them decides.
 """
 
 from __future__ import annotations
@@ -23,20 +30,11 @@ from rebalancer.cluster import records, times
 from rebalancer.cluster.kinds import Kind
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.lists import read_list
+from rebalancer.cluster.records.pods import PROGRAM, is_scheduler
 from rebalancer.errors import InternalError, RebalancerError, StopRequestedError, UnreachableError
 from rebalancer.execution.lease import duration_of, record_of, spec_of, text_of
 from rebalancer.execution.observed_pods import ObservedPod
 from rebalancer.planning import SchedulerStart
-
-# The pods of a scheduler that has no Lease: those that mount its configuration, else those of its image.
-#
-# Pods of one controller, or the static pods of one namespace, are one scheduler: one ready replica
-# suffices.
-# Where several schedulers match, each must be ready, as it is not known which of them places the plan's
-# pods.
-
-
-SCHEDULER_IMAGE = "kube-scheduler"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +49,7 @@ class PodSelection:
         where = " and ".join(self.namespaces)
         if self.config_map:
             return f"of those in {where} that mount the configmap {self.config_map}"
-        return f"of those in {where} whose image is {SCHEDULER_IMAGE}"
+        return f"of those in {where} whose image is {PROGRAM}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +92,12 @@ class _SchedulerPod(ObservedPod, frozen=True):
 
     @property
     def of_scheduler_image(self) -> bool:
-        return any(is_scheduler_image(item.image) for item in self.spec.containers or ())
+        return any(is_scheduler(item.image) for item in self.spec.containers or ())
 
     @property
     def of_default_scheduler(self) -> bool:
         """Labelled as kubeadm, and whoever follows it, labels the control plane's own scheduler."""
-        return (self.metadata.labels or {}).get("component") == SCHEDULER_IMAGE
+        return (self.metadata.labels or {}).get("component") == PROGRAM
 
     def mounts(self, config_map: str) -> bool:
         for volume in self.spec.volumes or ():
@@ -113,16 +111,11 @@ class _SchedulerPod(ObservedPod, frozen=True):
     def scheduler(self) -> str:
         owner = next((item for item in self.metadata.owner_references or () if item.controller), None)
         if owner is None or owner.kind == "Node":
-            return f"the static pods {self.metadata.namespace}/{SCHEDULER_IMAGE}"
+            return f"the static pods {self.metadata.namespace}/{PROGRAM}"
         return f"{self.metadata.namespace}/{owner.kind}/{owner.name}"
 
 
 _PODS = Kind("pods", "Pod", "", "v1", _SchedulerPod)
-
-
-def is_scheduler_image(image: str) -> bool:
-    """Whether a container's image is called kube-scheduler, in whatever registry."""
-    return image.partition("@")[0].rpartition("/")[2].partition(":")[0] == SCHEDULER_IMAGE
 
 
 def age_in_words(seconds: float) -> str:
@@ -328,14 +321,6 @@ def _by_pods(
         why = f"which of {which} it is is not known, and no pod of {down[0].name} is ready"
         return SchedulerHealth(location.name, None, f"{absent}; {why}")
     return SchedulerHealth(location.name, False, f"{absent}, and no pod of {down[0].name} is ready")
-
-
-# When the scheduler started, as far as its Lease or its pods show.
-#
-# A scheduler lists its pods before or as soon as it becomes the leader, so it started at the latest when it
-# acquired its Lease. A scheduler without a Lease started at the latest when its pod became ready; of
-# several
-# pods the last one counts, as it is not known which of them decides.
 
 
 def scheduler_start(api: RawApi, location: SchedulerLocation, now: float) -> SchedulerStart:

@@ -1,5 +1,11 @@
 """After a wave: wait until every evicted pod is gone and replaced, then compare the landings with the plan.
 
+The API does not record which replica replaced which. Replicas of one controller are interchangeable, so
+of all pairings that the creation times allow, one with the most planned landings is taken:
+
+    evicted: web-1 (planned: a), web-2 (planned: b)      new: web-x on b, web-y on a
+    pairing: web-1 -> web-y, web-2 -> web-x              both landed as planned
+
 A move is settled when waiting longer cannot change its outcome:
 
     replacement ready on a planned node, old pod gone     Landed, settled
@@ -7,6 +13,12 @@ A move is settled when waiting longer cannot change its outcome:
     replacement bound, not ready yet                      NotReady unless that changes before the timeout
     no replacement yet                                    NotReplaced unless that changes before the timeout
     eviction started only, old pod still at work          Started unless that changes before the timeout
+
+Where pods are watched, the watch decides when the API server is asked, and the API server's answer decides
+the outcome. A watch that is silent makes the run ask late, and one that shows too much makes it ask in vain:
+
+    evicted web-1     seen: web-1 gone, web-x on b      placed: the next pod of the wave may be evicted
+                      seen: web-x ready                 done: the API server is asked, and decides
 """
 
 from __future__ import annotations
@@ -25,15 +37,6 @@ from rebalancer.planning.plan import Move
 
 if TYPE_CHECKING:
     from rebalancer.cluster.live.watching import SeenPod
-
-
-# Which pods replaced the evicted ones.
-#
-# The API does not record which replica replaced which. Replicas of one controller are interchangeable, so
-# of all pairings that the creation times allow, one with the most planned landings is taken:
-#
-#     evicted: web-1 (planned: a), web-2 (planned: b)      new: web-x on b, web-y on a
-#     pairing: web-1 -> web-y, web-2 -> web-x              both landed as planned
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,17 +346,6 @@ class _CachedCheck:
 def uids(pods: Sequence[ObservedPod]) -> frozenset[str]:
     """The uids of these pods."""
     return frozenset(pod.metadata.uid for pod in pods)
-
-
-# What a watch shows of replacements: when it is worth to look, never what was found.
-#
-# A wave asks the API server where its replacements are, again and again, until they are ready. Where pods
-# are
-# watched, it asks once they have been seen there; what counts is the answer all the same. A watch that is
-# silent makes it ask late, and one that shows too much makes it ask in vain:
-#
-#     evicted web-1     seen: web-1 gone, web-x on b      placed: the next pod of the wave may be evicted
-#                       seen: web-x ready                 done: the API server is asked, and decides
 
 
 PodsSeen: TypeAlias = "Callable[[str], Sequence[SeenPod] | None]"

@@ -1,8 +1,20 @@
-"""Corrects figures that still show the time before our last moves.
+"""Corrects figures whose windows began before pods came or left.
 
-A figure averaged over a window that began before a pod left (or came) holds part of the old load. The share
-of the window before the move times the pod's load is what to take away (or add). Where the pod's load or
-its whereabouts are not known, the node is settling: nothing leaves it, nothing is counted on to land there.
+``correct`` applies our own moves. A figure averaged over a window that began before a pod left (or came)
+holds part of the old load. The share of the window before the move times the pod's load is what to take away
+(or add). Where the pod's load or its whereabouts are not known, the node's figures stay outdated: nothing
+leaves it, and nothing is counted on to land there.
+
+``recent_load`` estimates what pods that others started within the window will still add. Right after a
+scale-up, a rollout or a drain, the nodes that took the pods look idle, and every plan would send more pods
+there. For example, node b has 10 cores, figures over 15 minutes say 5 %, and 8 pods that request 300
+millicores started a minute ago:
+
+    in the window   60 of 900 s, so 93 % of what they will use is missing
+    missing         0.93 × 8 × max(request 0.3, measured 0.05) = 2.2 cores, or 22 points
+    b as a landing  not counted on: more than ``MAX_ADDED_POINTS`` would rest on an estimate
+
+Requests are estimates, so they are added where a landing is judged, and never make a node hot.
 """
 
 from __future__ import annotations
@@ -37,12 +49,11 @@ class Corrected:
     settling: dict[int, str]  # node row -> why its figures cannot be corrected
 
 
-def _share_before(load: LoadReport, row: int, moment: float) -> FloatArray:
-    """(resources,) the share of each figure's window that lies before a moment; 1 for an older figure."""
-    measured, window = load.measured_at[row], load.window_seconds[row]
-    began = measured - window
+def _share_before(load: LoadReport, rows: IntArray, moments: FloatArray) -> FloatArray:
+    """(rows, resources) the share of each figure's window before a moment of its row; 1 for older figures."""
+    measured, window, moment = load.measured_at[rows], load.window_seconds[rows], moments[:, None]
     with np.errstate(invalid="ignore", divide="ignore"):
-        inside = np.where(window > 0, (moment - began) / np.where(window > 0, window, 1.0), 0.0)
+        inside = np.where(window > 0, (moment - (measured - window)) / np.where(window > 0, window, 1.0), 0.0)
         share = np.where(moment >= measured, 1.0, np.clip(inside, 0.0, 1.0))
     return np.nan_to_num(share, nan=0.0)
 
@@ -73,7 +84,7 @@ def _apply(
     row = nodes.row.get(node)
     if row is None:
         return
-    share = _share_before(load, row, moment)
+    (share,) = _share_before(load, np.array([row]), np.array([moment]))
     if not share.any():
         return
     amounts = np.array([move.load.get(resource, np.nan) for resource in load.resources])
@@ -92,24 +103,6 @@ def _linear(load: LoadReport, row: int) -> BoolArray:
     return np.array(
         [load.statistic(row, column) == "mean" for column in range(len(load.resources))], np.bool_
     )
-
-
-# Load that others brought too recently for a node's figures to show.
-#
-# A figure averaged over a window holds only a part of what a pod uses that started within the window: right
-# after a scale-up, a rollout or a drain, the nodes that took the pods look idle, and every plan would send
-# more
-# pods there. So the missing part is added to what is expected of a node as a landing. For example, node b
-# has
-# 10 cores, figures over 15 minutes say 5 %, and 8 pods that request 300 millicores started a minute ago:
-#
-#     in the window   60 of 900 s, so 93 % of what they will use is missing
-#     missing         0.93 × 8 × max(request 0.3, measured 0.05) = 2.2 cores, or 22 points
-#     b as a landing  not counted on: more than ``MAX_ADDED_POINTS`` would rest on an estimate
-#
-# Requests are estimates, so they are added where a landing is judged, and never make a node hot. Pods that
-# we
-# moved ourselves are left out; ``correction`` knows their load better.
 
 
 MAX_ADDED_POINTS = 10.0
@@ -185,12 +178,7 @@ def _share_not_running(load: LoadReport, nodes: IntArray, started: FloatArray) -
     Only a mean weighs a part of its window by how long it lasted: a percentile may show nothing of a pod that
     runs for the last tenth of it. Requests show every pod at once.
     """
-    measured, window = load.measured_at[nodes], load.window_seconds[nodes]
-    source, moment = load.source[nodes], started[:, None]
-    with np.errstate(invalid="ignore", divide="ignore"):
-        inside = np.where(window > 0, (moment - (measured - window)) / np.where(window > 0, window, 1.0), 0.0)
-        inside = np.where(moment >= measured, 1.0, np.clip(inside, 0.0, 1.0))
-    inside = np.nan_to_num(inside, nan=0.0)
+    source, inside = load.source[nodes], _share_before(load, nodes, started)
     for column in range(len(load.resources)):
         slow = _has(source[:, column], [item[column] != "mean" for item in load.statistics])
         inside[slow, column] = np.ceil(inside[slow, column])

@@ -1,4 +1,11 @@
-"""What the scheduler's load-aware plugins see: their own sources, with their own windows and lag."""
+"""What the scheduler's load-aware plugins see: their own sources, with their own windows and lag.
+
+Most of them read load-watcher's document, ``GET /watcher``: figures of each node in percent of capacity.
+Plugins that configure no address have a load-watcher built in, whose document is made here from what
+metrics-server says. Others query Prometheus.
+
+Source: load-watcher v0.2.4 pkg/watcher/watcher.go:260, pkg/watcher/internal/metricsprovider/k8s.go:115.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +19,6 @@ import msgspec
 from rebalancer.cluster import quantities, times
 from rebalancer.cluster.nodes import CPU, MEMORY, NodeTable
 from rebalancer.cluster.records import NodeMetrics
-
-# load-watcher's document: ``GET /watcher``, decoded and checked.
-#
-# Source: load-watcher v0.2.4 pkg/watcher/watcher.go:260.
-
 
 CPU_TYPE, MEMORY_TYPE = "CPU", "Memory"
 AVERAGE, DEVIATION, LATEST = "AVG", "STD", "Latest"
@@ -99,11 +101,6 @@ class SchedulerView:
 
 
 EMPTY_VIEW = SchedulerView()
-
-
-# What the load-watcher built into a plugin sees when it reads metrics-server.
-#
-# Source: load-watcher v0.2.4 pkg/watcher/internal/metricsprovider/k8s.go:115.
 
 
 _WINDOW_SECONDS = 900.0  # the handler always asks for 15 minutes; metrics-server ignores it

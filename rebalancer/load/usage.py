@@ -1,4 +1,11 @@
-"""Figures of one source: usage by node and resource, each with the moment it was measured."""
+"""What nodes and pods use according to one source, each figure with the moment it was measured.
+
+The sources are metrics-server, load-watcher, the pods' requests and, in a package of its own, Prometheus. A
+pod without a figure of its own gets its share, by request, of what its node uses beyond the measured pods:
+
+    n1 uses 5.0 cores, 0.5 of them reserved for its system; a is measured at 2.0 cores
+    b requests 1 core, c requests 4: b gets 0.5 of the remaining 2.5 cores, c gets 2.0
+"""
 
 from __future__ import annotations
 
@@ -193,9 +200,6 @@ def node_usage_of_requests(requested: FloatArray, now: float) -> NodeUsage:
     return NodeUsage("requests", requested, np.full_like(requested, now), np.zeros(len(requested)))
 
 
-# metrics-server's figures of pods: straight from what was read into columns, as many as there are pods.
-
-
 _MAX_NAMED = 5
 
 
@@ -258,9 +262,6 @@ def _warnings(unusable: list[str]) -> tuple[str, ...]:
     return (
         f"metrics-server: figures of pods are not used: {'; '.join(sorted(unusable)[:_MAX_NAMED])}{more}",
     )
-
-
-# What each pod uses: measured where there is a figure, else its share of what its node uses beyond those.
 
 
 class PodMethod(IntEnum):

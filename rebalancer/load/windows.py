@@ -1,4 +1,19 @@
-"""Figures over a window of time instead of a moment, because a spike does not make a node hot."""
+"""Figures over a window of time instead of a moment, because a spike does not make a node hot.
+
+Prometheus answers for a whole window. Sources that know only the present get their window from the figures
+that earlier runs kept. The statistic of a window is a mean, a peak, a percentile or a predicted peak.
+
+A node's predicted peak is the higher of two predictions, each of which misses what the other sees. One is
+made from the node's own past, its mean plus a few standard deviations. It knows how the pods of today rose
+and fell together, but nothing of a pod that came a minute ago. The other sums a high percentile of each pod's
+past. It counts every pod that is here now, but takes all of them for busy at the same time:
+
+    n1 in the last 15 minutes: mean 2.0 cores, deviation 0.3; 2.0 + 3 x 0.3 = 2.9
+    its pods, 95th percentiles 1.2, 0.9 and 1.4 cores; the last one came from another node: 3.5
+    predicted peak: 3.5 cores
+
+A pod without a figure adds nothing to the sum, so the node's own past still counts for it.
+"""
 
 from __future__ import annotations
 
@@ -92,21 +107,6 @@ def deviation(values: FloatArray) -> float:
     return float(np.std(values)) if len(values) else float("nan")
 
 
-# The predicted peak of a node: the higher of two predictions, each of which misses what the other sees.
-#
-# One is made from the node's own past, its mean plus a few standard deviations. It knows how the pods of
-# today
-# rose and fell together, but nothing of a pod that came a minute ago. The other sums a high percentile of
-# each
-# pod's past. It counts every pod that is here now, but takes all of them for busy at the same time:
-#
-#     n1 in the last 15 minutes: mean 2.0 cores, deviation 0.3; 2.0 + 3 x 0.3 = 2.9
-#     its pods, 95th percentiles 1.2, 0.9 and 1.4 cores; the last one came from another node: 3.5
-#     predicted peak: 3.5 cores
-#
-# A pod without a figure adds nothing to the sum, so the node's own past still counts for it.
-
-
 def with_summed_peaks(nodes: NodeUsage, pods: PodUsage, table: PodTable, window: MetricWindow) -> NodeUsage:
     """The figures, raised to the sum of their pods' where the statistic is a predicted peak.
 
@@ -121,9 +121,6 @@ def with_summed_peaks(nodes: NodeUsage, pods: PodUsage, table: PodTable, window:
         summed = np.bincount(table.node[bound], weights=amounts, minlength=len(usage))
         usage[:, column] = np.maximum(usage[:, column], summed)
     return dataclasses.replace(nodes, usage=usage)
-
-
-# Windows for sources that know only the present: their figure now, and those that earlier runs kept.
 
 
 _PODS_COLUMN = 2

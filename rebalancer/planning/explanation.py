@@ -235,7 +235,7 @@ class PodExplainer:
             node=self._name(),
             evictable=refusal is None,
             reason=str(refusal.reason) if refusal else "",
-            because=refusal.because if refusal else "no protection holds it",
+            because=refusal.because if refusal else "nothing protects it",
             refusals=tuple(
                 Refusal(reason=str(item.reason), because=item.because, setting=item.setting)
                 for item in refusals
@@ -457,7 +457,7 @@ def verdict_on_node(
         return MOVED, f"wave {move.wave}: {move.because}"
     if kept is not None:
         return kept.reason, kept.because
-    return EVICTABLE, "no protection holds it, and its node is not hot"
+    return EVICTABLE, "nothing protects it, and its node is not hot"
 
 
 def _level_words(prepared: PreparedInputs, row: NodeRow) -> dict[str, str]:

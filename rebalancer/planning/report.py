@@ -259,9 +259,7 @@ def _warnings(prepared: PreparedInputs) -> tuple[str, ...]:
     found += prepared.schedulers.score_rule_warnings()
     found += [f"{name}: {words}" for name, words in still_waiting(inputs, prepared.hotness).items()]
     if prepared.pending.unplaced:
-        found.append(
-            f"{prepared.pending.unplaced} Pending pods fit nowhere and will retry when room is freed"
-        )
+        found.append(f"{prepared.pending.unplaced} Pending pods do not fit on any node now")
     if prepared.pods.nominated:
         found.append(f"{len(prepared.pods.nominated)} Pending pods are nominated to a node by preemption")
     unknown = int(np.count_nonzero(~inputs.load.known))

@@ -51,6 +51,8 @@ def chosen_pods(plan: Plan, choice: Choice, snapshot: Snapshot | None = None) ->
 
     ``snapshot`` is what the plan was made of, where the choice needs it.
     """
+    if not choice:
+        return plan
     selects = _pod_test(choice, snapshot)
     return msgspec.structs.replace(
         plan,

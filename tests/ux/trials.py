@@ -79,7 +79,7 @@ def _reading() -> Iterable[Trial]:
     yield Trial(
         "at a glance",
         "plan --from examples/hot-cluster",
-        says=("no longer hot: 2 of 2", "not hot", "2 nodes above coolTo, 0 still hot", "HELD BY"),
+        says=("no longer hot: 2 of 2", "not hot", "2 nodes above coolTo, 0 still hot", "BLOCKED BY"),
         never=("cooled",),
         before="a headline that contradicted its list",
     )

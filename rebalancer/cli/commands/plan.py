@@ -27,6 +27,7 @@ from rebalancer.reporting.render import DOCUMENTS, TABLES, Format
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from rebalancer.cluster.snapshot import Snapshot
     from rebalancer.planning.plan import Plan
     from rebalancer.reporting.chosen_rows import Choice
 
@@ -54,49 +55,29 @@ _ORDERS = ("wave", "gain", "chance", "pod", "from", "to")
 def plan(options: PipelineOptions, output: Output, choice: Choice, sort: str, other: Path | None) -> None:
     """Show what would be evicted, why, and where it would land. Only reads.
 
-    With -n, -l and --field-selector you choose what is listed; the plan is the same. --from also takes a
-    report that -o html wrote, and shows its plan again.
+    -n, -l and --field-selector filter the output only. --from also takes a report that -o html wrote, and
+    shows its plan again.
     """
-    if other is not None:
-        _write_difference(options, output, other, chosen=bool(choice) or sort != "wave")
-        return
-    from rebalancer.reporting.chosen_rows import chosen_pods, sorted_moves  # noqa: PLC0415 - imports numpy
-    from rebalancer.reporting.tables.plan import Listed, plan_table  # noqa: PLC0415 - imports rich
-
-    again = _shown_again(options)
     chosen = bool(choice) or sort != "wave"
+    if other is not None:
+        _write_difference(options, output, other, chosen=chosen)
+        return
+    recorded_plan = _plan_of_report(options)
     if chosen and output.format in {*DOCUMENTS, Format.HTML}:
         raise InputError(
             f"-n, -l, --field-selector and --sort choose and order rows, and -o {output.format} prints the "
             "whole plan",
             hint="leave one of them out",
         )
-    if output.format is Format.HTML:
-        if again is not None:
-            raise InputError("this is a report already", where=str(options.source), hint="copy it")
+    if output.format is not Format.HTML:
+        _write_rows(options, output, recorded_plan, choice, sort)
+    elif recorded_plan is None:
         _write_page(options)
-        return
-    snapshot = None
-    with progress() as report:
-        options = dataclasses.replace(options, progress=report)
-        if again is not None:
-            if choice.needs_snapshot:
-                raise InputError("a plan does not hold what -l and this --field-selector choose by")
-            found = again
-        elif choice.needs_snapshot:
-            found, snapshot = pipeline.make_plan_and_snapshot(options)
-        else:
-            found = pipeline.make_plan(options)
-    rows = sorted_moves(chosen_pods(found, choice, snapshot), sort) if chosen else found
-    listed = Listed(rows, str(choice)) if choice else None
-    if output.format in TABLES:
-        shown = found if choice else rows
-        emit(shown, output, functools.partial(plan_table, listed=listed))
     else:
-        emit(rows, output, plan_table, Rows(_names, _frame))
+        raise InputError("this is a report already", where=str(options.source), hint="copy it")
 
 
-def _shown_again(options: PipelineOptions) -> Plan | None:
+def _plan_of_report(options: PipelineOptions) -> Plan | None:
     """The plan of a report that --from names; None for a cluster."""
     from rebalancer.documents import read_bytes  # noqa: PLC0415 - imports yaml
     from rebalancer.reporting.html.embedded import MAX_PLAN_BYTES, read_plan  # noqa: PLC0415
@@ -104,6 +85,36 @@ def _shown_again(options: PipelineOptions) -> Plan | None:
     if options.source is None or options.source.suffix.lower() not in (".html", ".htm"):
         return None
     return read_plan(read_bytes(options.source, largest=MAX_PLAN_BYTES), str(options.source))
+
+
+def _write_rows(
+    options: PipelineOptions, output: Output, recorded_plan: Plan | None, choice: Choice, sort: str
+) -> None:
+    """Write the plan to stdout, with the moves and pods of the choice in the order asked for."""
+    from rebalancer.reporting.chosen_rows import chosen_pods, sorted_moves  # noqa: PLC0415 - imports numpy
+    from rebalancer.reporting.tables.plan import plan_table  # noqa: PLC0415 - imports rich
+
+    whole, snapshot = _plan_and_snapshot(options, recorded_plan, choice)
+    rows = sorted_moves(chosen_pods(whole, choice, snapshot), sort)
+    if output.format in TABLES:
+        emit(whole, output, functools.partial(plan_table, rows=rows, choice=str(choice)))
+    else:
+        emit(rows, output, plan_table, Rows(_names, _frame))
+
+
+def _plan_and_snapshot(
+    options: PipelineOptions, recorded_plan: Plan | None, choice: Choice
+) -> tuple[Plan, Snapshot | None]:
+    """The plan, and the cluster that it was made for if pods cannot be chosen without that."""
+    if recorded_plan is not None:
+        if choice.needs_snapshot:
+            raise InputError("a plan does not hold what -l and this --field-selector choose by")
+        return recorded_plan, None
+    with progress() as report:
+        options = dataclasses.replace(options, progress=report)
+        if choice.needs_snapshot:
+            return pipeline.make_plan_and_snapshot(options)
+        return pipeline.make_plan(options), None
 
 
 def _write_difference(options: PipelineOptions, output: Output, other: Path, *, chosen: bool) -> None:
@@ -118,15 +129,15 @@ def _write_difference(options: PipelineOptions, output: Output, other: Path, *, 
     if chosen:
         raise InputError("--diff compares whole plans", hint="leave out -n, -l, --field-selector and --sort")
     with progress() as report:
-        found = pipeline.diff_policies(dataclasses.replace(options, progress=report), other)
-    emit(found, output, difference_table)
+        difference = pipeline.diff_policies(dataclasses.replace(options, progress=report), other)
+    emit(difference, output, difference_table)
 
 
 def _write_page(options: PipelineOptions) -> None:
     """Write the plan as one HTML file to stdout."""
     with progress() as report:
-        found = pipeline.make_reported_plan(dataclasses.replace(options, progress=report))
-    write_page(found.plan, found.policy, found.tables)
+        reported = pipeline.make_reported_plan(dataclasses.replace(options, progress=report))
+    write_page(reported.plan, reported.policy, reported.tables)
 
 
 def _names(plan: Plan) -> Iterable[str]:

@@ -69,7 +69,9 @@ if TYPE_CHECKING:
     metavar="URL",
     help="Pushgateway to which Prometheus metrics of the run are pushed, as job rebalancer.",
 )
-@click.option("--yes", is_flag=True, help="Evict without asking; without a terminal nothing is ever asked.")
+@click.option(
+    "--yes", is_flag=True, help="Do not ask for confirmation (never asked when stdin is no terminal)."
+)
 @output_options(*ROW_FORMATS)
 @click.pass_obj
 def run(
@@ -80,9 +82,11 @@ def run(
     yes: bool,
     **run_values: object,
 ) -> int:
-    """Plan, evict in waves and verify every landing. Only this and serve --act change a cluster."""
+    """Plan, evict in waves and verify every landing.
+
+    run and serve --act evict pods; every other command only reads.
+    """
     run_options = RunOptions(**run_values)  # type: ignore[arg-type] # click converted each
-    _refuse_recorded(options)
     _refuse_another_time(options, run_options)
     run_options = _with_journal(run_options)
     written = {"--journal": run_options.journal, "--metrics-textfile": run_options.metrics_textfile}
@@ -128,15 +132,6 @@ def _frame(outcomes: Outcomes) -> DataFrame:
     from rebalancer import analysis  # noqa: PLC0415 - pandas is only for CSV
 
     return analysis.outcomes(outcomes)
-
-
-def _refuse_recorded(options: PipelineOptions) -> None:
-    if options.source is not None:
-        raise InputError(
-            "a recorded cluster cannot be changed",
-            where=str(options.source),
-            hint="use: rebalancer plan --from",
-        )
 
 
 def _refuse_another_time(options: PipelineOptions, run_options: RunOptions) -> None:

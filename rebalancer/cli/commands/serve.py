@@ -10,7 +10,6 @@ import click
 from rebalancer import __version__
 from rebalancer.cli.options import journal_option, lease_option, max_duration_option, service_pipeline_options
 from rebalancer.cli.user_files import refuse_one_file_for_two, refuse_unread_journal
-from rebalancer.errors import InputError
 from rebalancer.pipeline import PipelineOptions
 
 DEFAULT_LISTEN = "127.0.0.1:8080"
@@ -63,14 +62,6 @@ def serve(
     Begins a run early when a node turns hot, answers probes and Prometheus, takes over a changed policy
     between two runs, and hands over to another replica when it is asked to stop.
     """
-    if options.source is not None:
-        raise InputError(
-            "a recorded cluster does not change",
-            where=str(options.source),
-            hint="use: rebalancer plan --from",
-        )
-    if options.now is not None:
-        raise InputError("a service plans for the present", hint="leave out --now")
     refuse_one_file_for_two(options, {"--journal": journal})
     if act:
         refuse_unread_journal(journal)

@@ -58,8 +58,8 @@ def what_if(
 ) -> None:
     """Show what a change would do to pods and nodes. Only reads; nothing is changed.
 
-    Where every pod lands that the change sets free or adds, which pods stay because of their budgets, which
-    fit nowhere, and the hot nodes before and after. Changes may be combined.
+    Shows where the affected pods would land, which stay because of a budget, which fit nowhere, and the hot
+    nodes before and after. Changes may be combined.
 
     \b
     rebalancer what-if --drain node-1 --drain node-2

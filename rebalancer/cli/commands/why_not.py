@@ -22,10 +22,10 @@ from rebalancer.pipeline import PipelineOptions
 def why_not(
     subject: tuple[str, ...], namespace: str | None, options: PipelineOptions, output: Output
 ) -> None:
-    """Say why nothing is moved, or no more than is. Only reads.
+    """Explain why no pods, or no more pods, would move. Only reads.
 
-    Of the whole cluster: which settings hold the load of hot nodes, and how much each; or how far the nodes
-    are from being hot. Of a node, the same. Of a pod, every rule that keeps it, and not only the first.
+    For the cluster or one node: the settings that keep load on hot nodes, with the share of each; or how far
+    the nodes are from being hot. For a pod: every rule that keeps it, not only the first.
 
     \b
     rebalancer why-not

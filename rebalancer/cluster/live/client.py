@@ -117,7 +117,7 @@ class KubernetesClient:
             raise
 
     def stream(
-        self, call: Callable[..., Any], *arguments: Any, read_seconds: float, **options: Any
+        self, call: Callable[..., Any], *arguments: Any, read_seconds: float = READ_SECONDS, **options: Any
     ) -> Stream:
         """An answer whose body goes on for as long as its reader likes; silence of so many seconds ends it.
 

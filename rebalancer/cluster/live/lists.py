@@ -12,18 +12,20 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rebalancer.cluster.dumps.listing import Listing, ListingBuilder, collector_paused
 from rebalancer.cluster.kinds import Kind
 from rebalancer.cluster.live.answers import Answer, RequestRejectedError, translated
-from rebalancer.cluster.live.client import READ_SECONDS, Stream
 from rebalancer.cluster.live.raw_api import RawApi
 from rebalancer.cluster.pods import version_number
 from rebalancer.cluster.wire.json_items import Page, decode_head
 from rebalancer.cluster.wire.protobuf import MEDIA_TYPE, PodListSplitter, Pods, decode_answer
 from rebalancer.deadlines import Deadline
 from rebalancer.errors import StopRequestedError, UnreachableError
+
+if TYPE_CHECKING:
+    from rebalancer.cluster.live.client import Stream
 
 PAGE_SIZE = 500
 MAX_PAGES = 10_000  # of one LIST: more than any cluster has
@@ -237,7 +239,7 @@ def _opened(api: RawApi, kind: Kind, limit: Deadline) -> Iterator[Stream]:
     def open_stream() -> Stream:
         headers = {"Accept": MEDIA_TYPE}
         call = api.client.core.get
-        return api.client.stream(call, kind.path, read_seconds=READ_SECONDS, _headers=headers)
+        return api.client.stream(call, kind.path, _headers=headers)
 
     try:
         stream = limit.bound(what, open_stream)

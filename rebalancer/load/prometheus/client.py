@@ -24,9 +24,6 @@ from rebalancer.load.prometheus.responses import refusal
 from rebalancer.load.service_addresses import service_of
 from rebalancer.retries import RETRIED_STATUSES, Again, Retries, retry_after_seconds
 
-# How a request reaches Prometheus: with credentials for its address, or with those for the API server.
-
-
 _MAX_ANSWER_BYTES = 128 << 20
 _MAX_SECRET_BYTES = 64 << 10
 

@@ -177,9 +177,6 @@ def _seconds(text: str) -> float:
     return total
 
 
-# What is asked of a Prometheus, and where it is: values that need no network.
-
-
 @dataclass(frozen=True, slots=True)
 class PrometheusQuery:
     """A query: of one moment, or of a window that ends there."""

@@ -1,4 +1,14 @@
-"""Prometheus as a load source: figures of nodes and pods, and a warning for everything that was not used."""
+"""Prometheus as a load source: figures of nodes and pods, and a warning for everything that was not used.
+
+One query a metric answers for all nodes, or all pods. ``NodeReading`` finds out which series is whose and
+which to believe; ``PrometheusReader`` does the same for pods, whose series carry namespace and name.
+
+``read_pressure`` adds for how much of the time something on a node waited for cpu, memory or I/O: the kernel
+counts the seconds in which at least one task waited (PSI, "some"). It separates a node that is merely busy
+from one whose pods are slowed down. It cannot be added up, because a pod that leaves does not take its part
+of the waiting along, so no landing is ever judged by it. Kubelets before 1.36 publish zeros where the kernel
+has no PSI. A node all of whose counters are zero since it booted is therefore unknown, not calm.
+"""
 
 from __future__ import annotations
 
@@ -41,9 +51,6 @@ if TYPE_CHECKING:
     from rebalancer.cluster.live import RawApi
 
 
-# What the figures of one Prometheus are read from: the policy's settings, the cluster, and who answers.
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class PrometheusInputs:
     """The values that node figures and pod figures are both read from."""
@@ -71,9 +78,6 @@ class PrometheusInputs:
     def latest(self, question: PrometheusQuery) -> Latest:
         """The last value of each series of an answer, usually one per pod; raises as ``series``."""
         return decode_latest(self.ask(question))
-
-
-# Finds the node that a label names: by name, host name or address, with or without a port.
 
 
 DEFAULT_LABELS = ("node", "nodename", "kubernetes_node", "instance")
@@ -113,9 +117,6 @@ class NodeNameIndex:
             if value:
                 return self.row(value), value
         return None, ""
-
-
-# Reads the nodes' figures out of Prometheus' series: which series is whose, and which to believe.
 
 
 _IMPLAUSIBLE = 2.0  # this many times the capacity is a broken counter, not a busy node
@@ -360,19 +361,6 @@ def _moment(text: str | None) -> float:
         return float("nan")
 
 
-# Pressure of the nodes: for how much of the time something waited for cpu, memory or I/O.
-#
-# The kernel counts the seconds in which at least one task waited (PSI, "some"). It is a second signal
-# beside
-# utilization: it separates a node that is merely busy from one whose pods are slowed down. It cannot be
-# added
-# up: a pod that leaves does not take its part of the waiting along, so no landing is ever judged by it.
-#
-# Kubelets before 1.36 publish zeros where the kernel has no PSI. A node all of whose counters are zero
-# since it
-# booted is therefore unknown, not calm.
-
-
 RANGE = f"{PRESSURE_WINDOW_SECONDS // 60}m"
 
 
@@ -515,9 +503,6 @@ class PrometheusReader(PrometheusInputs):
                 example = self.pods.full_name(int(which[0]))
                 unused.append(f"{number} {what} and are not used, e.g. {example}")
         return values, unused
-
-
-# Who answers questions to Prometheus: the servers themselves, or what a snapshot recorded of them.
 
 
 @dataclass(slots=True)

@@ -1,4 +1,8 @@
-"""Prometheus' answers: ``/api/v1/query`` and ``/api/v1/query_range``, decoded and bounded."""
+"""Prometheus' responses to ``/api/v1/query`` and ``query_range``: decoded, bounded, and recorded.
+
+A snapshot keeps the responses that its plan was made from, so that the plan can be made again without the
+server.
+"""
 
 from __future__ import annotations
 
@@ -112,9 +116,6 @@ def failure_words(error: BaseException) -> str:
     if isinstance(error, RebalancerError):
         return str(error)
     return f"is not a Prometheus response: {' '.join(str(error).split())[:200]}"
-
-
-# Answers of Prometheus kept with a snapshot, so that a plan can be made from them again.
 
 
 DOCUMENT = "prometheus.json"

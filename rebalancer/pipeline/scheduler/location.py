@@ -15,8 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from rebalancer.cluster.records.pods import is_scheduler
 from rebalancer.cluster.snapshot import Snapshot
-from rebalancer.execution import LeaseName, PodSelection, SchedulerLocation, is_scheduler_image
+from rebalancer.execution import LeaseName, PodSelection, SchedulerLocation
 from rebalancer.planning import Plan, PlanningInputs
 from rebalancer.policy import SchedulerSettings
 from rebalancer.profiles.types import DEFAULT_SCHEDULER_NAME, SchedulerConfiguration
@@ -72,5 +73,5 @@ def _namespaces_of_schedulers(snapshot: Snapshot) -> set[str]:
     return {
         pod.namespace
         for pod in snapshot.pods.classes
-        if any(is_scheduler_image(container.image) for container in pod.spec.containers or ())
+        if any(is_scheduler(container.image) for container in pod.spec.containers or ())
     }

@@ -18,10 +18,10 @@ about that pod. `rebalancer plan --all` prints the whole list; `rebalancer expla
 explains one pod. The same codes appear as `kept[].reason` in JSON and as the label `reason` in metrics.
 
 Where nodes stay above their `coolTo`, the plan also names the setting that holds most of the load that could
-have left (`HELD BY` in the table, `obstacles` in JSON): each pod that stays is weighed by what it uses of the
-resources in which its node is above `coolTo`, and pods that never move are left out. A pod that several rules
-keep counts for the first of them; `podsKeptAlone` counts the pods that no rule of another setting keeps.
-Lifting a setting lets pods be considered; it does not promise that their replacements have a landing.
+have left (`BLOCKED BY` in the table, `obstacles` in JSON): each pod that stays is weighed by what it uses of
+the resources in which its node is above `coolTo`, and pods that never move are left out. A pod that several
+rules keep counts for the first of them; `podsKeptAlone` counts the pods that no rule of another setting
+keeps. Lifting a setting lets pods be considered; it does not promise that their replacements have a landing.
 
 This page is generated from the program's own table.
 """

@@ -52,7 +52,7 @@ def _pod(lines: Lines, pod: PodExplanation) -> None:
         lines.add((title, "bold"), workload)
         lines.message(place.lstrip(", "), 4)
     if pod.evictable:
-        lines.message(f"evictable: {pod.because}", 0, "green")
+        lines.add(("evictable: yes", "green"))
     else:
         for number, refusal in enumerate(pod.refusals):
             lead = "also protected" if number else "protected"

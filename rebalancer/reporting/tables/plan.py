@@ -5,7 +5,6 @@ from __future__ import annotations
 import textwrap
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from rich.text import Text
 
@@ -309,7 +308,7 @@ def write_obstacles(lines: Lines, obstacles: Sequence[Obstacle]) -> None:
     """The obstacles, at least one, the heaviest first; ALONE counts the pods that no other setting keeps."""
     count = obstacles[0].pods_in_all
     lines.heading(
-        "HELD BY", f"share of the load of {counted(count, 'pod')} that could leave nodes above coolTo"
+        "BLOCKED BY", f"share of the load of {counted(count, 'pod')} that could leave nodes above coolTo"
     )
     shown = obstacles[: lines.shown(len(obstacles), _MAX_OBSTACLES)]
     if not lines.style.no_headers:
@@ -328,37 +327,31 @@ _MAX_REASONS, _MAX_UNSOLVED, _MAX_WARNINGS = 5, 2, 3
 def plan_table(
     plan: Plan,
     style: Style = Style(),
-    listed: Listed | None = None,
+    rows: Plan | None = None,
+    choice: str = "",
 ) -> Text:
     """The plan as text; long lists summarised unless the style shows everything.
 
-    With ``listed`` only its pods are listed; the headline and the nodes are those of the whole plan.
+    ``rows`` is the plan with only the moves and pods to list, in their order, and ``choice`` says what chose
+    them; the headline and the nodes are those of the whole plan.
     """
     lines = Lines(style)
-    rows = plan if listed is None else listed.plan
+    listed = rows or plan
     if style.no_headers:
-        write_moves(lines, rows)
+        write_moves(lines, listed)
         return lines.text
     _headline(lines, plan)
-    if listed is not None:
-        moves = f"{len(rows.moves)} of {counted(len(plan.moves), 'move')}"
-        lines.add(("listed   ", "dim"), f"pods of {listed.choice}: {moves}")
+    if choice:
+        moves = f"{len(listed.moves)} of {counted(len(plan.moves), 'move')}"
+        lines.add(("listed   ", "dim"), f"pods of {choice}: {moves}")
     write_benefit(lines, plan)
     write_hot_nodes(lines, plan)
-    write_moves(lines, rows)
-    _kept(lines, rows.kept)
+    write_moves(lines, listed)
+    _kept(lines, listed.kept)
     _unsolved(lines, plan)
     _obstacles(lines, plan)
     _warnings(lines, plan)
     return lines.text
-
-
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """The rows of a plan that are listed, in the order they are listed in, and what chose them."""
-
-    plan: Plan
-    choice: str
 
 
 def _headline(lines: Lines, plan: Plan) -> None:
@@ -422,7 +415,7 @@ def _obstacles(lines: Lines, plan: Plan) -> None:
         write_obstacles(lines, plan.obstacles)
         return
     shown = plan.obstacles[: lines.shown(len(plan.obstacles), 0) or 1]
-    lines.heading("HELD BY", "what keeps load on nodes above coolTo, by the policy's setting")
+    lines.heading("BLOCKED BY", "policy settings that keep load on hot nodes")
     for obstacle in shown:
         lines.message(f"{held_by(obstacle)}, e.g. {obstacle.example}", 2, "yellow")
     lines.more(len(plan.obstacles) - len(shown), "setting or reason", plural="settings or reasons")

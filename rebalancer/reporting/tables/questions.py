@@ -58,7 +58,7 @@ def what_if_table(answer: WhatIf, style: Style = Style()) -> Text:
     _nodes(lines, answer.nodes)
     _pods(lines, answer.pods)
     if answer.notes:
-        lines.heading("TAKEN FOR GRANTED")
+        lines.heading("ASSUMPTIONS")
         for note in answer.notes:
             lines.message(note, 2, "dim")
     return lines.text
@@ -188,7 +188,7 @@ def fit_table(answer: Fit, style: Style = Style()) -> Text:
         _landings(lines, answer)
     if answer.stopped or answer.message:
         _stopped(lines, answer)
-    lines.heading("TAKEN FOR GRANTED")
+    lines.heading("ASSUMPTIONS")
     for note in answer.notes:
         lines.message(note, 2, "dim")
     return lines.text

@@ -221,8 +221,8 @@ with tempfile.TemporaryFile() as later:
 def test_a_run_whose_journal_nobody_could_ever_read_is_refused() -> None:
     code = """
 import sys
-from rebalancer.cli import standard_streams
-standard_streams._closed.add(2)
+from rebalancer.cli import edge
+edge._closed.add(2)
 from rebalancer.cli.program import main
 main(["run", "--kubeconfig", "/no/such/file"])
 """

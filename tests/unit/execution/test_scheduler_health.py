@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from rebalancer.cluster import times
+from rebalancer.cluster.records.pods import is_scheduler
 from rebalancer.errors import StopRequestedError
 from rebalancer.execution.scheduler_health import (
     PodSelection,
     SchedulerHealth,
     SchedulerLocation,
-    is_scheduler_image,
     scheduler_health,
 )
 from tests.unit.execution.builders import NOW
@@ -207,4 +207,4 @@ def test_pods_of_the_default_scheduler_say_nothing_about_a_second_one() -> None:
     ],
 )
 def test_a_schedulers_image_is_known_by_its_last_name(image: str, found: bool) -> None:
-    assert is_scheduler_image(image) is found
+    assert is_scheduler(image) is found

@@ -18,7 +18,7 @@ def an_explanation(verdict: str, reason: str) -> PodExplanation:
         node="node-0001",
         evictable=True,
         reason="",
-        because="no protection holds it",
+        because="nothing protects it",
         verdict=verdict,
         verdict_because=reason,
         landings=(Landing(node="node-0007", probability=1.0),),

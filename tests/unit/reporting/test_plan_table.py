@@ -202,9 +202,9 @@ def test_a_plan_without_moves_names_the_setting_that_keeps_most_of_the_load() ->
     text = plan_table(a_plan(moves=(), obstacles=held)).plain
 
     assert text.startswith("Plan: evict nothing: 2 hot nodes; evictable.minAge keeps 74% of their load\n")
-    ended = text[text.index("HELD BY") :].splitlines()
+    ended = text[text.index("BLOCKED BY") :].splitlines()
     assert ended[:6] == [
-        "HELD BY  share of the load of 4 pods that could leave nodes above coolTo",
+        "BLOCKED BY  share of the load of 4 pods that could leave nodes above coolTo",
         "  LOAD  PODS  ALONE  SETTING OR REASON",
         "   74%     3      2  evictable.minAge",
         "                     shop/web-1: is 2 min old",

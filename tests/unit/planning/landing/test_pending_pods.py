@@ -102,7 +102,7 @@ def test_a_pending_pod_that_would_take_the_room_keeps_the_pod() -> None:
         )
     )
     only("RoomTaken", "a Pending pod of default/huge would fit where it leaves", plan)
-    assert "1 Pending pods fit nowhere and will retry when room is freed" in plan.warnings
+    assert "1 Pending pods do not fit on any node now" in plan.warnings
 
 
 def test_a_pending_pod_that_fits_nowhere_even_then_keeps_nothing() -> None:
