@@ -27,12 +27,12 @@ from typing import Any
 from unittest import mock
 
 import click
+from rebalancer_demo import Sandbox
+from rebalancer_demo.api import server
 
 from rebalancer.cluster.live.watching import LiveCluster
 from rebalancer.execution.progress import Silent
 from rebalancer.pipeline import PipelineOptions, RunOptions, run
-from rebalancer.sandbox import Sandbox
-from rebalancer.sandbox.api import server
 
 ROOT = Path(__file__).parents[1]
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)

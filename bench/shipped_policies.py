@@ -14,12 +14,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
+from rebalancer_demo.hot_cluster import CONFIGURATION
+from rebalancer_demo.scenario import demo_cluster
 
 from rebalancer.errors import RebalancerError
 from rebalancer.pipeline import PipelineOptions, make_plan
 from rebalancer.planning import Plan
-from rebalancer.sandbox.demo.hot_cluster import CONFIGURATION
-from rebalancer.sandbox.demo.scenario import demo_cluster
 
 POLICIES = Path(__file__).parents[1] / "policies"
 FOLDER = click.Path(exists=True, path_type=Path)

@@ -61,6 +61,6 @@ def test_it_shows_its_version_and_plans(programs: Path, tmp_path: Path) -> None:
 
 def test_it_comes_without_what_only_demonstrations_need(programs: Path) -> None:
     interpreter = (programs / "rebalancer").read_text().split()[0].removeprefix("#!")
-    code = "import importlib.util as u; print([n for n in ('rebalancer.sandbox',) if u.find_spec(n)])"
+    code = "import importlib.util as u; print([n for n in ('rebalancer_demo',) if u.find_spec(n)])"
 
     assert done(interpreter, "-c", code).strip() == "[]"

@@ -8,17 +8,17 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
-
-from rebalancer.load.scheduler_view import WatcherMetrics, decode_watcher
-from rebalancer.sandbox import Sandbox
-from rebalancer.sandbox.demo.hot_cluster import (
+from rebalancer_demo import Sandbox
+from rebalancer_demo.hot_cluster import (
     CONFIGURATION,
     WATCHER_NAMESPACE,
     WATCHER_PORT,
     WATCHER_SERVICE,
     hot_cluster,
 )
-from rebalancer.sandbox.scheduler.model_decider import ModelDecider
+from rebalancer_demo.model_decider import ModelDecider
+
+from rebalancer.load.scheduler_view import WatcherMetrics, decode_watcher
 from rebalancer.scheduling import load_configuration
 
 

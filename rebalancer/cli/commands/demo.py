@@ -17,9 +17,9 @@ def demo(keep: bool, everything: bool) -> int:
     from rebalancer.cli.output import Output, console, style  # noqa: PLC0415 - heavy
 
     try:
-        from rebalancer.sandbox.demo.scenario import play  # noqa: PLC0415 - a distribution of its own
+        from rebalancer_demo.scenario import play  # noqa: PLC0415 - a distribution of its own
     except ModuleNotFoundError as error:
-        if not (error.name or "").startswith("rebalancer.sandbox"):
+        if not (error.name or "").startswith("rebalancer_demo"):
             raise
         raise InputError(
             "the embedded cluster is not part of this installation; install rebalancer[demo]"

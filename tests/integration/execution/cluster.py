@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+from rebalancer_demo import Sandbox
+from rebalancer_demo.objects import Object, node_of
 
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.client import KubernetesClient
@@ -18,9 +20,7 @@ from rebalancer.execution.evict import Patience
 from rebalancer.planning.plan import Landing, Move, Plan, PodReference
 from rebalancer.policy.schema import Execution, Safety
 from rebalancer.retries import Retries
-from rebalancer.sandbox import Sandbox
-from rebalancer.sandbox.objects.accessors import Object, node_of
-from tests.integration.sandbox.builders import a_node, a_pod, a_replica_set, client_of
+from tests.integration.demo.builders import a_node, a_pod, a_replica_set, client_of
 
 NODES = ("hot", "cool", "other")
 

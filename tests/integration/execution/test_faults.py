@@ -6,15 +6,15 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from rebalancer_demo import Fault, User
 
 from rebalancer.errors import ExitCode, LeaseHeldError, RightsError
 from rebalancer.execution import PodSelection, Result, RunLease, SchedulerLocation, Stop
 from rebalancer.execution.journal import in_flight
 from rebalancer.policy.schema import Safety
 from rebalancer.policy.units import Amount
-from rebalancer.sandbox import Fault, User
+from tests.integration.demo.builders import a_budget
 from tests.integration.execution.cluster import NODES, Runner, a_hot_cluster, a_move_of
-from tests.integration.sandbox.builders import a_budget
 
 EVICTION = r"/eviction"
 

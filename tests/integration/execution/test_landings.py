@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 
 import pytest
+from rebalancer_demo import Fault, Misbehaviour
 
 from rebalancer.errors import ExitCode
 from rebalancer.execution import Result, Stop, past_moves
-from rebalancer.sandbox import Fault, Misbehaviour
 from rebalancer.state import PastMove
+from tests.integration.demo.builders import a_stateful_set
 from tests.integration.execution.cluster import a_hot_cluster, a_move_of, hot_cluster, running
-from tests.integration.sandbox.builders import a_stateful_set
 
 
 def test_a_plan_is_carried_out_wave_by_wave() -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+from rebalancer_demo import Sandbox
 
 from rebalancer.errors import ExitCode
 from rebalancer.execution import Result
 from rebalancer.planning.plan import RESTART, Move
-from rebalancer.sandbox import Sandbox
+from tests.integration.demo.builders import a_node
+from tests.integration.demo.test_rollouts import a_deployment
 from tests.integration.execution.cluster import NODES, Runner, a_move_of, running
-from tests.integration.sandbox.builders import a_node
-from tests.integration.sandbox.test_rollouts import a_deployment
 
 
 def restarting(sandbox: Sandbox) -> Move:

@@ -12,12 +12,8 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-
-from rebalancer.cli.program import main
-from rebalancer.errors import ExitCode
-from rebalancer.load.prometheus.queries import PrometheusQuery
-from rebalancer.sandbox import Sandbox
-from rebalancer.sandbox.demo.hot_cluster import (
+from rebalancer_demo import Sandbox
+from rebalancer_demo.hot_cluster import (
     CONFIGURATION_NAME,
     CONFIGURATION_NAMESPACE,
     WATCHER_NAMESPACE,
@@ -25,6 +21,10 @@ from rebalancer.sandbox.demo.hot_cluster import (
     WATCHER_SERVICE,
     hot_cluster,
 )
+
+from rebalancer.cli.program import main
+from rebalancer.errors import ExitCode
+from rebalancer.load.prometheus.queries import PrometheusQuery
 from tests.integration.prometheus.servers import Prometheus, answering, free_port, running
 
 GIB = 1 << 30

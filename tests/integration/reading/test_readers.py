@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 import urllib3
 from click.testing import CliRunner
+from rebalancer_demo import Fault, Sandbox
+from rebalancer_demo.hot_cluster import hot_cluster
 
 from rebalancer.cli.program import main
 from rebalancer.cluster.dumps.writer import digest
@@ -21,10 +23,8 @@ from rebalancer.cluster.live import reader
 from rebalancer.cluster.live.reader import LiveReader
 from rebalancer.cluster.wire.protobuf import MEDIA_TYPE
 from rebalancer.errors import RightsError
-from rebalancer.sandbox import Fault, Sandbox
-from rebalancer.sandbox.demo.hot_cluster import hot_cluster
+from tests.integration.demo.builders import START
 from tests.integration.reading.servers import a_sandbox, answering, in_protobuf, reading
-from tests.integration.sandbox.builders import START
 
 POLICY = """\
 apiVersion: rebalancer/v1alpha1

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from rebalancer_demo.objects import Object
 
 from rebalancer.errors import SafetyError
 from rebalancer.execution import Outcomes, Silent
 from rebalancer.pipeline import PipelineOptions, RunOptions, plan_age
 from rebalancer.pipeline import run as run_pipeline
 from rebalancer.planning import Plan
-from rebalancer.sandbox.objects.accessors import Object
 from tests.integration.running.hot_clusters import HotCluster, cluster
 
 __all__ = ["cluster"]

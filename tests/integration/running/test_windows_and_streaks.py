@@ -10,12 +10,10 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from rebalancer_demo import Sandbox
+from rebalancer_demo.hot_cluster import POLICY
 
 from rebalancer.cli.program import main
-from rebalancer.sandbox import Sandbox
-from rebalancer.sandbox.demo.hot_cluster import (
-    POLICY,
-)
 from rebalancer.state import RunState, after_reading
 from rebalancer.state.run_state import decode, encode
 from tests.integration.hot_cluster import hot_sandbox

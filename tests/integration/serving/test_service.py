@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from rebalancer_demo.hot_cluster import WATCHER_ADDRESS
+from rebalancer_demo.usage import CPU_ANNOTATION
 
 from rebalancer.errors import ExitCode
-from rebalancer.sandbox.demo.hot_cluster import WATCHER_ADDRESS
-from rebalancer.sandbox.nodes.usage import CPU_ANNOTATION
 from tests.integration.serving.replicas import EVERY_SECOND, Cluster, a_hot_cluster, eventually
 
 CALM = EVERY_SECOND.replace("runInterval: 1s", "runInterval: 1h")
@@ -124,7 +124,7 @@ def test_a_node_that_turns_hot_begins_a_run_before_it_is_due(cluster: Cluster) -
 
 
 def test_a_run_that_fails_is_counted_and_the_next_one_is_made(cluster: Cluster) -> None:
-    from rebalancer.sandbox import Fault
+    from rebalancer_demo import Fault
 
     cluster.sandbox.faults.add(Fault("status", path="^/api/v1/nodes", code=403, times=1))
     replica = cluster.start("--act")

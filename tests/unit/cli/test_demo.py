@@ -4,8 +4,8 @@ import sys
 from typing import Any
 
 import pytest
+from rebalancer_demo import scenario
 
-from rebalancer.sandbox.demo import scenario
 from tests.unit.cli.conftest import Program
 
 
@@ -26,7 +26,7 @@ def test_the_demo_plays_its_scenario_and_leaves_with_its_code(
 def test_a_demo_whose_own_import_fails_is_not_taken_for_a_missing_one(
     rebalancer_program: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delitem(sys.modules, "rebalancer.sandbox.demo.scenario")
+    monkeypatch.delitem(sys.modules, "rebalancer_demo.scenario")
     monkeypatch.setitem(sys.modules, "rich.console", None)
     result = rebalancer_program("demo")
 

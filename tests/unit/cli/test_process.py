@@ -30,7 +30,7 @@ NETWORK_AND_TABLES = (
         "rebalancer.cluster.live.client",
         "rebalancer.execution",
         "rebalancer.simulation",
-        "rebalancer.sandbox",
+        "rebalancer_demo",
     ),
 )
 

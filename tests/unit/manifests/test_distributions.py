@@ -12,9 +12,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from rebalancer_demo.hot_cluster import POLICY, hot_cluster
 
 from rebalancer import __version__
-from rebalancer.sandbox.demo.hot_cluster import POLICY, hot_cluster
 from tests.unit.manifests.documents import ROOT
 
 SANDBOX = ROOT / "rebalancer" / "sandbox"

@@ -1,0 +1,22 @@
+"""The embedded cluster: an API server over real HTTP, controllers, simulated kubelets and a scheduler.
+
+All of them are threads of one process. ``Sandbox`` is the whole cluster; the other names set up its users,
+its scheduler and its faults. It is a distribution of its own, which the runtime wheel and image leave out.
+"""
+
+from rebalancer_demo.api.requests import Rule, User, allow
+from rebalancer_demo.faults import Fault, Faults, Misbehaviour
+from rebalancer_demo.sandbox import Sandbox
+from rebalancer_demo.scheduler import ClusterView, UnschedulableError
+
+__all__ = [
+    "ClusterView",
+    "Fault",
+    "Faults",
+    "Misbehaviour",
+    "Rule",
+    "Sandbox",
+    "UnschedulableError",
+    "User",
+    "allow",
+]

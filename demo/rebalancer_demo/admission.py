@@ -1,0 +1,384 @@
+"""What the API server does to objects: create, replace, delete, bind and scale, by the rules of each kind."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable
+from typing import Any
+
+from rebalancer.cluster import quantities, times
+from rebalancer_demo.objects import (
+    Object,
+    StatusError,
+    bad_request,
+    conflict,
+    controller_of,
+    invalid,
+    is_finished,
+    name_of,
+    namespace_of,
+    node_of,
+    not_found,
+    set_condition,
+    spec_of,
+    success,
+)
+from rebalancer_demo.resources import INITIAL_STATUS, STORED
+from rebalancer_demo.store import Store
+
+# What the API server adds to a new pod and to one that is bound: priority, tolerations, the node's zone.
+
+
+_DEFAULT_TOLERATIONS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_LABELS_OF_THE_NODE = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
+_SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+
+
+def admit_pod(store: Store, pod: Object) -> None:
+    """Complete a pod that is being created, in place; 403 when its priority class does not exist."""
+    spec = pod.setdefault("spec", {})
+    spec.setdefault("schedulerName", "default-scheduler")
+    spec.setdefault("restartPolicy", "Always")
+    spec.setdefault("terminationGracePeriodSeconds", 30)
+    spec.setdefault("dnsPolicy", "ClusterFirst")
+    _set_priority(store, pod, spec)
+    _set_tolerations(spec)
+    for container in [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]:
+        _requests_from_limits(container)
+    if spec.get("nodeName"):
+        label_as_node(store, pod, spec["nodeName"])
+    pod["status"] = {"phase": "Pending", "qosClass": quality_of_service(spec)}
+
+
+def label_as_node(store: Store, pod: Object, node: str) -> None:
+    """Give a pod the zone and the region of the node it is bound to, as 1.35 and later do."""
+    record = store.record("nodes", "", node)
+    labels = (record.object["metadata"].get("labels") or {}) if record else {}
+    given = {key: labels[key] for key in _LABELS_OF_THE_NODE if key in labels}
+    if given:
+        pod["metadata"]["labels"] = {**(pod["metadata"].get("labels") or {}), **given}
+
+
+def _set_priority(store: Store, pod: Object, spec: Object) -> None:
+    name = spec.get("priorityClassName")
+    classes = {item["metadata"]["name"]: item for item in store.all("priorityclasses")}
+    if not name:
+        chosen = next((item for item in classes.values() if item.get("globalDefault")), None)
+        if chosen is None:
+            spec.setdefault("priority", 0)
+            return
+        spec["priorityClassName"] = chosen["metadata"]["name"]
+    elif name in classes:
+        chosen = classes[name]
+    elif name in _SYSTEM_PRIORITIES:
+        chosen = {"value": _SYSTEM_PRIORITIES[name]}
+    else:
+        title = pod["metadata"].get("name", "")
+        message = f'pods "{title}" is forbidden: no PriorityClass with name {name} was found'
+        raise StatusError(403, "Forbidden", message, details={"name": title, "kind": "pods"})
+    spec["priority"] = chosen.get("value", 0)
+    if chosen.get("preemptionPolicy"):
+        spec.setdefault("preemptionPolicy", chosen["preemptionPolicy"])
+
+
+def _set_tolerations(spec: Object) -> None:
+    tolerations = list(spec.get("tolerations") or ())
+    for key in _DEFAULT_TOLERATIONS:
+        tolerated = any(
+            toleration.get("key") in {key, None, ""} and toleration.get("effect") in {"NoExecute", None, ""}
+            for toleration in tolerations
+        )
+        if not tolerated:
+            added = {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+            tolerations.append(added)
+    spec["tolerations"] = tolerations
+
+
+def _requests_from_limits(container: Object) -> None:
+    resources = container.get("resources") or {}
+    limits = resources.get("limits") or {}
+    if limits:
+        container["resources"] = {**resources, "requests": {**limits, **(resources.get("requests") or {})}}
+
+
+def quality_of_service(spec: Object) -> str:
+    """Guaranteed, Burstable or BestEffort, from the CPU and memory of all containers."""
+    containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+    named, guaranteed = False, bool(containers)
+    for container in containers:
+        resources = container.get("resources") or {}
+        requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
+        for resource in ("cpu", "memory"):
+            named = named or resource in requests or resource in limits
+            same = resource in limits and quantities.parse(
+                str(requests.get(resource, limits[resource]))
+            ) == quantities.parse(str(limits[resource]))
+            guaranteed = guaranteed and same
+    if guaranteed:
+        return "Guaranteed"
+    return "Burstable" if named else "BestEffort"
+
+
+# What an object owns by the ownerReferences of others: it goes with its owner, or is released before.
+
+
+ORPHAN = "Orphan"
+
+
+def dependents(store: Store, namespace: str, uid: str) -> list[tuple[str, Object]]:
+    """The ReplicaSets and pods that a controller of this uid owns, each with its plural."""
+    sets = [item for item in store.all("replicasets", namespace) if _owned(item, uid)]
+    return [*(("replicasets", item) for item in sets), *(("pods", item) for item in store.pods_of(uid))]
+
+
+def release(store: Store, namespace: str, uid: str) -> None:
+    """Take the owner out of all that it owns."""
+
+    def forget(item: Object) -> None:
+        references = item["metadata"].get("ownerReferences") or ()
+        item["metadata"]["ownerReferences"] = [one for one in references if one.get("uid") != uid]
+
+    for plural, item in dependents(store, namespace, uid):
+        store.mutate(plural, namespace_of(item), name_of(item), forget)
+
+
+def _owned(item: Object, uid: str) -> bool:
+    owner = controller_of(item)
+    return owner is not None and owner.get("uid") == uid
+
+
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.:]*[a-z0-9])?", re.ASCII)
+_SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # those of the real server, which avoids words
+_DEFAULT_GRACE_SECONDS = 30
+
+
+class Registry:
+    """The rules of each kind above the store; controllers and the HTTP server write through it."""
+
+    def __init__(self, store: Store, *, seed: int = 0) -> None:
+        self.store = store
+        self._random = random.Random(f"names-{seed}")  # noqa: S311 - names must be reproducible, not secret
+
+    def suffix(self) -> str:
+        """Five letters, as the server and the controllers append to a generated name."""
+        with self.store.lock:
+            return "".join(self._random.choices(_SUFFIX_LETTERS, k=5))
+
+    def create(self, resource: str, item: Object, *, namespace: str = "", dry_run: bool = False) -> Object:
+        """Create an object as a POST does: name, namespace, admission; returns what is stored."""
+        row = STORED[resource]
+        metadata = item.setdefault("metadata", {})
+        with self.store.lock:
+            if row.namespaced:
+                self._place(metadata, namespace)
+            if not metadata.get("name") and metadata.get("generateName"):
+                metadata["name"] = metadata["generateName"] + self.suffix()
+            name = metadata.get("name")
+            if not name:
+                raise invalid(
+                    row.kind, "", "metadata.name", "Required value: name or generateName is required"
+                )
+            if not _NAME.fullmatch(name):
+                raise invalid(row.kind, name, "metadata.name", f'Invalid value: "{name}": not a DNS name')
+            if metadata.get("resourceVersion"):
+                raise bad_request("resourceVersion should not be set on objects to be created")
+            if resource == "pods":
+                admit_pod(self.store, item)
+            elif row.has_status:
+                item["status"] = dict(INITIAL_STATUS.get(resource, {}))
+            if dry_run:
+                if self.store.record(resource, metadata.get("namespace") or "", name):
+                    return self.store.create(resource, item)  # raises the 409 of a name that is taken
+                return {**item, "metadata": {**metadata, "uid": self.store.new_uid()}}
+            return self.store.create(resource, item)
+
+    def _place(self, metadata: Object, namespace: str) -> None:
+        wanted = metadata.setdefault("namespace", namespace)
+        if namespace and wanted != namespace:
+            message = "the namespace of the provided object does not match the namespace sent on the request"
+            raise bad_request(message)
+        if self.store.record("namespaces", "", wanted) is None:
+            raise not_found("namespaces", wanted)
+
+    def replace(
+        self,
+        resource: str,
+        namespace: str,
+        name: str,
+        make: Callable[[Object], Any],
+        *,
+        subresource: str = "",
+        dry_run: bool = False,
+    ) -> Object:
+        """Store what ``make`` makes of the present object, as a PUT or PATCH does.
+
+        Without a subresource the status stays as it was, with ``status`` everything but the status does.
+        """
+        row = STORED[resource]
+        with self.store.lock:
+            record = self.store.record(resource, namespace, name)
+            if record is None:
+                raise not_found(resource, name, row.group)
+            item = make(record.copy())
+            if not isinstance(item, dict) or not isinstance(item.get("metadata"), dict):
+                raise bad_request("the object provided has no metadata")
+            item.pop("kind", None)
+            item.pop("apiVersion", None)
+            metadata = item["metadata"]
+            if metadata.get("name", name) != name:
+                raise bad_request("the name of the object does not match the name on the URL")
+            uid = metadata.get("uid") or record.object["metadata"]["uid"]
+            if uid != record.object["metadata"]["uid"]:
+                why = (
+                    f"Precondition failed: UID in precondition: {uid}, "
+                    f"UID in object meta: {record.object['metadata']['uid']}"
+                )
+                raise conflict(resource, name, why, row.group)
+            if subresource == "status":
+                sent = metadata.get("resourceVersion")
+                status = item.get("status") or {}
+                item = {**record.copy(), "status": status}
+                item["metadata"]["resourceVersion"] = sent
+            elif row.has_status:
+                item["status"] = record.copy().get("status") or {}
+            item["metadata"]["name"] = name
+            if row.namespaced:
+                item["metadata"]["namespace"] = namespace
+            for field in ("deletionTimestamp", "deletionGracePeriodSeconds"):
+                item["metadata"].pop(field, None)
+                if field in record.object["metadata"]:
+                    item["metadata"][field] = record.object["metadata"][field]
+            if dry_run:
+                return item
+            stored = self.store.update(resource, item)
+            if stored["metadata"].get("deletionTimestamp") and self._may_go(resource, stored):
+                self.store.remove(resource, namespace, name)
+            return stored
+
+    def _may_go(self, resource: str, item: Object) -> bool:
+        """Whether an object marked for deletion waits for nothing: neither a finalizer nor a kubelet."""
+        waits_for_kubelet = resource == "pods" and item["metadata"].get("deletionGracePeriodSeconds", 0) > 0
+        return not item["metadata"].get("finalizers") and not waits_for_kubelet
+
+    def delete(self, resource: str, namespace: str, name: str, options: Object | None = None) -> Object:
+        """Delete an object, a running pod gracefully; returns its last or its terminating state.
+
+        ``options`` are DeleteOptions; 409 when their preconditions do not hold.
+        """
+        options = options or {}
+        with self.store.lock:
+            record = self.store.record(resource, namespace, name)
+            if record is None:
+                raise not_found(resource, name, STORED[resource].group)
+            self.check_preconditions(resource, record.object, options)
+            grace = self._grace_seconds(resource, record.object, options)
+            finalizers = record.object["metadata"].get("finalizers")
+            if options.get("dryRun"):
+                return record.object
+            if options.get("propagationPolicy") == ORPHAN:
+                release(self.store, namespace, record.object["metadata"]["uid"])
+            if grace <= 0 and not finalizers:
+                removed = self.store.remove(resource, namespace, name)
+                return removed if removed is not None else record.object
+            item = record.copy()
+            metadata = item["metadata"]
+            previous = metadata.get("deletionGracePeriodSeconds")
+            if metadata.get("deletionTimestamp") and (previous is None or grace >= previous):
+                return record.object  # a later deletion may only shorten the grace
+            metadata["deletionTimestamp"] = times.render(self.store.clock() + grace)
+            metadata["deletionGracePeriodSeconds"] = grace
+            return self.store.update(resource, item)
+
+    def check_preconditions(self, resource: str, item: Object, options: Object) -> None:
+        """409 unless the uid and resourceVersion the caller named are those of the object."""
+        wanted = options.get("preconditions") or {}
+        metadata = item["metadata"]
+        for field, title, actual in (
+            ("uid", "UID", metadata["uid"]),
+            ("resourceVersion", "ResourceVersion", metadata["resourceVersion"]),
+        ):
+            if wanted.get(field) and wanted[field] != actual:
+                why = (
+                    f"Precondition failed: {title} in precondition: {wanted[field]}, "
+                    f"{title} in object meta: {actual}"
+                )
+                raise conflict(resource, metadata["name"], why, STORED[resource].group)
+
+    def _grace_seconds(self, resource: str, item: Object, options: Object) -> int:
+        if resource != "pods" or not node_of(item) or is_finished(item):
+            return 0
+        asked = options.get("gracePeriodSeconds")
+        if asked is None:
+            asked = spec_of(item).get("terminationGracePeriodSeconds")
+        return _DEFAULT_GRACE_SECONDS if asked is None else max(int(asked), 0)
+
+    def bind(self, namespace: str, name: str, binding: Object, *, dry_run: bool = False) -> Object:
+        """Bind a pod to ``binding.target.name``; 409 when it is bound already or being deleted."""
+        target = binding.get("target") or {}
+        node = target.get("name")
+        if not node or target.get("kind", "Node") not in {"Node", ""}:
+            raise invalid("Binding", name, "target.name", "Required value")
+        with self.store.lock:
+            pod = self.store.get("pods", namespace, name)
+            if pod is None:
+                raise not_found("pods", name)
+            uid = (binding.get("metadata") or {}).get("uid")
+            self.check_preconditions("pods", pod, {"preconditions": {"uid": uid}})
+            if pod["metadata"].get("deletionTimestamp"):
+                raise conflict(
+                    "pods/binding", name, f"pod {name} is being deleted, cannot be assigned to a host"
+                )
+            if node_of(pod):
+                why = f'pod {name} is already assigned to node "{node_of(pod)}"'
+                raise conflict("pods/binding", name, why)
+
+            def assign(item: Object) -> None:
+                item["spec"]["nodeName"] = node
+                label_as_node(self.store, item, node)
+                set_condition(item, "PodScheduled", "True", self.store.clock())
+
+            if not dry_run:
+                self.store.mutate("pods", namespace, name, assign)
+        return success()
+
+    def scale(self, resource: str, namespace: str, name: str) -> Object:
+        """The Scale of a workload."""
+        item = self.store.get(resource, namespace, name)
+        if item is None:
+            raise not_found(resource, name, STORED[resource].group)
+        fields = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+        selector = spec_of(item).get("selector") or {}
+        labels = selector.get("matchLabels", {}) if resource != "replicationcontrollers" else selector
+        return {
+            "kind": "Scale",
+            "apiVersion": "autoscaling/v1",
+            "metadata": {field: item["metadata"][field] for field in fields},
+            "spec": {"replicas": spec_of(item).get("replicas", 1)},
+            "status": {
+                "replicas": (item.get("status") or {}).get("replicas", 0),
+                "selector": ",".join(f"{key}={value}" for key, value in sorted(labels.items())),
+            },
+        }
+
+    def set_scale(
+        self,
+        resource: str,
+        namespace: str,
+        name: str,
+        make: Callable[[Object], Any],
+        *,
+        dry_run: bool = False,
+    ) -> Object:
+        """Set the replicas a changed Scale asks for."""
+        changed = make(self.scale(resource, namespace, name))
+        replicas = (changed.get("spec") or {}).get("replicas", 0)
+        if not isinstance(replicas, int) or replicas < 0:
+            raise StatusError(422, "Invalid", "spec.replicas: must be greater than or equal to 0")
+
+        def resize(item: Object) -> Object:
+            item["spec"]["replicas"] = replicas
+            return item
+
+        self.replace(resource, namespace, name, resize, dry_run=dry_run)
+        return self.scale(resource, namespace, name)

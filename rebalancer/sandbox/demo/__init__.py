@@ -1,1 +1,0 @@
-"""The cluster and the scenes of ``rebalancer demo``."""

@@ -1,1 +1,0 @@
-"""Faults on request: refused and lost requests, misplaced and late replacements."""

@@ -1,1 +1,0 @@
-"""Simulated nodes: kubelets, the load they use and who measures it."""

@@ -1,1 +1,0 @@
-"""What the embedded API server stores: kinds of objects, selectors of queries, and the versioned store."""

@@ -1,1 +1,0 @@
-"""The embedded scheduler, which places Pending pods by the scheduling model or by chance."""
