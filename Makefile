@@ -92,7 +92,7 @@ kubernetes-api: $(STAMP)
 
 # Everything that is generated from the code: pages of docs/ and parts of the chart. Tests compare them.
 pages: $(STAMP)
-	@$(BIN)/python -m rebalancer.reporting.pages
+	@$(BIN)/python -m tools.pages
 
 # Terminals and the report as pictures, light and dark: those of the README in docs/pictures, all in build/pictures.
 # PNGs need a Chromium.

@@ -13,8 +13,8 @@ import yaml
 from rebalancer import __version__
 from rebalancer.cli.program import main
 from rebalancer.policy import load_policy, parse_policy, schema
-from rebalancer.reporting.pages.chart import CLOSED
 from tests.unit.manifests.documents import ACTIVE, BASE, ROOT, of_kind, pod_template, read
+from tools.pages.chart import CLOSED
 
 CHART = ROOT / "charts" / "rebalancer"
 VALUES = yaml.safe_load((CHART / "values.yaml").read_text())

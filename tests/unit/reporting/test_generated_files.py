@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.reporting.pages import renewed
+from tools.pages import renewed
 
 ROOT = Path(__file__).parents[3]
 FILES = renewed(ROOT)

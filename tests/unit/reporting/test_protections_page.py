@@ -4,13 +4,13 @@ from pathlib import Path
 
 from rebalancer.planning.eviction.rules import ALWAYS, BY_POLICY
 from rebalancer.planning.reasons import Reason, groups
-from rebalancer.reporting.pages.protections import protections_page
+from tools.pages.protections import protections_page
 
 PAGE = Path(__file__).parents[3] / "docs" / "protections.md"
 
 
 def test_the_page_of_protections_is_made_from_the_table_of_reasons() -> None:
-    renew = "renew it: python -m rebalancer.reporting.pages.protections > docs/protections.md"
+    renew = "renew it: python -m tools.pages.protections > docs/protections.md"
     assert PAGE.read_text() == protections_page(), renew
 
 

@@ -9,7 +9,7 @@ from rebalancer.cluster.pods import HONOURED_ANNOTATIONS
 from rebalancer.execution import kubernetes_events as events
 from rebalancer.execution.outcomes import Result
 from rebalancer.policy import default_policy, parse_policy, schema, shown
-from rebalancer.reporting.pages import outputs, policy_keys
+from tools.pages import outputs, policy_keys
 
 
 def test_the_page_of_policy_keys_has_every_key_of_the_schema() -> None:

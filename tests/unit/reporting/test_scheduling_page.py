@@ -4,9 +4,9 @@ import gzip
 import json
 from pathlib import Path
 
-from rebalancer.reporting.pages.scheduling import scheduling_page
 from rebalancer.scheduling import MODELLED, RULES
 from rebalancer.scheduling.framework.plugin import Evidence
+from tools.pages.scheduling import scheduling_page
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "scheduling-model.md"
@@ -14,7 +14,7 @@ DATA = ROOT / "tests" / "conformance" / "data"
 
 
 def test_the_page_of_the_model_is_made_from_the_code() -> None:
-    renew = "renew it: python -m rebalancer.reporting.pages.scheduling > docs/scheduling-model.md"
+    renew = "renew it: python -m tools.pages.scheduling > docs/scheduling-model.md"
     assert PAGE.read_text() == scheduling_page(), renew
 
 

@@ -1,11 +1,11 @@
-"""``python -m rebalancer.reporting.pages`` in a checkout: writes everything that is generated from code."""
+"""``python -m tools.pages`` in a checkout: writes everything that is generated from code."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-from rebalancer.reporting.pages import renewed
+from tools.pages import renewed
 
 if __name__ == "__main__":
     for path, text in renewed(Path.cwd()).items():

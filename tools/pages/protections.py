@@ -1,6 +1,6 @@
 """Generates docs/protections.md, the list of all reasons why a pod stays.
 
-Renew the page with: python -m rebalancer.reporting.pages.protections > docs/protections.md
+Renew the page with: python -m tools.pages.protections > docs/protections.md
 """
 
 from __future__ import annotations

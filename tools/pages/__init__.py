@@ -8,14 +8,7 @@ from pathlib import Path
 
 def renewed(root: Path) -> dict[Path, str]:
     """What each generated file of a checkout should hold, by its path."""
-    from rebalancer.reporting.pages import (  # noqa: PLC0415 - heavy
-        chart,
-        dashboard,
-        outputs,
-        policy_keys,
-        protections,
-        scheduling,
-    )
+    from tools.pages import chart, dashboard, outputs, policy_keys, protections, scheduling  # noqa: PLC0415 - heavy
 
     folder = root / chart.CHART
     return {

@@ -1,6 +1,6 @@
 """Generates docs/scheduling-model.md: what of the scheduler is modelled, and how each part was checked.
 
-Renew the page with: python -m rebalancer.reporting.pages.scheduling > docs/scheduling-model.md
+Renew the page with: python -m tools.pages.scheduling > docs/scheduling-model.md
 """
 
 from __future__ import annotations
