@@ -95,15 +95,15 @@ def a_plan(kubeconfig: Path, began: float) -> dict[str, float]:
 
 def next_plan(kubeconfig: Path, share: float) -> dict[str, float]:
     """A plan after this share of the pods changed, where the ones before were kept."""
-    from rebalancer import planning  # noqa: PLC0415
     from rebalancer.cluster.live.watching import LiveCluster  # noqa: PLC0415
     from rebalancer.pipeline import PipelineOptions  # noqa: PLC0415
     from rebalancer.pipeline.gathering import gather, policy_of  # noqa: PLC0415
+    from rebalancer.planning.planner import make_plan  # noqa: PLC0415
 
     options = PipelineOptions(policy_path=POLICY, kubeconfig=kubeconfig)
     api, loaded = open_api(kubeconfig), policy_of(options)
     with LiveCluster.open(api) as cluster:
-        planning.make_plan(gather(options, loaded, api, None, cluster=cluster).inputs)
+        make_plan(gather(options, loaded, api, None, cluster=cluster).inputs)
         pods = cluster.current().listings[PODS.plural].pods
         assert pods is not None
         names = list(zip(pods.columns.texts("namespace"), pods.names, strict=True))
@@ -123,7 +123,7 @@ def next_plan(kubeconfig: Path, share: float) -> dict[str, float]:
         seen = time.perf_counter()
         inputs = gather(options, loaded, api, None, cluster=Kept(recording)).inputs  # type: ignore[arg-type]
         gathered = time.perf_counter()
-        planning.make_plan(inputs)
+        make_plan(inputs)
         done, cpu = time.perf_counter(), cpu_seconds() - before
     return {
         "changed": len(changed),

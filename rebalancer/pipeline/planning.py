@@ -6,12 +6,21 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rebalancer import planning
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.pipeline.gathering import gather, open_api, policy_of
 from rebalancer.pipeline.run_settings import PipelineOptions
 from rebalancer.pipeline.state_location import known_state
-from rebalancer.planning import Plan, PlanningInputs, coverage_of, explain, find_subject, parse_subject
+from rebalancer.planning import (
+    Plan,
+    PlanningInputs,
+    coverage_of,
+    explain,
+    find_subject,
+    parse_subject,
+    plan_prepared,
+    prepare,
+    scheduling_tables,
+)
 from rebalancer.planning.explanation import Explanation, SchedulingTable
 from rebalancer.policy import RebalancePolicy
 
@@ -29,7 +38,7 @@ def make_plan(options: PipelineOptions) -> Plan:
 def make_plan_and_snapshot(options: PipelineOptions) -> tuple[Plan, Snapshot]:
     """The plan of ``make_plan``, and the cluster it was made of."""
     inputs = plan_inputs(options)
-    plan = planning.make_plan(inputs)
+    plan = plan_prepared(prepare(inputs))
     return plan, inputs.snapshot
 
 
@@ -44,9 +53,9 @@ class ReportedPlan:
 
 def make_reported_plan(options: PipelineOptions) -> ReportedPlan:
     """The plan of ``make_plan`` with the scores behind its first moves, for a report."""
-    prepared = planning.prepare(plan_inputs(options))
-    plan = planning.plan_prepared(prepared)
-    tables = planning.scheduling_tables(prepared, plan, _MAX_TABLES)
+    prepared = prepare(plan_inputs(options))
+    plan = plan_prepared(prepared)
+    tables = scheduling_tables(prepared, plan, _MAX_TABLES)
     return ReportedPlan(plan, prepared.policy, tables)
 
 
