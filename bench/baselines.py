@@ -9,8 +9,8 @@ import numpy as np
 from rebalancer.cluster.arrays import FloatArray, PodRow
 from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.load.report import percent_of_allocatable
-from rebalancer.planning import PreparedInputs
 from rebalancer.planning.eviction import why_protected
+from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.simulation.cycles import NOWHERE, draw
 
 _LOW_PERCENT = 50.0  # a node below this in all resources may take pods, by LowNodeUtilization

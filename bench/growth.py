@@ -23,8 +23,9 @@ from bench.measuring import Size, machine
 from bench.suite import CLUSTERS, POLICY, a_dump, sizes_of
 from rebalancer.pipeline.gathering import gather, policy_of
 from rebalancer.pipeline.run_settings import PipelineOptions
-from rebalancer.planning import PlanningInputs, prepare
+from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.planner import search
+from rebalancer.planning.prepared import prepare
 from rebalancer.planning.report import build_plan
 
 _MOVES = "25,50,100,200"

@@ -17,8 +17,8 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import coo_matrix
 
 from rebalancer.cluster.arrays import FloatArray, PodRow
-from rebalancer.planning import PreparedInputs
 from rebalancer.planning.eviction import why_protected
+from rebalancer.planning.prepared import PreparedInputs
 
 _UNCOOLED = 10_000.0  # what leaving a node hot costs, in departures
 _SECONDS = 20.0

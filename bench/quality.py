@@ -27,8 +27,10 @@ from bench.random_clusters import NODES, random_inputs
 from bench.reachable import reached
 from rebalancer.pipeline.gathering import gather, policy_of
 from rebalancer.pipeline.run_settings import PipelineOptions
-from rebalancer.planning import Plan, PlanningInputs, PreparedInputs, prepare
+from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.plan import Plan
 from rebalancer.planning.planner import search
+from rebalancer.planning.prepared import PreparedInputs, prepare
 from rebalancer.planning.report import build_plan
 from rebalancer.simulation.cycles import NOWHERE, SimulatedExecution
 

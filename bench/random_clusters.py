@@ -19,7 +19,7 @@ from rebalancer.cluster.snapshot import Snapshot, build_snapshot
 from rebalancer.load.report import build_report
 from rebalancer.load.scheduler_view import EMPTY_VIEW
 from rebalancer.load.usage import NodeUsage, PodUsage
-from rebalancer.planning import PlanningInputs
+from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.policy import RebalancePolicy
 from rebalancer.scheduling import default_configuration
 

@@ -18,10 +18,10 @@ import numpy as np
 
 from bench.optimum import Relief
 from rebalancer.cluster.arrays import NodeRow
-from rebalancer.planning import PreparedInputs
 from rebalancer.planning.builder import PlanBuilder
 from rebalancer.planning.disruption_cost import Disruption
 from rebalancer.planning.eviction import why_protected
+from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.strategies.hot_nodes.drafts import Draft, Drafts
 from rebalancer.planning.strategies.hot_nodes.node_pods import NodePods
 

@@ -19,7 +19,7 @@ from rebalancer_demo.scenario import demo_cluster
 
 from rebalancer.errors import RebalancerError
 from rebalancer.pipeline import PipelineOptions, make_plan
-from rebalancer.planning import Plan
+from rebalancer.planning.plan import Plan
 
 POLICIES = Path(__file__).parents[1] / "policies"
 FOLDER = click.Path(exists=True, path_type=Path)

@@ -26,7 +26,7 @@ from rebalancer.pipeline.gathering import gather, policy_of
 from rebalancer.pipeline.gathering.inputs import requests_by_pod
 from rebalancer.pipeline.gathering.recorded import recorded_answers, recorded_moment
 from rebalancer.pipeline.run_settings import PipelineOptions
-from rebalancer.planning import make_plan
+from rebalancer.planning.planner import make_plan
 from rebalancer.policy import load_policy
 from rebalancer.scheduling import ClusterState, PluginInputs, Scheduler, default_configuration, make_scheduler
 

@@ -34,7 +34,7 @@ from rebalancer.cluster.records.pods import PROGRAM, is_scheduler
 from rebalancer.errors import InternalError, RebalancerError, StopRequestedError, UnreachableError
 from rebalancer.execution.lease import duration_of, record_of, spec_of, text_of
 from rebalancer.execution.observed_pods import ObservedPod
-from rebalancer.planning import SchedulerStart
+from rebalancer.planning.inputs import SchedulerStart
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from rebalancer.cluster.kinds import REPLICATION_CONTROLLERS
 from rebalancer.cluster.records import LabelSelector
 from rebalancer.cluster.selectors import query
 from rebalancer.cluster.snapshot import Snapshot
-from rebalancer.planning import Move
+from rebalancer.planning.plan import Move
 
 
 def selectors_of(snapshot: Snapshot) -> Callable[[Move], str]:

@@ -10,18 +10,13 @@ from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.pipeline.gathering import gather, open_api, policy_of
 from rebalancer.pipeline.run_settings import PipelineOptions
 from rebalancer.pipeline.state_location import known_state
-from rebalancer.planning import (
-    Plan,
-    PlanningInputs,
-    coverage_of,
-    explain,
-    find_subject,
-    parse_subject,
-    plan_prepared,
-    prepare,
-    scheduling_tables,
-)
-from rebalancer.planning.explanation import Explanation, SchedulingTable
+from rebalancer.planning.coverage import coverage_of
+from rebalancer.planning.explanation import Explanation, SchedulingTable, explain, scheduling_tables
+from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.plan import Plan
+from rebalancer.planning.planner import plan_prepared
+from rebalancer.planning.prepared import prepare
+from rebalancer.planning.subjects import find_subject, parse_subject
 from rebalancer.policy import RebalancePolicy
 
 _MAX_TABLES = 100  # moves of a report whose scores are computed

@@ -13,8 +13,9 @@ from rebalancer.errors import InputError, UnreachableError
 from rebalancer.pipeline.gathering import gather, open_api, policy_of
 from rebalancer.pipeline.planning import make_plan_and_snapshot, plan_inputs
 from rebalancer.pipeline.run_settings import PipelineOptions
-from rebalancer.planning import find_subject, make_plan, parse_subject
 from rebalancer.planning.plan import ChangedSetting, PlanDifference, difference
+from rebalancer.planning.planner import make_plan
+from rebalancer.planning.subjects import find_subject, parse_subject
 from rebalancer.policy import parse_policy
 from rebalancer.policy.policy_file import changed_settings
 from rebalancer.questions.changes import Changes

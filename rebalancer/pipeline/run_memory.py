@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from rebalancer.errors import SafetyError
 from rebalancer.execution import HeldLease, Outcome, after_outcomes, past_moves
 from rebalancer.pipeline.gathering import Gathered
-from rebalancer.planning import Plan
+from rebalancer.planning.plan import Plan
 from rebalancer.state import PastMove, RunState, StateStore, after_plan, after_reading
 from rebalancer.state.run_state import encode
 from rebalancer.telemetry import span

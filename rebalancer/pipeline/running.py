@@ -37,16 +37,11 @@ from rebalancer.pipeline.scheduler.location import schedulers_of
 from rebalancer.pipeline.signals import stop_on_signal
 from rebalancer.pipeline.state_location import state_store
 from rebalancer.pipeline.surroundings import Surroundings, surroundings_of
-from rebalancer.planning import (
-    Move,
-    Plan,
-    PlanningInputs,
-    PreparedInputs,
-    check_landing,
-    plan_prepared,
-    prepare,
-    revalidate_moves,
-)
+from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.plan import Move, Plan
+from rebalancer.planning.planner import plan_prepared
+from rebalancer.planning.prepared import PreparedInputs, prepare
+from rebalancer.planning.revalidation import check_landing, revalidate_moves
 from rebalancer.scheduling import SCHEDULER_LAG_SECONDS, verified_in_words, why_unverified
 from rebalancer.state import memory_seconds
 from rebalancer.telemetry import span

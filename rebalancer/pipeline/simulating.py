@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rebalancer.pipeline.gathering import gather, policy_of
 from rebalancer.pipeline.run_settings import PipelineOptions
-from rebalancer.planning import PlanningInputs
+from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.simulation.cycles import simulate
 
 __all__ = ["inputs_by_policy", "simulate"]

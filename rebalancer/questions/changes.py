@@ -31,8 +31,9 @@ from rebalancer.load.scheduler_view import (
     WatcherMetrics,
 )
 from rebalancer.load.usage import PodMethod
-from rebalancer.planning import PlanningInputs, PreparedInputs, Subject, find_subject
-from rebalancer.planning.subjects import SubjectName, parse_subject
+from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.prepared import PreparedInputs
+from rebalancer.planning.subjects import Subject, SubjectName, find_subject, parse_subject
 from rebalancer.planning.workloads.stateful_sets import own_claims
 from rebalancer.scheduling import pod_requests, requested_amounts
 

@@ -27,7 +27,9 @@ from rebalancer.cluster import times
 from rebalancer.cluster.arrays import FloatArray
 from rebalancer.cluster.kinds import SERVICES
 from rebalancer.cluster.records import Service
-from rebalancer.planning import Plan, PlanningInputs, make_plan
+from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.plan import Plan
+from rebalancer.planning.planner import make_plan
 from rebalancer.policy import parse_policy
 from rebalancer.questions.why_not import why_not
 

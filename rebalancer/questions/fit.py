@@ -24,9 +24,10 @@ from rebalancer.cluster.arrays import PodRow
 from rebalancer.cluster.kinds import BY_NAME, RESOURCE_QUOTAS
 from rebalancer.cluster.records import Metadata, Workload, WorkloadSpec
 from rebalancer.cluster.snapshot import Snapshot
-from rebalancer.planning import PlanningInputs, PreparedInputs, prepare
 from rebalancer.planning.explanation import RejectedNodes
+from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import API_VERSION, CHANCE_DIGITS, PERCENT_DIGITS, Value
+from rebalancer.planning.prepared import PreparedInputs, prepare
 from rebalancer.planning.workloads.lookup import Workloads
 from rebalancer.planning.workloads.replacement import differences
 from rebalancer.questions.next_landing import (

@@ -6,10 +6,10 @@ from collections import Counter
 from dataclasses import dataclass
 
 from rebalancer.cluster.arrays import NodeRow
-from rebalancer.planning import PreparedInputs
 from rebalancer.planning.explanation import RejectedNodes, grouped
 from rebalancer.planning.landing.scenarios import LandingDistribution, mean_of
 from rebalancer.planning.landing.schedulers import ProfileSchedulers
+from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.scheduling import ClusterState
 
 NO_POD = -1

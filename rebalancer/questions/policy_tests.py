@@ -22,9 +22,9 @@ from rebalancer.cluster.arrays import PodRow
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.documents import parse, validate
 from rebalancer.errors import InputError
-from rebalancer.planning import Plan, parse_subject
 from rebalancer.planning.explanation import verdict_of
-from rebalancer.planning.plan import API_VERSION, UNKNOWN_NODE, NodeReport, Value
+from rebalancer.planning.plan import API_VERSION, UNKNOWN_NODE, NodeReport, Plan, Value
+from rebalancer.planning.subjects import parse_subject
 from rebalancer.planning.workloads.lookup import Workloads
 from rebalancer.policy.model import PolicyModel, Unique
 

@@ -18,14 +18,16 @@ import numpy as np
 
 from rebalancer.cluster import times
 from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
-from rebalancer.planning import PlanningInputs, PreparedInputs, find_subject, plan_prepared, prepare
 from rebalancer.planning.eviction.rules import budgets_read, daemon_set, overlapping, static
 from rebalancer.planning.eviction.workload_rules import controller
+from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.schedulers import neutral_everywhere
 from rebalancer.planning.plan import API_VERSION, Landing, Value, by_resource
+from rebalancer.planning.planner import plan_prepared
+from rebalancer.planning.prepared import PreparedInputs, prepare
 from rebalancer.planning.reasons import KeptReason, Reason
 from rebalancer.planning.report import possible_landings
-from rebalancer.planning.subjects import SubjectName
+from rebalancer.planning.subjects import SubjectName, find_subject
 from rebalancer.planning.workloads.stateful_sets import replaced_after_termination
 from rebalancer.questions.changes import (
     AddedPod,

@@ -11,12 +11,14 @@ import numpy as np
 
 from rebalancer.cluster.arrays import NodeRow, PodRow
 from rebalancer.errors import InputError
-from rebalancer.planning import Plan, PlanningInputs, PreparedInputs, Subject, prepare
 from rebalancer.planning.explanation import MOVED, PodExplainer, Refusal
-from rebalancer.planning.plan import API_VERSION, PERCENT_DIGITS, Obstacle, Value
+from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.plan import API_VERSION, PERCENT_DIGITS, Obstacle, Plan, Value
 from rebalancer.planning.planner import search
+from rebalancer.planning.prepared import PreparedInputs, prepare
 from rebalancer.planning.report import build_plan
 from rebalancer.planning.strategies.hot_nodes.report import find_obstacles
+from rebalancer.planning.subjects import Subject
 
 _MAX_NEAREST = 3
 

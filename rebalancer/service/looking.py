@@ -8,7 +8,8 @@ from rebalancer.pipeline.gathering import gather
 from rebalancer.pipeline.planning import without_refusal
 from rebalancer.pipeline.run_memory import Finding, finding
 from rebalancer.pipeline.run_settings import PipelineOptions
-from rebalancer.planning import Plan, make_plan
+from rebalancer.planning.plan import Plan
+from rebalancer.planning.planner import make_plan
 from rebalancer.policy import LoadedPolicy
 from rebalancer.state import RunState
 from rebalancer.telemetry import span

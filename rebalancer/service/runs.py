@@ -15,8 +15,8 @@ from rebalancer.pipeline.gathering import gather, read_snapshot
 from rebalancer.pipeline.signals import StopSignals
 from rebalancer.pipeline.state_location import known_state, state_store
 from rebalancer.pipeline.surroundings import Surroundings
-from rebalancer.planning import hot_nodes_of
 from rebalancer.planning.plan import Plan
+from rebalancer.planning.prepared import hot_nodes_of
 from rebalancer.reporting.metrics import RunMetrics
 from rebalancer.reporting.run_observers import LogObserver, Observers
 from rebalancer.reporting.words import counted, words

@@ -12,17 +12,12 @@ from rebalancer.cluster import times
 from rebalancer.cluster.arrays import FloatArray, NodeRow, PodClassIndex, PodRow
 from rebalancer.errors import SafetyError
 from rebalancer.load.report import PERCENT_RESOURCES
-from rebalancer.planning import (
-    Move,
-    Plan,
-    PlanningInputs,
-    PreparedInputs,
-    check_landing,
-    plan_prepared,
-    prepare,
-)
+from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.scenarios import LandingDistribution
-from rebalancer.planning.plan import PodReference
+from rebalancer.planning.plan import Move, Plan, PodReference
+from rebalancer.planning.planner import plan_prepared
+from rebalancer.planning.prepared import PreparedInputs, prepare
+from rebalancer.planning.revalidation import check_landing
 from rebalancer.planning.workloads.stateful_sets import replaced_after_termination
 from rebalancer.scheduling import waiting_pods
 from rebalancer.scheduling.framework.cycle import Placement

@@ -24,7 +24,7 @@ from rebalancer.load.scheduler_view import (
     SchedulerView,
     WatcherMetrics,
 )
-from rebalancer.planning import PlanningInputs
+from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.scheduling.resources import pod_requests, requested_amounts
 from rebalancer.state import RunState
 

@@ -18,7 +18,8 @@ from collections.abc import Iterable
 from rebalancer.cluster.records.pods import is_scheduler
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.execution import LeaseName, PodSelection, SchedulerLocation
-from rebalancer.planning import Plan, PlanningInputs
+from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.plan import Plan
 from rebalancer.policy import SchedulerSettings
 from rebalancer.profiles.types import DEFAULT_SCHEDULER_NAME, SchedulerConfiguration
 

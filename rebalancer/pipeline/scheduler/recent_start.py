@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rebalancer.cluster.snapshot import Snapshot
-from rebalancer.planning import SchedulerStart
+from rebalancer.planning.inputs import SchedulerStart
 from rebalancer.policy import SchedulerSettings
 from rebalancer.profiles.types import SchedulerConfiguration
 

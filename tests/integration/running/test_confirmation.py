@@ -12,7 +12,7 @@ from rebalancer.errors import SafetyError
 from rebalancer.execution import Outcomes, Silent
 from rebalancer.pipeline import PipelineOptions, RunOptions, plan_age
 from rebalancer.pipeline import run as run_pipeline
-from rebalancer.planning import Plan
+from rebalancer.planning.plan import Plan
 from tests.integration.running.hot_clusters import HotCluster, cluster
 
 __all__ = ["cluster"]

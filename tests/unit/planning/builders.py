@@ -16,8 +16,10 @@ from rebalancer.cluster.snapshot import Snapshot, build_snapshot
 from rebalancer.load.report import build_report
 from rebalancer.load.scheduler_view import EMPTY_VIEW, SchedulerView
 from rebalancer.load.usage import NodeUsage, PodUsage
-from rebalancer.planning import Plan, PlanningInputs, make_plan, prepare
-from rebalancer.planning.planner import search
+from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.plan import Plan
+from rebalancer.planning.planner import make_plan, search
+from rebalancer.planning.prepared import prepare
 from rebalancer.planning.strategies.strategy import SearchResult
 from rebalancer.policy import RebalancePolicy
 from rebalancer.profiles import SchedulerConfiguration

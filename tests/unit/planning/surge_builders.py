@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rebalancer.planning import PlanningInputs
+from rebalancer.planning.inputs import PlanningInputs
 from tests.builders import a_node
 from tests.unit.planning.builders import Workload, a_policy, a_workload, planning_inputs
 

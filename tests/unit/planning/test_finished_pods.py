@@ -9,8 +9,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rebalancer.planning import make_plan
 from rebalancer.planning.plan import encode
+from rebalancer.planning.planner import make_plan
 from tests.builders import a_pod, owned_by
 from tests.pod_statuses import statuses
 from tests.unit.planning.builders import a_policy, planning_inputs

@@ -16,11 +16,12 @@ from hypothesis import strategies as st
 from bench.random_clusters import random_inputs
 from rebalancer.cluster.arrays import FloatArray, NodeRow
 from rebalancer.load.report import percent_of_allocatable
-from rebalancer.planning import PlanningInputs, PreparedInputs, make_plan, prepare
+from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.evaluation import KnownPlacements
 from rebalancer.planning.landing.scenarios import Scenario
 from rebalancer.planning.plan import Move, Plan, encode
-from rebalancer.planning.planner import search
+from rebalancer.planning.planner import make_plan, search
+from rebalancer.planning.prepared import PreparedInputs, prepare
 from rebalancer.planning.reasons import Reason
 from rebalancer.planning.report import build_plan
 from rebalancer.planning.strategies.hot_nodes import limits as raised_limits

@@ -8,17 +8,11 @@ from typing import Any
 import msgspec
 
 from rebalancer.load.scheduler_view import AVERAGE, CPU_TYPE, Metric, SchedulerView, WatcherMetrics
-from rebalancer.planning import (
-    Move,
-    Plan,
-    PlanningInputs,
-    PreparedInputs,
-    check_landing,
-    plan_prepared,
-    prepare,
-    revalidate_moves,
-)
-from rebalancer.planning.plan import POD_LEAVING
+from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.plan import POD_LEAVING, Move, Plan
+from rebalancer.planning.planner import plan_prepared
+from rebalancer.planning.prepared import PreparedInputs, prepare
+from rebalancer.planning.revalidation import check_landing, revalidate_moves
 from tests.builders import a_budget, a_node
 from tests.unit.planning.builders import (
     NOW,

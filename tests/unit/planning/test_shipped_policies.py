@@ -12,7 +12,7 @@ import pytest
 from rebalancer.load.report import build_report
 from rebalancer.load.scheduler_view import EMPTY_VIEW, SchedulerView
 from rebalancer.load.usage import NodeUsage, PodUsage
-from rebalancer.planning import Plan
+from rebalancer.planning.plan import Plan
 from rebalancer.policy import RebalancePolicy, load_policy, measured_resources, required_resources
 from rebalancer.profiles import SchedulerConfiguration
 from rebalancer.scheduling import default_configuration, load_configuration

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from rebalancer.planning import explain, find_subject, make_plan, parse_subject, revalidate_moves
-from rebalancer.planning.explanation import PodExplanation
+from rebalancer.planning.explanation import PodExplanation, explain
+from rebalancer.planning.planner import make_plan
+from rebalancer.planning.revalidation import revalidate_moves
+from rebalancer.planning.subjects import find_subject, parse_subject
 from rebalancer.reporting.tables.explain import explain_table
 from rebalancer.reporting.tables.plan import plan_table
 from rebalancer.simulation.cycles import SimulationSettings, simulate

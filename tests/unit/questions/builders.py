@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from rebalancer.cluster.snapshot import Snapshot
-from rebalancer.planning import PlanningInputs
+from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.questions.fit import Fit, fit
 from rebalancer.questions.pod_specs import AskedPod, asked_pod, read_pod
 

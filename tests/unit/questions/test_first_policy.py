@@ -6,7 +6,8 @@ from typing import Any
 import hypothesis.strategies as st
 from hypothesis import given, settings
 
-from rebalancer.planning import PlanningInputs, make_plan
+from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.planner import make_plan
 from rebalancer.policy import RebalancePolicy, parse_policy
 from rebalancer.policy.hotness import UtilizationRule
 from rebalancer.questions.first_policy import FirstPolicy, first_policy

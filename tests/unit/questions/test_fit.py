@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from rebalancer.planning import PlanningInputs, prepare
+from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.prepared import prepare
 from rebalancer.questions.fit import Fit, with_asked
 from rebalancer.questions.next_landing import next_landing
 from tests.builders import a_node, a_pod, owned_by

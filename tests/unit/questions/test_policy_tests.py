@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from rebalancer.errors import InputError
-from rebalancer.planning import make_plan
+from rebalancer.planning.planner import make_plan
 from rebalancer.questions.policy_tests import PolicyTestReport, check_plan, parse_policy_test
 from rebalancer.reporting.tables.questions import junit_xml
 from tests.builders import a_node

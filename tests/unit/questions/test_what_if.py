@@ -11,7 +11,7 @@ from hypothesis import given, settings
 
 from rebalancer.errors import InputError
 from rebalancer.load.scheduler_view import Metric, SchedulerView, WatcherMetrics
-from rebalancer.planning import PlanningInputs
+from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.questions.changes import Changes, parse_changes, with_added_nodes
 from rebalancer.questions.what_if import Fate, PodFate, WhatIf, what_if
 from rebalancer.reporting.tables.questions import what_if_table

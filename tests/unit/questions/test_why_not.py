@@ -3,7 +3,9 @@ from __future__ import annotations
 import pytest
 
 from rebalancer.errors import InputError
-from rebalancer.planning import PlanningInputs, find_subject, make_plan
+from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.planner import make_plan
+from rebalancer.planning.subjects import find_subject
 from rebalancer.questions.why_not import WhyNot, why_not
 from tests.builders import a_budget, a_node
 from tests.unit.planning.builders import a_policy, a_workload, at, planning_inputs

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rebalancer.cluster.arrays import NodeRow
-from rebalancer.planning import PlanningInputs
+from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.reporting.render import to_json
 from rebalancer.reporting.tables.simulation import simulation_table
 from rebalancer.scheduling.framework.cycle import Placement

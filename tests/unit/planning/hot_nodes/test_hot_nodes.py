@@ -9,8 +9,9 @@ import pytest
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.errors import SafetyError
 from rebalancer.load.scheduler_view import Metric, SchedulerView, WatcherMetrics
-from rebalancer.planning import make_plan, prepare
 from rebalancer.planning.plan import NodeReport, Plan
+from rebalancer.planning.planner import make_plan
+from rebalancer.planning.prepared import prepare
 from rebalancer.scheduling import load_configuration
 from rebalancer.state import RunState
 from tests.builders import a_node

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rebalancer.errors import InputError
-from rebalancer.planning import Plan
+from rebalancer.planning.plan import Plan
 from rebalancer.policy import pressure_resources
 from rebalancer.policy.policy_file import parse_policy, to_yaml
 from rebalancer.state import RunState

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from rebalancer.planning import prepare
 from rebalancer.planning.planner import search
+from rebalancer.planning.prepared import prepare
 from rebalancer.scheduling.state.cluster_state import UNBOUND
 from tests.builders import a_node
 from tests.unit.planning.builders import Workload, a_workload, at, kept, moved, plan_of, planning_inputs

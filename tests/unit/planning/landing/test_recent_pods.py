@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from rebalancer.planning import prepare
 from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.planning.prepared import PreparedInputs
+from rebalancer.planning.prepared import PreparedInputs, prepare
 from rebalancer.state import RunState
 from tests.builders import a_node
 from tests.unit.planning.builders import (

@@ -8,7 +8,8 @@ import pytest
 
 from rebalancer.cluster import times
 from rebalancer.load.scheduler_view import AVERAGE, CPU_TYPE, Metric, SchedulerView, WatcherMetrics
-from rebalancer.planning import Plan, SchedulerStart
+from rebalancer.planning.inputs import SchedulerStart
+from rebalancer.planning.plan import Plan
 from rebalancer.profiles import SchedulerConfiguration
 from rebalancer.scheduling import load_configuration
 from tests.builders import a_node

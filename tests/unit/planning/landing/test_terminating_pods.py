@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rebalancer.planning import PlanningInputs
+from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.strategies.hot_nodes import relief as hot_node_relief
 from tests.builders import a_node
 from tests.unit.planning.builders import (

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rebalancer.planning import prepare
 from rebalancer.planning.planner import search
+from rebalancer.planning.prepared import prepare
 from tests.builders import a_node
 from tests.unit.planning.builders import (
     a_policy,

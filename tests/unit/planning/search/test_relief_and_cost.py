@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rebalancer.cluster.arrays import PodRow
-from rebalancer.planning import Plan
 from rebalancer.planning.disruption_cost import Disruption
+from rebalancer.planning.plan import Plan
 from rebalancer.planning.strategies.hot_nodes.node_pods import Group, pods_to_move
 from rebalancer.planning.workloads.lookup import Workloads
 from rebalancer.policy import Weights

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from rebalancer.cluster.arrays import NodeRow
-from rebalancer.planning import PlanningInputs, PreparedInputs, prepare
 from rebalancer.planning.builder import PlanBuilder
 from rebalancer.planning.disruption_cost import Disruption
+from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.planner import search
+from rebalancer.planning.prepared import PreparedInputs, prepare
 from rebalancer.planning.strategies.hot_nodes import relief as hot_node_relief
 from rebalancer.planning.strategies.hot_nodes.drafts import Draft, Drafts, best_drafts
 from rebalancer.planning.strategies.hot_nodes.node_pods import NodePods
