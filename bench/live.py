@@ -32,7 +32,8 @@ from rebalancer_demo.api import server
 
 from rebalancer.cluster.live.watching import LiveCluster
 from rebalancer.execution.progress import Silent
-from rebalancer.pipeline import PipelineOptions, RunOptions, run
+from rebalancer.pipeline.run_settings import PipelineOptions, RunOptions
+from rebalancer.pipeline.running import run
 
 ROOT = Path(__file__).parents[1]
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)

@@ -18,7 +18,8 @@ from rebalancer_demo.hot_cluster import CONFIGURATION
 from rebalancer_demo.scenario import demo_cluster
 
 from rebalancer.errors import RebalancerError
-from rebalancer.pipeline import PipelineOptions, make_plan
+from rebalancer.pipeline.planning import make_plan
+from rebalancer.pipeline.run_settings import PipelineOptions
 from rebalancer.planning.plan import Plan
 
 POLICIES = Path(__file__).parents[1] / "policies"

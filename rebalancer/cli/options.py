@@ -25,7 +25,7 @@ from rebalancer.cli.invocation import PROGRAM, program_name
 from rebalancer.cli.logs import LOGGER
 from rebalancer.cli.output import Output
 from rebalancer.errors import InputError
-from rebalancer.pipeline import PipelineOptions
+from rebalancer.pipeline.run_settings import PipelineOptions
 from rebalancer.reporting.render import Format, parse_template
 
 if TYPE_CHECKING:

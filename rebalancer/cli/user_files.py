@@ -9,7 +9,7 @@ from pathlib import Path
 from rebalancer.cli.edge import stderr_was_closed
 from rebalancer.errors import InputError
 from rebalancer.files import state_folder
-from rebalancer.pipeline import PipelineOptions
+from rebalancer.pipeline.run_settings import PipelineOptions
 
 
 def default_journal() -> Path:

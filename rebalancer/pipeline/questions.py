@@ -14,7 +14,6 @@ from rebalancer.pipeline.gathering import gather, open_api, policy_of
 from rebalancer.pipeline.planning import make_plan_and_snapshot, plan_inputs
 from rebalancer.pipeline.run_settings import PipelineOptions
 from rebalancer.planning.plan import ChangedSetting, PlanDifference, difference
-from rebalancer.planning.planner import make_plan
 from rebalancer.planning.subjects import find_subject, parse_subject
 from rebalancer.policy import parse_policy
 from rebalancer.policy.policy_file import changed_settings
@@ -62,7 +61,7 @@ def diff_policies(options: PipelineOptions, other: Path) -> PlanDifference:
     policy_of(others)  # a mistake in it is found before the cluster is read
     inputs = plan_inputs(options)
     theirs = plan_inputs(others, inputs.snapshot)
-    found = difference(make_plan(inputs), make_plan(theirs))
+    found = difference(planning.make_plan(inputs), planning.make_plan(theirs))
     settings = tuple(
         ChangedSetting(setting=key, before=before, after=after)
         for key, before, after in changed_settings(inputs.policy, theirs.policy)

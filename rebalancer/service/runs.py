@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import time
 
-from rebalancer import pipeline
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.watching import LiveCluster
 from rebalancer.deadlines import Deadline
 from rebalancer.execution import HeldLease
-from rebalancer.pipeline import PipelineOptions, RunOptions
 from rebalancer.pipeline.gathering import gather, read_snapshot
+from rebalancer.pipeline.run_settings import PipelineOptions, RunOptions
+from rebalancer.pipeline.running import run_within
 from rebalancer.pipeline.signals import StopSignals
 from rebalancer.pipeline.state_location import known_state, state_store
 from rebalancer.pipeline.surroundings import Surroundings
@@ -92,7 +92,7 @@ class Runs:
             held=held,
         )
         log = LogObserver(LOGGER, journaled=self._run_options.journal is None)
-        _, outcomes = pipeline.run_within(
+        _, outcomes = run_within(
             surroundings,
             self._options,
             self._run_options,

@@ -28,8 +28,8 @@ from rebalancer.cluster.live import RawApi
 from rebalancer.deadlines import Deadline
 from rebalancer.errors import ExitCode, RebalancerError, StopRequestedError
 from rebalancer.execution import HeldLease, LeaseWatch, RunLease, holder_identity
-from rebalancer.pipeline import PipelineOptions
 from rebalancer.pipeline.gathering import open_api, open_cluster
+from rebalancer.pipeline.run_settings import PipelineOptions
 from rebalancer.pipeline.signals import StopSignals
 from rebalancer.reporting.metrics import RunMetrics, names
 from rebalancer.service.early_runs import EarlyRuns

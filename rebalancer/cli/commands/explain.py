@@ -6,10 +6,9 @@ import dataclasses
 
 import click
 
-from rebalancer import pipeline
 from rebalancer.cli.options import DOCUMENT_FORMATS, output_options, pipeline_options
 from rebalancer.cli.output import Output, emit, progress
-from rebalancer.pipeline import PipelineOptions
+from rebalancer.pipeline.run_settings import PipelineOptions
 
 
 @click.command()
@@ -29,10 +28,11 @@ def explain(
     would run, and what leaving it costs. For a node: why it is hot, and for each pod its share of the load
     and why it would be evicted or not. For a workload: where its pods run, and what the plan does with each.
     """
+    from rebalancer.pipeline.planning import explain_subject  # noqa: PLC0415 - not for --help
     from rebalancer.reporting.tables.explain import explain_table  # noqa: PLC0415 - imports rich
 
     name = "/".join(subject)
     with progress() as report:
         looking = dataclasses.replace(options, progress=report)
-        explanation = pipeline.explain_subject(looking, name, namespace or "")
+        explanation = explain_subject(looking, name, namespace or "")
     emit(explanation, output, explain_table)

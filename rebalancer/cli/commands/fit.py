@@ -7,10 +7,9 @@ import sys
 
 import click
 
-from rebalancer import pipeline
 from rebalancer.cli.options import DOCUMENT_FORMATS, output_options, pipeline_options
 from rebalancer.cli.output import Output, emit, progress
-from rebalancer.pipeline import PipelineOptions
+from rebalancer.pipeline.run_settings import PipelineOptions
 
 
 @click.command(short_help="Show how many more pods fit, and where they land.")
@@ -43,13 +42,12 @@ def fit(path: str, namespace: str | None, at_most: int, options: PipelineOptions
     kubectl get deployment web -o yaml | rebalancer fit - -n shop
     rebalancer fit web.yaml --from recorded/ -o json
     """
+    from rebalancer.pipeline.questions import fit_pods  # noqa: PLC0415 - not for --help
     from rebalancer.reporting.tables.questions import fit_table  # noqa: PLC0415 - imports rich
 
     text, source = _text(path)
     with progress() as report:
-        found = pipeline.fit_pods(
-            dataclasses.replace(options, progress=report), text, source, namespace, at_most
-        )
+        found = fit_pods(dataclasses.replace(options, progress=report), text, source, namespace, at_most)
     emit(found, output, fit_table)
 
 

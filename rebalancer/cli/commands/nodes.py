@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rebalancer import pipeline
 from rebalancer.cli.logs import LOGGER
 from rebalancer.cli.options import (
     ROW_FORMATS,
@@ -21,7 +20,7 @@ from rebalancer.cli.options import (
 )
 from rebalancer.cli.output import Output, Rows, emit, progress
 from rebalancer.errors import InputError, RebalancerError, StopRequestedError
-from rebalancer.pipeline import PipelineOptions
+from rebalancer.pipeline.run_settings import PipelineOptions
 from rebalancer.pipeline.signals import stop_on_signal
 from rebalancer.reporting.render import TABLES, Format
 
@@ -129,15 +128,16 @@ def _check_resource(order: str, options: PipelineOptions) -> None:
 def _listing(
     options: PipelineOptions, order: str, *, with_snapshot: bool
 ) -> tuple[NodeListing, Snapshot | None]:
+    from rebalancer.pipeline.planning import make_plan, make_plan_and_snapshot  # noqa: PLC0415 - not for --help
     from rebalancer.reporting.tables.nodes import node_listing, sorted_nodes  # noqa: PLC0415
 
     snapshot = None
     with progress() as report:
         looking = dataclasses.replace(options, progress=report, only_look=True)
         if with_snapshot:
-            plan, snapshot = pipeline.make_plan_and_snapshot(looking)
+            plan, snapshot = make_plan_and_snapshot(looking)
         else:
-            plan = pipeline.make_plan(looking)
+            plan = make_plan(looking)
     known = _ORDERS | {resource for node in plan.nodes for resource in node.load}
     if plan.nodes and order not in known:
         raise InputError(

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rebalancer import pipeline
 from rebalancer.cli.options import (
     DOCUMENT_FORMATS,
     FILE,
@@ -21,7 +20,7 @@ from rebalancer.cli.options import (
 )
 from rebalancer.cli.output import Output, Rows, emit, progress, write_page
 from rebalancer.errors import InputError
-from rebalancer.pipeline import PipelineOptions
+from rebalancer.pipeline.run_settings import PipelineOptions
 from rebalancer.reporting.render import DOCUMENTS, TABLES, Format
 
 if TYPE_CHECKING:
@@ -106,6 +105,8 @@ def _plan_and_snapshot(
     options: PipelineOptions, recorded_plan: Plan | None, choice: Choice
 ) -> tuple[Plan, Snapshot | None]:
     """The plan, and the cluster that it was made for if pods cannot be chosen without that."""
+    from rebalancer.pipeline.planning import make_plan, make_plan_and_snapshot  # noqa: PLC0415 - not for --help
+
     if recorded_plan is not None:
         if choice.needs_snapshot:
             raise InputError("a plan does not hold what -l and this --field-selector choose by")
@@ -113,12 +114,13 @@ def _plan_and_snapshot(
     with progress() as report:
         options = dataclasses.replace(options, progress=report)
         if choice.needs_snapshot:
-            return pipeline.make_plan_and_snapshot(options)
-        return pipeline.make_plan(options), None
+            return make_plan_and_snapshot(options)
+        return make_plan(options), None
 
 
 def _write_difference(options: PipelineOptions, output: Output, other: Path, *, chosen: bool) -> None:
     """Write what changes with another policy to stdout."""
+    from rebalancer.pipeline.questions import diff_policies  # noqa: PLC0415 - not for --help
     from rebalancer.reporting.tables.plan import difference_table  # noqa: PLC0415 - imports rich
 
     if output.format not in {*TABLES, *DOCUMENT_FORMATS}:
@@ -129,14 +131,16 @@ def _write_difference(options: PipelineOptions, output: Output, other: Path, *, 
     if chosen:
         raise InputError("--diff compares whole plans", hint="leave out -n, -l, --field-selector and --sort")
     with progress() as report:
-        difference = pipeline.diff_policies(dataclasses.replace(options, progress=report), other)
+        difference = diff_policies(dataclasses.replace(options, progress=report), other)
     emit(difference, output, difference_table)
 
 
 def _write_page(options: PipelineOptions) -> None:
     """Write the plan as one HTML file to stdout."""
+    from rebalancer.pipeline.planning import make_reported_plan  # noqa: PLC0415 - not for --help
+
     with progress() as report:
-        reported = pipeline.make_reported_plan(dataclasses.replace(options, progress=report))
+        reported = make_reported_plan(dataclasses.replace(options, progress=report))
     write_page(reported.plan, reported.policy, reported.tables)
 
 

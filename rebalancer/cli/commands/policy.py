@@ -10,7 +10,6 @@ from typing import Any
 
 import click
 
-from rebalancer import pipeline
 from rebalancer.cli.logs import LOGGER
 from rebalancer.cli.options import (
     DATA_FORMATS,
@@ -27,7 +26,7 @@ from rebalancer.cli.options import (
 )
 from rebalancer.cli.output import Output, emit, progress, write_document
 from rebalancer.errors import ExitCode, InputError
-from rebalancer.pipeline import PipelineOptions
+from rebalancer.pipeline.run_settings import PipelineOptions
 from rebalancer.reporting.render import Format, to_yaml
 
 
@@ -60,6 +59,7 @@ def init(
     rebalancer policy init policy.yaml
     rebalancer policy init --from recorded/ policy.yaml
     """
+    from rebalancer.pipeline.questions import suggest_policy  # noqa: PLC0415 - not for --help
     from rebalancer.policy import STARTER  # noqa: PLC0415 - imports pydantic
 
     text = STARTER
@@ -75,7 +75,7 @@ def init(
                 only_look=True,
                 progress=report,
             )
-            text = pipeline.suggest_policy(options).text
+            text = suggest_policy(options).text
     elif scheduler_config is not None or max_dump_bytes is not None:
         raise InputError(
             "a policy that suits a cluster needs the cluster", hint="give --from, --kubeconfig or --context"
@@ -112,6 +112,7 @@ def validate(paths: tuple[Path, ...], output: Output) -> int:
 
 
 def _checked(path: Path) -> dict[str, Any]:
+    from rebalancer.pipeline.scheduler.configuration import check_configuration  # noqa: PLC0415 - not for --help
     from rebalancer.policy import load_policy  # noqa: PLC0415 - imports pydantic
     from rebalancer.reporting.words import plain  # noqa: PLC0415
 
@@ -125,7 +126,7 @@ def _checked(path: Path) -> dict[str, Any]:
     try:
         loaded = load_policy(path)
         row |= {"name": plain(loaded.policy.metadata.name), "inputs": loaded.digest}
-        pipeline.check_configuration(loaded)
+        check_configuration(loaded)
     except InputError as error:
         return row | {"problem": plain(str(error))}
     return row | {"valid": True}
@@ -145,10 +146,11 @@ def test_policy(files: tuple[Path, ...], junit: Path | None, options: PipelineOp
     \b
     rebalancer policy test assertions.yaml --from recorded/ --policy policy.yaml
     """
+    from rebalancer.pipeline.questions import check_policy  # noqa: PLC0415 - not for --help
     from rebalancer.reporting.tables.questions import PolicyTestReports, policy_tests_table  # noqa: PLC0415 - imports rich
 
     with progress() as report:
-        reports = pipeline.check_policy(dataclasses.replace(options, progress=report), files)
+        reports = check_policy(dataclasses.replace(options, progress=report), files)
     if junit is not None:
         from rebalancer.reporting.tables.questions import junit_xml  # noqa: PLC0415
 

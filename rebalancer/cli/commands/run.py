@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rebalancer import __version__, files, pipeline
+from rebalancer import __version__, files
 from rebalancer.cli.invocation import Session
 from rebalancer.cli.logs import LOGGER
 from rebalancer.cli.options import (
@@ -35,8 +35,7 @@ from rebalancer.cli.user_files import (
     refuse_unread_journal,
 )
 from rebalancer.errors import ExitCode, InputError, RebalancerError, StopRequestedError
-from rebalancer.pipeline import PipelineOptions, RunOptions
-from rebalancer.pipeline.run_settings import MAX_CONFIRMATION_SECONDS
+from rebalancer.pipeline.run_settings import MAX_CONFIRMATION_SECONDS, PipelineOptions, RunOptions
 from rebalancer.reporting.render import TABLES, Format
 from rebalancer.telemetry import listening
 from rebalancer.telemetry.traces import exported_traces
@@ -171,6 +170,7 @@ def _carried_out(
     show_plan: Callable[[Plan], None],
     metrics: RunMetrics | None,
 ) -> tuple[Plan, Outcomes]:
+    from rebalancer.pipeline.running import run  # noqa: PLC0415 - not for --help
     from rebalancer.reporting.run_observers import Observers, observer  # noqa: PLC0415
 
     def planned(plan: Plan) -> None:
@@ -180,7 +180,7 @@ def _carried_out(
 
     journaled = run_options.journal is None  # then it goes to stderr, where the log goes
     with observer(console(stderr=True), LOGGER, dry_run=run_options.dry_run, journaled=journaled) as watching:
-        return pipeline.run(
+        return run(
             dataclasses.replace(options, progress=lambda kind: LOGGER.debug("reading %s", kind)),
             run_options,
             watching if metrics is None else Observers(watching, metrics),

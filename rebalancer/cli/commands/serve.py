@@ -10,7 +10,7 @@ import click
 from rebalancer import __version__
 from rebalancer.cli.options import journal_option, lease_option, max_duration_option, service_pipeline_options
 from rebalancer.cli.user_files import refuse_one_file_for_two, refuse_unread_journal
-from rebalancer.pipeline import PipelineOptions
+from rebalancer.pipeline.run_settings import PipelineOptions
 
 DEFAULT_LISTEN = "127.0.0.1:8080"
 DEFAULT_MAX_DURATION = "5m"

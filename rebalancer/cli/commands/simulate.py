@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rebalancer import pipeline
 from rebalancer.cli.options import (
     FILE,
     PATH,
@@ -22,7 +21,7 @@ from rebalancer.cli.options import (
     scheduler_config_option,
 )
 from rebalancer.cli.output import Output, Rows, emit, progress, progress_bar
-from rebalancer.pipeline import PipelineOptions
+from rebalancer.pipeline.run_settings import PipelineOptions
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -110,6 +109,7 @@ def simulate(
     Each cycle plans as a run would and places every replacement on a node drawn from the predicted ones;
     then the load changes.
     """
+    from rebalancer.pipeline.simulating import inputs_by_policy, simulate  # noqa: PLC0415 - not for --help
     from rebalancer.reporting.tables.simulation import simulation_table  # noqa: PLC0415
     from rebalancer.simulation.cycles import SimulationSettings  # noqa: PLC0415
     from rebalancer.simulation.world import LoadShape  # noqa: PLC0415
@@ -119,9 +119,9 @@ def simulate(
     )
     settings = SimulationSettings(cycles, interval, LoadShape(noise, daily, lag or 0.0), seed)
     with progress() as report:
-        named = pipeline.inputs_by_policy(dataclasses.replace(options, progress=report), policies)
+        named = inputs_by_policy(dataclasses.replace(options, progress=report), policies)
     with progress_bar("cycles", cycles * len(named)) as advance:
-        result = pipeline.simulate(named, settings, advance)
+        result = simulate(named, settings, advance)
     emit(result, output, simulation_table, Rows(_names, _frame, _page))
 
 

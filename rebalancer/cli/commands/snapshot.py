@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 
-from rebalancer import pipeline
 from rebalancer.cli.logs import LOGGER
 from rebalancer.cli.options import (
     DOCUMENT_FORMATS,
@@ -25,7 +24,7 @@ from rebalancer.cli.options import (
     state_config_map_option,
 )
 from rebalancer.cli.output import Output, emit, progress
-from rebalancer.pipeline import RecordingOptions
+from rebalancer.pipeline.run_settings import RecordingOptions
 
 
 @click.group()
@@ -75,6 +74,7 @@ def save_snapshot(
     where the policy names them. With --from, a dump that kubectl printed is recorded instead of a live
     cluster.
     """
+    from rebalancer.pipeline.recording import record_cluster  # noqa: PLC0415 - not for --help
     from rebalancer.reporting.tables.snapshot import snapshot_table  # noqa: PLC0415 - imports rich
 
     check_source(source, kubeconfig, context)
@@ -93,7 +93,7 @@ def save_snapshot(
         request_seconds=request_seconds,
     )
     with progress() as report:
-        info = pipeline.record_cluster(options, report, LOGGER.warning)
+        info = record_cluster(options, report, LOGGER.warning)
     emit(info, output, snapshot_table)
 
 
@@ -103,8 +103,9 @@ def save_snapshot(
 @output_options(*DOCUMENT_FORMATS)
 def snapshot_info(path: Path, max_dump_bytes: int | None, output: Output) -> None:
     """Show what a recorded cluster contains and what is missing."""
+    from rebalancer.pipeline.recording import describe_recording  # noqa: PLC0415 - not for --help
     from rebalancer.reporting.tables.snapshot import snapshot_table  # noqa: PLC0415 - imports rich
 
     with progress() as report:
-        info = pipeline.describe_recording(path, report, max_dump_bytes)
+        info = describe_recording(path, report, max_dump_bytes)
     emit(info, output, snapshot_table)

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import click
 
-from rebalancer import pipeline
 from rebalancer.cli.options import DOCUMENT_FORMATS, FILE, output_options, pipeline_options
 from rebalancer.cli.output import Output, emit, progress
-from rebalancer.pipeline import PipelineOptions
+from rebalancer.pipeline.run_settings import PipelineOptions
 
 _COMPARED = "What if the scheduler had this KubeSchedulerConfiguration? The same pods by both."
 
@@ -67,11 +66,12 @@ def what_if(
     rebalancer what-if --scale deployment/shop/api=12
     rebalancer what-if --scheduler-config other.yaml --from recorded/
     """
+    from rebalancer.pipeline.questions import what_if_changed  # noqa: PLC0415 - not for --help
     from rebalancer.questions.changes import parse_changes  # noqa: PLC0415 - not for --help
     from rebalancer.reporting.tables.questions import what_if_table  # noqa: PLC0415 - imports rich
 
     with progress() as report:
-        found = pipeline.what_if_changed(
+        found = what_if_changed(
             dataclasses.replace(options, progress=report, scheduler_config=current),
             parse_changes(drained, cordoned, added, scaled),
             options.scheduler_config,

@@ -6,10 +6,9 @@ import dataclasses
 
 import click
 
-from rebalancer import pipeline
 from rebalancer.cli.options import DOCUMENT_FORMATS, asked_again, output_options, pipeline_options
 from rebalancer.cli.output import Output, emit, progress
-from rebalancer.pipeline import PipelineOptions
+from rebalancer.pipeline.run_settings import PipelineOptions
 
 
 @click.command("why-not")
@@ -34,10 +33,11 @@ def why_not(
     """
     import msgspec  # noqa: PLC0415 - not for --help
 
+    from rebalancer.pipeline.questions import why_nothing_moves  # noqa: PLC0415 - not for --help
     from rebalancer.reporting.tables.questions import why_not_table  # noqa: PLC0415 - imports rich
 
     with progress() as report:
         looking = dataclasses.replace(options, progress=report)
-        found = pipeline.why_nothing_moves(looking, "/".join(subject), namespace or "")
+        found = why_nothing_moves(looking, "/".join(subject), namespace or "")
     steps = tuple(asked_again(step, options) for step in found.next_steps)
     emit(msgspec.structs.replace(found, next_steps=steps), output, why_not_table)

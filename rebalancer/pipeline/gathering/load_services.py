@@ -8,7 +8,7 @@ from rebalancer.load.service_addresses import service_of
 from rebalancer.planning.workloads.system_pods import system_workloads
 from rebalancer.policy import LoadWatcherSource, PrometheusSource, RebalancePolicy
 from rebalancer.profiles.types import SchedulerConfiguration
-from rebalancer.scheduling.plugins.registry import plugin_queries
+from rebalancer.scheduling import plugin_queries
 
 
 def policy_watchers(policy: RebalancePolicy) -> list[str]:

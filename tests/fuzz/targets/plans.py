@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rebalancer.pipeline import PipelineOptions, make_plan
+from rebalancer.pipeline.planning import make_plan
+from rebalancer.pipeline.run_settings import PipelineOptions
 from rebalancer.reporting.render import to_json
 from tests.fuzz.clusters import as_kubectl_prints, folder, mixed_items
 from tests.fuzz.structure import json_structure

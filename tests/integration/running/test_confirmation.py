@@ -10,8 +10,9 @@ from rebalancer_demo.objects import Object
 
 from rebalancer.errors import SafetyError
 from rebalancer.execution import Outcomes, Silent
-from rebalancer.pipeline import PipelineOptions, RunOptions, plan_age
-from rebalancer.pipeline import run as run_pipeline
+from rebalancer.pipeline import plan_age
+from rebalancer.pipeline.run_settings import PipelineOptions, RunOptions
+from rebalancer.pipeline.running import run as run_pipeline
 from rebalancer.planning.plan import Plan
 from tests.integration.running.hot_clusters import HotCluster, cluster
 

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-import rebalancer.pipeline
 from rebalancer.cli.program import main
 from rebalancer.execution.outcomes import Outcomes
-from rebalancer.pipeline import PipelineOptions, RunOptions
+from rebalancer.pipeline.run_settings import PipelineOptions, RunOptions
 from rebalancer.planning.plan import Plan
 from tests.unit.reporting.builders import a_plan, an_outcome, some_outcomes
 
@@ -66,6 +65,6 @@ class FakePipeline:
 @pytest.fixture
 def pipeline(monkeypatch: pytest.MonkeyPatch) -> FakePipeline:
     fake = FakePipeline()
-    monkeypatch.setattr(rebalancer.pipeline, "make_plan", fake.make_plan)
-    monkeypatch.setattr(rebalancer.pipeline, "run", fake.run)
+    monkeypatch.setattr("rebalancer.pipeline.planning.make_plan", fake.make_plan)
+    monkeypatch.setattr("rebalancer.pipeline.running.run", fake.run)
     return fake

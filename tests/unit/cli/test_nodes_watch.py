@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-import rebalancer.pipeline
 from rebalancer.errors import ExitCode, UnreachableError
 from rebalancer.planning.plan import Plan
 from tests.unit.cli.conftest import FakePipeline, Program
@@ -25,7 +24,7 @@ def watched(pipeline: FakePipeline, monkeypatch: pytest.MonkeyPatch) -> FakePipe
             raise pipeline.failure
         return pipeline.plan
 
-    monkeypatch.setattr(rebalancer.pipeline, "make_plan", make_plan)
+    monkeypatch.setattr("rebalancer.pipeline.planning.make_plan", make_plan)
     return pipeline
 
 

@@ -136,9 +136,9 @@ def test_a_reader_that_has_seen_enough_is_no_error(arguments: list[str]) -> None
 
 def test_a_table_for_a_reader_that_has_seen_enough_is_no_error_either() -> None:
     code = """
-import rebalancer.pipeline
 from tests.unit.reporting.builders import a_plan
-rebalancer.pipeline.make_plan = lambda options: a_plan()
+import rebalancer.pipeline.planning
+rebalancer.pipeline.planning.make_plan = lambda options: a_plan()
 from rebalancer.cli.program import main
 main(["plan"])
 """

@@ -259,7 +259,7 @@ def test_a_page_shows_the_policy_of_the_run_and_not_what_became_of_its_file(
         policy.write_text("broken: [")
         return run(*arguments)
 
-    monkeypatch.setattr("rebalancer.pipeline.run", meanwhile)
+    monkeypatch.setattr("rebalancer.pipeline.running.run", meanwhile)
     result = rebalancer_program("run", "-o", "html", "--policy", str(policy))
 
     assert result.exit_code == 0, result.stderr

@@ -9,7 +9,7 @@ import pytest
 
 from rebalancer.errors import InputError
 from rebalancer.load.scheduler_view import SchedulerView
-from rebalancer.pipeline import PipelineOptions
+from rebalancer.pipeline.run_settings import PipelineOptions
 from rebalancer.pipeline.running import MAX_EARLIER_VIEWS, still_in_use
 from rebalancer.pipeline.surroundings import safety_of
 from rebalancer.policy import load_policy, parse_policy

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rebalancer.errors import UnreachableError
-from rebalancer.pipeline import PipelineOptions
+from rebalancer.pipeline.run_settings import PipelineOptions
 from rebalancer.service import Service, ServiceOptions
 
 INTERVAL = 900.0
