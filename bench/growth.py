@@ -21,8 +21,8 @@ import numpy as np
 
 from bench.measuring import Size, machine
 from bench.suite import CLUSTERS, POLICY, a_dump, sizes_of
-from rebalancer.pipeline.gathering import gather, policy_of
-from rebalancer.pipeline.run_settings import PipelineOptions
+from rebalancer.observe.plan_options import PlanOptions
+from rebalancer.observe.read import gather, policy_of
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.planner import search
 from rebalancer.planning.prepared import prepare
@@ -66,7 +66,7 @@ def planned(inputs: PlanningInputs, moves: int, repeat: int) -> Planned:
 
 def inputs_of(size: Size, policy: Path, clusters: Path) -> PlanningInputs:
     """A generated cluster, read."""
-    options = PipelineOptions(policy_path=policy, source=a_dump(size, clusters))
+    options = PlanOptions(policy_path=policy, source=a_dump(size, clusters))
     return gather(options, policy_of(options), None, None).inputs
 
 

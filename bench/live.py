@@ -32,8 +32,8 @@ from rebalancer_demo.api import server
 
 from rebalancer.cluster.live.watching import LiveCluster
 from rebalancer.execution.progress import Silent
-from rebalancer.pipeline.run_settings import PipelineOptions, RunOptions
-from rebalancer.pipeline.running import run
+from rebalancer.observe.plan_options import PlanOptions, RunOptions
+from rebalancer.run.run import run
 
 ROOT = Path(__file__).parents[1]
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
@@ -125,7 +125,7 @@ def act(kubeconfig: Path, policy: Path, *, watch: bool) -> None:
     )
     began, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_SELF)
     with contextlib.nullcontext() if watch else opened, tempfile.TemporaryDirectory() as folder:
-        options = PipelineOptions(
+        options = PlanOptions(
             policy_path=policy, kubeconfig=kubeconfig, state_path=Path(folder) / "state.json"
         )
         plan, outcomes = run(options, RunOptions(journal=Path(folder) / "journal"), Silent())

@@ -96,11 +96,11 @@ def a_plan(kubeconfig: Path, began: float) -> dict[str, float]:
 def next_plan(kubeconfig: Path, share: float) -> dict[str, float]:
     """A plan after this share of the pods changed, where the ones before were kept."""
     from rebalancer.cluster.live.watching import LiveCluster  # noqa: PLC0415
-    from rebalancer.pipeline.gathering import gather, policy_of  # noqa: PLC0415
-    from rebalancer.pipeline.run_settings import PipelineOptions  # noqa: PLC0415
+    from rebalancer.observe.plan_options import PlanOptions  # noqa: PLC0415
+    from rebalancer.observe.read import gather, policy_of  # noqa: PLC0415
     from rebalancer.planning.planner import make_plan  # noqa: PLC0415
 
-    options = PipelineOptions(policy_path=POLICY, kubeconfig=kubeconfig)
+    options = PlanOptions(policy_path=POLICY, kubeconfig=kubeconfig)
     api, loaded = open_api(kubeconfig), policy_of(options)
     with LiveCluster.open(api) as cluster:
         make_plan(gather(options, loaded, api, None, cluster=cluster).inputs)

@@ -25,8 +25,8 @@ from bench.optimum import (
 )
 from bench.random_clusters import NODES, random_inputs
 from bench.reachable import reached
-from rebalancer.pipeline.gathering import gather, policy_of
-from rebalancer.pipeline.run_settings import PipelineOptions
+from rebalancer.observe.plan_options import PlanOptions
+from rebalancer.observe.read import gather, policy_of
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Plan
 from rebalancer.planning.planner import search
@@ -216,7 +216,7 @@ def busy_clusters(count: int, first_seed: int, loads: list[int], nodes: int, wid
 
 def recorded_cluster(path: Path, policy: Path | None, scheduler: Path | None, seed: int) -> None:
     """Part (b)."""
-    options = PipelineOptions(policy_path=policy, source=path, scheduler_config=scheduler)
+    options = PlanOptions(policy_path=policy, source=path, scheduler_config=scheduler)
     inputs = gather(options, policy_of(options), None, None).inputs
     began = time.perf_counter()
     prepared = prepare(inputs)

@@ -18,9 +18,9 @@ from rebalancer_demo.hot_cluster import CONFIGURATION
 from rebalancer_demo.scenario import demo_cluster
 
 from rebalancer.errors import RebalancerError
-from rebalancer.pipeline.planning import make_plan
-from rebalancer.pipeline.run_settings import PipelineOptions
+from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.planning.plan import Plan
+from rebalancer.run.plan import make_plan
 
 POLICIES = Path(__file__).parents[1] / "policies"
 FOLDER = click.Path(exists=True, path_type=Path)
@@ -29,7 +29,7 @@ _SAID_LENGTH = 110
 _SETTINGS = ("scheduler.", "hotNodes", "load.", "prometheus", "load-watcher", "source ")
 
 
-def rows_of(cluster: str, options: PipelineOptions) -> Iterator[Sequence[str]]:
+def rows_of(cluster: str, options: PlanOptions) -> Iterator[Sequence[str]]:
     """A row for each policy, in the order of their names."""
     for path in sorted(POLICIES.glob("*.yaml")):
         name = path.stem
@@ -41,7 +41,7 @@ def rows_of(cluster: str, options: PipelineOptions) -> Iterator[Sequence[str]]:
         yield cluster, name, *_figures(plan), _said(plan)
 
 
-def _with_policy(options: PipelineOptions, path: Path) -> PipelineOptions:
+def _with_policy(options: PlanOptions, path: Path) -> PlanOptions:
     return dataclasses.replace(options, policy_path=path)
 
 
@@ -69,12 +69,12 @@ def main(dump: Path | None) -> None:
     """Print the table."""
     found: list[Sequence[str]] = [_TITLES]
     if dump is not None:
-        found += rows_of(dump.name, PipelineOptions(source=dump))
+        found += rows_of(dump.name, PlanOptions(source=dump))
     with tempfile.TemporaryDirectory() as folder, demo_cluster() as sandbox:
         kubeconfig = sandbox.write_kubeconfig(Path(folder) / "kubeconfig")
         configuration = Path(folder) / "scheduler.yaml"
         configuration.write_text(CONFIGURATION)
-        found += rows_of("demo", PipelineOptions(kubeconfig=kubeconfig, scheduler_config=configuration))
+        found += rows_of("demo", PlanOptions(kubeconfig=kubeconfig, scheduler_config=configuration))
     widths = [max(len(row[column]) for row in found) for column in range(len(_TITLES))]
     for row in found:
         click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

@@ -22,10 +22,8 @@ from rebalancer.cluster.snapshot import Snapshot, build_snapshot
 from rebalancer.load.prometheus.reader import recorded_access
 from rebalancer.load.scheduler_view import EMPTY_VIEW
 from rebalancer.load.sources import LoadInputs, LoadReading, read_load
-from rebalancer.pipeline.gathering import gather, policy_of
-from rebalancer.pipeline.gathering.inputs import requests_by_pod
-from rebalancer.pipeline.gathering.recorded import recorded_answers, recorded_moment
-from rebalancer.pipeline.run_settings import PipelineOptions
+from rebalancer.observe.plan_options import PlanOptions
+from rebalancer.observe.read import gather, policy_of, recorded_answers, recorded_moment, requests_by_pod
 from rebalancer.planning.planner import make_plan
 from rebalancer.policy import load_policy
 from rebalancer.scheduling import ClusterState, PluginInputs, Scheduler, default_configuration, make_scheduler
@@ -76,7 +74,7 @@ def prepared(stage: str, dump: Path, policy: Path) -> Stage:
     if stage == "read":
         return lambda: {"kinds": len(DumpReader(dump).read().listings)}
     if stage == "plan":
-        options = PipelineOptions(policy_path=policy, source=dump)
+        options = PlanOptions(policy_path=policy, source=dump)
         inputs = gather(options, policy_of(options), None, None).inputs
         return lambda: {"moves": len(make_plan(inputs).moves)}
     recording = DumpReader(dump).read()

@@ -25,7 +25,7 @@ from rebalancer.cli.invocation import PROGRAM, program_name
 from rebalancer.cli.logs import LOGGER
 from rebalancer.cli.output import Output
 from rebalancer.errors import InputError
-from rebalancer.pipeline.run_settings import PipelineOptions
+from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.reporting.render import Format, parse_template
 
 if TYPE_CHECKING:
@@ -380,7 +380,7 @@ def pipeline_options(command: Command, without: Collection[str] = ()) -> Command
     options = {name: option for name, option in _PIPELINE.items() if name not in without}
 
     def wrapped(**values: Any) -> Any:
-        given = PipelineOptions(**{name: values.pop(name) for name in options})
+        given = PlanOptions(**{name: values.pop(name) for name in options})
         check_source(given.source, given.kubeconfig, given.context)
         check_state(given.source, given.state_path, given.state_config_map)
         return command(options=given, **values)
@@ -400,7 +400,7 @@ def service_pipeline_options(command: Command) -> Command:
     )
 
 
-def asked_again(command: str, options: PipelineOptions) -> str:
+def asked_again(command: str, options: PlanOptions) -> str:
     """A command that is suggested, under the name that the user typed and for the same cluster and policy."""
     given = [
         (flag, str(value))

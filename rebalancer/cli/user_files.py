@@ -9,7 +9,7 @@ from pathlib import Path
 from rebalancer.cli.edge import stderr_was_closed
 from rebalancer.errors import InputError
 from rebalancer.files import state_folder
-from rebalancer.pipeline.run_settings import PipelineOptions
+from rebalancer.observe.plan_options import PlanOptions
 
 
 def default_journal() -> Path:
@@ -37,7 +37,7 @@ def refuse_unread_journal(journal: Path | None) -> None:
         raise InputError("stderr is closed, where the journal goes", hint="name a file with --journal")
 
 
-def refuse_one_file_for_two(options: PipelineOptions, written: Mapping[str, Path | None]) -> None:
+def refuse_one_file_for_two(options: PlanOptions, written: Mapping[str, Path | None]) -> None:
     """InputError when an option names a file to be written that another option names too."""
     read = {
         "--policy": options.policy_path,

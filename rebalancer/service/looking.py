@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.watching import LiveCluster
-from rebalancer.pipeline.gathering import gather
-from rebalancer.pipeline.planning import without_refusal
-from rebalancer.pipeline.run_memory import Finding, finding
-from rebalancer.pipeline.run_settings import PipelineOptions
+from rebalancer.observe.plan_options import PlanOptions
+from rebalancer.observe.read import gather
 from rebalancer.planning.plan import Plan
 from rebalancer.planning.planner import make_plan
 from rebalancer.policy import LoadedPolicy
+from rebalancer.run.memory import Finding, finding
+from rebalancer.run.plan import without_refusal
 from rebalancer.state import RunState
 from rebalancer.telemetry import span
 
 
 def look(
-    options: PipelineOptions, loaded: LoadedPolicy, api: RawApi, cluster: LiveCluster, state: RunState | None
+    options: PlanOptions, loaded: LoadedPolicy, api: RawApi, cluster: LiveCluster, state: RunState | None
 ) -> tuple[Plan, Finding]:
     """A plan, and what the state of later ones takes from it.
 

@@ -9,17 +9,16 @@ from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.watching import LiveCluster
 from rebalancer.deadlines import Deadline
 from rebalancer.execution import HeldLease
-from rebalancer.pipeline.gathering import gather, read_snapshot
-from rebalancer.pipeline.run_settings import PipelineOptions, RunOptions
-from rebalancer.pipeline.running import run_within
-from rebalancer.pipeline.signals import StopSignals
-from rebalancer.pipeline.state_location import known_state, state_store
-from rebalancer.pipeline.surroundings import Surroundings
+from rebalancer.observe.plan_options import PlanOptions, RunOptions
+from rebalancer.observe.read import gather, read_snapshot
+from rebalancer.observe.state_location import known_state, state_store
 from rebalancer.planning.plan import Plan
 from rebalancer.planning.prepared import hot_nodes_of
 from rebalancer.reporting.metrics import RunMetrics
 from rebalancer.reporting.run_observers import LogObserver, Observers
 from rebalancer.reporting.words import counted, words
+from rebalancer.run.run import RunEnvironment, run_within
+from rebalancer.run.stop import StopSignals
 from rebalancer.service.looking import look
 from rebalancer.service.policy_in_force import PolicyInForce
 from rebalancer.service.settings import ServiceOptions
@@ -35,7 +34,7 @@ class Runs:
 
     def __init__(
         self,
-        options: PipelineOptions,
+        options: PlanOptions,
         settings: ServiceOptions,
         api: RawApi,
         cluster: LiveCluster,
@@ -83,7 +82,7 @@ class Runs:
 
     def act(self, held: HeldLease) -> None:
         """Plan, evict in waves and verify every landing, under a held lease. Raises what a run does."""
-        surroundings = Surroundings(
+        surroundings = RunEnvironment(
             api=self._api,
             cluster=self._cluster,
             loaded=self._policy.loaded,

@@ -28,10 +28,10 @@ from rebalancer.cluster.live import RawApi
 from rebalancer.deadlines import Deadline
 from rebalancer.errors import ExitCode, RebalancerError, StopRequestedError
 from rebalancer.execution import HeldLease, LeaseWatch, RunLease, holder_identity
-from rebalancer.pipeline.gathering import open_api, open_cluster
-from rebalancer.pipeline.run_settings import PipelineOptions
-from rebalancer.pipeline.signals import StopSignals
+from rebalancer.observe.plan_options import PlanOptions
+from rebalancer.observe.read import open_api, open_cluster
 from rebalancer.reporting.metrics import RunMetrics, names
+from rebalancer.run.stop import StopSignals
 from rebalancer.service.early_runs import EarlyRuns
 from rebalancer.service.endpoints import Endpoints, answering
 from rebalancer.service.health import Health
@@ -54,7 +54,7 @@ class Service:
 
     def __init__(
         self,
-        options: PipelineOptions,
+        options: PlanOptions,
         settings: ServiceOptions,
         after_each_run: Callable[[CollectorRegistry], None] = lambda _: None,
     ) -> None:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from rebalancer.pipeline.signals import StopSignals, stop_on_signal
+from rebalancer.run.stop import StopSignals, stop_on_signal
 
 _HANGUP = getattr(signal, "SIGHUP", None)  # Windows has none
 

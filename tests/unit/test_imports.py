@@ -13,7 +13,7 @@ NETWORK = ["kubernetes", "urllib3", "requests"]
 @pytest.mark.parametrize(
     ("module", "absent"),
     [
-        ("rebalancer.pipeline.running", [*NETWORK, "pandas", "rich", "filelock"]),
+        ("rebalancer.run.run", [*NETWORK, "pandas", "rich", "filelock"]),
         ("rebalancer.cli.program", [*NETWORK, "pandas", "numpy", "pydantic"]),
     ],
 )

@@ -8,7 +8,7 @@ import click
 
 from rebalancer.cli.options import DOCUMENT_FORMATS, output_options, pipeline_options
 from rebalancer.cli.output import Output, emit, progress
-from rebalancer.pipeline.run_settings import PipelineOptions
+from rebalancer.observe.plan_options import PlanOptions
 
 
 @click.command()
@@ -16,9 +16,7 @@ from rebalancer.pipeline.run_settings import PipelineOptions
 @click.option("-n", "--namespace", metavar="NAMESPACE", help="The namespace of a name that has none.")
 @pipeline_options
 @output_options(*DOCUMENT_FORMATS)
-def explain(
-    subject: tuple[str, ...], namespace: str | None, options: PipelineOptions, output: Output
-) -> None:
+def explain(subject: tuple[str, ...], namespace: str | None, options: PlanOptions, output: Output) -> None:
     """Explain one pod, node or workload in full. Only reads.
 
     KIND is pod (po), node (no), deployment (deploy), statefulset (sts), daemonset (ds), replicaset (rs) or
@@ -28,8 +26,8 @@ def explain(
     would run, and what leaving it costs. For a node: why it is hot, and for each pod its share of the load
     and why it would be evicted or not. For a workload: where its pods run, and what the plan does with each.
     """
-    from rebalancer.pipeline.planning import explain_subject  # noqa: PLC0415 - not for --help
     from rebalancer.reporting.tables.explain import explain_table  # noqa: PLC0415 - imports rich
+    from rebalancer.run.plan import explain_subject  # noqa: PLC0415 - not for --help
 
     name = "/".join(subject)
     with progress() as report:

@@ -9,7 +9,7 @@ import click
 
 from rebalancer.cli.options import DOCUMENT_FORMATS, output_options, pipeline_options
 from rebalancer.cli.output import Output, emit, progress
-from rebalancer.pipeline.run_settings import PipelineOptions
+from rebalancer.observe.plan_options import PlanOptions
 
 
 @click.command(short_help="Show how many more pods fit, and where they land.")
@@ -30,7 +30,7 @@ from rebalancer.pipeline.run_settings import PipelineOptions
 )
 @pipeline_options
 @output_options(*DOCUMENT_FORMATS)
-def fit(path: str, namespace: str | None, at_most: int, options: PipelineOptions, output: Output) -> None:
+def fit(path: str, namespace: str | None, at_most: int, options: PlanOptions, output: Output) -> None:
     """Show how many more pods fit, where they land, and what stops the next one. Only reads.
 
     PODSPEC is a YAML or JSON file with a Pod, PodTemplate, Deployment, ReplicaSet, StatefulSet, Job or
@@ -42,8 +42,8 @@ def fit(path: str, namespace: str | None, at_most: int, options: PipelineOptions
     kubectl get deployment web -o yaml | rebalancer fit - -n shop
     rebalancer fit web.yaml --from recorded/ -o json
     """
-    from rebalancer.pipeline.questions import fit_pods  # noqa: PLC0415 - not for --help
     from rebalancer.reporting.tables.questions import fit_table  # noqa: PLC0415 - imports rich
+    from rebalancer.run.questions import fit_pods  # noqa: PLC0415 - not for --help
 
     text, source = _text(path)
     with progress() as report:

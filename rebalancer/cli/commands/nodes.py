@@ -20,9 +20,9 @@ from rebalancer.cli.options import (
 )
 from rebalancer.cli.output import Output, Rows, emit, progress
 from rebalancer.errors import InputError, RebalancerError, StopRequestedError
-from rebalancer.pipeline.run_settings import PipelineOptions
-from rebalancer.pipeline.signals import stop_on_signal
+from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.reporting.render import TABLES, Format
+from rebalancer.run.stop import stop_on_signal
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -55,7 +55,7 @@ _ORDERS = frozenset({"heat", "name", "score"})  # of nodes, besides every resour
 @node_choice_options
 @output_options(*ROW_FORMATS)
 def nodes(
-    options: PipelineOptions,
+    options: PlanOptions,
     watch: bool,
     every: float,
     hot_only: bool,
@@ -111,7 +111,7 @@ def nodes(
             sys.stdout.flush()
 
 
-def _check_resource(order: str, options: PipelineOptions) -> None:
+def _check_resource(order: str, options: PlanOptions) -> None:
     """Refuse an order by what the policy's sources do not measure, before the cluster is read."""
     from rebalancer.policy import default_policy, load_policy  # noqa: PLC0415 - imports pydantic
     from rebalancer.policy.policy_file import scorable_resources  # noqa: PLC0415
@@ -125,11 +125,9 @@ def _check_resource(order: str, options: PipelineOptions) -> None:
         )
 
 
-def _listing(
-    options: PipelineOptions, order: str, *, with_snapshot: bool
-) -> tuple[NodeListing, Snapshot | None]:
-    from rebalancer.pipeline.planning import make_plan, make_plan_and_snapshot  # noqa: PLC0415 - not for --help
+def _listing(options: PlanOptions, order: str, *, with_snapshot: bool) -> tuple[NodeListing, Snapshot | None]:
     from rebalancer.reporting.tables.nodes import node_listing, sorted_nodes  # noqa: PLC0415
+    from rebalancer.run.plan import make_plan, make_plan_and_snapshot  # noqa: PLC0415 - not for --help
 
     snapshot = None
     with progress() as report:

@@ -20,7 +20,7 @@ from rebalancer.cli.options import (
 )
 from rebalancer.cli.output import Output, Rows, emit, progress, write_page
 from rebalancer.errors import InputError
-from rebalancer.pipeline.run_settings import PipelineOptions
+from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.reporting.render import DOCUMENTS, TABLES, Format
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ _ORDERS = ("wave", "gain", "chance", "pod", "from", "to")
     metavar="OTHER_POLICY",
     help="Show what changes with another policy, and why, instead of the plan.",
 )
-def plan(options: PipelineOptions, output: Output, choice: Choice, sort: str, other: Path | None) -> None:
+def plan(options: PlanOptions, output: Output, choice: Choice, sort: str, other: Path | None) -> None:
     """Show what would be evicted, why, and where it would land. Only reads.
 
     -n, -l and --field-selector filter the output only. --from also takes a report that -o html wrote, and
@@ -76,7 +76,7 @@ def plan(options: PipelineOptions, output: Output, choice: Choice, sort: str, ot
         raise InputError("this is a report already", where=str(options.source), hint="copy it")
 
 
-def _plan_of_report(options: PipelineOptions) -> Plan | None:
+def _plan_of_report(options: PlanOptions) -> Plan | None:
     """The plan of a report that --from names; None for a cluster."""
     from rebalancer.documents import read_bytes  # noqa: PLC0415 - imports yaml
     from rebalancer.reporting.html.embedded import MAX_PLAN_BYTES, read_plan  # noqa: PLC0415
@@ -87,7 +87,7 @@ def _plan_of_report(options: PipelineOptions) -> Plan | None:
 
 
 def _write_rows(
-    options: PipelineOptions, output: Output, recorded_plan: Plan | None, choice: Choice, sort: str
+    options: PlanOptions, output: Output, recorded_plan: Plan | None, choice: Choice, sort: str
 ) -> None:
     """Write the plan to stdout, with the moves and pods of the choice in the order asked for."""
     from rebalancer.reporting.chosen_rows import chosen_pods, sorted_moves  # noqa: PLC0415 - imports numpy
@@ -102,10 +102,10 @@ def _write_rows(
 
 
 def _plan_and_snapshot(
-    options: PipelineOptions, recorded_plan: Plan | None, choice: Choice
+    options: PlanOptions, recorded_plan: Plan | None, choice: Choice
 ) -> tuple[Plan, Snapshot | None]:
     """The plan, and the cluster that it was made for if pods cannot be chosen without that."""
-    from rebalancer.pipeline.planning import make_plan, make_plan_and_snapshot  # noqa: PLC0415 - not for --help
+    from rebalancer.run.plan import make_plan, make_plan_and_snapshot  # noqa: PLC0415 - not for --help
 
     if recorded_plan is not None:
         if choice.needs_snapshot:
@@ -118,10 +118,10 @@ def _plan_and_snapshot(
         return make_plan(options), None
 
 
-def _write_difference(options: PipelineOptions, output: Output, other: Path, *, chosen: bool) -> None:
+def _write_difference(options: PlanOptions, output: Output, other: Path, *, chosen: bool) -> None:
     """Write what changes with another policy to stdout."""
-    from rebalancer.pipeline.questions import diff_policies  # noqa: PLC0415 - not for --help
     from rebalancer.reporting.tables.plan import difference_table  # noqa: PLC0415 - imports rich
+    from rebalancer.run.questions import diff_policies  # noqa: PLC0415 - not for --help
 
     if output.format not in {*TABLES, *DOCUMENT_FORMATS}:
         raise InputError(
@@ -135,9 +135,9 @@ def _write_difference(options: PipelineOptions, output: Output, other: Path, *, 
     emit(difference, output, difference_table)
 
 
-def _write_page(options: PipelineOptions) -> None:
+def _write_page(options: PlanOptions) -> None:
     """Write the plan as one HTML file to stdout."""
-    from rebalancer.pipeline.planning import make_reported_plan  # noqa: PLC0415 - not for --help
+    from rebalancer.run.plan import make_reported_plan  # noqa: PLC0415 - not for --help
 
     with progress() as report:
         reported = make_reported_plan(dataclasses.replace(options, progress=report))

@@ -26,7 +26,7 @@ from rebalancer.cli.options import (
 )
 from rebalancer.cli.output import Output, emit, progress, write_document
 from rebalancer.errors import ExitCode, InputError
-from rebalancer.pipeline.run_settings import PipelineOptions
+from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.reporting.render import Format, to_yaml
 
 
@@ -59,14 +59,14 @@ def init(
     rebalancer policy init policy.yaml
     rebalancer policy init --from recorded/ policy.yaml
     """
-    from rebalancer.pipeline.questions import suggest_policy  # noqa: PLC0415 - not for --help
     from rebalancer.policy import STARTER  # noqa: PLC0415 - imports pydantic
+    from rebalancer.run.questions import suggest_policy  # noqa: PLC0415 - not for --help
 
     text = STARTER
     if source is not None or kubeconfig is not None or context is not None:
         check_source(source, kubeconfig, context)
         with progress() as report:
-            options = PipelineOptions(
+            options = PlanOptions(
                 source=source,
                 max_dump_bytes=max_dump_bytes,
                 kubeconfig=kubeconfig,
@@ -112,7 +112,7 @@ def validate(paths: tuple[Path, ...], output: Output) -> int:
 
 
 def _checked(path: Path) -> dict[str, Any]:
-    from rebalancer.pipeline.scheduler.configuration import check_configuration  # noqa: PLC0415 - not for --help
+    from rebalancer.observe.configuration import check_configuration  # noqa: PLC0415 - not for --help
     from rebalancer.policy import load_policy  # noqa: PLC0415 - imports pydantic
     from rebalancer.reporting.words import plain  # noqa: PLC0415
 
@@ -137,7 +137,7 @@ def _checked(path: Path) -> dict[str, Any]:
 @click.option("--junit", type=FILE, metavar="FILE", help="Write the results as JUnit XML too.")
 @pipeline_options
 @output_options(*DOCUMENT_FORMATS, lists=False)
-def test_policy(files: tuple[Path, ...], junit: Path | None, options: PipelineOptions, output: Output) -> int:
+def test_policy(files: tuple[Path, ...], junit: Path | None, options: PlanOptions, output: Output) -> int:
     """Hold the plan of a policy to assertions, for a CI. Only reads; exits with 9 if one does not hold.
 
     ASSERTIONS are YAML files with kind: PolicyTest and mustMove, mustStay, maxEvictions, minEvictions,
@@ -146,8 +146,8 @@ def test_policy(files: tuple[Path, ...], junit: Path | None, options: PipelineOp
     \b
     rebalancer policy test assertions.yaml --from recorded/ --policy policy.yaml
     """
-    from rebalancer.pipeline.questions import check_policy  # noqa: PLC0415 - not for --help
     from rebalancer.reporting.tables.questions import PolicyTestReports, policy_tests_table  # noqa: PLC0415 - imports rich
+    from rebalancer.run.questions import check_policy  # noqa: PLC0415 - not for --help
 
     with progress() as report:
         reports = check_policy(dataclasses.replace(options, progress=report), files)

@@ -35,7 +35,7 @@ from rebalancer.cli.user_files import (
     refuse_unread_journal,
 )
 from rebalancer.errors import ExitCode, InputError, RebalancerError, StopRequestedError
-from rebalancer.pipeline.run_settings import MAX_CONFIRMATION_SECONDS, PipelineOptions, RunOptions
+from rebalancer.observe.plan_options import MAX_CONFIRMATION_SECONDS, PlanOptions, RunOptions
 from rebalancer.reporting.render import TABLES, Format
 from rebalancer.telemetry import listening
 from rebalancer.telemetry.traces import exported_traces
@@ -76,7 +76,7 @@ if TYPE_CHECKING:
 def run(
     session: Session,
     /,
-    options: PipelineOptions,
+    options: PlanOptions,
     output: Output,
     yes: bool,
     **run_values: object,
@@ -133,13 +133,13 @@ def _frame(outcomes: Outcomes) -> DataFrame:
     return analysis.outcomes(outcomes)
 
 
-def _refuse_another_time(options: PipelineOptions, run_options: RunOptions) -> None:
+def _refuse_another_time(options: PlanOptions, run_options: RunOptions) -> None:
     """At another time than now, old figures look fresh, cooldowns are over and windows are open."""
     if options.now is not None and not run_options.dry_run:
         raise InputError("a run acts now, not at the time of --now", hint="add --dry-run, or leave out --now")
 
 
-def _policy_for_page(options: PipelineOptions) -> RebalancePolicy:
+def _policy_for_page(options: PlanOptions) -> RebalancePolicy:
     """The policy as it is before the run, which may last long enough for the file to change."""
     from rebalancer.policy import default_policy, load_policy  # noqa: PLC0415 - imports pydantic
 
@@ -165,13 +165,13 @@ def _check_journal(path: Path | None) -> None:
 
 
 def _carried_out(
-    options: PipelineOptions,
+    options: PlanOptions,
     run_options: RunOptions,
     show_plan: Callable[[Plan], None],
     metrics: RunMetrics | None,
 ) -> tuple[Plan, Outcomes]:
-    from rebalancer.pipeline.running import run  # noqa: PLC0415 - not for --help
     from rebalancer.reporting.run_observers import Observers, observer  # noqa: PLC0415
+    from rebalancer.run.run import run  # noqa: PLC0415 - not for --help
 
     def planned(plan: Plan) -> None:
         if metrics is not None:

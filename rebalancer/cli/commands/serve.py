@@ -10,7 +10,7 @@ import click
 from rebalancer import __version__
 from rebalancer.cli.options import journal_option, lease_option, max_duration_option, service_pipeline_options
 from rebalancer.cli.user_files import refuse_one_file_for_two, refuse_unread_journal
-from rebalancer.pipeline.run_settings import PipelineOptions
+from rebalancer.observe.plan_options import PlanOptions
 
 DEFAULT_LISTEN = "127.0.0.1:8080"
 DEFAULT_MAX_DURATION = "5m"
@@ -50,7 +50,7 @@ class Address(click.ParamType[tuple[str, int]]):
 @lease_option("The Lease by which one of several replicas leads; runs of other kinds wait for it too.")
 @journal_option
 def serve(
-    options: PipelineOptions,
+    options: PlanOptions,
     act: bool,
     listen: tuple[str, int],
     max_duration_seconds: float,

@@ -21,7 +21,7 @@ from rebalancer.cli.options import (
     scheduler_config_option,
 )
 from rebalancer.cli.output import Output, Rows, emit, progress, progress_bar
-from rebalancer.pipeline.run_settings import PipelineOptions
+from rebalancer.observe.plan_options import PlanOptions
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -109,12 +109,12 @@ def simulate(
     Each cycle plans as a run would and places every replacement on a node drawn from the predicted ones;
     then the load changes.
     """
-    from rebalancer.pipeline.simulating import inputs_by_policy, simulate  # noqa: PLC0415 - not for --help
     from rebalancer.reporting.tables.simulation import simulation_table  # noqa: PLC0415
+    from rebalancer.run.questions import inputs_by_policy, simulate  # noqa: PLC0415 - not for --help
     from rebalancer.simulation.cycles import SimulationSettings  # noqa: PLC0415
     from rebalancer.simulation.world import LoadShape  # noqa: PLC0415
 
-    options = PipelineOptions(
+    options = PlanOptions(
         source=source, now=now, scheduler_config=scheduler_config, assume_neutral=assume_neutral
     )
     settings = SimulationSettings(cycles, interval, LoadShape(noise, daily, lag or 0.0), seed)

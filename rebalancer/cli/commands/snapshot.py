@@ -24,7 +24,7 @@ from rebalancer.cli.options import (
     state_config_map_option,
 )
 from rebalancer.cli.output import Output, emit, progress
-from rebalancer.pipeline.run_settings import RecordingOptions
+from rebalancer.observe.plan_options import RecordingOptions
 
 
 @click.group()
@@ -74,7 +74,7 @@ def save_snapshot(
     where the policy names them. With --from, a dump that kubectl printed is recorded instead of a live
     cluster.
     """
-    from rebalancer.pipeline.recording import record_cluster  # noqa: PLC0415 - not for --help
+    from rebalancer.observe.recording import record_cluster  # noqa: PLC0415 - not for --help
     from rebalancer.reporting.tables.snapshot import snapshot_table  # noqa: PLC0415 - imports rich
 
     check_source(source, kubeconfig, context)
@@ -103,7 +103,7 @@ def save_snapshot(
 @output_options(*DOCUMENT_FORMATS)
 def snapshot_info(path: Path, max_dump_bytes: int | None, output: Output) -> None:
     """Show what a recorded cluster contains and what is missing."""
-    from rebalancer.pipeline.recording import describe_recording  # noqa: PLC0415 - not for --help
+    from rebalancer.observe.recording import describe_recording  # noqa: PLC0415 - not for --help
     from rebalancer.reporting.tables.snapshot import snapshot_table  # noqa: PLC0415 - imports rich
 
     with progress() as report:

@@ -9,7 +9,7 @@ import click
 
 from rebalancer.cli.options import DOCUMENT_FORMATS, FILE, output_options, pipeline_options
 from rebalancer.cli.output import Output, emit, progress
-from rebalancer.pipeline.run_settings import PipelineOptions
+from rebalancer.observe.plan_options import PlanOptions
 
 _COMPARED = "What if the scheduler had this KubeSchedulerConfiguration? The same pods by both."
 
@@ -52,7 +52,7 @@ def what_if(
     added: tuple[str, ...],
     scaled: tuple[str, ...],
     current: Path | None,
-    options: PipelineOptions,
+    options: PlanOptions,
     output: Output,
 ) -> None:
     """Show what a change would do to pods and nodes. Only reads; nothing is changed.
@@ -66,9 +66,9 @@ def what_if(
     rebalancer what-if --scale deployment/shop/api=12
     rebalancer what-if --scheduler-config other.yaml --from recorded/
     """
-    from rebalancer.pipeline.questions import what_if_changed  # noqa: PLC0415 - not for --help
     from rebalancer.questions.changes import parse_changes  # noqa: PLC0415 - not for --help
     from rebalancer.reporting.tables.questions import what_if_table  # noqa: PLC0415 - imports rich
+    from rebalancer.run.questions import what_if_changed  # noqa: PLC0415 - not for --help
 
     with progress() as report:
         found = what_if_changed(

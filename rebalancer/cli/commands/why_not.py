@@ -8,7 +8,7 @@ import click
 
 from rebalancer.cli.options import DOCUMENT_FORMATS, asked_again, output_options, pipeline_options
 from rebalancer.cli.output import Output, emit, progress
-from rebalancer.pipeline.run_settings import PipelineOptions
+from rebalancer.observe.plan_options import PlanOptions
 
 
 @click.command("why-not")
@@ -18,9 +18,7 @@ from rebalancer.pipeline.run_settings import PipelineOptions
 )
 @pipeline_options
 @output_options(*DOCUMENT_FORMATS)
-def why_not(
-    subject: tuple[str, ...], namespace: str | None, options: PipelineOptions, output: Output
-) -> None:
+def why_not(subject: tuple[str, ...], namespace: str | None, options: PlanOptions, output: Output) -> None:
     """Explain why no pods, or no more pods, would move. Only reads.
 
     For the cluster or one node: the settings that keep load on hot nodes, with the share of each; or how far
@@ -33,8 +31,8 @@ def why_not(
     """
     import msgspec  # noqa: PLC0415 - not for --help
 
-    from rebalancer.pipeline.questions import why_nothing_moves  # noqa: PLC0415 - not for --help
     from rebalancer.reporting.tables.questions import why_not_table  # noqa: PLC0415 - imports rich
+    from rebalancer.run.questions import why_nothing_moves  # noqa: PLC0415 - not for --help
 
     with progress() as report:
         looking = dataclasses.replace(options, progress=report)

@@ -10,7 +10,7 @@ from rebalancer.cluster.dumps.reader import DumpReader
 from rebalancer.load.prometheus.reader import recorded_access
 from rebalancer.load.prometheus.responses import RecordedResponses
 from rebalancer.load.sources import LoadInputs, read_load
-from rebalancer.pipeline.gathering.inputs import requests_by_pod
+from rebalancer.observe.read import requests_by_pod
 from rebalancer.policy import RebalancePolicy
 from tests.fuzz.clusters import folder, joined
 from tests.fuzz.structure import json_structure

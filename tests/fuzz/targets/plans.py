@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rebalancer.pipeline.planning import make_plan
-from rebalancer.pipeline.run_settings import PipelineOptions
+from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.reporting.render import to_json
+from rebalancer.run.plan import make_plan
 from tests.fuzz.clusters import as_kubectl_prints, folder, mixed_items
 from tests.fuzz.structure import json_structure
 from tests.fuzz.target import Target
@@ -16,7 +16,7 @@ def decode(content: bytes) -> None:
     """Plan for the cluster, and write the plan as JSON."""
     path = folder() / "cluster.json"
     path.write_bytes(content)
-    to_json(make_plan(PipelineOptions(source=path)))
+    to_json(make_plan(PlanOptions(source=path)))
 
 
 def seeds() -> Mapping[str, bytes]:

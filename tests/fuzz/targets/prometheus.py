@@ -11,7 +11,7 @@ from rebalancer.load.prometheus.queries import Connection, PrometheusQuery
 from rebalancer.load.prometheus.reader import PrometheusAccess
 from rebalancer.load.prometheus.responses import RecordedResponses, decode_book
 from rebalancer.load.sources import LoadInputs, read_load
-from rebalancer.pipeline.gathering.inputs import requests_by_pod
+from rebalancer.observe.read import requests_by_pod
 from rebalancer.policy.policy_file import parse_policy
 from tests.fuzz.clusters import sound_snapshot
 from tests.fuzz.structure import json_structure

@@ -15,11 +15,11 @@ from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.answers import Answer, NoAnswerError, StatusError
 from rebalancer.errors import RebalancerError
 from rebalancer.execution import HeldLease, Journal, Outcomes, RunContext, RunLease, carry_out
-from rebalancer.pipeline.run_memory import RunMemory
-from rebalancer.pipeline.run_sequence import RunSequence
 from rebalancer.planning.plan import Landing, Move, Plan, PodReference
 from rebalancer.policy.schema import Execution, Safety
 from rebalancer.retries import Retries
+from rebalancer.run.memory import RunMemory
+from rebalancer.run.run import RunSequence
 from rebalancer.state import ConfigMapStore, MoveHistory, after_plan
 from rebalancer.state.run_state import decode
 

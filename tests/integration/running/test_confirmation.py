@@ -10,10 +10,10 @@ from rebalancer_demo.objects import Object
 
 from rebalancer.errors import SafetyError
 from rebalancer.execution import Outcomes, Silent
-from rebalancer.pipeline import plan_age
-from rebalancer.pipeline.run_settings import PipelineOptions, RunOptions
-from rebalancer.pipeline.running import run as run_pipeline
+from rebalancer.observe.plan_options import PlanOptions, RunOptions
 from rebalancer.planning.plan import Plan
+from rebalancer.run import run as plan_age
+from rebalancer.run.run import run as run_pipeline
 from tests.integration.running.hot_clusters import HotCluster, cluster
 
 __all__ = ["cluster"]
@@ -24,9 +24,7 @@ def confirmed(cluster: HotCluster, meanwhile: Callable[[Plan], Any]) -> Outcomes
     policy = cluster.folder / "policy.yaml"
     policy.write_text(cluster.policy)
     kubeconfig = cluster.sandbox.write_kubeconfig(cluster.folder / "kubeconfig")
-    options = PipelineOptions(
-        policy_path=policy, kubeconfig=kubeconfig, state_path=cluster.folder / "state.json"
-    )
+    options = PlanOptions(policy_path=policy, kubeconfig=kubeconfig, state_path=cluster.folder / "state.json")
     run_options = RunOptions(journal=cluster.folder / "journal.jsonl")
     _, outcomes = run_pipeline(options, run_options, Silent(), meanwhile)
     return outcomes

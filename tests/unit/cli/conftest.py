@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 from rebalancer.cli.program import main
 from rebalancer.execution.outcomes import Outcomes
-from rebalancer.pipeline.run_settings import PipelineOptions, RunOptions
+from rebalancer.observe.plan_options import PlanOptions, RunOptions
 from rebalancer.planning.plan import Plan
 from tests.unit.reporting.builders import a_plan, an_outcome, some_outcomes
 
@@ -33,11 +33,11 @@ class FakePipeline:
     plan: Plan = field(default_factory=a_plan)
     outcomes: Outcomes = field(default_factory=lambda: some_outcomes(an_outcome()))
     failure: BaseException | None = None
-    asked: list[PipelineOptions] = field(default_factory=list)
+    asked: list[PlanOptions] = field(default_factory=list)
     run_asked: list[RunOptions] = field(default_factory=list)
     carried_out: int = 0  # plans that were shown and then carried out
 
-    def make_plan(self, options: PipelineOptions) -> Plan:
+    def make_plan(self, options: PlanOptions) -> Plan:
         self.asked.append(options)
         options.progress("pods")
         if self.failure:
@@ -46,7 +46,7 @@ class FakePipeline:
 
     def run(
         self,
-        options: PipelineOptions,
+        options: PlanOptions,
         run_options: RunOptions,
         observer: Any,
         show_plan: Callable[[Plan], None],
@@ -65,6 +65,6 @@ class FakePipeline:
 @pytest.fixture
 def pipeline(monkeypatch: pytest.MonkeyPatch) -> FakePipeline:
     fake = FakePipeline()
-    monkeypatch.setattr("rebalancer.pipeline.planning.make_plan", fake.make_plan)
-    monkeypatch.setattr("rebalancer.pipeline.running.run", fake.run)
+    monkeypatch.setattr("rebalancer.run.plan.make_plan", fake.make_plan)
+    monkeypatch.setattr("rebalancer.run.run.run", fake.run)
     return fake

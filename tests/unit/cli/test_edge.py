@@ -92,7 +92,7 @@ def test_sigterm_unwinds_as_an_interrupt_does(
         finally:
             unwound.append(True)
 
-    monkeypatch.setattr("rebalancer.pipeline.planning.make_plan", interrupted)
+    monkeypatch.setattr("rebalancer.run.plan.make_plan", interrupted)
 
     assert rebalancer_program("plan").exit_code == 130
     assert unwound == [True]
@@ -120,7 +120,7 @@ def test_a_signal_that_a_callback_swallows_interrupts_and_is_no_error_of_the_inp
         Destroyed()
         afterwards()
 
-    monkeypatch.setattr("rebalancer.pipeline.planning.make_plan", interrupted)
+    monkeypatch.setattr("rebalancer.run.plan.make_plan", interrupted)
     began = time.monotonic()
     result = rebalancer_program("plan")
 

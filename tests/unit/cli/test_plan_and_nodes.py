@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rebalancer.pipeline.run_settings import PipelineOptions
+from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.planning.plan import decode, encode
 from rebalancer.reporting.html.report import ReportInputs, html_report
 from tests.unit.cli.conftest import FakePipeline, Program
@@ -54,7 +54,7 @@ def test_options_reach_the_pipeline_as_values(rebalancer_program: Program, pipel
 
     assert result.exit_code == 0
     assert pipeline.asked == [
-        PipelineOptions(
+        PlanOptions(
             policy_path=Path("p.yaml"),
             source=Path("dump"),
             now=1795176000.0,
@@ -70,7 +70,7 @@ def test_without_options_everything_is_left_to_the_defaults(
 ) -> None:
     rebalancer_program("plan")
 
-    assert pipeline.asked == [PipelineOptions()]
+    assert pipeline.asked == [PlanOptions()]
 
 
 @pytest.mark.parametrize(
@@ -259,7 +259,7 @@ def test_how_long_a_request_may_take_reaches_the_pipeline(
 ) -> None:
     rebalancer_program("plan", "--request-timeout", "5s")
 
-    assert pipeline.asked == [PipelineOptions(request_seconds=5.0)]
+    assert pipeline.asked == [PlanOptions(request_seconds=5.0)]
 
 
 def test_the_plan_and_the_policy_of_a_report_are_read_back(

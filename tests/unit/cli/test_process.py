@@ -137,8 +137,8 @@ def test_a_reader_that_has_seen_enough_is_no_error(arguments: list[str]) -> None
 def test_a_table_for_a_reader_that_has_seen_enough_is_no_error_either() -> None:
     code = """
 from tests.unit.reporting.builders import a_plan
-import rebalancer.pipeline.planning
-rebalancer.pipeline.planning.make_plan = lambda options: a_plan()
+import rebalancer.run.plan
+rebalancer.run.plan.make_plan = lambda options: a_plan()
 from rebalancer.cli.program import main
 main(["plan"])
 """

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from rebalancer.execution.outcomes import Result
-from rebalancer.pipeline.run_settings import RunOptions
+from rebalancer.observe.plan_options import RunOptions
 from rebalancer.reporting.html.embedded import read_plan
 from tests.unit.cli.conftest import FakePipeline, Program
 from tests.unit.reporting.builders import an_outcome, some_outcomes
@@ -259,7 +259,7 @@ def test_a_page_shows_the_policy_of_the_run_and_not_what_became_of_its_file(
         policy.write_text("broken: [")
         return run(*arguments)
 
-    monkeypatch.setattr("rebalancer.pipeline.running.run", meanwhile)
+    monkeypatch.setattr("rebalancer.run.run.run", meanwhile)
     result = rebalancer_program("run", "-o", "html", "--policy", str(policy))
 
     assert result.exit_code == 0, result.stderr

@@ -15,7 +15,7 @@ from rebalancer.load.plugin_sources import PluginSources, read_view
 from rebalancer.load.prometheus.reader import PrometheusAccess
 from rebalancer.load.prometheus.responses import RecordedResponses
 from rebalancer.load.scheduler_view import SchedulerView
-from rebalancer.pipeline.scheduler.configuration import ConfigurationText, load_with_plugins
+from rebalancer.observe.configuration import ConfigurationText, load_with_plugins
 from rebalancer.policy import LoadedPolicy, RebalancePolicy
 from rebalancer.policy.policy_file import parse_policy
 from rebalancer.profiles.types import SchedulerConfiguration

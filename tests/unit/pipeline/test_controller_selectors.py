@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rebalancer.pipeline.controller_selectors import selectors_of
+from rebalancer.run.run import selectors_of
 from tests.builders import a_snapshot
 from tests.unit.execution.builders import a_move
 

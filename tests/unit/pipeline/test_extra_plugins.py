@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 
 from rebalancer.cli.program import main
 from rebalancer.errors import InputError
-from rebalancer.pipeline.scheduler.extra_plugins import installed_plugins, mirrored_plugins
+from rebalancer.observe.scheduler_facts import installed_plugins, mirrored_plugins
 from rebalancer.policy import RebalancePolicy, default_policy
 from rebalancer.profiles.types import PluginQuery
 from rebalancer.scheduling import PluginInputs, load_configuration

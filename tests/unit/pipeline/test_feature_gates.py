@@ -11,8 +11,7 @@ from rebalancer.cluster.dumps.reader import DumpReader
 from rebalancer.cluster.dumps.writer import save
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.snapshot import Snapshot, build_snapshot
-from rebalancer.pipeline.scheduler.feature_gates import feature_gates, gate_warnings
-from rebalancer.pipeline.scheduler.version import scheduler_version
+from rebalancer.observe.scheduler_facts import feature_gates, gate_warnings, scheduler_version
 from rebalancer.policy import LoadedPolicy, RebalancePolicy
 from rebalancer.scheduling import Release, default_configuration, load_configuration, unpredictable_rule
 from tests.builders import a_node, a_pod, a_snapshot, owned_by

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from rebalancer.pipeline.gathering.insecure_connections import insecure_connections
+from rebalancer.observe.warnings import insecure_connections
 from rebalancer.policy import RebalancePolicy
 from rebalancer.scheduling import default_configuration, load_configuration
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rebalancer.errors import ExitCode, SafetyError
-from rebalancer.pipeline.plan_age import PlanAge
+from rebalancer.run.run import PlanAge
 
 
 @pytest.mark.parametrize(

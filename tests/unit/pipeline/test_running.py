@@ -9,10 +9,9 @@ import pytest
 
 from rebalancer.errors import InputError
 from rebalancer.load.scheduler_view import SchedulerView
-from rebalancer.pipeline.run_settings import PipelineOptions
-from rebalancer.pipeline.running import MAX_EARLIER_VIEWS, still_in_use
-from rebalancer.pipeline.surroundings import safety_of
+from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.policy import load_policy, parse_policy
+from rebalancer.run.run import MAX_EARLIER_VIEWS, safety_of, still_in_use
 
 VIEWS = [SchedulerView({}) for _ in range(6)]
 
@@ -42,7 +41,7 @@ POLICY = "{apiVersion: rebalancer/v1alpha1, kind: RebalancePolicy, safety: {paus
 def test_a_mounted_policy_is_read_again_before_each_wave(tmp_path: Path) -> None:
     path = tmp_path / "policy.yaml"
     path.write_text(POLICY.replace("PAUSED", "false"))
-    safety = safety_of(PipelineOptions(policy_path=path), load_policy(path))
+    safety = safety_of(PlanOptions(policy_path=path), load_policy(path))
     path.write_text(POLICY.replace("PAUSED", "true"))
 
     assert safety().pause
@@ -56,13 +55,13 @@ def test_a_policy_that_came_through_a_pipe_stays_as_it_was(tmp_path: Path) -> No
     os.mkfifo(pipe)
     loaded = parse_policy(POLICY.replace("PAUSED", "true"), "pipe")
 
-    assert safety_of(PipelineOptions(policy_path=pipe), loaded)() is loaded.policy.safety
+    assert safety_of(PlanOptions(policy_path=pipe), loaded)() is loaded.policy.safety
 
 
 def test_a_pipe_in_the_place_of_the_policy_holds_up_no_run(tmp_path: Path) -> None:
     path = tmp_path / "policy.yaml"
     path.write_text(POLICY.replace("PAUSED", "false"))
-    safety = safety_of(PipelineOptions(policy_path=path), load_policy(path))
+    safety = safety_of(PlanOptions(policy_path=path), load_policy(path))
     path.unlink()
     os.mkfifo(path)  # nobody writes to it
 

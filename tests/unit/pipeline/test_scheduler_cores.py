@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rebalancer.cluster.snapshot import Snapshot, build_snapshot
-from rebalancer.pipeline.scheduler.processor_cores import scheduler_cores
+from rebalancer.observe.scheduler_facts import scheduler_cores
 from rebalancer.policy import SchedulerSettings
 from tests.builders import a_node, a_pod, a_recording
 

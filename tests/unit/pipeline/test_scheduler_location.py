@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rebalancer.execution import LeaseName, PodSelection, SchedulerLocation
-from rebalancer.pipeline.scheduler.location import locate
+from rebalancer.observe.scheduler_location import locate
 from rebalancer.policy import ConfigMapKey, SchedulerLease, SchedulerSettings
 from rebalancer.scheduling import default_configuration, load_configuration
 from tests.builders import a_snapshot

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from rebalancer.errors import InputError
-from rebalancer.pipeline.scheduler.configuration import (
+from rebalancer.observe.configuration import (
     check_configuration,
     configuration_text,
     load_with_plugins,
+    scored_resources,
 )
-from rebalancer.pipeline.scheduler.score_rules import scored_resources
 from rebalancer.policy import LoadedPolicy, measured_resources, required_resources
 from rebalancer.policy.policy_file import parse_policy
 

@@ -13,7 +13,7 @@ import pytest
 from rebalancer.cli.edge import _terminated_as_interrupted
 from rebalancer.cli.invocation import Session
 from rebalancer.errors import StopRequestedError
-from rebalancer.pipeline.signals import StopSignals, stop_on_signal
+from rebalancer.run.stop import StopSignals, stop_on_signal
 from rebalancer.stop_signals import is_hangup, stop_signals
 
 SOON = 5.0  # half a second at most, but a machine may be busy; unheard, the wait is far longer

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rebalancer.errors import InputError
-from rebalancer.pipeline.state_location import known_state, state_store, user_file
+from rebalancer.observe.state_location import known_state, state_store, user_file
 from rebalancer.state import ConfigMapStore, FileStore, RunState
 from tests.unit.execution.fake_api import fake_api, refusal
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from rebalancer.cluster.snapshot import build_snapshot
-from rebalancer.pipeline.gathering.unmatched_names import unmatched_names
+from rebalancer.observe.warnings import unmatched_names
 from rebalancer.policy import RebalancePolicy
 from rebalancer.scheduling import default_configuration
 from tests.builders import a_node, a_pod, a_recording

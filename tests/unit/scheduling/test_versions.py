@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rebalancer.pipeline.scheduler.version import scheduler_version, versions_running
+from rebalancer.observe.scheduler_facts import scheduler_version, versions_running
 from rebalancer.policy import LoadedPolicy, RebalancePolicy
 from rebalancer.scheduling import ClusterState, FeatureGates, Release, default_configuration
 from rebalancer.scheduling.versions import (

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rebalancer.errors import UnreachableError
-from rebalancer.pipeline.run_settings import PipelineOptions
+from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.service import Service, ServiceOptions
 
 INTERVAL = 900.0
@@ -17,7 +17,7 @@ INTERVAL = 900.0
 
 def seconds_until_the_next_run(last_run_at: Any) -> float:
     """By the default interval; zero or less means at once."""
-    service = Service(PipelineOptions(), ServiceOptions(act=True))
+    service = Service(PlanOptions(), ServiceOptions(act=True))
     began = service._last_began(SimpleNamespace(last_run_at=last_run_at))  # type: ignore[arg-type]
     return began + INTERVAL - time.monotonic()
 
@@ -49,7 +49,7 @@ def test_a_state_that_cannot_be_read_keeps_nobody_from_trying(caplog: pytest.Log
 @pytest.mark.parametrize("kept", [None, 1e12, 0.0], ids=["no state", "a clock ahead", "an old state"])
 def test_a_lease_that_was_lost_and_taken_again_makes_no_run_sooner(kept: float | None) -> None:
     """The loop that a lease begins waits for the interval after this replica's own last run."""
-    service = Service(PipelineOptions(), ServiceOptions(act=True))
+    service = Service(PlanOptions(), ServiceOptions(act=True))
     made: list[float] = []
     leads = SimpleNamespace(held=True)
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rebalancer.cluster.snapshot import Snapshot
-from rebalancer.pipeline.gathering import gather, open_api, policy_of
-from rebalancer.pipeline.run_settings import PipelineOptions
-from rebalancer.pipeline.state_location import known_state
+from rebalancer.observe.plan_options import PlanOptions
+from rebalancer.observe.read import gather, open_api, policy_of
+from rebalancer.observe.state_location import known_state
 from rebalancer.planning.coverage import coverage_of
 from rebalancer.planning.explanation import Explanation, SchedulingTable, explain, scheduling_tables
 from rebalancer.planning.inputs import PlanningInputs
@@ -22,7 +22,7 @@ from rebalancer.policy import RebalancePolicy
 _MAX_TABLES = 100  # moves of a report whose scores are computed
 
 
-def make_plan(options: PipelineOptions) -> Plan:
+def make_plan(options: PlanOptions) -> Plan:
     """The plan for a cluster, with a report of every node.
 
     Raises SafetyError when the load of too few nodes is known, unless ``only_look`` is set.
@@ -30,7 +30,7 @@ def make_plan(options: PipelineOptions) -> Plan:
     return make_plan_and_snapshot(options)[0]
 
 
-def make_plan_and_snapshot(options: PipelineOptions) -> tuple[Plan, Snapshot]:
+def make_plan_and_snapshot(options: PlanOptions) -> tuple[Plan, Snapshot]:
     """The plan of ``make_plan``, and the cluster it was made of."""
     inputs = plan_inputs(options)
     plan = plan_prepared(prepare(inputs))
@@ -46,7 +46,7 @@ class ReportedPlan:
     tables: Mapping[str, SchedulingTable]
 
 
-def make_reported_plan(options: PipelineOptions) -> ReportedPlan:
+def make_reported_plan(options: PlanOptions) -> ReportedPlan:
     """The plan of ``make_plan`` with the scores behind its first moves, for a report."""
     prepared = prepare(plan_inputs(options))
     plan = plan_prepared(prepared)
@@ -54,14 +54,14 @@ def make_reported_plan(options: PipelineOptions) -> ReportedPlan:
     return ReportedPlan(plan, prepared.policy, tables)
 
 
-def explain_subject(options: PipelineOptions, subject: str, namespace: str = "") -> Explanation:
+def explain_subject(options: PlanOptions, subject: str, namespace: str = "") -> Explanation:
     """The explanation of what ``subject`` names; InputError with the nearest names when there is none."""
     wanted = parse_subject(subject, namespace)  # before the cluster is read, which takes time
     inputs = plan_inputs(options)
     return explain(inputs, find_subject(inputs.snapshot, wanted))
 
 
-def plan_inputs(options: PipelineOptions, snapshot: Snapshot | None = None) -> PlanningInputs:
+def plan_inputs(options: PlanOptions, snapshot: Snapshot | None = None) -> PlanningInputs:
     """What a plan is made from; with ``only_look`` however few nodes have a known load.
 
     ``snapshot`` is the cluster, where it was read for another plan already.

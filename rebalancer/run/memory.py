@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from rebalancer.errors import SafetyError
 from rebalancer.execution import HeldLease, Outcome, after_outcomes, past_moves
-from rebalancer.pipeline.gathering import Gathered
+from rebalancer.observe.read import Gathered
 from rebalancer.planning.plan import Plan
 from rebalancer.state import PastMove, RunState, StateStore, after_plan, after_reading
 from rebalancer.state.run_state import encode

@@ -11,35 +11,46 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rebalancer.cluster import records, times
 from rebalancer.cluster.arrays import FloatArray
 from rebalancer.cluster.dumps.listing import Recording
+from rebalancer.cluster.dumps.reader import DumpReader
 from rebalancer.cluster.dumps.writer import digest as recording_digest
-from rebalancer.cluster.snapshot import Snapshot
-from rebalancer.load.plugin_sources import PluginSources, read_view
+from rebalancer.cluster.kinds import NODE_METRICS, POD_METRICS
+from rebalancer.cluster.snapshot import Snapshot, build_snapshot
+from rebalancer.errors import InputError
+from rebalancer.load.plugin_sources import PluginSources, read_view, watcher_addresses
 from rebalancer.load.prometheus.reader import PrometheusAccess, live_access, recorded_access
-from rebalancer.load.service_addresses import runs_in_a_cluster
+from rebalancer.load.prometheus.responses import DOCUMENT as PROMETHEUS
+from rebalancer.load.prometheus.responses import RecordedResponses, decode_book
+from rebalancer.load.service_addresses import runs_in_a_cluster, service_of
 from rebalancer.load.sources import LoadInputs, read_load
 from rebalancer.load.usage import RESOURCES
-from rebalancer.pipeline.gathering.cluster_snapshot import read_snapshot
-from rebalancer.pipeline.gathering.insecure_connections import insecure_connections
-from rebalancer.pipeline.gathering.load_services import policy_watchers, relied_on_workloads
-from rebalancer.pipeline.gathering.recorded import (
-    recorded_answers,
-    recorded_configuration,
-    recorded_moment,
-    recorded_state,
+from rebalancer.observe.configuration import (
+    ConfigurationText,
+    configuration_text,
+    load_with_plugins,
+    scored_resources,
 )
-from rebalancer.pipeline.gathering.unmatched_names import unmatched_names
-from rebalancer.pipeline.gathering.warnings import input_warnings
-from rebalancer.pipeline.run_settings import PipelineOptions
-from rebalancer.pipeline.scheduler.configuration import configuration_text, load_with_plugins
-from rebalancer.pipeline.scheduler.feature_gates import feature_gates, gate_warnings
-from rebalancer.pipeline.scheduler.processor_cores import scheduler_cores
-from rebalancer.pipeline.scheduler.recent_start import recent_start
-from rebalancer.pipeline.scheduler.score_rules import scored_resources
-from rebalancer.pipeline.scheduler.version import scheduler_version
+from rebalancer.observe.plan_options import PlanOptions
+from rebalancer.observe.scheduler_facts import (
+    feature_gates,
+    gate_warnings,
+    recent_start,
+    scheduler_cores,
+    scheduler_version,
+)
+from rebalancer.observe.warnings import input_warnings, insecure_connections, unmatched_names
 from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.policy import LoadedPolicy, default_policy, load_policy
+from rebalancer.planning.workloads.system_pods import system_workloads
+from rebalancer.policy import (
+    LoadedPolicy,
+    LoadWatcherSource,
+    PrometheusSource,
+    RebalancePolicy,
+    default_policy,
+    load_policy,
+)
 from rebalancer.profiles.types import SchedulerConfiguration
 from rebalancer.scheduling import (
     REFERENCE,
@@ -51,12 +62,149 @@ from rebalancer.scheduling import (
     requested_amounts,
 )
 from rebalancer.state import RunState
+from rebalancer.state.run_state import decode as decode_state
 from rebalancer.state.run_state import encode as encode_state
 from rebalancer.telemetry import span
 
 if TYPE_CHECKING:
     from rebalancer.cluster.live import RawApi
     from rebalancer.cluster.live.watching import LiveCluster
+
+
+# Reads the cluster itself: through the API server, or from what was recorded of it.
+#
+# What reads a live cluster is imported where it is needed, because a recorded one is read without a
+# network.
+
+
+def open_api(options: PlanOptions) -> RawApi | None:
+    """The connection to a live cluster; None when a recorded one is read."""
+    if options.source is not None:
+        return None
+    from rebalancer.cluster.live import open_api as connect  # noqa: PLC0415 - not for a recorded cluster
+
+    return connect(options.kubeconfig, options.context, options.request_seconds)
+
+
+def open_cluster(api: RawApi) -> LiveCluster:
+    """A live cluster that is read again and again, whose changes alone are read."""
+    from rebalancer.cluster.live.watching import LiveCluster  # noqa: PLC0415 - imports kubernetes
+
+    return LiveCluster.open(api)
+
+
+def read_snapshot(
+    options: PlanOptions,
+    api: RawApi | None,
+    clock: Callable[[], float],
+    cluster: LiveCluster | None = None,
+) -> Snapshot:
+    """Every kind of the cluster, as columns; InputError when it has no node."""
+    snapshot = build_snapshot(_read(options, api, clock, cluster))
+    if not len(snapshot.nodes):
+        broken = [str(item) for item in snapshot.malformed if item.kind == "Node"]
+        raise InputError(
+            f"no node could be read: {broken[0]}" if broken else "holds no nodes",
+            where=snapshot.source,
+            hint="is this the cluster you meant?",
+        )
+    return snapshot
+
+
+def _read(
+    options: PlanOptions,
+    api: RawApi | None,
+    clock: Callable[[], float],
+    cluster: LiveCluster | None,
+) -> Recording:
+    if cluster is not None:
+        assert api is not None
+        return cluster.current(api.retries.run, options.progress)
+    if api is None:
+        assert options.source is not None
+        return DumpReader(options.source, options.max_dump_bytes).read(progress=options.progress)
+    from rebalancer.cluster.live.reader import LiveReader  # noqa: PLC0415 - imports kubernetes
+
+    return LiveReader(api, clock).read(progress=options.progress)
+
+
+# What a recording holds beside the cluster: the clock, the state of earlier runs, Prometheus' answers.
+
+
+_CONFIGURATION, _STATE = "scheduler-config.yaml", "state.json"
+
+
+def recorded_moment(snapshot: Snapshot) -> float:
+    """When a cluster was recorded: the newest of its metrics, else the newest time of its nodes and pods."""
+    recording = snapshot.recording
+    moments: list[float] = []
+    for kind in (NODE_METRICS, POD_METRICS):
+        for item in recording.records(kind):
+            if isinstance(item, (records.NodeMetrics, records.PodMetrics)):
+                try:
+                    moments.append(times.parse(item.timestamp))
+                except ValueError:
+                    continue
+    if PROMETHEUS in recording.documents:
+        moments.append(recorded_answers(recording).time)
+    if not moments:
+        known = np.concatenate([snapshot.pods.created, snapshot.pods.started, snapshot.nodes.ready_since])
+        moments = known[~np.isnan(known)].tolist()
+    return max(moments, default=0.0)
+
+
+def recorded_answers(recording: Recording) -> RecordedResponses:
+    """What Prometheus answered when the cluster was recorded; an empty book when it was not asked."""
+    content = recording.documents.get(PROMETHEUS)
+    return (
+        decode_book(content, f"{recording.source}/{PROMETHEUS}")
+        if content is not None
+        else RecordedResponses()
+    )
+
+
+def recorded_state(recording: Recording) -> RunState | None:
+    """The state of earlier runs that was recorded with the cluster."""
+    content = recording.documents.get(_STATE)
+    return decode_state(content, f"{recording.source}/{_STATE}") if content is not None else None
+
+
+def recorded_configuration(recording: Recording) -> ConfigurationText | None:
+    """The scheduler's configuration that was recorded with the cluster."""
+    content = recording.documents.get(_CONFIGURATION)
+    if content is None:
+        return None
+    where = f"{recording.source}/{_CONFIGURATION}"
+    try:
+        return ConfigurationText(content.decode(), where)
+    except UnicodeDecodeError as error:
+        raise InputError(f"is not UTF-8: {error.reason}", where=where) from error
+
+
+# The services that plans rely on: the workloads behind them are never evicted.
+
+
+def policy_watchers(policy: RebalancePolicy) -> list[str]:
+    """The addresses of the load-watchers that the policy's own sources read."""
+    return [
+        source.load_watcher.address for source in policy.load.sources if isinstance(source, LoadWatcherSource)
+    ]
+
+
+def relied_on_workloads(
+    snapshot: Snapshot, policy: RebalancePolicy, configuration: SchedulerConfiguration
+) -> frozenset[str]:
+    """The workloads, as namespace/Kind/name, that measure load or schedule the pods."""
+    addresses = [*watcher_addresses(configuration), *policy_watchers(policy)]
+    addresses += [query.address for query in plugin_queries(configuration)]
+    addresses += [
+        source.prometheus.address for source in policy.load.sources if isinstance(source, PrometheusSource)
+    ]
+    services = {
+        (service.namespace, service.name) for service in map(service_of, addresses) if service is not None
+    }
+    place = policy.scheduler.config_map
+    return system_workloads(snapshot, services, {place.namespace} if place else set())
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +215,13 @@ class Gathered:
     current_load: Mapping[str, Mapping[str, float]]  # percent by resource and node, where no history is kept
 
 
-def policy_of(options: PipelineOptions) -> LoadedPolicy:
+def policy_of(options: PlanOptions) -> LoadedPolicy:
     """The policy an option names, else the default one."""
     return load_policy(options.policy_path) if options.policy_path else default_policy()
 
 
 def gather(
-    options: PipelineOptions,
+    options: PlanOptions,
     loaded: LoadedPolicy,
     api: RawApi | None,
     state: RunState | None,
@@ -96,7 +244,7 @@ def gather(
 
 
 def _gathered(
-    options: PipelineOptions,
+    options: PlanOptions,
     loaded: LoadedPolicy,
     api: RawApi | None,
     state: RunState | None,
@@ -175,7 +323,7 @@ def _gathered(
 
 
 def _configuration(
-    options: PipelineOptions, loaded: LoadedPolicy, api: RawApi | None
+    options: PlanOptions, loaded: LoadedPolicy, api: RawApi | None
 ) -> SchedulerConfiguration | None:
     """The one of an option's file, else the policy's own; None where neither names one."""
     written = configuration_text(loaded, options.scheduler_config, api)
@@ -183,7 +331,7 @@ def _configuration(
 
 
 def _recorded_configuration(
-    options: PipelineOptions, loaded: LoadedPolicy, recording: Recording
+    options: PlanOptions, loaded: LoadedPolicy, recording: Recording
 ) -> SchedulerConfiguration:
     """What was recorded with the cluster, else the defaults."""
     written = recorded_configuration(recording)

@@ -10,7 +10,7 @@ MAX_CONFIRMATION_SECONDS = 180.0  # the lease is held while the user is asked: o
 
 
 @dataclass(frozen=True, slots=True)
-class PipelineOptions:
+class PlanOptions:
     """Where a plan's inputs come from."""
 
     policy_path: Path | None = None  # None: every default

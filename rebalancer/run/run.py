@@ -8,10 +8,20 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar
 
+import msgspec
+
+from rebalancer import files
+from rebalancer.cluster.kinds import REPLICATION_CONTROLLERS
 from rebalancer.cluster.live import RawApi
+from rebalancer.cluster.records import LabelSelector
+from rebalancer.cluster.selectors import query
+from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.deadlines import Deadline
+from rebalancer.documents import read_text_again
 from rebalancer.errors import SafetyError, UnreachableError
 from rebalancer.execution import (
     EventWriter,
@@ -27,24 +37,184 @@ from rebalancer.execution import (
     holder_identity,
 )
 from rebalancer.load.scheduler_view import SchedulerView
-from rebalancer.pipeline.controller_selectors import selectors_of
-from rebalancer.pipeline.gathering import Gathered, gather
-from rebalancer.pipeline.plan_age import PlanAge
-from rebalancer.pipeline.run_memory import RunMemory, finding
-from rebalancer.pipeline.run_sequence import RunSequence
-from rebalancer.pipeline.run_settings import PipelineOptions, RunOptions
-from rebalancer.pipeline.scheduler.location import schedulers_of
-from rebalancer.pipeline.signals import stop_on_signal
-from rebalancer.pipeline.state_location import state_store
-from rebalancer.pipeline.surroundings import Surroundings, surroundings_of
+from rebalancer.observe.plan_options import MAX_CONFIRMATION_SECONDS, PlanOptions, RunOptions
+from rebalancer.observe.read import Gathered, gather, open_api, open_cluster, policy_of
+from rebalancer.observe.scheduler_location import schedulers_of
+from rebalancer.observe.state_location import state_store
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Move, Plan
 from rebalancer.planning.planner import plan_prepared
 from rebalancer.planning.prepared import PreparedInputs, prepare
 from rebalancer.planning.revalidation import check_landing, revalidate_moves
+from rebalancer.policy import LoadedPolicy, parse_policy
+from rebalancer.policy.schema import Safety
+from rebalancer.run.memory import RunMemory, finding
+from rebalancer.run.stop import StopSignals, stop_on_signal
 from rebalancer.scheduling import SCHEDULER_LAG_SECONDS, verified_in_words, why_unverified
-from rebalancer.state import memory_seconds
+from rebalancer.state import StateStore, memory_seconds
 from rebalancer.telemetry import span
+
+if TYPE_CHECKING:
+    from rebalancer.cluster.live.watching import LiveCluster
+
+
+# The order of a run that acts, in one place: take the lease, read the state, plan, act, give the lease up.
+#
+# Each step takes what the step before returned, so no caller can change the order: the state is read under
+# a
+# held lease, the plan is made from that state, and only that plan is carried out. Were it otherwise, two
+# runs
+# at once could plan from the same state and move the same workload twice:
+#
+#     run A  reads the state, plans web-1                 takes the lease, evicts web-1, writes it
+#     run B        reads the state, plans web-2 of the same workload ...     takes the lease, evicts web-2
+
+
+Planned = TypeVar("Planned")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSequence(Generic[Planned]):
+    """A run that acts: ``make_plan`` reads the cluster and plans, ``act`` carries that plan out."""
+
+    run: str  # its identity
+    lease: RunLease
+    store: StateStore | None
+    keeps_seconds: float
+    make_plan: Callable[[RunMemory], Planned]
+    act: Callable[[Planned, HeldLease, RunMemory], Outcomes]
+    meanwhile: Callable[[HeldLease], AbstractContextManager[None]] = HeldLease.renewed_meanwhile
+    clock: Callable[[], float] = time.time
+
+    def carry_out(self) -> tuple[Planned, Outcomes]:
+        """The plan, and what became of it.
+
+        Raises LeaseHeldError before anything is read or written, and the errors of the steps.
+        """
+        held = self.lease.acquire()
+        try:
+            with self.meanwhile(held):
+                return self.carry_out_under(held)
+        finally:
+            held.release()
+
+    def carry_out_under(self, held: HeldLease) -> tuple[Planned, Outcomes]:
+        """The same under a lease that is held, and renewed, for more than this run."""
+        memory = RunMemory.under(held, self.store, self.run, self.keeps_seconds, self.clock)
+        planned = self.make_plan(memory)
+        return planned, self.act(planned, held, memory)
+
+
+# Which pods are read to find replacements: those their controller selects, not a whole namespace.
+
+
+def selectors_of(snapshot: Snapshot) -> Callable[[Move], str]:
+    """The label selector of the controller of a move's pod, as a LIST takes it.
+
+    Empty where it is not known, as for controllers of add-ons, which are not read.
+    """
+
+    def selector_of(move: Move) -> str:
+        # A rolling update makes another ReplicaSet: its Deployment selects the pods of both.
+        uid = move.pod.workload_uid if move.is_restart else move.pod.controller_uid
+        found = snapshot.workloads.get(uid)
+        if found is None:
+            return ""
+        kind, record = found
+        try:
+            if kind is REPLICATION_CONTROLLERS:  # a plain map
+                labels = msgspec.convert(record.spec.selector, dict[str, str])
+                return query(LabelSelector(match_labels=labels))
+            return query(msgspec.convert(record.spec.selector, LabelSelector))
+        except (ValueError, TypeError):
+            return ""
+
+    return selector_of
+
+
+# How old a plan is when it is carried out: while a user reads it and answers, the cluster goes on.
+#
+# answered within 30 s      carried out as it is
+# answered within 180 s     its first wave is checked again, as every later wave is
+# answered later            refused; the lease was held all that time, and other runs waited for it
+
+
+MAX_FRESH_SECONDS = 30.0
+
+
+class PlanAge:
+    """The time since a plan was made, by a clock that only moves forward."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._made_at = clock()
+
+    @property
+    def seconds(self) -> float:
+        """Since the plan was made."""
+        return self._clock() - self._made_at
+
+    @property
+    def fresh(self) -> bool:
+        """Whether its moves may be made without reading the cluster again."""
+        return self.seconds <= MAX_FRESH_SECONDS
+
+    def ensure_usable(self) -> None:
+        """Raise SafetyError for a plan that is too old even to be checked again."""
+        if self.seconds > MAX_CONFIRMATION_SECONDS:
+            raise SafetyError(
+                f"the plan was {self.seconds:.0f} s old when it was confirmed; nothing was evicted",
+                hint=f"answer within {MAX_CONFIRMATION_SECONDS:.0f} s, or evict without a question by --yes",
+            )
+
+
+# What a run is given by the program around it, which may make one run or one after another.
+#
+# A run by itself connects, reads its policy, hears signals and takes the lease. A service does all that
+# once,
+# and hands it to each of its runs:
+#
+#     rebalancer run      connect, policy, signals, lease   run
+#     rebalancer serve    connect, policy, signals, lease   run, run (another policy), run …
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunEnvironment:
+    """The connection, the policy, the signals, and the lease if somebody else takes and renews it."""
+
+    api: RawApi
+    cluster: LiveCluster  # read again and again, by one run or by many
+    loaded: LoadedPolicy
+    signals: StopSignals
+    safety: Callable[[], Safety]  # the brakes as they are now: a mounted policy may change meanwhile
+    held: HeldLease | None = None  # None: the run takes the lease itself
+
+
+def run_environment(options: PlanOptions, signals: StopSignals) -> RunEnvironment:
+    """Those of a run by itself. Raises InputError where there is no usable policy or no credentials."""
+    api = signals.interruptibly(lambda: open_api(options))
+    assert api is not None  # the commands that act refuse a recorded cluster
+    api = api.until(Deadline(stop=signals.stop))
+    loaded = policy_of(options)
+    return RunEnvironment(
+        api=api,
+        cluster=open_cluster(api),
+        loaded=loaded,
+        signals=signals,
+        safety=safety_of(options, loaded),
+    )
+
+
+def safety_of(options: PlanOptions, loaded: LoadedPolicy) -> Callable[[], Safety]:
+    """The brakes as the policy has them now: a mounted policy may change while a run goes on.
+
+    What came through a pipe cannot be read again, and stays as it was.
+    """
+    path = options.policy_path
+    if path is None or not files.is_file(path):
+        return lambda: loaded.policy.safety
+    return lambda: parse_policy(read_text_again(path), str(path)).policy.safety
+
 
 MAX_EARLIER_VIEWS = 3
 _REPORTER = "rebalancer"
@@ -61,21 +231,21 @@ class _Planned:
 
 
 def run(
-    options: PipelineOptions,
+    options: PlanOptions,
     run_options: RunOptions,
     observer: Observer,
     show_plan: Callable[[Plan], None] = lambda _: None,
 ) -> tuple[Plan, Outcomes]:
     """Plan as ``make_plan`` does, show the plan, carry it out and keep what became of it for later runs."""
     with stop_on_signal() as signals:
-        surroundings = surroundings_of(options, signals)
+        surroundings = run_environment(options, signals)
         with surroundings.cluster:
             return run_within(surroundings, options, run_options, observer, show_plan)
 
 
 def run_within(
-    surroundings: Surroundings,
-    options: PipelineOptions,
+    surroundings: RunEnvironment,
+    options: PlanOptions,
     run_options: RunOptions,
     observer: Observer,
     show_plan: Callable[[Plan], None] = lambda _: None,
@@ -92,11 +262,11 @@ class _Run:
 
     def __init__(
         self,
-        options: PipelineOptions,
+        options: PlanOptions,
         run_options: RunOptions,
         observer: Observer,
         show_plan: Callable[[Plan], None],
-        surroundings: Surroundings,
+        surroundings: RunEnvironment,
     ) -> None:
         self._began = time.monotonic()
         api, signals = surroundings.api, surroundings.signals

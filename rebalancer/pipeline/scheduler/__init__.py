@@ -1,1 +1,0 @@
-"""What is known about the cluster's scheduler: its version, its configuration, plugins that are not ours."""
