@@ -12,8 +12,7 @@ FROM ${BUILD} AS build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PYTHONDONTWRITEBYTECODE=1
 WORKDIR /build
 
-# The packages of the lock and this checkout, without what the program never imports. The build context leaves the
-# embedded cluster of `rebalancer demo` out (.dockerignore).
+# The packages of the lock and this checkout, without what the program never imports.
 COPY requirements-runtime.lock image/site_packages.sh ./
 COPY rebalancer ./rebalancer
 RUN ./site_packages.sh /site-packages

@@ -20,11 +20,11 @@ from pathlib import Path
 import click
 import numpy as np
 import zstandard
-from rebalancer_demo import Sandbox
 
 from bench.generated_pods import NOW, Object, Workload, nodes, place, pods, workloads
 from bench.loading import Loader, Server
 from rebalancer.cluster.kinds import BY_PLURAL
+from rebalancer_demo import Sandbox
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 

@@ -27,13 +27,13 @@ from typing import Any
 from unittest import mock
 
 import click
-from rebalancer_demo import Sandbox
-from rebalancer_demo.api import server
 
 from rebalancer.cluster.live.watching import LiveCluster
 from rebalancer.execution.progress import Silent
 from rebalancer.observe.plan_options import PlanOptions, RunOptions
 from rebalancer.run.run import run
+from rebalancer_demo import Sandbox
+from rebalancer_demo.api import server
 
 ROOT = Path(__file__).parents[1]
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)

@@ -14,13 +14,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
-from rebalancer_demo.hot_cluster import CONFIGURATION
-from rebalancer_demo.scenario import demo_cluster
 
 from rebalancer.errors import RebalancerError
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.planning.plan import Plan
 from rebalancer.run.plan import make_plan
+from rebalancer_demo.hot_cluster import CONFIGURATION
+from rebalancer_demo.scenario import demo_cluster
 
 POLICIES = Path(__file__).parents[1] / "policies"
 FOLDER = click.Path(exists=True, path_type=Path)

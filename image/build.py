@@ -330,7 +330,8 @@ def start(work: Path, base: Path, application: Path) -> None:
     for folder in (base, application):
         shutil.copytree(folder, tree, symlinks=True, dirs_exist_ok=True)
     python = os.environ.get("PYTHON", sys.executable)
-    subprocess.run([python, "image/recording.py", str(dump)], cwd=ROOT, check=True, env=_on_path(ROOT))
+    recording = [python, "image/recording.py", str(dump)]
+    subprocess.run(recording, cwd=ROOT, check=True, env=_on_path(ROOT, ROOT / "demo"))
     shutil.copytree(dump, tree / "dump")
     plan = [
         "plan",
@@ -378,8 +379,8 @@ def in_tree(tree: Path, *command: str) -> bytes:
     return started.stdout
 
 
-def _on_path(folder: Path) -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(folder), "OPENBLAS_NUM_THREADS": "1"}
+def _on_path(*folders: Path) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, folders)), "OPENBLAS_NUM_THREADS": "1"}
 
 
 _IMPORT_ALL = """

@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 import msgspec
-from rebalancer_demo.hot_cluster import hot_cluster
 
 from rebalancer.cluster.kinds import KINDS
+from rebalancer_demo.hot_cluster import hot_cluster
 
 CREATED = 1_795_176_000.0
 NODE_METRICS = {"apiVersion": "metrics.k8s.io/v1beta1", "timestamp": "2026-11-20T12:00:00Z", "window": "15s"}

@@ -21,9 +21,8 @@ rm -rf "$target/bin"
 rm -f "$target"/*.dist-info/direct_url.json
 sed -i '/direct_url\.json/d' "$target"/*.dist-info/RECORD
 
-# Pure Python: copying the package is installing it. The embedded cluster of `rebalancer demo` stays out.
+# Pure Python: copying the package is installing it.
 cp -R rebalancer "$target/rebalancer"
-rm -rf "$target/rebalancer/sandbox"
 find "$target" -type d -name __pycache__ -prune -exec rm -rf {} +
 
 # Bytecode is compiled here once: the container's file system is read-only. By content, not by time, so that the

@@ -35,8 +35,11 @@ class StopRequest:
     It takes no lock: a signal handler would wait without end for one that the thread it interrupts holds.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], object] = time.sleep
+    ) -> None:
         self._clock = clock
+        self._sleep = sleep
         self._requested_at: float | None = None
         self._hurried_at: float | None = None
 
@@ -75,7 +78,7 @@ class StopRequest:
             left = end - self._clock()
             if left <= 0:
                 return False
-            time.sleep(min(left, _LOOK_SECONDS))
+            self._sleep(min(left, _LOOK_SECONDS))
         return True
 
 

@@ -1,4 +1,8 @@
-"""What the API server does to objects: create, replace, delete, bind and scale, by the rules of each kind."""
+"""What the API server does to objects: create, replace, delete, bind and scale, by the rules of each kind.
+
+A new pod, and one that is bound, gets its priority, tolerations and the node's zone. What an object owns by
+the ownerReferences of others goes with its owner, or is released before.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +30,6 @@ from rebalancer_demo.objects import (
 )
 from rebalancer_demo.resources import INITIAL_STATUS, STORED
 from rebalancer_demo.store import Store
-
-# What the API server adds to a new pod and to one that is bound: priority, tolerations, the node's zone.
-
 
 _DEFAULT_TOLERATIONS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _LABELS_OF_THE_NODE = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
@@ -118,9 +119,6 @@ def quality_of_service(spec: Object) -> str:
     if guaranteed:
         return "Guaranteed"
     return "Burstable" if named else "BestEffort"
-
-
-# What an object owns by the ownerReferences of others: it goes with its owner, or is released before.
 
 
 ORPHAN = "Orphan"

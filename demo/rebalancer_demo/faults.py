@@ -1,4 +1,8 @@
-"""Faults to inject: which requests they hit, and what happens to those."""
+"""Faults to inject: requests that fail on their way, and replacements that break what a plan relies on.
+
+A ``Fault`` hits requests to the API server: refused, lost, slow. A ``Misbehaviour`` hits pods: misplaced,
+late or missing replacements.
+"""
 
 from __future__ import annotations
 
@@ -95,9 +99,6 @@ class Faults:
                 armed.hits += 1
                 chosen.append(fault)
         return chosen
-
-
-# How the sandbox can break the promise a plan relies on: misplaced, late and missing replacements.
 
 
 PlacementEffect = Literal["misplace", "delay", "drop", "drop-replacement"]

@@ -1,4 +1,4 @@
-"""Reads an API object, which is a JSON-ready dict as clients send it, and writes its conditions.
+"""API objects as JSON-ready dicts: what is read from them, their two shapes of events, refusals, selectors.
 
 The sandbox keeps whole objects, since clients may store any field; the typed records of
 ``rebalancer.cluster`` know only the fields that a plan needs.
@@ -155,9 +155,6 @@ def set_condition(
     return True
 
 
-# Events have one store and two shapes: core/v1 as it is kept, and events.k8s.io/v1.
-
-
 _PAIRS = (
     ("involvedObject", "regarding"),
     ("message", "note"),
@@ -179,9 +176,6 @@ def to_core(event: Object) -> Object:
     """An events.k8s.io/v1 event as it is kept."""
     renames = {new: core for core, new in _PAIRS}
     return {renames.get(key, key): value for key, value in event.items()}
-
-
-# What an API server answers when it refuses: Status objects, and the error that carries one.
 
 
 class StatusError(RebalancerError):
@@ -303,9 +297,6 @@ def method_not_allowed() -> StatusError:
     """405: the resource does not support this verb."""
     message = "the server does not allow this method on the requested resource"
     return StatusError(405, "MethodNotAllowed", message)
-
-
-# Label and field selectors of a query, and the label selectors that objects carry.
 
 
 Match = Callable[[Object], bool]

@@ -1,4 +1,8 @@
-"""The embedded cluster as a whole: load a dump, start it, point a client at it."""
+"""The embedded cluster as a whole: load a dump, start it, point a client at it.
+
+A dump is what ``kubectl get -o json`` prints: lists, also of several kinds. A kubeconfig points kubectl and
+other clients at the cluster.
+"""
 
 from __future__ import annotations
 
@@ -34,9 +38,6 @@ from rebalancer_demo.resources import BY_KIND, INITIAL_STATUS, STORED
 from rebalancer_demo.scheduler import Decider, LeastAllocated, Scheduler
 from rebalancer_demo.store import Store
 from rebalancer_demo.usage import LoadWatcher, MetricsApi, UsageModel
-
-# Fills the store from a dump: what ``kubectl get -o json`` prints, lists and mixed lists.
-
 
 _SYSTEM_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 _NAMES = (".json", ".json.gz", ".json.zst")
@@ -126,9 +127,6 @@ def _add_namespaces(by_plural: dict[str, list[Object]], present: set[str]) -> No
         by_plural.setdefault("namespaces", []).append(namespace)
 
 
-# The kubeconfig that points kubectl and clients at a sandbox.
-
-
 TOKEN = "sandbox"  # noqa: S105 - everyone may know it: the server listens on loopback only
 
 
@@ -146,6 +144,9 @@ def write_kubeconfig(path: Path, url: str, token: str) -> Path:
     path.write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
     path.chmod(0o600)
     return path
+
+
+_LOOK_SECONDS = 0.001
 
 
 class Sandbox:
@@ -364,7 +365,23 @@ class Sandbox:
         """The CPU in use of each measured node, in percent of allocatable."""
         return {name: 100.0 * load for name, load in self.usage.cpu_loads().items()}
 
-    def wait_until(self, holds: Callable[[], Any], *, seconds: float = 10.0) -> bool:
+    def settle(self) -> None:
+        """Wait until controllers, kubelets and scheduler have done all that the clock lets them do now."""
+        while True:
+            version = self.store.version
+            begun = [loop.rounds for loop in self._loops()]
+            # The first may have begun before, the second sees all that there is, the third schedules it.
+            enough = [rounds + 3 for rounds in begun]
+            while any(loop.rounds < least for loop, least in zip(self._loops(), enough, strict=False)):
+                self.store.wake()
+                time.sleep(_LOOK_SECONDS)
+            if self.store.version == version:
+                return
+
+    def _loops(self) -> list[Driver | Scheduler]:
+        return [loop for loop in (self._driver, self._scheduler) if loop is not None]
+
+    def wait_until(self, holds: Callable[[], Any], *, seconds: float = 180.0) -> bool:
         """Wait until ``holds()``, asked after every change; False after ``seconds`` of wall time."""
         deadline = time.monotonic() + seconds
         while not holds():

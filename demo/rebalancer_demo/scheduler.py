@@ -1,4 +1,7 @@
-"""The sandbox's scheduler: takes pods in queue order, asks a decider, binds them and writes events."""
+"""The sandbox's scheduler: takes pods in queue order, asks a decider, binds them and writes events.
+
+A ``Decider`` says where a pod goes; ``LeastAllocated`` is a simple one.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +32,6 @@ from rebalancer_demo.objects import (
     status_of,
 )
 from rebalancer_demo.store import Change, Key, Record
-
-# Where a pod goes: what the sandbox's scheduler asks, and a simple answer to it.
-
 
 _MAX_CACHED_ARRAYS = 100_000
 
@@ -200,6 +200,7 @@ class Scheduler:
         self._renewed: float | None = None
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sandbox-scheduler")
+        self.rounds = 0  # how often it has looked at what changed and what is due
 
     def start(self) -> None:
         """Begin with the pods that are unbound already."""
@@ -227,6 +228,7 @@ class Scheduler:
             for change in changes:
                 self._notice(change)
                 cursor = change.version
+            self.rounds += 1
 
     def _enqueue_all(self) -> None:
         pods = self._store.all("pods")

@@ -1,4 +1,10 @@
-"""The memory of the embedded cluster: all objects under one resourceVersion, as etcd keeps them."""
+"""The memory of the embedded cluster: all objects under one resourceVersion, as etcd keeps them.
+
+Every write has one resourceVersion, and the log of changes has one entry for it; watches and controllers
+follow the log. It is bounded: a client that asks for the changes after a version it no longer reaches back
+to gets 410 and has to list again, as after a compaction of etcd. An index finds the pods of a controller and
+those on a node.
+"""
 
 from __future__ import annotations
 
@@ -27,14 +33,6 @@ from rebalancer_demo.objects import (
     stale,
 )
 from rebalancer_demo.resources import STORED
-
-# The versions of objects and the log of their changes, which watches and controllers follow.
-#
-# Every write has one resourceVersion, and the log has one entry for it. The log is bounded: a client that
-# asks
-# for the changes after a version it no longer reaches back to gets 410 and has to list again, as after a
-# compaction of etcd.
-
 
 Key = tuple[str, str]  # namespace (empty for cluster-wide kinds), name
 ChangeKind = Literal["ADDED", "MODIFIED", "DELETED"]
@@ -108,9 +106,6 @@ class ChangeLog:
     def too_old(self, version: int) -> StatusError:
         """The 410 for a version that the log does not reach back to."""
         return expired(f"too old resource version: {version} ({self._oldest})")
-
-
-# Finds the pods of a controller and the pods on a node without a walk over all pods.
 
 
 class PodIndex:

@@ -1,4 +1,9 @@
-"""How much CPU and memory each pod and node of the sandbox uses, so that load moves as pods move."""
+"""How much CPU and memory each pod and node uses, and who measures it: the Metrics API and load-watcher.
+
+Usage is stated by annotations of pods, so load moves as pods move. The Metrics API shows the usage of the
+moment. The load-watcher (port 2020, GET /watcher) reports, as the real one does, the load of some time ago,
+averaged over a window, so its readers react late: ``lag_seconds`` and ``averaging_seconds``.
+"""
 
 from __future__ import annotations
 
@@ -166,9 +171,6 @@ def _share_of_requests(pod: Object) -> Usage:
     return Usage(int(cpu * _REQUEST_SHARE), int(memory * _REQUEST_SHARE))
 
 
-# The Metrics API, computed from the usage of the moment.
-
-
 _WINDOW = "0s"  # the figures are those of the moment
 
 
@@ -232,12 +234,6 @@ def _node(node: Object, usage: Usage, now: str) -> Object:
 
 def _quantities(usage: Usage) -> dict[str, str]:
     return {"cpu": f"{usage.cpu_nano}n", "memory": f"{usage.memory_bytes // 1024}Ki"}
-
-
-# A simulated load-watcher: its document (port 2020, GET /watcher) made from the usage of the sandbox.
-#
-# The real one reports the load of some time ago, averaged over a window, so its readers react late;
-# ``lag_seconds`` and ``averaging_seconds`` simulate that.
 
 
 _MAX_SAMPLES = 900

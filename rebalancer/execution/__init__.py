@@ -7,7 +7,7 @@ from rebalancer.execution.context import RunContext
 from rebalancer.execution.journal import Journal, read_journal
 from rebalancer.execution.kubernetes_events import EventWriter
 from rebalancer.execution.lease import HeldLease, LeaseWatch, RunLease, holder_identity
-from rebalancer.execution.outcomes import Outcome, Outcomes, Result, Stop, after_outcomes, past_moves
+from rebalancer.execution.outcomes import Outcome, Outcomes, Stop, after_outcomes, past_moves
 from rebalancer.execution.progress import Observer, Silent
 from rebalancer.execution.run import carry_out
 from rebalancer.execution.safety import PauseSwitch
@@ -29,7 +29,6 @@ __all__ = [
     "Outcomes",
     "PauseSwitch",
     "PodSelection",
-    "Result",
     "RunContext",
     "RunLease",
     "SchedulerLocation",

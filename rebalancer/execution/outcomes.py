@@ -9,83 +9,33 @@ import msgspec
 
 from rebalancer.errors import ExitCode
 from rebalancer.planning.plan import API_VERSION, Move
-from rebalancer.state import PastMove, RunState, after_moves
-
-
-class Result(StrEnum):
-    """How a move ended."""
-
-    LANDED = "Landed"  # on a node the plan listed
-    LANDED_ELSEWHERE = "LandedElsewhere"  # not listed, yet acceptable
-    UNEXPECTED = "Unexpected"  # on a node the plan did not allow
-    PENDING = "Pending"  # the replacement was made and not bound in time
-    NOT_READY = "NotReady"  # bound, but not ready in time
-    NOT_REPLACED = "NotReplaced"  # no replacement was made in time
-    REFUSED = "Refused"  # the API refused the eviction; nothing happened
-    UNKNOWN = "Unknown"  # the eviction's answer was lost, or its end could not be seen
-    SKIPPED = "Skipped"  # not attempted
-    STARTED = "Started"  # somebody else moves the pod, which had not left when the wave ended
-    RESTARTED = "Restarted"  # not evicted: a rolling update replaced it, on a node the plan listed
-    RESTARTED_ELSEWHERE = "RestartedElsewhere"  # the same on a node not listed, yet acceptable
-    ROLLOUT_STALLED = "RolloutStalled"  # the rolling update did not end in time
-    GONE = "Gone"  # it left, or was leaving, by itself before its turn
+from rebalancer.state import PastMove, Result, RunState, after_moves
 
 
 class Stop(StrEnum):
-    """Why a run ended before its plan did."""
+    """Why a run ended before its plan did, with the exit code that follows."""
 
-    BRAKE = "Brake"  # a brake of the policy
-    LEASE_LOST = "LeaseLost"
-    OUTCOME = "Outcome"  # an outcome that the plan did not allow for
-    JOURNAL = "Journal"  # a decision could not be recorded
-    SETTINGS = "Settings"  # something the run was given cannot be used
-    RIGHTS = "Rights"
-    UNREACHABLE = "Unreachable"
-    REJECTED = "Rejected"  # the API server does not serve or accept a request
-    INTERRUPTED = "Interrupted"
+    exit_code: ExitCode
+
+    def __new__(cls, value: str, exit_code: ExitCode) -> Stop:
+        """Make a member that carries its exit code."""
+        member = str.__new__(cls, value)
+        member._value_ = value
+        member.exit_code = exit_code
+        return member
+
+    BRAKE = "Brake", ExitCode.STOPPED  # a safety check of the policy failed
+    LEASE_LOST = "LeaseLost", ExitCode.STOPPED
+    OUTCOME = "Outcome", ExitCode.STOPPED  # an outcome that the plan did not allow for
+    JOURNAL = "Journal", ExitCode.STOPPED  # a decision could not be recorded
+    SETTINGS = "Settings", ExitCode.BAD_INPUT  # something the run was given cannot be used
+    RIGHTS = "Rights", ExitCode.RIGHTS_MISSING
+    UNREACHABLE = "Unreachable", ExitCode.UNREACHABLE
+    REJECTED = "Rejected", ExitCode.REJECTED  # the API server does not serve or accept a request
+    INTERRUPTED = "Interrupted", ExitCode.INTERRUPTED
 
 
-# The one table from which the exit code of a run is made: the stop decides, else the worst result.
-STOP_CODES = {
-    Stop.BRAKE: ExitCode.STOPPED,
-    Stop.LEASE_LOST: ExitCode.STOPPED,
-    Stop.OUTCOME: ExitCode.STOPPED,
-    Stop.JOURNAL: ExitCode.STOPPED,
-    Stop.SETTINGS: ExitCode.BAD_INPUT,
-    Stop.RIGHTS: ExitCode.RIGHTS_MISSING,
-    Stop.UNREACHABLE: ExitCode.UNREACHABLE,
-    Stop.REJECTED: ExitCode.REJECTED,
-    Stop.INTERRUPTED: ExitCode.INTERRUPTED,
-}
-RESULT_CODES = {
-    Result.LANDED: ExitCode.DONE,
-    Result.LANDED_ELSEWHERE: ExitCode.DONE,
-    Result.UNEXPECTED: ExitCode.STOPPED,
-    Result.PENDING: ExitCode.STOPPED,
-    Result.NOT_READY: ExitCode.STOPPED,
-    Result.NOT_REPLACED: ExitCode.STOPPED,
-    Result.REFUSED: ExitCode.PARTLY_DONE,
-    Result.UNKNOWN: ExitCode.PARTLY_DONE,
-    Result.SKIPPED: ExitCode.PARTLY_DONE,
-    Result.STARTED: ExitCode.DONE,
-    Result.RESTARTED: ExitCode.DONE,
-    Result.RESTARTED_ELSEWHERE: ExitCode.DONE,
-    Result.ROLLOUT_STALLED: ExitCode.STOPPED,
-    Result.GONE: ExitCode.DONE,
-}
 _WORST_FIRST = (ExitCode.STOPPED, ExitCode.PARTLY_DONE)
-
-# What the plan did not allow for: a run does not go on after one of these.
-STOPPING = frozenset(
-    {
-        Result.UNEXPECTED,
-        Result.PENDING,
-        Result.NOT_READY,
-        Result.NOT_REPLACED,
-        Result.ROLLOUT_STALLED,
-        Result.UNKNOWN,
-    }
-)
 
 
 class Outcome(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
@@ -120,8 +70,8 @@ class Outcomes(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 def exit_code(results: Iterable[Result], stop: Stop | None) -> ExitCode:
     """What a run with these results leaves with."""
     if stop is not None:
-        return STOP_CODES[stop]
-    codes = {RESULT_CODES[result] for result in results}
+        return stop.exit_code
+    codes = {result.exit_code for result in results}
     return next((code for code in _WORST_FIRST if code in codes), ExitCode.DONE)
 
 
@@ -133,17 +83,6 @@ def encode(outcomes: Outcomes) -> bytes:
 def decode(content: bytes) -> Outcomes:
     """The outcomes read back; raises msgspec.ValidationError when the bytes hold none."""
     return msgspec.json.decode(content, type=Outcomes)
-
-
-_LANDED = frozenset(
-    {
-        Result.LANDED,
-        Result.LANDED_ELSEWHERE,
-        Result.RESTARTED,
-        Result.RESTARTED_ELSEWHERE,
-        Result.UNEXPECTED,
-    }
-)
 
 
 def past_moves(outcomes: Iterable[Outcome], run: str = "") -> tuple[PastMove, ...]:
@@ -173,7 +112,7 @@ def _withdrawn(move: PastMove, untouched: Collection[str], run: str) -> bool:
 
 def _past_move(outcome: Outcome, run: str) -> PastMove:
     pod = outcome.move.pod
-    landed = outcome.result in _LANDED
+    landed = outcome.result.landed
     return PastMove(
         namespace=pod.namespace,
         name=pod.name,

@@ -41,9 +41,9 @@ from rebalancer.execution.evict import (
     rejected,
 )
 from rebalancer.execution.observed_pods import ObservedPod, PodReader
-from rebalancer.execution.outcomes import Result
 from rebalancer.planning.plan import Move
 from rebalancer.planning.workloads.rolling_updates import RESTARTED_AT, why_no_surge
+from rebalancer.state import Result
 
 _MAX_BYTES = 4 << 20
 _MANAGER = "rebalancer"

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from rebalancer.errors import InputError, RebalancerError, UnreachableError
 from rebalancer.execution.context import Halt, Ledger, RunContext, halt_for
 from rebalancer.execution.journal import RUN_STARTED
-from rebalancer.execution.outcomes import Outcome, Outcomes, Result, Stop, exit_code
+from rebalancer.execution.outcomes import Outcome, Outcomes, Stop, exit_code
 from rebalancer.execution.safety import engaged_brake, read_health, unknowns
 from rebalancer.execution.waves import WaveRunner
 from rebalancer.planning.plan import POD_GONE, POD_LEAVING, Move, Plan
+from rebalancer.state import Result
 from rebalancer.telemetry import span
 
 

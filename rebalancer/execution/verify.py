@@ -31,9 +31,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from rebalancer.errors import InternalError, RebalancerError
 from rebalancer.execution.observed_pods import ObservedPod
-from rebalancer.execution.outcomes import Outcome, Result
+from rebalancer.execution.outcomes import Outcome
 from rebalancer.execution.restart import appraise_rollout, made_by_rollout
 from rebalancer.planning.plan import Move
+from rebalancer.state import Result
 
 if TYPE_CHECKING:
     from rebalancer.cluster.live.watching import SeenPod

@@ -10,7 +10,7 @@ from rebalancer.execution.context import Halt, Ledger, RunContext, halt_for
 from rebalancer.execution.evict import EvictionAnswer, Requester, Verdict, evict
 from rebalancer.execution.journal import EVICTING, RESTARTING
 from rebalancer.execution.observed_pods import ObservedPod, PodReader, Scope
-from rebalancer.execution.outcomes import STOPPING, Outcome, Result, Stop
+from rebalancer.execution.outcomes import Outcome, Stop
 from rebalancer.execution.restart import restart
 from rebalancer.execution.verify import (
     FIRST_PAUSE_SECONDS,
@@ -24,6 +24,7 @@ from rebalancer.execution.verify import (
     uids,
 )
 from rebalancer.planning.plan import Move
+from rebalancer.state import Result
 from rebalancer.telemetry import Span, record, span
 
 # The plan assumes that replacements are scheduled in the order of the evictions, so each eviction waits for
@@ -31,13 +32,6 @@ from rebalancer.telemetry import Span, record, span
 MAX_SECONDS_TO_PLACE = 3.0
 _FIRST_LOOK_SECONDS = 0.05
 _LAST_LOOK_SECONDS = 3.0  # after a request to stop: where the replacements are by then
-
-_RESULTS = {
-    Verdict.GONE: Result.GONE,
-    Verdict.SKIPPED: Result.SKIPPED,
-    Verdict.REFUSED: Result.REFUSED,
-    Verdict.UNKNOWN: Result.UNKNOWN,
-}
 
 
 class WaveRunner:
@@ -200,7 +194,7 @@ class WaveRunner:
         # For the load of the nodes, a pod that may have been evicted counts as evicted.
         verb = "restarting" if move.is_restart else "evicting"
         perhaps = answer.at if answer.verdict is Verdict.UNKNOWN else None
-        self._ledger.settle(_outcome(move, _RESULTS[answer.verdict], answer.because, evicted_at=perhaps))
+        self._ledger.settle(_outcome(move, Result.of(answer.verdict), answer.because, evicted_at=perhaps))
         if answer.rights_missing:
             self._ledger.stop(Halt(Stop.RIGHTS, f"{verb} {move.pod.full_name}: {answer.because}"))
         elif answer.rejected:
@@ -238,7 +232,8 @@ class WaveRunner:
         for outcome in outcomes:
             self._ledger.settle(outcome)
             self._record_landing(outcome)
-        halts = [self._halt_after(outcome) for outcome in outcomes if outcome.result in self._stopping()]
+        unexpected = self._context.execution.on_unexpected_landing
+        halts = [self._halt_after(outcome) for outcome in outcomes if outcome.result.ends_run(unexpected)]
         if halts:
             # A failure in the cluster is a better reason than the request to stop.
             self._ledger.stop(min(halts, key=lambda halt: halt.stop is Stop.INTERRUPTED))
@@ -270,11 +265,6 @@ class WaveRunner:
         """Whether a failed eviction must not be tried again."""
         self._keep_lease()
         return self._context.stop_requested() or self._ledger.halt is not None
-
-    def _stopping(self) -> frozenset[Result]:
-        if self._context.execution.on_unexpected_landing == "continue":
-            return STOPPING - {Result.UNEXPECTED}
-        return STOPPING
 
     def _halt_after(self, outcome: Outcome) -> Halt:
         if outcome.result is Result.UNKNOWN and self._context.stop_requested():

@@ -30,15 +30,7 @@ from rebalancer.cluster.nodes import NodeTable
 from rebalancer.cluster.pods import PHASE_INDEX, PodTable
 from rebalancer.load.report import LoadReport
 from rebalancer.load.usage import RESOURCES
-from rebalancer.state import PastMove
-
-# Results after which the pod is where it was: nothing changed.
-_UNTOUCHED = frozenset({"Refused", "Skipped", "Gone"})
-# Results after which it is known where the load went.
-_ARRIVED = frozenset(
-    {"Landed", "LandedElsewhere", "Restarted", "RestartedElsewhere", "Unexpected", "NotReady"}
-)
-_WITHOUT_REPLACEMENT = frozenset({"Pending", "NotReplaced"})
+from rebalancer.state import LoadAfter, PastMove, Result
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,10 +55,11 @@ def correct(load: LoadReport, nodes: NodeTable, moves: Iterable[PastMove]) -> Co
     usage = load.usage.copy()
     settling: dict[int, str] = {}
     for move in moves:
-        if move.result in _UNTOUCHED:
+        after = Result.of(move.result).load
+        if after is LoadAfter.STAYED:
             continue
         _apply(load, nodes, usage, settling, move, move.from_node, move.evicted_at, -1.0)
-        if move.result not in _WITHOUT_REPLACEMENT and (move.to_node or move.result not in _ARRIVED):
+        if after is LoadAfter.UNKNOWN or (after is LoadAfter.MOVED and move.to_node):
             _apply(load, nodes, usage, settling, move, move.to_node, move.landed_at or move.evicted_at, 1.0)
     return Corrected(dataclasses.replace(load, usage=np.maximum(usage, 0.0)), settling)
 
@@ -90,7 +83,7 @@ def _apply(
     amounts = np.array([move.load.get(resource, np.nan) for resource in load.resources])
     needed = (share > 0) & np.isin(load.resources, load.required)
     reason = f"its figures include the time before {move.namespace}/{move.name} moved"
-    if np.isnan(amounts[needed]).any() or move.result not in _ARRIVED | _WITHOUT_REPLACEMENT:
+    if np.isnan(amounts[needed]).any() or Result.of(move.result).load is LoadAfter.UNKNOWN:
         settling[row] = f"{reason}, whose load is unknown"
     elif not _linear(load, row)[needed].all():
         settling[row] = f"{reason}; a percentile or peak of them cannot be corrected"

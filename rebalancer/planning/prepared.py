@@ -32,7 +32,7 @@ from rebalancer.planning.reasons import KeptReason, Reason
 from rebalancer.planning.workloads.stateful_sets import replaced_after_termination
 from rebalancer.policy import RebalancePolicy, ScoreRule
 from rebalancer.scheduling import ClusterState, requested_amounts, waiting_pods
-from rebalancer.state import UNDER_WAY, PastMove
+from rebalancer.state import PastMove, Result
 
 # Pods that are Pending already: they compete for the same room, so they are placed before any move.
 
@@ -202,7 +202,7 @@ def _still_leaving(inputs: PlanningInputs, moves: Iterable[PastMove]) -> dict[in
     found: dict[int, str] = {}
     for move in moves:
         row = pods.row.get((move.namespace, move.name))
-        if move.result not in UNDER_WAY or row is None or pods.uids[row] != move.uid:
+        if not Result.of(move.result).is_under_way or row is None or pods.uids[row] != move.uid:
             continue
         node = nodes.row.get(move.from_node)
         if node == pods.node[row] and inputs.now - move.evicted_at < inputs.policy.planning.cooldown:

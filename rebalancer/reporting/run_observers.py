@@ -17,25 +17,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rich.text import Text
 
 from rebalancer.execution.evict import EvictionAnswer, Verdict
-from rebalancer.execution.outcomes import Outcome, Outcomes, Result
+from rebalancer.execution.outcomes import Outcome, Outcomes
 from rebalancer.execution.progress import Observer, Silent
 from rebalancer.planning.plan import Move
-from rebalancer.reporting.tables.outcomes import COLOURS
 from rebalancer.reporting.words import counted, words
 
 # What drawing on a closed stream raises; an IndexError comes from rich when a write fails inside a live bar.
 _STREAM_ERRORS = (OSError, ValueError, IndexError)
-_HARMLESS = frozenset(
-    {
-        Result.LANDED,
-        Result.LANDED_ELSEWHERE,
-        Result.SKIPPED,
-        Result.STARTED,
-        Result.RESTARTED,
-        Result.RESTARTED_ELSEWHERE,
-        Result.GONE,
-    }
-)
 
 
 def outcome_words(outcome: Outcome) -> str:
@@ -83,7 +71,7 @@ class LogObserver(Silent):
 
     def outcome_known(self, outcome: Outcome) -> None:
         """See Observer."""
-        level = logging.INFO if outcome.result in _HARMLESS else logging.WARNING
+        level = logging.WARNING if outcome.result.is_warning else logging.INFO
         self._event(level, outcome_words(outcome))
 
     def _event(self, level: int, message: str) -> None:
@@ -183,7 +171,7 @@ class BarObserver(LogObserver):
 
     def outcome_known(self, outcome: Outcome) -> None:
         """See Observer."""
-        self._line(outcome_words(outcome), COLOURS[outcome.result])
+        self._line(outcome_words(outcome), outcome.result.colour)
 
     def warned(self, message: str) -> None:
         """See Observer."""

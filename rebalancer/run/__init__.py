@@ -1,1 +1,1 @@
-"""Joins the stages: what each command does, as one function that takes options and returns a value."""
+"""What commands do: plan, answer questions, and carry a plan out, each as one function of its options."""

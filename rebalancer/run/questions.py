@@ -13,6 +13,7 @@ from rebalancer.documents import read_text
 from rebalancer.errors import InputError, UnreachableError
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.observe.read import gather, open_api, policy_of
+from rebalancer.planning import planner
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import ChangedSetting, PlanDifference, difference
 from rebalancer.planning.subjects import find_subject, parse_subject
@@ -64,7 +65,7 @@ def diff_policies(options: PlanOptions, other: Path) -> PlanDifference:
     policy_of(others)  # a mistake in it is found before the cluster is read
     inputs = plan_inputs(options)
     theirs = plan_inputs(others, inputs.snapshot)
-    found = difference(planning.make_plan(inputs), planning.make_plan(theirs))
+    found = difference(planner.make_plan(inputs), planner.make_plan(theirs))
     settings = tuple(
         ChangedSetting(setting=key, before=before, after=after)
         for key, before, after in changed_settings(inputs.policy, theirs.policy)

@@ -23,12 +23,11 @@ from rebalancer.scheduling import waiting_pods
 from rebalancer.scheduling.framework.cycle import Placement
 from rebalancer.simulation.report import Cycle, LoadSpread, PolicyRun, SimulatedMove, Simulation
 from rebalancer.simulation.world import LoadShape, SimulatedCluster
-from rebalancer.state import MoveHistory, PastMove, RunState, after_moves, after_plan, memory_seconds
+from rebalancer.state import MoveHistory, PastMove, Result, RunState, after_moves, after_plan, memory_seconds
 
 # Carries a plan out in the model: wave by wave, each replacement where the scheduler would put it.
 
 
-LANDED, ELSEWHERE, UNEXPECTED, PENDING = "Landed", "LandedElsewhere", "Unexpected", "Pending"
 NOWHERE = NodeRow(-1)
 
 
@@ -40,7 +39,7 @@ class SimulatedOutcome:
     row: PodRow
     node: NodeRow  # NOWHERE while Pending
     pod_class: PodClassIndex
-    result: str
+    result: Result
     because: str
 
 
@@ -58,7 +57,7 @@ class SimulatedExecution:
         self._prepared = prepared
         self._random = random
         self._state = prepared.schedulers.state.copy()
-        self._stop = prepared.policy.execution.on_unexpected_landing == "stop"
+        self._on_unexpected = prepared.policy.execution.on_unexpected_landing
         self._made: list[PastMove] = []
         self.stopped = ""
 
@@ -67,8 +66,8 @@ class SimulatedExecution:
         for wave in sorted({move.wave for move in plan.moves}):
             outcomes = list(self._wave(plan, [move for move in plan.moves if move.wave == wave]))
             yield from outcomes
-            failed = next((item for item in outcomes if item.result in (UNEXPECTED, PENDING)), None)
-            if failed is not None and (self._stop or failed.result == PENDING):
+            failed = next((item for item in outcomes if item.result.ends_run(self._on_unexpected)), None)
+            if failed is not None:
                 self.stopped = f"{failed.move.pod.full_name}: {failed.because}"
                 return
 
@@ -99,7 +98,7 @@ class SimulatedExecution:
             if state.node[row] >= 0:
                 state.remove(row)
 
-    def _past(self, move: Move, node: NodeRow, result: str) -> PastMove:
+    def _past(self, move: Move, node: NodeRow, result: Result) -> PastMove:
         inputs = self._prepared.inputs
         return PastMove(
             namespace=move.pod.namespace,
@@ -109,7 +108,7 @@ class SimulatedExecution:
             controller_uid=move.pod.controller_uid,
             from_node=move.from_node,
             to_node="" if node == NOWHERE else inputs.snapshot.nodes.names[node],
-            result=result,
+            result=result.value,
             evicted_at=inputs.now,
             landed_at=None if node == NOWHERE else inputs.now,
             load=dict(move.load),
@@ -120,14 +119,14 @@ class SimulatedExecution:
         """The moves carried out, as the next run remembers them."""
         return tuple(self._made)
 
-    def _result(self, plan: Plan, move: Move, node: NodeRow) -> tuple[str, str]:
+    def _result(self, plan: Plan, move: Move, node: NodeRow) -> tuple[Result, str]:
         if node == NOWHERE:
-            return PENDING, "no node is feasible for its replacement"
+            return Result.PENDING, "no node is feasible for its replacement"
         name = self._prepared.inputs.snapshot.nodes.names[node]
         if any(landing.node == name for landing in move.landings):
-            return LANDED, ""
+            return Result.LANDED, ""
         why = check_landing(self._prepared, plan, move, name, self._made)
-        return (UNEXPECTED, why) if why else (ELSEWHERE, f"{name} is acceptable")
+        return (Result.UNEXPECTED, why) if why else (Result.LANDED_ELSEWHERE, f"{name} is acceptable")
 
     def retry_pending(self) -> Iterator[tuple[int, NodeRow]]:
         """Pods of the snapshot that were Pending and fit somewhere now, with their nodes, in queue order."""
@@ -199,7 +198,7 @@ def _run(
         cycles=tuple(cycles),
         after=_spread(cluster, hot_above),
         evictions=len(moves),
-        unexpected=sum(move.result in (UNEXPECTED, PENDING) for move in moves),
+        unexpected=sum(Result.of(move.result).is_bad for move in moves),
         again=sum(move.again for move in moves),
         warnings=inputs.warnings,
     )
@@ -297,7 +296,7 @@ def _move(item: SimulatedOutcome, names: Sequence[str], again: bool) -> Simulate
         workload=item.move.pod.workload,
         from_node=item.move.from_node,
         node="" if item.node == NOWHERE else names[item.node],
-        result=item.result,
+        result=item.result.value,
         because=item.because,
         again=again,
     )

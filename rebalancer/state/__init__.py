@@ -9,8 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from rebalancer.state.move_history import MoveHistory
+from rebalancer.state.results import BAD_RESULTS, LoadAfter, Result
 from rebalancer.state.run_state import (
-    UNDER_WAY,
     PastMove,
     RunState,
     after_moves,
@@ -24,12 +24,14 @@ if TYPE_CHECKING:
     from rebalancer.state.stores import ConfigMapStore, FileStore, StateStore
 
 __all__ = [
-    "UNDER_WAY",
+    "BAD_RESULTS",
     "ConfigMapStore",
     "FileStore",
+    "LoadAfter",
     "LoadSamples",
     "MoveHistory",
     "PastMove",
+    "Result",
     "RunState",
     "StateStore",
     "after_moves",

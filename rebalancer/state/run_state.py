@@ -13,14 +13,12 @@ import msgspec
 from rebalancer.errors import InputError
 from rebalancer.policy import RebalancePolicy
 from rebalancer.state import samples as load_samples
+from rebalancer.state.results import Result
 from rebalancer.state.samples import LoadSamples
 
 API_VERSION = "rebalancer/v1alpha1"
 KIND = "RunState"
 MAX_MOVES = 5000
-UNSETTLED = "Unknown"  # the result of a move whose end its run has not seen
-# Results of moves that were not over when their run was: somebody else makes them, or a rolling update does.
-UNDER_WAY = frozenset({"Started", "RolloutStalled"})
 MAX_HOT_NODES = 5000
 MAX_STREAK = 1_000_000
 MAX_BYTES = 900 << 10  # a ConfigMap holds 1 MiB
@@ -49,7 +47,7 @@ class PastMove(Value, frozen=True, kw_only=True):
     controller_uid: _Name = ""
     from_node: _Name = msgspec.field(name="from")
     to_node: _Name = msgspec.field(name="to", default="")  # where the replacement runs; empty when not known
-    result: _Name = UNSETTLED  # the Result of its outcome
+    result: _Name = Result.UNKNOWN.value  # a Result, or one that only a newer version knows
     evicted_at: _Time
     landed_at: _Time | None = None
     load: dict[_Name, _Amount] = {}  # cpu in thousandths of a core, memory in bytes
@@ -131,13 +129,13 @@ def after_moves(
     before = state or RunState()
     by_pod = {(move.uid, move.run): move for move in before.moves}
     by_pod.update(((move.uid, move.run), move) for move in moves)
-    settled = {move.uid for move in by_pod.values() if move.result != UNSETTLED}
+    settled = {move.uid for move in by_pod.values() if move.result != Result.UNKNOWN}
     kept = [
         move
         for move in by_pod.values()
         if abs(now - move.evicted_at) <= horizon_seconds
         # A pod is evicted once: what became of it replaces what other runs did not know.
-        and (move.result != UNSETTLED or move.uid not in settled)
+        and (move.result != Result.UNKNOWN or move.uid not in settled)
     ]
     kept.sort(key=_order)
     return bounded(msgspec.structs.replace(before, moves=tuple(kept), updated_at=now))

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 import yaml
-from rebalancer_demo import Sandbox
-from rebalancer_demo.hot_cluster import hot_cluster
 
 from rebalancer.policy import parse_policy
+from rebalancer_demo import Sandbox
+from rebalancer_demo.hot_cluster import hot_cluster
 from tests.docs.blocks import PAGES, ROOT, Block, blocks, commands
 
 BLOCKS = [block for page in PAGES for block in blocks(page)]

@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import urllib3
-from rebalancer_demo import Fault, Faults
 
+from rebalancer_demo import Fault, Faults
 from tests import loopback
 from tests.e2e.processes import wait_until
 

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import pytest
-from rebalancer_demo import Fault, Faults
 
 from rebalancer.errors import ExitCode
+from rebalancer_demo import Fault, Faults
 from tests.conftest import SUMMARY
 from tests.e2e.api import Object
 from tests.e2e.command import Finished

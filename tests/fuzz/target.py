@@ -40,9 +40,11 @@ class Finding:
     what: str
 
 
-def finding_of(target: Target, content: bytes) -> Finding | None:
+def finding_of(
+    target: Target, content: bytes, clock: Callable[[], float] = time.process_time
+) -> Finding | None:
     """Decode one input; a finding unless it is read or refused, in proportionate time and memory."""
-    started, memory = time.process_time(), _most_memory()
+    started, memory = clock(), _most_memory()
     found: Finding | None = None
     try:
         target.decode(content)
@@ -53,7 +55,7 @@ def finding_of(target: Target, content: bytes) -> Finding | None:
             found = Finding("message", f"an error that is no printable line: {str(error)[:300]!r}")
     except Exception as error:  # noqa: BLE001 - whatever else is raised is what is looked for
         found = Finding(_place(error), f"{type(error).__name__}: {str(error)[:300]}")
-    seconds, more = time.process_time() - started, _most_memory() - memory
+    seconds, more = clock() - started, _most_memory() - memory
     if seconds > BASE_SECONDS + SECONDS_PER_BYTE * len(content):
         found = found or Finding("time", f"{seconds:.1f} s for {len(content)} bytes")
     if more > BASE_BYTES + BYTES_PER_BYTE * len(content):

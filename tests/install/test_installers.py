@@ -1,4 +1,4 @@
-"""The wheel, installed as users do: pip, pipx and uv, each with its dependencies."""
+"""The wheels, installed as users do: pip, pipx and uv, each with its dependencies."""
 
 from __future__ import annotations
 
@@ -18,13 +18,17 @@ __all__ = ["installers"]
 PROGRAMS = ("rebalancer", "kubectl-rebalance", "kubectl_complete-rebalance")
 
 
+def built(project: Path, folder: Path) -> Path:
+    """The wheel of a project."""
+    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
+    subprocess.run(command, cwd=project, check=True, capture_output=True, timeout=120)
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=120)
-    (built,) = folder.glob("*.whl")
-    return built
+    return built(ROOT, tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.fixture(scope="module", params=["pip", "pipx", "uv"])
@@ -64,3 +68,12 @@ def test_it_comes_without_what_only_demonstrations_need(programs: Path) -> None:
     code = "import importlib.util as u; print([n for n in ('rebalancer_demo',) if u.find_spec(n)])"
 
     assert done(interpreter, "-c", code).strip() == "[]"
+
+
+def test_both_wheels_together_bring_the_embedded_cluster(wheel: Path, tmp_path: Path) -> None:
+    demo = built(ROOT / "demo", tmp_path / "wheel")
+    environment = tmp_path / "environment"
+    done(sys.executable, "-m", "venv", environment)
+    done(environment / "bin" / "pip", "install", "--quiet", wheel, demo)
+
+    assert "Plan: evict" in done(environment / "bin" / "rebalancer", "demo")

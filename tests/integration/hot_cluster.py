@@ -8,6 +8,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
+
+from rebalancer.load.scheduler_view import WatcherMetrics, decode_watcher
+from rebalancer.scheduling import load_configuration
 from rebalancer_demo import Sandbox
 from rebalancer_demo.hot_cluster import (
     CONFIGURATION,
@@ -17,9 +20,6 @@ from rebalancer_demo.hot_cluster import (
     hot_cluster,
 )
 from rebalancer_demo.model_decider import ModelDecider
-
-from rebalancer.load.scheduler_view import WatcherMetrics, decode_watcher
-from rebalancer.scheduling import load_configuration
 
 
 def hot_sandbox(

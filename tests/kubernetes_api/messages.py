@@ -22,9 +22,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorSet
+
 from rebalancer_demo.api.protobuf_bodies import INLINE, MESSAGES, message_name
 from rebalancer_demo.resources import RESOURCES
-
 from tests.kubernetes_api.sources import module_folder
 
 VERSION = "v0.35.4"  # of the minor that the embedded API server says it is

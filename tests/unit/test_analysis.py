@@ -3,9 +3,9 @@ from __future__ import annotations
 import pandas as pd
 
 from rebalancer import analysis
-from rebalancer.execution.outcomes import Result
 from rebalancer.planning.plan import NodeReport
 from rebalancer.simulation.report import Cycle, LoadSpread, PolicyRun, Simulation
+from rebalancer.state import Result
 from tests.unit.reporting.builders import a_kept, a_move, a_node, a_plan, an_outcome, some_outcomes
 
 

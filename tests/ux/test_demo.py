@@ -13,8 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from rebalancer_demo.scenario import steps
 
+from rebalancer_demo.scenario import steps
 from tests.conftest import SUMMARY
 
 KUBECTL = shutil.which("kubectl")

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from rebalancer_demo import Sandbox
-from rebalancer_demo.scenario import demo_cluster
 
 from rebalancer.cli.program import main
+from rebalancer_demo import Sandbox
+from rebalancer_demo.scenario import demo_cluster
 from tests.conftest import SUMMARY
 from tests.ux.terminal import ROOT
 from tests.ux.trials import EXAMPLE, TRIALS, Trial, policy_files

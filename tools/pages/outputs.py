@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
-import re
 from collections.abc import Sequence
 
 from rebalancer.cluster.pods import HONOURED_ANNOTATIONS
 from rebalancer.errors import ExitCode
-from rebalancer.execution import outcomes
 from rebalancer.execution.kubernetes_events import EVENT_KINDS
 from rebalancer.reporting.metrics import METRICS, SERVICE_METRICS
+from rebalancer.state import Result
 
 _HEAD = """\
 # What rebalancer returns, writes and honours
@@ -80,14 +78,7 @@ ANNOTATIONS = {
 def outputs_page() -> str:
     """The page as Markdown."""
     codes = [(str(int(code)), code.meaning) for code in ExitCode]
-    results = [
-        (
-            f"`{result.value}`",
-            result_meanings().get(result.value, ""),
-            str(int(outcomes.RESULT_CODES[result])),
-        )
-        for result in outcomes.Result
-    ]
+    results = [(f"`{item.value}`", item.meaning, str(int(item.exit_code))) for item in Result]
     metrics = [
         (
             f"`{metric.name}`",
@@ -111,12 +102,6 @@ def outputs_page() -> str:
         _EVENTS.replace("@EVENTS@\n", _table(("on", "type", "reason", "note"), events) + "\n"),
     )
     return "\n".join(parts)
-
-
-def result_meanings() -> dict[str, str]:
-    """What each result means: the comment beside it in the source."""
-    source = inspect.getsource(outcomes.Result)
-    return dict(re.findall(r'^    [A-Z_]+ = "(\w+)"  # (.+)$', source, re.MULTILINE))
 
 
 def _table(titles: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:

@@ -1,4 +1,7 @@
-"""What requests carry and answers show: kinds, patches, delete options, access reviews."""
+"""What requests carry and answers show: kinds, patches, delete options, access reviews.
+
+An object is patched in one of three ways: JSON merge patch, strategic merge patch, JSON patch.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,6 @@ from typing import Any
 from rebalancer_demo.api.requests import Request, User
 from rebalancer_demo.objects import Object, StatusError, bad_request, to_new
 from rebalancer_demo.resources import Resource
-
-# The three ways to patch an object: JSON merge patch, strategic merge patch and JSON patch.
-
 
 # The lists that a strategic merge patch merges by key; every other list is replaced.
 _MERGE_KEYS: dict[str, tuple[str, ...]] = {

@@ -1,4 +1,9 @@
-"""The documents by which a client learns what is served: /api, /apis, resource lists and /version."""
+"""The documents by which a client learns what is served: /api, /apis, resource lists, /version, OpenAPI.
+
+Of OpenAPI v3 there is the least with which kubectl creates. Before ``kubectl create -f`` and ``apply`` send
+an object, they look whether a POST or a PATCH of its kind knows the parameter ``fieldValidation``; where it
+does, the server checks the object.
+"""
 
 from __future__ import annotations
 
@@ -129,13 +134,6 @@ def resource_list(group_name: str, version: str) -> Object | None:
         return None
     name = f"{group_name}/{version}" if group_name else version
     return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": name, "resources": rows}
-
-
-# The least of OpenAPI v3 with which kubectl creates: that the server checks fields itself.
-#
-# Before ``kubectl create -f`` and ``apply`` send an object, they look in these documents whether a POST or
-# a
-# PATCH of its kind knows the parameter ``fieldValidation``; where it does, the server checks the object.
 
 
 ROOT = "/openapi/v3"

@@ -1,4 +1,7 @@
-"""LIST: selectors, and pages that all show one version of the cluster."""
+"""LIST and WATCH, with selectors: pages that all show one version of the cluster, and events after it.
+
+A watch is the log of the store as a stream of events, with bookmarks and an end.
+"""
 
 from __future__ import annotations
 
@@ -148,9 +151,6 @@ def list_body(resource: Resource, metadata: dict[str, object], page: list[Record
         f'"metadata":{msgspec.json.encode(metadata).decode()},"items":['
     )
     return b"".join((head.encode(), b",".join([encode(resource, record) for record in page]), b"]}"))
-
-
-# WATCH: the log of the store as a stream of events, with selectors, bookmarks and an end.
 
 
 _DEFAULT_TIMEOUT_SECONDS = 1800

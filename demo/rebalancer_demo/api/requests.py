@@ -1,4 +1,8 @@
-"""A request as the handlers see it, what they answer, and how a path names a resource."""
+"""A request as the handlers see it: the resource that its path names, and who may ask for it.
+
+Users have bearer tokens and rules, and are refused as the real server refuses. The service proxy lets clients
+reach add-ons such as load-watcher through the API server.
+"""
 
 from __future__ import annotations
 
@@ -131,9 +135,6 @@ def target_of(path: str) -> Target | None:
     return Target(resource, namespace, name, subresource, "/".join(steps[3:]))
 
 
-# Who may do what: bearer tokens, users and their rules, with the refusals of the real server.
-
-
 EVERYTHING = frozenset({"*"})
 
 
@@ -197,9 +198,6 @@ def forbidden(user: User, verb: str, resource: str, *, group: str, namespace: st
     )
     details = {key: value for key, value in (("name", name), ("group", group), ("kind", plural)) if value}
     return StatusError(403, "Forbidden", message, details=details)
-
-
-# The service proxy, by which clients reach add-ons such as load-watcher through the API server.
 
 
 Served = Callable[[Mapping[str, str]], Any]

@@ -1,4 +1,7 @@
-"""The transport of the embedded API server: HTTP/1.1 on loopback, a thread a connection."""
+"""The embedded API server: HTTP/1.1 on loopback, a thread a connection, and the way to each handler.
+
+From a path to the part of the API server that answers it, once the user may ask.
+"""
 
 from __future__ import annotations
 
@@ -32,9 +35,6 @@ from rebalancer_demo.api.tables import as_table, wants_table
 from rebalancer_demo.api.verbs import Computed, Subresources, Verbs, computed_answer
 from rebalancer_demo.faults import Fault, Faults
 from rebalancer_demo.objects import Object, StatusError, expired, no_such_path
-
-# From a path to the part of the API server that answers it, once the user may ask.
-
 
 _VERBS = {
     "GET": "get",

@@ -1,4 +1,8 @@
-"""The verbs on objects: from a request to a change in the registry, and from there to an answer."""
+"""The verbs on objects: from a request to a change in the registry, and from there to an answer.
+
+Stored objects have the subresources status, scale, eviction and binding. Objects of the Metrics API are
+computed when they are asked for.
+"""
 
 from __future__ import annotations
 
@@ -143,9 +147,6 @@ class Verbs:
         return Response.json({**kinds, "metadata": metadata, "items": gone})
 
 
-# The subresources of stored objects: status, scale, eviction and binding.
-
-
 _SIMULATED = "pods of the embedded cluster are simulated and run no containers"
 
 
@@ -196,9 +197,6 @@ class Subresources:
         else:
             raise method_not_allowed()
         return Response.json(self._registry.set_scale(plural, namespace, name, make, dry_run=request.dry_run))
-
-
-# Objects that are computed when they are asked for and never stored: the Metrics API.
 
 
 Computed = Callable[[str, str, str], Any]  # plural, namespace, name -> object, list of objects or None

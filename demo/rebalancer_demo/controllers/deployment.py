@@ -1,10 +1,19 @@
 """Deployments: a change of the pod template rolls out, a change of scale reaches the newest ReplicaSet.
 
-A Deployment of a dump may not match its ReplicaSets, as those are often dumped without templates. It is taken
-as rolled out until its template changes; only then are its ReplicaSets compared with it.
+A Deployment of a dump may not match its ReplicaSets, as those are often dumped without templates. It is
+taken as rolled out until its template changes; only then are its ReplicaSets compared with it.
 
-Source: kubernetes v1.35.0 pkg/controller/deployment: sync.go, rolling.go, recreate.go. Left out: proportional
-scaling while a rollout is under way, the limit of the history, and the deadline of its progress.
+In a rolling update the new ReplicaSet grows while all pods together are fewer than the replicas and
+maxSurge; the old ones shrink while the available pods are more than the replicas without maxUnavailable:
+
+    1 replica, maxSurge 25 % (1), maxUnavailable 25 % (0)
+    old 1 available, new 0                   the new one grows to 1
+    old 1 available, new 1 not available     nothing: one must stay available
+    old 1 available, new 1 available         the old one shrinks to 0
+
+Source: kubernetes v1.35.0 pkg/controller/deployment: sync.go, rolling.go, recreate.go,
+util/deployment_util.go (ResolveFenceposts and NewRSNewReplicas). Left out: proportional scaling while a
+rollout is under way, the limit of the history, and the deadline of its progress.
 """
 
 from __future__ import annotations
@@ -29,21 +38,6 @@ from rebalancer_demo.objects import (
 )
 from rebalancer_demo.resources import STORED
 from rebalancer_demo.store import Change, Key
-
-# The arithmetic of a rolling update: how many pods each ReplicaSet of a Deployment should have next.
-#
-# The new ReplicaSet grows while all pods together are fewer than the replicas and maxSurge; the old ones
-# shrink
-# while the available pods are more than the replicas without maxUnavailable:
-#
-#     1 replica, maxSurge 25 % (1), maxUnavailable 25 % (0)
-#     old 1 available, new 0                   the new one grows to 1
-#     old 1 available, new 1 not available     nothing: one must stay available
-#     old 1 available, new 1 available         the old one shrinks to 0
-#
-# Source: kubernetes v1.35.0 pkg/controller/deployment/rolling.go, and util/deployment_util.go,
-# ResolveFenceposts and NewRSNewReplicas.
-
 
 _DEFAULT = "25%"  # of maxSurge and maxUnavailable alike
 

@@ -1,4 +1,8 @@
-"""One thread that brings every controller up to date after each change, and when something falls due."""
+"""One thread that brings every controller up to date after each change, and when something falls due.
+
+Events are removed after an hour, as the real API server does by a lease in etcd. What a deleted object owned
+is deleted in the background, as kube-controller-manager does.
+"""
 
 from __future__ import annotations
 
@@ -54,6 +58,7 @@ class Driver:
         self._stopping = threading.Event()
         self._resync = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sandbox-controllers")
+        self.rounds = 0  # how often it has looked at what changed and what is due
 
     def start(self) -> None:
         """Begin with a look at everything."""
@@ -82,6 +87,7 @@ class Driver:
                     waiting.update(dict.fromkeys(controller.every(), 0.0))
             cursor = self._follow(cursor)
             self._work()
+            self.rounds += 1
 
     def _follow(self, cursor: int) -> int:
         try:
@@ -132,9 +138,6 @@ class Driver:
             return None
 
 
-# Removes events after an hour, as the real API server does by a lease in etcd.
-
-
 _EVENT_SECONDS = 3600.0
 
 
@@ -144,9 +147,6 @@ def remove_old_events(store: Store, now: float) -> None:
         last = event.get("lastTimestamp") or event["metadata"]["creationTimestamp"]
         if times.parse(last) + _EVENT_SECONDS < now:
             store.remove("events", *key_of(event))
-
-
-# Deletes what a deleted object owned, in the background, as kube-controller-manager does.
 
 
 _OWNERS = frozenset(

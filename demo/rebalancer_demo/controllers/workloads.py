@@ -1,4 +1,9 @@
-"""What the workload controllers share: whose key a change concerns, and pods made from a template."""
+"""The controllers that make pods from a template, and what they share.
+
+ReplicaSets and ReplicationControllers replace a terminating pod at once, while it still runs. StatefulSets
+count pods by ordinal and make the same name again only after the old pod is gone. Jobs keep as many pods at
+work as the parallelism asks for, until enough have succeeded.
+"""
 
 from __future__ import annotations
 
@@ -94,9 +99,6 @@ def set_status(
 def ready_count(pods: Iterable[Object]) -> int:
     """How many pods are ready."""
     return sum(1 for pod in pods if is_ready(pod))
-
-
-# ReplicaSets and ReplicationControllers: a terminating pod is replaced at once, while it still runs.
 
 
 _RETRY_SECONDS = 1.0
@@ -196,9 +198,6 @@ def _available_in(pod: Object, min_ready_seconds: float, now: float) -> float | 
     return times.parse(since) + min_ready_seconds - now if min_ready_seconds and since else 0.0
 
 
-# StatefulSets: pods by ordinal, the same name again only after the old pod is gone.
-
-
 class StatefulSetController:
     """Creates missing pods in order, each once those before it are ready (or all at once when Parallel)."""
 
@@ -289,9 +288,6 @@ def _ordinal(name: str) -> int:
 def _owns(owner: Object, pod: Object) -> bool:
     reference = controller_of(pod)
     return reference is not None and reference.get("uid") == owner["metadata"]["uid"]
-
-
-# Jobs: as many pods at work as the parallelism asks for, until enough have succeeded.
 
 
 class JobController:

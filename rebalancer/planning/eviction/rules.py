@@ -43,6 +43,7 @@ from rebalancer.planning.reasons import KeptReason, Reason
 from rebalancer.planning.workloads.lookup import grace_period_seconds
 from rebalancer.planning.workloads.stateful_sets import replaced_after_termination
 from rebalancer.policy import Protection, parse_duration
+from rebalancer.state import BAD_RESULTS
 
 # Rules that read the pod itself: its kind, node, namespace, labels, priority, annotations, age and grace.
 #
@@ -401,10 +402,6 @@ def load_known(context: EvictionContext, row: PodRow) -> KeptReason | None:
 
 
 # Rules about earlier runs: a workload that was moved a short time ago stays, longer if it landed badly.
-
-
-# Results of a move that should not be repeated soon.
-BAD_RESULTS = frozenset({"Unexpected", "Pending", "NotReady", "NotReplaced", "RolloutStalled"})
 
 
 def cooldown(context: EvictionContext, row: PodRow) -> KeptReason | None:

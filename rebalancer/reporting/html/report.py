@@ -16,7 +16,7 @@ from rebalancer.planning.explanation import SchedulingTable
 from rebalancer.planning.plan import Move, NodeReport, Plan
 from rebalancer.reporting.html.embedded import embedded, embedded_plan
 from rebalancer.reporting.html.pages import CHARTED, node_charts, render_page
-from rebalancer.reporting.tables.outcomes import COLOURS, exit_words, summary_words
+from rebalancer.reporting.tables.outcomes import exit_words, summary_words
 from rebalancer.reporting.tables.plan import cost_words, gain_words, landing_words, state_after
 from rebalancer.reporting.words import counted, plain
 
@@ -75,7 +75,11 @@ def _ended(outcomes: Outcomes | None) -> str:
 def _results(outcomes: Outcomes | None) -> list[tuple[Outcome, bool, list[str]]]:
     """Each outcome, whether it is a good one, and the seconds until its replacement was bound and ready."""
     return [
-        (outcome, COLOURS[outcome.result] == "green", [_seconds(outcome, at) for at in _moments(outcome)])
+        (
+            outcome,
+            outcome.result.is_good,
+            [_seconds(outcome, at) for at in _moments(outcome)],
+        )
         for outcome in (outcomes.outcomes if outcomes else ())
     ]
 

@@ -7,11 +7,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 
 from rebalancer.cluster import times
-from rebalancer.execution.outcomes import Outcomes, Result
+from rebalancer.execution.outcomes import Outcomes
 from rebalancer.planning.plan import Change, NodeReport, Plan
 from rebalancer.reporting.metrics import names
 from rebalancer.reporting.metrics.names import Metric
 from rebalancer.reporting.words import plain
+from rebalancer.state import Result
 
 MAX_NODE_SERIES = 200  # nodes named one by one; their number has a metric of its own
 NO_PODS = "NoPods"

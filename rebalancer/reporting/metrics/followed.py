@@ -17,17 +17,17 @@ from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 
 from rebalancer.errors import ExitCode
-from rebalancer.execution.outcomes import Outcome, Outcomes, Result, Stop
+from rebalancer.execution.outcomes import Outcome, Outcomes, Stop
 from rebalancer.execution.progress import Silent
 from rebalancer.planning.plan import Plan
 from rebalancer.reporting.metrics import names
 from rebalancer.reporting.metrics.figures import PLAN_METRICS, Samples, one, outcome_samples, plan_samples
 from rebalancer.reporting.metrics.names import METRICS, Metric, MetricKind
 from rebalancer.reporting.words import plain
+from rebalancer.state import Result
 from rebalancer.telemetry import Span
 
 HOT_NODE, MISPLACED = "HotNode", "Misplaced"
-_NOT_REQUESTED = frozenset({Result.SKIPPED, Result.GONE})
 _LIKELIEST, _LISTED, _ALLOWED, _NOT_ALLOWED = "Likeliest", "Listed", "Allowed", "NotAllowed"
 _STAGES = frozenset({"gather", "plan", "wave", "eviction", "landing", "check"})
 NOTHING_NEW, EARLY_RUN, UNKNOWN_LOAD = "NothingNew", "EarlyRun", "Unknown"
@@ -116,7 +116,7 @@ class RunMetrics(Silent, Collector):
         """See Observer."""
         queued = self._gauges.get(names.MOVES_QUEUED, one(1))[()]
         self.set(names.MOVES_QUEUED, max(0.0, queued - 1))
-        if outcome.result in _NOT_REQUESTED:
+        if not outcome.result.was_requested:
             return
         pod, reason = outcome.move.pod, HOT_NODE if outcome.move.gain else MISPLACED
         self._counters[names.EVICTIONS].labels(outcome.result.value, reason, plain(pod.namespace)).inc()

@@ -7,27 +7,12 @@ from collections import Counter
 from rich.text import Text
 
 from rebalancer.errors import ExitCode
-from rebalancer.execution.outcomes import Outcome, Outcomes, Result
+from rebalancer.execution.outcomes import Outcome, Outcomes
 from rebalancer.reporting.tables.text import Lines, Style
 from rebalancer.reporting.words import counted, plain, words
+from rebalancer.state import Result
 
 _MAX_MOVES = 20
-COLOURS = {
-    Result.LANDED: "green",
-    Result.LANDED_ELSEWHERE: "green",
-    Result.UNEXPECTED: "red",
-    Result.PENDING: "red",
-    Result.NOT_READY: "red",
-    Result.NOT_REPLACED: "red",
-    Result.REFUSED: "yellow",
-    Result.UNKNOWN: "red",
-    Result.SKIPPED: "dim",
-    Result.STARTED: "yellow",
-    Result.RESTARTED: "green",
-    Result.RESTARTED_ELSEWHERE: "green",
-    Result.ROLLOUT_STALLED: "red",
-    Result.GONE: "dim",
-}
 _RESULT_WIDTH = max(len(result.value) for result in Result)
 
 
@@ -86,7 +71,7 @@ def exit_words(outcomes: Outcomes) -> str:
 
 def _write(lines: Lines, outcome: Outcome, result: str) -> None:
     pod = plain(outcome.move.pod.full_name)
-    lines.add("  ", (result.ljust(_RESULT_WIDTH), COLOURS[outcome.result]), "  ", (pod, "bold"))
+    lines.add("  ", (result.ljust(_RESULT_WIDTH), outcome.result.colour), "  ", (pod, "bold"))
     arrow = lines.style.glyphs.arrow
     where = f"{plain(outcome.move.from_node)} {arrow} {plain(outcome.node)}" if outcome.node else ""
     # The API server writes whole seconds, by its own clock: tenths would be invented, and negative is skew.

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from rebalancer_demo import Fault, User, allow
 
+from rebalancer_demo import Fault, User, allow
 from tests.integration.cli.conftest import Program, Refusal
 from tests.integration.reading.servers import a_sandbox, answering, cluster_objects
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from kubernetes import client
+
 from rebalancer_demo import Sandbox
 from rebalancer_demo.objects import Object
 

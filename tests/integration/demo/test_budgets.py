@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from rebalancer_demo import Sandbox
 from rebalancer_demo.objects import Object
-
 from tests.integration.demo.builders import (
     StillClock,
     a_budget,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from kubernetes import client
+
 from rebalancer_demo import Sandbox
 from rebalancer_demo.objects import Object, is_ready
-
 from tests.integration.demo.builders import a_deployment_with_its_replica_set, a_node, a_pod, connected, names
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from kubernetes import client
-from rebalancer_demo import Sandbox
 
+from rebalancer_demo import Sandbox
 from tests.integration.demo.builders import client_of
 
 

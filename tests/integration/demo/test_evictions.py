@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from kubernetes import client
+
 from rebalancer_demo import Sandbox
 from rebalancer_demo.objects import Object, condition_of, is_terminating
-
 from tests.integration.demo.builders import (
     StillClock,
     a_budget,

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
 from rebalancer_demo import Sandbox
 from rebalancer_demo.objects import is_ready
-
 from tests.integration.demo.builders import a_budget, a_node, a_replica_set
 
 KUBECTL = shutil.which("kubectl")

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from kubernetes import client
+
 from rebalancer_demo import Sandbox
 from rebalancer_demo.objects import Object
-
 from tests.integration.demo.builders import (
     StillClock,
     a_config_map,

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import yaml
 import zstandard
-from rebalancer_demo import Sandbox
-from rebalancer_demo.objects import Object
 
 from rebalancer.errors import InputError
+from rebalancer_demo import Sandbox
+from rebalancer_demo.objects import Object
 from tests.integration.demo.builders import a_node, a_pod, a_replica_set
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kubernetes import client
-from rebalancer_demo import Sandbox, User, allow
 
+from rebalancer_demo import Sandbox, User, allow
 from tests.integration.demo.builders import a_pod, client_of, eviction_of, refusal
 
 USERS = {

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from rebalancer_demo import Sandbox
 from rebalancer_demo.controllers.deployment import RollingUpdate
 from rebalancer_demo.objects import Object, is_ready, is_terminating, status_of
-
 from tests.integration.demo.builders import StillClock, a_deployment_with_its_replica_set, a_node, a_pod
 
 

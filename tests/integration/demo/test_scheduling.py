@@ -6,9 +6,9 @@ import threading
 
 import pytest
 from kubernetes import client
+
 from rebalancer_demo import ClusterView, Misbehaviour, Sandbox, UnschedulableError
 from rebalancer_demo.objects import Object, condition_of, node_of
-
 from tests.integration.demo.builders import (
     StillClock,
     a_node,
@@ -24,11 +24,6 @@ def bound(sandbox: Sandbox, name: str) -> str:
     pod = sandbox.pod("shop", name)
     assert pod is not None
     return node_of(pod)
-
-
-def settle(sandbox: Sandbox) -> None:
-    """Give the scheduler several ticks to do what it must not do."""
-    sandbox.wait_until(lambda: False, seconds=0.35)
 
 
 def test_a_pod_is_bound_to_the_node_of_the_decider_with_an_event() -> None:
@@ -84,7 +79,7 @@ def test_pods_of_other_schedulers_are_left_alone() -> None:
     pods = [a_pod("ours", schedulerName="trimaran"), a_pod("theirs")]
     with Sandbox([*pods, a_node("n1")], scheduler_names=["trimaran"]) as sandbox:
         assert sandbox.wait_until(lambda: bound(sandbox, "ours") == "n1")
-        settle(sandbox)
+        sandbox.settle()
         assert bound(sandbox, "theirs") == ""
 
 
@@ -130,9 +125,9 @@ def test_a_delayed_replacement_is_bound_late() -> None:
         sandbox.misbehave(Misbehaviour("delay", workload="web", seconds=30))
         core.create_namespaced_pod_eviction("web-old", "shop", eviction_of("web-old"))
         assert sandbox.wait_until(lambda: replacement(sandbox) is not None)
-        settle(sandbox)
+        sandbox.settle()
         clock.advance(29)
-        settle(sandbox)
+        sandbox.settle()
         assert landing(sandbox) == ""
         clock.advance(2)
         assert sandbox.wait_until(lambda: landing(sandbox) == "n2")
@@ -144,7 +139,7 @@ def test_a_dropped_pod_is_never_bound_until_all_behave_again() -> None:
         sandbox.misbehave(Misbehaviour("drop", namespace="shop"))
         core.create_namespaced_pod_eviction("web-old", "shop", eviction_of("web-old"))
         assert sandbox.wait_until(lambda: replacement(sandbox) is not None)
-        settle(sandbox)
+        sandbox.settle()
         assert landing(sandbox) == ""
         sandbox.behave()
         clock.advance(5)
@@ -156,7 +151,7 @@ def test_a_dropped_replacement_is_never_created_until_all_behave_again() -> None
         sandbox.misbehave(Misbehaviour("drop-replacement", workload="web"))
         core.create_namespaced_pod_eviction("web-old", "shop", eviction_of("web-old"))
         assert sandbox.wait_until(lambda: sandbox.pod("shop", "web-old") is None)
-        settle(sandbox)
+        sandbox.settle()
         assert names(sandbox.pods("shop")) == ["heavy", "other"]
         sandbox.behave()
         assert sandbox.wait_until(lambda: landing(sandbox) == "n2")
@@ -185,7 +180,7 @@ def test_the_schedulers_lease_is_renewed_while_it_lives_and_lapses_after() -> No
         assert sandbox.wait_until(lambda: renewed() == clock())
         sandbox.stop_scheduler()
         clock.advance(30)
-        settle(sandbox)
+        sandbox.settle()
         assert renewed() == clock() - 30
         sandbox.start_scheduler()
         assert sandbox.wait_until(lambda: renewed() == clock())

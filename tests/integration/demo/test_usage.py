@@ -8,7 +8,6 @@ from typing import Any
 from rebalancer_demo import Sandbox
 from rebalancer_demo.objects import Object
 from rebalancer_demo.usage import cpu_nano
-
 from tests.integration.demo.builders import (
     StillClock,
     a_node,

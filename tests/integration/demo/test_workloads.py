@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from kubernetes import client
+
 from rebalancer_demo import Sandbox
 from rebalancer_demo.objects import Object, is_ready, is_terminating
-
 from tests.integration.demo.builders import (
     StillClock,
     a_budget,
@@ -88,7 +88,7 @@ def test_a_grace_period_shorter_than_the_kubelets_default_counts() -> None:
     with connected(Sandbox(objects, clock=clock, terminates_after=10)) as (sandbox, core):
         for name in ("quick", "slow"):
             core.create_namespaced_pod_eviction(name, "shop", eviction_of(name))
-        sandbox.wait_until(lambda: False, seconds=0.3)  # so that the kubelets have seen both
+        sandbox.settle()  # the kubelets have seen both
         clock.advance(3)
         assert sandbox.wait_until(lambda: names(sandbox.pods("shop")) == ["slow"])
         clock.advance(8)
@@ -132,7 +132,7 @@ def test_an_annotation_decides_when_a_pod_is_ready() -> None:
     with Sandbox([never, late, a_node("n1")], clock=clock, ready_after=0) as sandbox:
         assert sandbox.wait_until(lambda: len(sandbox.pods("shop", phase="Running")) == 2)
         clock.advance(49)
-        sandbox.wait_until(lambda: False, seconds=0.3)
+        sandbox.settle()
         assert not any(is_ready(pod) for pod in sandbox.pods("shop"))
         clock.advance(2)
         assert sandbox.wait_until(lambda: [is_ready(pod) for pod in sandbox.pods("shop")] == [True, False])

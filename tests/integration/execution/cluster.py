@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import io
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
-from rebalancer_demo import Sandbox
-from rebalancer_demo.objects import Object, node_of
 
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.client import KubernetesClient
@@ -20,24 +17,28 @@ from rebalancer.execution.evict import Patience
 from rebalancer.planning.plan import Landing, Move, Plan, PodReference
 from rebalancer.policy.schema import Execution, Safety
 from rebalancer.retries import Retries
-from tests.integration.demo.builders import a_node, a_pod, a_replica_set, client_of
+from rebalancer_demo import Sandbox
+from rebalancer_demo.objects import Object, node_of
+from tests.integration.demo.builders import StillClock, a_node, a_pod, a_replica_set, client_of
 
 NODES = ("hot", "cool", "other")
 
 
-class HastyTime:
-    """Our clock, which sleeping moves on by all it was asked to, while little time passes outside."""
+class SimulatedTime:
+    """The clock of a cluster and of the run on it: while the run sleeps, the cluster does what is due."""
 
-    def __init__(self) -> None:
-        self._skipped = 0.0
-
-    def clock(self) -> float:
-        return time.time() + self._skipped
+    def __init__(self, sandbox: Sandbox) -> None:
+        assert isinstance(sandbox.clock, StillClock)
+        self.clock = sandbox.clock
+        self.meanwhile: list[Callable[[], object]] = []  # what happens while the run sleeps next
+        self._sandbox = sandbox
 
     def sleep(self, seconds: float) -> None:
-        real = min(seconds, 0.03)
-        time.sleep(real)
-        self._skipped += seconds - real
+        while self.meanwhile:
+            self.meanwhile.pop()()
+        self._sandbox.settle()
+        self.clock.advance(seconds)
+        self._sandbox.settle()
 
 
 def hot_cluster(
@@ -50,7 +51,7 @@ def hot_cluster(
     pods = [a_pod(name, node="hot", owner=owner, app=app) for name in names]
     return Sandbox(
         [*(a_node(name, cpu="16") for name in NODES), owner, *pods, *more],
-        **{"ready_after": 0.02, "terminates_after": 0.02, **options},
+        **{"clock": StillClock(), "ready_after": 0.02, "terminates_after": 0.02, **options},
     )
 
 
@@ -85,7 +86,7 @@ class Runner:
 
     sandbox: Sandbox
     api: RawApi
-    time: HastyTime = field(default_factory=HastyTime)
+    time: SimulatedTime
     journal: io.StringIO = field(default_factory=io.StringIO)
 
     def lease(self, identity: str = "run-1") -> RunLease:
@@ -121,9 +122,10 @@ class Runner:
 @contextmanager
 def running(sandbox: Sandbox) -> Iterator[Runner]:
     with sandbox, client_of(sandbox) as api:
-        runner = Runner(sandbox, None)  # type: ignore[arg-type]
-        runner.api = RawApi(KubernetesClient(api), Retries(pause=runner.time.sleep, clock=runner.time.clock))
-        yield runner
+        time = SimulatedTime(sandbox)
+        yield Runner(
+            sandbox, RawApi(KubernetesClient(api), Retries(pause=time.sleep, clock=time.clock)), time
+        )
 
 
 @contextmanager

@@ -6,13 +6,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from rebalancer_demo import Fault, User
 
 from rebalancer.errors import ExitCode, LeaseHeldError, RightsError
-from rebalancer.execution import PodSelection, Result, RunLease, SchedulerLocation, Stop
+from rebalancer.execution import PodSelection, RunLease, SchedulerLocation, Stop
 from rebalancer.execution.journal import in_flight
 from rebalancer.policy.schema import Safety
 from rebalancer.policy.units import Amount
+from rebalancer.state import Result
+from rebalancer_demo import Fault, User
 from tests.integration.demo.builders import a_budget
 from tests.integration.execution.cluster import NODES, Runner, a_hot_cluster, a_move_of
 

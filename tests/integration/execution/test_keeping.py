@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rebalancer.execution import EventWriter, Outcome, Result, SchedulerLocation, after_outcomes
+from rebalancer.execution import EventWriter, Outcome, SchedulerLocation, after_outcomes
 from rebalancer.execution.safety import read_health
-from rebalancer.state import ConfigMapStore, after_plan
+from rebalancer.state import ConfigMapStore, Result, after_plan
 from tests.integration.execution.cluster import a_hot_cluster, a_move_of
 
 
@@ -37,9 +37,10 @@ def test_an_event_is_accepted() -> None:
 def test_the_sandboxs_scheduler_is_seen_to_live() -> None:
     location = SchedulerLocation("default-scheduler")
     with a_hot_cluster() as runner:
-        runner.sandbox.wait_until(lambda: runner.sandbox.store.all("leases", "kube-system"))
+        assert runner.sandbox.wait_until(lambda: runner.sandbox.store.all("leases", "kube-system"))
         now = runner.time.clock()
         alive = read_health(runner.api, now, now, (location,))
+        runner.sandbox.stop_scheduler()
         later = read_health(runner.api, now + 3600, now, (location,))
     assert alive.schedulers[0].alive is True
     assert later.schedulers[0].alive is False

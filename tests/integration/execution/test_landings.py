@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import threading
-
 import pytest
-from rebalancer_demo import Fault, Misbehaviour
 
 from rebalancer.errors import ExitCode
-from rebalancer.execution import Result, Stop, past_moves
-from rebalancer.state import PastMove
+from rebalancer.execution import Stop, past_moves
+from rebalancer.state import PastMove, Result
+from rebalancer_demo import Fault, Misbehaviour
 from tests.integration.demo.builders import a_stateful_set
 from tests.integration.execution.cluster import a_hot_cluster, a_move_of, hot_cluster, running
 
@@ -83,7 +81,7 @@ def test_a_replacement_that_never_gets_ready_stops_the_run() -> None:
 
 def test_a_late_replacement_is_waited_for() -> None:
     with a_hot_cluster() as runner:
-        runner.sandbox.misbehave(Misbehaviour("delay", seconds=0.3))
+        runner.sandbox.misbehave(Misbehaviour("delay", seconds=30))
         outcomes = runner.run(a_move_of(runner.sandbox, "web-0"))
     assert [outcome.result for outcome in outcomes.outcomes] == [Result.LANDED]
 
@@ -114,10 +112,8 @@ def test_a_pod_that_a_webhook_moves_is_waited_for_and_lands_like_any_other() -> 
         runner.sandbox.faults.add(EVACUATION)
         move = a_move_of(runner.sandbox, "web-0")
         # As KubeVirt does once the virtual machine runs elsewhere.
-        migration = threading.Timer(0.2, runner.sandbox.registry.delete, ("pods", "shop", "web-0"))
-        migration.start()
+        runner.time.meanwhile.append(lambda: runner.sandbox.registry.delete("pods", "shop", "web-0"))
         outcomes = runner.run(move)
-        migration.join()
         assert runner.sandbox.faults.hits == 1
     assert [outcome.result for outcome in outcomes.outcomes] == [Result.LANDED]
     assert outcomes.exit_code == ExitCode.DONE

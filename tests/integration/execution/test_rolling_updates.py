@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from rebalancer_demo import Sandbox
 
 from rebalancer.errors import ExitCode
-from rebalancer.execution import Result
 from rebalancer.planning.plan import RESTART, Move
-from tests.integration.demo.builders import a_node
+from rebalancer.state import Result
+from rebalancer_demo import Sandbox
+from tests.integration.demo.builders import StillClock, a_node
 from tests.integration.demo.test_rollouts import a_deployment
 from tests.integration.execution.cluster import NODES, Runner, a_move_of, running
 
@@ -24,7 +24,8 @@ def restarting(sandbox: Sandbox) -> Move:
 def a_cluster(**options: Any) -> Sandbox:
     nodes = [a_node(name, cpu="16") for name in NODES]
     workload = [item for item in a_deployment(1, node="hot") if item["kind"] != "Node"]
-    return Sandbox([*nodes, *workload], **{"ready_after": 0.02, "terminates_after": 0.02, **options})
+    timing = {"clock": StillClock(), "ready_after": 0.02, "terminates_after": 0.02}
+    return Sandbox([*nodes, *workload], **{**timing, **options})
 
 
 def settled(runner: Runner) -> None:

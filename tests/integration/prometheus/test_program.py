@@ -12,6 +12,10 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+
+from rebalancer.cli.program import main
+from rebalancer.errors import ExitCode
+from rebalancer.load.prometheus.queries import PrometheusQuery
 from rebalancer_demo import Sandbox
 from rebalancer_demo.hot_cluster import (
     CONFIGURATION_NAME,
@@ -21,10 +25,6 @@ from rebalancer_demo.hot_cluster import (
     WATCHER_SERVICE,
     hot_cluster,
 )
-
-from rebalancer.cli.program import main
-from rebalancer.errors import ExitCode
-from rebalancer.load.prometheus.queries import PrometheusQuery
 from tests.integration.prometheus.servers import Prometheus, answering, free_port, running
 
 GIB = 1 << 30

@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 import urllib3
 from kubernetes import client
-from rebalancer_demo import Sandbox
 
 from rebalancer.cluster.kinds import PODS
 from rebalancer.cluster.live import RawApi
@@ -20,6 +19,7 @@ from rebalancer.cluster.records import Pod
 from rebalancer.cluster.wire.json_items import decode_page
 from rebalancer.cluster.wire.protobuf import MEDIA_TYPE
 from rebalancer.retries import Retries
+from rebalancer_demo import Sandbox
 from tests import loopback
 from tests.builders import a_node, a_pod
 from tests.integration.demo.builders import START, StillClock

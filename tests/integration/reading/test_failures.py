@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 
 import pytest
-from rebalancer_demo import Fault, User, allow
 
 from rebalancer.cluster.kinds import (
     DISRUPTION_BUDGETS,
@@ -19,6 +18,7 @@ from rebalancer.cluster.live import RawApi, client, raw_api
 from rebalancer.cluster.snapshot import build_snapshot
 from rebalancer.errors import ExitCode, RebalancerError, RightsError, UnreachableError
 from rebalancer.retries import Retries
+from rebalancer_demo import Fault, User, allow
 from tests.integration.reading.servers import a_sandbox, answering, api_of, reading
 
 ALL = (NODES, PODS, DISRUPTION_BUDGETS, NODE_METRICS)

@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from rebalancer_demo import Fault, Sandbox
-from rebalancer_demo.api.requests import User, allow
 
 from rebalancer.cluster.dumps.listing import Recording
 from rebalancer.cluster.dumps.writer import digest
@@ -21,6 +19,8 @@ from rebalancer.cluster.live.watching import LiveCluster
 from rebalancer.cluster.live.watching.feed import Feed
 from rebalancer.deadlines import Deadline, StopRequest
 from rebalancer.errors import StopRequestedError
+from rebalancer_demo import Fault, Sandbox
+from rebalancer_demo.api.requests import User, allow
 from tests.builders import a_node, a_pod
 from tests.integration.demo.builders import START
 from tests.integration.reading.servers import a_sandbox, api_of, reading

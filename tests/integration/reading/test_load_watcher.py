@@ -6,11 +6,11 @@ import json
 import logging
 
 import pytest
-from rebalancer_demo import Fault, User
 
 from rebalancer.errors import InputError, RebalancerError, RightsError, UnreachableError
 from rebalancer.load.load_watcher import fetch_watcher
 from rebalancer.load.scheduler_view import decode_watcher
+from rebalancer_demo import Fault, User
 from tests.integration.reading.servers import a_sandbox, answering, api_of
 
 DOCUMENT = {"timestamp": 1, "data": {"NodeMetricsMap": {"n0": {"metrics": [{"type": "CPU", "value": 5}]}}}}

@@ -8,7 +8,6 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from rebalancer_demo import Fault
 
 from rebalancer.cluster.dumps.listing import ListingBuilder, Recording
 from rebalancer.cluster.dumps.reader import DumpReader
@@ -16,6 +15,7 @@ from rebalancer.cluster.dumps.writer import digest, save
 from rebalancer.cluster.kinds import KINDS, NODES, PODS
 from rebalancer.cluster.snapshot import build_snapshot
 from rebalancer.errors import UnreachableError
+from rebalancer_demo import Fault
 from tests.builders import names_of
 from tests.integration.demo.builders import START
 from tests.integration.reading.servers import a_sandbox, answering, reading

@@ -13,8 +13,6 @@ from typing import Any
 import pytest
 import urllib3
 from click.testing import CliRunner
-from rebalancer_demo import Fault, Sandbox
-from rebalancer_demo.hot_cluster import hot_cluster
 
 from rebalancer.cli.program import main
 from rebalancer.cluster.dumps.writer import digest
@@ -23,6 +21,8 @@ from rebalancer.cluster.live import reader
 from rebalancer.cluster.live.reader import LiveReader
 from rebalancer.cluster.wire.protobuf import MEDIA_TYPE
 from rebalancer.errors import RightsError
+from rebalancer_demo import Fault, Sandbox
+from rebalancer_demo.hot_cluster import hot_cluster
 from tests.integration.demo.builders import START
 from tests.integration.reading.servers import a_sandbox, answering, in_protobuf, reading
 

@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterator
 
 import pytest
 import urllib3
-from rebalancer_demo import Sandbox
 
 from rebalancer.cluster.dumps.writer import digest
 from rebalancer.cluster.live.reader import LiveReader
 from rebalancer.cluster.wire.protobuf import MEDIA_TYPE, PodListSplitter
 from rebalancer.deadlines import Deadline, StopRequest
 from rebalancer.errors import StopRequestedError
+from rebalancer_demo import Sandbox
 from tests.integration.demo.builders import START
 from tests.integration.reading.servers import Answer, a_sandbox, answering, api_of, in_protobuf, reading
 from tests.protobuf_encoder import encode_items

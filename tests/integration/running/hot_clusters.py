@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from rebalancer_demo import Sandbox
-from rebalancer_demo.hot_cluster import POLICY
 
 from rebalancer.cli.program import main
+from rebalancer_demo import Sandbox
+from rebalancer_demo.hot_cluster import POLICY
 from tests.integration.hot_cluster import evicted, hot_sandbox, uids
 
 LANDED = {"Landed", "LandedElsewhere"}

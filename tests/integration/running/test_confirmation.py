@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from rebalancer_demo.objects import Object
 
 from rebalancer.errors import SafetyError
 from rebalancer.execution import Outcomes, Silent
@@ -14,6 +13,7 @@ from rebalancer.observe.plan_options import PlanOptions, RunOptions
 from rebalancer.planning.plan import Plan
 from rebalancer.run import run as plan_age
 from rebalancer.run.run import run as run_pipeline
+from rebalancer_demo.objects import Object
 from tests.integration.running.hot_clusters import HotCluster, cluster
 
 __all__ = ["cluster"]

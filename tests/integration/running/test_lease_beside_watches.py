@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 
 from kubernetes import client
-from rebalancer_demo import Fault
 
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.client import KubernetesClient
 from rebalancer.cluster.live.watching import LiveCluster
 from rebalancer.execution.lease import RunLease
+from rebalancer_demo import Fault
 from tests.integration.demo.builders import START
 from tests.integration.reading.servers import a_sandbox
 

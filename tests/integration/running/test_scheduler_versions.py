@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from rebalancer_demo.hot_cluster import POLICY
 
 from rebalancer.cli.program import main
+from rebalancer_demo.hot_cluster import POLICY
 from tests.integration.hot_cluster import hot_sandbox
 
 CONFIGURED = "scheduler:\n"

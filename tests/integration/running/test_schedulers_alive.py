@@ -5,10 +5,9 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from rebalancer.cluster import times
 from rebalancer_demo.hot_cluster import CONFIGURATION, CONFIGURATION_NAME, CONFIGURATION_NAMESPACE
 from rebalancer_demo.objects import Object
-
-from rebalancer.cluster import times
 from tests.integration.running.hot_clusters import LANDED, HotCluster, cluster, results
 
 __all__ = ["cluster"]

@@ -12,6 +12,10 @@ from typing import Any
 import pytest
 import zstandard
 from click.testing import CliRunner
+
+from rebalancer.cli.program import main
+from rebalancer.cluster.dumps.reader import DumpReader
+from rebalancer.cluster.dumps.writer import digest
 from rebalancer_demo import Sandbox
 from rebalancer_demo.hot_cluster import (
     CONFIGURATION,
@@ -22,10 +26,6 @@ from rebalancer_demo.hot_cluster import (
     WATCHER_SERVICE,
     hot_cluster,
 )
-
-from rebalancer.cli.program import main
-from rebalancer.cluster.dumps.reader import DumpReader
-from rebalancer.cluster.dumps.writer import digest
 
 CANARY = "canary-7f3a"
 

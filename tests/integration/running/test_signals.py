@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rebalancer_demo import Fault, Sandbox
-from rebalancer_demo.hot_cluster import POLICY
 
 from rebalancer.errors import ExitCode
+from rebalancer_demo import Fault, Sandbox
+from rebalancer_demo.hot_cluster import POLICY
 from tests.integration.hot_cluster import evicted, hot_sandbox, results_in_state, uids
 
 SOON = 5.0  # less than a second but for a busy machine; what the runs wait for takes at least 20 s

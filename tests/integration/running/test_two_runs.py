@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from rebalancer_demo import Sandbox
-from rebalancer_demo.hot_cluster import POLICY, WATCHER_ADDRESS
 
 from rebalancer.cli.program import main
+from rebalancer_demo import Sandbox
+from rebalancer_demo.hot_cluster import POLICY, WATCHER_ADDRESS
 from tests.integration.hot_cluster import hot_sandbox
 
 WINDOW = 900.0

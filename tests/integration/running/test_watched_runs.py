@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from rebalancer_demo import Fault
 
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.watching import LiveCluster
+from rebalancer_demo import Fault
 from tests.integration.running.hot_clusters import LANDED, HotCluster, cluster, results
 
 __all__ = ["cluster"]

@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from kubernetes import config
-from rebalancer_demo import Misbehaviour
 
 from rebalancer.cli.program import main
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.client import KubernetesClient
 from rebalancer.execution import HeldLease, RunLease
 from rebalancer.state import FileStore, PastMove, after_moves
+from rebalancer_demo import Misbehaviour
 from tests.integration.running.hot_clusters import LANDED, HotCluster, cluster, results
 
 __all__ = ["cluster"]

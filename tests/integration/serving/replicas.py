@@ -16,7 +16,6 @@ from pathlib import Path
 
 from rebalancer_demo import Sandbox
 from rebalancer_demo.hot_cluster import POLICY
-
 from tests.integration.hot_cluster import evicted, hot_sandbox, results_in_state, uids
 
 LONG = 120.0  # nothing takes so long but on a machine that does nothing for us

@@ -6,9 +6,9 @@ import time
 from pathlib import Path
 
 import pytest
-from rebalancer_demo import Misbehaviour
 
 from rebalancer.cluster import times
+from rebalancer_demo import Misbehaviour
 from tests.integration.serving.handovers import EVENTS
 from tests.integration.serving.replicas import EVERY_SECOND, Cluster, a_hot_cluster, eventually
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from rebalancer_demo.hot_cluster import WATCHER_ADDRESS
-from rebalancer_demo.usage import CPU_ANNOTATION
 
 from rebalancer.errors import ExitCode
+from rebalancer_demo.hot_cluster import WATCHER_ADDRESS
+from rebalancer_demo.usage import CPU_ANNOTATION
 from tests.integration.serving.replicas import EVERY_SECOND, Cluster, a_hot_cluster, eventually
 
 CALM = EVERY_SECOND.replace("runInterval: 1s", "runInterval: 1h")

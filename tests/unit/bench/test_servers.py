@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from rebalancer_demo import Sandbox
 
 from bench import cluster, reading
 from bench.loading import Loader, Server
+from rebalancer_demo import Sandbox
 
 
 @pytest.fixture

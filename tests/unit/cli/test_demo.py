@@ -4,8 +4,8 @@ import sys
 from typing import Any
 
 import pytest
-from rebalancer_demo import scenario
 
+from rebalancer_demo import scenario
 from tests.unit.cli.conftest import Program
 
 

@@ -58,7 +58,7 @@ import rebalancer.cli.program, rebalancer.__main__
 def main():
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        exec("import os, time; os.kill(os.getpid(), 15); time.sleep(10)")
+        exec("import os, signal; os.kill(os.getpid(), 15); signal.pause()")
     except KeyboardInterrupt:
         sys.exit(130)
 

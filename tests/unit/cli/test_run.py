@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from rebalancer.execution.outcomes import Result
 from rebalancer.observe.plan_options import RunOptions
 from rebalancer.reporting.html.embedded import read_plan
+from rebalancer.state import Result
 from tests.unit.cli.conftest import FakePipeline, Program
 from tests.unit.reporting.builders import an_outcome, some_outcomes
 

@@ -12,6 +12,7 @@ import pytest
 from rebalancer.errors import LeaseHeldError
 from tests import loopback
 from tests.unit.cli.conftest import FakePipeline, Program
+from tests.waiting import ended
 
 
 def test_metrics_are_written_when_the_run_ends(
@@ -88,7 +89,7 @@ def test_metrics_go_into_what_is_no_file_and_never_in_its_place(
     reader = threading.Thread(target=lambda: found.append((tmp_path / "pipe").read_text()), daemon=True)
     reader.start()
     rebalancer_program("run", "--metrics-textfile", str(tmp_path / "pipe"))
-    reader.join(30)
+    ended(reader, awaited="the metrics are written into the pipe")
 
     assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
     assert "rebalancer_" in found[0]

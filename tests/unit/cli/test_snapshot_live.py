@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rebalancer_demo import Rule, Sandbox, User
 
 from rebalancer.cluster.dumps.reader import DumpReader
 from rebalancer.cluster.kinds import KINDS
+from rebalancer_demo import Rule, Sandbox, User
 from tests.unit.cli.conftest import Program
 from tests.unit.cli.recorded_documents import CONFIGURATION, POLICY, WATCHER, a_node
 from tests.unit.manifests.documents import BASE, grants, rules

@@ -4,10 +4,10 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rebalancer_demo.objects import label_query
 
 from rebalancer.cluster.records import LabelSelector, Requirement
 from rebalancer.cluster.selectors import is_empty, matcher, matcher_of, query
+from rebalancer_demo.objects import label_query
 
 KEYS, VALUES = st.sampled_from(("app", "tier", "zone")), st.sampled_from(("", "a", "b", "c"))
 LABELS = st.dictionaries(KEYS, VALUES)

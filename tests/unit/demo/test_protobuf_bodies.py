@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from google.protobuf import message_factory
 from google.protobuf.message import Message
+
+from rebalancer.cluster.wire.pods_pb2 import AnyAnswer, TypeMeta
 from rebalancer_demo.api import protobuf_bodies
 from rebalancer_demo.api.protobuf_bodies import message_name, read_object
 from rebalancer_demo.objects import StatusError
 from rebalancer_demo.resources import RESOURCES
-
-from rebalancer.cluster.wire.pods_pb2 import AnyAnswer, TypeMeta
 
 RECORDED = json.loads(Path(__file__).with_name("kubectl_bodies.json").read_text())
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
+from rebalancer.cluster.kinds import KINDS
+from rebalancer.errors import InputError
 from rebalancer_demo import sandbox as dumps
 from rebalancer_demo.objects import StatusError, label_query, label_selector
 from rebalancer_demo.resources import RESOURCES
 from rebalancer_demo.usage import cpu_nano
-
-from rebalancer.cluster.kinds import KINDS
-from rebalancer.errors import InputError
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,9 @@ from typing import Any
 
 from rebalancer.cluster import records, times
 from rebalancer.execution.observed_pods import ObservedCondition, ObservedPod, ObservedSpec, ObservedStatus
-from rebalancer.execution.outcomes import Outcomes, Result
+from rebalancer.execution.outcomes import Outcomes
 from rebalancer.planning.plan import Landing, Move, Plan, PodReference
+from rebalancer.state import Result
 
 NOW = 1_700_000_000.0
 

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from urllib3.exceptions import ProtocolError
 
-from rebalancer.execution import Journal, Outcomes, Result, RunContext, carry_out
-from rebalancer.execution.outcomes import STOPPING
+from rebalancer.execution import Journal, Outcomes, RunContext, carry_out
 from rebalancer.policy.schema import Execution, Safety
+from rebalancer.state import Result
 from tests.unit.execution.builders import NOW, a_move, a_plan
 from tests.unit.execution.fake_api import Answer, FakeTime, Request, fake_api, refusal
 from tests.unit.execution.tiny_cluster import TinyCluster
@@ -105,7 +105,7 @@ def test_a_run_says_the_truth_whatever_it_is_answered(
     for outcome in outcomes.outcomes:
         if outcome.move.pod.name not in cluster.evicted:
             assert outcome.result in (Result.SKIPPED, Result.REFUSED, Result.UNKNOWN, Result.GONE)
-    stopped_in = [outcome.move.wave for outcome in outcomes.outcomes if outcome.result in STOPPING]
+    stopped_in = [outcome.move.wave for outcome in outcomes.outcomes if outcome.result.ends_run()]
     if stopped_in:
         assert outcomes.stopped
         later = [outcome for outcome in outcomes.outcomes if outcome.move.wave > min(stopped_in)]

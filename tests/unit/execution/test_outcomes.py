@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rebalancer.execution.outcomes import Outcome, Result, after_outcomes, past_moves
-from rebalancer.state import PastMove
+from rebalancer.execution.outcomes import Outcome, after_outcomes, past_moves
+from rebalancer.state import PastMove, Result
 from tests.unit.execution.builders import NOW, a_move
 
 

@@ -12,14 +12,14 @@ from urllib3.exceptions import ProtocolError
 
 from rebalancer.cluster import times
 from rebalancer.errors import ExitCode
-from rebalancer.execution import EventWriter, Journal, Outcomes, Result, RunContext, after_outcomes, carry_out
+from rebalancer.execution import EventWriter, Journal, Outcomes, RunContext, after_outcomes, carry_out
 from rebalancer.execution.evict import Patience
 from rebalancer.execution.journal import in_flight
 from rebalancer.execution.outcomes import Stop
 from rebalancer.planning.plan import RESTART, Move
 from rebalancer.planning.workloads.rolling_updates import RESTARTED_AT
 from rebalancer.policy.schema import Execution, Safety
-from rebalancer.state import MoveHistory
+from rebalancer.state import MoveHistory, Result
 from tests.unit.execution.builders import NOW, a_move, a_plan
 from tests.unit.execution.fake_api import Answer, FakeTime, Request, fake_api, refusal
 from tests.unit.planning.surge_builders import a_deployment

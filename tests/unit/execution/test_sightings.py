@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import pytest
 
 from rebalancer.cluster.live.watching import SeenPod
-from rebalancer.execution.outcomes import Result
 from rebalancer.execution.verify import Evicted, PodsSeen, Sightings
 from rebalancer.policy.schema import Execution
+from rebalancer.state import Result
 from tests.unit.execution.builders import NOW, a_move
 from tests.unit.execution.tiny_cluster import Run
 

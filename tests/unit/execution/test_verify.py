@@ -8,9 +8,10 @@ import pytest
 
 from rebalancer.errors import UnreachableError
 from rebalancer.execution.observed_pods import ObservedPod
-from rebalancer.execution.outcomes import Outcome, Result
+from rebalancer.execution.outcomes import Outcome
 from rebalancer.execution.verify import Evicted, Waiting, appraise, await_landings
 from rebalancer.planning.plan import Move
+from rebalancer.state import Result
 from tests.unit.execution.builders import NOW, a_move, an_observed_pod
 from tests.unit.execution.fake_api import FakeTime
 

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from rebalancer_demo.hot_cluster import POLICY, hot_cluster
 
 from rebalancer import __version__
+from rebalancer_demo.hot_cluster import POLICY, hot_cluster
 from tests.unit.manifests.documents import ROOT
 
-SANDBOX = ROOT / "rebalancer" / "sandbox"
+DEMO = ROOT / "demo"
 
 
 def build(project: Path, target: Path) -> zipfile.ZipFile:
@@ -28,12 +28,10 @@ def build(project: Path, target: Path) -> zipfile.ZipFile:
     return zipfile.ZipFile(wheel)
 
 
-def modules(folder: Path) -> set[str]:
-    return {path.relative_to(ROOT).as_posix() for path in folder.rglob("*.py")}
-
-
-def data(folder: Path) -> set[str]:
-    return {path.relative_to(ROOT).as_posix() for path in folder.rglob("*.binpb.gz")}
+def files(project: Path, package: str, *patterns: str) -> set[str]:
+    """The files of a package of a project like these, as a wheel names them."""
+    found = [path for pattern in patterns for path in (project / package).rglob(pattern)]
+    return {path.relative_to(project).as_posix() for path in found}
 
 
 def contents(wheel: zipfile.ZipFile) -> set[str]:
@@ -90,20 +88,21 @@ def rebalancer(site_packages: Path, *arguments: str) -> subprocess.CompletedProc
     )
 
 
-def test_the_runtime_wheel_holds_all_but_the_embedded_cluster(runtime: Path) -> None:
+def test_the_runtime_wheel_holds_the_program_and_nothing_else(runtime: Path) -> None:
     held = {path.relative_to(runtime).as_posix() for path in (runtime / "rebalancer").rglob("*.py")}
 
-    assert held == modules(ROOT / "rebalancer") - modules(SANDBOX)
+    assert held == files(ROOT, "rebalancer", "*.py")
+    assert {path.name.partition("-")[0] for path in runtime.iterdir()} == {"rebalancer"}
 
 
 def test_the_demo_wheel_holds_the_embedded_cluster_and_nothing_else(tmp_path: Path) -> None:
-    with build(SANDBOX, tmp_path) as wheel:
-        assert contents(wheel) == modules(SANDBOX) | data(SANDBOX)
+    with build(DEMO, tmp_path) as wheel:
+        assert contents(wheel) == files(DEMO, "rebalancer_demo", "*.py", "*.binpb.gz")
 
 
 def test_the_extra_asks_for_the_demo_of_this_version_and_that_one_for_this_program() -> None:
     program = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    demo = tomllib.loads((SANDBOX / "pyproject.toml").read_text())["project"]
+    demo = tomllib.loads((DEMO / "pyproject.toml").read_text())["project"]
 
     assert program["optional-dependencies"]["demo"] == [f"{demo['name']}=={__version__}"]
     assert demo["dependencies"] == [f"{program['name']}=={__version__}"]

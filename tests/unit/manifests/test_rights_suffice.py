@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from rebalancer_demo import Rule, Sandbox, User
-from rebalancer_demo.hot_cluster import POLICY, WATCHER_NAMESPACE, WATCHER_PORT, WATCHER_SERVICE, hot_cluster
 
 from rebalancer.cli.program import main
+from rebalancer_demo import Rule, Sandbox, User
+from rebalancer_demo.hot_cluster import POLICY, WATCHER_NAMESPACE, WATCHER_PORT, WATCHER_SERVICE, hot_cluster
 from tests.unit.manifests.documents import ACTIVE, BASE, Document, grants, of_kind, pod_template, read, rules
 
 TOKEN = "cronjob"

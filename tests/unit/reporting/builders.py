@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from rebalancer.execution.outcomes import Outcome, Outcomes, Result
+from rebalancer.execution.outcomes import Outcome, Outcomes
 from rebalancer.planning.plan import Kept, Landing, Level, Move, NodeAfter, NodeReport, Plan, PodReference
+from rebalancer.state import Result
 
 NOW = "2026-11-20T12:00:00Z"
 

@@ -4,9 +4,9 @@ import msgspec
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from rebalancer.execution.outcomes import Result
 from rebalancer.reporting.tables.outcomes import outcomes_table
 from rebalancer.reporting.tables.text import Style
+from rebalancer.state import Result
 from tests.unit.reporting.builders import an_outcome, some_outcomes
 
 

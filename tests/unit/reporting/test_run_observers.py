@@ -6,9 +6,9 @@ import logging
 import pytest
 
 from rebalancer.execution.evict import EvictionAnswer, Verdict
-from rebalancer.execution.outcomes import Result
 from rebalancer.reporting.console import ReportConsole
 from rebalancer.reporting.run_observers import BarObserver, LogObserver, observer
+from rebalancer.state import Result
 from tests.unit.reporting.builders import a_move, an_outcome, some_outcomes
 
 LOGGER = logging.getLogger("test.progress")

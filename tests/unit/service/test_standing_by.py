@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 
 import pytest
 
@@ -11,8 +10,7 @@ from rebalancer.deadlines import Deadline, StopRequest
 from rebalancer.errors import UnreachableError
 from rebalancer.service import standing_by
 from rebalancer.service.standing_by import WarmCluster
-
-SOON = 30.0  # a machine that does nothing for us
+from tests.waiting import NEVER_SECONDS, eventually, happened, no_hang
 
 
 class Readings:
@@ -37,11 +35,7 @@ class Readings:
 
 
 def warm_cluster(readings: Readings, stop: StopRequest | None = None) -> WarmCluster:
-    return WarmCluster(readings, stop or StopRequest(), SOON)
-
-
-def eventually(event: threading.Event) -> None:
-    assert event.wait(SOON)
+    return WarmCluster(readings, stop or StopRequest(), NEVER_SECONDS)
 
 
 def test_nothing_is_read_before_it_begins_and_once_it_ended() -> None:
@@ -60,23 +54,29 @@ def test_the_cluster_is_read_again_and_again(monkeypatch: pytest.MonkeyPatch) ->
     warm = warm_cluster(readings)
     warm.begin()
     warm.begin()
-    end = time.monotonic() + SOON
-    while readings.count < 3 and time.monotonic() < end:
-        time.sleep(0.01)
+    eventually(lambda: readings.count >= 3, awaited="the cluster is read a third time")
     warm.end()
 
-    assert readings.count >= 3
     assert warm.is_read
     assert warm.trouble == ""
 
 
-def test_who_takes_over_finishes_what_is_being_read() -> None:
+def test_who_takes_over_finishes_what_is_being_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(standing_by, "FINISHING_SECONDS", NEVER_SECONDS)
     readings = Readings()
-    warm = warm_cluster(readings)
+
+    class LooksForStop(StopRequest):
+        """Who finishes looks for a request to stop while it waits; the reading ends then."""
+
+        def is_set(self) -> bool:
+            readings.let_go.set()
+            return super().is_set()
+
+    warm = warm_cluster(readings, LooksForStop())
     warm.begin()
-    eventually(readings.begun)
-    threading.Timer(0.1, readings.let_go.set).start()
-    warm.finish()
+    happened(readings.begun, awaited="the reading begins")
+    with no_hang("the reading is finished"):
+        warm.finish()
 
     assert warm.is_read
     assert readings.given_up == 0
@@ -86,17 +86,16 @@ def test_who_takes_over_finishes_what_is_being_read() -> None:
 def test_a_reading_that_does_not_end_is_given_up(
     asked_to_stop: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(standing_by, "FINISHING_SECONDS", SOON if asked_to_stop else 0.1)
+    monkeypatch.setattr(standing_by, "FINISHING_SECONDS", NEVER_SECONDS if asked_to_stop else 0.1)
     readings, stop = Readings(), StopRequest()
     warm = warm_cluster(readings, stop)
     warm.begin()
-    eventually(readings.begun)
+    happened(readings.begun, awaited="the reading begins")
     if asked_to_stop:
         stop.set()
-    began = time.monotonic()
-    warm.finish()
+    with no_hang("the reading is given up"):
+        warm.finish()
 
-    assert time.monotonic() - began < SOON / 2
     assert readings.given_up == 1
     assert not warm.is_read
 
@@ -109,9 +108,7 @@ def test_what_went_wrong_is_said_and_does_not_end_the_standby(
     readings.let_go.set()
     warm = warm_cluster(readings)
     warm.begin()
-    end = time.monotonic() + SOON
-    while not warm.trouble and time.monotonic() < end:
-        time.sleep(0.01)
+    eventually(lambda: warm.trouble, awaited="the standby says what went wrong")
     warm.end()
 
     assert str(error) in warm.trouble
@@ -127,13 +124,12 @@ def test_a_program_that_was_asked_to_stop_waits_for_no_reading_without_end(
 
     def hangs(_: Deadline) -> None:
         begun.set()
-        never.wait(SOON)
+        never.wait(NEVER_SECONDS)
 
-    warm = WarmCluster(hangs, stop, SOON)
+    warm = WarmCluster(hangs, stop, NEVER_SECONDS)
     warm.begin()
-    eventually(begun)
+    happened(begun, awaited="the reading begins")
     stop.set()
-    began = time.monotonic()
-    warm.end()
+    with no_hang("the end does not wait for the reading"):
+        warm.end()
     never.set()
-    assert time.monotonic() - began < SOON / 2

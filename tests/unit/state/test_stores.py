@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -90,11 +89,18 @@ def test_a_run_that_is_asked_to_stop_waits_no_longer_for_the_lock_unless_it_clos
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stores, "_LOOK_SECONDS", 0.02)
-    store = FileStore(tmp_path / "state.json", lambda: True)
+    closing: list[bool] = []
+
+    def asked_to_stop() -> bool:
+        if closing:
+            lock.release()  # asked while it waits for the lock
+        return True
+
+    store = FileStore(tmp_path / "state.json", asked_to_stop)
     with FileLock(tmp_path / ".state.json.lock", thread_local=False) as lock:
         with pytest.raises(StopRequestedError):
             store.update(lambda state: state)
-        threading.Timer(0.1, lock.release).start()
+        closing.append(True)
         store.update(lambda state: state, closing=True)
     assert store.load() is not None
 

@@ -4,7 +4,6 @@ import gzip
 import io
 import json
 import resource
-import time
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from rebalancer.cluster.dumps.writer import digest
 from rebalancer.cluster.kinds import KINDS, NODES, PODS
 from rebalancer.errors import InputError
 from tests.builders import a_node, a_pod
+from tests.waiting import no_hang
 
 VERSIONS = {"Node": "v1", "Pod": "v1", "NodeMetrics": "metrics.k8s.io/v1beta1"}
 
@@ -196,11 +196,11 @@ def test_a_bomb_of_any_layout_ends_soon_and_within_little_memory(
 ) -> None:
     bomb = packed(tmp_path / "pods.json.zst", head, filler, 512)
     assert bomb.stat().st_size < 1 << 20
-    before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
-    message = refusal(bomb)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with no_hang("the bomb is refused"):
+        message = refusal(bomb)
 
     assert complaint in message
-    assert time.process_time() - started < 5
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 400 << 10  # KiB
 
 

@@ -4,12 +4,19 @@ import contextlib
 import functools
 import threading
 from collections.abc import Callable, Iterator
+from queue import Empty, SimpleQueue
+from typing import Any
 
 import pytest
 
+from rebalancer.cluster.live import reader as read_ahead
 from rebalancer.cluster.live.reader import running_ahead
+from tests.waiting import HANG_SECONDS, ended, eventually, happened
 
-LONG = 30.0  # seconds: never waited for unless something is wrong
+
+def at_work() -> int:
+    """How many threads make values."""
+    return sum(thread.name == "ahead" and thread.is_alive() for thread in threading.enumerate())
 
 
 @pytest.mark.parametrize("count", [0, 1, 7])
@@ -29,13 +36,23 @@ def test_the_next_value_is_made_while_one_is_looked_at() -> None:
 
     with running_ahead([make]) as values:
         assert next(values) == 0
-        assert made[1].wait(LONG)
-        assert made[2].wait(LONG)  # one waits, one more is made
+        happened(made[1], awaited="the second value is made")
+        happened(made[2], awaited="one waits, one more is made")
 
 
-def test_no_more_values_are_made_than_may_wait() -> None:
+def test_no_more_values_are_made_than_may_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[int] = []
-    third = threading.Event()
+    third, no_room = threading.Event(), threading.Event()
+
+    class Watched(SimpleQueue[Any]):
+        def get(self, *arguments: Any, **options: Any) -> Any:
+            try:
+                return super().get(*arguments, **options)
+            except Empty:
+                no_room.set()
+                raise
+
+    monkeypatch.setattr(read_ahead, "SimpleQueue", Watched)
 
     def make() -> Iterator[int]:
         for number in range(100):
@@ -46,8 +63,9 @@ def test_no_more_values_are_made_than_may_wait() -> None:
 
     with running_ahead([make]) as values:
         next(values)
-        assert third.wait(LONG)
-        assert not threading.Event().wait(0.1)
+        happened(third, awaited="one waits, one more is made")
+        no_room.clear()
+        happened(no_room, awaited="there is no room for the third")
         assert len(made) == 3
 
 
@@ -72,32 +90,29 @@ def test_nothing_is_asked_for_after_the_consumer_has_left() -> None:
 
     with running_ahead([make]) as values:
         next(values)
-    count = len(made)
-    assert not threading.Event().wait(0.1)
+    eventually(lambda: not at_work(), awaited="the thread that makes values ends")
 
-    assert len(made) == count <= 4
-    assert "ahead" not in {thread.name for thread in threading.enumerate() if thread.is_alive()}
+    assert len(made) <= 4
 
 
 def test_the_first_begins_alone_and_never_more_than_asked_are_made_at_once() -> None:
-    lock, at_work, most, begun = threading.Lock(), [0], [0], []
+    lock, making, most, begun = threading.Lock(), [0], [0], []
     first_is_out, two_at_once = threading.Event(), threading.Barrier(2)
 
     def make(number: int) -> Iterator[int]:
         with lock:
             begun.append(number)
-            at_work[0] += 1
-            most[0] = max(most[0], at_work[0])
+            making[0] += 1
+            most[0] = max(most[0], making[0])
         if number == 0:
-            assert not threading.Event().wait(0.1)
-            assert begun == [0], "others began before it has brought anything"
+            assert at_work() == 1, "others began before it has brought anything"
             first_is_out.set()
         assert first_is_out.is_set()
         if number in (1, 2):
-            two_at_once.wait(60)  # each is made while the other is
+            two_at_once.wait(HANG_SECONDS)  # each is made while the other is
         yield number
         with lock:
-            at_work[0] -= 1
+            making[0] -= 1
 
     makes = [functools.partial(make, number) for number in range(20)]
     with running_ahead(makes, at_once=3) as values:
@@ -147,7 +162,7 @@ def test_what_one_raises_ends_the_others() -> None:
     ):
         for _ in values:
             pass
-    assert "ahead" not in {thread.name for thread in threading.enumerate() if thread.is_alive()}
+    eventually(lambda: not at_work(), awaited="the threads that make values end")
 
 
 def test_without_iterators_there_are_no_values() -> None:
@@ -183,21 +198,25 @@ def test_a_consumer_that_a_signal_throws_out_of_any_line_leaves_nothing_locked(
     monkeypatch.setattr(threading.Condition, "__enter__", locked_and_thrown_out)
     consumer = threading.Thread(target=consume, daemon=True)
     consumer.start()
-    consumer.join(5.0)
-    assert not consumer.is_alive(), "waits for a lock that it holds itself"
+    ended(consumer, awaited="the consumer ends, and waits for no lock that it holds itself")
 
 
 def test_a_consumer_may_leave_while_another_thread_is_being_started(monkeypatch: pytest.MonkeyPatch) -> None:
-    start, second, left = threading.Thread.start, threading.Event(), threading.Event()
+    start, leave = threading.Thread.start, read_ahead._Ahead.leave
+    second, leaving = threading.Event(), threading.Event()
 
     def started_late(thread: threading.Thread) -> None:
         if threading.current_thread().name == "ahead":
             second.set()
-            left.wait(0.2)
+            happened(leaving, awaited="the consumer leaves")
         start(thread)
 
+    def left(ahead: read_ahead._Ahead[int]) -> None:
+        leaving.set()
+        leave(ahead)
+
     monkeypatch.setattr(threading.Thread, "start", started_late)
+    monkeypatch.setattr(read_ahead._Ahead, "leave", left)
     with running_ahead([lambda: iter(range(9))] * 2, at_once=2) as values:
         next(values)
-        assert second.wait(LONG)
-    left.set()
+        happened(second, awaited="the second thread is being started")

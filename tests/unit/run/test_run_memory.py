@@ -8,10 +8,9 @@ import msgspec
 import pytest
 
 from rebalancer.errors import SafetyError, UnreachableError
-from rebalancer.execution import Result
 from rebalancer.policy import Planning, RebalancePolicy
 from rebalancer.run.memory import RunMemory
-from rebalancer.state import PastMove, RunState, after_moves, after_plan, memory_seconds
+from rebalancer.state import PastMove, Result, RunState, after_moves, after_plan, memory_seconds
 from tests.unit.reporting.builders import an_outcome
 
 

@@ -6,17 +6,18 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from rebalancer.cli.edge import _terminated_as_interrupted
 from rebalancer.cli.invocation import Session
+from rebalancer.deadlines import StopRequest
 from rebalancer.errors import StopRequestedError
 from rebalancer.run.stop import StopSignals, stop_on_signal
 from rebalancer.stop_signals import is_hangup, stop_signals
+from tests.waiting import happened, no_hang, until_interrupted
 
-SOON = 5.0  # half a second at most, but a machine may be busy; unheard, the wait is far longer
 ALL = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
 
 
@@ -29,6 +30,18 @@ def signals() -> Iterator[StopSignals]:
 def send(number: signal.Signals) -> None:
     os.kill(os.getpid(), number)
     time.sleep(0)  # handlers run between two lines
+
+
+def sent_once_begun(number: signal.Signals) -> Callable[[], None]:
+    """Call what is returned: a signal comes soon afterwards, from elsewhere."""
+    begun = threading.Event()
+
+    def send_it() -> None:
+        happened(begun, awaited="the work begins")
+        os.kill(os.getpid(), number)
+
+    threading.Thread(target=send_it, daemon=True).start()
+    return begun.set
 
 
 class Destroyed:
@@ -44,7 +57,7 @@ class Destroyed:
 def work_around(number: signal.Signals) -> None:
     """Work that goes on unless it is interrupted after a destructor swallowed the signal."""
     Destroyed(number)
-    time.sleep(2 * SOON)
+    until_interrupted()
 
 
 @pytest.mark.parametrize("number", ALL)
@@ -57,34 +70,37 @@ def test_each_signal_asks_to_stop_and_interrupts_no_line(
 
 @pytest.mark.parametrize("number", ALL)
 def test_planning_is_left_at_any_line(signals: StopSignals, number: signal.Signals) -> None:
-    threading.Timer(0.1, os.kill, (os.getpid(), number)).start()
+    begin = sent_once_begun(number)
 
     def plan() -> None:
+        begin()
         while True:
             try:
                 sum(range(1000))
             except Exception:  # noqa: BLE001 - what a careless library might do
                 pytest.fail("the signal was taken for an error of the work")
 
-    began = time.monotonic()
-    with pytest.raises(StopRequestedError, match="asked to stop by a signal"):
+    with (
+        no_hang("the signal ends the plan"),
+        pytest.raises(StopRequestedError, match="asked to stop by a signal"),
+    ):
         signals.interruptibly(plan)
-    assert time.monotonic() - began < SOON
 
 
 @pytest.mark.parametrize("number", ALL)
 def test_planning_is_left_although_a_callback_swallowed_the_signal(
     signals: StopSignals, number: signal.Signals
 ) -> None:
-    began = time.monotonic()
-    with pytest.raises(StopRequestedError, match="asked to stop by a signal"):
+    with (
+        no_hang("the signal ends the work"),
+        pytest.raises(StopRequestedError, match="asked to stop by a signal"),
+    ):
         signals.interruptibly(lambda: work_around(number))
-    assert time.monotonic() - began < SOON
 
 
 def test_a_second_signal_that_a_callback_swallowed_is_heard_too(signals: StopSignals) -> None:
     send(signal.SIGTERM)
-    with pytest.raises(KeyboardInterrupt):
+    with no_hang("the second signal ends the work"), pytest.raises(KeyboardInterrupt):
         work_around(signal.SIGTERM)
 
 
@@ -101,9 +117,19 @@ def test_an_error_of_work_that_a_signal_disturbed_is_no_error_of_the_work(signal
 
 def test_a_prompt_is_left_too(signals: StopSignals) -> None:
     reading, writing = os.pipe()
-    threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
-    with os.fdopen(reading) as answers, os.fdopen(writing, "w"), pytest.raises(StopRequestedError):
-        signals.interruptibly(answers.readline)
+    begin = sent_once_begun(signal.SIGINT)
+
+    def prompt() -> str:
+        begin()
+        return answers.readline()
+
+    with (
+        no_hang("the signal ends the prompt"),
+        os.fdopen(reading) as answers,
+        os.fdopen(writing, "w"),
+        pytest.raises(StopRequestedError),
+    ):
+        signals.interruptibly(prompt)
 
 
 def test_nothing_interruptible_is_begun_after_a_signal(signals: StopSignals) -> None:
@@ -120,11 +146,14 @@ def test_what_follows_interruptible_work_is_safe_again(signals: StopSignals) -> 
 
 @pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
 def test_a_second_signal_ends_it_at_once(signals: StopSignals, second: signal.Signals) -> None:
+    now = [100.0]
+    signals.stop = StopRequest(lambda: now[0])
     send(signal.SIGTERM)
     with pytest.raises(KeyboardInterrupt):
         send(second)
     assert not signals.stop.is_over(20.0)
-    assert signals.stop.wait(2.0, grace_seconds=20.0)
+    now[0] += 1.0
+    assert signals.stop.is_over(20.0)
 
 
 def test_a_closed_terminal_may_send_two_hangups(signals: StopSignals) -> None:
@@ -176,7 +205,7 @@ def test_a_request_that_a_library_swallowed_is_heard_by_whoever_listens_next() -
         """As ``try: import numba`` with ``except:`` does, in a library that is imported."""
         try:
             send(signal.SIGTERM)
-            time.sleep(SOON)
+            until_interrupted()
         except:  # noqa: E722
             pass
 

@@ -1,0 +1,1 @@
+"""What a checkout needs and an installation does not: generators of pages."""
