@@ -68,7 +68,7 @@ def reached(prepared: PreparedInputs, width: int) -> Reached:
 
 
 def _drafts(prepared: PreparedInputs) -> Drafts:
-    builder = PlanBuilder(prepared.inputs, prepared.eviction, prepared.evaluator(), prepared.scenarios())
+    builder = PlanBuilder(prepared)
     disruption = Disruption(prepared.inputs, prepared.eviction.workloads)
     nodes: dict[NodeRow, NodePods] = {}
     for row in np.flatnonzero(prepared.hotness.hot).tolist():

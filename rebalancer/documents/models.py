@@ -190,9 +190,9 @@ def _written_name(name: str, field: FieldInfo) -> str:
 
 
 def _models_in(annotation: Any) -> set[type[BaseModel]]:
-    """Every model an annotation mentions."""
+    """Every model an annotation mentions, with those that complete it when the first document is read."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return {annotation}
+        return {annotation, *annotation.__subclasses__()}
     arguments = get_args(annotation)
     if get_origin(annotation) is Annotated:
         arguments = arguments[:1]

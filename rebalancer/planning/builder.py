@@ -21,22 +21,19 @@ from __future__ import annotations
 
 import copy
 from collections import Counter, defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from rebalancer.cluster.arrays import FloatArray, NodeRow
+from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
 from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.planning.eviction.budgets import Quotas, WaveBudgets
-from rebalancer.planning.eviction.context import EvictionContext
-from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.planning.landing.evaluation import Candidate, Evaluation, MoveEvaluator
+from rebalancer.planning.landing.evaluation import Candidate, Evaluation
 from rebalancer.planning.landing.scenarios import Scenarios
+from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import KeptReason, Reason
 from rebalancer.planning.workloads.lookup import WorkloadInfo
 from rebalancer.policy import Limits
 from rebalancer.scheduling.state.pod_classes import PodClasses
-
-# What a plan has used of the policy's limits.
 
 
 @dataclass(slots=True)
@@ -122,11 +119,8 @@ class UsedLimits:
         self.by_workload[workload.key] += 1
 
 
-# Room in ResourceQuotas within one wave, where every evicted pod still counts beside its replacement.
-
-
 class WaveQuotas:
-    """The replacements of one wave by namespace; the next wave begins when the evicted pods are gone."""
+    """Room in ResourceQuotas within one wave, where every evicted pod still counts beside its replacement."""
 
     def __init__(self, quotas: Quotas, classes: PodClasses) -> None:
         self._quotas = quotas
@@ -158,8 +152,8 @@ class WaveQuotas:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class AcceptedMove:
-    """A move whose landings are acceptable, not yet added."""
+class _AcceptedMove:
+    """A move whose landings are acceptable, not yet made."""
 
     evaluation: Evaluation
     later: bool  # to be made in the next wave
@@ -172,21 +166,20 @@ class PlannedMove:
     evaluation: Evaluation
     wave: int  # counted from 1
     before: FloatArray  # (resources,) percent of the node left, when the move was planned
-    violation: str = ""  # why its node would no longer admit it, when that is the reason to move it
+
+    @property
+    def candidate(self) -> Candidate:
+        """The pod that moves, and whose wish that is."""
+        return self.evaluation.candidate
 
 
 class PlanBuilder:
     """Tries moves, and adds those that hold."""
 
-    def __init__(
-        self,
-        inputs: PlanningInputs,
-        eviction: EvictionContext,
-        evaluator: MoveEvaluator,
-        scenarios: Scenarios,
-    ) -> None:
+    def __init__(self, prepared: PreparedInputs) -> None:
+        inputs, eviction, scenarios = prepared.inputs, prepared.eviction, prepared.scenarios()
         self.scenarios = scenarios
-        self.evaluator = evaluator
+        self.evaluator = prepared.evaluator()
         self.moves: list[PlannedMove] = []
         self._policy = inputs.policy
         self._most = inputs.policy.planning.max_placements
@@ -222,6 +215,10 @@ class PlanBuilder:
         other._most = most if placements is None else min(most, self.evaluator.placements.asked + placements)
         return other
 
+    def restore(self, earlier: PlanBuilder) -> None:
+        """Take back all moves since a copy was made; the copy must not be used any further."""
+        self.__dict__.update(earlier.__dict__)
+
     def estimating(self, limits: Limits, placements: int) -> PlanBuilder:
         """An independent builder with other limits, which follows one scenario only: good for estimates."""
         other = self.copy(limits, placements)
@@ -250,8 +247,15 @@ class PlanBuilder:
         needed = tries * self.evaluator.cost(candidate, self.scenarios)
         return self.evaluator.placements.asked + needed > self._most
 
-    def find(self, candidate: Candidate, *, may_wait: bool = True) -> AcceptedMove | KeptReason:
-        """A move acceptable in this wave or, if it may wait, in the next one; else why the pod stays."""
+    def try_move(self, candidate: Candidate, *, may_wait: bool = True) -> KeptReason | None:
+        """Move a pod in this wave or, if it may wait, in the next one; else return why it stays."""
+        accepted = self._find(candidate, may_wait=may_wait)
+        if isinstance(accepted, KeptReason):
+            return accepted
+        self._make(accepted)
+        return None
+
+    def _find(self, candidate: Candidate, *, may_wait: bool) -> _AcceptedMove | KeptReason:
         limit = self.limit(candidate)
         if limit:
             return limit
@@ -280,7 +284,7 @@ class PlanBuilder:
                 )
                 return KeptReason(Reason.CONFIDENCE, because)
             return evaluation.refused
-        return AcceptedMove(evaluation, later)
+        return _AcceptedMove(evaluation, later)
 
     def _wave_is_full(self) -> bool:
         execution = self._policy.execution
@@ -314,13 +318,13 @@ class PlanBuilder:
         self._wave_budgets = WaveBudgets()
         self._wave_quotas = self._wave_quotas.of_next_wave()
 
-    def add(self, found: AcceptedMove, violation: str = "") -> None:
-        """Make the move in every scenario, each of which draws its own landing."""
-        if found.later:
+    def _make(self, move: _AcceptedMove) -> None:
+        """Make a move in every scenario, each of which draws its own landing."""
+        if move.later:
             self.next_wave()
         self._later = None
         self.evaluator.placements.forget()
-        evaluation = found.evaluation
+        evaluation = move.evaluation
         candidate = evaluation.candidate
         before = self.expected_percent(candidate.source)
         by_scenario = list(evaluation.by_scenario)
@@ -349,4 +353,28 @@ class PlanBuilder:
         self.used.count(
             candidate.source, self._pods.namespaces[candidate.row], self._eviction.workload(candidate.row)
         )
-        self.moves.append(PlannedMove(evaluation, self._wave, before, violation))
+        self.moves.append(PlannedMove(evaluation, self._wave, before))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PartialPlan:
+    """What the strategies asked so far decided; the last of them leaves what the plan is written from."""
+
+    builder: PlanBuilder
+    kept: Mapping[PodRow, KeptReason]  # pods that some strategy wished to move and that stay
+    notes: Mapping[str, str] = field(default_factory=dict)  # by strategy: what it says of the plan
+
+    @property
+    def moves(self) -> tuple[PlannedMove, ...]:
+        """The moves, in the order in which they are made."""
+        return tuple(self.builder.moves)
+
+    @property
+    def scenarios(self) -> Scenarios:
+        """The cluster once all moves are made."""
+        return self.builder.scenarios
+
+    @property
+    def placements(self) -> int:
+        """Scheduling cycles computed."""
+        return self.builder.evaluator.placements.computed

@@ -10,10 +10,12 @@ import numpy as np
 from rebalancer.cluster import times
 from rebalancer.cluster.arrays import FloatArray, NodeRow, PodClassIndex, PodRow
 from rebalancer.load.report import with_pods
+from rebalancer.planning.builder import PlanBuilder
 from rebalancer.planning.eviction import every_refusal, why_protected
 from rebalancer.planning.hotness import short_level
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.evaluation import Evaluation
+from rebalancer.planning.landing.landing_check import Landings
 from rebalancer.planning.landing.scenarios import LandingDistribution
 from rebalancer.planning.plan import (
     API_VERSION,
@@ -29,6 +31,7 @@ from rebalancer.planning.plan import (
 from rebalancer.planning.planner import plan_prepared
 from rebalancer.planning.prepared import PreparedInputs, prepare
 from rebalancer.planning.report import possible_landings
+from rebalancer.planning.strategies import strategies_of
 from rebalancer.planning.subjects import Subject
 from rebalancer.planning.workloads.stateful_sets import replaced_after_termination
 from rebalancer.scheduling import ClusterState, Placement, Rejections, requested_amounts
@@ -103,6 +106,7 @@ class PodExplanation(Value, frozen=True):
     unacceptable: float  # chance of an unacceptable landing
     staying: Staying | None = None  # None while Pending
     table: SchedulingTable | None = None  # None where no profile places it
+    wishes: dict[str, str] = {}  # by strategy that wishes to move it: why
     refusals: tuple[Refusal, ...] = ()  # every reason, the first of which is ``reason``
     api_version: str = API_VERSION
     kind: str = "PodExplanation"
@@ -246,7 +250,16 @@ class PodExplainer:
             unacceptable=round(evaluation.unacceptable, CHANCE_DIGITS) if evaluation else 0.0,
             staying=staying,
             table=table,
+            wishes=self._wishes(),
         )
+
+    def _wishes(self) -> dict[str, str]:
+        """Which strategies wish to move the pod as the cluster is now, and why."""
+        if self._node < 0:
+            return {}
+        plan = PlanBuilder(self._prepared)
+        wishes = {item.name: item.why(self._row, plan) for item in strategies_of(self._prepared)}
+        return {name: message for name, message in wishes.items() if message}
 
     def scheduling_table(self) -> SchedulingTable | None:
         """The scheduler's cycle for the replacement; None where no profile places it."""
@@ -320,6 +333,11 @@ class PodExplainer:
             range(len(rows)),
             key=lambda at: (-placement.chance[at], -placement.totals[at], self._names[rows[at]]),
         )
+        unacceptable = [""] * len(rows)
+        if before is not None:
+            landings = Landings(self._row, self._node, rows, before, after)
+            check, purpose = prepared.landing_check, prepared.cooler_node
+            unacceptable = [check.why_not(landings, at, purpose) for at in range(len(rows))]
         return tuple(
             ScoredNode(
                 node=self._names[rows[at]],
@@ -327,9 +345,7 @@ class PodExplainer:
                 scores={name: int(values[at]) for name, values in scores.items()},
                 probability=round(float(placement.chance[at]), CHANCE_DIGITS),
                 after=by_resource(prepared.hotness.names, after[at]),
-                unacceptable=""
-                if before is None
-                else prepared.landing_check.why_not(self._node, NodeRow(int(rows[at])), before, after[at]),
+                unacceptable=unacceptable[at],
             )
             for at in order
         )

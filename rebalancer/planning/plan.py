@@ -1,17 +1,16 @@
 """The plan: what would be evicted, why, where it would land; and what stays, with its reason.
 
 A value: written to JSON and read back it is equal, and execution, reports and tests need nothing else.
+``difference`` compares the plans of two policies or of two days.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
 import msgspec
-import numpy as np
-
-from rebalancer.cluster.arrays import FloatArray
 
 API_VERSION = "rebalancer/v1alpha1"
 KIND = "Plan"
@@ -110,6 +109,7 @@ class Move(Value, frozen=True):
     load_methods: dict[str, str] = {}  # how that is known, by resource: measured, share or request
     grace_period_seconds: float = 30.0
     action: Action = EVICT
+    strategy: str = ""  # whose wish it is, by its key in the policy; empty in plans that did not say so yet
 
     @property
     def is_restart(self) -> bool:
@@ -160,6 +160,14 @@ class Benefit(Value, frozen=True):
     score: float = 0.0  # points of excess removed for each unit of cost; what planning.leastRelief is held to
 
 
+class StrategyReport(Value, frozen=True):
+    """What one strategy made of the cluster."""
+
+    moves: int  # of the plan, that it wished for
+    message: str = ""  # a sentence of its own about the plan
+    figures: dict[str, float] = {}  # its own measures, each by its name
+
+
 class Plan(Value, frozen=True):
     """Ordered moves, the nodes they concern, and every pod on a hot node that stays."""
 
@@ -174,6 +182,7 @@ class Plan(Value, frozen=True):
     obstacles: tuple[Obstacle, ...] = ()  # what keeps load on these nodes, the one that keeps most first
     benefit: Benefit | None = None  # None in plans of versions that did not compute it
     raised_limit: str = ""  # what the next useful value of the limit that binds would give
+    strategies: dict[str, StrategyReport] = {}  # those that the policy turns on, by their keys in it
     warnings: tuple[str, ...] = ()
     neutral_plugins: tuple[
         str, ...
@@ -197,22 +206,17 @@ def decode(content: bytes) -> Plan:
 
 
 # How figures are rounded for plans and explanations: one rule, so that two reports never disagree.
-
-
 PERCENT_DIGITS = 2
 CHANCE_DIGITS = 6
 
 
-def by_resource(names: Sequence[str], values: FloatArray) -> dict[str, float]:
+def by_resource(names: Sequence[str], values: Iterable[float]) -> dict[str, float]:
     """Percentages or points by resource; those that are unknown or infinite are left out."""
     return {
         name: round(float(value), PERCENT_DIGITS)
         for name, value in zip(names, values, strict=True)
-        if np.isfinite(value)
+        if math.isfinite(value)
     }
-
-
-# What changes between two plans, and why: for a change of policy, or for the plans of two days.
 
 
 class ChangedMove(Value, frozen=True):

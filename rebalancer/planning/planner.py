@@ -4,21 +4,30 @@ Greedy, and bounded by counts, never by time. Everything is ordered by load and 
 the order of the input, so the same inputs give the same plan, byte by byte.
 
     prepare        n1 is hot (92 % cpu, cool at 65 %); 3 of its 9 pods are protected
-    search         hot node relief: web-1 and web-2 may go to n4, and then n1 is at 64 %
-                   constraint violations: api-3 runs on a node whose taint it no longer tolerates
-    build_plan     3 moves in 2 waves; every other pod of n1 is kept, with the reason
+    search         hotNodes: web-1 and web-2 may go to n4, and then n1 is at 64 %
+                   misplaced: api-3 runs on a node whose taint it no longer tolerates
+    build_plan     3 moves in 2 waves; every other pod of n1 stays, with the reason
+
+A strategy that does not search by itself is asked for one pod after the other, and what may move is decided
+here in the same way for all of them. Pods of a group move together or not at all.
 """
 
 from __future__ import annotations
 
-from rebalancer.planning.builder import PlanBuilder
+import dataclasses
+from itertools import groupby
+
+from rebalancer.cluster.arrays import PodRow
+from rebalancer.planning.builder import PartialPlan, PlanBuilder
+from rebalancer.planning.eviction import why_protected
 from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.landing.evaluation import Wish
 from rebalancer.planning.plan import Plan
 from rebalancer.planning.prepared import PreparedInputs, prepare
+from rebalancer.planning.reasons import KeptReason, Reason
 from rebalancer.planning.report import build_plan
-from rebalancer.planning.strategies.hot_nodes.relief import HotNodeRelief
-from rebalancer.planning.strategies.misplaced import ConstraintViolationRemoval
-from rebalancer.planning.strategies.strategy import PartialPlan, SearchResult, Strategy
+from rebalancer.planning.strategies import strategies_of
+from rebalancer.planning.strategies.strategy import Strategy
 
 
 def make_plan(inputs: PlanningInputs) -> Plan:
@@ -31,18 +40,52 @@ def plan_prepared(prepared: PreparedInputs) -> Plan:
     return build_plan(prepared, search(prepared))
 
 
-def search(prepared: PreparedInputs) -> SearchResult:
+def search(prepared: PreparedInputs) -> PartialPlan:
     """The moves that the strategies find together, and why other pods stay."""
-    builder = PlanBuilder(prepared.inputs, prepared.eviction, prepared.evaluator(), prepared.scenarios())
-    plan = PartialPlan(builder, {})
-    for strategy in strategies(prepared):
-        plan = strategy.extend(plan)
-    return SearchResult.of(plan)
+    plan = PartialPlan(PlanBuilder(prepared), {})
+    for strategy in strategies_of(prepared):
+        plan = strategy.extend(plan) or _one_by_one(prepared, strategy, plan)
+    return plan
 
 
-def strategies(prepared: PreparedInputs) -> tuple[Strategy, ...]:
-    """The strategies that the policy enables, in the order in which they may move pods."""
-    relief = HotNodeRelief(prepared)
-    if not prepared.policy.strategies.misplaced:
-        return (relief,)
-    return relief, ConstraintViolationRemoval(prepared)
+def _one_by_one(prepared: PreparedInputs, strategy: Strategy, so_far: PartialPlan) -> PartialPlan:
+    """The plan with the pods moved that a strategy wishes to move, and that hold."""
+    builder, kept = so_far.builder.copy(), dict(so_far.kept)
+    moved = {move.candidate.row for move in builder.moves}
+    pods = (pod for pod in strategy.pods(builder) if pod not in moved)
+    for _, group in groupby(pods, key=lambda pod: strategy.group(pod) or pod):
+        before = None
+        tried: dict[PodRow, KeptReason | None] = {}
+        for pod in group:
+            message = strategy.why(pod, builder)
+            if not message:
+                continue
+            if before is None and strategy.group(pod):
+                before = builder.copy()
+            refusal = try_move(prepared, builder, pod, Wish(strategy.name, strategy.purpose, message))
+            if refusal is not None:
+                words = f"{refusal.because} ({strategy.name}: {message})"
+                refusal = dataclasses.replace(refusal, because=words)
+            tried[pod] = refusal
+        refused = next((pod for pod, refusal in tried.items() if refusal is not None), None)
+        if before is not None and refused is not None:
+            builder.restore(before)
+            together = f"it would move only together with {prepared.pods.full_name(refused)}, which stays"
+            tried = {pod: refusal or KeptReason(Reason.GROUP, together) for pod, refusal in tried.items()}
+        for pod, refusal in tried.items():
+            if refusal is not None:
+                kept[pod] = refusal
+            else:
+                kept.pop(pod, None)
+    return dataclasses.replace(so_far, builder=builder, kept=kept)
+
+
+def try_move(
+    prepared: PreparedInputs, builder: PlanBuilder, pod: PodRow, wish: Wish, *, may_wait: bool = True
+) -> KeptReason | None:
+    """Move a pod if it may be evicted and its landing holds; else return why it stays."""
+    return (
+        prepared.settling(prepared.node_of(pod))
+        or why_protected(prepared.eviction, pod)
+        or builder.try_move(prepared.candidate(pod, wish), may_wait=may_wait)
+    )

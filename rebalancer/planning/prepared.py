@@ -9,7 +9,7 @@ same place, and none of them can see what another one did.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,8 +23,8 @@ from rebalancer.planning.coverage import coverage_of
 from rebalancer.planning.eviction import EvictionContext, moves_by_restart
 from rebalancer.planning.hotness import Hotness, find_hot_nodes
 from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.planning.landing.evaluation import Candidate, MoveEvaluator
-from rebalancer.planning.landing.landing_check import LandingCheck
+from rebalancer.planning.landing.evaluation import Candidate, MoveEvaluator, Wish
+from rebalancer.planning.landing.landing_check import CoolerNode, LandingCheck
 from rebalancer.planning.landing.scenarios import Scenarios
 from rebalancer.planning.landing.schedulers import ProfileSchedulers
 from rebalancer.planning.plan import PodReference
@@ -88,6 +88,7 @@ class PreparedInputs:
     eviction: EvictionContext
     hotness: Hotness
     landing_check: LandingCheck
+    cooler_node: CoolerNode  # the purpose of moves that are to relieve their node
     state: ClusterState  # Pending pods placed; copy it before changing it
     usage: FloatArray  # (nodes, measured resources) expected, Pending pods placed
     pending: Pending
@@ -115,15 +116,26 @@ class PreparedInputs:
         """An evaluator that has placed nothing yet."""
         return MoveEvaluator(self.inputs, self.schedulers, self.landing_check, self.pending.waiting)
 
-    def candidate(self, row: PodRow) -> Candidate:
-        """A pod as the evaluator needs it."""
+    def node_of(self, pod: PodRow) -> NodeRow:
+        """The node that a pod runs on; -1 while it is Pending."""
+        return NodeRow(int(self.pods.node[pod]))
+
+    def bound_pods(self) -> Iterator[PodRow]:
+        """All pods that run on a node, in order of node and name."""
+        for node in sorted(self.pods.by_node):
+            if node >= 0:
+                yield from self.pods_on(NodeRow(node))
+
+    def candidate(self, row: PodRow, wish: Wish | None = None) -> Candidate:
+        """A pod as the evaluator needs it; without a wish it is looked at as if its node had to cool."""
         replacement = self.eviction.replacement(row).class_index
         restarted = moves_by_restart(self.eviction, row)
         return Candidate(
             row=row,
-            source=NodeRow(int(self.pods.node[row])),
+            source=self.node_of(row),
             replacement=self.schedulers.next_revision(replacement) if restarted else replacement,
             usage=self.inputs.load.pod_usage[row],
+            wish=wish or Wish("", self.cooler_node),
             replaced_late=replaced_after_termination(self.pods.class_of(row).owner),
             restarted=restarted,
         )
@@ -170,6 +182,7 @@ def prepare(inputs: PlanningInputs, made: Iterable[PastMove] = ()) -> PreparedIn
         schedulers=schedulers,
         eviction=EvictionContext.of(inputs, schedulers.unpredictable(), schedulers.claims),
         hotness=hotness,
+        cooler_node=CoolerNode(hotness, inputs.policy.planning.min_gain),
         landing_check=LandingCheck(inputs, hotness, settling, recent.too_much),
         state=state,
         usage=usage,

@@ -144,6 +144,7 @@ class Reason(StrEnum):
         "moving it removes less excess than the policy's planning.leastRelief asks for",
         "planning.leastRelief",
     )
+    GROUP = "Group", "it would move only together with another pod, which stays"
     SEARCH_ENDED = (
         "SearchEnded",
         "the search ended without a better plan that moves this pod too, at planning.maxPlacements or before",

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 
 import numpy as np
 
 from rebalancer.cluster import times
-from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
+from rebalancer.cluster.arrays import FloatArray, PodRow
 from rebalancer.load.report import percent_of_allocatable
 from rebalancer.load.usage import RESOURCES
-from rebalancer.planning.builder import PlannedMove
+from rebalancer.planning.builder import PartialPlan, PlannedMove
 from rebalancer.planning.hotness import Hotness, still_waiting
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.scenarios import LandingDistribution
@@ -34,33 +33,34 @@ from rebalancer.planning.plan import (
 from rebalancer.planning.policy_fit import misfits
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import KeptReason
-from rebalancer.planning.strategies.hot_nodes.report import benefit_of, find_obstacles
-from rebalancer.planning.strategies.strategy import SearchResult
+from rebalancer.planning.strategies import strategies_of
+from rebalancer.planning.strategies.strategy import Strategy
 from rebalancer.planning.workloads.lookup import grace_period_seconds
 
 
-def build_plan(prepared: PreparedInputs, found: SearchResult) -> Plan:
-    """The plan of what the search decided."""
-    inputs, hot = prepared.inputs, prepared.hotness.hot
-    kept = [_kept(prepared, row, reason) for row, reason in found.kept.items()]
+def build_plan(prepared: PreparedInputs, decided: PartialPlan) -> Plan:
+    """The plan of what the strategies decided."""
+    inputs = prepared.inputs
+    kept = [_kept(prepared, row, reason) for row, reason in decided.kept.items()]
+    strategies = {item.name: item for item in strategies_of(prepared)}
+    fields = {key: value for item in strategies.values() for key, value in item.plan_fields(decided).items()}
     return Plan(
         source=inputs.snapshot.source,
         policy=inputs.policy.metadata.name,
         inputs=inputs.digest,
         now=times.render(inputs.now),
-        moves=tuple(_move(prepared, move) for move in found.moves),
-        nodes=_node_reports(prepared, _after(prepared, found)),
+        moves=tuple(
+            _move(prepared, move, strategies[move.candidate.wish.strategy]) for move in decided.moves
+        ),
+        nodes=_node_reports(prepared, _after(prepared, decided)),
         kept=tuple(sorted(kept, key=lambda item: (item.node, item.pod.namespace, item.pod.name))),
-        unsolved=_unsolved(prepared, found),
-        obstacles=find_obstacles(prepared, found),
-        benefit=benefit_of(prepared, found),
-        raised_limit=found.raised_limit,
+        strategies={name: strategy.report(decided) for name, strategy in strategies.items()},
         warnings=(*inputs.warnings, *_warnings(prepared)),
         neutral_plugins=prepared.schedulers.neutral,
-        node_count=len(hot),
-        hot_count=int(np.count_nonzero(hot)),
+        node_count=len(inputs.snapshot.nodes),
         pod_count=len(inputs.snapshot.pods),
         known_count=int(np.count_nonzero(inputs.load.known)),
+        **fields,
     )
 
 
@@ -135,10 +135,10 @@ def _figures(inputs: PlanningInputs, row: int) -> dict[str, Figure]:
     return found
 
 
-def _after(prepared: PreparedInputs, found: SearchResult) -> dict[int, tuple[FloatArray, bool]]:
+def _after(prepared: PreparedInputs, decided: PartialPlan) -> dict[int, tuple[FloatArray, bool]]:
     """Percent expected after the plan and whether that is hot, of the nodes the plan concerns."""
-    rows: set[int] = {move.evaluation.candidate.source for move in found.moves}
-    for move in found.moves:
+    rows: set[int] = {move.candidate.source for move in decided.moves}
+    for move in decided.moves:
         rows.update(move.evaluation.landings().rows.tolist())
     rows.update(np.flatnonzero(prepared.hotness.hot).tolist())
     every = np.array(sorted(rows), np.int64)
@@ -149,7 +149,7 @@ def _after(prepared: PreparedInputs, found: SearchResult) -> dict[int, tuple[Flo
         percent_of_allocatable(
             scenario.usage[every], scenario.after_termination.pod_count[every], allocatable
         )
-        for scenario in found.scenarios.all
+        for scenario in decided.scenarios.all
     ]
     mean = np.mean(percents, axis=0)
     hot = prepared.hotness.hot_at(every, mean)
@@ -166,46 +166,37 @@ def possible_landings(prepared: PreparedInputs, landings: LandingDistribution) -
     return tuple(Landing(node=names[row], probability=round(chance, CHANCE_DIGITS)) for row, chance in pairs)
 
 
-def _move(prepared: PreparedInputs, move: PlannedMove) -> Move:
-    candidate = move.evaluation.candidate
-    names = prepared.inputs.snapshot.nodes.names
+def _move(prepared: PreparedInputs, move: PlannedMove, strategy: Strategy) -> Move:
+    candidate = move.candidate
     gain = by_resource(prepared.hotness.names, move.evaluation.gain)
     return Move(
         pod=prepared.pod_reference(candidate.row),
-        from_node=names[candidate.source],
+        from_node=prepared.inputs.snapshot.nodes.names[candidate.source],
         landings=possible_landings(prepared, move.evaluation.landings()),
         gain=gain,
         wave=move.wave,
-        because=_because(prepared, move, gain),
+        because=f"{strategy.sentence(move)}; {_what_follows(prepared, move, gain)}",
         load={name: round(used, 3) for name, used in prepared.inputs.load.pod_load(candidate.row).items()},
         load_methods=prepared.inputs.load.pod_load_methods(candidate.row),
         grace_period_seconds=float(grace_period_seconds(prepared.pods.class_of(candidate.row))),
         action=RESTART if candidate.restarted else EVICT,
+        strategy=strategy.name,
     )
 
 
-def _because(prepared: PreparedInputs, move: PlannedMove, gain: Mapping[str, float]) -> str:
-    """Why this pod moves, in one sentence."""
-    candidate = move.evaluation.candidate
-    node = prepared.inputs.snapshot.nodes.names[candidate.source]
-    hot = prepared.hotness.resources[candidate.source]
-    cool_to = prepared.hotness.cool_to[candidate.source]
-    levels = ", ".join(
-        f"{move.before[column]:.1f} % {resource} (cool at {cool_to[column]:.1f} %)"
-        for column, resource in enumerate(prepared.hotness.names)
-        if hot[column]
-    )
-    gained = ", ".join(f"{points:.1f} points of {resource}" for resource, points in gain.items())
+def _what_follows(prepared: PreparedInputs, move: PlannedMove, gain: Mapping[str, float]) -> str:
+    """Where the replacement goes, and what that gains, in words."""
     landings = move.evaluation.landings()
     likeliest = prepared.inputs.snapshot.nodes.names[landings.likeliest()]
     where = (
         likeliest if len(landings.rows) == 1 else f"one of {len(landings.rows)} nodes, likeliest {likeliest}"
     )
-    how = "; restarted by a rolling update, not evicted" if candidate.restarted else ""
-    if move.violation:
-        return f"{node} would not admit it any more ({move.violation}); it will be placed on {where}{how}"
-    gain_words = f"a gain of at least {gained}"
-    return f"{node} is at {levels}; its replacement will be placed on {where}, {gain_words}{how}"
+    gained = ", ".join(f"{points:.1f} points of {resource}" for resource, points in gain.items())
+    return (
+        f"its replacement will be placed on {where}"
+        + (f", a gain of at least {gained}" if gained else "")
+        + ("; restarted by a rolling update, not evicted" if move.candidate.restarted else "")
+    )
 
 
 def _kept(prepared: PreparedInputs, row: PodRow, reason: KeptReason) -> Kept:
@@ -217,32 +208,6 @@ def _kept(prepared: PreparedInputs, row: PodRow, reason: KeptReason) -> Kept:
         because=reason.because,
         setting=reason.setting,
     )
-
-
-def _unsolved(prepared: PreparedInputs, found: SearchResult) -> dict[str, str]:
-    """Hot nodes that stay above their coolTo, with the reasons of the pods that stay on each."""
-    unsolved: dict[str, str] = {}
-    names = prepared.inputs.snapshot.nodes.names
-    kept_on: dict[int, Counter[str]] = {}
-    for row, reason in found.kept.items():
-        kept_on.setdefault(int(prepared.pods.node[row]), Counter())[str(reason.reason)] += 1
-    for node in map(NodeRow, np.flatnonzero(prepared.hotness.hot).tolist()):
-        percent = found.scenarios.expected_percent(node, prepared.inputs.load.allocatable)
-        if prepared.hotness.is_cool(node, percent):
-            continue
-        counts = kept_on.get(node, Counter())
-        reasons = ", ".join(f"{count} {code}" for code, count in sorted(counts.items(), key=_most_first))
-        above = ", ".join(
-            f"{percent[column]:.1f} % {resource}"
-            for column, resource in enumerate(prepared.hotness.names)
-            if percent[column] > prepared.hotness.cool_to[node, column]
-        )
-        unsolved[names[node]] = f"stays at {above}; its pods: {reasons or 'none left'}"
-    return unsolved
-
-
-def _most_first(item: tuple[str, int]) -> tuple[int, str]:
-    return -item[1], item[0]
 
 
 def _warnings(prepared: PreparedInputs) -> tuple[str, ...]:

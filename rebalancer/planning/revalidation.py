@@ -17,16 +17,17 @@ import numpy as np
 from rebalancer.cluster.arrays import FloatArray, IntArray, NodeRow, PodRow
 from rebalancer.errors import SafetyError
 from rebalancer.load.correction import correct
-from rebalancer.planning.builder import PlanBuilder
-from rebalancer.planning.eviction import why_protected
+from rebalancer.planning.builder import PartialPlan, PlanBuilder
 from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.planning.landing.evaluation import Candidate
+from rebalancer.planning.landing.evaluation import Candidate, Wish
+from rebalancer.planning.landing.landing_check import Landings
 from rebalancer.planning.plan import POD_GONE, POD_LEAVING, Move, Plan
+from rebalancer.planning.planner import try_move
 from rebalancer.planning.prepared import PreparedInputs, prepare
 from rebalancer.planning.reasons import KeptReason, Reason
 from rebalancer.planning.report import possible_landings
-from rebalancer.planning.strategies.misplaced import ConstraintViolations
-from rebalancer.planning.strategies.strategy import PartialPlan, SearchResult
+from rebalancer.planning.strategies import strategies_of
+from rebalancer.planning.strategies.strategy import Strategy
 from rebalancer.state import PastMove
 
 
@@ -44,10 +45,14 @@ def check_landing(
         return f"{node} was not there when the plan was made"
     if source is None:
         return f"{move.from_node} was not there when the plan was made"
+    pod = inputs.snapshot.pods.row.get((move.pod.namespace, move.pod.name), -1)
     usage, count = _now(prepared, plan, move, made)
     check, before = prepared.landing_check, inputs.load.percent[source]
     after = check.percent_after(np.array([row]), usage, count, _load(inputs, move))
-    return check.why_not(NodeRow(source), NodeRow(row), before, after[0]) or None
+    strategy = next((item for item in strategies_of(prepared) if item.name == move.strategy), None)
+    purpose = strategy.purpose if strategy else prepared.cooler_node
+    landings = Landings(PodRow(pod), NodeRow(source), np.array([row]), before, after)
+    return check.why_not(landings, 0, purpose) or None
 
 
 def _load(inputs: PlanningInputs, move: Move) -> FloatArray:
@@ -124,29 +129,36 @@ def revalidate_moves(
 
 def _try_again(
     prepared: PreparedInputs, waves: Iterable[Sequence[PodRow]], planned: Mapping[PodRow, Move]
-) -> SearchResult:
+) -> PartialPlan:
     """Try only these pods, in these waves, in the way they were ``planned`` to be moved."""
-    builder = PlanBuilder(prepared.inputs, prepared.eviction, prepared.evaluator(), prepared.scenarios())
-    violations = ConstraintViolations(prepared) if prepared.policy.strategies.misplaced else None
+    builder, strategies = PlanBuilder(prepared), strategies_of(prepared)
     kept: dict[PodRow, KeptReason] = {}
     for rows in waves:
         builder.next_wave()
         for row in rows:
-            candidate = prepared.candidate(row)
-            state = builder.scenarios.all[0].after_termination
-            violation = violations.violation(row, state) if violations else ""
-            found = (
-                _moved_otherwise(candidate, planned[row])
-                or _not_needed(prepared, builder, candidate.source, violation)
-                or prepared.settling(candidate.source)
-                or why_protected(prepared.eviction, row)
-                or builder.find(candidate, may_wait=False)
+            wish = _wish(strategies, builder, row, planned[row])
+            if isinstance(wish, KeptReason):
+                kept[row] = wish
+                continue
+            refusal = _moved_otherwise(prepared.candidate(row, wish), planned[row]) or try_move(
+                prepared, builder, row, wish, may_wait=False
             )
-            if isinstance(found, KeptReason):
-                kept[row] = found
-            else:
-                builder.add(found, violation)
-    return SearchResult.of(PartialPlan(builder, kept))
+            if refusal is not None:
+                kept[row] = refusal
+    return PartialPlan(builder, kept)
+
+
+def _wish(
+    strategies: Sequence[Strategy], builder: PlanBuilder, row: PodRow, planned: Move
+) -> Wish | KeptReason:
+    """The wish for which a pod was planned to move, or any if the plan names none; else that it is gone."""
+    for strategy in strategies:
+        if planned.strategy in ("", strategy.name):
+            message = strategy.why_still(row, builder)
+            if message:
+                return Wish(strategy.name, strategy.purpose, message)
+    named = next((strategy.settled for strategy in strategies if strategy.name == planned.strategy), "")
+    return KeptReason(Reason.NOT_NEEDED, named or Strategy.settled)
 
 
 def _moved_otherwise(candidate: Candidate, planned: Move) -> KeptReason | None:
@@ -157,11 +169,3 @@ def _moved_otherwise(candidate: Candidate, planned: Move) -> KeptReason | None:
         "would not move it without downtime any more" if planned.is_restart else "could move it now"
     )
     return KeptReason(Reason.SINGLE_REPLICA, because)
-
-
-def _not_needed(
-    prepared: PreparedInputs, builder: PlanBuilder, node: NodeRow, violation: str
-) -> KeptReason | None:
-    if violation or not prepared.hotness.is_cool(node, builder.expected_percent(node)):
-        return None
-    return KeptReason(Reason.NOT_NEEDED, "its node has cooled without moving it")

@@ -43,7 +43,6 @@ from rebalancer.policy.policy_file import (
 )
 from rebalancer.policy.schedulers import ConfigMapKey, SchedulerLease, SchedulerSettings
 from rebalancer.policy.schema import Execution, Limits, LoadSettings, Metadata, RebalancePolicy, Safety
-from rebalancer.policy.strategies import Misplaced
 from rebalancer.policy.template import STARTER
 from rebalancer.policy.units import Amount, Window, format_duration, parse_duration
 
@@ -65,7 +64,6 @@ __all__ = [
     "Metadata",
     "MetricsServer",
     "MetricsServerSource",
-    "Misplaced",
     "Namespaces",
     "Planning",
     "Prometheus",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from rebalancer.policy.evictability import Evictable
 from rebalancer.policy.hotness import HotNodes
@@ -25,7 +25,7 @@ from rebalancer.policy.load_sources import (
 from rebalancer.policy.model import CountOfPods, PolicyModel
 from rebalancer.policy.planning_settings import Planning
 from rebalancer.policy.schedulers import SchedulerSettings
-from rebalancer.policy.strategies import Strategies
+from rebalancer.policy.strategies import Strategies, no_strategies
 from rebalancer.policy.units import Amount, AmountField, Duration, Percentage
 
 API_VERSION = "rebalancer/v1alpha1"
@@ -143,6 +143,8 @@ class Safety(PolicyModel):
 class RebalancePolicy(PolicyModel):
     """The rebalancing policy of one cluster."""
 
+    model_config = ConfigDict(defer_build=True)  # until the first is read: strategies declare settings too
+
     api_version: Literal["rebalancer/v1alpha1"] = Field(
         default="rebalancer/v1alpha1", description="Version of this schema."
     )
@@ -157,7 +159,7 @@ class RebalancePolicy(PolicyModel):
     limits: Limits = Field(default=Limits(), description="How many pods may be evicted.")
     planning: Planning = Field(default=Planning(), description="When an eviction is worthwhile.")
     strategies: Strategies = Field(
-        default=Strategies(), description="What else is moved, besides pods of hot nodes."
+        default_factory=no_strategies, description="What else is moved, besides pods of hot nodes."
     )
     execution: Execution = Field(default=Execution(), description="How evictions are carried out.")
     safety: Safety = Field(default=Safety(), description="Conditions that stop a run.")

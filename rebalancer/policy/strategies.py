@@ -1,56 +1,77 @@
-"""What is moved besides pods of hot nodes."""
+"""What is moved besides pods of hot nodes: the settings of the strategies, each under its name.
+
+A strategy declares its settings beside its algorithm, in ``planning.strategies``, which is above a policy. So
+this module imports none of them: it looks their registry up when the first policy is read, as plugins are.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated
+from functools import cache, partial
+from importlib import import_module
+from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, PlainSerializer
+from pydantic import BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler, PlainSerializer, create_model
+from pydantic.alias_generators import to_snake
+from pydantic_core.core_schema import CoreSchema
 
-from rebalancer.cluster.leaving_nodes import CONDITION_TAINTS, LEAVING_TAINTS
-from rebalancer.policy.model import PolicyModel, Unique
+from rebalancer.policy.model import PolicyModel
 
-_TaintPattern = Annotated[str, Field(pattern=r"^[A-Za-z0-9._/-]+(/\*)?(=[A-Za-z0-9._-]*)?$", max_length=400)]
-
-
-class Misplaced(PolicyModel):
-    """Which pods count as misplaced."""
-
-    excluded_taints: Annotated[tuple[_TaintPattern, ...], Unique] = Field(
-        default=(*LEAVING_TAINTS, *CONDITION_TAINTS),
-        description="Taints that make no pod misplaced: key, key=value or prefix/*. By default the taints of "
-        "nodes that are about to be removed, and those that Kubernetes sets for the condition of a node.",
-    )
-
-
-def _from_boolean(value: object) -> object:
-    """True is the strategy with its defaults, False is not a strategy."""
-    if isinstance(value, bool):
-        return Misplaced() if value else None
-    if isinstance(value, Mapping):  # from here on lists are read as Python's own, which must be tuples
-        return {key: tuple(item) if isinstance(item, list) else item for key, item in value.items()}
-    if value is None or isinstance(value, Misplaced):
-        return value
-    raise ValueError("should be true, false, or settings such as {excludedTaints: [...]}")
-
-
-def _written(value: Misplaced | None) -> bool | dict[str, object]:
-    if value is None or value == Misplaced():
-        return value is not None
-    return value.model_dump(mode="json", by_alias=True)
+REGISTRY = "rebalancer.planning.strategies"
+ALWAYS_ON = ("hotNodes",)
+"""Strategies whose settings have a place of their own in a policy."""
 
 
 class Strategies(PolicyModel):
     """What else is moved, besides pods of hot nodes."""
 
-    misplaced: Annotated[
-        Misplaced | None,
-        BeforeValidator(_from_boolean, json_schema_input_type=bool | Misplaced),
+    model_config = ConfigDict(defer_build=True)
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """The schema with a field for each strategy."""
+        return handler.generate_schema(every_strategy()) if cls is Strategies else handler(source)
+
+
+@cache
+def every_strategy() -> type[Strategies]:
+    """The model with a field for each strategy: true, false, or its settings."""
+    fields: dict[str, Any] = {
+        to_snake(strategy.name): _field(strategy.settings_type, strategy.description)
+        for strategy in import_module(REGISTRY).STRATEGIES
+        if strategy.name not in ALWAYS_ON
+    }
+    return create_model(Strategies.__name__, __base__=Strategies, __doc__=Strategies.__doc__, **fields)
+
+
+def no_strategies() -> Strategies:
+    """What a policy has that names none."""
+    return every_strategy()()
+
+
+def _field(settings: type[PolicyModel], description: str) -> tuple[Any, Any]:
+    kind: Any = Annotated[
+        settings | None,
+        BeforeValidator(partial(_from_boolean, settings), json_schema_input_type=bool | settings),
         PlainSerializer(_written, when_used="json"),
-    ] = Field(
-        default=None,
-        json_schema_extra={"default": False},
-        description="Move pods that the scheduler would no longer place on their node because of labels, "
-        "taints, affinity, spread or ports: true, false, or its settings. Cordons are ignored. Pods of nodes "
-        "that are about to be removed are left to whoever removes them.",
-    )
+    ]
+    return kind, Field(default=None, json_schema_extra={"default": False}, description=description)
+
+
+def _from_boolean(settings: type[PolicyModel], value: object) -> object:
+    """True is the strategy with its defaults, False is not a strategy."""
+    if isinstance(value, bool):
+        return settings() if value else None
+    if isinstance(value, Mapping):  # from here on lists are read as Python's own, which must be tuples
+        return {key: tuple(item) if isinstance(item, list) else item for key, item in value.items()}
+    if value is None or isinstance(value, settings):
+        return value
+    first = next((field.alias for field in settings.model_fields.values()), None)
+    other = f", false, or settings such as {{{first}: ...}}" if first else " or false"
+    raise ValueError(f"should be true{other}")
+
+
+def _written(value: PolicyModel | None) -> bool | dict[str, object]:
+    if value is None or value == type(value)():
+        return value is not None
+    return value.model_dump(mode="json", by_alias=True)

@@ -6,15 +6,17 @@ parameters. What both say is mapped by the same functions.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
+from pydantic import ValidationError
+
 from rebalancer.documents.reading import Path
+from rebalancer.planning.strategies import STRATEGIES
+from rebalancer.planning.strategies.strategy import Replaced, Strategy
 from rebalancer.policy import Evictable
 from rebalancer.policy_import.mapping import Import, Kept
-
-# What may be evicted, and how much: descheduler's evictor and its global limits.
-
 
 _LIMITS = {
     "maxNoOfPodsToEvictPerNode": "limits.perNode",
@@ -126,19 +128,9 @@ def _protections(work: Import, value: Any, at: Path) -> None:
                 work.drop((*at, key, index), "no setting of ours does this")
 
 
-# The strategies of descheduler: those about load and about placement are ours too, the others are not.
-
-
 _MEASURED = ("cpu", "memory", "pods")
 
-# Strategies about pods that their node would no longer admit; strategies.misplaced covers them together.
-PLACEMENT = {
-    "RemovePodsViolatingNodeTaints": "node taints",
-    "RemovePodsViolatingNodeAffinity": "node affinity",
-    "RemovePodsViolatingInterPodAntiAffinity": "anti-affinity between pods",
-    "RemovePodsViolatingTopologySpreadConstraint": "hard topology spread constraints",
-}
-# And those with another aim than load, with what to do instead.
+# Plugins that no strategy of ours takes the place of, with what to do instead.
 OTHER_AIMS = {
     "HighNodeUtilization": "it empties nodes, which is the opposite of relieving them; leave it to "
     "an autoscaler",
@@ -153,26 +145,43 @@ def strategy(work: Import, path: Path, name: str, arguments: Mapping[str, Any], 
     """Map one strategy by name; ``at`` is where its arguments stand."""
     if name == "LowNodeUtilization":
         low_node_utilization(work, path, arguments, at)
-    elif name in PLACEMENT:
-        _placement(work, path, name, arguments, at)
-    else:
+        return
+    ours = next((strategy for strategy in STRATEGIES if name in strategy.replaces), None)
+    if ours is None:
         work.drop(path, OTHER_AIMS.get(name, "no strategy of ours has this aim"))
+    else:
+        _replaced(work, path, ours, ours.replaces[name], arguments, at)
 
 
-def _placement(work: Import, path: Path, name: str, arguments: Mapping[str, Any], at: Path) -> None:
-    taints = arguments.get("excludedTaints")
-    if isinstance(taints, list) and all(isinstance(taint, str) for taint in taints):
-        work.set((*at, "excludedTaints"), "strategies.misplaced", {"excludedTaints": taints})
-    elif not isinstance(work.policy.get("strategies", {}).get("misplaced"), dict):
-        work.policy.setdefault("strategies", {})["misplaced"] = True
+def _replaced(
+    work: Import, path: Path, ours: type[Strategy], plugin: Replaced, arguments: Mapping[str, Any], at: Path
+) -> None:
+    """Turn a strategy of ours on, with the plugin's arguments as its settings."""
+    place, enabled = f"strategies.{ours.name}", work.policy.setdefault("strategies", {})
+    settings = dict(found) if isinstance(found := enabled.get(ours.name), dict) else {}
+    for argument, setting in plugin.settings.items():
+        value = arguments.get(argument)
+        if argument.endswith("Seconds") and isinstance(value, int):
+            value = f"{value}s"
+        if value is not None and _fits(ours, setting, value):
+            settings[setting] = value
+            work.note((*at, argument), Kept.MAPPED, f"{place}.{setting}")
+    enabled[ours.name] = settings or True
     work.note(
         path,
-        Kept.CHANGED,
-        f"strategies.misplaced: moves pods whose {PLACEMENT[name]} the scheduler's filters no longer "
-        "allow, and the "
-        "other kinds of misplaced pods too; only where the replacement lands well",
+        Kept.CHANGED if plugin.difference else Kept.MAPPED,
+        f"{place}{plugin.difference and ': '}{plugin.difference}",
     )
-    work.rest(at, arguments, "strategies.misplaced has no such setting")
+    work.rest(at, arguments, f"{place} has no such setting")
+
+
+def _fits(ours: type[Strategy], setting: str, value: Any) -> bool:
+    """Whether a value can be that of a setting."""
+    try:
+        ours.settings_type.model_validate_json(json.dumps({setting: value}), strict=True)
+    except (ValidationError, TypeError):
+        return False
+    return True
 
 
 def low_node_utilization(work: Import, path: Path, arguments: Mapping[str, Any], at: Path) -> None:

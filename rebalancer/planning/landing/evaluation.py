@@ -14,7 +14,7 @@ import numpy as np
 from rebalancer.cluster.arrays import FloatArray, IntArray, NodeRow, PodClassIndex, PodRow
 from rebalancer.cluster.nodes import BASE_RESOURCES
 from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.planning.landing.landing_check import LandingCheck
+from rebalancer.planning.landing.landing_check import LandingCheck, Landings, Purpose
 from rebalancer.planning.landing.scenarios import LandingDistribution, Scenario, Scenarios, mean_of
 from rebalancer.planning.landing.schedulers import ProfileSchedulers
 from rebalancer.planning.reasons import KeptReason, Reason
@@ -229,6 +229,15 @@ _NEGLIGIBLE = 1e-12  # a chance below this is floating-point error
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Wish:
+    """A strategy's wish to move a pod."""
+
+    strategy: str  # its name; empty where nobody wishes, and a landing is only looked at
+    purpose: Purpose  # what a landing must be good for
+    message: str = ""  # why it wishes to, in words
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Candidate:
     """A pod that may be evicted."""
 
@@ -237,6 +246,7 @@ class Candidate:
     replacement: PodClassIndex  # of the pod that comes back
     usage: FloatArray  # (measured resources,) thousandths of a core, bytes, …
     replaced_late: bool  # its replacement is created only after it is gone (StatefulSet)
+    wish: Wish
     restarted: bool = False  # by the rolling update of its Deployment, which makes the replacement first
 
     @property
@@ -422,9 +432,10 @@ class MoveEvaluator:
                 sampled |= self._sampled(candidate, placement)
                 score = known.get(id(placement.chance))
                 if score is None:
-                    score = known[id(placement.chance)] = self._score(candidate, now, before, placement)
+                    score = self._score(candidate, scenario, now, before, placement)
+                    known[id(placement.chance)] = score
                 if once_gone and score.unacceptable > _NEGLIGIBLE:
-                    gone = self._score(candidate, later, before, placement)
+                    gone = self._score(candidate, scenario, later, before, placement)
                     only_while_terminating &= gone.unacceptable <= _NEGLIGIBLE
                 gain = np.minimum(worst.gain, score.gain)
                 worst = max(worst, score, key=lambda item: item.unacceptable)
@@ -466,24 +477,33 @@ class MoveEvaluator:
                     return self._freed.words(class_index)
         return ""
 
-    def _score(self, candidate: Candidate, load: _Load, before: FloatArray, placement: Placement) -> _Score:
+    def _score(
+        self,
+        candidate: Candidate,
+        scenario: Scenario,
+        load: _Load,
+        before: FloatArray,
+        placement: Placement,
+    ) -> _Score:
         """The chance of an unacceptable landing, with the likeliest of those in words."""
+        nothing_gained = np.full_like(before, np.inf)
         if placement.rejected or not len(placement.feasible):
             why = placement.rejected or self.no_landing.why(candidate.replacement)
-            return _Score(1.0, np.full_like(before, np.inf), why, Reason.NO_LANDING)
+            return _Score(1.0, nothing_gained, why, Reason.NO_LANDING)
         possible = placement.chance > _NEGLIGIBLE
         rows, chance = placement.feasible[possible], placement.chance[possible]
-        landing_check = self._landing_check
-        after = landing_check.percent_after(rows, load.usage, load.pod_count, candidate.usage)
-        good = landing_check.acceptable(candidate.source, rows, before, after)
-        gains = landing_check.gains(candidate.source, before, after)
-        least = np.min(gains[good], axis=0) if good.any() else np.full_like(before, np.inf)
+        check, purpose = self._landing_check, candidate.wish.purpose
+        after = check.percent_after(rows, load.usage, load.pod_count, candidate.usage)
+        state = scenario.after_termination
+        landings = Landings(candidate.row, candidate.source, rows, before, after, state, placement)
+        good = check.acceptable(landings, purpose)
+        gains = purpose.gains(landings) if good.any() else None
+        least = nothing_gained if gains is None else np.min(gains[good], axis=0)
         score = _Score(float(chance[~good].sum()), least)
         if not good.all():
             bad = np.flatnonzero(~good)
             likeliest = int(bad[np.argmax(chance[bad])])
-            where = candidate.source, NodeRow(int(rows[likeliest])), before, after[likeliest]
-            why = landing_check.why_not(*where)
+            why = check.why_not(landings, likeliest, purpose)
             score.why = f"may land ({chance[~good].sum():.0%}) where it must not: {why}"
-            score.settings = landing_check.settings_behind(*where)
+            score.settings = check.settings_behind(landings, likeliest, purpose)
         return score

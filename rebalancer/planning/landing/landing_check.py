@@ -1,13 +1,15 @@
 """The landing check: whether the node that a replacement may land on is acceptable.
 
-An eviction is only worth it if every node the scheduler may choose is better than the node that is left. A
-landing is acceptable when its node
+An eviction is only worth it if every node the scheduler may choose is better than the node that is left. What
+holds for all landings, whoever wishes to move the pod:
 
-1. is another node than the one that is left,
-2. may be counted on: Ready for a while, not being removed, with fresh figures that do not settle,
-3. is not made hot; a node that was hot itself is filled up to its coolTo at most; and no node is filled above
-   ``planning.maxAfter``, whatever the rules name,
-4. ends at least ``planning.minGain`` points below the node left, in every resource that node must cool in.
+1. it is another node than the one that is left,
+2. it may be counted on: Ready for a while, not being removed, with fresh figures that do not settle,
+3. it is not made hot; a node that was hot itself is filled up to its coolTo at most; and no node is filled
+   above ``planning.maxAfter``, whatever the rules name.
+
+What makes a landing better is the purpose of the move, which its strategy brings along. The one that stands
+here, ``CoolerNode``, asks for ``planning.minGain`` points in every resource in which the node left must cool.
 
 For example, with cpu hot above 80 % and minGain 5, a pod that is 20 points leaves node a at 92 %:
 
@@ -19,15 +21,18 @@ For example, with cpu hot above 80 % and minGain 5, a pod that is 20 points leav
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
-from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray, NodeRow
+from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray, NodeRow, PodRow
 from rebalancer.cluster.leaving_nodes import why_leaving
 from rebalancer.load.report import PERCENT_RESOURCES, percent_of_allocatable
 from rebalancer.planning.hotness import Hotness
 from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.scheduling import ClusterState, Placement
 
 # A node that became ready this recently may not stay so.
 JUST_READY_SECONDS = 120.0
@@ -61,8 +66,77 @@ def _unfit(inputs: PlanningInputs, row: int, *, known: bool) -> str:
     return ""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Landings:
+    """The nodes on which the replacement of a pod may land, and what they would be like with it."""
+
+    pod: PodRow
+    source: NodeRow  # the node left
+    rows: IntArray  # (nodes,)
+    before: FloatArray  # (resources,) percent of the node left
+    after: FloatArray  # (nodes, resources) percent of each node, with the replacement
+    state: ClusterState | None = None  # the cluster once the moves before are made; None in estimates
+    placement: Placement | None = None  # the scheduler's feasible nodes and their scores; None in estimates
+
+
+class Purpose(Protocol):
+    """What a strategy asks of a landing, beyond what holds for all of them."""
+
+    def serves(self, landings: Landings) -> Sequence[bool] | BoolArray:
+        """(nodes,) whether the pod is better off on each node."""
+        ...
+
+    def objection(self, landings: Landings, at: int) -> str:
+        """Why the pod is no better off on one of the nodes, for a sentence that begins with the node."""
+        ...
+
+    def gains(self, landings: Landings) -> FloatArray | None:
+        """(nodes, resources) points of load that are gained, inf where none are asked for; None: nowhere."""
+        ...
+
+    def settings_behind(self, landings: Landings, at: int) -> tuple[str, ...] | None:
+        """The settings without which one of the nodes would serve; None where no setting would help."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CoolerNode:
+    """Asks for ``planning.minGain`` points in every resource in which the node that is left must cool.
+
+    It must cool in each resource that it is hot in and that is above its coolTo; once there is none of these,
+    in every other resource that is above its coolTo. A node that is cool asks for nothing.
+    """
+
+    hotness: Hotness
+    min_gain: float  # points
+
+    def gains(self, landings: Landings) -> FloatArray:
+        """(nodes, resources) points that the landing is below the node left; inf where none are asked."""
+        above = landings.before > self.hotness.cool_to[landings.source]
+        hot = above & self.hotness.resources[landings.source]
+        return np.where(hot if hot.any() else above, landings.before - landings.after, np.inf)
+
+    def serves(self, landings: Landings) -> BoolArray:
+        """(nodes,) whether each node gains enough in every resource."""
+        return np.asarray(np.all(self.gains(landings) >= self.min_gain, axis=1), np.bool_)
+
+    def objection(self, landings: Landings, at: int) -> str:
+        """In which resource too little is gained."""
+        for resource, points in zip(self.hotness.names, self.gains(landings)[at].tolist(), strict=True):
+            if not points >= self.min_gain:
+                return f"would gain {points:.1f} points of {resource}, minGain {self.min_gain:g}"
+        return ""
+
+    def settings_behind(self, landings: Landings, at: int) -> tuple[str, ...] | None:
+        """minGain, where something is gained and not enough."""
+        gains = self.gains(landings)[at]
+        if not (gains > 0).all():
+            return None
+        return () if (gains >= self.min_gain).all() else ("planning.minGain",)
+
+
 class LandingCheck:
-    """Checks the landings of one plan."""
+    """Checks the landings of one plan, whatever their purpose."""
 
     def __init__(
         self,
@@ -80,7 +154,6 @@ class LandingCheck:
         self._usable[list(self.excluded)] = False
         self._hotness = hotness
         self._allocatable = inputs.load.allocatable
-        self._min_gain = inputs.policy.planning.min_gain
         self._names = inputs.snapshot.nodes.names
         self._resources = inputs.load.percent_resources
         most = inputs.policy.planning.max_after
@@ -93,22 +166,12 @@ class LandingCheck:
         """(rows, resources) percent of allocatable with one more pod on each of the rows."""
         return percent_of_allocatable(usage[rows] + pod_usage, pod_count[rows] + 1, self._allocatable[rows])
 
-    def gains(self, source: NodeRow, before: FloatArray, after: FloatArray) -> FloatArray:
-        """(rows, resources) points: the node left before, less the landing after; inf where it need not cool.
-
-        A node must cool in each resource that it is hot in and that is above its coolTo; once there is none
-        of these, in every other resource that is above its coolTo.
-        """
-        above = before > self._hotness.cool_to[source]
-        hot = above & self._hotness.resources[source]
-        return np.where(hot if hot.any() else above, before - after, np.inf)
-
-    def acceptable(self, source: NodeRow, rows: IntArray, before: FloatArray, after: FloatArray) -> BoolArray:
-        """(rows,) whether each landing is acceptable; ``before`` is (resources,) percent of the node left."""
-        gains = self.gains(source, before, after)
-        better = np.all(gains >= self._min_gain, axis=1)
-        cool = np.all(self._cool_enough(after, self._most(rows)), axis=1)
-        return np.asarray(self._usable[rows] & (rows != source) & cool & better, np.bool_)
+    def acceptable(self, landings: Landings, purpose: Purpose) -> BoolArray:
+        """(nodes,) whether each landing is acceptable."""
+        rows = landings.rows
+        cool = np.all(self._cool_enough(landings.after, self._most(rows)), axis=1)
+        better = np.asarray(purpose.serves(landings), np.bool_)
+        return np.asarray(self._usable[rows] & (rows != landings.source) & cool & better, np.bool_)
 
     def _most(self, rows: IntArray) -> FloatArray:
         """(rows, resources) up to which a landing may fill each node."""
@@ -122,10 +185,11 @@ class LandingCheck:
         cool[..., others] |= np.isinf(most[..., others])
         return cool
 
-    def why_not(self, source: NodeRow, row: NodeRow, before: FloatArray, after: FloatArray) -> str:
-        """The first reason that a landing on a node is not acceptable; empty when it is."""
-        name = self._names[row]
-        if row == source:
+    def why_not(self, landings: Landings, at: int, purpose: Purpose) -> str:
+        """The first reason that one of the landings is not acceptable; empty when it is."""
+        row = int(landings.rows[at])
+        name, after = self._names[row], landings.after[at]
+        if row == landings.source:
             return f"{name} is the node it leaves"
         if row in self.excluded:
             return f"{name} {self.excluded[row]}"
@@ -141,25 +205,18 @@ class LandingCheck:
                 elif self._hotness.hot[row]:
                     limit = f"; it is hot, and may be filled up to {most[column]:.1f} % only"
                 return f"{name} would be at {level} {resource}{limit}"
-        gains = self.gains(source, before, after)
-        for column, resource in enumerate(self._resources):
-            if not gains[column] >= self._min_gain:
-                return (
-                    f"{name} would gain {gains[column]:.1f} points of {resource}, minGain {self._min_gain:g}"
-                )
-        return ""
+        objection = purpose.objection(landings, at)
+        return f"{name} {objection}" if objection else ""
 
-    def settings_behind(
-        self, source: NodeRow, row: NodeRow, before: FloatArray, after: FloatArray
-    ) -> tuple[str, ...]:
-        """The settings of ``planning`` that alone make a landing unacceptable; empty when others do as well.
+    def settings_behind(self, landings: Landings, at: int, purpose: Purpose) -> tuple[str, ...]:
+        """The settings of the policy that alone make a landing unacceptable; empty when others do as well.
 
         A node that would be hot, or no better than the one left, is never a landing.
         """
-        gains, rows = self.gains(source, before, after), np.array([row])
+        row, after = int(landings.rows[at]), landings.after[at]
+        of_purpose, rows = purpose.settings_behind(landings, at), np.array([row])
         by_rules = self._cool_enough(after, self._hotness.most(rows)[0]).all()
-        if row == source or row in self.excluded or not by_rules or not (gains > 0).all():
+        if row == landings.source or row in self.excluded or not by_rules or of_purpose is None:
             return ()
         fills = not self._cool_enough(after, self._most(rows)[0]).all()
-        gains_little = not (gains >= self._min_gain).all()
-        return ("planning.maxAfter",) * fills + ("planning.minGain",) * gains_little
+        return ("planning.maxAfter",) * fills + of_purpose

@@ -7,68 +7,107 @@ nodes.
 
 from __future__ import annotations
 
-from rebalancer.cluster.arrays import NodeRow, PodRow
-from rebalancer.cluster.leaving_nodes import matches_taint
-from rebalancer.planning.eviction import why_protected
-from rebalancer.planning.prepared import PreparedInputs
-from rebalancer.planning.reasons import KeptReason
-from rebalancer.planning.strategies.strategy import PartialPlan
-from rebalancer.policy import Misplaced
-from rebalancer.scheduling.matching import tolerates_any
-from rebalancer.scheduling.state.cluster_state import ClusterState
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from pydantic import Field
+
+from rebalancer.cluster.leaving_nodes import CONDITION_TAINTS, LEAVING_TAINTS, matches_taint
+from rebalancer.planning.strategies.strategy import Replaced, Strategy
+from rebalancer.policy.model import PolicyModel, Unique
+
+if TYPE_CHECKING:
+    from rebalancer.cluster.arrays import PodRow
+    from rebalancer.planning.builder import PlanBuilder, PlannedMove
+    from rebalancer.planning.landing.landing_check import Purpose
+    from rebalancer.planning.prepared import PreparedInputs
 
 _HARD_EFFECTS = ("NoSchedule", "NoExecute")
+_DIFFERENCE = (
+    "moves pods whose {} the scheduler's filters no longer allow, and the other kinds of misplaced pods too; "
+    "only where the replacement lands well"
+)
 _STATIC = frozenset({"NodeAffinity", "NodeName"})
+_TaintPattern = Annotated[str, Field(pattern=r"^[A-Za-z0-9._/-]+(/\*)?(=[A-Za-z0-9._-]*)?$", max_length=400)]
 
 
-class ConstraintViolations:
-    """Finds violations pod by pod; what depends on class and nodes alone is computed once."""
+class MisplacedSettings(PolicyModel):
+    """Which pods count as misplaced."""
 
-    def __init__(self, prepared: PreparedInputs) -> None:
-        self._pods = prepared.pods
-        self._nodes = prepared.inputs.snapshot.nodes
-        self._schedulers = prepared.schedulers
-        settings = prepared.policy.strategies.misplaced
-        self._excluded_taints = (settings or Misplaced()).excluded_taints
-        self.looked_at = 0  # pods for which filters were computed anew
+    excluded_taints: Annotated[tuple[_TaintPattern, ...], Unique] = Field(
+        default=(*LEAVING_TAINTS, *CONDITION_TAINTS),
+        description="Taints that make no pod misplaced: key, key=value or prefix/*. By default the taints of "
+        "nodes that are about to be removed, and those that Kubernetes sets for the condition of a node.",
+    )
 
-    def violation(self, row: PodRow, state: ClusterState) -> str:
-        """The filter that would reject the pod's own node if the pod were not there; empty when none would.
 
-        ``state`` is left as it was. Returns "" for pods whose schedulerName has no profile.
-        """
-        node = int(self._pods.node[row])
-        pod = self._pods.class_of(row)
-        scheduler = self._schedulers.by_name.get(pod.scheduler_name)
+class Misplaced(Strategy):
+    """Finds violations pod by pod, in order of node and name."""
+
+    name = "misplaced"
+    description = (
+        "Move pods that the scheduler would no longer place on their node because of labels, "
+        "taints, affinity, spread or ports: true, false, or its settings. Cordons are ignored. Pods of nodes "
+        "that are about to be removed are left to whoever removes them."
+    )
+    settings_type = MisplacedSettings
+    settings: MisplacedSettings
+    replaces: ClassVar[Mapping[str, Replaced]] = {
+        "RemovePodsViolatingNodeTaints": Replaced(
+            {"excludedTaints": "excludedTaints"}, _DIFFERENCE.format("node taints")
+        ),
+        "RemovePodsViolatingNodeAffinity": Replaced({}, _DIFFERENCE.format("node affinity")),
+        "RemovePodsViolatingInterPodAntiAffinity": Replaced(
+            {}, _DIFFERENCE.format("anti-affinity between pods")
+        ),
+        "RemovePodsViolatingTopologySpreadConstraint": Replaced(
+            {}, _DIFFERENCE.format("hard topology spread constraints")
+        ),
+    }
+
+    def __init__(self, prepared: PreparedInputs, settings: PolicyModel) -> None:
+        from rebalancer.scheduling import tolerates_any  # noqa: PLC0415 - imports numpy
+
+        super().__init__(prepared, settings)
+        self._tolerates_any = tolerates_any
+        self._looked_at = 0  # pods for which filters were computed anew
+
+    def why(self, pod: PodRow, plan: PlanBuilder) -> str:
+        """The filter that would reject its own node if the pod were not there; empty when none would."""
+        if self._looked_at >= self.prepared.policy.planning.max_placements:
+            return ""
+        node, own = int(self.prepared.pods.node[pod]), self.prepared.pods.class_of(pod)
+        scheduler = self.prepared.schedulers.by_name.get(own.scheduler_name)
         if node < 0 or scheduler is None:
             return ""
-        taint = self._untolerated(row, node)
+        taint = self._untolerated(pod, node)
         if taint:
             return taint
-        class_index = int(self._pods.pod_class[row])
-        found = scheduler.rejection_at(state, class_index, node, _STATIC)
-        dynamic = self._dynamic(row)
-        if found or not dynamic:
-            return found
-        self.looked_at += 1
-        state.remove(row)
+        state = plan.scenarios.all[0].after_termination
+        pod_class = int(self.prepared.pods.pod_class[pod])
+        rejection = scheduler.rejection_at(state, pod_class, node, _STATIC)
+        dynamic = self._dynamic(pod)
+        if rejection or not dynamic:
+            return rejection
+        self._looked_at += 1
+        state.remove(pod)
         try:
-            return scheduler.rejection_at(state, class_index, node, dynamic)
+            return scheduler.rejection_at(state, pod_class, node, dynamic)
         finally:
-            state.restore(row, node)
+            state.restore(pod, node)
 
-    def _untolerated(self, row: PodRow, node: int) -> str:
-        tolerations = self._pods.class_of(row).spec.tolerations
-        for taint in self._nodes.records[node].spec.taints or ():
-            if taint.effect not in _HARD_EFFECTS or matches_taint(taint, self._excluded_taints):
+    def _untolerated(self, pod: PodRow, node: int) -> str:
+        tolerations = self.prepared.pods.class_of(pod).spec.tolerations
+        for taint in self.prepared.inputs.snapshot.nodes.records[node].spec.taints or ():
+            if taint.effect not in _HARD_EFFECTS or matches_taint(taint, self.settings.excluded_taints):
                 continue
-            if not tolerates_any(tolerations, taint):
+            if not self._tolerates_any(tolerations, taint):
                 return f"TaintToleration: it does not tolerate taint {taint.key}"
         return ""
 
-    def _dynamic(self, row: PodRow) -> frozenset[str]:
+    def _dynamic(self, pod: PodRow) -> frozenset[str]:
         """The filters that depend on other pods and may reject this one."""
-        spec = self._pods.class_of(row).spec
+        spec = self.prepared.pods.class_of(pod).spec
         names: set[str] = set()
         affinity = spec.affinity
         if affinity is not None and (affinity.pod_affinity or affinity.pod_anti_affinity):
@@ -79,30 +118,12 @@ class ConstraintViolations:
             names.add("NodePorts")
         return frozenset(names)
 
+    @property
+    def purpose(self) -> Purpose:
+        """Filters admit the pod wherever it lands; where its node is too busy, the landing must be cooler."""
+        return self.prepared.cooler_node
 
-class ConstraintViolationRemoval:
-    """Moves pods whose node would no longer admit them, in order of node and name."""
-
-    def __init__(self, prepared: PreparedInputs) -> None:
-        self._prepared = prepared
-
-    def extend(self, so_far: PartialPlan) -> PartialPlan:
-        """Add a move for each violation that has an acceptable landing."""
-        prepared, builder, kept = self._prepared, so_far.builder.copy(), dict(so_far.kept)
-        violations = ConstraintViolations(prepared)
-        moved = {move.evaluation.candidate.row for move in builder.moves}
-        for node in sorted(map(NodeRow, prepared.pods.by_node)):
-            for row in prepared.pods_on(node) if node >= 0 else ():
-                if row in moved or violations.looked_at >= prepared.policy.planning.max_placements:
-                    continue
-                violation = violations.violation(row, builder.scenarios.all[0].after_termination)
-                if not violation:
-                    continue
-                refusal = prepared.settling(node) or why_protected(prepared.eviction, row)
-                found = refusal or builder.find(prepared.candidate(row))
-                if isinstance(found, KeptReason):
-                    kept[row] = KeptReason(found.reason, f"{found.because} (misplaced: {violation})")
-                else:
-                    builder.add(found, violation)
-                    kept.pop(row, None)
-        return PartialPlan(builder, kept, so_far.raised_limit)
+    def sentence(self, move: PlannedMove) -> str:
+        """Which filter it is."""
+        node = self.prepared.inputs.snapshot.nodes.names[move.candidate.source]
+        return f"{node} would not admit it any more ({move.candidate.wish.message})"

@@ -1,59 +1,143 @@
-"""What every strategy of the search is: a step that takes a plan so far and returns it with moves added.
+"""What a strategy is: whom it wishes to move, why, and what its pods must gain where they land.
 
-Strategies are peers. The planner calls them one after the other; each continues where the one before it
-ended, and none knows of the others: limits, waves and scenarios are all in the plan builder that is handed
-on.
+Strategies are peers: the planner asks one after the other, and none knows of the others. A strategy only
+wishes. Whether a pod may be evicted, which limits, budgets and quotas are left, in which wave it moves, and
+whether its landing holds in every scenario is decided by the planner, in one way for all of them. So most
+strategies are a sentence for each pod that they wish to move:
 
-To add one: write a class with ``extend`` in a file of its own, and name it in ``planner.strategies``.
+    class Lifetime(Strategy):
+        name = "lifetime"
+        description = "Move pods that are older than maxAge: true, false, or its settings."
+        settings_type = LifetimeSettings
+        settings: LifetimeSettings
+
+        def why(self, pod, plan):
+            age = self.prepared.inputs.now - self.prepared.pods.created[pod]
+            return f"it is {age_text(age)} old" if age > self.settings.max_age else ""
+
+A strategy keeps no results, for it is made anew wherever it is asked: what it decided is in the plan.
+
+Its module is imported with every policy that is read, for the settings. So it imports at its top only what is
+light. What needs arrays or the scheduler's model is imported for types, or where it is used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from rebalancer.cluster.arrays import PodRow
-from rebalancer.planning.builder import PlanBuilder, PlannedMove
-from rebalancer.planning.landing.scenarios import Scenarios
-from rebalancer.planning.reasons import KeptReason
+from pydantic.alias_generators import to_snake
 
+from rebalancer.planning.plan import StrategyReport
+from rebalancer.policy.model import PolicyModel
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PartialPlan:
-    """The moves found so far, and why other pods that were considered stay."""
-
-    builder: PlanBuilder
-    kept: Mapping[PodRow, KeptReason]
-    raised_limit: str = ""  # what the next useful value of the limit that binds would give
+if TYPE_CHECKING:
+    from rebalancer.cluster.arrays import BoolArray, FloatArray, PodRow
+    from rebalancer.planning.builder import PartialPlan, PlanBuilder, PlannedMove
+    from rebalancer.planning.landing.landing_check import Landings, Purpose
+    from rebalancer.planning.prepared import PreparedInputs
+    from rebalancer.policy import RebalancePolicy
 
 
-class Strategy(Protocol):
-    """One reason to move pods."""
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """How a strategy takes the place of a plugin of descheduler."""
 
-    def extend(self, so_far: PartialPlan) -> PartialPlan:
-        """The plan with this strategy's moves added; ``so_far`` is left as it was."""
-        ...
+    settings: Mapping[
+        str, str
+    ]  # of ours, by the plugin's arguments; an argument in seconds becomes a duration
+    difference: str = ""  # what the strategy does otherwise, in a clause; empty where it does the same
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SearchResult:
-    """What the search decided."""
+class Strategy:
+    """One reason to move pods; made anew for each plan. What it does not override says: as for any pod."""
 
-    moves: tuple[PlannedMove, ...]  # in the order they are made
-    kept: Mapping[PodRow, KeptReason]  # every pod on a hot node that stays, and others that were considered
-    scenarios: Scenarios  # the cluster once all moves are made
-    placements: int  # scheduling cycles computed
-    raised_limit: str = ""  # what the next useful value of the limit that binds would give
+    name: ClassVar[str]
+    """Its key under ``strategies`` of a policy, and ``strategy`` of its moves in plans and journals."""
+    label: ClassVar[str] = ""
+    """How metrics call it; without one the name with a capital letter."""
+    description: ClassVar[str]
+    """Whom it moves, in a sentence for the documentation of the policy."""
+    settings_type: ClassVar[type[PolicyModel]] = PolicyModel
+    """Its settings, each of which has a default; without any it is only turned on or off."""
+    settled: ClassVar[str] = "the reason to move it is gone"
+    """Why a planned move is not made where ``why_still`` is empty."""
+    replaces: ClassVar[Mapping[str, Replaced]] = {}
+    """Plugins of descheduler whose place it takes, for ``policy import``."""
+
+    def __init__(self, prepared: PreparedInputs, settings: PolicyModel) -> None:
+        self.prepared = prepared
+        self.settings = settings
 
     @classmethod
-    def of(cls, plan: PartialPlan) -> SearchResult:
-        """The end of a search."""
-        builder = plan.builder
-        return cls(
-            tuple(builder.moves),
-            plan.kept,
-            builder.scenarios,
-            builder.evaluator.placements.computed,
-            plan.raised_limit,
-        )
+    def settings_in(cls, policy: RebalancePolicy) -> PolicyModel | None:
+        """Its settings in a policy; None where the policy does not turn it on."""
+        settings: PolicyModel | None = getattr(policy.strategies, to_snake(cls.name))
+        return settings
+
+    # Whom it wishes to move.
+
+    def pods(self, plan: PlanBuilder) -> Iterable[PodRow]:  # noqa: ARG002 - for those that depend on it
+        """The pods to ask ``why`` of, in the order in which they should move; by default all bound ones."""
+        return self.prepared.bound_pods()
+
+    def why(self, pod: PodRow, plan: PlanBuilder) -> str:
+        """Why it wishes to move a pod, in words such as ``it is 30 d old``; empty where it does not.
+
+        ``plan`` holds the moves so far.
+        """
+        raise NotImplementedError
+
+    def why_still(self, pod: PodRow, plan: PlanBuilder) -> str:
+        """The same of a planned move, asked before a later wave: where it is empty, the pod stays."""
+        return self.why(pod, plan)
+
+    def group(self, pod: PodRow) -> str:  # noqa: ARG002 - for those that move pods together
+        """What pods move together, all or none: they come one after the other. Empty for a pod by itself."""
+        return ""
+
+    def extend(self, so_far: PartialPlan) -> PartialPlan | None:  # noqa: ARG002 - for those that search
+        """The plan with its moves added, for a strategy that chooses among whole plans.
+
+        ``so_far`` is left as it is. None, as by default: the planner tries its pods one by one.
+        """
+        return None
+
+    # What its pods must gain where they land: the strategy is the purpose of its moves, or names another.
+
+    @property
+    def purpose(self) -> Purpose:
+        """What landings are held to, beyond what holds for all of them."""
+        return self
+
+    def objection(self, landings: Landings, at: int) -> str:  # noqa: ARG002 - for those that object
+        """Why a node would not serve the purpose, in words that follow its name; empty where it would."""
+        return ""
+
+    def serves(self, landings: Landings) -> Sequence[bool] | BoolArray:
+        """(nodes,) whether each node would serve the purpose."""
+        return [not self.objection(landings, at) for at in range(len(landings.rows))]
+
+    def gains(self, landings: Landings) -> FloatArray | None:  # noqa: ARG002 - for those that gain points of load
+        """(nodes, resources) points of load that are gained; None where that is not what it is for."""
+        return None
+
+    def settings_behind(self, landings: Landings, at: int) -> tuple[str, ...] | None:
+        """The settings of the policy that stand behind an objection; None where none does."""
+        return None if self.objection(landings, at) else ()
+
+    # What it reports.
+
+    def sentence(self, move: PlannedMove) -> str:
+        """Why a pod moves, as the plan says it: a clause that the planned landing follows."""
+        return move.candidate.wish.message
+
+    def report(self, plan: PartialPlan) -> StrategyReport:
+        """Its own part of the plan."""
+        moves = sum(1 for move in plan.moves if move.candidate.wish.strategy == self.name)
+        return StrategyReport(moves=moves, message=plan.notes.get(self.name, ""))
+
+    def plan_fields(self, plan: PartialPlan) -> Mapping[str, Any]:  # noqa: ARG002 - for hot nodes
+        """Fields of the plan itself that it fills, for hot nodes, whose figures are older than ``report``."""
+        return {}

@@ -20,6 +20,7 @@ from rebalancer.errors import ExitCode
 from rebalancer.execution.outcomes import Outcome, Outcomes, Stop
 from rebalancer.execution.progress import Silent
 from rebalancer.planning.plan import Plan
+from rebalancer.planning.strategies import label_of
 from rebalancer.reporting.metrics import names
 from rebalancer.reporting.metrics.figures import PLAN_METRICS, Samples, one, outcome_samples, plan_samples
 from rebalancer.reporting.metrics.names import METRICS, Metric, MetricKind
@@ -27,7 +28,6 @@ from rebalancer.reporting.words import plain
 from rebalancer.state import Result
 from rebalancer.telemetry import Span
 
-HOT_NODE, MISPLACED = "HotNode", "Misplaced"
 _LIKELIEST, _LISTED, _ALLOWED, _NOT_ALLOWED = "Likeliest", "Listed", "Allowed", "NotAllowed"
 _STAGES = frozenset({"gather", "plan", "wave", "eviction", "landing", "check"})
 NOTHING_NEW, EARLY_RUN, UNKNOWN_LOAD = "NothingNew", "EarlyRun", "Unknown"
@@ -118,7 +118,7 @@ class RunMetrics(Silent, Collector):
         self.set(names.MOVES_QUEUED, max(0.0, queued - 1))
         if not outcome.result.was_requested:
             return
-        pod, reason = outcome.move.pod, HOT_NODE if outcome.move.gain else MISPLACED
+        pod, reason = outcome.move.pod, label_of(outcome.move.strategy)
         self._counters[names.EVICTIONS].labels(outcome.result.value, reason, plain(pod.namespace)).inc()
         if outcome.node and outcome.move.landings:
             likeliest = max(outcome.move.landings, key=lambda landing: landing.probability)

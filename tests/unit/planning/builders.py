@@ -16,11 +16,11 @@ from rebalancer.cluster.snapshot import Snapshot, build_snapshot
 from rebalancer.load.report import build_report
 from rebalancer.load.scheduler_view import EMPTY_VIEW, SchedulerView
 from rebalancer.load.usage import NodeUsage, PodUsage
+from rebalancer.planning.builder import PartialPlan
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Plan
 from rebalancer.planning.planner import make_plan, search
 from rebalancer.planning.prepared import prepare
-from rebalancer.planning.strategies.strategy import SearchResult
 from rebalancer.policy import RebalancePolicy
 from rebalancer.profiles import SchedulerConfiguration
 from rebalancer.scheduling import default_configuration, pod_requests
@@ -196,7 +196,7 @@ def _requested(snapshot: Snapshot) -> FloatArray:
     return np.array([[row.get("cpu", 0), row.get("memory", 0)] for row in rows], np.float64).reshape(-1, 2)
 
 
-def searched(inputs: PlanningInputs) -> SearchResult:
+def searched(inputs: PlanningInputs) -> PartialPlan:
     """What the search over the inputs decided."""
     return search(prepare(inputs))
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from bench.random_clusters import random_inputs
 from rebalancer.cluster.arrays import FloatArray, NodeRow
 from rebalancer.load.report import percent_of_allocatable
+from rebalancer.planning.builder import PartialPlan
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.evaluation import KnownPlacements
 from rebalancer.planning.landing.scenarios import Scenario
@@ -26,7 +27,6 @@ from rebalancer.planning.reasons import Reason
 from rebalancer.planning.report import build_plan
 from rebalancer.planning.strategies.hot_nodes import limits as raised_limits
 from rebalancer.planning.strategies.hot_nodes import relief as hot_node_relief
-from rebalancer.planning.strategies.strategy import SearchResult
 from rebalancer.policy import Limits
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from tests.builders import a_budget, a_node
@@ -189,7 +189,7 @@ def check_landings(cluster: Cluster, plan: Plan) -> None:
         assert all(gain >= cluster.policy["planning"]["minGain"] for gain in move.gain.values())
 
 
-def check_scenarios(cluster: Cluster, prepared: PreparedInputs, found: SearchResult) -> None:
+def check_scenarios(cluster: Cluster, prepared: PreparedInputs, found: PartialPlan) -> None:
     """Against the same cluster when nothing is moved: it differs from the figures by Pending pods alone."""
     idle = prepare(cluster.inputs(perRun=0))
     [still] = search(idle).scenarios.all

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rebalancer.planning.strategies.misplaced import Misplaced
 from rebalancer.policy import (
     Amount,
     DeviationRule,
@@ -121,7 +122,7 @@ def test_a_printed_policy_parses_back_to_an_equal_one(policy: RebalancePolicy) -
 def test_misplaced_is_a_switch_or_its_settings_and_is_printed_as_such(text: str) -> None:
     policy = read(f"strategies: {{misplaced: {text}}}\n")
     assert read_back(policy) == policy
-    assert (policy.strategies.misplaced is None) is (text == "false")
+    assert (Misplaced.settings_in(policy) is None) is (text == "false")
 
 
 def test_the_digest_is_of_the_text() -> None:

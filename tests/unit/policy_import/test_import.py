@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from rebalancer.cli.program import main
 from rebalancer.documents import to_yaml
 from rebalancer.errors import InputError, RebalancerError
+from rebalancer.planning.strategies.misplaced import Misplaced, MisplacedSettings
 from rebalancer.policy import RebalancePolicy, parse_policy
 from rebalancer.policy_import import Imported, import_policy
 
@@ -118,8 +119,7 @@ def test_what_may_be_evicted_becomes_ours() -> None:
     assert set(policy.evictable.protect) == {"PersistentVolumes", "SingleReplica"}
     assert (policy.evictable.min_replicas, policy.evictable.min_age) == (2, 900)
     assert policy.evictable.priority_below == 5000
-    assert policy.strategies.misplaced is not None
-    assert policy.strategies.misplaced.excluded_taints == ("dedicated=batch",)
+    assert Misplaced.settings_in(policy) == MisplacedSettings(excluded_taints=("dedicated=batch",))
 
 
 def test_what_has_no_counterpart_is_named_with_its_place_and_why() -> None:
@@ -224,7 +224,7 @@ def test_profiles_of_openshift_become_ours() -> None:
 
     assert found.policy["hotNodes"]["any"][0]["utilization"] == {"cpu": 70, "memory": 70}
     assert (policy.hot_nodes.run_interval, policy.limits.per_run, policy.limits.per_node) == (3600, 5, 2)
-    assert policy.strategies.misplaced is not None
+    assert Misplaced.settings_in(policy) is not None
     assert "PersistentVolumes" not in policy.evictable.protect
     assert "payments" in policy.evictable.namespaces.exclude
     assert notes(found)["podLifetime"].startswith("not mapped")

@@ -30,6 +30,7 @@ def a_move(
         from_node=from_node,
         landings=landings,
         gain={"cpu": gain},
+        strategy="hotNodes",
         wave=wave,
         because=because,
     )

@@ -1,1 +1,79 @@
-"""Which nodes are hot, by which rule of the policy, and how far each must cool."""
+"""The strategy that relieves hot nodes: it moves their pods until each is down to its coolTo.
+
+``planning.hotness`` says when a node is hot, since every landing is held to it. Here is what becomes of the
+pods of such nodes: ``relief`` finds the best plan, and ``report`` weighs what that leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from rebalancer.planning.strategies.strategy import Strategy
+from rebalancer.policy.hotness import HotNodes as HotNodesSettings
+
+if TYPE_CHECKING:
+    from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
+    from rebalancer.planning.builder import PartialPlan, PlanBuilder, PlannedMove
+    from rebalancer.planning.landing.landing_check import Purpose
+    from rebalancer.policy import RebalancePolicy
+
+
+class HotNodes(Strategy):
+    """Searches among whole plans for the one that leaves least excess."""
+
+    name = "hotNodes"
+    label = "HotNode"
+    settled = "its node has cooled without moving it"
+    description = "Move pods of nodes that are hot."
+    settings_type = HotNodesSettings
+    settings: HotNodesSettings
+
+    @classmethod
+    def settings_in(cls, policy: RebalancePolicy) -> HotNodesSettings:
+        """Its settings, which stand at the top of a policy; it is always on."""
+        return policy.hot_nodes
+
+    def why(self, pod: PodRow, plan: PlanBuilder) -> str:
+        """That its node is hot, and above its coolTo."""
+        return self._above(pod, plan) if self.prepared.hotness.hot[self.prepared.node_of(pod)] else ""
+
+    def why_still(self, pod: PodRow, plan: PlanBuilder) -> str:
+        """That its node is above its coolTo, which is enough for a move that is planned already."""
+        return self._above(pod, plan)
+
+    def _above(self, pod: PodRow, plan: PlanBuilder) -> str:
+        node = self.prepared.node_of(pod)
+        percent = plan.expected_percent(node)
+        return "" if self.prepared.hotness.is_cool(node, percent) else self._levels(node, percent)
+
+    def extend(self, so_far: PartialPlan) -> PartialPlan:
+        """The plan with the moves that relieve hot nodes."""
+        from rebalancer.planning.landing.evaluation import Wish  # noqa: PLC0415 - imports numpy
+        from rebalancer.planning.strategies.hot_nodes.relief import HotNodeRelief  # noqa: PLC0415 - the same
+
+        return HotNodeRelief(self.prepared, Wish(self.name, self.purpose)).extend(so_far)
+
+    @property
+    def purpose(self) -> Purpose:
+        """A landing must be cooler than the node left, by minGain where that must cool."""
+        return self.prepared.cooler_node
+
+    def sentence(self, move: PlannedMove) -> str:
+        """How far the node was above its coolTo when the move was planned."""
+        return self._levels(move.candidate.source, move.before)
+
+    def _levels(self, node: NodeRow, percent: FloatArray) -> str:
+        hotness = self.prepared.hotness
+        levels = ", ".join(
+            f"{percent[column]:.1f} % {resource} (cool at {hotness.cool_to[node, column]:.1f} %)"
+            for column, resource in enumerate(hotness.names)
+            if hotness.resources[node, column]
+        )
+        return f"{self.prepared.inputs.snapshot.nodes.names[node]} is at {levels}"
+
+    def plan_fields(self, plan: PartialPlan) -> Mapping[str, Any]:
+        """What is gained, what it costs, which nodes stay hot, and what keeps them so."""
+        from rebalancer.planning.strategies.hot_nodes.report import report_fields  # noqa: PLC0415 - imports numpy
+
+        return report_fields(self.prepared, plan, raised_limit=plan.notes.get(self.name, ""))

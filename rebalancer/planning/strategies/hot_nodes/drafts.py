@@ -26,6 +26,7 @@ from rebalancer.cluster.arrays import FloatArray, IntArray, NodeRow
 from rebalancer.load.report import percent_of_allocatable
 from rebalancer.planning.builder import PlanBuilder, UsedLimits
 from rebalancer.planning.landing.evaluation import Candidate, Predecessor, kind_of, placements_of, timings
+from rebalancer.planning.landing.landing_check import Landings
 from rebalancer.planning.landing.scenarios import mean_of
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.strategies.hot_nodes.node_pods import NEGLIGIBLE, NodePods, removed
@@ -176,7 +177,8 @@ class Drafts:
                 return []
             likely = mean_of(found, len(course.usage))
             after = check.percent_after(likely.rows, course.usage, course.pod_count, pod.usage)
-            good = check.acceptable(pod.source, likely.rows, before, after)
+            landings = Landings(pod.row, pod.source, likely.rows, before, after)
+            good = check.acceptable(landings, pod.wish.purpose)
             if float(likely.chance[~good].sum()) > self._most_unacceptable:
                 return []
             placements += found

@@ -82,7 +82,7 @@ class RaisedLimits:
 
     def _binding(self, builder: PlanBuilder) -> list[tuple[str, ...]]:
         """The limits that together keep pods of nodes above their coolTo, those that keep most first."""
-        moved = {move.evaluation.candidate.row for move in builder.moves}
+        moved = {move.candidate.row for move in builder.moves}
         kept: Counter[tuple[str, ...]] = Counter()
         for node, candidates in self._candidates.items():
             if self._excess(builder, node):
@@ -115,7 +115,7 @@ class RaisedLimits:
         """How much each of the further moves would remove, in words."""
         points: list[float] = []
         for move in further.moves[len(builder.moves) :]:
-            candidate = move.evaluation.candidate
+            candidate = move.candidate
             relief = relief_of([candidate], self._prepared.inputs.load.allocatable[candidate.source])
             excess = self._prepared.hotness.excess(candidate.source, move.before)
             points.append(float(removed(np.nan_to_num(relief), excess)[0]))
@@ -133,7 +133,7 @@ class RaisedLimits:
         prepared = self._prepared
         placements = min(_CELLS // max(len(prepared.hotness.hot), 1), _MAX_PLACEMENTS)
         further = builder.estimating(limits, placements)
-        moved = {move.evaluation.candidate.row for move in builder.moves}
+        moved = {move.candidate.row for move in builder.moves}
         pods = {
             node: NodePods(prepared, self._disruption, node, items, moved=moved, asked=asked)
             for node, items in self._candidates.items()

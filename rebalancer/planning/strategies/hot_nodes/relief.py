@@ -36,10 +36,10 @@ from itertools import islice
 import numpy as np
 
 from rebalancer.cluster.arrays import NodeRow, PodRow
-from rebalancer.planning.builder import PlanBuilder, UsedLimits
+from rebalancer.planning.builder import PartialPlan, PlanBuilder, UsedLimits
 from rebalancer.planning.disruption_cost import Disruption
 from rebalancer.planning.eviction import why_protected
-from rebalancer.planning.landing.evaluation import Candidate
+from rebalancer.planning.landing.evaluation import Candidate, Wish
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import KeptReason, Reason
 from rebalancer.planning.strategies.hot_nodes.drafts import Drafts, best_drafts
@@ -52,7 +52,6 @@ from rebalancer.planning.strategies.hot_nodes.search import (
     least_removed,
     most_removed,
 )
-from rebalancer.planning.strategies.strategy import PartialPlan
 
 # How much work an alternative may cost, in placements times nodes: large clusters can afford less.
 _ALTERNATIVE_CELLS = 14_000
@@ -84,8 +83,9 @@ class _Result:
 class HotNodeRelief:
     """Moves pods off hot nodes, down to their coolTo, as far as landings and limits allow."""
 
-    def __init__(self, prepared: PreparedInputs) -> None:
+    def __init__(self, prepared: PreparedInputs, wish: Wish) -> None:
         self._prepared = prepared
+        self._wish = wish
         self._hotness = prepared.hotness
         self._disruption = Disruption(prepared.inputs, prepared.eviction.workloads)
         self._share = _ALTERNATIVE_CELLS // max(len(prepared.hotness.hot), 1)
@@ -100,7 +100,8 @@ class HotNodeRelief:
         raised = RaisedLimits(self._prepared, self._disruption, candidates, most_removed).sentence(
             builder, kept
         )
-        return PartialPlan(builder, {**so_far.kept, **protected, **kept}, raised)
+        notes = {**so_far.notes, self._wish.strategy: raised}
+        return PartialPlan(builder, {**so_far.kept, **protected, **kept}, notes)
 
     def _not_by_limits(
         self, builder: PlanBuilder, kept: Kept, candidates: Mapping[NodeRow, Sequence[Candidate]]
@@ -161,8 +162,8 @@ class HotNodeRelief:
         needless: dict[PodRow, NodeRow] = {}
         left = {node: found.builder.expected_percent(node) for node in self._hot_nodes()}
         for move in found.builder.moves:
-            candidate = move.evaluation.candidate
-            if move.violation or candidate.source not in left:
+            candidate = move.candidate
+            if not self._is_ours(candidate) or candidate.source not in left:
                 continue
             node = candidate.source
             relief = np.nan_to_num(relief_of([candidate], self._prepared.inputs.load.allocatable[node]))[0]
@@ -174,13 +175,8 @@ class HotNodeRelief:
             return found
         builder = start.copy()
         for move in found.builder.moves[len(start.moves) :]:
-            candidate = move.evaluation.candidate
-            if candidate.row in needless:
-                continue
-            again = builder.find(candidate)
-            if isinstance(again, KeptReason):
+            if move.candidate.row not in needless and builder.try_move(move.candidate) is not None:
                 return found
-            builder.add(again, move.violation)
         kept = {**found.kept, **dict.fromkeys(needless, NOT_NEEDED)}
         pruned = _Result(self._quality(builder), builder, kept)
         return min(found, pruned, key=lambda item: item.quality)
@@ -238,7 +234,7 @@ class HotNodeRelief:
 
     def _stuck(self, builder: PlanBuilder) -> dict[NodeRow, KeptReason]:
         """Nodes that lose pods and would stay hot all the same, with the reason that their pods stay."""
-        moves = {move.evaluation.candidate.source for move in builder.moves if not move.violation}
+        moves = {move.candidate.source for move in builder.moves if self._is_ours(move.candidate)}
         stuck: dict[NodeRow, KeptReason] = {}
         for node in sorted(moves):
             hot = self._hotness.resources[node]
@@ -253,6 +249,10 @@ class HotNodeRelief:
                 stuck[node] = KeptReason(Reason.CANNOT_COOL, because)
         return stuck
 
+    def _is_ours(self, candidate: Candidate) -> bool:
+        """Whether a pod moves to relieve its node, and not for another strategy."""
+        return candidate.wish.strategy == self._wish.strategy
+
     def _quality(self, builder: PlanBuilder) -> Quality:
         """What a plan is judged by, less is better: excess, nodes still hot, disruption cost, moves."""
         excess, still_hot = 0.0, 0
@@ -260,7 +260,7 @@ class HotNodeRelief:
             percent = builder.expected_percent(node)
             excess += float(self._hotness.excess(node, percent).sum())
             still_hot += bool((percent > self._hotness.hot_above[node] + NEGLIGIBLE).any())
-        rows = [move.evaluation.candidate.row for move in builder.moves]
+        rows = [move.candidate.row for move in builder.moves]
         cost = float(self._disruption.costs(rows).sum()) if rows else 0.0
         return round(excess, 6), still_hot, round(cost + len(rows), 6), len(rows)
 
@@ -278,7 +278,7 @@ class HotNodeRelief:
             for row in prepared.pods_on(node):
                 refusal = why_protected(prepared.eviction, row) or blocked
                 if refusal is None:
-                    candidates[node].append(prepared.candidate(row))
+                    candidates[node].append(prepared.candidate(row, self._wish))
                 else:
                     protected[row] = refusal
         return candidates, protected

@@ -1,34 +1,104 @@
-"""What a plan gains and costs, in a few figures that can be followed from run to run."""
+"""What a plan makes of hot nodes: the gain and its cost, which nodes stay hot, and what keeps them so.
+
+A list of reasons by pod does not tell what to change: forty small pods may be too young while one large pod,
+protected for its volumes, is what keeps the node hot. So each pod that stays is weighed by what it uses of
+the resources in which its node is above coolTo, in points, and the weights are summed by the setting that
+keeps it:
+
+    n1 is above coolTo in cpu; its pods that stay use 15, 4 and 1 points of cpu
+    evictable.protect: LocalStorage keeps the first, evictable.minAge the others: 75 % and 25 %
+
+Pods that never move, such as those of a DaemonSet, are left out: no setting would change that. A pod that
+several rules keep counts for the first of them, and not as kept by that setting alone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
 from rebalancer.cluster.arrays import BoolArray, FloatArray, NodeRow, PodRow
 from rebalancer.load.report import percent_of_allocatable, with_pods
+from rebalancer.planning.builder import PartialPlan
 from rebalancer.planning.disruption_cost import Disruption
 from rebalancer.planning.eviction import every_refusal
 from rebalancer.planning.plan import CHANCE_DIGITS, PERCENT_DIGITS, Benefit, Change, Obstacle
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import KeptReason, Reason
 from rebalancer.planning.strategies.hot_nodes.node_pods import NEGLIGIBLE
-from rebalancer.planning.strategies.strategy import SearchResult
+
+_NEVER_MOVE = frozenset({Reason.STATIC_POD, Reason.DAEMON_SET, Reason.TERMINATING, Reason.SYSTEM_COMPONENT})
+# What the search and the state of a node say of pods that no rule keeps.
+_NO_RULE = frozenset(
+    {
+        Reason.LIMIT,
+        Reason.NO_LANDING,
+        Reason.NO_BETTER_LANDING,
+        Reason.ROOM_TAKEN,
+        Reason.CONFIDENCE,
+        Reason.NOT_NEEDED,
+        Reason.CANNOT_COOL,
+        Reason.NO_RELIEF,
+        Reason.LITTLE_RELIEF,
+        Reason.SEARCH_ENDED,
+        Reason.HOT_TOO_BRIEFLY,
+    }
+)
+_Kept = list[tuple[PodRow, KeptReason, float]]  # with the points that each uses
 
 
-def benefit_of(prepared: PreparedInputs, found: SearchResult) -> Benefit:
+def report_fields(prepared: PreparedInputs, plan: PartialPlan, *, raised_limit: str) -> Mapping[str, Any]:
+    """The fields of a plan that are about hot nodes."""
+    return {
+        "hot_count": int(np.count_nonzero(prepared.hotness.hot)),
+        "unsolved": _unsolved(prepared, plan),
+        "obstacles": find_obstacles(prepared, plan),
+        "benefit": benefit_of(prepared, plan),
+        "raised_limit": raised_limit,
+    }
+
+
+def _unsolved(prepared: PreparedInputs, plan: PartialPlan) -> dict[str, str]:
+    """Hot nodes that stay above their coolTo, with the reasons of the pods that stay on each."""
+    unsolved: dict[str, str] = {}
+    names = prepared.inputs.snapshot.nodes.names
+    kept_on: dict[int, Counter[str]] = {}
+    for row, reason in plan.kept.items():
+        kept_on.setdefault(int(prepared.pods.node[row]), Counter())[str(reason.reason)] += 1
+    for node in map(NodeRow, np.flatnonzero(prepared.hotness.hot).tolist()):
+        percent = plan.scenarios.expected_percent(node, prepared.inputs.load.allocatable)
+        if prepared.hotness.is_cool(node, percent):
+            continue
+        counts = kept_on.get(node, Counter())
+        reasons = ", ".join(f"{count} {code}" for code, count in sorted(counts.items(), key=_most_first))
+        above = ", ".join(
+            f"{percent[column]:.1f} % {resource}"
+            for column, resource in enumerate(prepared.hotness.names)
+            if percent[column] > prepared.hotness.cool_to[node, column]
+        )
+        unsolved[names[node]] = f"stays at {above}; its pods: {reasons or 'none left'}"
+    return unsolved
+
+
+def _most_first(item: tuple[str, int]) -> tuple[int, str]:
+    return -item[1], item[0]
+
+
+def benefit_of(prepared: PreparedInputs, plan: PartialPlan) -> Benefit:
     """The plan's benefit beside its cost.
 
     Both sides include the Pending pods where they will be placed, so that they differ by the moves alone.
     """
     hotness, allocatable = prepared.hotness, prepared.inputs.load.allocatable
     before = percent_of_allocatable(prepared.usage, np.array(prepared.state.pod_count), allocatable)
-    after = found.scenarios.mean_percent(allocatable)
+    after = plan.scenarios.mean_percent(allocatable)
     hot = np.flatnonzero(hotness.hot)
     excess = [_excess(prepared, level) for level in (before, after)]
     still_hot = [int(np.count_nonzero(hotness.hot_at(hot, level[hot]))) for level in (before, after)]
-    rows = [move.evaluation.candidate.row for move in found.moves]
+    rows = [move.candidate.row for move in plan.moves]
     cost = len(rows) + float(Disruption(prepared.inputs, prepared.eviction.workloads).costs(rows).sum())
     return Benefit(
         hot_nodes=Change(before=still_hot[0], after=still_hot[1]),
@@ -64,51 +134,15 @@ def _by_resource(
     return found
 
 
-# Which settings of the policy hold the load that a plan leaves on hot nodes, the one that holds most first.
-#
-# A list of reasons by pod does not tell what to change: forty small pods may be too young while one large
-# pod,
-# protected for its volumes, is what keeps the node hot. So each pod that stays is weighed by what it uses
-# of
-# the resources in which its node is above coolTo, in points, and the weights are summed by the setting that
-# keeps it:
-#
-#     n1 is above coolTo in cpu; its pods that stay use 15, 4 and 1 points of cpu
-#     evictable.protect: LocalStorage keeps the first, evictable.minAge the others: 75 % and 25 %
-#
-# Pods that never move, such as those of a DaemonSet, are left out: no setting would change that. A pod that
-# several rules keep counts for the first of them, and not as kept by that setting alone.
-
-
-_NEVER_MOVE = frozenset({Reason.STATIC_POD, Reason.DAEMON_SET, Reason.TERMINATING, Reason.SYSTEM_COMPONENT})
-# What the search and the state of a node say of pods that no rule keeps.
-_NO_RULE = frozenset(
-    {
-        Reason.LIMIT,
-        Reason.NO_LANDING,
-        Reason.NO_BETTER_LANDING,
-        Reason.ROOM_TAKEN,
-        Reason.CONFIDENCE,
-        Reason.NOT_NEEDED,
-        Reason.CANNOT_COOL,
-        Reason.NO_RELIEF,
-        Reason.LITTLE_RELIEF,
-        Reason.SEARCH_ENDED,
-        Reason.HOT_TOO_BRIEFLY,
-    }
-)
-_Kept = list[tuple[PodRow, KeptReason, float]]  # with the points that each uses
-
-
 def find_obstacles(
-    prepared: PreparedInputs, found: SearchResult, nodes: Collection[NodeRow] | None = None
+    prepared: PreparedInputs, plan: PartialPlan, nodes: Collection[NodeRow] | None = None
 ) -> tuple[Obstacle, ...]:
     """What keeps the load of nodes that stay above their coolTo; empty when all of them cool.
 
     ``nodes`` are those to look at; None: all of them.
     """
     by_setting: dict[tuple[str, str], _Kept] = {}
-    for row, kept, points in _staying(prepared, found):
+    for row, kept, points in _staying(prepared, plan):
         if nodes is not None and int(prepared.pods.node[row]) not in nodes:
             continue
         key = (kept.setting, "" if kept.setting else str(kept.reason))
@@ -121,16 +155,16 @@ def find_obstacles(
     return tuple(sorted(obstacles, key=lambda item: (-item.share, -item.pods, item.setting, item.reasons)))
 
 
-def _staying(prepared: PreparedInputs, found: SearchResult) -> Iterator[tuple[PodRow, KeptReason, float]]:
+def _staying(prepared: PreparedInputs, plan: PartialPlan) -> Iterator[tuple[PodRow, KeptReason, float]]:
     """The pods that stay on nodes above coolTo, with their points of what these nodes have too much of."""
     load, pods = prepared.inputs.load, prepared.pods
     left: dict[NodeRow, BoolArray] = {}
     for node in map(NodeRow, np.flatnonzero(prepared.hotness.hot).tolist()):
-        excess = prepared.hotness.excess(node, found.scenarios.expected_percent(node, load.allocatable))
+        excess = prepared.hotness.excess(node, plan.scenarios.expected_percent(node, load.allocatable))
         above = np.asarray(excess > NEGLIGIBLE, np.bool_)
         if above.any():
             left[node] = above
-    for row, kept in found.kept.items():
+    for row, kept in plan.kept.items():
         node = NodeRow(int(pods.node[row]))
         if node not in left or kept.reason in _NEVER_MOVE or not pods.class_of(row).owner.kind:
             continue

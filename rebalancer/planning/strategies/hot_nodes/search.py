@@ -91,15 +91,14 @@ class ReliefSearch:
     def _try(self, pods: NodePods, at: int) -> bool:
         """Move a pod if that holds; False when the whole search has ended."""
         candidate = pods.candidates[at]
-        found = self._builder.find(candidate)
-        if isinstance(found, KeptReason):
-            if found.reason is Reason.SEARCH_ENDED:
-                return False
-            pods.refused[at] = found
-            self._refused_at[candidate.row] = len(self._builder.moves)
-        else:
-            self._builder.add(found)
+        refusal = self._builder.try_move(candidate)
+        if refusal is None:
             pods.moved.add(at)
+            return True
+        if refusal.reason is Reason.SEARCH_ENDED:
+            return False
+        pods.refused[at] = refusal
+        self._refused_at[candidate.row] = len(self._builder.moves)
         return True
 
     def _push(self, queue: list[_Entry], node: NodeRow) -> None:

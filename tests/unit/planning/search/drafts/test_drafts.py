@@ -25,7 +25,7 @@ def drafts_of(
     inputs: PlanningInputs, *, either_way: bool = False
 ) -> tuple[PreparedInputs, PlanBuilder, Drafts]:
     prepared = prepare(inputs)
-    builder = PlanBuilder(prepared.inputs, prepared.eviction, prepared.evaluator(), prepared.scenarios())
+    builder = PlanBuilder(prepared)
     disruption = Disruption(prepared.inputs, prepared.eviction.workloads)
     hot = [NodeRow(node) for node in prepared.hotness.hot.nonzero()[0].tolist()]
     nodes = {
