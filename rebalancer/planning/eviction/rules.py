@@ -42,7 +42,8 @@ from rebalancer.planning.eviction.workload_rules import (
 from rebalancer.planning.reasons import KeptReason, Reason
 from rebalancer.planning.workloads.lookup import grace_period_seconds
 from rebalancer.planning.workloads.stateful_sets import replaced_after_termination
-from rebalancer.policy import Protection, parse_duration
+from rebalancer.policy.evictability import Protection
+from rebalancer.policy.units import parse_duration
 from rebalancer.state import BAD_RESULTS
 
 # Rules that read the pod itself: its kind, node, namespace, labels, priority, annotations, age and grace.

@@ -29,7 +29,7 @@ import numpy as np
 
 from rebalancer.cluster.arrays import FloatArray, IntArray, NodeRow
 from rebalancer.load.report import percent_of_allocatable
-from rebalancer.scheduling import Placement
+from rebalancer.scheduling.framework.cycle import Placement
 from rebalancer.scheduling.state.cluster_state import ClusterState
 
 # Where a replacement may land: nodes, each with the chance that the scheduler picks it.
