@@ -22,7 +22,12 @@ class Arguments(BaseModel):
     """Arguments of a plugin: frozen, snake_case in Python, camelCase in text, unknown fields are errors."""
 
     model_config = ConfigDict(
-        extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True, allow_inf_nan=False
+        extra="forbid",
+        frozen=True,
+        alias_generator=to_camel,
+        populate_by_name=True,
+        allow_inf_nan=False,
+        defer_build=True,  # most plugins are not enabled
     )
 
 
