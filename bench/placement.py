@@ -141,11 +141,11 @@ class Measured:
 def rebalance(scheduler: Scheduler, state: ClusterState, pods: deque[int]) -> bool:
     """One move, as the planner makes it: evict, place a replacement, bind it, the old pod goes."""
     pod = pods.popleft()
-    class_index = state.pod_class[pod]
+    pod_class = state.pod_class[pod]
     state.evict(pod)
-    placement = scheduler.place(state, class_index)
+    placement = scheduler.place(state, pod_class)
     landings = placement.feasible[placement.chance > 0]
-    replacement = state.add(class_index)
+    replacement = state.add(pod_class)
     if len(landings):
         state.bind(replacement, int(landings[0]))
         state.remove(pod)

@@ -93,11 +93,11 @@ class ClassIndex:
     def __init__(self) -> None:
         self._filed: dict[tuple[str | None, Pair | None], list[int]] = {}
 
-    def add(self, class_index: int, namespace: str, labels: Mapping[str, str]) -> None:
+    def add(self, pod_class: int, namespace: str, labels: Mapping[str, str]) -> None:
         """File a class."""
         for where in (None, namespace):
             for pair in (None, *labels.items()):
-                self._filed.setdefault((where, pair), []).append(class_index)
+                self._filed.setdefault((where, pair), []).append(pod_class)
 
     def candidates(self, selector: PodSelector) -> list[int]:
         """Classes that may be selected, ascending."""

@@ -89,8 +89,8 @@ def schedulers_of(case: Case, snapshot: Snapshot) -> dict[str, Scheduler]:
 
 def decide_pod(scheduler: Scheduler, state: ClusterState, pod: int, *, landings: bool) -> dict[str, Any]:
     """One decision, in the format of the expectations."""
-    class_index = state.pod_class[pod]
-    placement = scheduler.place(state, class_index, pod)
+    pod_class = state.pod_class[pod]
+    placement = scheduler.place(state, pod_class, pod)
     names = state.nodes.names
     if placement.score_failure:
         return {"error": placement.score_failure, "nodes": {}}
@@ -98,7 +98,7 @@ def decide_pod(scheduler: Scheduler, state: ClusterState, pod: int, *, landings:
         return {"preFilter": placement.rejected, "nodes": {}}
     nodes: dict[str, Any] = {
         names[row]: {"filter": reason}
-        for row, reason in scheduler.rejections(state, class_index, pod).reasons.items()
+        for row, reason in scheduler.rejections(state, pod_class, pod).reasons.items()
     }
     for position, row in enumerate(placement.feasible.tolist()):
         scores = {plugin: int(values[position]) for plugin, values in placement.scores.items()}

@@ -76,7 +76,7 @@ NO_POD = -1
 
 def rejected_beside_nominated(
     state: ClusterState,
-    class_index: int,
+    pod_class: int,
     pod: int,
     among: BoolArray,
     reject: Callable[[ClusterState, int], str],
@@ -86,7 +86,7 @@ def rejected_beside_nominated(
     ``pod`` is its number, ``NO_POD`` for one that the state does not have; ``among`` (nodes,) are the nodes
     to look at; ``reject`` gives the reason of the first filter that rejects a node on a state, or nothing.
     """
-    priority = state.classes[class_index].priority
+    priority = state.classes[pod_class].priority
     by_node: dict[int, list[int]] = {}
     for other, node in state.nominated.items():
         if other != pod and among[node] and state.classes[state.pod_class[other]].priority >= priority:
@@ -104,14 +104,14 @@ def rejected_beside_nominated(
 
 
 def other_scores(
-    state: ClusterState, class_index: int, feasible: IntArray, raw: Sequence[RawScores]
+    state: ClusterState, pod_class: int, feasible: IntArray, raw: Sequence[RawScores]
 ) -> tuple[Sequence[list[RawScores]], str]:
     """What the scheduler may have instead of ``raw``, and why that is not known where it is not."""
     choices: list[Sequence[RawScores]] = []
     for item in raw:
         others: Sequence[IntArray] | None = ()
         if item.plugin.is_uncertain:
-            others = item.plugin.other_raw_scores(state, class_index)
+            others = item.plugin.other_raw_scores(state, pod_class)
         if others is None:
             return (), f"{item.plugin.name}: it may score the nodes in more ways than can be tried"
         choices.append((item, *(RawScores(item.plugin, item.weight, other[feasible]) for other in others)))
@@ -168,68 +168,68 @@ class Scheduler:
     def _at(self, point: ExtensionPoint, plugins: Mapping[str, Plugin]) -> tuple[Plugin, ...]:
         return tuple(plugins[name] for name in self.profile.enabled(point) if name in plugins)
 
-    def _candidates(self, state: ClusterState, class_index: int) -> _Candidates:
+    def _candidates(self, state: ClusterState, pod_class: int) -> _Candidates:
         """The result of all PreFilters; results that do not depend on mutable state are cached per class."""
         lasting = state.classes.cached(
-            class_index,
+            pod_class,
             self,
             "PreFilters",
-            lambda: _pre_filtered(self._lasting_pre_filters, state, class_index),
+            lambda: _pre_filtered(self._lasting_pre_filters, state, pod_class),
         )
         if not self._changing_pre_filters:
             return lasting
-        changing = _pre_filtered(self._changing_pre_filters, state, class_index)
+        changing = _pre_filtered(self._changing_pre_filters, state, pod_class)
         if lasting.rejected and changing.rejected:
-            return _pre_filtered(self._pre_filters, state, class_index)  # the first in order counts
+            return _pre_filtered(self._pre_filters, state, pod_class)  # the first in order counts
         restricted = _both(lasting.restricted_to, changing.restricted_to)
         skipped = lasting.skipped | changing.skipped
         return _Candidates(lasting.rejected or changing.rejected, restricted, skipped)
 
-    def _codes(self, plugin: Plugin, state: ClusterState, class_index: int) -> IntArray:
+    def _codes(self, plugin: Plugin, state: ClusterState, pod_class: int) -> IntArray:
         if not plugin.static:
-            return plugin.filter(state, class_index)
-        return state.classes.cached(class_index, self, plugin.name, lambda: plugin.filter(state, class_index))
+            return plugin.filter(state, pod_class)
+        return state.classes.cached(pod_class, self, plugin.name, lambda: plugin.filter(state, pod_class))
 
-    def _static_mask(self, state: ClusterState, class_index: int) -> BoolArray:
+    def _static_mask(self, state: ClusterState, pod_class: int) -> BoolArray:
         """(nodes,) passes every static filter; computed once per class."""
 
         def compute() -> BoolArray:
             mask = np.ones(len(state.nodes), np.bool_)
             for plugin in self._filters:
                 if plugin.static:
-                    mask &= plugin.filter(state, class_index) == 0
+                    mask &= plugin.filter(state, pod_class) == 0
             return mask
 
-        return state.classes.cached(class_index, self, "static filters", compute)
+        return state.classes.cached(pod_class, self, "static filters", compute)
 
     def nodes_to_find(self, candidates: int) -> int:
         """How many feasible nodes end the search; when more are feasible the scheduler compares a sample."""
         return nodes_to_find(candidates, self._percentage)
 
-    def feasible(self, state: ClusterState, class_index: int) -> BoolArray:
+    def feasible(self, state: ClusterState, pod_class: int) -> BoolArray:
         """(nodes,) which nodes pass every filter."""
-        candidates = self._candidates(state, class_index)
-        return self._feasible(state, class_index, candidates)
+        candidates = self._candidates(state, pod_class)
+        return self._feasible(state, pod_class, candidates)
 
     def _feasible(
-        self, state: ClusterState, class_index: int, candidates: _Candidates, pod: int = NO_POD
+        self, state: ClusterState, pod_class: int, candidates: _Candidates, pod: int = NO_POD
     ) -> BoolArray:
         if candidates.rejected:
             return np.zeros(len(state.nodes), np.bool_)
-        mask = self._static_mask(state, class_index).copy()
+        mask = self._static_mask(state, pod_class).copy()
         if candidates.restricted_to is not None:
             mask &= candidates.restricted_to
         for plugin in self._filters:
             if not plugin.static and plugin.name not in candidates.skipped:
-                mask &= plugin.filter(state, class_index) == 0
+                mask &= plugin.filter(state, pod_class) == 0
         if state.nominated:
-            reject = partial(self._first_reason, class_index, candidates.skipped)
-            mask[list(rejected_beside_nominated(state, class_index, pod, mask, reject))] = False
+            reject = partial(self._first_reason, pod_class, candidates.skipped)
+            mask[list(rejected_beside_nominated(state, pod_class, pod, mask, reject))] = False
         return mask
 
-    def rejections(self, state: ClusterState, class_index: int, pod: int = NO_POD) -> Rejections:
+    def rejections(self, state: ClusterState, pod_class: int, pod: int = NO_POD) -> Rejections:
         """The first plugin that rejects each node, with its reason, in the order the profile runs them."""
-        candidates = self._candidates(state, class_index)
+        candidates = self._candidates(state, pod_class)
         reasons: dict[int, str] = {}
         open_nodes = np.ones(len(state.nodes), np.bool_)
         if candidates.rejected:
@@ -240,75 +240,73 @@ class Scheduler:
         for plugin in self._filters:
             if plugin.name in candidates.skipped:
                 continue
-            codes = self._codes(plugin, state, class_index)
+            codes = self._codes(plugin, state, pod_class)
             for row in np.flatnonzero(open_nodes & (codes != 0)).tolist():
-                reason = plugin.reason(state, class_index, int(codes[row]))
+                reason = plugin.reason(state, pod_class, int(codes[row]))
                 reasons[row] = f"{plugin.name}: {reason}"
             open_nodes &= codes == 0
         if state.nominated:
             looked_at = np.ones(len(state.nodes), np.bool_)
             if candidates.restricted_to is not None:
                 looked_at = candidates.restricted_to
-            reject = partial(self._first_reason, class_index, candidates.skipped)
-            reasons.update(rejected_beside_nominated(state, class_index, pod, looked_at, reject))
+            reject = partial(self._first_reason, pod_class, candidates.skipped)
+            reasons.update(rejected_beside_nominated(state, pod_class, pod, looked_at, reject))
         return Rejections(reasons)
 
-    def _first_reason(
-        self, class_index: int, skipped: Collection[str], state: ClusterState, node: int
-    ) -> str:
+    def _first_reason(self, pod_class: int, skipped: Collection[str], state: ClusterState, node: int) -> str:
         """``Plugin: reason`` of the first filter that rejects a node; empty when none does."""
         for plugin in self._filters:
             if plugin.name not in skipped:
-                code = int(self._codes(plugin, state, class_index)[node])
+                code = int(self._codes(plugin, state, pod_class)[node])
                 if code:
-                    return f"{plugin.name}: {plugin.reason(state, class_index, code)}"
+                    return f"{plugin.name}: {plugin.reason(state, pod_class, code)}"
         return ""
 
-    def rejection_at(self, state: ClusterState, class_index: int, node: int, names: Collection[str]) -> str:
+    def rejection_at(self, state: ClusterState, pod_class: int, node: int, names: Collection[str]) -> str:
         """``Plugin: reason`` of the first of the named filters that rejects a node; empty when none does."""
         for plugin in self._filters:
-            if plugin.name not in names or plugin.pre_filter(state, class_index).skip:
+            if plugin.name not in names or plugin.pre_filter(state, pod_class).skip:
                 continue
-            code = int(self._codes(plugin, state, class_index)[node])
+            code = int(self._codes(plugin, state, pod_class)[node])
             if code:
-                return f"{plugin.name}: {plugin.reason(state, class_index, code)}"
+                return f"{plugin.name}: {plugin.reason(state, pod_class, code)}"
         return ""
 
     def _raw_scores(
-        self, state: ClusterState, class_index: int, feasible: IntArray, found: int
+        self, state: ClusterState, pod_class: int, feasible: IntArray, found: int
     ) -> list[RawScores]:
         scored: list[RawScores] = []
         for plugin in self._scores:
             if plugin.static:
-                everywhere = self._everywhere(plugin, state, class_index)
+                everywhere = self._everywhere(plugin, state, pod_class)
                 if everywhere is not None:
                     scored.append(everywhere.of(feasible))
                 continue
-            raw = plugin.raw_scores_of_sample(state, class_index, feasible, found)
+            raw = plugin.raw_scores_of_sample(state, pod_class, feasible, found)
             if raw is not None:
                 scored.append(RawScores(plugin, self.profile.weights[plugin.name], raw))
         return scored
 
-    def _everywhere(self, plugin: Plugin, state: ClusterState, class_index: int) -> RawScores | None:
+    def _everywhere(self, plugin: Plugin, state: ClusterState, pod_class: int) -> RawScores | None:
         """(nodes,) raw scores of a static plugin, computed once per class."""
 
         def compute() -> RawScores | None:
-            raw = plugin.raw_scores(state, class_index, np.arange(len(state.nodes)))
+            raw = plugin.raw_scores(state, pod_class, np.arange(len(state.nodes)))
             return None if raw is None else RawScores(plugin, self.profile.weights[plugin.name], raw)
 
-        return state.classes.cached(class_index, self, (plugin.name, "raw"), compute)
+        return state.classes.cached(pod_class, self, (plugin.name, "raw"), compute)
 
-    def place(self, state: ClusterState, class_index: int, pod: int = NO_POD) -> Placement:
+    def place(self, state: ClusterState, pod_class: int, pod: int = NO_POD) -> Placement:
         """Where a pod of a class would land on this state; ``pod`` is its number if the state has it."""
-        candidates = self._candidates(state, class_index)
-        feasible = np.flatnonzero(self._feasible(state, class_index, candidates, pod))
+        candidates = self._candidates(state, pod_class)
+        feasible = np.flatnonzero(self._feasible(state, pod_class, candidates, pod))
         if not len(feasible):
             return Placement(_NO_NODES, {}, np.zeros(0), rejected=candidates.rejected)
         looked_at = self._order(state, candidates)
         limit = self.nodes_to_find(len(looked_at)) if self._scores else 1
-        raw = self._raw_scores(state, class_index, feasible, min(limit, len(feasible)))
+        raw = self._raw_scores(state, pod_class, feasible, min(limit, len(feasible)))
         scores, without_scores = WeightedScores(raw), 0 if self._scores else 1
-        failing = self._filter_failure or out_of_range(raw) or self._failure(state, class_index, feasible)
+        failing = self._filter_failure or out_of_range(raw) or self._failure(state, pod_class, feasible)
         # One feasible node is taken without scoring, and so is the node the pod was nominated to.
         nominated = np.flatnonzero(feasible == state.nominated[pod]) if pod in state.nominated else _NO_NODES
         if len(nominated):
@@ -326,7 +324,7 @@ class Scheduler:
             others: Sequence[list[RawScores]] = ()
             unknown = ""
             if self._is_uncertain and len(feasible) > 1:
-                others, unknown = other_scores(state, class_index, feasible, raw)
+                others, unknown = other_scores(state, pod_class, feasible, raw)
             if unknown:
                 return Placement(feasible, scores, np.zeros(len(feasible)), without_scores, unknown)
             if others:
@@ -341,20 +339,20 @@ class Scheduler:
             score_failure=failing,
         )
 
-    def scores_everywhere(self, state: ClusterState, class_index: int) -> dict[str, IntArray]:
+    def scores_everywhere(self, state: ClusterState, pod_class: int) -> dict[str, IntArray]:
         """(nodes,) score of each plugin in 0..100, unweighted, as if every node were feasible."""
         everything = np.arange(len(state.nodes))
-        raw = self._raw_scores(state, class_index, everything, len(everything))
+        raw = self._raw_scores(state, pod_class, everything, len(everything))
         return {item.plugin.name: item.plugin.normalize(item.raw, *item.extremes()) for item in raw}
 
-    def has_figures(self, state: ClusterState, class_index: int) -> dict[str, BoolArray]:
+    def has_figures(self, state: ClusterState, pod_class: int) -> dict[str, BoolArray]:
         """(nodes,) has the figures that a plugin's score follows, by plugin; absent where it needs none."""
-        found = {plugin.name: plugin.has_figures(state, class_index) for plugin in self._scores}
+        found = {plugin.name: plugin.has_figures(state, pod_class) for plugin in self._scores}
         return {name: known for name, known in found.items() if known is not None}
 
-    def _failure(self, state: ClusterState, class_index: int, feasible: IntArray) -> str:
+    def _failure(self, state: ClusterState, pod_class: int, feasible: IntArray) -> str:
         for plugin in self._may_fail:
-            message = plugin.fails(state, class_index, feasible)
+            message = plugin.fails(state, pod_class, feasible)
             if message:
                 return f"{plugin.name}: {message}"
         return self._score_failure
@@ -382,12 +380,12 @@ def _both(left: BoolArray | None, right: BoolArray | None) -> BoolArray | None:
     return left & right
 
 
-def _pre_filtered(plugins: Sequence[Plugin], state: ClusterState, class_index: int) -> _Candidates:
+def _pre_filtered(plugins: Sequence[Plugin], state: ClusterState, pod_class: int) -> _Candidates:
     restricted: BoolArray | None = None
     skipped: set[str] = set()
     rejected = ""
     for plugin in plugins:
-        said = plugin.pre_filter(state, class_index)
+        said = plugin.pre_filter(state, pod_class)
         if said.skip:
             skipped.add(plugin.name)
         if said.rejected and not rejected:
@@ -424,9 +422,9 @@ class Preemptions:
         self._state = state
         self._without: dict[int, ClusterState | None] = {}
 
-    def of(self, scheduler: Scheduler, class_index: int) -> Preemption:
+    def of(self, scheduler: Scheduler, pod_class: int) -> Preemption:
         """The preemption possible for a pod of a class that no node admits."""
-        pod = self._state.classes[class_index]
+        pod = self._state.classes[pod_class]
         if PLUGIN not in scheduler.profile.enabled(ExtensionPoint.POST_FILTER):
             return NONE
         if pod.spec.preemption_policy == "Never":
@@ -434,7 +432,7 @@ class Preemptions:
         without = self._without_lower(pod.priority)
         if without is None:
             return NONE
-        nodes = np.flatnonzero(scheduler.feasible(without, class_index))
+        nodes = np.flatnonzero(scheduler.feasible(without, pod_class))
         victims = self._lower_on(int(nodes[0]), pod.priority) if len(nodes) else ()
         return Preemption(nodes, victims)
 

@@ -219,19 +219,19 @@ class Plugin:
         """What the verdict depends on and no snapshot ever holds, in words."""
         return ()
 
-    def pre_filter(self, state: ClusterState, class_index: int) -> PreFilter:
+    def pre_filter(self, state: ClusterState, pod_class: int) -> PreFilter:
         """What can be decided before looking at nodes."""
         return PASS
 
-    def filter(self, state: ClusterState, class_index: int) -> IntArray:
+    def filter(self, state: ClusterState, pod_class: int) -> IntArray:
         """(nodes,) one code for each node, 0 where it passes; ``reason`` puts a code into words."""
         return np.zeros(len(state.nodes), np.int64)
 
-    def reason(self, state: ClusterState, class_index: int, code: int) -> str:
+    def reason(self, state: ClusterState, pod_class: int, code: int) -> str:
         """A filter's code in the scheduler's own words."""
         return str(code)
 
-    def fails(self, state: ClusterState, class_index: int, feasible: IntArray) -> str:
+    def fails(self, state: ClusterState, pod_class: int, feasible: IntArray) -> str:
         """Why scoring these nodes fails the pod's whole cycle; empty when it does not."""
         return ""
 
@@ -239,11 +239,11 @@ class Plugin:
         """What a reader of the scores should know; empty when there is nothing."""
         return ""
 
-    def raw_scores(self, state: ClusterState, class_index: int, feasible: IntArray) -> IntArray | None:
+    def raw_scores(self, state: ClusterState, pod_class: int, feasible: IntArray) -> IntArray | None:
         """(feasible,) raw scores of the rows in ``feasible``; None skips the plugin for this pod."""
         return None
 
-    def has_figures(self, state: ClusterState, class_index: int) -> BoolArray | None:
+    def has_figures(self, state: ClusterState, pod_class: int) -> BoolArray | None:
         """(nodes,) has the figures that the score of a pod follows; None when it needs none.
 
         A plugin gives a node without figures some score all the same; that score says nothing of its load.
@@ -251,12 +251,12 @@ class Plugin:
         return None
 
     def raw_scores_of_sample(
-        self, state: ClusterState, class_index: int, feasible: IntArray, found: int
+        self, state: ClusterState, pod_class: int, feasible: IntArray, found: int
     ) -> IntArray | None:
         """As ``raw_scores``, when the scheduler compares only ``found`` of them, nobody knows which."""
-        return self.raw_scores(state, class_index, feasible)
+        return self.raw_scores(state, pod_class, feasible)
 
-    def other_raw_scores(self, state: ClusterState, class_index: int) -> Sequence[IntArray] | None:
+    def other_raw_scores(self, state: ClusterState, pod_class: int) -> Sequence[IntArray] | None:
         """(nodes,) each: raw scores that the scheduler may have instead, by facts that it alone knows.
 
         Each is as likely as ``raw_scores``, and all the nodes they lead to are possible landings. None means

@@ -40,6 +40,6 @@ class DynamicResources(Plugin):
     evidence = Evidence.DECISIONS
     static = True
 
-    def raw_scores(self, state: ClusterState, class_index: int, feasible: IntArray) -> IntArray:
+    def raw_scores(self, state: ClusterState, pod_class: int, feasible: IntArray) -> IntArray:
         """0 everywhere."""
         return np.zeros(len(feasible), np.int64)

@@ -108,28 +108,28 @@ class InterPodAffinity(Plugin):
         self._arguments = arguments
         self._namespaces = namespaces
 
-    def _matching(self, state: ClusterState, class_index: int, kind: TermKind) -> list[AffinityTerm]:
+    def _matching(self, state: ClusterState, pod_class: int, kind: TermKind) -> list[AffinityTerm]:
         """The terms any class carries that match a pod of this one."""
-        pod = state.classes[class_index]
+        pod = state.classes[pod_class]
         candidates = state.classes.counters.terms[kind].candidates(pod.namespace, pod.labels)
         return [term for term in candidates if term.selects(pod.namespace, pod.labels, self._namespaces)]
 
-    def _required(self, state: ClusterState, class_index: int) -> _Required:
+    def _required(self, state: ClusterState, pod_class: int) -> _Required:
         known = state.classes.counters.catch_up()
         if not known:
             return _NOTHING_REQUIRED
         # Classes that are added later may bring terms that match this one.
         key = ("required", known)
-        return state.classes.cached(class_index, self, key, lambda: self._find_required(state, class_index))
+        return state.classes.cached(pod_class, self, key, lambda: self._find_required(state, pod_class))
 
-    def _find_required(self, state: ClusterState, class_index: int) -> _Required:
-        pod, book = state.classes[class_index], state.classes.counters
+    def _find_required(self, state: ClusterState, pod_class: int) -> _Required:
+        pod, book = state.classes[pod_class], state.classes.counters
         kept = state.classes.release.has(KEPT_NAMESPACE_SELECTOR)
         own = [term for term, _ in terms_of(pod)]
         wanted = [term for term in own if term.kind is TermKind.AFFINITY]
         selectors = tuple(term.selector(self._namespaces, kept=kept) for term in wanted)
         by_key: dict[str, list[AffinityTerm]] = {}
-        for term in self._matching(state, class_index, TermKind.ANTI_AFFINITY):
+        for term in self._matching(state, pod_class, TermKind.ANTI_AFFINITY):
             by_key.setdefault(term.topology_key, []).append(term)
         everyone = book.number(MatchingPods(selectors, terminating=True)) if wanted else -1
         return _Required(
@@ -151,17 +151,17 @@ class InterPodAffinity(Plugin):
             ],
         )
 
-    def pre_filter(self, state: ClusterState, class_index: int) -> PreFilter:
+    def pre_filter(self, state: ClusterState, pod_class: int) -> PreFilter:
         """Nothing to filter when neither side requires anything."""
-        required = self._required(state, class_index)
+        required = self._required(state, pod_class)
         if required.affinity or required.anti_affinity:
             return PASS
         unwanted = any(state.counter(count.counter, count.key).any() for count in required.existing)
         return PASS if unwanted else SKIP
 
-    def filter(self, state: ClusterState, class_index: int) -> IntArray:
+    def filter(self, state: ClusterState, pod_class: int) -> IntArray:
         """In this order: the pod's affinity, its anti-affinity, the anti-affinity of pods that are there."""
-        required = self._required(state, class_index)
+        required = self._required(state, pod_class)
         labels = state.nodes.labels
         codes = np.zeros(len(state.nodes), np.int64)
         for kind, counts in ((_UNWANTED_HERE, required.existing), (_NEAR_UNWANTED, required.anti_affinity)):
@@ -182,23 +182,23 @@ class InterPodAffinity(Plugin):
             values = labels.column(key).values
             codes[values < 0 if first else ~occupied[values]] = _FAR_FROM_WANTED
 
-    def reason(self, state: ClusterState, class_index: int, code: int) -> str:
+    def reason(self, state: ClusterState, pod_class: int, code: int) -> str:
         """The scheduler's words."""
         return _REASONS[code]
 
-    def _scored(self, state: ClusterState, class_index: int) -> Sequence[_Count]:
+    def _scored(self, state: ClusterState, pod_class: int) -> Sequence[_Count]:
         known = state.classes.counters.catch_up()
         if not known:
             return ()
         key = ("scored", known)
-        return state.classes.cached(class_index, self, key, lambda: self._find_scored(state, class_index))
+        return state.classes.cached(pod_class, self, key, lambda: self._find_scored(state, pod_class))
 
-    def _find_scored(self, state: ClusterState, class_index: int) -> Sequence[_Count]:
+    def _find_scored(self, state: ClusterState, pod_class: int) -> Sequence[_Count]:
         """What counts for the score: the pod's preferences, and the wishes of pods that are there."""
         book = state.classes.counters
         kept = state.classes.release.has(KEPT_NAMESPACE_SELECTOR)
         found: list[_Count] = []
-        for term, weight in terms_of(state.classes[class_index]):
+        for term, weight in terms_of(state.classes[pod_class]):
             if term.kind in (TermKind.PREFERRED, TermKind.PREFERRED_ANTI):
                 selected = book.number(
                     MatchingPods((term.selector(self._namespaces, kept=kept),), terminating=True)
@@ -214,7 +214,7 @@ class InterPodAffinity(Plugin):
         }
         for kind, factor in signs.items():
             by_key: dict[str, set[tuple[AffinityTerm, int]]] = {}
-            for term in self._matching(state, class_index, kind) if factor else ():
+            for term in self._matching(state, pod_class, kind) if factor else ():
                 by_key.setdefault(term.topology_key, set()).add((term, 1))
             found += [
                 _Count(topology_key, book.number(PodsWithTerm(frozenset(terms))), factor)
@@ -222,10 +222,10 @@ class InterPodAffinity(Plugin):
             ]
         return found
 
-    def raw_scores(self, state: ClusterState, class_index: int, feasible: IntArray) -> IntArray | None:
+    def raw_scores(self, state: ClusterState, pod_class: int, feasible: IntArray) -> IntArray | None:
         """Σ over the keys of what is recorded at the node's value; skipped when nothing is recorded."""
         by_key: dict[str, IntArray] = {}
-        for count in self._scored(state, class_index):
+        for count in self._scored(state, pod_class):
             pods = state.counter(count.counter, count.key)
             if pods.any():
                 known = by_key.get(count.key)

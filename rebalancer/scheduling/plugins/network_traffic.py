@@ -87,16 +87,16 @@ class NetworkTraffic(Plugin):
             lambda: np.array([self._traffic.get(name, np.nan) for name in state.nodes.names], np.float64),
         )
 
-    def fails(self, state: ClusterState, class_index: int, feasible: IntArray) -> str:
+    def fails(self, state: ClusterState, pod_class: int, feasible: IntArray) -> str:
         """A feasible node without exactly one sample fails the pod's cycle."""
         missing = np.flatnonzero(np.isnan(self._of_nodes(state)[feasible]))
         return f"no sample of node {state.nodes.names[feasible[missing[0]]]}" if len(missing) else ""
 
-    def has_figures(self, state: ClusterState, class_index: int) -> BoolArray:
+    def has_figures(self, state: ClusterState, pod_class: int) -> BoolArray:
         """(nodes,) there is one sample of it."""
         return ~np.isnan(self._of_nodes(state))
 
-    def raw_scores(self, state: ClusterState, class_index: int, feasible: IntArray) -> IntArray:
+    def raw_scores(self, state: ClusterState, pod_class: int, feasible: IntArray) -> IntArray:
         """The traffic, without its fraction."""
         traffic = np.nan_to_num(self._of_nodes(state)[feasible], nan=0.0)
         return np.trunc(np.clip(traffic, 0.0, _LARGEST)).astype(np.int64)

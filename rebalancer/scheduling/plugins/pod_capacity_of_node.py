@@ -22,7 +22,7 @@ class PodCapacityOfNode(Plugin):
     scored_resources = frozenset({"pods"})
     evidence = Evidence.ARTICLE
 
-    def raw_scores(self, state: ClusterState, class_index: int, feasible: IntArray) -> IntArray:
+    def raw_scores(self, state: ClusterState, pod_class: int, feasible: IntArray) -> IntArray:
         """The free share of the node's pods, floored; 0 for a node without room or capacity."""
         allocatable = state.classes.allocatable[feasible, PODS_COLUMN]
         free = np.maximum(allocatable - state.pod_count[feasible], 0)

@@ -298,9 +298,9 @@ class PodTopologySpread(Plugin):
         return missing
 
     def _counter(
-        self, state: ClusterState, class_index: int, constraint: Constraint, missing: BoolArray | None
+        self, state: ClusterState, pod_class: int, constraint: Constraint, missing: BoolArray | None
     ) -> _Counter:
-        pod = state.classes[class_index]
+        pod = state.classes[pod_class]
         column = state.nodes.labels.column(constraint.topology_key)
         counted = column.values >= 0
         with_key = int(np.count_nonzero(counted))
@@ -326,33 +326,33 @@ class PodTopologySpread(Plugin):
             pod.namespace,
         )
 
-    def _hard(self, state: ClusterState, class_index: int) -> Sequence[_Counter]:
+    def _hard(self, state: ClusterState, pod_class: int) -> Sequence[_Counter]:
         def compute() -> Sequence[_Counter]:
-            constraints = self._source.constraints(state.classes[class_index], HARD)
+            constraints = self._source.constraints(state.classes[pod_class], HARD)
             missing = self._missing(state, constraints)
-            return [self._counter(state, class_index, item, missing) for item in constraints]
+            return [self._counter(state, pod_class, item, missing) for item in constraints]
 
-        return state.classes.cached(class_index, self, HARD, compute)
+        return state.classes.cached(pod_class, self, HARD, compute)
 
-    def _soft(self, state: ClusterState, class_index: int) -> _Soft:
+    def _soft(self, state: ClusterState, pod_class: int) -> _Soft:
         def compute() -> _Soft:
-            pod = state.classes[class_index]
+            pod = state.classes[pod_class]
             constraints = self._source.constraints(pod, SOFT)
             require_all = bool(pod.spec.topology_spread_constraints) or not self._source.system_defaults
             missing = self._missing(state, constraints) if require_all else None
-            counters = [self._counter(state, class_index, item, missing) for item in constraints]
+            counters = [self._counter(state, pod_class, item, missing) for item in constraints]
             return _Soft(counters, missing if missing is not None and missing.any() else None)
 
-        return state.classes.cached(class_index, self, SOFT, compute)
+        return state.classes.cached(pod_class, self, SOFT, compute)
 
-    def pre_filter(self, state: ClusterState, class_index: int) -> PreFilter:
+    def pre_filter(self, state: ClusterState, pod_class: int) -> PreFilter:
         """Nothing to filter without a hard constraint."""
-        return PASS if self._hard(state, class_index) else SKIP
+        return PASS if self._hard(state, pod_class) else SKIP
 
-    def filter(self, state: ClusterState, class_index: int) -> IntArray:
+    def filter(self, state: ClusterState, pod_class: int) -> IntArray:
         """Rejects where count + itself − smallest count > maxSkew, and where the key is missing."""
         codes = np.zeros(len(state.nodes), np.int64)
-        for counter in self._hard(state, class_index):
+        for counter in self._hard(state, pod_class):
             counts = counter.counts(state)
             enough = len(counter.populated) >= counter.constraint.min_domains
             smallest = counts[counter.populated].min() if enough and len(counter.populated) else 0
@@ -362,20 +362,20 @@ class PodTopologySpread(Plugin):
             codes = np.where(codes == 0, by_domain[counter.values], codes)
         return codes
 
-    def reason(self, state: ClusterState, class_index: int, code: int) -> str:
+    def reason(self, state: ClusterState, pod_class: int, code: int) -> str:
         """The scheduler's words."""
         words = "node(s) didn't match pod topology spread constraints"
         return words if code == _TOO_SKEWED else f"{words} (missing required label)"
 
-    def raw_scores(self, state: ClusterState, class_index: int, feasible: IntArray) -> IntArray | None:
+    def raw_scores(self, state: ClusterState, pod_class: int, feasible: IntArray) -> IntArray | None:
         """Of all feasible nodes, when all are compared."""
-        return self.raw_scores_of_sample(state, class_index, feasible, len(feasible))
+        return self.raw_scores_of_sample(state, pod_class, feasible, len(feasible))
 
     def raw_scores_of_sample(
-        self, state: ClusterState, class_index: int, feasible: IntArray, found: int
+        self, state: ClusterState, pod_class: int, feasible: IntArray, found: int
     ) -> IntArray | None:
         """rnd(Σ count·ln(size + 2) + maxSkew − 1) over the constraints whose key the node has."""
-        soft = self._soft(state, class_index)
+        soft = self._soft(state, pod_class)
         if not soft.counters:
             return None
         ignored = None if soft.ignored is None else soft.ignored[feasible]

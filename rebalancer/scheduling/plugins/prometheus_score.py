@@ -88,18 +88,18 @@ class PrometheusScore(Plugin):
             lambda: np.array([self._values.get(name, np.nan) for name in state.nodes.names], np.float64),
         )
 
-    def fails(self, state: ClusterState, class_index: int, feasible: IntArray) -> str:
+    def fails(self, state: ClusterState, pod_class: int, feasible: IntArray) -> str:
         """A compared node without a value fails the cycle, unless ``missing_score`` is given."""
         if self._missing is not None:
             return ""
         missing = np.flatnonzero(np.isnan(self._of_nodes(state)[feasible]))
         return f"no value of node {state.nodes.names[feasible[missing[0]]]}" if len(missing) else ""
 
-    def has_figures(self, state: ClusterState, class_index: int) -> BoolArray:
+    def has_figures(self, state: ClusterState, pod_class: int) -> BoolArray:
         """(nodes,) there is a value of it."""
         return ~np.isnan(self._of_nodes(state))
 
-    def raw_scores(self, state: ClusterState, class_index: int, feasible: IntArray) -> IntArray:
+    def raw_scores(self, state: ClusterState, pod_class: int, feasible: IntArray) -> IntArray:
         """trunc(value · scale); nodes without a value take no part in the extremes."""
         values = self._of_nodes(state)[feasible]
         scaled = np.clip(np.nan_to_num(values, nan=0.0) * self._scale, -_LARGEST, _LARGEST)

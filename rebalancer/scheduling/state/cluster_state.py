@@ -50,8 +50,8 @@ _MASK = (1 << 8 * _BYTES) - 1
 
 
 @lru_cache(maxsize=1 << 16)
-def _number(class_index: int, node: int, what: int) -> int:
-    text = f"{class_index} {node} {what}".encode()
+def _number(pod_class: int, node: int, what: int) -> int:
+    text = f"{pod_class} {node} {what}".encode()
     return int.from_bytes(blake2b(text, digest_size=_BYTES).digest(), "big")
 
 
@@ -63,9 +63,9 @@ class Fingerprint:
     def __init__(self, value: int = 0) -> None:
         self.value = value
 
-    def count(self, class_index: int, node: int, what: int, by: int) -> None:
+    def count(self, pod_class: int, node: int, what: int, by: int) -> None:
         """Count pods in, or out where ``by`` is negative."""
-        self.value = (self.value + by * _number(class_index, node, what)) & _MASK
+        self.value = (self.value + by * _number(pod_class, node, what)) & _MASK
 
 
 # Which CSI volumes each node holds, and how many of each driver.
@@ -219,8 +219,8 @@ class FirstPods:
         book, nodes = self.classes.counters, self.classes.nodes
         column = nodes.labels.column(key) if key else None
         counts = np.zeros((len(nodes) if column is None else len(column.names)) + 1, np.int64)
-        for class_index, weight in book.classes(counter):
-            pods = self.by_class.get(class_index)
+        for pod_class, weight in book.classes(counter):
+            pods = self.by_class.get(pod_class)
             if pods is None:
                 continue
             if not book.counts_terminating(counter):
@@ -357,10 +357,10 @@ class ClusterState:
         other.nominated = self.nominated.copy()
         return other
 
-    def add(self, class_index: int) -> int:
+    def add(self, pod_class: int) -> int:
         """A new unbound pod of a class; returns its number."""
         self.node.append(UNBOUND)
-        self.pod_class.append(class_index)
+        self.pod_class.append(pod_class)
         self.terminating.append(False)
         return len(self.node) - 1
 
@@ -484,8 +484,8 @@ class ClusterState:
         """(node, weight) of what changed: pods that count now, with −weight those that did at the start."""
         book, first = self.classes.counters, self._first
         terminating = book.counts_terminating(counter)
-        for class_index, weight in book.classes(counter):
-            for pod in self._touched.get(class_index, ()):
+        for pod_class, weight in book.classes(counter):
+            for pod in self._touched.get(pod_class, ()):
                 if first.is_counted(pod, terminating=terminating):
                     yield int(first.node[pod]), -weight
                 if self.node[pod] >= 0 and (terminating or not self.terminating[pod]):
@@ -519,10 +519,10 @@ class ClusterState:
             self._last_changed = seen, now, rows
         return self._last_changed[2]
 
-    def _count(self, class_index: int, node: int, sign: int) -> None:
+    def _count(self, pod_class: int, node: int, sign: int) -> None:
         self._changes.append(node)
-        self.requested[node] += sign * self.classes.present(class_index)
-        self.scored[node] += sign * self.classes.present_scored(class_index)
+        self.requested[node] += sign * self.classes.present(pod_class)
+        self.scored[node] += sign * self.classes.present_scored(pod_class)
         self.pod_count[node] += sign
-        self.ports.count(self.classes.ports(class_index), node, sign)
-        self.attached.count(self.classes.csi_volumes(class_index), node, sign)
+        self.ports.count(self.classes.ports(pod_class), node, sign)
+        self.attached.count(self.classes.csi_volumes(pod_class), node, sign)

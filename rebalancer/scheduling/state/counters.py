@@ -98,32 +98,32 @@ class CounterRegistry:
             self._file(len(self._entries))
         return self._term_count
 
-    def _file(self, class_index: int) -> None:
-        pod = self._pod_classes[class_index]
+    def _file(self, pod_class: int) -> None:
+        pod = self._pod_classes[pod_class]
         entries: list[_Entry] = []
         self._entries.append(entries)
-        self._by_class.add(class_index, pod.namespace, pod.labels)
+        self._by_class.add(pod_class, pod.namespace, pod.labels)
         for amounts, counter in self._summed:
-            self._count(class_index, counter, amounts.amount(pod))
+            self._count(pod_class, counter, amounts.amount(pod))
         for what, counter in self._selected.candidates(pod.namespace, pod.labels):
             if all(selector.matches(pod.namespace, pod.labels) for selector in what.selectors):
-                self._count(class_index, counter, 1)
+                self._count(pod_class, counter, 1)
         for term, weight in terms_of(pod):
             if term not in self._carriers:
                 self._term_count += 1
                 self.terms[term.kind].add(term.filed_as(), term)
-            self._carry(class_index, term, weight)
+            self._carry(pod_class, term, weight)
         for mark in marks_of(pod.namespace, pod.spec) if pod.spec.volumes else ():
-            self._carry(class_index, mark, 1)
+            self._carry(pod_class, mark, 1)
 
-    def _carry(self, class_index: int, item: Hashable, weight: int) -> None:
-        self._carriers.setdefault(item, []).append((class_index, weight))
+    def _carry(self, pod_class: int, item: Hashable, weight: int) -> None:
+        self._carriers.setdefault(item, []).append((pod_class, weight))
         for counter, factor in self._carried.get(item, ()):
-            self._count(class_index, counter, weight * factor)
+            self._count(pod_class, counter, weight * factor)
 
-    def _count(self, class_index: int, counter: int, weight: int) -> None:
-        self._classes[counter].append((class_index, weight))
-        self._entries[class_index].append(_Entry(counter, weight, self._terminating[counter]))
+    def _count(self, pod_class: int, counter: int, weight: int) -> None:
+        self._classes[counter].append((pod_class, weight))
+        self._entries[pod_class].append(_Entry(counter, weight, self._terminating[counter]))
 
     def number(self, what: What) -> int:
         """The id of a counter; the same for equal questions."""
@@ -136,26 +136,26 @@ class CounterRegistry:
         self._terminating.append(what.terminating)
         if isinstance(what, MatchingPods):
             self._selected.add(what.selectors[0], (what, counter))
-            for class_index in self._by_class.candidates(what.selectors[0]):
-                pod = self._pod_classes[class_index]
+            for pod_class in self._by_class.candidates(what.selectors[0]):
+                pod = self._pod_classes[pod_class]
                 if all(selector.matches(pod.namespace, pod.labels) for selector in what.selectors):
-                    self._count(class_index, counter, 1)
+                    self._count(pod_class, counter, 1)
         elif isinstance(what, PodSum):
             self._summed.append((what, counter))
-            for class_index, pod in enumerate(self._pod_classes):
-                self._count(class_index, counter, what.amount(pod))
+            for pod_class, pod in enumerate(self._pod_classes):
+                self._count(pod_class, counter, what.amount(pod))
         else:
             for item, factor in what.items:
                 self._carried.setdefault(item, []).append((counter, factor))
-                for class_index, weight in self._carriers.get(item, ()):
-                    self._count(class_index, counter, weight * factor)
+                for pod_class, weight in self._carriers.get(item, ()):
+                    self._count(pod_class, counter, weight * factor)
         return counter
 
-    def entries(self, class_index: int) -> Sequence[_Entry]:
+    def entries(self, pod_class: int) -> Sequence[_Entry]:
         """The counters a class counts in."""
-        if class_index >= len(self._entries):
+        if pod_class >= len(self._entries):
             self.catch_up()
-        return self._entries[class_index]
+        return self._entries[pod_class]
 
     def classes(self, counter: int) -> Sequence[tuple[int, int]]:
         """The classes that count in a counter, with their weights."""
@@ -199,12 +199,12 @@ class PodCounters:
         return self._counts[counter, key]
 
     def change(
-        self, class_index: int, node: int, sign: int, *, live: bool = True, terminating: bool = True
+        self, pod_class: int, node: int, sign: int, *, live: bool = True, terminating: bool = True
     ) -> None:
         """Count a pod of a class in or out: in counters of live pods, of all pods, or both."""
         if not self._counts:
             return
-        for entry in self._registry.entries(class_index):
+        for entry in self._registry.entries(pod_class):
             if not (terminating if entry.terminating else live):
                 continue
             for key in self._keys.get(entry.counter, ()):

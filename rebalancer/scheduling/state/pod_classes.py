@@ -111,8 +111,8 @@ class PodClasses:
         self.counters = CounterRegistry(self._classes)
         self._cached: dict[tuple[int, object, Hashable], Any] = {}
 
-    def __getitem__(self, class_index: int) -> PodClass:
-        return self._classes[class_index]
+    def __getitem__(self, pod_class: int) -> PodClass:
+        return self._classes[pod_class]
 
     def __len__(self) -> int:
         return len(self._classes)
@@ -138,52 +138,52 @@ class PodClasses:
             row[self.column[name]] = value
         return row
 
-    def present(self, class_index: int) -> IntArray:
+    def present(self, pod_class: int) -> IntArray:
         """(resources,) what a pod of the class takes of its node; computed once per class."""
-        return self.cached(class_index, PodClasses, "present", lambda: self._present(class_index))
+        return self.cached(pod_class, PodClasses, "present", lambda: self._present(pod_class))
 
-    def _present(self, class_index: int) -> IntArray:
-        row = self.vector(self.requests[class_index].present)
+    def _present(self, pod_class: int) -> IntArray:
+        row = self.vector(self.requests[pod_class].present)
         row[BASE_RESOURCES.index("pods")] = 0  # pods are counted, not requested
         return row
 
-    def present_scored(self, class_index: int) -> IntArray:
+    def present_scored(self, pod_class: int) -> IntArray:
         """(2,) cpu and memory a pod of the class counts for in scores, with defaults."""
-        scored = self.requests[class_index].present_scored
+        scored = self.requests[pod_class].present_scored
         return self.cached(
-            class_index,
+            pod_class,
             PodClasses,
             "present_scored",
             lambda: np.array([scored["cpu"], scored["memory"]], np.int64),
         )
 
-    def ports(self, class_index: int) -> tuple[HostPort, ...]:
+    def ports(self, pod_class: int) -> tuple[HostPort, ...]:
         """The host ports a pod of the class wants."""
         return self.cached(
-            class_index,
+            pod_class,
             PodClasses,
             "ports",
-            lambda: wanted_ports(self._classes[class_index].spec, self.release),
+            lambda: wanted_ports(self._classes[pod_class].spec, self.release),
         )
 
-    def csi_volumes(self, class_index: int) -> tuple[UniqueVolume, ...]:
+    def csi_volumes(self, pod_class: int) -> tuple[UniqueVolume, ...]:
         """The CSI volumes of a pod of the class."""
-        pod = self._classes[class_index]
+        pod = self._classes[pod_class]
         if not pod.spec.volumes:
             return ()
         return self.cached(
-            class_index,
+            pod_class,
             PodClasses,
             "csi volumes",
             lambda: self.volumes.unique_volumes(pod.namespace, pod.spec),
         )
 
-    def cached(self, class_index: int, owner: object, what: Hashable, compute: Callable[[], T]) -> T:
+    def cached(self, pod_class: int, owner: object, what: Hashable, compute: Callable[[], T]) -> T:
         """A result of ``owner`` named ``what`` that depends on the class and on static facts alone.
 
         Computed once for each class. What depends on no class is cached by ``NodeIndex``.
         """
-        key = (class_index, owner, what)
+        key = (pod_class, owner, what)
         if key not in self._cached:
             self._cached[key] = compute()
         result: T = self._cached[key]

@@ -42,7 +42,7 @@ class RackBalance(Plugin):
         _, rack = np.unique(names, return_inverse=True)
         return np.asarray(rack, np.int64)
 
-    def raw_scores(self, state: ClusterState, class_index: int, feasible: IntArray) -> IntArray:
+    def raw_scores(self, state: ClusterState, pod_class: int, feasible: IntArray) -> IntArray:
         """The pods of each node's rack; the racks are found once, because labels do not change."""
         racks = state.nodes.cached(self, "racks", lambda: self._racks(state))
         pods = np.bincount(racks, weights=state.pod_count).astype(np.int64)

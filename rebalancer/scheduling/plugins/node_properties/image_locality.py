@@ -41,16 +41,16 @@ class ImageLocality(Plugin):
     static = True
     is_uncertain = True
 
-    def raw_scores(self, state: ClusterState, class_index: int, feasible: IntArray) -> IntArray:
+    def raw_scores(self, state: ClusterState, pod_class: int, feasible: IntArray) -> IntArray:
         """100·(sum clamped to lowest..highest − lowest) ÷ (highest − lowest)."""
-        images = _images_of(state, class_index)
+        images = _images_of(state, pod_class)
         sizes = {name: state.nodes.images[name].sizes[0] for name in images.names}
         return _scores(state, images, sizes)[feasible]
 
-    def other_raw_scores(self, state: ClusterState, class_index: int) -> Sequence[IntArray] | None:
+    def other_raw_scores(self, state: ClusterState, pod_class: int) -> Sequence[IntArray] | None:
         """The scores by the other sizes of the pod's images, each of which may be the scheduler's."""
         return state.classes.cached(
-            class_index, self, "other sizes", lambda: _scores_by_other_sizes(state, class_index)
+            pod_class, self, "other sizes", lambda: _scores_by_other_sizes(state, pod_class)
         )
 
 
@@ -62,8 +62,8 @@ class _Images:
     containers: int  # all of them, whether nodes hold their images or not
 
 
-def _images_of(state: ClusterState, class_index: int) -> _Images:
-    spec, release = state.classes[class_index].spec, state.classes.release
+def _images_of(state: ClusterState, pod_class: int) -> _Images:
+    spec, release = state.classes[pod_class].spec, state.classes.release
     containers = [*(spec.containers or ())]
     if release.has(INIT_IMAGES):
         containers += spec.init_containers or ()
@@ -74,9 +74,9 @@ def _images_of(state: ClusterState, class_index: int) -> _Images:
     return _Images(held, len(containers))
 
 
-def _scores_by_other_sizes(state: ClusterState, class_index: int) -> Sequence[IntArray] | None:
+def _scores_by_other_sizes(state: ClusterState, pod_class: int) -> Sequence[IntArray] | None:
     """(nodes,) each distinct score by other sizes than the first; None when there are too many to try."""
-    images = _images_of(state, class_index)
+    images = _images_of(state, pod_class)
     names = tuple(images.names)
     sizes = [state.nodes.images[name].sizes for name in names]
     combinations = math.prod(map(len, sizes))

@@ -118,9 +118,9 @@ class NodeAffinity(Plugin):
     def __init__(self, arguments: NodeAffinityArguments) -> None:
         self._added = arguments.as_record()
 
-    def pre_filter(self, state: ClusterState, class_index: int) -> PreFilter:
+    def pre_filter(self, state: ClusterState, pod_class: int) -> PreFilter:
         """If every term of the required affinity names nodes, the search is limited to those."""
-        affinity = _affinity(state.classes[class_index].spec)
+        affinity = _affinity(state.classes[pod_class].spec)
         named = _named_nodes(affinity.required) if affinity and affinity.required else None
         if named is None:
             return PASS
@@ -128,23 +128,23 @@ class NodeAffinity(Plugin):
             return PreFilter(rejected="pod affinity terms conflict")
         return PreFilter(restricted_to=np.array([name in named for name in state.nodes.names], np.bool_))
 
-    def filter(self, state: ClusterState, class_index: int) -> IntArray:
+    def filter(self, state: ClusterState, pod_class: int) -> IntArray:
         """1 where the profile's, 2 where the pod's requirements are not met."""
         codes = np.zeros(len(state.nodes), np.int64)
-        codes[~required_by_pod(state, state.classes[class_index].spec)] = _POD
+        codes[~required_by_pod(state, state.classes[pod_class].spec)] = _POD
         if self._added.required:
             codes[~state.nodes.labels.selector(self._added.required)] = _ENFORCED
         return codes
 
-    def reason(self, state: ClusterState, class_index: int, code: int) -> str:
+    def reason(self, state: ClusterState, pod_class: int, code: int) -> str:
         """The scheduler's words."""
         if code == _ENFORCED:
             return "node(s) didn't match scheduler-enforced node affinity"
         return "node(s) didn't match Pod's node affinity/selector"
 
-    def fails(self, state: ClusterState, class_index: int, feasible: IntArray) -> str:
+    def fails(self, state: ClusterState, pod_class: int, feasible: IntArray) -> str:
         """A preference that does not parse fails the cycle, where a required term would match nothing."""
-        affinity = _affinity(state.classes[class_index].spec)
+        affinity = _affinity(state.classes[pod_class].spec)
         if affinity is None or not affinity.preferred:
             return ""
         preferred = affinity.preferred
@@ -158,11 +158,11 @@ class NodeAffinity(Plugin):
                         return f"a preferred node affinity does not parse: {error}"
             return ""
 
-        return state.classes.cached(class_index, self, "preferences", complaint)
+        return state.classes.cached(pod_class, self, "preferences", complaint)
 
-    def raw_scores(self, state: ClusterState, class_index: int, feasible: IntArray) -> IntArray | None:
+    def raw_scores(self, state: ClusterState, pod_class: int, feasible: IntArray) -> IntArray | None:
         """The sum of the weights of the matching preferences; skipped when there are none at all."""
-        affinity = _affinity(state.classes[class_index].spec)
+        affinity = _affinity(state.classes[pod_class].spec)
         own: list[PreferredSchedulingTerm] = (affinity.preferred if affinity else None) or []
         if not own and not self._added.preferred:
             return None

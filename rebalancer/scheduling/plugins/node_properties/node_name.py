@@ -20,13 +20,13 @@ class NodeName(Plugin):
     points = frozenset({ExtensionPoint.FILTER})
     static = True
 
-    def filter(self, state: ClusterState, class_index: int) -> IntArray:
+    def filter(self, state: ClusterState, pod_class: int) -> IntArray:
         """1 on every node but the one named."""
-        wanted = state.classes[class_index].spec.node_name
+        wanted = state.classes[pod_class].spec.node_name
         if not wanted:
             return np.zeros(len(state.nodes), np.int64)
         return np.array([name != wanted for name in state.nodes.names], np.int64)
 
-    def reason(self, state: ClusterState, class_index: int, code: int) -> str:
+    def reason(self, state: ClusterState, pod_class: int, code: int) -> str:
         """The scheduler's words."""
         return "node(s) didn't match the requested node name"

@@ -22,14 +22,14 @@ class NodePorts(Plugin):
     evidence = Evidence.DECISIONS
     static_pre_filter = True
 
-    def pre_filter(self, state: ClusterState, class_index: int) -> PreFilter:
+    def pre_filter(self, state: ClusterState, pod_class: int) -> PreFilter:
         """Nothing to filter for a pod without host ports."""
-        return PASS if state.classes.ports(class_index) else SKIP
+        return PASS if state.classes.ports(pod_class) else SKIP
 
-    def filter(self, state: ClusterState, class_index: int) -> IntArray:
+    def filter(self, state: ClusterState, pod_class: int) -> IntArray:
         """1 where a wanted port is taken."""
-        return np.asarray(state.ports.conflicts(state.classes.ports(class_index)), np.int64)
+        return np.asarray(state.ports.conflicts(state.classes.ports(pod_class)), np.int64)
 
-    def reason(self, state: ClusterState, class_index: int, code: int) -> str:
+    def reason(self, state: ClusterState, pod_class: int, code: int) -> str:
         """The scheduler's words."""
         return "node(s) didn't have free ports for the requested pod ports"

@@ -49,9 +49,9 @@ class NodePreferAvoidPods(Plugin):
     versions = frozenset({"v1beta1", "v1beta2"})
     static = True
 
-    def raw_scores(self, state: ClusterState, class_index: int, feasible: IntArray) -> IntArray:
+    def raw_scores(self, state: ClusterState, pod_class: int, feasible: IntArray) -> IntArray:
         """Only ReplicationControllers and ReplicaSets can be named."""
-        owner = state.classes[class_index].owner
+        owner = state.classes[pod_class].owner
         scores = np.full(len(state.nodes), MAX_SCORE, np.int64)
         if owner.kind in _CONTROLLERS:
             for row, node in enumerate(state.nodes.table.records):

@@ -25,13 +25,13 @@ class NodeUnschedulable(Plugin):
     evidence = Evidence.DECISIONS
     static = True
 
-    def filter(self, state: ClusterState, class_index: int) -> IntArray:
+    def filter(self, state: ClusterState, pod_class: int) -> IntArray:
         """1 where the node is cordoned and the pod does not tolerate it."""
-        spec = state.classes[class_index].spec
+        spec = state.classes[pod_class].spec
         if tolerates_any(spec.tolerations, CORDON):
             return np.zeros(len(state.nodes), np.int64)
         return state.nodes.unschedulable.astype(np.int64)
 
-    def reason(self, state: ClusterState, class_index: int, code: int) -> str:
+    def reason(self, state: ClusterState, pod_class: int, code: int) -> str:
         """The scheduler's words."""
         return "node(s) were unschedulable"

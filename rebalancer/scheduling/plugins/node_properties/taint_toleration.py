@@ -43,9 +43,9 @@ class TaintToleration(Plugin):
     normalization = Normalization.MAXIMUM
     static = True
 
-    def filter(self, state: ClusterState, class_index: int) -> IntArray:
+    def filter(self, state: ClusterState, pod_class: int) -> IntArray:
         """1 where a hard taint is not tolerated; more where the reason names the taint."""
-        spec = state.classes[class_index].spec
+        spec = state.classes[pod_class].spec
         rejected = untolerated_hard_taints(state, spec)
         codes = rejected.astype(np.int64)
         if not state.classes.release.has(NAMED_TAINT):
@@ -60,17 +60,17 @@ class TaintToleration(Plugin):
             )
         return codes
 
-    def reason(self, state: ClusterState, class_index: int, code: int) -> str:
+    def reason(self, state: ClusterState, pod_class: int, code: int) -> str:
         """The scheduler's words."""
         if state.classes.release.has(NAMED_TAINT):
             taint = state.nodes.taints[code - 1]
             return f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
         return "node(s) had untolerated taint(s)"
 
-    def raw_scores(self, state: ClusterState, class_index: int, feasible: IntArray) -> IntArray:
+    def raw_scores(self, state: ClusterState, pod_class: int, feasible: IntArray) -> IntArray:
         """How many PreferNoSchedule taints the tolerations for that effect do not cover."""
         tolerations = [
-            item for item in state.classes[class_index].spec.tolerations or () if item.effect in ("", _SOFT)
+            item for item in state.classes[pod_class].spec.tolerations or () if item.effect in ("", _SOFT)
         ]
         nodes = state.nodes
         untolerated = np.array(

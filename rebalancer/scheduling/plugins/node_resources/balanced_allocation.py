@@ -57,33 +57,33 @@ class NodeResourcesBalancedAllocation(Plugin):
     def __init__(self, arguments: NodeResourcesBalancedAllocationArguments) -> None:
         self._resources = tuple(resource.name for resource in arguments.resources)
 
-    def raw_scores(self, state: ClusterState, class_index: int, feasible: IntArray) -> IntArray | None:
+    def raw_scores(self, state: ClusterState, pod_class: int, feasible: IntArray) -> IntArray | None:
         """Skipped for a pod that requests none of the resources; not normalised."""
-        requests = state.classes.requests[class_index].incoming
+        requests = state.classes.requests[pod_class].incoming
         own = tuple(requests.get(name, 0) for name in self._resources)
         if not any(own) and state.classes.release.has(BALANCE_SKIPS_BEST_EFFORT):
             return None
-        values = state.per_node((self, own), lambda rows: self._of_rows(state, class_index, rows))
+        values = state.per_node((self, own), lambda rows: self._of_rows(state, pod_class, rows))
         return take(values, feasible)
 
-    def _of_rows(self, state: ClusterState, class_index: int, rows: Rows) -> IntArray:
+    def _of_rows(self, state: ClusterState, pod_class: int, rows: Rows) -> IntArray:
         """The balance with the pod; where the release compares, moved towards 100 by as much as it gains.
 
         50 + (50 + with − without) ÷ 2, both over the same resources (v1.36.3 balanced_allocation.go:204).
         """
-        after = self._balance(state, class_index, rows, with_pod=True)
+        after = self._balance(state, pod_class, rows, with_pod=True)
         if not state.classes.release.has(BALANCE_BEFORE_AND_AFTER):
             return after
         half = MAX_SCORE // 2
-        gained: IntArray = after - self._balance(state, class_index, rows, with_pod=False)
+        gained: IntArray = after - self._balance(state, pod_class, rows, with_pod=False)
         return half + (half + gained) // 2
 
-    def _balance(self, state: ClusterState, class_index: int, rows: Rows, *, with_pod: bool) -> IntArray:
-        own = state.classes.requests[class_index].incoming
+    def _balance(self, state: ClusterState, pod_class: int, rows: Rows, *, with_pod: bool) -> IntArray:
+        own = state.classes.requests[pod_class].incoming
         shares: list[FloatArray] = []
         counted: list[BoolArray] = []
         for name in self._resources:
-            amounts = plain_amounts(state, class_index, rows, name)
+            amounts = plain_amounts(state, pod_class, rows, name)
             if amounts is None:
                 continue
             requested, allocatable = amounts

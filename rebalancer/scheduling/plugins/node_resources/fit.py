@@ -124,22 +124,22 @@ class NodeResourcesFit(Plugin):
         extended = "/" in resource and "kubernetes.io/" not in resource
         return extended and (resource in self._ignored or resource.split("/", 1)[0] in self._ignored_groups)
 
-    def _requested(self, state: ClusterState, class_index: int) -> tuple[tuple[int, int], ...]:
+    def _requested(self, state: ClusterState, pod_class: int) -> tuple[tuple[int, int], ...]:
         """The (column, amount) pairs that must fit: natives first, then scalars by name."""
 
         def compute() -> tuple[tuple[int, int], ...]:
             classes = state.classes
-            row = classes.vector(classes.requests[class_index].incoming)
+            row = classes.vector(classes.requests[pod_class].incoming)
             scalars = [column for column in range(PODS_COLUMN + 1, len(row)) if row[column] > 0]
             wanted = [column for column in _NATIVE if row[column] > 0]
             wanted += [column for column in scalars if not self._is_ignored(classes.resources[column])]
             return tuple((column, int(row[column])) for column in wanted)
 
-        return state.classes.cached(class_index, self, "requested", compute)
+        return state.classes.cached(pod_class, self, "requested", compute)
 
-    def filter(self, state: ClusterState, class_index: int) -> IntArray:
+    def filter(self, state: ClusterState, pod_class: int) -> IntArray:
         """Bit 0: too many pods; bit k: not enough of the k-th resource requested."""
-        requested = self._requested(state, class_index)
+        requested = self._requested(state, pod_class)
         return state.per_node(("fit", requested), lambda rows: self._codes(state, requested, rows))
 
     def _codes(self, state: ClusterState, requested: Sequence[tuple[int, int]], rows: Rows) -> IntArray:
@@ -150,25 +150,25 @@ class NodeResourcesFit(Plugin):
             codes |= short.astype(np.int64) << min(bit, _MAX_CODED)
         return codes
 
-    def reason(self, state: ClusterState, class_index: int, code: int) -> str:
+    def reason(self, state: ClusterState, pod_class: int, code: int) -> str:
         """The scheduler's words: every resource that is short."""
         reasons = ["Too many pods"] if code & _TOO_MANY_PODS else []
-        for bit, (column, _) in enumerate(self._requested(state, class_index), start=1):
+        for bit, (column, _) in enumerate(self._requested(state, pod_class), start=1):
             if code >> min(bit, _MAX_CODED) & 1:
                 reasons.append(f"Insufficient {state.classes.resources[column]}")
         return ", ".join(reasons)
 
-    def raw_scores(self, state: ClusterState, class_index: int, feasible: IntArray) -> IntArray:
+    def raw_scores(self, state: ClusterState, pod_class: int, feasible: IntArray) -> IntArray:
         """Σ score·weight ÷ Σ weight over the configured resources; not normalised."""
-        own = state.classes.requests[class_index].incoming_scored
+        own = state.classes.requests[pod_class].incoming_scored
         key = (self, *(own.get(resource.name, 0) for resource in self._arguments.resources))
-        return take(state.per_node(key, lambda rows: self._scores(state, class_index, rows)), feasible)
+        return take(state.per_node(key, lambda rows: self._scores(state, pod_class, rows)), feasible)
 
-    def _scores(self, state: ClusterState, class_index: int, rows: Rows) -> IntArray:
+    def _scores(self, state: ClusterState, pod_class: int, rows: Rows) -> IntArray:
         total = np.zeros_like(state.pod_count[rows])
         weights: IntArray | int = 0  # one number while every node offers what is counted
         for resource in self._arguments.resources:
-            amounts = scored_amounts(state, class_index, rows, resource.name)
+            amounts = scored_amounts(state, pod_class, rows, resource.name)
             if amounts is None:
                 continue
             requested, allocatable = amounts

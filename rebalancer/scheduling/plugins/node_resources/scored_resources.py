@@ -67,14 +67,14 @@ _WITH_DEFAULTS = {"cpu": CPU, "memory": MEMORY}
 
 
 def scored_amounts(
-    state: ClusterState, class_index: int, rows: Rows, resource: str
+    state: ClusterState, pod_class: int, rows: Rows, resource: str
 ) -> tuple[IntArray, IntArray] | None:
     """(rows,) requested with the pod, defaults included, and allocatable; None when it does not count.
 
     A scalar the pod does not request is not counted (noderesources/resource_allocation.go).
     """
     column = state.classes.column.get(resource)
-    own = state.classes.requests[class_index].incoming_scored.get(resource, 0)
+    own = state.classes.requests[pod_class].incoming_scored.get(resource, 0)
     if column is None or (is_scalar(resource) and own == 0):
         return None
     allocatable = state.classes.allocatable[rows, column]
@@ -84,11 +84,11 @@ def scored_amounts(
 
 
 def plain_amounts(
-    state: ClusterState, class_index: int, rows: Rows, resource: str
+    state: ClusterState, pod_class: int, rows: Rows, resource: str
 ) -> tuple[IntArray, IntArray] | None:
     """As ``scored_amounts`` without defaults, pod-level requests honoured."""
     column = state.classes.column.get(resource)
-    own = state.classes.requests[class_index].incoming.get(resource, 0)
+    own = state.classes.requests[pod_class].incoming.get(resource, 0)
     if column is None or (is_scalar(resource) and own == 0):
         return None
     return state.requested[rows, column] + own, state.classes.allocatable[rows, column]

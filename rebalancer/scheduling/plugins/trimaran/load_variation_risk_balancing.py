@@ -121,10 +121,10 @@ class LoadVariationRiskBalancing(Plugin):
             self, "risks", lambda: (self._risk(state, CPU_TYPE), self._risk(state, MEMORY_TYPE))
         )
 
-    def _requests(self, state: ClusterState, class_index: int) -> tuple[float, float]:
-        pod = state.classes[class_index]
+    def _requests(self, state: ClusterState, pod_class: int) -> tuple[float, float]:
+        pod = state.classes[pod_class]
         return state.classes.cached(
-            class_index,
+            pod_class,
             self,
             "requests",
             lambda: (
@@ -133,14 +133,14 @@ class LoadVariationRiskBalancing(Plugin):
             ),
         )
 
-    def has_figures(self, state: ClusterState, class_index: int) -> BoolArray:
+    def has_figures(self, state: ClusterState, pod_class: int) -> BoolArray:
         """(nodes,) load-watcher lists its CPU and its memory."""
         return np.asarray(np.all([risk.valid for risk in self._risks(state)], axis=0), np.bool_)
 
-    def raw_scores(self, state: ClusterState, class_index: int, feasible: IntArray) -> IntArray:
+    def raw_scores(self, state: ClusterState, pod_class: int, feasible: IntArray) -> IntArray:
         """The lower score of the resources that have figures, rounded; 0 without any; not normalised."""
         lowest = np.full(len(feasible), np.inf)
-        for risk, request in zip(self._risks(state), self._requests(state, class_index), strict=True):
+        for risk, request in zip(self._risks(state), self._requests(state, pod_class), strict=True):
             scores = risk.scores(request, feasible)
             lowest = np.where(risk.valid[feasible], np.minimum(lowest, scores), lowest)
         return round_half_away(np.where(np.isinf(lowest), 0.0, lowest))

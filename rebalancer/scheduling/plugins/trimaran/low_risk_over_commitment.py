@@ -255,10 +255,10 @@ class LowRiskOverCommitment(Plugin):
 
         return state.nodes.cached(self, kind, compute)
 
-    def risks(self, state: ClusterState, class_index: int, kind: str) -> FloatArray:
+    def risks(self, state: ClusterState, pod_class: int, kind: str) -> FloatArray:
         """(nodes,) the risk of one resource with the pod on each node."""
         request, limit = self._amounts[kind]
-        pod = state.classes[class_index]
+        pod = state.classes[pod_class]
         capacity, book = self._capacity(state, kind), state.classes.counters
         requested_there = state.counter(book.number(request))[:-1]
         limited_there = state.counter(book.number(limit))[:-1]
@@ -271,26 +271,24 @@ class LowRiskOverCommitment(Plugin):
             load,
         )
 
-    def has_figures(self, state: ClusterState, class_index: int) -> BoolArray:
+    def has_figures(self, state: ClusterState, pod_class: int) -> BoolArray:
         """(nodes,) load-watcher lists its CPU and memory; none when the pod requests and limits nothing."""
-        if not self._has_amounts(state, class_index):
+        if not self._has_amounts(state, pod_class):
             return np.zeros(len(state.nodes), np.bool_)
         cpu, memory = (
             figures(self._watcher, state.nodes.names, kind).valid for kind in (CPU_TYPE, MEMORY_TYPE)
         )
         return np.asarray(cpu & memory, np.bool_)
 
-    def _has_amounts(self, state: ClusterState, class_index: int) -> bool:
-        pod = state.classes[class_index]
+    def _has_amounts(self, state: ClusterState, pod_class: int) -> bool:
+        pod = state.classes[pod_class]
         return any(amount.amount(pod) for amounts in self._amounts.values() for amount in amounts)
 
-    def raw_scores(self, state: ClusterState, class_index: int, feasible: IntArray) -> IntArray:
+    def raw_scores(self, state: ClusterState, pod_class: int, feasible: IntArray) -> IntArray:
         """0 for a node without figures; not normalised."""
-        if not self._has_amounts(state, class_index):
+        if not self._has_amounts(state, pod_class):
             return np.zeros(len(feasible), np.int64)
-        risk = np.maximum(
-            self.risks(state, class_index, CPU_TYPE), self.risks(state, class_index, MEMORY_TYPE)
-        )
+        risk = np.maximum(self.risks(state, pod_class, CPU_TYPE), self.risks(state, pod_class, MEMORY_TYPE))
         scores = round_half_away((1 - risk) * float(MAX_SCORE))
         known = state.nodes.cached(self, "listed", lambda: listed(self._watcher, state.nodes.names))
         return np.where(known, scores, 0)[feasible]

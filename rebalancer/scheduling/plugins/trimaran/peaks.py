@@ -106,18 +106,18 @@ class Peaks(Plugin):
 
         return state.nodes.cached(self, "nodes", compute)
 
-    def has_figures(self, state: ClusterState, class_index: int) -> BoolArray:
+    def has_figures(self, state: ClusterState, pod_class: int) -> BoolArray:
         """(nodes,) load-watcher lists its CPU."""
         return ~np.isnan(self._nodes(state)[0])
 
-    def raw_scores(self, state: ClusterState, class_index: int, feasible: IntArray) -> IntArray:
+    def raw_scores(self, state: ClusterState, pod_class: int, feasible: IntArray) -> IntArray:
         """trunc(K1·(e^(K2·predicted) − e^(K2·used))·1e15); 0 without figures and above 100 %."""
         used, k1, k2 = (column[feasible] for column in self._nodes(state))
         known = ~np.isnan(used)
         used = np.where(known, used, 0.0)
-        spec = state.classes[class_index].spec
+        spec = state.classes[pod_class].spec
         as_scheduled = state.classes.release.has(PEAKS_REQUESTS)
-        own = state.classes.cached(class_index, self, "cpu", lambda: cpu_request_milli(spec, as_scheduled))
+        own = state.classes.cached(pod_class, self, "cpu", lambda: cpu_request_milli(spec, as_scheduled))
         capacity = state.nodes.table.capacity[feasible, CPU]
         predicted = predicted_utilization(used, capacity, own, np.zeros_like(capacity))
         counted = known & (predicted <= MAX_SCORE)

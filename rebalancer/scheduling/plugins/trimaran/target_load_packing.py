@@ -152,9 +152,9 @@ class TargetLoadPacking(Plugin):
         overhead = quantities.parse((spec.overhead or {}).get("cpu", "0"))
         return total + quantities.milli_of(Fraction(overhead))
 
-    def _predicted(self, classes: PodClasses, class_index: int) -> int:
-        spec = classes[class_index].spec
-        return classes.cached(class_index, self, "cpu", lambda: self.predicted_cpu_milli(spec))
+    def _predicted(self, classes: PodClasses, pod_class: int) -> int:
+        spec = classes[pod_class].spec
+        return classes.cached(pod_class, self, "cpu", lambda: self.predicted_cpu_milli(spec))
 
     def _known(self, state: ClusterState) -> tuple[np.ndarray[tuple[int], np.dtype[np.bool_]], FloatArray]:
         """Per node: whether load-watcher lists figures for it, and its CPU in percent."""
@@ -172,24 +172,24 @@ class TargetLoadPacking(Plugin):
 
         def of_recent() -> IntArray:
             missing = np.zeros(len(state.nodes), np.int64)
-            for class_index, node in self._recently_bound:
-                missing[node] += self._predicted(classes, class_index)
+            for pod_class, node in self._recently_bound:
+                missing[node] += self._predicted(classes, pod_class)
             return missing
 
         recent = state.nodes.cached(self, "recently bound", of_recent)
-        return recent + state.bound_sum(self, lambda class_index: self._predicted(classes, class_index))
+        return recent + state.bound_sum(self, lambda pod_class: self._predicted(classes, pod_class))
 
-    def has_figures(self, state: ClusterState, class_index: int) -> BoolArray:
+    def has_figures(self, state: ClusterState, pod_class: int) -> BoolArray:
         """(nodes,) load-watcher lists its CPU."""
         return self._known(state)[0]
 
-    def raw_scores(self, state: ClusterState, class_index: int, feasible: IntArray) -> IntArray:
+    def raw_scores(self, state: ClusterState, pod_class: int, feasible: IntArray) -> IntArray:
         """0 for a node without figures; not normalised."""
         known, used = self._known(state)
         predicted = predicted_utilization(
             used[feasible],
             state.nodes.table.capacity[feasible, CPU],
-            self._predicted(state.classes, class_index),
+            self._predicted(state.classes, pod_class),
             self._missing(state)[feasible],
         )
         scores = packing_score(predicted, float(self._arguments.target_utilization))

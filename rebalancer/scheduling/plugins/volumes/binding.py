@@ -272,26 +272,26 @@ class VolumeBinding(Plugin):
         bound = all((pod.namespace, name) in objects.bound_claims for name in claim_names(pod.spec))
         return kinds if bound or not kinds else (*kinds, CSI_DRIVERS, CSI_CAPACITIES)
 
-    def _claims(self, state: ClusterState, class_index: int) -> SortedClaims:
-        pod = state.classes[class_index]
+    def _claims(self, state: ClusterState, pod_class: int) -> SortedClaims:
+        pod = state.classes[pod_class]
 
         def compute() -> SortedClaims:
             return sort_claims(state.classes.volumes, pod.namespace, claim_names(pod.spec))
 
         return (
-            state.classes.cached(class_index, self, "claims", compute) if pod.spec.volumes else SortedClaims()
+            state.classes.cached(pod_class, self, "claims", compute) if pod.spec.volumes else SortedClaims()
         )
 
-    def pre_filter(self, state: ClusterState, class_index: int) -> PreFilter:
+    def pre_filter(self, state: ClusterState, pod_class: int) -> PreFilter:
         """A claim that is missing, lost, going, or should be bound already rejects the pod."""
-        claims = self._claims(state, class_index)
+        claims = self._claims(state, pod_class)
         if claims.rejected:
             return PreFilter(rejected=claims.rejected)
         return PASS if claims.bound or claims.to_bind else SKIP
 
-    def filter(self, state: ClusterState, class_index: int) -> IntArray:
+    def filter(self, state: ClusterState, pod_class: int) -> IntArray:
         """A bit a reason."""
-        claims = self._claims(state, class_index)
+        claims = self._claims(state, pod_class)
         if claims.to_bind and state.volumes_here:
             assumed = self._assumed(state)
             return self._bound(state, claims.bound) | self._unbound(state, claims.to_bind, assumed)
@@ -300,15 +300,15 @@ class VolumeBinding(Plugin):
             nothing = Assumed(state.classes.volumes.volumes)
             return self._bound(state, claims.bound) | self._unbound(state, claims.to_bind, nothing)
 
-        return state.classes.cached(class_index, self, "nothing assumed", compute)
+        return state.classes.cached(pod_class, self, "nothing assumed", compute)
 
     def _assumed(self, state: ClusterState) -> Assumed:
         """What the claims of the pods bound on the state have taken, in the order they were bound."""
         assumed = Assumed(state.classes.volumes.volumes)
-        for class_index, node in state.volumes_here.values():
+        for pod_class, node in state.volumes_here.values():
             left = [
                 claim
-                for claim in self._claims(state, class_index).to_bind
+                for claim in self._claims(state, pod_class).to_bind
                 if assumed.selected_node(claim) is None and not assumed.has_volume(claim)
             ]
             for claim in sorted(left, key=lambda claim: claim_size(claim) or 0):
@@ -441,7 +441,7 @@ class VolumeBinding(Plugin):
             [match.matches(node.metadata.labels or {}) for node in state.nodes.table.records], np.bool_
         )
 
-    def reason(self, state: ClusterState, class_index: int, code: int) -> str:
+    def reason(self, state: ClusterState, pod_class: int, code: int) -> str:
         """The scheduler's words, every reason that holds."""
         words = _REASONS if state.classes.release.has(AFFINITY_REASON) else _REASONS | _REASONS_BEFORE
         return ", ".join(text for bit, text in words.items() if code & bit)

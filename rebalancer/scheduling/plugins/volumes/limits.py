@@ -67,9 +67,9 @@ class NodeVolumeLimits(Plugin):
         inline = ExtensionPoint.FILTER in enabled.points and any(map(is_migratable, pod.spec.volumes or ()))
         return found or (cls.kinds_for_claims if inline else ())
 
-    def _wanted(self, state: ClusterState, class_index: int) -> Mapping[str, Sequence[UniqueVolume]]:
+    def _wanted(self, state: ClusterState, pod_class: int) -> Mapping[str, Sequence[UniqueVolume]]:
         by_driver: dict[str, list[UniqueVolume]] = {}
-        for volume in state.classes.csi_volumes(class_index):
+        for volume in state.classes.csi_volumes(pod_class):
             by_driver.setdefault(volume.driver, []).append(volume)
         return by_driver
 
@@ -90,16 +90,16 @@ class NodeVolumeLimits(Plugin):
 
         return state.nodes.cached(self, "limits", compute)
 
-    def pre_filter(self, state: ClusterState, class_index: int) -> PreFilter:
+    def pre_filter(self, state: ClusterState, pod_class: int) -> PreFilter:
         """Nothing to filter for a pod without claims and disks."""
-        spec = state.classes[class_index].spec
+        spec = state.classes[pod_class].spec
         return PASS if claim_names(spec) or any(map(is_migratable, spec.volumes or ())) else SKIP
 
-    def filter(self, state: ClusterState, class_index: int) -> IntArray:
+    def filter(self, state: ClusterState, pod_class: int) -> IntArray:
         """1 where |in use| + |new ones not in use there| > limit, for a driver with new ones."""
         rejected = np.zeros(len(state.nodes), np.bool_)
         limits = self._limits(state)
-        for driver, volumes in self._wanted(state, class_index).items():
+        for driver, volumes in self._wanted(state, pod_class).items():
             if driver not in limits:
                 continue
             new = np.zeros(len(state.nodes), np.int64)
@@ -108,7 +108,7 @@ class NodeVolumeLimits(Plugin):
             rejected |= (new > 0) & (state.attached.distinct(driver) > limits[driver] - new)
         return rejected.astype(np.int64)
 
-    def reason(self, state: ClusterState, class_index: int, code: int) -> str:
+    def reason(self, state: ClusterState, pod_class: int, code: int) -> str:
         """The scheduler's words."""
         return "node(s) exceed max volume count"
 

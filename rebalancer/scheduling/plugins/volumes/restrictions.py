@@ -48,13 +48,13 @@ class VolumeRestrictions(Plugin):
     kinds_for_claims = (CLAIMS,)
     evidence = Evidence.DECISIONS
 
-    def _conflicts(self, state: ClusterState, class_index: int) -> _Conflicts:
-        if not state.classes[class_index].spec.volumes:
+    def _conflicts(self, state: ClusterState, pod_class: int) -> _Conflicts:
+        if not state.classes[pod_class].spec.volumes:
             return _Conflicts()
-        return state.classes.cached(class_index, self, "conflicts", lambda: self._find(state, class_index))
+        return state.classes.cached(pod_class, self, "conflicts", lambda: self._find(state, pod_class))
 
-    def _find(self, state: ClusterState, class_index: int) -> _Conflicts:
-        pod, volumes = state.classes[class_index], state.classes.volumes
+    def _find(self, state: ClusterState, pod_class: int) -> _Conflicts:
+        pod, volumes = state.classes[pod_class], state.classes.volumes
         alone = []
         for name in claim_names(pod.spec):
             claim = volumes.claims.get((pod.namespace, name))
@@ -78,24 +78,24 @@ class VolumeRestrictions(Plugin):
     def _claim_in_use(self, state: ClusterState, conflicts: _Conflicts) -> bool:
         return conflicts.claims >= 0 and bool(state.counter(conflicts.claims).any())
 
-    def pre_filter(self, state: ClusterState, class_index: int) -> PreFilter:
+    def pre_filter(self, state: ClusterState, pod_class: int) -> PreFilter:
         """A missing claim rejects the pod; nothing to filter without disks and one-pod claims in use."""
-        conflicts = self._conflicts(state, class_index)
+        conflicts = self._conflicts(state, pod_class)
         if conflicts.missing:
             return PreFilter(rejected=conflicts.missing)
         if conflicts.disks < 0 and not self._claim_in_use(state, conflicts):
             return SKIP
         return PASS
 
-    def filter(self, state: ClusterState, class_index: int) -> IntArray:
+    def filter(self, state: ClusterState, pod_class: int) -> IntArray:
         """1 where another pod has the disk; 2 everywhere while a pod anywhere uses the claim."""
-        conflicts = self._conflicts(state, class_index)
+        conflicts = self._conflicts(state, pod_class)
         codes = np.full(len(state.nodes), _CLAIM if self._claim_in_use(state, conflicts) else 0, np.int64)
         if conflicts.disks >= 0:
             codes[state.counter(conflicts.disks)[:-1] > 0] = _DISK
         return codes
 
-    def reason(self, state: ClusterState, class_index: int, code: int) -> str:
+    def reason(self, state: ClusterState, pod_class: int, code: int) -> str:
         """The scheduler's words."""
         if code == _DISK:
             return _DISK_TAKEN

@@ -55,13 +55,13 @@ class VolumeZone(Plugin):
     evidence = Evidence.DECISIONS
     static = True
 
-    def _required(self, state: ClusterState, class_index: int) -> _Zones:
-        if not state.classes[class_index].spec.volumes:
+    def _required(self, state: ClusterState, pod_class: int) -> _Zones:
+        if not state.classes[pod_class].spec.volumes:
             return _Zones()
-        return state.classes.cached(class_index, self, "zones", lambda: self._find(state, class_index))
+        return state.classes.cached(pod_class, self, "zones", lambda: self._find(state, pod_class))
 
-    def _find(self, state: ClusterState, class_index: int) -> _Zones:
-        pod, volumes = state.classes[class_index], state.classes.volumes
+    def _find(self, state: ClusterState, pod_class: int) -> _Zones:
+        pod, volumes = state.classes[pod_class], state.classes.volumes
         required: list[tuple[str, frozenset[str]]] = []
         for name in claim_names(pod.spec):
             claim = volumes.claims.get((pod.namespace, name))
@@ -82,9 +82,9 @@ class VolumeZone(Plugin):
                 return _Zones("PersistentVolume had no name")
         return _Zones(required=tuple(required))
 
-    def pre_filter(self, state: ClusterState, class_index: int) -> PreFilter:
+    def pre_filter(self, state: ClusterState, pod_class: int) -> PreFilter:
         """Nothing to filter when no volume has a zone."""
-        zones = self._required(state, class_index)
+        zones = self._required(state, pod_class)
         if zones.rejected:
             return PreFilter(rejected=zones.rejected)
         return PASS if zones.required else SKIP
@@ -99,16 +99,16 @@ class VolumeZone(Plugin):
         missing = state.nodes.labels.column(key).values < 0
         return np.where(missing, among(_KEYS[key]), among(key))
 
-    def filter(self, state: ClusterState, class_index: int) -> IntArray:
+    def filter(self, state: ClusterState, pod_class: int) -> IntArray:
         """1 where a label is missing or has another value; a node with none of the labels passes."""
         labelled = np.zeros(len(state.nodes), np.bool_)
         fits = np.ones(len(state.nodes), np.bool_)
         for key in _KEYS:
             labelled |= state.nodes.labels.column(key).values >= 0
-        for key, values in self._required(state, class_index).required:
+        for key, values in self._required(state, pod_class).required:
             fits &= self._has(state, key, values)
         return (labelled & ~fits).astype(np.int64)
 
-    def reason(self, state: ClusterState, class_index: int, code: int) -> str:
+    def reason(self, state: ClusterState, pod_class: int, code: int) -> str:
         """The scheduler's words."""
         return "node(s) had no available volume zone"

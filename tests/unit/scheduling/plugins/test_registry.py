@@ -27,7 +27,7 @@ def test_every_plugin_that_is_enabled_by_default_is_modelled(version: str) -> No
 @pytest.mark.parametrize(
     ("body", "declaration"),
     [
-        ({"fails": lambda self, state, class_index, feasible: ""}, "may_fail = True"),
+        ({"fails": lambda self, state, pod_class, feasible: ""}, "may_fail = True"),
         ({"note": lambda self, raw: ""}, "has_notes = True"),
         ({"normalize": lambda self, raw, smallest, largest: raw}, "its normalization"),
     ],
