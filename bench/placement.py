@@ -25,7 +25,10 @@ from rebalancer.cluster.dumps.listing import Recording, decode_listing
 from rebalancer.cluster.kinds import BY_PLURAL
 from rebalancer.cluster.snapshot import Snapshot, build_snapshot
 from rebalancer.load.scheduler_view import EMPTY_VIEW
-from rebalancer.scheduling import ClusterState, PluginInputs, Scheduler, load_configuration, make_scheduler
+from rebalancer.scheduling.framework.cycle import Scheduler
+from rebalancer.scheduling.framework.plugin import PluginInputs
+from rebalancer.scheduling.plugins.registry import load_configuration, make_scheduler
+from rebalancer.scheduling.state.cluster_state import ClusterState
 
 PODS_A_NODE = 30
 PODS_A_WORKLOAD = 30

@@ -25,8 +25,11 @@ from rebalancer.load.sources import LoadInputs, LoadReading, read_load
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.observe.read import gather, policy_of, recorded_answers, recorded_moment, requests_by_pod
 from rebalancer.planning.planner import make_plan
-from rebalancer.policy import load_policy
-from rebalancer.scheduling import ClusterState, PluginInputs, Scheduler, default_configuration, make_scheduler
+from rebalancer.policy.policy_file import load_policy
+from rebalancer.scheduling.framework.cycle import Scheduler
+from rebalancer.scheduling.framework.plugin import PluginInputs
+from rebalancer.scheduling.plugins.registry import default_configuration, make_scheduler
+from rebalancer.scheduling.state.cluster_state import ClusterState
 
 STAGES = ("read", "build", "load", "place", "plan")
 PLACEMENTS = 2000

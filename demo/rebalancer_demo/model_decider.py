@@ -12,7 +12,9 @@ from rebalancer.cluster.kinds import KINDS, METRICS, Kind
 from rebalancer.cluster.snapshot import Snapshot, build_snapshot
 from rebalancer.load.scheduler_view import SchedulerView, WatcherMetrics
 from rebalancer.profiles.types import SchedulerConfiguration
-from rebalancer.scheduling import ClusterState, PluginInputs, make_scheduler
+from rebalancer.scheduling.framework.plugin import PluginInputs
+from rebalancer.scheduling.plugins.registry import make_scheduler
+from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer_demo.objects import Object, name_of, namespace_of
 from rebalancer_demo.scheduler import ClusterView, UnschedulableError
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rebalancer.execution.outcomes import Outcomes
     from rebalancer.planning.explanation import SchedulingTable
     from rebalancer.planning.plan import Plan
-    from rebalancer.policy import RebalancePolicy
+    from rebalancer.policy.schema import RebalancePolicy
     from rebalancer.reporting.tables.text import Style
 
 _MAX_WIDTH = 120  # columns: longer lines are hard to read
@@ -106,7 +106,7 @@ def write_page(
     outcomes: Outcomes | None = None,
 ) -> None:
     """Write a plan, and what became of it, as one HTML file to stdout."""
-    from rebalancer.policy import shown  # noqa: PLC0415 - imports pydantic
+    from rebalancer.policy.policy_file import shown  # noqa: PLC0415 - imports pydantic
     from rebalancer.reporting.html.report import ReportInputs, html_report  # noqa: PLC0415 - imports jinja2
 
     without_secrets, _ = shown(policy)

@@ -25,7 +25,7 @@ from rebalancer.load.usage import (
     usage_of_requests,
     with_shares,
 )
-from rebalancer.policy import format_duration
+from rebalancer.policy.units import format_duration
 
 # Clocks of nodes and metrics servers differ; a figure further ahead than this is not to be trusted.
 CLOCK_SKEW_SECONDS = 60.0

@@ -32,16 +32,9 @@ from rebalancer.load.windows import (
     present_percent,
     with_summed_peaks,
 )
-from rebalancer.policy import (
-    LoadSource,
-    LoadWatcherSource,
-    PrometheusSource,
-    RebalancePolicy,
-    RequestsSource,
-    measured_resources,
-    pressure_resources,
-    required_resources,
-)
+from rebalancer.policy.load_sources import LoadSource, LoadWatcherSource, PrometheusSource, RequestsSource
+from rebalancer.policy.policy_file import measured_resources, pressure_resources, required_resources
+from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.state import LoadSamples
 
 

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING
 
 from rebalancer.documents import read_text
 from rebalancer.errors import InputError
-from rebalancer.policy import LoadedPolicy, PrometheusSource, RebalancePolicy, ScoreRule, scorable_resources
+from rebalancer.policy.hotness import ScoreRule
+from rebalancer.policy.load_sources import PrometheusSource
+from rebalancer.policy.policy_file import LoadedPolicy, scorable_resources
+from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles.types import ExtensionPoint, SchedulerConfiguration
 
 if TYPE_CHECKING:
@@ -135,7 +138,7 @@ def load_with_plugins(
     ``neutral`` are plugins assumed neutral besides those of the policy.
     """
     from rebalancer.observe.scheduler_facts import installed_plugins, mirrored_plugins  # noqa: PLC0415
-    from rebalancer.scheduling import load_configuration  # noqa: PLC0415
+    from rebalancer.scheduling.plugins.registry import load_configuration  # noqa: PLC0415
 
     settings = loaded.policy.scheduler
     configuration = load_configuration(

@@ -43,24 +43,14 @@ from rebalancer.observe.scheduler_facts import (
 from rebalancer.observe.warnings import input_warnings, insecure_connections, unmatched_names
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.workloads.system_pods import system_workloads
-from rebalancer.policy import (
-    LoadedPolicy,
-    LoadWatcherSource,
-    PrometheusSource,
-    RebalancePolicy,
-    default_policy,
-    load_policy,
-)
+from rebalancer.policy.load_sources import LoadWatcherSource, PrometheusSource
+from rebalancer.policy.policy_file import LoadedPolicy, default_policy, load_policy
+from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles.types import SchedulerConfiguration
-from rebalancer.scheduling import (
-    REFERENCE,
-    default_configuration,
-    differing_rules,
-    is_verified,
-    plugin_queries,
-    pod_requests,
-    requested_amounts,
-)
+from rebalancer.scheduling.plugins.registry import default_configuration, plugin_queries
+from rebalancer.scheduling.resources import pod_requests, requested_amounts
+from rebalancer.scheduling.versions.release import REFERENCE
+from rebalancer.scheduling.versions.verified import differing_rules, is_verified
 from rebalancer.state import RunState
 from rebalancer.state.run_state import decode as decode_state
 from rebalancer.state.run_state import encode as encode_state

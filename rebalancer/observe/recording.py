@@ -34,13 +34,8 @@ from rebalancer.observe.configuration import (
 from rebalancer.observe.plan_options import PlanOptions, RecordingOptions
 from rebalancer.observe.read import open_api, policy_of
 from rebalancer.observe.state_location import known_state
-from rebalancer.policy import (
-    LoadedPolicy,
-    LoadWatcherSource,
-    PrometheusSource,
-    measured_resources,
-    pressure_resources,
-)
+from rebalancer.policy.load_sources import LoadWatcherSource, PrometheusSource
+from rebalancer.policy.policy_file import LoadedPolicy, measured_resources, pressure_resources
 from rebalancer.profiles.types import SchedulerConfiguration
 from rebalancer.reporting.tables.snapshot import (
     ABSENCE_MEANS,
@@ -49,7 +44,7 @@ from rebalancer.reporting.tables.snapshot import (
     SnapshotInfo,
     UnreadKind,
 )
-from rebalancer.scheduling import plugin_queries
+from rebalancer.scheduling.plugins.registry import plugin_queries
 from rebalancer.state.run_state import decode as decode_state
 from rebalancer.state.run_state import encode as encode_state
 

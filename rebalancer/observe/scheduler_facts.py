@@ -18,19 +18,14 @@ from rebalancer.cluster.records.pods import is_scheduler, stated_gates
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.errors import InputError
 from rebalancer.planning.inputs import SchedulerStart
-from rebalancer.policy import LoadedPolicy, RebalancePolicy, SchedulerSettings
-from rebalancer.policy.schedulers import Mirror
+from rebalancer.policy.policy_file import LoadedPolicy
+from rebalancer.policy.schedulers import Mirror, SchedulerSettings
+from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles.types import PluginDescription, PluginQuery, SchedulerConfiguration
-from rebalancer.scheduling import (
-    ENTRY_POINT_GROUP,
-    Definition,
-    Direction,
-    FeatureGates,
-    Normalization,
-    described,
-    described_score,
-    major_minor,
-)
+from rebalancer.scheduling.framework.plugin import Normalization
+from rebalancer.scheduling.plugins.prometheus_score import Definition, Direction, described_score
+from rebalancer.scheduling.plugins.registry import ENTRY_POINT_GROUP, described
+from rebalancer.scheduling.versions.release import FeatureGates, major_minor
 
 if TYPE_CHECKING:
     from rebalancer.cluster.live import RawApi

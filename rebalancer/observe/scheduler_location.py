@@ -20,7 +20,7 @@ from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.execution import LeaseName, PodSelection, SchedulerLocation
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Plan
-from rebalancer.policy import SchedulerSettings
+from rebalancer.policy.schedulers import SchedulerSettings
 from rebalancer.profiles.types import DEFAULT_SCHEDULER_NAME, SchedulerConfiguration
 
 

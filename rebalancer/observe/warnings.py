@@ -11,9 +11,11 @@ from rebalancer.cluster.kinds import NAMESPACES, NODES, STORAGE_CLASSES
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.documents import did_you_mean
 from rebalancer.load.report import LoadReport
-from rebalancer.policy import PrometheusSource, RebalancePolicy, ScoreRule
+from rebalancer.policy.hotness import ScoreRule
+from rebalancer.policy.load_sources import PrometheusSource
+from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles.types import SchedulerConfiguration
-from rebalancer.scheduling import version_warnings
+from rebalancer.scheduling.versions.verified import version_warnings
 
 if TYPE_CHECKING:
     from rebalancer.cluster.live import RawApi

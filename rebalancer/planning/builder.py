@@ -32,7 +32,7 @@ from rebalancer.planning.landing.scenarios import Scenarios
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import KeptReason, Reason
 from rebalancer.planning.workloads.lookup import WorkloadInfo
-from rebalancer.policy import Limits
+from rebalancer.policy.schema import Limits
 from rebalancer.scheduling.state.pod_classes import PodClasses
 
 

@@ -38,7 +38,9 @@ from rebalancer.planning.report import possible_landings
 from rebalancer.planning.strategies import strategies_of
 from rebalancer.planning.subjects import Subject
 from rebalancer.planning.workloads.stateful_sets import replaced_after_termination
-from rebalancer.scheduling import ClusterState, Placement, Rejections, requested_amounts
+from rebalancer.scheduling.framework.cycle import Placement, Rejections
+from rebalancer.scheduling.resources import requested_amounts
+from rebalancer.scheduling.state.cluster_state import ClusterState
 
 
 class ScoredNode(Value, frozen=True):

@@ -31,8 +31,8 @@ from rebalancer.cluster.records import Taint
 from rebalancer.load.report import PERCENT_RESOURCES
 from rebalancer.load.usage import PRESSURE_WINDOW_SECONDS
 from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.policy import DeviationRule, HotNodes, HotRule, ScoreRule, UtilizationRule
-from rebalancer.scheduling import tolerates_any
+from rebalancer.policy.hotness import DeviationRule, HotNodes, HotRule, ScoreRule, UtilizationRule
+from rebalancer.scheduling.matching import tolerates_any
 
 
 @dataclass(frozen=True, slots=True, eq=False)

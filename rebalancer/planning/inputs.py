@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.load.report import LoadReport
 from rebalancer.load.scheduler_view import SchedulerView
-from rebalancer.policy import RebalancePolicy
+from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles.types import SchedulerConfiguration
-from rebalancer.scheduling import GATES_AS_RELEASED, FeatureGates, Release
+from rebalancer.scheduling.versions.release import DEFAULT_FEATURE_GATES, FeatureGates, Release
 from rebalancer.state import RunState
 
 
@@ -37,7 +37,7 @@ class PlanningInputs:
     own_pod: str = ""  # namespace/name of the pod this program runs in
     system_workloads: frozenset[str] = frozenset()  # namespace/Kind/name of what plans rely on
     scheduler_version: str = ""  # major.minor; empty when not known
-    feature_gates: FeatureGates = GATES_AS_RELEASED
+    feature_gates: FeatureGates = DEFAULT_FEATURE_GATES
     warnings: tuple[str, ...] = ()
     scheduler_cores: int | None = None  # that the scheduler runs on; None when not known
     scheduler_start: SchedulerStart | None = None  # None: long ago, or no plugin cares

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.policy import ScoreRule
+from rebalancer.policy.hotness import ScoreRule
 from rebalancer.profiles.types import ExtensionPoint
 
 

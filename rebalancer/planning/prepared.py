@@ -31,8 +31,11 @@ from rebalancer.planning.landing.schedulers import ProfileSchedulers
 from rebalancer.planning.plan import PodReference
 from rebalancer.planning.reasons import KeptReason, Reason
 from rebalancer.planning.workloads.stateful_sets import replaced_after_termination
-from rebalancer.policy import RebalancePolicy, ScoreRule
-from rebalancer.scheduling import ClusterState, requested_amounts, waiting_pods
+from rebalancer.policy.hotness import ScoreRule
+from rebalancer.policy.schema import RebalancePolicy
+from rebalancer.scheduling.framework.cycle import waiting_pods
+from rebalancer.scheduling.resources import requested_amounts
+from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.state import PastMove, Result
 
 # Classes of Pending pods that fit nowhere, looked at again whenever a move would free room.

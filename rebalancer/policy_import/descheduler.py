@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from rebalancer.documents.reading import Path
 from rebalancer.planning.strategies import STRATEGIES
 from rebalancer.planning.strategies.strategy import Replaced, Strategy
-from rebalancer.policy import Evictable
+from rebalancer.policy.evictability import Evictable
 from rebalancer.policy_import.mapping import Import, Kept
 
 _LIMITS = {

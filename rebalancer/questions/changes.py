@@ -34,7 +34,7 @@ from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.subjects import Subject, SubjectName, find_subject, parse_subject
 from rebalancer.planning.workloads.stateful_sets import own_claims
-from rebalancer.scheduling import pod_requests, requested_amounts
+from rebalancer.scheduling.resources import pod_requests, requested_amounts
 
 MAX_ADDED = 1000  # nodes or pods of one change
 _SCALED_KINDS = frozenset({"Deployment", "StatefulSet", "ReplicaSet", "Job"})

@@ -30,7 +30,7 @@ from rebalancer.cluster.records import Service
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Plan
 from rebalancer.planning.planner import make_plan
-from rebalancer.policy import parse_policy
+from rebalancer.policy.policy_file import parse_policy
 from rebalancer.questions.why_not import why_not
 
 _USUAL, _LOWEST, _STEP = 80, 30, 5  # percent of allocatable cpu above which a node is hot

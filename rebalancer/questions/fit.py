@@ -37,7 +37,9 @@ from rebalancer.questions.next_landing import (
     why_unpredictable,
 )
 from rebalancer.questions.pod_specs import AskedPod
-from rebalancer.scheduling import ClusterState, Preemptions, requested_amounts
+from rebalancer.scheduling.framework.cycle import Preemptions
+from rebalancer.scheduling.resources import requested_amounts
+from rebalancer.scheduling.state.cluster_state import ClusterState
 
 SHOWN_LANDINGS = 10
 _REQUESTED = ("cpu", "memory")

@@ -10,7 +10,7 @@ from rebalancer.planning.explanation import RejectedNodes, grouped
 from rebalancer.planning.landing.scenarios import LandingDistribution, mean_of
 from rebalancer.planning.landing.schedulers import ProfileSchedulers
 from rebalancer.planning.prepared import PreparedInputs
-from rebalancer.scheduling import ClusterState
+from rebalancer.scheduling.state.cluster_state import ClusterState
 
 NO_POD = -1
 _SEPARATOR = ": "  # between a plugin and its message

@@ -40,7 +40,9 @@ from rebalancer.questions.changes import (
     without_pods,
 )
 from rebalancer.questions.next_landing import next_landing, why_nowhere, why_unpredictable
-from rebalancer.scheduling import ClusterState, pod_requests, requested_amounts, waiting_pods
+from rebalancer.scheduling.framework.cycle import waiting_pods
+from rebalancer.scheduling.resources import pod_requests, requested_amounts
+from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.simulation.world import LoadShape, SimulatedCluster
 from rebalancer.state import RunState
 

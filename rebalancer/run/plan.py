@@ -17,7 +17,7 @@ from rebalancer.planning.plan import Plan
 from rebalancer.planning.planner import plan_prepared
 from rebalancer.planning.prepared import prepare
 from rebalancer.planning.subjects import find_subject, parse_subject
-from rebalancer.policy import RebalancePolicy
+from rebalancer.policy.schema import RebalancePolicy
 
 _MAX_TABLES = 100  # moves of a report whose scores are computed
 

@@ -17,8 +17,7 @@ from rebalancer.planning import planner
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import ChangedSetting, PlanDifference, difference
 from rebalancer.planning.subjects import find_subject, parse_subject
-from rebalancer.policy import parse_policy
-from rebalancer.policy.policy_file import changed_settings
+from rebalancer.policy.policy_file import changed_settings, parse_policy
 from rebalancer.questions.changes import Changes
 from rebalancer.questions.first_policy import FirstPolicy, first_policy
 from rebalancer.questions.fit import Fit, fit

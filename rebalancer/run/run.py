@@ -46,11 +46,12 @@ from rebalancer.planning.plan import Move, Plan
 from rebalancer.planning.planner import plan_prepared
 from rebalancer.planning.prepared import PreparedInputs, prepare
 from rebalancer.planning.revalidation import check_landing, revalidate_moves
-from rebalancer.policy import LoadedPolicy, parse_policy
+from rebalancer.policy.policy_file import LoadedPolicy, parse_policy
 from rebalancer.policy.schema import Safety
 from rebalancer.run.memory import RunMemory, finding
 from rebalancer.run.stop import StopSignals, stop_on_signal
-from rebalancer.scheduling import SCHEDULER_LAG_SECONDS, verified_in_words, why_unverified
+from rebalancer.scheduling.framework.plugin import SCHEDULER_LAG_SECONDS
+from rebalancer.scheduling.versions.verified import verified_in_words, why_unverified
 from rebalancer.state import StateStore, memory_seconds
 from rebalancer.telemetry import span
 

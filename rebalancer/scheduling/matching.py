@@ -24,7 +24,7 @@ from rebalancer.cluster.records import (
 )
 from rebalancer.cluster.selectors import LabelMatch, Pair, canonical
 from rebalancer.cluster.snapshot import Snapshot
-from rebalancer.scheduling.versions import Release
+from rebalancer.scheduling.versions.release import Release
 
 T = TypeVar("T", bound=Hashable)
 

@@ -19,7 +19,7 @@ from rebalancer.cluster import quantities
 from rebalancer.cluster.arrays import FloatArray, IntArray
 from rebalancer.cluster.pod_classes import POD_ITSELF, PodClass
 from rebalancer.cluster.records import Container, ContainerStatus, Labels, PodSpec, ResourceRequirements
-from rebalancer.scheduling.versions import REFERENCE_RELEASE, Release
+from rebalancer.scheduling.versions.release import REFERENCE_RELEASE, Release
 from rebalancer.scheduling.versions.rules import SCORED_SIDECARS
 
 Amounts = dict[str, Fraction]

@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable
 
 from rebalancer.errors import RebalancerError, StopRequestedError
-from rebalancer.policy import HotNodes
+from rebalancer.policy.hotness import HotNodes
 from rebalancer.reporting.metrics.followed import EARLY_RUN, NOTHING_NEW, UNKNOWN_LOAD
 from rebalancer.telemetry import span
 

@@ -8,7 +8,7 @@ from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.observe.read import gather
 from rebalancer.planning.plan import Plan
 from rebalancer.planning.planner import make_plan
-from rebalancer.policy import LoadedPolicy
+from rebalancer.policy.policy_file import LoadedPolicy
 from rebalancer.run.memory import Finding, finding
 from rebalancer.run.plan import without_refusal
 from rebalancer.state import RunState

@@ -17,7 +17,7 @@ from pathlib import Path
 from rebalancer import files
 from rebalancer.documents import parse, read_text, read_text_again
 from rebalancer.errors import InputError
-from rebalancer.policy import LoadedPolicy, default_policy, parse_policy
+from rebalancer.policy.policy_file import LoadedPolicy, default_policy, parse_policy
 from rebalancer.policy.schema import Safety
 
 LOGGER = logging.getLogger(__name__)

@@ -19,8 +19,7 @@ from rebalancer.planning.planner import plan_prepared
 from rebalancer.planning.prepared import PreparedInputs, prepare
 from rebalancer.planning.revalidation import check_landing
 from rebalancer.planning.workloads.stateful_sets import replaced_after_termination
-from rebalancer.scheduling import waiting_pods
-from rebalancer.scheduling.framework.cycle import Placement
+from rebalancer.scheduling.framework.cycle import Placement, waiting_pods
 from rebalancer.simulation.report import Cycle, LoadSpread, PolicyRun, SimulatedMove, Simulation
 from rebalancer.simulation.world import LoadShape, SimulatedCluster
 from rebalancer.state import MoveHistory, PastMove, Result, RunState, after_moves, after_plan, memory_seconds

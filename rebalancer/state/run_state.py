@@ -11,7 +11,7 @@ from typing import Annotated
 import msgspec
 
 from rebalancer.errors import InputError
-from rebalancer.policy import RebalancePolicy
+from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.state import samples as load_samples
 from rebalancer.state.results import Result
 from rebalancer.state.samples import LoadSamples

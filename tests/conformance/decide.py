@@ -23,16 +23,11 @@ from rebalancer.cluster.pod_classes import pod_class_of
 from rebalancer.cluster.records import Pod
 from rebalancer.cluster.snapshot import Snapshot, build_snapshot
 from rebalancer.load.scheduler_view import SchedulerView, decode_watcher
-from rebalancer.scheduling import (
-    UNBOUND,
-    ClusterState,
-    PluginInputs,
-    Scheduler,
-    load_configuration,
-    major_minor,
-    make_scheduler,
-)
-from rebalancer.scheduling.versions import REFERENCE, FeatureGates, Release
+from rebalancer.scheduling.framework.cycle import Scheduler
+from rebalancer.scheduling.framework.plugin import PluginInputs
+from rebalancer.scheduling.plugins.registry import load_configuration, make_scheduler
+from rebalancer.scheduling.state.cluster_state import UNBOUND, ClusterState
+from rebalancer.scheduling.versions.release import REFERENCE, FeatureGates, Release, major_minor
 
 Case = Mapping[str, Any]
 _BY_PLURAL = {kind.plural: kind for kind in KINDS}

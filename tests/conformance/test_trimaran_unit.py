@@ -12,7 +12,6 @@ import pytest
 from rebalancer.cluster.pod_classes import pod_class_of
 from rebalancer.cluster.records import Container, Pod, PodSpec, ResourceRequirements
 from rebalancer.load.scheduler_view import CPU_TYPE, MEMORY_TYPE, Metric, WatcherMetrics
-from rebalancer.scheduling import ClusterState
 from rebalancer.scheduling.plugins.pod_capacity_of_node import PodCapacityOfNode
 from rebalancer.scheduling.plugins.trimaran.load_variation_risk_balancing import (
     LoadVariationRiskBalancing,
@@ -36,6 +35,7 @@ from rebalancer.scheduling.plugins.trimaran.target_load_packing import (
     TargetLoadPackingArguments,
 )
 from rebalancer.scheduling.resources import round_half_away
+from rebalancer.scheduling.state.cluster_state import ClusterState
 from tests.builders import a_node, a_pod, a_snapshot
 
 VECTORS = json.loads((Path(__file__).parent / "data" / "trimaran-unit.json").read_text())

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rebalancer.policy import parse_policy
+from rebalancer.policy.policy_file import parse_policy
 from rebalancer_demo import Sandbox
 from rebalancer_demo.hot_cluster import hot_cluster
 from tests.docs.blocks import PAGES, ROOT, Block, blocks, commands

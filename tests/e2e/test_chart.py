@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rebalancer.policy import load_policy
+from rebalancer.policy.policy_file import load_policy
 from tests.conftest import SUMMARY
 from tests.e2e import rights_cluster
 from tests.e2e.api import Object, documents

@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from rebalancer.policy import schema
+from rebalancer.policy.policy_file import schema
 
 CHART = Path("charts/rebalancer")
 ROLES = {

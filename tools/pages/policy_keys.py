@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from rebalancer.policy import schema
+from rebalancer.policy.policy_file import schema
 
 Entry = dict[str, Any]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 
 from rebalancer.planning.reasons import Reason, groups
-from rebalancer.policy import Protection
+from rebalancer.policy.evictability import Protection
 
 _HEAD = """\
 # Why a pod stays

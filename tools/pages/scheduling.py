@@ -8,7 +8,10 @@ from __future__ import annotations
 import sys
 
 from rebalancer.profiles.types import ExtensionPoint
-from rebalancer.scheduling import CATALOGUE, MODELLED, REFERENCE, RULES, verified_in_words
+from rebalancer.scheduling.plugins.registry import CATALOGUE, MODELLED
+from rebalancer.scheduling.versions.release import REFERENCE
+from rebalancer.scheduling.versions.rules import RULES
+from rebalancer.scheduling.versions.verified import verified_in_words
 
 _DECIDING = (ExtensionPoint.FILTER, ExtensionPoint.SCORE)
 

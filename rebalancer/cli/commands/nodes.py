@@ -113,8 +113,11 @@ def nodes(
 
 def _check_resource(order: str, options: PlanOptions) -> None:
     """Refuse an order by what the policy's sources do not measure, before the cluster is read."""
-    from rebalancer.policy import default_policy, load_policy  # noqa: PLC0415 - imports pydantic
-    from rebalancer.policy.policy_file import scorable_resources  # noqa: PLC0415
+    from rebalancer.policy.policy_file import (  # noqa: PLC0415 - imports pydantic
+        default_policy,
+        load_policy,
+        scorable_resources,  # noqa: PLC0415
+    )
 
     loaded = default_policy() if options.policy_path is None else load_policy(options.policy_path)
     known = {*_ORDERS, *scorable_resources(loaded.policy)}

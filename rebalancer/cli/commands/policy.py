@@ -59,7 +59,7 @@ def init(
     rebalancer policy init policy.yaml
     rebalancer policy init --from recorded/ policy.yaml
     """
-    from rebalancer.policy import STARTER  # noqa: PLC0415 - imports pydantic
+    from rebalancer.policy.template import STARTER  # noqa: PLC0415 - imports pydantic
     from rebalancer.run.questions import suggest_policy  # noqa: PLC0415 - not for --help
 
     text = STARTER
@@ -113,7 +113,7 @@ def validate(paths: tuple[Path, ...], output: Output) -> int:
 
 def _checked(path: Path) -> dict[str, Any]:
     from rebalancer.observe.configuration import check_configuration  # noqa: PLC0415 - not for --help
-    from rebalancer.policy import load_policy  # noqa: PLC0415 - imports pydantic
+    from rebalancer.policy.policy_file import load_policy  # noqa: PLC0415 - imports pydantic
     from rebalancer.reporting.words import plain  # noqa: PLC0415
 
     row: dict[str, Any] = {
@@ -175,7 +175,7 @@ def show_policy(path: Path | None, output: Output) -> None:
 
     Without FILE, show the defaults; of a report in HTML, show the policy of its plan.
     """
-    from rebalancer.policy import default_policy, load_policy, shown  # noqa: PLC0415 - imports pydantic
+    from rebalancer.policy.policy_file import default_policy, load_policy, shown  # noqa: PLC0415 - imports pydantic
 
     if path is not None and path.suffix.lower() in (".html", ".htm"):
         value, hides = _of_report(path), False
@@ -205,7 +205,7 @@ def import_foreign(path: Path, output: Output) -> None:
     listed in a comment with its place, the key it became, or why it has no counterpart.
     """
     from rebalancer.documents.reading import read_text  # noqa: PLC0415 - imports yaml
-    from rebalancer.policy import parse_policy  # noqa: PLC0415 - imports pydantic
+    from rebalancer.policy.policy_file import parse_policy  # noqa: PLC0415 - imports pydantic
     from rebalancer.policy_import import import_policy  # noqa: PLC0415
 
     imported = import_policy(read_text(path), str(path))
@@ -221,7 +221,7 @@ def import_foreign(path: Path, output: Output) -> None:
 @output_options(*DATA_FORMATS, lists=False)
 def show_schema(output: Output) -> None:
     """Print the JSON schema of a policy, for editors and validation."""
-    from rebalancer.policy import schema  # noqa: PLC0415 - imports pydantic
+    from rebalancer.policy.policy_file import schema  # noqa: PLC0415 - imports pydantic
 
     if output.format is Format.TABLE:
         sys.stdout.write(json.dumps(schema(), indent=2) + "\n")

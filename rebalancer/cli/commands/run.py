@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from rebalancer.execution.outcomes import Outcomes
     from rebalancer.planning.plan import Plan
-    from rebalancer.policy import RebalancePolicy
+    from rebalancer.policy.schema import RebalancePolicy
     from rebalancer.reporting.metrics import RunMetrics
 
 
@@ -141,7 +141,7 @@ def _refuse_another_time(options: PlanOptions, run_options: RunOptions) -> None:
 
 def _policy_for_page(options: PlanOptions) -> RebalancePolicy:
     """The policy as it is before the run, which may last long enough for the file to change."""
-    from rebalancer.policy import default_policy, load_policy  # noqa: PLC0415 - imports pydantic
+    from rebalancer.policy.policy_file import default_policy, load_policy  # noqa: PLC0415 - imports pydantic
 
     path = options.policy_path
     if path is None:

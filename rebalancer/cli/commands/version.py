@@ -25,7 +25,7 @@ def version(output: Output) -> None:
 
     It does not ask a cluster.
     """
-    from rebalancer.scheduling.versions import VERIFIED  # noqa: PLC0415 - not for --help
+    from rebalancer.scheduling.versions.verified import VERIFIED  # noqa: PLC0415 - not for --help
 
     value = {
         "apiVersion": "rebalancer/v1alpha1",

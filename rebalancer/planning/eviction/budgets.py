@@ -18,7 +18,8 @@ from rebalancer.cluster.pods import PodTable
 from rebalancer.cluster.records import DisruptionBudget, ResourceQuota
 from rebalancer.cluster.selectors import Matcher, matcher
 from rebalancer.cluster.snapshot import Snapshot
-from rebalancer.scheduling import PodSelector, SelectorIndex, label_match, pod_requests
+from rebalancer.scheduling.matching import PodSelector, SelectorIndex, label_match
+from rebalancer.scheduling.resources import pod_requests
 
 ALWAYS_ALLOW = "AlwaysAllow"
 

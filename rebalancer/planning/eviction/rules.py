@@ -43,7 +43,8 @@ from rebalancer.planning.eviction.workload_rules import (
 from rebalancer.planning.reasons import KeptReason, Reason, age_text
 from rebalancer.planning.workloads.lookup import grace_period_seconds
 from rebalancer.planning.workloads.stateful_sets import replaced_after_termination
-from rebalancer.policy import Protection, parse_duration
+from rebalancer.policy.evictability import Protection
+from rebalancer.policy.units import parse_duration
 from rebalancer.state import BAD_RESULTS
 
 PREFER_NO_EVICTION = "descheduler.alpha.kubernetes.io/prefer-no-eviction"

@@ -21,7 +21,7 @@ from rebalancer.planning.reasons import KeptReason, Reason
 from rebalancer.planning.workloads.lookup import RECREATING, grace_period_seconds, is_read_kind
 from rebalancer.planning.workloads.rolling_updates import min_ready_seconds, why_no_surge
 from rebalancer.planning.workloads.stateful_sets import is_rolling_out, next_revision, revision_of
-from rebalancer.policy import Protection
+from rebalancer.policy.evictability import Protection
 
 
 def controller(context: EvictionContext, row: PodRow) -> KeptReason | None:

@@ -35,8 +35,8 @@ from rebalancer.planning.landing.scenarios import LandingDistribution, Scenario,
 from rebalancer.planning.landing.schedulers import ProfileSchedulers
 from rebalancer.planning.reasons import KeptReason, Reason
 from rebalancer.planning.workloads.lookup import grace_period_seconds
-from rebalancer.scheduling import ClusterState, Placement
-from rebalancer.scheduling.framework.cycle import Preemption, Preemptions
+from rebalancer.scheduling.framework.cycle import Placement, Preemption, Preemptions
+from rebalancer.scheduling.state.cluster_state import ClusterState
 
 
 class Predecessor(Enum):

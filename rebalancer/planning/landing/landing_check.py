@@ -32,7 +32,8 @@ from rebalancer.cluster.leaving_nodes import why_leaving
 from rebalancer.load.report import PERCENT_RESOURCES, percent_of_allocatable
 from rebalancer.planning.hotness import Hotness
 from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.scheduling import ClusterState, Placement
+from rebalancer.scheduling.framework.cycle import Placement
+from rebalancer.scheduling.state.cluster_state import ClusterState
 
 # A node that became ready this recently may not stay so.
 JUST_READY_SECONDS = 120.0

@@ -33,7 +33,7 @@ import numpy as np
 
 from rebalancer.cluster.arrays import FloatArray, IntArray, NodeRow
 from rebalancer.load.report import percent_of_allocatable
-from rebalancer.scheduling import Placement
+from rebalancer.scheduling.framework.cycle import Placement
 from rebalancer.scheduling.state.cluster_state import ClusterState
 
 _NEGLIGIBLE = 1e-12  # a chance below this is floating-point error

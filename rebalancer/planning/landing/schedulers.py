@@ -16,7 +16,7 @@ from rebalancer.load.report import named
 from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.planning.hotness import NodeScores, RuleScore, score_key
 from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.policy import ScoreRule
+from rebalancer.policy.hotness import ScoreRule
 from rebalancer.profiles.types import (
     ExtensionPoint,
     Input,
@@ -25,20 +25,13 @@ from rebalancer.profiles.types import (
     Profile,
     SchedulerConfiguration,
 )
-from rebalancer.scheduling import (
-    RECENT_AFTER_START_SECONDS,
-    BindingLabelReaders,
-    ClusterState,
-    ObjectsRead,
-    PluginInputs,
-    Release,
-    Scheduler,
-    UnreadInputs,
-    make_scheduler,
-    neutral_plugins,
-    queries_of,
-    unpredictable_rule,
-)
+from rebalancer.scheduling.framework.cycle import Scheduler
+from rebalancer.scheduling.framework.plugin import RECENT_AFTER_START_SECONDS, ObjectsRead, PluginInputs
+from rebalancer.scheduling.matching import BindingLabelReaders
+from rebalancer.scheduling.plugins.registry import UnreadInputs, make_scheduler, neutral_plugins, queries_of
+from rebalancer.scheduling.state.cluster_state import ClusterState
+from rebalancer.scheduling.versions.release import Release
+from rebalancer.scheduling.versions.verified import unpredictable_rule
 
 _BINDING_LABELS_ARE_READ = (
     "a selector asks for a zone or region among the labels of pods, which they only get when they are bound"

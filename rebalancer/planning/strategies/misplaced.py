@@ -66,7 +66,7 @@ class Misplaced(Strategy):
     }
 
     def __init__(self, prepared: PreparedInputs, settings: PolicyModel) -> None:
-        from rebalancer.scheduling import tolerates_any  # noqa: PLC0415 - imports numpy
+        from rebalancer.scheduling.matching import tolerates_any  # noqa: PLC0415 - imports numpy
 
         super().__init__(prepared, settings)
         self._tolerates_any = tolerates_any

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from rebalancer.planning.builder import PartialPlan, PlanBuilder, PlannedMove
     from rebalancer.planning.landing.landing_check import Landings, Purpose
     from rebalancer.planning.prepared import PreparedInputs
-    from rebalancer.policy import RebalancePolicy
+    from rebalancer.policy.schema import RebalancePolicy
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from rebalancer.scheduling.state.counters import PodCounters
 from rebalancer.scheduling.state.nodes import NodeIndex
 from rebalancer.scheduling.state.pod_classes import HostPorts, PodClasses
 from rebalancer.scheduling.state.volumes import UniqueVolume, Volumes
-from rebalancer.scheduling.versions import REFERENCE_RELEASE, Release
+from rebalancer.scheduling.versions.release import REFERENCE_RELEASE, Release
 from rebalancer.scheduling.versions.rules import ATTACHMENTS_COUNT
 
 # How a state differs from the one it began as, in one number: equal where any pod would be placed alike.

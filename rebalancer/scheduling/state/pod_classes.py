@@ -19,8 +19,8 @@ from rebalancer.scheduling.resources import PodRequests, is_scalar, is_sidecar, 
 from rebalancer.scheduling.state.counters import CounterRegistry
 from rebalancer.scheduling.state.nodes import NodeIndex
 from rebalancer.scheduling.state.volumes import UniqueVolume, Volumes
-from rebalancer.scheduling.versions import REFERENCE_RELEASE, Release, as_seen_by
-from rebalancer.scheduling.versions.rules import SIDECAR_PORTS
+from rebalancer.scheduling.versions.release import REFERENCE_RELEASE, Release
+from rebalancer.scheduling.versions.rules import SIDECAR_PORTS, as_seen_by
 
 # Host ports in use on each node.
 #

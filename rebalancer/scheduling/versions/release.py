@@ -91,7 +91,7 @@ class FeatureGates:
     known: bool = True  # the others are as the release has them; False: nobody knows
 
 
-GATES_AS_RELEASED = FeatureGates({})
+DEFAULT_FEATURE_GATES = FeatureGates({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class Release:
     gates_known: bool = True  # gates that are not among ``gates`` are as the release has them
 
     @classmethod
-    def of(cls, version: str, gates: FeatureGates = GATES_AS_RELEASED) -> Release:
+    def of(cls, version: str, gates: FeatureGates = DEFAULT_FEATURE_GATES) -> Release:
         """The release of ``1.34``; that of the reference when the version is not known."""
         minor = minor_of(version)
         if minor is None:

@@ -11,7 +11,7 @@ from rebalancer.load.prometheus.reader import recorded_access
 from rebalancer.load.prometheus.responses import RecordedResponses
 from rebalancer.load.sources import LoadInputs, read_load
 from rebalancer.observe.read import requests_by_pod
-from rebalancer.policy import RebalancePolicy
+from rebalancer.policy.schema import RebalancePolicy
 from tests.fuzz.clusters import folder, joined
 from tests.fuzz.structure import json_structure
 from tests.fuzz.target import Target

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from rebalancer.policy import load_policy
-from rebalancer.policy.policy_file import parse_policy, to_yaml
+from rebalancer.policy.policy_file import load_policy, parse_policy, to_yaml
 from tests.fuzz.clusters import folder
 from tests.fuzz.structure import yaml_structure
 from tests.fuzz.target import Target

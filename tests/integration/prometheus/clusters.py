@@ -10,8 +10,8 @@ from rebalancer.load.prometheus.client import LivePrometheus
 from rebalancer.load.prometheus.queries import Connection
 from rebalancer.load.prometheus.reader import PrometheusReader
 from rebalancer.load.windows import PRESENT, MetricWindow
-from rebalancer.policy import Prometheus as Settings
-from rebalancer.policy import Signal
+from rebalancer.policy.load_sources import Prometheus as Settings
+from rebalancer.policy.load_sources import Signal
 from rebalancer.retries import Retries
 from tests.builders import a_node, a_pod, a_snapshot
 from tests.integration.prometheus.servers import Samples

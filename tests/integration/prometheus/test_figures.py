@@ -9,7 +9,7 @@ import pytest
 
 from rebalancer.load.usage import NodeUsage
 from rebalancer.load.windows import MetricWindow, with_summed_peaks
-from rebalancer.policy import Signal
+from rebalancer.policy.load_sources import Signal
 from tests.integration.prometheus.clusters import GIB, NAMES, NOW, a_cluster, a_reader, node_exporter
 from tests.integration.prometheus.servers import Prometheus, Samples, moments, running
 

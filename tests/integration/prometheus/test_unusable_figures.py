@@ -12,7 +12,7 @@ import pytest
 from rebalancer.errors import RebalancerError, UnreachableError
 from rebalancer.load.report import build_report
 from rebalancer.load.windows import MetricWindow
-from rebalancer.policy import Signal
+from rebalancer.policy.load_sources import Signal
 from tests.integration.prometheus.clusters import GIB, NAMES, NOW, a_cluster, a_reader, node_exporter
 from tests.integration.prometheus.servers import Prometheus, Samples, answering, moments, running
 

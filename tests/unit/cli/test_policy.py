@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rebalancer.policy import default_policy, parse_policy
+from rebalancer.policy.policy_file import default_policy, parse_policy
 from tests.unit.cli.conftest import Program
 
 HEAD = "apiVersion: rebalancer/v1alpha1\nkind: RebalancePolicy\n"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rebalancer.cluster.dumps.reader import DumpReader
-from rebalancer.policy import parse_policy
+from rebalancer.policy.policy_file import parse_policy
 from rebalancer.state.run_state import RunState, encode
 from tests.unit.cli.conftest import Program
 from tests.unit.cli.recorded_documents import CONFIGURATION, POLICY, WATCHER, a_list, a_metric, a_node

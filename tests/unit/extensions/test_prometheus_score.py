@@ -16,10 +16,12 @@ from rebalancer.load.prometheus.reader import PrometheusAccess
 from rebalancer.load.prometheus.responses import RecordedResponses
 from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.observe.configuration import ConfigurationText, load_with_plugins
-from rebalancer.policy import LoadedPolicy, RebalancePolicy
-from rebalancer.policy.policy_file import parse_policy
+from rebalancer.policy.policy_file import LoadedPolicy, parse_policy
+from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles.types import SchedulerConfiguration
-from rebalancer.scheduling import ClusterState, PluginInputs, make_scheduler, neutral_plugins, plugin_queries
+from rebalancer.scheduling.framework.plugin import PluginInputs
+from rebalancer.scheduling.plugins.registry import make_scheduler, neutral_plugins, plugin_queries
+from rebalancer.scheduling.state.cluster_state import ClusterState
 from tests.builders import a_node, a_pod, a_snapshot
 from tests.unit.planning.builders import (
     PERMISSIVE,

@@ -13,7 +13,7 @@ from rebalancer.load.prometheus.queries import PrometheusQuery, lookback_seconds
 from rebalancer.load.prometheus.reader import NodeNameIndex, PrometheusReader
 from rebalancer.load.prometheus.responses import RecordedResponses, decode_answer, decode_book, decode_latest
 from rebalancer.load.windows import MetricWindow
-from rebalancer.policy import Prometheus
+from rebalancer.policy.load_sources import Prometheus
 from tests.builders import a_node, a_pod, a_snapshot
 
 

@@ -12,7 +12,7 @@ import yaml
 
 from rebalancer import __version__
 from rebalancer.cli.program import main
-from rebalancer.policy import load_policy, parse_policy, schema
+from rebalancer.policy.policy_file import load_policy, parse_policy, schema
 from tests.unit.manifests.documents import ACTIVE, BASE, ROOT, of_kind, pod_template, read
 from tools.pages.chart import CLOSED
 

@@ -12,7 +12,8 @@ import yaml
 
 from rebalancer.cli.program import COMMANDS, main
 from rebalancer.deadlines import ANSWER_SECONDS, CLOSING_SECONDS
-from rebalancer.policy import load_policy, parse_duration
+from rebalancer.policy.policy_file import load_policy
+from rebalancer.policy.units import parse_duration
 from tests.unit.manifests.documents import (
     ACTIVE,
     BASE,

@@ -15,10 +15,12 @@ from click.testing import CliRunner, Result
 from rebalancer.cli.program import main
 from rebalancer.errors import InputError
 from rebalancer.observe.scheduler_facts import installed_plugins, mirrored_plugins
-from rebalancer.policy import RebalancePolicy, default_policy
+from rebalancer.policy.policy_file import default_policy
+from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles.types import PluginQuery
-from rebalancer.scheduling import PluginInputs, load_configuration
+from rebalancer.scheduling.framework.plugin import PluginInputs
 from rebalancer.scheduling.plugins.prometheus_score import Definition, PrometheusScore, described_score
+from rebalancer.scheduling.plugins.registry import load_configuration
 from tests.builders import a_node
 from tests.integration.cli.dumps import a_hot_cluster, write_dump
 

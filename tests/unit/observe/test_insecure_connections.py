@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from rebalancer.observe.warnings import insecure_connections
-from rebalancer.policy import RebalancePolicy
-from rebalancer.scheduling import default_configuration, load_configuration
+from rebalancer.policy.schema import RebalancePolicy
+from rebalancer.scheduling.plugins.registry import default_configuration, load_configuration
 
 
 def an_api(host: str, *, verifies: bool = True) -> Any:

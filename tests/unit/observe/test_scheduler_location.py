@@ -8,8 +8,8 @@ import pytest
 
 from rebalancer.execution import LeaseName, PodSelection, SchedulerLocation
 from rebalancer.observe.scheduler_location import locate
-from rebalancer.policy import ConfigMapKey, SchedulerLease, SchedulerSettings
-from rebalancer.scheduling import default_configuration, load_configuration
+from rebalancer.policy.schedulers import ConfigMapKey, SchedulerLease, SchedulerSettings
+from rebalancer.scheduling.plugins.registry import default_configuration, load_configuration
 from tests.builders import a_snapshot
 
 DEFAULT_LEASE = LeaseName("kube-system", "kube-scheduler")

@@ -14,8 +14,7 @@ from rebalancer.observe.configuration import (
     load_with_plugins,
     scored_resources,
 )
-from rebalancer.policy import LoadedPolicy, measured_resources, required_resources
-from rebalancer.policy.policy_file import parse_policy
+from rebalancer.policy.policy_file import LoadedPolicy, measured_resources, parse_policy, required_resources
 
 PROMETHEUS = {"prometheus": {"address": "http://prometheus:9090"}}
 ARGUMENTS = {

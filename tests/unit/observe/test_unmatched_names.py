@@ -6,8 +6,8 @@ import pytest
 
 from rebalancer.cluster.snapshot import build_snapshot
 from rebalancer.observe.warnings import unmatched_names
-from rebalancer.policy import RebalancePolicy
-from rebalancer.scheduling import default_configuration
+from rebalancer.policy.schema import RebalancePolicy
+from rebalancer.scheduling.plugins.registry import default_configuration
 from tests.builders import a_node, a_pod, a_recording
 
 

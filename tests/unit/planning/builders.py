@@ -21,9 +21,10 @@ from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Plan
 from rebalancer.planning.planner import make_plan, search
 from rebalancer.planning.prepared import prepare
-from rebalancer.policy import RebalancePolicy
+from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles import SchedulerConfiguration
-from rebalancer.scheduling import default_configuration, pod_requests
+from rebalancer.scheduling.plugins.registry import default_configuration
+from rebalancer.scheduling.resources import pod_requests
 from rebalancer.state import PastMove, RunState
 from tests.builders import a_pod, a_recording, owned_by
 

@@ -10,8 +10,7 @@ import pytest
 
 from rebalancer.errors import InputError
 from rebalancer.planning.plan import Plan
-from rebalancer.policy import pressure_resources
-from rebalancer.policy.policy_file import parse_policy, to_yaml
+from rebalancer.policy.policy_file import parse_policy, pressure_resources, to_yaml
 from rebalancer.state import RunState
 from tests.builders import a_node
 from tests.unit.planning.builders import (

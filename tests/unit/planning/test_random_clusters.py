@@ -27,7 +27,7 @@ from rebalancer.planning.reasons import Reason
 from rebalancer.planning.report import build_plan
 from rebalancer.planning.strategies.hot_nodes import limits as raised_limits
 from rebalancer.planning.strategies.hot_nodes import relief as hot_node_relief
-from rebalancer.policy import Limits
+from rebalancer.policy.schema import Limits
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from tests.builders import a_budget, a_node
 from tests.unit.planning.builders import Workload, a_policy, a_workload, planning_inputs

@@ -13,10 +13,11 @@ from rebalancer.load.report import build_report
 from rebalancer.load.scheduler_view import EMPTY_VIEW, SchedulerView
 from rebalancer.load.usage import NodeUsage, PodUsage
 from rebalancer.planning.plan import Plan
-from rebalancer.policy import RebalancePolicy, load_policy, measured_resources, required_resources
+from rebalancer.policy.policy_file import load_policy, measured_resources, required_resources
+from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles import SchedulerConfiguration
-from rebalancer.scheduling import default_configuration, load_configuration
 from rebalancer.scheduling.plugins.network_traffic import published_query
+from rebalancer.scheduling.plugins.registry import default_configuration, load_configuration
 from tests.builders import a_node
 from tests.unit.planning.builders import NOW, a_workload, moved, plan_of, planning_inputs
 

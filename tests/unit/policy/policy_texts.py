@@ -5,11 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rebalancer.errors import InputError
-from rebalancer.policy import (
-    RebalancePolicy,
-    parse_policy,
-    to_yaml,
-)
+from rebalancer.policy.policy_file import parse_policy, to_yaml
+from rebalancer.policy.schema import RebalancePolicy
 
 HEAD = "apiVersion: rebalancer/v1alpha1\nkind: RebalancePolicy\n"
 DESIGN = """\

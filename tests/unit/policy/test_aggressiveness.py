@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from rebalancer.policy import Planning, Weights, parse_policy, to_yaml
-from rebalancer.policy.planning_settings import LEVELS
+from rebalancer.policy.planning_settings import LEVELS, Planning, Weights
+from rebalancer.policy.policy_file import parse_policy, to_yaml
 
 
 def planning(**keys: Any) -> Planning:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-from rebalancer.policy import parse_policy
-from rebalancer.policy.policy_file import changed_settings
+from rebalancer.policy.policy_file import changed_settings, parse_policy
 from rebalancer.policy.schema import RebalancePolicy
 
 HEAD = "apiVersion: rebalancer/v1alpha1\nkind: RebalancePolicy\n"

@@ -10,8 +10,7 @@ import jsonschema
 import pytest
 import yaml
 
-from rebalancer.policy import schema
-from rebalancer.policy.policy_file import SCHEMA_ID
+from rebalancer.policy.policy_file import SCHEMA_ID, schema
 from rebalancer.policy.schema import API_VERSION, KIND
 
 ROOT = Path(__file__).parents[3]

@@ -3,14 +3,9 @@ from __future__ import annotations
 import pytest
 
 from rebalancer.errors import InputError
-from rebalancer.policy import (
-    PrometheusSource,
-    RebalancePolicy,
-    measured_resources,
-    parse_policy,
-    required_resources,
-    to_yaml,
-)
+from rebalancer.policy.load_sources import PrometheusSource
+from rebalancer.policy.policy_file import measured_resources, parse_policy, required_resources, to_yaml
+from rebalancer.policy.schema import RebalancePolicy
 
 HEAD = "apiVersion: rebalancer/v1alpha1\nkind: RebalancePolicy\n"
 PROMETHEUS = """\

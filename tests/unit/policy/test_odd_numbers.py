@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rebalancer.errors import InputError
-from rebalancer.policy import parse_policy
+from rebalancer.policy.policy_file import parse_policy
 
 HEAD = "apiVersion: rebalancer/v1alpha1\nkind: RebalancePolicy\n"
 NUMBERS = ("1e308", "1e400", ".inf", "-.inf", ".nan", "1" + "0" * 400, "-1" + "0" * 400, "-5")

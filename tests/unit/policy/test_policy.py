@@ -10,21 +10,11 @@ import pytest
 from pydantic import ValidationError
 
 from rebalancer.errors import InputError
-from rebalancer.policy import (
-    DeviationRule,
-    LoadWatcher,
-    LoadWatcherSource,
-    MetricsServer,
-    MetricsServerSource,
-    Namespaces,
-    Protection,
-    RebalancePolicy,
-    ScoreRule,
-    UtilizationRule,
-    parse_policy,
-    schema,
-    to_yaml,
-)
+from rebalancer.policy.evictability import Namespaces, Protection
+from rebalancer.policy.hotness import DeviationRule, ScoreRule, UtilizationRule
+from rebalancer.policy.load_sources import LoadWatcher, LoadWatcherSource, MetricsServer, MetricsServerSource
+from rebalancer.policy.policy_file import parse_policy, schema, to_yaml
+from rebalancer.policy.schema import RebalancePolicy
 from tests.unit.policy.policy_texts import DESIGN, read, refusal
 
 

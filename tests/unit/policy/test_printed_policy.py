@@ -9,34 +9,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalancer.planning.strategies.misplaced import Misplaced
-from rebalancer.policy import (
-    Amount,
-    DeviationRule,
-    Evictable,
-    Execution,
-    HotNodes,
-    Limits,
-    LoadSettings,
+from rebalancer.policy.evictability import Evictable, Namespaces, Protection
+from rebalancer.policy.hotness import DeviationRule, HotNodes, ScoreRule, ScoreThreshold, UtilizationRule
+from rebalancer.policy.load_sources import (
     LoadWatcher,
     LoadWatcherSource,
-    Metadata,
     MetricsServer,
     MetricsServerSource,
-    Namespaces,
-    Planning,
-    Protection,
-    RebalancePolicy,
     Recorded,
     RecordedSource,
     Requests,
     RequestsSource,
-    Safety,
-    SchedulerSettings,
-    ScoreRule,
-    ScoreThreshold,
-    UtilizationRule,
-    parse_policy,
 )
+from rebalancer.policy.planning_settings import Planning
+from rebalancer.policy.policy_file import parse_policy
+from rebalancer.policy.schedulers import SchedulerSettings
+from rebalancer.policy.schema import Execution, Limits, LoadSettings, Metadata, RebalancePolicy, Safety
+from rebalancer.policy.units import Amount
 from tests.unit.policy.policy_texts import HEAD, read, read_back
 
 names = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Cn")), min_size=1, max_size=12)

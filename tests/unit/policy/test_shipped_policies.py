@@ -6,15 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.policy import (
-    STARTER,
-    HotNodes,
-    RebalancePolicy,
-    SchedulerSettings,
-    default_policy,
-    load_policy,
-    parse_policy,
-)
+from rebalancer.policy.hotness import HotNodes
+from rebalancer.policy.policy_file import default_policy, load_policy, parse_policy
+from rebalancer.policy.schedulers import SchedulerSettings
+from rebalancer.policy.schema import RebalancePolicy
+from rebalancer.policy.template import STARTER
 from tests.unit.policy.policy_texts import read_back
 
 POLICIES = sorted((Path(__file__).parents[3] / "policies").glob("*.yaml"))

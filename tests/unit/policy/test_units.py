@@ -6,12 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalancer.policy import (
+from rebalancer.policy.units import (
     Amount,
     format_duration,
+    format_percentage,
+    parse_amount,
     parse_duration,
+    parse_percentage,
 )
-from rebalancer.policy.units import format_percentage, parse_amount, parse_percentage
 from tests.unit.policy.policy_texts import read
 
 

@@ -7,7 +7,9 @@ import datetime as dt
 import pytest
 
 from rebalancer.errors import InputError
-from rebalancer.policy import Selector, Window, parse_policy
+from rebalancer.policy.model import Selector
+from rebalancer.policy.policy_file import parse_policy
+from rebalancer.policy.units import Window
 
 HEAD = "apiVersion: rebalancer/v1alpha1\nkind: RebalancePolicy\n"
 

@@ -14,7 +14,8 @@ from rebalancer.cli.program import main
 from rebalancer.documents import to_yaml
 from rebalancer.errors import InputError, RebalancerError
 from rebalancer.planning.strategies.misplaced import Misplaced, MisplacedSettings
-from rebalancer.policy import RebalancePolicy, parse_policy
+from rebalancer.policy.policy_file import parse_policy
+from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.policy_import import Imported, import_policy
 
 CURRENT = """\

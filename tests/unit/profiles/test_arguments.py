@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from rebalancer.scheduling import default_configuration
 from rebalancer.scheduling.plugins.inter_pod_affinity import InterPodAffinityArguments
 from rebalancer.scheduling.plugins.node_resources.fit import NodeResourcesFitArguments, ScoringStrategyType
 from rebalancer.scheduling.plugins.pod_topology_spread import PodTopologySpreadArguments
+from rebalancer.scheduling.plugins.registry import default_configuration
 from rebalancer.scheduling.plugins.trimaran.load_variation_risk_balancing import (
     LoadVariationRiskBalancingArguments,
 )

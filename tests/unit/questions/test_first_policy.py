@@ -8,8 +8,9 @@ from hypothesis import given, settings
 
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.planner import make_plan
-from rebalancer.policy import RebalancePolicy, parse_policy
 from rebalancer.policy.hotness import UtilizationRule
+from rebalancer.policy.policy_file import parse_policy
+from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.questions.first_policy import FirstPolicy, first_policy
 from rebalancer.reporting.tables.nodes import mean_p95_max
 from tests.builders import a_node, a_pod, owned_by

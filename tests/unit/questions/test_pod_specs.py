@@ -8,7 +8,7 @@ import pytest
 from rebalancer.cluster.records import Toleration
 from rebalancer.errors import InputError
 from rebalancer.questions.pod_specs import read_pod
-from rebalancer.scheduling import pod_requests
+from rebalancer.scheduling.resources import pod_requests
 from tests.builders import a_node, a_snapshot
 from tests.unit.questions.builders import a_manifest, a_pod_spec, asked
 

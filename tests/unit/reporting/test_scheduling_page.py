@@ -4,8 +4,9 @@ import gzip
 import json
 from pathlib import Path
 
-from rebalancer.scheduling import MODELLED, RULES
 from rebalancer.scheduling.framework.plugin import Evidence
+from rebalancer.scheduling.plugins.registry import MODELLED
+from rebalancer.scheduling.versions.rules import RULES
 from tools.pages.scheduling import scheduling_page
 
 ROOT = Path(__file__).parents[3]

@@ -10,7 +10,7 @@ import pytest
 from rebalancer.errors import InputError
 from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.observe.plan_options import PlanOptions
-from rebalancer.policy import load_policy, parse_policy
+from rebalancer.policy.policy_file import load_policy, parse_policy
 from rebalancer.run.run import MAX_EARLIER_VIEWS, safety_of, still_in_use
 
 VIEWS = [SchedulerView({}) for _ in range(6)]

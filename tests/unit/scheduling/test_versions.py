@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from rebalancer.observe.scheduler_facts import scheduler_version, versions_running
-from rebalancer.policy import LoadedPolicy, RebalancePolicy
-from rebalancer.scheduling import ClusterState, FeatureGates, Release, default_configuration
-from rebalancer.scheduling.versions import (
-    REFERENCE,
-    RULES,
+from rebalancer.policy.policy_file import LoadedPolicy
+from rebalancer.policy.schema import RebalancePolicy
+from rebalancer.scheduling.plugins.registry import default_configuration
+from rebalancer.scheduling.state.cluster_state import ClusterState
+from rebalancer.scheduling.versions.release import REFERENCE, FeatureGates, Release, major_minor
+from rebalancer.scheduling.versions.rules import RULES, as_seen_by
+from rebalancer.scheduling.versions.verified import (
     VERIFIED,
-    as_seen_by,
-    major_minor,
     unpredictable_rule,
     version_warnings,
     why_unverified,

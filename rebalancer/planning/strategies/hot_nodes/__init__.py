@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
     from rebalancer.planning.builder import PartialPlan, PlanBuilder, PlannedMove
     from rebalancer.planning.landing.landing_check import Purpose
-    from rebalancer.policy import RebalancePolicy
+    from rebalancer.policy.schema import RebalancePolicy
 
 
 class HotNodes(Strategy):

@@ -47,7 +47,7 @@ from rebalancer.planning.landing.landing_check import Landings
 from rebalancer.planning.landing.scenarios import mean_of
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.strategies.hot_nodes.node_pods import NEGLIGIBLE, NodePods, removed
-from rebalancer.scheduling import Placement
+from rebalancer.scheduling.framework.cycle import Placement
 
 # A move as the scheduler sees it: the class that leaves, the node left, the landing.
 _Kind = tuple[int, NodeRow, NodeRow]

@@ -39,8 +39,9 @@ from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import KeptReason, Reason
 from rebalancer.planning.strategies.hot_nodes.node_pods import NEGLIGIBLE, NodePods, relief_of, removed
 from rebalancer.planning.strategies.hot_nodes.search import Order, ReliefSearch
-from rebalancer.policy import Amount, Limits
 from rebalancer.policy.planning_settings import LEVELS
+from rebalancer.policy.schema import Limits
+from rebalancer.policy.units import Amount
 
 _CELLS = 500_000  # placements times nodes that the estimate of one limit may take
 _MAX_PLACEMENTS = 1000

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rebalancer.planning.reasons import Reason
-from rebalancer.policy import RebalancePolicy
+from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.state import RunState
 from tests.builders import a_budget, a_node, a_pod
 from tests.unit.planning.builders import Workload, a_past_move, a_policy, a_workload, at

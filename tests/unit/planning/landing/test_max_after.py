@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 
 from rebalancer.planning.plan import Plan
-from rebalancer.policy import RebalancePolicy
+from rebalancer.policy.schema import RebalancePolicy
 from tests.builders import a_node
 from tests.unit.planning.builders import a_policy, a_workload, because, moved, plan_of, planning_inputs
 

@@ -9,7 +9,7 @@ import pytest
 
 from rebalancer.planning import strategies
 from rebalancer.planning.strategies.strategy import Strategy
-from rebalancer.policy import RebalancePolicy
+from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.policy.strategies import every_strategy
 
 __all__ = ["registered"]

@@ -18,8 +18,9 @@ from rebalancer.planning.revalidation import revalidate_moves
 from rebalancer.planning.strategies import STRATEGIES, label_of
 from rebalancer.planning.strategies.strategy import Strategy
 from rebalancer.planning.subjects import find_subject
-from rebalancer.policy import RebalancePolicy, parse_policy, schema
 from rebalancer.policy.model import PolicyModel
+from rebalancer.policy.policy_file import parse_policy, schema
+from rebalancer.policy.schema import RebalancePolicy
 from tests.builders import a_node
 from tests.unit.planning.builders import a_policy, a_workload, because, kept, moved, plan_of, planning_inputs
 from tests.unit.planning.strategies.registered import registered

@@ -10,14 +10,11 @@ import pytest
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.profiles.types import Profile
-from rebalancer.scheduling import (
-    ClusterState,
-    PluginInputs,
-    Scheduler,
-    load_configuration,
-    make_scheduler,
-)
+from rebalancer.scheduling.framework.cycle import Scheduler
+from rebalancer.scheduling.framework.plugin import PluginInputs
 from rebalancer.scheduling.plugins.network_traffic import NetworkTraffic, published_query, rate_query
+from rebalancer.scheduling.plugins.registry import load_configuration, make_scheduler
+from rebalancer.scheduling.state.cluster_state import ClusterState
 from tests.builders import a_node, a_pod, a_snapshot
 
 V1 = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"

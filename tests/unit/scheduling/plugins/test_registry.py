@@ -7,13 +7,8 @@ from typing import Any
 import pytest
 
 from rebalancer.profiles.types import Input
-from rebalancer.scheduling import (
-    CATALOGUE,
-    MODELLED,
-    Plugin,
-    load_configuration,
-    neutral_plugins,
-)
+from rebalancer.scheduling.framework.plugin import Plugin
+from rebalancer.scheduling.plugins.registry import CATALOGUE, MODELLED, load_configuration, neutral_plugins
 
 V1 = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 

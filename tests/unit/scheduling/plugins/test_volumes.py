@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from rebalancer.load.scheduler_view import EMPTY_VIEW
-from rebalancer.scheduling import ClusterState, PluginInputs, load_configuration, make_scheduler
+from rebalancer.scheduling.framework.plugin import PluginInputs
+from rebalancer.scheduling.plugins.registry import load_configuration, make_scheduler
+from rebalancer.scheduling.state.cluster_state import ClusterState
 from tests.builders import a_node, a_pod, a_snapshot
 
 V1 = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"

@@ -8,7 +8,7 @@ import pytest
 
 from rebalancer.planning.plan import Obstacle, Plan
 from rebalancer.planning.reasons import Reason
-from rebalancer.policy import RebalancePolicy
+from rebalancer.policy.schema import RebalancePolicy
 from tests.builders import a_node
 from tests.unit.planning.builders import a_policy, a_workload, at, plan_of, planning_inputs
 
