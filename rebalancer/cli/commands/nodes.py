@@ -116,7 +116,7 @@ def _check_resource(order: str, options: PlanOptions) -> None:
     from rebalancer.policy.policy_file import (  # noqa: PLC0415 - imports pydantic
         default_policy,
         load_policy,
-        scorable_resources,  # noqa: PLC0415
+        scorable_resources,
     )
 
     loaded = default_policy() if options.policy_path is None else load_policy(options.policy_path)

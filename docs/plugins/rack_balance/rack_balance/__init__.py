@@ -8,8 +8,7 @@ import numpy as np
 
 from rebalancer.cluster.arrays import IntArray
 from rebalancer.profiles import Arguments, ExtensionPoint
-from rebalancer.scheduling.framework.plugin import Normalization, Plugin, PluginInputs, normalize_by_maximum
-from rebalancer.scheduling.state.cluster_state import ClusterState
+from rebalancer.scheduling import ClusterState, Normalization, Plugin, PluginInputs, normalize_by_maximum
 
 
 class RackBalanceArguments(Arguments):
