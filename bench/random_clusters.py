@@ -21,7 +21,7 @@ from rebalancer.load.scheduler_view import EMPTY_VIEW
 from rebalancer.load.usage import NodeUsage, PodUsage
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.policy.schema import RebalancePolicy
-from rebalancer.scheduling.plugins.registry import default_configuration
+from rebalancer.scheduling.registry import default_configuration
 
 NODES, PODS_A_NODE, PODS_A_WORKLOAD = 20, 10, 5
 _QUOTA_ROOM = 3  # replacements that the quota lets stand beside their predecessors

@@ -28,7 +28,7 @@ from rebalancer.planning.planner import make_plan
 from rebalancer.policy.policy_file import load_policy
 from rebalancer.scheduling.framework.cycle import Scheduler
 from rebalancer.scheduling.framework.plugin import PluginInputs
-from rebalancer.scheduling.plugins.registry import default_configuration, make_scheduler
+from rebalancer.scheduling.registry import default_configuration, make_scheduler
 from rebalancer.scheduling.state.cluster_state import ClusterState
 
 STAGES = ("read", "build", "load", "place", "plan")

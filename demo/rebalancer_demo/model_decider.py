@@ -13,7 +13,7 @@ from rebalancer.cluster.snapshot import Snapshot, build_snapshot
 from rebalancer.load.scheduler_view import SchedulerView, WatcherMetrics
 from rebalancer.profiles.types import SchedulerConfiguration
 from rebalancer.scheduling.framework.plugin import PluginInputs
-from rebalancer.scheduling.plugins.registry import make_scheduler
+from rebalancer.scheduling.registry import make_scheduler
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer_demo.objects import Object, name_of, namespace_of
 from rebalancer_demo.scheduler import ClusterView, UnschedulableError

@@ -23,7 +23,7 @@ from rich.console import Console
 from rebalancer.errors import ExitCode
 from rebalancer.load.scheduler_view import WatcherMetrics, decode_watcher
 from rebalancer.reporting.tables.text import Lines, Style
-from rebalancer.scheduling.plugins.registry import load_configuration
+from rebalancer.scheduling.registry import load_configuration
 from rebalancer_demo import Sandbox
 from rebalancer_demo.hot_cluster import (
     CONFIGURATION,

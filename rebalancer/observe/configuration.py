@@ -138,7 +138,7 @@ def load_with_plugins(
     ``neutral`` are plugins assumed neutral besides those of the policy.
     """
     from rebalancer.observe.scheduler_facts import installed_plugins, mirrored_plugins  # noqa: PLC0415
-    from rebalancer.scheduling.plugins.registry import load_configuration  # noqa: PLC0415
+    from rebalancer.scheduling.registry import load_configuration  # noqa: PLC0415
 
     settings = loaded.policy.scheduler
     configuration = load_configuration(

@@ -47,7 +47,7 @@ from rebalancer.policy.load_sources import LoadWatcherSource, PrometheusSource
 from rebalancer.policy.policy_file import LoadedPolicy, default_policy, load_policy
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles.types import SchedulerConfiguration
-from rebalancer.scheduling.plugins.registry import default_configuration, plugin_queries
+from rebalancer.scheduling.registry import default_configuration, plugin_queries
 from rebalancer.scheduling.resources import pod_requests, requested_amounts
 from rebalancer.scheduling.versions.release import REFERENCE
 from rebalancer.scheduling.versions.verified import differing_rules, is_verified

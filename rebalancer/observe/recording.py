@@ -44,7 +44,7 @@ from rebalancer.reporting.tables.snapshot import (
     SnapshotInfo,
     UnreadKind,
 )
-from rebalancer.scheduling.plugins.registry import plugin_queries
+from rebalancer.scheduling.registry import plugin_queries
 from rebalancer.state.run_state import decode as decode_state
 from rebalancer.state.run_state import encode as encode_state
 

@@ -24,7 +24,7 @@ from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles.types import PluginDescription, PluginQuery, SchedulerConfiguration
 from rebalancer.scheduling.framework.plugin import Normalization
 from rebalancer.scheduling.plugins.prometheus_score import Definition, Direction, described_score
-from rebalancer.scheduling.plugins.registry import ENTRY_POINT_GROUP, described
+from rebalancer.scheduling.registry import ENTRY_POINT_GROUP, described
 from rebalancer.scheduling.versions.release import FeatureGates, major_minor
 
 if TYPE_CHECKING:

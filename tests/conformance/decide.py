@@ -25,7 +25,7 @@ from rebalancer.cluster.snapshot import Snapshot, build_snapshot
 from rebalancer.load.scheduler_view import SchedulerView, decode_watcher
 from rebalancer.scheduling.framework.cycle import Scheduler
 from rebalancer.scheduling.framework.plugin import PluginInputs
-from rebalancer.scheduling.plugins.registry import load_configuration, make_scheduler
+from rebalancer.scheduling.registry import load_configuration, make_scheduler
 from rebalancer.scheduling.state.cluster_state import UNBOUND, ClusterState
 from rebalancer.scheduling.versions.release import REFERENCE, FeatureGates, Release, major_minor
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rebalancer.errors import InputError
-from rebalancer.scheduling.plugins.registry import load_configuration
+from rebalancer.scheduling.registry import load_configuration
 from tests.conformance.decide import decide
 from tests.conformance.generator.cases import FAMILIES, make_case
 

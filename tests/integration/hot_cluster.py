@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from rebalancer.load.scheduler_view import WatcherMetrics, decode_watcher
-from rebalancer.scheduling.plugins.registry import load_configuration
+from rebalancer.scheduling.registry import load_configuration
 from rebalancer_demo import Sandbox
 from rebalancer_demo.hot_cluster import (
     CONFIGURATION,

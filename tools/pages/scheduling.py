@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 
 from rebalancer.profiles.types import ExtensionPoint
-from rebalancer.scheduling.plugins.registry import CATALOGUE, MODELLED
+from rebalancer.scheduling.registry import CATALOGUE, MODELLED
 from rebalancer.scheduling.versions.release import REFERENCE
 from rebalancer.scheduling.versions.rules import RULES
 from rebalancer.scheduling.versions.verified import verified_in_words

@@ -28,7 +28,7 @@ from rebalancer.profiles.types import (
 from rebalancer.scheduling.framework.cycle import Scheduler
 from rebalancer.scheduling.framework.plugin import RECENT_AFTER_START_SECONDS, ObjectsRead, PluginInputs
 from rebalancer.scheduling.matching import BindingLabelReaders
-from rebalancer.scheduling.plugins.registry import UnreadInputs, make_scheduler, neutral_plugins, queries_of
+from rebalancer.scheduling.registry import UnreadInputs, make_scheduler, neutral_plugins, queries_of
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.scheduling.versions.release import Release
 from rebalancer.scheduling.versions.verified import unpredictable_rule

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rebalancer.documents import read_text, redacted_text
-from rebalancer.scheduling.plugins.registry import load_configuration
+from rebalancer.scheduling.registry import load_configuration
 from tests.fuzz.clusters import folder
 from tests.fuzz.structure import yaml_structure
 from tests.fuzz.target import Target

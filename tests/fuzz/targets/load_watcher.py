@@ -11,7 +11,7 @@ from rebalancer.load.plugin_sources import WATCHER, PluginSources, read_view
 from rebalancer.load.prometheus.reader import recorded_access
 from rebalancer.load.prometheus.responses import RecordedResponses
 from rebalancer.load.usage import node_usage_of_watcher
-from rebalancer.scheduling.plugins.registry import default_configuration
+from rebalancer.scheduling.registry import default_configuration
 from tests.fuzz.clusters import sound_snapshot
 from tests.fuzz.structure import json_structure
 from tests.fuzz.target import Target

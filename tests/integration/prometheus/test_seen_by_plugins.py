@@ -17,7 +17,7 @@ from rebalancer.load.prometheus.queries import Connection, PrometheusQuery
 from rebalancer.load.prometheus.reader import live_access
 from rebalancer.load.prometheus.responses import decode_answer
 from rebalancer.load.scheduler_view import Metric, SchedulerView
-from rebalancer.scheduling.plugins.registry import load_configuration, plugin_queries
+from rebalancer.scheduling.registry import load_configuration, plugin_queries
 from tests.integration.prometheus.clusters import NAMES, NOW, a_cluster
 from tests.integration.prometheus.servers import Prometheus, Samples, free_port, moments, running
 from tests.integration.reading.servers import a_sandbox, api_of

@@ -20,7 +20,7 @@ from rebalancer.policy.policy_file import LoadedPolicy, parse_policy
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles.types import SchedulerConfiguration
 from rebalancer.scheduling.framework.plugin import PluginInputs
-from rebalancer.scheduling.plugins.registry import make_scheduler, neutral_plugins, plugin_queries
+from rebalancer.scheduling.registry import make_scheduler, neutral_plugins, plugin_queries
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from tests.builders import a_node, a_pod, a_snapshot
 from tests.unit.planning.builders import (

@@ -20,7 +20,7 @@ from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles.types import PluginQuery
 from rebalancer.scheduling.framework.plugin import PluginInputs
 from rebalancer.scheduling.plugins.prometheus_score import Definition, PrometheusScore, described_score
-from rebalancer.scheduling.plugins.registry import load_configuration
+from rebalancer.scheduling.registry import load_configuration
 from tests.builders import a_node
 from tests.integration.cli.dumps import a_hot_cluster, write_dump
 

@@ -14,7 +14,7 @@ from rebalancer.cluster.snapshot import Snapshot, build_snapshot
 from rebalancer.observe.scheduler_facts import feature_gates, gate_warnings, scheduler_version
 from rebalancer.policy.policy_file import LoadedPolicy
 from rebalancer.policy.schema import RebalancePolicy
-from rebalancer.scheduling.plugins.registry import default_configuration, load_configuration
+from rebalancer.scheduling.registry import default_configuration, load_configuration
 from rebalancer.scheduling.versions.release import Release
 from rebalancer.scheduling.versions.verified import unpredictable_rule
 from tests.builders import a_node, a_pod, a_snapshot, owned_by

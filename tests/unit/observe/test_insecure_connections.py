@@ -7,7 +7,7 @@ import pytest
 
 from rebalancer.observe.warnings import insecure_connections
 from rebalancer.policy.schema import RebalancePolicy
-from rebalancer.scheduling.plugins.registry import default_configuration, load_configuration
+from rebalancer.scheduling.registry import default_configuration, load_configuration
 
 
 def an_api(host: str, *, verifies: bool = True) -> Any:

@@ -9,7 +9,7 @@ import pytest
 from rebalancer.execution import LeaseName, PodSelection, SchedulerLocation
 from rebalancer.observe.scheduler_location import locate
 from rebalancer.policy.schedulers import ConfigMapKey, SchedulerLease, SchedulerSettings
-from rebalancer.scheduling.plugins.registry import default_configuration, load_configuration
+from rebalancer.scheduling.registry import default_configuration, load_configuration
 from tests.builders import a_snapshot
 
 DEFAULT_LEASE = LeaseName("kube-system", "kube-scheduler")

@@ -7,7 +7,7 @@ import pytest
 from rebalancer.cluster.snapshot import build_snapshot
 from rebalancer.observe.warnings import unmatched_names
 from rebalancer.policy.schema import RebalancePolicy
-from rebalancer.scheduling.plugins.registry import default_configuration
+from rebalancer.scheduling.registry import default_configuration
 from tests.builders import a_node, a_pod, a_recording
 
 

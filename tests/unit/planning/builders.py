@@ -23,7 +23,7 @@ from rebalancer.planning.planner import make_plan, search
 from rebalancer.planning.prepared import prepare
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles import SchedulerConfiguration
-from rebalancer.scheduling.plugins.registry import default_configuration
+from rebalancer.scheduling.registry import default_configuration
 from rebalancer.scheduling.resources import pod_requests
 from rebalancer.state import PastMove, RunState
 from tests.builders import a_pod, a_recording, owned_by

@@ -12,7 +12,7 @@ from rebalancer.load.scheduler_view import Metric, SchedulerView, WatcherMetrics
 from rebalancer.planning.plan import NodeReport, Plan
 from rebalancer.planning.planner import make_plan
 from rebalancer.planning.prepared import prepare
-from rebalancer.scheduling.plugins.registry import load_configuration
+from rebalancer.scheduling.registry import load_configuration
 from rebalancer.state import RunState
 from tests.builders import a_node
 from tests.unit.planning.builders import (

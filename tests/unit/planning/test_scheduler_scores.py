@@ -7,7 +7,7 @@ import pytest
 from rebalancer.load.scheduler_view import AVERAGE, CPU_TYPE, Metric, SchedulerView, WatcherMetrics
 from rebalancer.planning.plan import NodeReport
 from rebalancer.policy.policy_file import parse_policy, to_yaml
-from rebalancer.scheduling.plugins.registry import load_configuration
+from rebalancer.scheduling.registry import load_configuration
 from tests.builders import a_node
 from tests.unit.planning.builders import NOW, a_policy, a_workload, plan_of, planning_inputs
 

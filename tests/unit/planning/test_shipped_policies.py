@@ -17,7 +17,7 @@ from rebalancer.policy.policy_file import load_policy, measured_resources, requi
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles import SchedulerConfiguration
 from rebalancer.scheduling.plugins.network_traffic import published_query
-from rebalancer.scheduling.plugins.registry import default_configuration, load_configuration
+from rebalancer.scheduling.registry import default_configuration, load_configuration
 from tests.builders import a_node
 from tests.unit.planning.builders import NOW, a_workload, moved, plan_of, planning_inputs
 

@@ -7,7 +7,7 @@ import pytest
 
 from rebalancer.errors import InputError
 from rebalancer.profiles import ExtensionPoint, Profile, SchedulerConfiguration
-from rebalancer.scheduling.plugins.registry import load_configuration
+from rebalancer.scheduling.registry import load_configuration
 
 SCORE = ExtensionPoint.SCORE
 V1_WEIGHTS = {

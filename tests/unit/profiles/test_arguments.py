@@ -7,13 +7,13 @@ import pytest
 from rebalancer.scheduling.plugins.inter_pod_affinity import InterPodAffinityArguments
 from rebalancer.scheduling.plugins.node_resources.fit import NodeResourcesFitArguments, ScoringStrategyType
 from rebalancer.scheduling.plugins.pod_topology_spread import PodTopologySpreadArguments
-from rebalancer.scheduling.plugins.registry import default_configuration
 from rebalancer.scheduling.plugins.trimaran.load_variation_risk_balancing import (
     LoadVariationRiskBalancingArguments,
 )
 from rebalancer.scheduling.plugins.trimaran.low_risk_over_commitment import LowRiskOverCommitmentArguments
 from rebalancer.scheduling.plugins.trimaran.peaks import PeaksArguments
 from rebalancer.scheduling.plugins.trimaran.target_load_packing import TargetLoadPackingArguments
+from rebalancer.scheduling.registry import default_configuration
 from tests.unit.profiles.builders import configured, names, refusal, with_args
 
 

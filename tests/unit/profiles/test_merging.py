@@ -5,8 +5,8 @@ import pytest
 from rebalancer.profiles import ExtensionPoint, Input
 from rebalancer.profiles.defaults import DEFAULTS
 from rebalancer.scheduling.plugins.network_traffic import NetworkTrafficArguments
-from rebalancer.scheduling.plugins.registry import CATALOGUE, default_configuration, load_configuration
 from rebalancer.scheduling.plugins.trimaran.target_load_packing import TargetLoadPackingArguments
+from rebalancer.scheduling.registry import CATALOGUE, default_configuration, load_configuration
 from tests.unit.profiles.builders import (
     K3S_TRIMARAN,
     NETWORK_TRAFFIC,

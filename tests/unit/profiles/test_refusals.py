@@ -8,7 +8,7 @@ from rebalancer.errors import InputError
 from rebalancer.profiles import ExtensionPoint, Input, PluginDescription
 from rebalancer.profiles.types import RawArguments
 from rebalancer.scheduling.plugins.node_properties.node_affinity import NodeAffinityArguments
-from rebalancer.scheduling.plugins.registry import load_configuration
+from rebalancer.scheduling.registry import load_configuration
 from tests.unit.profiles.builders import (
     K3S_TRIMARAN,
     SCORE,

@@ -15,7 +15,7 @@ from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.questions.changes import Changes, parse_changes, with_added_nodes
 from rebalancer.questions.what_if import Fate, PodFate, WhatIf, what_if
 from rebalancer.reporting.tables.questions import what_if_table
-from rebalancer.scheduling.plugins.registry import load_configuration
+from rebalancer.scheduling.registry import load_configuration
 from tests.builders import a_budget, a_node, a_pod, owned_by
 from tests.unit.planning.builders import NOW, a_workload, planning_inputs
 from tests.unit.questions.builders import a_manifest, a_pod_spec, fit_of

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 from rebalancer.scheduling.framework.plugin import Evidence
-from rebalancer.scheduling.plugins.registry import MODELLED
+from rebalancer.scheduling.registry import MODELLED
 from rebalancer.scheduling.versions.rules import RULES
 from tools.pages.scheduling import scheduling_page
 

@@ -9,7 +9,7 @@ import pytest
 from rebalancer.observe.scheduler_facts import scheduler_version, versions_running
 from rebalancer.policy.policy_file import LoadedPolicy
 from rebalancer.policy.schema import RebalancePolicy
-from rebalancer.scheduling.plugins.registry import default_configuration
+from rebalancer.scheduling.registry import default_configuration
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.scheduling.versions.release import REFERENCE, FeatureGates, Release, major_minor
 from rebalancer.scheduling.versions.rules import RULES, as_seen_by

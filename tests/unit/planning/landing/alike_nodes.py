@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rebalancer.scheduling.plugins.registry import load_configuration
+from rebalancer.scheduling.registry import load_configuration
 
 
 def alike(percentage: int = 0) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rebalancer.scheduling.plugins.registry import load_configuration
+from rebalancer.scheduling.registry import load_configuration
 from tests.builders import a_node
 from tests.unit.planning.builders import (
     a_workload,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rebalancer.scheduling.plugins.registry import load_configuration
+from rebalancer.scheduling.registry import load_configuration
 from rebalancer.state import RunState
 from tests.builders import a_node, a_pod
 from tests.unit.planning.builders import (

@@ -11,7 +11,7 @@ from rebalancer.load.scheduler_view import AVERAGE, CPU_TYPE, Metric, SchedulerV
 from rebalancer.planning.inputs import SchedulerStart
 from rebalancer.planning.plan import Plan
 from rebalancer.profiles import SchedulerConfiguration
-from rebalancer.scheduling.plugins.registry import load_configuration
+from rebalancer.scheduling.registry import load_configuration
 from tests.builders import a_node
 from tests.unit.planning.builders import (
     NOW,

@@ -10,7 +10,7 @@ from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.load.scheduler_view import EMPTY_VIEW
 from rebalancer.scheduling.framework.cycle import Placement, Scheduler
 from rebalancer.scheduling.framework.plugin import PluginInputs
-from rebalancer.scheduling.plugins.registry import load_configuration, make_scheduler
+from rebalancer.scheduling.registry import load_configuration, make_scheduler
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.scheduling.versions.release import Release
 from tests.builders import a_node, a_pod, a_snapshot

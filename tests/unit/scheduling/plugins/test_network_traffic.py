@@ -13,7 +13,7 @@ from rebalancer.profiles.types import Profile
 from rebalancer.scheduling.framework.cycle import Scheduler
 from rebalancer.scheduling.framework.plugin import PluginInputs
 from rebalancer.scheduling.plugins.network_traffic import NetworkTraffic, published_query, rate_query
-from rebalancer.scheduling.plugins.registry import load_configuration, make_scheduler
+from rebalancer.scheduling.registry import load_configuration, make_scheduler
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from tests.builders import a_node, a_pod, a_snapshot
 

@@ -9,7 +9,7 @@ from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.scheduling.framework.cycle import Scheduler
 from rebalancer.scheduling.framework.plugin import PluginInputs
 from rebalancer.scheduling.plugins.node_properties.node_prefer_avoid_pods import ANNOTATION
-from rebalancer.scheduling.plugins.registry import load_configuration, make_scheduler
+from rebalancer.scheduling.registry import load_configuration, make_scheduler
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from tests.builders import a_node, a_pod, a_snapshot, owned_by
 

@@ -8,7 +8,7 @@ import pytest
 
 from rebalancer.profiles.types import Input
 from rebalancer.scheduling.framework.plugin import Plugin
-from rebalancer.scheduling.plugins.registry import CATALOGUE, MODELLED, load_configuration, neutral_plugins
+from rebalancer.scheduling.registry import CATALOGUE, MODELLED, load_configuration, neutral_plugins
 
 V1 = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 

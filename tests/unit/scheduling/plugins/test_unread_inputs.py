@@ -6,7 +6,7 @@ from typing import Any
 
 from rebalancer.profiles.types import Profile
 from rebalancer.scheduling.framework.plugin import ObjectsRead
-from rebalancer.scheduling.plugins.registry import UnreadInputs, load_configuration
+from rebalancer.scheduling.registry import UnreadInputs, load_configuration
 from tests.builders import a_node, a_pod, a_snapshot, owned_by
 
 V1 = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
