@@ -29,7 +29,6 @@ from unittest import mock
 import click
 
 from rebalancer.cluster.live.watching import LiveCluster
-from rebalancer.execution.progress import Silent
 from rebalancer.observe.plan_options import PlanOptions, RunOptions
 from rebalancer.run.run import run
 from rebalancer_demo import Sandbox
@@ -128,7 +127,7 @@ def act(kubeconfig: Path, policy: Path, *, watch: bool) -> None:
         options = PlanOptions(
             policy_path=policy, kubeconfig=kubeconfig, state_path=Path(folder) / "state.json"
         )
-        plan, outcomes = run(options, RunOptions(journal=Path(folder) / "journal"), Silent())
+        plan, outcomes = run(options, RunOptions(journal=Path(folder) / "journal"), ())
     usage = resource.getrusage(resource.RUSAGE_SELF)
     results = Counter(outcome.result.value for outcome in outcomes.outcomes)
     about = {

@@ -88,16 +88,14 @@ def _hidden(value: Any) -> Any:
     return value if value is None or isinstance(value, bool) or value == "" else REDACTED
 
 
-# JSON text that a terminal may show.
-#
-# JSON leaves characters in strings that act on a terminal or hide text. Names and messages come from the
-# cluster, where anybody who can create a pod chooses them, so JSON that is written passes through here.
-
-
 # DEL, C1 controls, and characters that change the direction of text or are invisible.
 TERMINAL_CONTROLS = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 
 
 def safe_json(text: str) -> str:
-    """JSON text with those characters escaped, and without the secrets of its URLs; still the same JSON."""
+    """JSON that a terminal may show, without the secrets of its URLs; still the same JSON.
+
+    JSON leaves characters in strings that act on a terminal or hide text. Names and messages come from the
+    cluster, where anybody who can create a pod chooses them, so JSON that is written passes through here.
+    """
     return TERMINAL_CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", without_secrets(text))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rebalancer.cli.logs import LOGGER
 from rebalancer.reporting.render import TABLES, Format, to_csv, to_json, to_jsonpath, to_parquet, to_yaml
-from rebalancer.reporting.words import plain
+from rebalancer.reporting.words import plain, words
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -121,13 +121,11 @@ def show(target: Console, text: Text) -> None:
 @contextlib.contextmanager
 def progress() -> Iterator[Callable[[str], None]]:
     """Report what is being read: a spinner on a terminal, else a log line that -v shows."""
-    from rich.text import Text  # noqa: PLC0415 - not for --help
-
-    from rebalancer.reporting.words import words  # noqa: PLC0415
-
     if not sys.stderr.isatty():
         yield lambda message: LOGGER.debug("reading %s", words(message))
         return
+    from rich.text import Text  # noqa: PLC0415 - not for --help
+
     with console(stderr=True).status(Text("reading")) as status:
         yield lambda message: status.update(Text(f"reading {words(message)}"))
 
@@ -135,7 +133,10 @@ def progress() -> Iterator[Callable[[str], None]]:
 @contextlib.contextmanager
 def progress_bar(noun: str, total: int) -> Iterator[Callable[[str], None]]:
     """Count steps towards a total: a bar on a terminal, else a log line a step that -v shows."""
-    from rich.progress import (  # noqa: PLC0415
+    if not sys.stderr.isatty():
+        yield lambda message: LOGGER.debug("%s", words(message))
+        return
+    from rich.progress import (  # noqa: PLC0415 - not for --help
         BarColumn,
         MofNCompleteColumn,
         Progress,
@@ -143,11 +144,6 @@ def progress_bar(noun: str, total: int) -> Iterator[Callable[[str], None]]:
         TimeElapsedColumn,
     )
 
-    from rebalancer.reporting.words import words  # noqa: PLC0415
-
-    if not sys.stderr.isatty():
-        yield lambda message: LOGGER.debug("%s", words(message))
-        return
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),

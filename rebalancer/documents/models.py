@@ -13,7 +13,9 @@ from pydantic.fields import FieldInfo
 from rebalancer.documents.reading import Document, Path, Place
 from rebalancer.errors import InputError
 
-# Suggests the known name that the author of an unknown one probably meant.
+Model = TypeVar("Model", bound=BaseModel)
+_MAX_SHOWN_LENGTH = 60
+_MAX_PROBLEMS = 10
 
 
 def did_you_mean(name: str, known: Iterable[str], *, otherwise: str = "") -> str:
@@ -22,11 +24,6 @@ def did_you_mean(name: str, known: Iterable[str], *, otherwise: str = "") -> str
     by_lower_case = {candidate.lower(): candidate for candidate in names}
     found = difflib.get_close_matches(name.lower(), list(by_lower_case), n=1, cutoff=0.6)
     return f"did you mean {by_lower_case[found[0]]}?" if found else otherwise
-
-
-Model = TypeVar("Model", bound=BaseModel)
-_MAX_SHOWN_LENGTH = 60
-_MAX_PROBLEMS = 10
 
 
 def validate(model: type[Model], document: Document, *, path: Path = (), value: Any = None) -> Model:

@@ -1,7 +1,9 @@
-"""Text to a :class:`Document`, bounded in size, depth and meaning.
+"""YAML or JSON text to a ``Document``: a plain value with the position of each part, bounded in size.
 
-The value is built from libyaml's events with an explicit stack: nothing is expanded, nothing
-recurses, and every refusal has a position.
+The value is built from libyaml's events with an explicit stack: nothing is expanded, nothing recurses, and
+every refusal has a position. Plain (unquoted) scalars follow YAML 1.2's core rules. Tools that read the same
+file as YAML 1.1 would see something else in ``yes``, ``010`` or ``12:30:45``, so the author has to state
+which is meant.
 """
 
 from __future__ import annotations
@@ -19,60 +21,14 @@ import yaml
 
 from rebalancer.errors import InputError
 
-# A parsed document: a plain value, and the position of each part of it.
-
-
 Path: TypeAlias = tuple[str | int, ...]
 Place: TypeAlias = tuple[int, int]
-
-
-def format_path(path: Sequence[str | int]) -> str:
-    """A path as errors show it: ``profiles[1].plugins.score``."""
-    text = ""
-    for part in path:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}"
-    return text.removeprefix(".")
-
-
-@dataclass(frozen=True, slots=True)
-class Document:
-    """A plain value with the line and column of each of its parts, counted from 1.
-
-    ``values`` holds where a value begins, ``keys`` where the key of a mapping's entry does.
-    """
-
-    value: Any
-    source: str
-    values: Mapping[Path, Place] = field(repr=False)
-    keys: Mapping[Path, Place] = field(repr=False)
-
-    def place(self, path: Path, *, key: bool = False) -> Place:
-        """Line and column of the value at a path (of its key with ``key``), else of its nearest ancestor."""
-        if key and path in self.keys:
-            return self.keys[path]
-        while path and path not in self.values:
-            path = path[:-1]
-        return self.values.get(path, (1, 1))
-
-    def position(self, path: Path = (), *, key: bool = False) -> str:
-        """``file:line:column`` of the value at a path."""
-        line, column = self.place(path, key=key)
-        return f"{self.source}:{line}:{column}"
-
-    def error(self, path: Path, message: str, *, hint: str = "", key: bool = False) -> InputError:
-        """An error about the value at a path (or about its key)."""
-        where = f"{self.position(path, key=key)} {format_path(path)}".strip()
-        return InputError(message, where=where, hint=hint)
-
-
-# What a plain (unquoted) scalar means: YAML 1.2's core rules, with YAML 1.1's surprises refused.
-#
-# Tools that read the same file as YAML 1.1 would see something else in ``yes``, ``010`` or ``12:30:45``; so
-# the author has to state which is meant.
-
-
 Scalar: TypeAlias = str | int | float | bool | None
 
+MAX_TEXT_BYTES = 1 << 20
+MAX_DEPTH = 64
+
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NULLS = frozenset(("", "~", "null", "Null", "NULL"))
 _TRUE = frozenset(("true", "True", "TRUE"))
 _FALSE = frozenset(("false", "False", "FALSE"))
@@ -117,6 +73,45 @@ _SURPRISES: tuple[tuple[re.Pattern[str], str, str], ...] = (
 )
 
 
+def format_path(path: Sequence[str | int]) -> str:
+    """A path as errors show it: ``profiles[1].plugins.score``."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}"
+    return text.removeprefix(".")
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A plain value with the line and column of each of its parts, counted from 1.
+
+    ``values`` holds where a value begins, ``keys`` where the key of a mapping's entry does.
+    """
+
+    value: Any
+    source: str
+    values: Mapping[Path, Place] = field(repr=False)
+    keys: Mapping[Path, Place] = field(repr=False)
+
+    def place(self, path: Path, *, key: bool = False) -> Place:
+        """Line and column of the value at a path (of its key with ``key``), else of its nearest ancestor."""
+        if key and path in self.keys:
+            return self.keys[path]
+        while path and path not in self.values:
+            path = path[:-1]
+        return self.values.get(path, (1, 1))
+
+    def position(self, path: Path = (), *, key: bool = False) -> str:
+        """``file:line:column`` of the value at a path."""
+        line, column = self.place(path, key=key)
+        return f"{self.source}:{line}:{column}"
+
+    def error(self, path: Path, message: str, *, hint: str = "", key: bool = False) -> InputError:
+        """An error about the value at a path (or about its key)."""
+        where = f"{self.position(path, key=key)} {format_path(path)}".strip()
+        return InputError(message, where=where, hint=hint)
+
+
 class ScalarError(ValueError):
     """A plain scalar with more than one meaning; ``hint`` suggests what to write."""
 
@@ -157,12 +152,6 @@ def _number(text: str) -> int | float:
     if not math.isfinite(number):
         raise ScalarError(f"{text} is not a finite number", "quote it if it is meant as text")
     return number
-
-
-MAX_TEXT_BYTES = 1 << 20
-MAX_DEPTH = 64
-
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def read_bytes(path: str | pathlib.Path, *, largest: int) -> bytes:

@@ -1,4 +1,4 @@
-"""Plain values to YAML that this package, and every other reader, reads back as the same value."""
+"""Plain values to YAML that every reader reads back as the same value; documents without their secrets."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import yaml
 from rebalancer.documents.reading import ScalarError, parse, resolve
 from rebalancer.errors import InputError
 from rebalancer.redaction import is_secret, redacted, without_secrets
+
+_COMMENTED_KEY = re.compile(r"#[^\n]*?([A-Za-z][A-Za-z0-9_-]*)[\"']?\s*[:=]\s*\S")
 
 
 class _Dumper(yaml.SafeDumper):
@@ -36,20 +38,12 @@ def to_yaml(value: Any) -> str:
     return yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
 
 
-# The text of a document without its secrets.
-#
-# A text without secrets stays as it is, comments included. One that has some is written anew from its
-# values,
-# so that no comment keeps what a key has lost.
-
-
-_COMMENTED_KEY = re.compile(r"#[^\n]*?([A-Za-z][A-Za-z0-9_-]*)[\"']?\s*[:=]\s*\S")
-
-
 def redacted_text(text: str, source: str) -> str:
     """A YAML or JSON text without secrets; also a text within it that is such a document itself.
 
-    Raises InputError when it is not such a document: then its secrets cannot be found.
+    A text without secrets stays as it is, comments included. One that has some is written anew from its
+    values, so that no comment keeps what a key has lost. Raises InputError when it is not such a document:
+    then its secrets cannot be found.
     """
     value = parse(text, source).value
     safe = redacted_document(value)

@@ -3,20 +3,20 @@
 What to move was decided by the planner; ``carry_out(plan, context)`` is the only way in.
 """
 
-from rebalancer.execution.context import RunContext
+from rebalancer.execution.clock import RunClock
+from rebalancer.execution.events import Subscriber
 from rebalancer.execution.journal import Journal, read_journal
 from rebalancer.execution.kubernetes_events import EventWriter
 from rebalancer.execution.lease import HeldLease, LeaseWatch, RunLease, holder_identity
 from rebalancer.execution.outcomes import Outcome, Outcomes, Stop, after_outcomes, past_moves
-from rebalancer.execution.progress import Observer, Silent
-from rebalancer.execution.run import carry_out
-from rebalancer.execution.safety import PauseSwitch
+from rebalancer.execution.safety import PauseSwitch, SafetyChecks
 from rebalancer.execution.scheduler_health import (
     LeaseName,
     PodSelection,
     SchedulerLocation,
     scheduler_start,
 )
+from rebalancer.execution.waves import RunContext, WorkloadPods, carry_out
 
 __all__ = [
     "EventWriter",
@@ -24,16 +24,18 @@ __all__ = [
     "Journal",
     "LeaseName",
     "LeaseWatch",
-    "Observer",
     "Outcome",
     "Outcomes",
     "PauseSwitch",
     "PodSelection",
+    "RunClock",
     "RunContext",
     "RunLease",
+    "SafetyChecks",
     "SchedulerLocation",
-    "Silent",
     "Stop",
+    "Subscriber",
+    "WorkloadPods",
     "after_outcomes",
     "carry_out",
     "holder_identity",

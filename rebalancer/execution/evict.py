@@ -32,6 +32,21 @@ from rebalancer.execution.observed_pods import PodReader
 from rebalancer.planning.plan import Move
 from rebalancer.retries import Again, Retries, http_date
 
+READ_SECONDS = 30.0
+DENIED = "denied the request"  # how the API server words the verdict of a webhook, whatever its status
+REQUESTER = "rebalancer"
+_FIRST_WAIT_SECONDS = 0.5
+_MAX_WAIT_SECONDS = 8.0
+_MAX_BYTES = 1 << 20
+_MAX_REASON = 1024  # characters
+_TWO_BUDGETS = "more than one PodDisruptionBudget"
+_GATEWAY_TIMEOUTS = frozenset({502, 504})  # a proxy stopped waiting: the request may still be carried out
+_STORAGE = "etcdserver:"  # how the API server words that its storage did not answer in time
+# How KubeVirt, and whoever follows it, answers: the pod was not evicted, and is moved in another way
+# (kubevirt pkg/virt-api/webhooks/validating-webhook/admitters/pod-eviction-admitter.go).
+_EVACUATION = "Eviction triggered evacuation"
+_NO_RIGHT = "cannot create resource"  # how the API server words a missing right, and no webhook does
+
 
 class Verdict(StrEnum):
     """What the request to move a pod came to."""
@@ -45,18 +60,26 @@ class Verdict(StrEnum):
     UNKNOWN = "Unknown"  # the answer was lost and the pod cannot be read
 
 
-@dataclass(frozen=True, slots=True)
-class EvictionAnswer:
-    """The verdict on one eviction, with its reason; times in Unix seconds."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """What was requested for one move, and what that came to; times in Unix seconds."""
 
-    verdict: Verdict
+    move: Move
+    verdict: Verdict  # the one that counts where no further request is made
     because: str
-    at: float  # by our clock, when the verdict was known
-    not_before: float  # no replacement is older: the earlier of our clock and the server's at the request
-    attempts: int = 1
+    may_retry: bool = False  # another request may lead to another verdict
+    retry_after: float | None = None  # so many seconds later, if the server said
     rights_missing: bool = False
     rejected: bool = False  # the API server does not accept such a request, whatever the pod
+    at: float = 0.0  # by our clock, when the verdict was known
+    not_before: float = 0.0  # no replacement is older; the earlier of our clock and the server's
+    requests: int = 1
     restarted_at: str = ""  # the annotation by which the pods of a rolling update are known
+
+    @property
+    def is_granted(self) -> bool:
+        """Whether the pod leaves its node, at once or later."""
+        return self.verdict in (Verdict.EVICTED, Verdict.STARTED, Verdict.RESTARTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,26 +90,8 @@ class Patience:
     seconds: float = 45.0  # room for a second attempt after one that got no answer for 30 s
 
 
-READ_SECONDS = 30.0
-DENIED = "denied the request"  # how the API server words the verdict of a webhook, whatever its status
-_FIRST_WAIT_SECONDS = 0.5
-_MAX_WAIT_SECONDS = 8.0
-
-
 @dataclass(frozen=True, slots=True)
-class Attempt:
-    """What one request came to. Without a verdict another may follow; at the end ``otherwise`` counts."""
-
-    verdict: Verdict | None
-    because: str
-    otherwise: Verdict = Verdict.REFUSED
-    retry_after: float | None = None
-    rights_missing: bool = False
-    rejected: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Requester:
+class EvictionClient:
     """What every request of a run needs, and how long each is repeated."""
 
     api: RawApi
@@ -122,36 +127,47 @@ class Requester:
 class Attempts(ABC):
     """The requests made for one move, and what the earlier ones left open."""
 
-    def __init__(self, requester: Requester, move: Move) -> None:
-        self.requester = requester
+    def __init__(self, client: EvictionClient, move: Move) -> None:
+        self.client = client
         self.move = move
         self.count = 0
-        self.not_before = requester.clock()  # no replacement is older, by our clock or the server's
+        self.not_before = client.clock()
         self.restarted_at = ""
         self.perhaps_sent = False  # a request may have been carried out
 
     @abstractmethod
-    def next(self) -> Attempt:
+    def request(self) -> Attempt:
         """Send one request, unless that is forbidden, and find out what it did."""
 
-    def settle(self, what: str) -> EvictionAnswer:
+    def retry(self, what: str) -> Attempt:
         """Repeat the request while that is safe and may help; ``what`` names it in logs."""
-        attempt = self.requester.retries.until(what, self.next, self._again)
-        return EvictionAnswer(
-            verdict=attempt.verdict or attempt.otherwise,
-            because=attempt.because,
-            at=self.requester.clock(),
+        last = self.client.retries.until(what, self.request, self._again)
+        return replace(
+            last,
+            at=self.client.clock(),
             not_before=self.not_before,
-            attempts=self.count,
-            rights_missing=attempt.rights_missing,
-            rejected=attempt.rejected,
+            requests=self.count,
             restarted_at=self.restarted_at,
+        )
+
+    def ended(
+        self, verdict: Verdict, because: str, *, rights_missing: bool = False, rejected: bool = False
+    ) -> Attempt:
+        """The verdict is certain, or no further request may be made."""
+        return Attempt(
+            move=self.move, verdict=verdict, because=because, rights_missing=rights_missing, rejected=rejected
+        )
+
+    def uncertain(self, verdict: Verdict, because: str, retry_after: float | None = None) -> Attempt:
+        """Another request may help; without one, this is the verdict."""
+        return Attempt(
+            move=self.move, verdict=verdict, because=because, may_retry=True, retry_after=retry_after
         )
 
     def forbidden(self) -> Attempt | None:
         """What the move came to when nothing may be requested now; None when it may."""
-        because = self.requester.permitted()
-        return Attempt(self.not_sent, because) if because else None
+        because = self.client.permitted()
+        return self.ended(self.not_sent, because) if because else None
 
     @property
     def not_sent(self) -> Verdict:
@@ -163,46 +179,33 @@ class Attempts(ABC):
         server = http_date(answer.date)
         if server is not None:
             self.not_before = min(self.not_before, server)
-        return Attempt(verdict, because)
+        return self.ended(verdict, because)
+
+    def rejected(self, verdict: Verdict, status: int, message: str) -> Attempt:
+        """An answer by which no such request is accepted, for any pod, unless a webhook denied this one."""
+        because = f"the API server rejected the request with HTTP {status}: {message}"
+        return self.ended(verdict, because, rejected=DENIED not in message)
 
     def _again(self, attempt: Attempt) -> Again | None:
-        if attempt.verdict is not None or self.requester.interrupted():
+        if not attempt.may_retry or self.client.interrupted():
             return None
         return Again(attempt.because, attempt.retry_after)
 
 
-def rejected(verdict: Verdict, status: int, message: str) -> Attempt:
-    """An answer by which no such request is accepted, for any pod, unless a webhook denied this one."""
-    because = f"the API server rejected the request with HTTP {status}: {message}"
-    return Attempt(verdict, because, rejected=DENIED not in message)
-
-
-_MAX_BYTES = 1 << 20
-_MAX_REASON = 1024  # characters
-REQUESTER = "rebalancer"
-_TWO_BUDGETS = "more than one PodDisruptionBudget"
-_GATEWAY_TIMEOUTS = frozenset({502, 504})  # a proxy stopped waiting: the request may still be carried out
-_STORAGE = "etcdserver:"  # how the API server words that its storage did not answer in time
-# How KubeVirt, and whoever follows it, answers: the pod was not evicted, and is moved in another way
-# (kubevirt pkg/virt-api/webhooks/validating-webhook/admitters/pod-eviction-admitter.go).
-_EVACUATION = "Eviction triggered evacuation"
-_NO_RIGHT = "cannot create resource"  # how the API server words a missing right, and no webhook does
-
-
-def evict(requester: Requester, move: Move) -> EvictionAnswer:
+def evict(client: EvictionClient, move: Move) -> Attempt:
     """Ask the API server to evict the pod of a move; repeated while that is safe and may help."""
-    return _Eviction(requester, move).settle(f"evict {move.pod.full_name}")
+    return _Eviction(client, move).retry(f"evict {move.pod.full_name}")
 
 
 class _Eviction(Attempts):
     """The requests made for one pod, and what the earlier ones left open."""
 
-    def __init__(self, requester: Requester, move: Move) -> None:
-        super().__init__(requester, move)
-        self._pods = PodReader(requester.api.finishing())
+    def __init__(self, client: EvictionClient, move: Move) -> None:
+        super().__init__(client, move)
+        self._pods = PodReader(client.api.finishing())
         self._answer_lost = False  # a request may still arrive, or still be at work
 
-    def next(self) -> Attempt:
+    def request(self) -> Attempt:
         """Send one request and find out what it did."""
         forbidden = self.forbidden()
         if forbidden is not None:
@@ -222,7 +225,7 @@ class _Eviction(Attempts):
 
     def _post(self) -> Answer:
         """Send one eviction. Raises StatusError, NoAnswerError or StopRequestedError."""
-        pod, client = self.move.pod, self.requester.api.client
+        pod, client = self.move.pod, self.client.api.client
         body = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
@@ -241,19 +244,19 @@ class _Eviction(Attempts):
             body,
             max_bytes=_MAX_BYTES,
             read_seconds=READ_SECONDS,
-            deadline=self.requester.deadline,
+            deadline=self.client.deadline,
             what=f"evict {pod.full_name}",
             body_needed=False,
-            **self.requester.options,
+            **self.client.options,
         )
 
     def _refused(self, error: StatusError) -> Attempt:
         message, status = error.message, error.status
         if status == 429 and _EVACUATION in message:
-            return Attempt(Verdict.STARTED, message)
+            return self.ended(Verdict.STARTED, message)
         if status == 429:
             budgets = " ".join(error.causes("DisruptionBudget"))[:500]
-            return Attempt(None, budgets or message, self._not_accepted, error.retry_after)
+            return self.uncertain(self._not_accepted, budgets or message, error.retry_after)
         if status == 404:
             return self._gone("the pod is gone already")
         if status == 409:
@@ -264,8 +267,8 @@ class _Eviction(Attempts):
             return self._looked_up(message, final=_TWO_BUDGETS in message)
         if status in (401, 403):
             missing = status == 401 or _NO_RIGHT in message
-            return Attempt(self._not_accepted, message, rights_missing=missing)
-        return rejected(self._not_accepted, status, message)
+            return self.ended(self._not_accepted, message, rights_missing=missing)
+        return self.rejected(self._not_accepted, status, message)
 
     @property
     def _not_accepted(self) -> Verdict:
@@ -275,22 +278,22 @@ class _Eviction(Attempts):
     def _gone(self, because: str) -> Attempt:
         """The pod is gone: evicted by an earlier request, if one may have been carried out."""
         if self.perhaps_sent:
-            return Attempt(
+            return self.ended(
                 Verdict.EVICTED, f"{because}: an earlier request that returned an error did evict it"
             )
-        return Attempt(Verdict.GONE, because)
+        return self.ended(Verdict.GONE, because)
 
     def _looked_up(self, message: str, *, skipped: str = "", final: bool = False) -> Attempt:
         """Read the pod again to find out what a request did whose answer does not say."""
         try:
             pod = self._pods.pod(self.move.pod.namespace, self.move.pod.name)
         except RebalancerError as error:
-            return Attempt(Verdict.UNKNOWN, f"{message}, and the pod cannot be read: {error}")
+            return self.ended(Verdict.UNKNOWN, f"{message}, and the pod cannot be read: {error}")
         if pod is None or pod.metadata.uid != self.move.pod.uid:
             if skipped:
                 return self._gone(skipped)
-            return Attempt(Verdict.EVICTED, f"{message}; the pod is gone")
+            return self.ended(Verdict.EVICTED, f"{message}; the pod is gone")
         if pod.terminating:
-            return Attempt(Verdict.EVICTED, f"{message}; the pod is terminating")
+            return self.ended(Verdict.EVICTED, f"{message}; the pod is terminating")
         because = f"{message}; the pod is still there"
-        return Attempt(self._not_accepted if final else None, because, self._not_accepted)
+        return (self.ended if final else self.uncertain)(self._not_accepted, because)

@@ -19,6 +19,9 @@ from rebalancer.cluster import times
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.answers import RequestRejectedError
 from rebalancer.errors import RebalancerError
+from rebalancer.execution.events import EvictionAnswered, RunEvent, RunFinished, RunStarted
+from rebalancer.execution.evict import Verdict
+from rebalancer.execution.outcomes import Stop
 from rebalancer.planning.plan import Move
 
 MAX_NODE_EVENTS = 20  # in one run: more nodes than that are one event's worth of trouble
@@ -79,11 +82,29 @@ class _Event:
 class EventWriter:
     """Writes events; a run goes on when one cannot be written."""
 
-    def __init__(self, api: RawApi, reporter: str, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        api: RawApi,
+        reporter: str,
+        clock: Callable[[], float],
+        lease: tuple[str, str] = ("rebalancer", "rebalancer"),
+    ) -> None:
+        """``lease`` is the namespace and the name of the Lease of the runs."""
+        self._lease = lease
         self._api = api
         self._calls = api.client.custom_objects
         self._reporter = reporter[:128]
         self._clock = clock
+
+    def __call__(self, event: RunEvent) -> None:
+        """Write what is worth an Event of what happens in a run that acts."""
+        match event:
+            case RunStarted(plan):
+                self.cannot_be_cooled(plan.unsolved)
+            case EvictionAnswered(attempt) if attempt.is_granted:
+                self.evicted(attempt.move, started=attempt.verdict is Verdict.STARTED)
+            case RunFinished(outcomes) if outcomes.stop not in (None, Stop.INTERRUPTED, Stop.LEASE_LOST):
+                self.stopped(*self._lease, outcomes.run, outcomes.stopped)
 
     def evicted(self, move: Move, *, started: bool = False) -> None:
         """Record on the controller, else on the pod, that the pod was evicted or restarted, and why.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from enum import StrEnum
 
 import msgspec
@@ -33,6 +34,14 @@ class Stop(StrEnum):
     UNREACHABLE = "Unreachable", ExitCode.UNREACHABLE
     REJECTED = "Rejected", ExitCode.REJECTED  # the API server does not serve or accept a request
     INTERRUPTED = "Interrupted", ExitCode.INTERRUPTED
+
+
+@dataclass(frozen=True, slots=True)
+class StopReason:
+    """Why a run evicts nothing more: which kind of reason it is, and the sentence that says it."""
+
+    stop: Stop
+    because: str
 
 
 _WORST_FIRST = (ExitCode.STOPPED, ExitCode.PARTLY_DONE)

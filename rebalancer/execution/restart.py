@@ -30,16 +30,7 @@ from rebalancer.cluster import times
 from rebalancer.cluster.live.answers import NoAnswerError, RequestRejectedError, StatusError
 from rebalancer.cluster.records import Workload
 from rebalancer.errors import RebalancerError, RightsError, StopRequestedError
-from rebalancer.execution.evict import (
-    DENIED,
-    READ_SECONDS,
-    Attempt,
-    Attempts,
-    EvictionAnswer,
-    Requester,
-    Verdict,
-    rejected,
-)
+from rebalancer.execution.evict import DENIED, READ_SECONDS, Attempt, Attempts, EvictionClient, Verdict
 from rebalancer.execution.observed_pods import ObservedPod, PodReader
 from rebalancer.planning.plan import Move
 from rebalancer.planning.workloads.rolling_updates import RESTARTED_AT, why_no_surge
@@ -52,22 +43,22 @@ _RIGHT = "evictable.singleReplica: surge needs get and patch on deployments: k8s
 _deployment = msgspec.json.Decoder(Workload)
 
 
-def restart(requester: Requester, move: Move) -> EvictionAnswer:
+def restart(client: EvictionClient, move: Move) -> Attempt:
     """Ask the Deployment of a move's pod to replace it; repeated while that is safe and may help."""
-    return _Restart(requester, move).settle(f"restart {move.pod.workload}")
+    return _Restart(client, move).retry(f"restart {move.pod.workload}")
 
 
 class _Restart(Attempts):
     """The requests made for one Deployment, and what the earlier ones left open."""
 
-    def __init__(self, requester: Requester, move: Move) -> None:
-        super().__init__(requester, move)
-        self._api = requester.api.finishing()
+    def __init__(self, client: EvictionClient, move: Move) -> None:
+        super().__init__(client, move)
+        self._api = client.api.finishing()
         self._name = move.pod.workload.partition("/")[2]
         self._what = f"deployment {move.pod.namespace}/{self._name}"
         self.restarted_at = times.render(self.not_before)
 
-    def next(self) -> Attempt:
+    def request(self) -> Attempt:
         """Judge the Deployment as it is now, and change its template if that still holds."""
         forbidden = self.forbidden()
         if forbidden is not None:
@@ -76,10 +67,10 @@ class _Restart(Attempts):
             found = self._read()
             refusal = self._judge(found)
         except RightsError as error:
-            return Attempt(self._not_accepted, f"{error} ({_RIGHT})", rights_missing=True)
+            return self.ended(self._not_accepted, f"{error} ({_RIGHT})", rights_missing=True)
         except RebalancerError as error:
             because = f"{self._what} or the pod cannot be read: {error}"
-            return Attempt(self.not_sent, because)
+            return self.ended(self.not_sent, because)
         if refusal is not None:
             return refusal
         assert found is not None  # else it was refused
@@ -111,17 +102,17 @@ class _Restart(Attempts):
         """Why the Deployment must not be asked to replace the pod, or need not be; None when it should."""
         pod = self.move.pod
         if found is None or found.metadata.uid != pod.workload_uid:
-            return Attempt(Verdict.GONE, f"{self._what} is gone already")
+            return self.ended(Verdict.GONE, f"{self._what} is gone already")
         annotations = (found.spec.template.metadata.annotations if found.spec.template else None) or {}
         if self.perhaps_sent and annotations.get(RESTARTED_AT) == self.restarted_at:
             because = "the answer was lost; the Deployment has the new template"
-            return Attempt(Verdict.RESTARTED, because)
+            return self.ended(Verdict.RESTARTED, because)
         why = why_no_surge(found)
         if why:
-            return Attempt(self.not_sent, f"{pod.workload} {why}")
+            return self.ended(self.not_sent, f"{pod.workload} {why}")
         present = PodReader(self._api).pod(pod.namespace, pod.name)
         if present is None or present.metadata.uid != pod.uid or present.terminating:
-            return Attempt(Verdict.GONE, "the pod is gone already")
+            return self.ended(Verdict.GONE, "the pod is gone already")
         return None
 
     def _patch(self, found: Workload) -> Attempt:
@@ -139,35 +130,35 @@ class _Restart(Attempts):
                 body,
                 max_bytes=_MAX_BYTES,
                 read_seconds=READ_SECONDS,
-                deadline=self.requester.deadline,
+                deadline=self.client.deadline,
                 what=f"restart {self._what}",
                 body_needed=False,
                 field_manager=_MANAGER,
-                **self.requester.options,
+                **self.client.options,
             )
         except StatusError as error:
             return self._refused(error)
         except (NoAnswerError, StopRequestedError) as error:
             self.perhaps_sent = True
-            return Attempt(None, f"the answer was lost ({error})", Verdict.UNKNOWN)
+            return self.uncertain(Verdict.UNKNOWN, f"the answer was lost ({error})")
         return self.accepted(Verdict.RESTARTED, "the API server accepted the new pod template", answer)
 
     def _refused(self, error: StatusError) -> Attempt:
         message, status = error.message, error.status
         if status == 429:
-            return Attempt(None, message, self._not_accepted, error.retry_after)
+            return self.uncertain(self._not_accepted, message, error.retry_after)
         if status == 409:
-            return Attempt(None, message, self._not_accepted)
+            return self.uncertain(self._not_accepted, message)
         if status == 404:
-            return Attempt(Verdict.GONE, f"{self._what} is gone already")
+            return self.ended(Verdict.GONE, f"{self._what} is gone already")
         if status >= 500:
             self.perhaps_sent = True
-            return Attempt(None, message, Verdict.UNKNOWN)
+            return self.uncertain(Verdict.UNKNOWN, message)
         if status in (401, 403):
             missing = DENIED not in message
             because = f"{message} ({_RIGHT})" if missing else message
-            return Attempt(self._not_accepted, because, rights_missing=missing)
-        return rejected(self._not_accepted, status, message)
+            return self.ended(self._not_accepted, because, rights_missing=missing)
+        return self.rejected(self._not_accepted, status, message)
 
 
 _REPLICA_SET = "ReplicaSet"

@@ -1,4 +1,4 @@
-"""The safety checks, made before each wave: each returns the reason why the run must stop, or None.
+"""The safety checks, made before each wave: each returns the reason why the run must stop, if it must.
 
 They compare the policy with the health of the cluster (its nodes, its Pending pods, its schedulers), which is
 read for them. A pause is asked for again before each eviction: the policy may pause runs, and so does the
@@ -27,13 +27,22 @@ from rebalancer.policy.schema import Safety
 
 @dataclass(frozen=True, slots=True)
 class ClusterHealth:
-    """The figures that the brakes compare with the policy."""
+    """The figures that the safety checks compare with the policy."""
 
     node_count: int = 0
     pod_count: int = 0  # of the cluster that the plan was made for; 0 when that is not known
     not_ready_nodes: tuple[str, ...] = ()
     pending_pods: tuple[str, ...] = ()  # namespace/name; unscheduled, and not just made
     schedulers: tuple[SchedulerHealth, ...] = ()
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """What could not be determined: reported, where the policy does not stop the run for it."""
+        return tuple(
+            f"whether the scheduler {scheduler.name} is alive is not known: {scheduler.because}"
+            for scheduler in self.schedulers
+            if scheduler.alive is None
+        )
 
 
 class _NodeStatus(records.Record, frozen=True):
@@ -128,57 +137,45 @@ class PauseSwitch:
         )
 
 
-def paused_by_policy(safety: Safety) -> str:
-    """Why the policy pauses runs; empty when it does not."""
-    return "the policy is paused (safety.pause)" if safety.pause else ""
+SafetyCheck = Callable[[Safety, ClusterHealth], str]
 
 
-Brake = Callable[[Safety, ClusterHealth], str | None]
-
-
-def paused(safety: Safety, _health: ClusterHealth) -> str | None:
-    """The policy pauses all runs."""
-    return paused_by_policy(safety) or None
-
-
-def too_many_not_ready_nodes(safety: Safety, health: ClusterHealth) -> str | None:
+def too_many_not_ready_nodes(safety: Safety, health: ClusterHealth) -> str:
     """More nodes are not ready than the policy allows."""
     count, most = len(health.not_ready_nodes), safety.max_not_ready_nodes.of(health.node_count)
     if count <= most:
-        return None
+        return ""
     names, limit = _some(health.not_ready_nodes), safety.max_not_ready_nodes
     return f"{count} of {health.node_count} nodes are not ready ({names}); the limit is {limit}"
 
 
-def too_many_pending_pods(safety: Safety, health: ClusterHealth) -> str | None:
+def too_many_pending_pods(safety: Safety, health: ClusterHealth) -> str:
     """More pods wait for a node than the policy allows."""
     count, limit = len(health.pending_pods), safety.max_pending_pods
     if count <= limit.of(health.pod_count):
-        return None
+        return ""
     of_all = f" of {health.pod_count}" if limit.percent else ""
     setting = f"the limit is {limit} (safety.maxPendingPods)"
     return f"{count}{of_all} pods are Pending ({_some(health.pending_pods)}); {setting}"
 
 
-def scheduler_not_alive(_safety: Safety, health: ClusterHealth) -> str | None:
+def scheduler_not_alive(_safety: Safety, health: ClusterHealth) -> str:
     """A scheduler that must place replacements is known to be down."""
     dead = [scheduler for scheduler in health.schedulers if scheduler.alive is False]
-    return f"the scheduler {dead[0].name} is not alive: {dead[0].because}" if dead else None
+    return f"the scheduler {dead[0].name} is not alive: {dead[0].because}" if dead else ""
 
 
-def scheduler_unknown(safety: Safety, health: ClusterHealth) -> str | None:
+def scheduler_unknown(safety: Safety, health: ClusterHealth) -> str:
     """It cannot be determined whether a scheduler is alive, and the policy does not accept that."""
-    unknown = unknowns(health)
-    if not unknown or safety.unknown_scheduler == "proceed":
-        return None
+    if not health.unknown or safety.unknown_scheduler == "proceed":
+        return ""
     return (
-        f"{unknown[0]}. Name the Lease that it holds (scheduler.lease in the policy), or accept this with "
-        "safety.unknownScheduler: proceed"
+        f"{health.unknown[0]}. Name the Lease that it holds (scheduler.lease in the policy), or accept this "
+        "with safety.unknownScheduler: proceed"
     )
 
 
-BRAKES: tuple[Brake, ...] = (
-    paused,
+SAFETY_CHECKS: tuple[SafetyCheck, ...] = (
     too_many_not_ready_nodes,
     too_many_pending_pods,
     scheduler_not_alive,
@@ -186,18 +183,29 @@ BRAKES: tuple[Brake, ...] = (
 )
 
 
-def engaged_brake(safety: Safety, health: ClusterHealth) -> str | None:
-    """Why the first engaged brake stops the run, or None."""
-    return next((reason for brake in BRAKES if (reason := brake(safety, health))), None)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SafetyChecks:
+    """Whether pods may be evicted now: what the policy says is read again each time it is asked."""
 
+    policy: Callable[[], Safety]
+    pause: PauseSwitch | None = None  # None where nothing but the policy pauses a run
+    schedulers: tuple[SchedulerLocation, ...] = ()  # those that must be alive
 
-def unknowns(health: ClusterHealth) -> tuple[str, ...]:
-    """What could not be determined: reported, where the policy does not stop the run for it."""
-    return tuple(
-        f"whether the scheduler {scheduler.name} is alive is not known: {scheduler.because}"
-        for scheduler in health.schedulers
-        if scheduler.alive is None
-    )
+    def why_stop(self, read_health: Callable[[], ClusterHealth] | None = None) -> str:
+        """Why nothing may be evicted now; empty when it may.
+
+        Before each eviction only a pause is asked for; before each wave, with ``read_health``, the cluster's
+        health is compared with the policy too. Raises InputError for a policy that can no longer be used,
+        RightsError or UnreachableError.
+        """
+        policy = self.policy()
+        if policy.pause:
+            return "the policy is paused (safety.pause)"
+        paused = self.pause.why_paused() if self.pause else ""
+        if paused or read_health is None:
+            return paused
+        health = read_health()
+        return next((reason for check in SAFETY_CHECKS if (reason := check(policy, health))), "")
 
 
 def _some(names: tuple[str, ...]) -> str:

@@ -26,10 +26,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+import msgspec
+
 from rebalancer.errors import InternalError, RebalancerError
+from rebalancer.execution.clock import RunClock
+from rebalancer.execution.evict import Attempt, Verdict
 from rebalancer.execution.observed_pods import ObservedPod
 from rebalancer.execution.outcomes import Outcome
 from rebalancer.execution.restart import appraise_rollout, made_by_rollout
@@ -40,19 +43,8 @@ if TYPE_CHECKING:
     from rebalancer.cluster.live.watching import SeenPod
 
 
-@dataclass(frozen=True, slots=True)
-class Evicted:
-    """A move whose pod was evicted."""
-
-    move: Move
-    at: float  # Unix seconds, our clock
-    not_before: float  # no replacement is created before this, by the API server's clock
-    started: bool = False  # the pod leaves once somebody else has moved it, or stays
-    restarted_at: str = ""  # of a rolling update: the annotation of the pods it makes
-
-
 def match(
-    evicted: Sequence[Evicted], before: Collection[str], now: Iterable[ObservedPod]
+    evicted: Sequence[Attempt], before: Collection[str], now: Iterable[ObservedPod]
 ) -> Mapping[str, ObservedPod]:
     """The replacement of each evicted pod that has one, by the evicted pod's uid.
 
@@ -61,7 +53,7 @@ def match(
     known = set(before) | {item.move.pod.uid for item in evicted}
     fresh = [pod for pod in now if pod.metadata.uid not in known and not pod.terminating]
     found: dict[str, ObservedPod] = {}
-    by_controller: dict[tuple[str, str], list[Evicted]] = {}
+    by_controller: dict[tuple[str, str], list[Attempt]] = {}
     by_name = {(pod.metadata.namespace, pod.metadata.name): pod for pod in fresh}
     for item in evicted:
         pod = item.move.pod
@@ -83,7 +75,7 @@ def match(
     return found
 
 
-def _pair(items: Sequence[Evicted], candidates: Iterable[ObservedPod]) -> dict[str, ObservedPod]:
+def _pair(items: Sequence[Attempt], candidates: Iterable[ObservedPod]) -> dict[str, ObservedPod]:
     """Pair evictions with pods made after them: as many as possible, and of these as many as planned."""
     chosen = _choose(items, candidates)
     taken_by = _planned(items, chosen)
@@ -94,7 +86,7 @@ def _pair(items: Sequence[Evicted], candidates: Iterable[ObservedPod]) -> dict[s
     return {items[item].move.pod.uid: chosen[pod] for pod, item in taken_by.items()}
 
 
-def _choose(items: Sequence[Evicted], candidates: Iterable[ObservedPod]) -> list[ObservedPod]:
+def _choose(items: Sequence[Attempt], candidates: Iterable[ObservedPod]) -> list[ObservedPod]:
     """The replacements: each eviction, latest first, takes the earliest pod made after it.
 
     A pod made after a later eviction was made after every earlier one too, so no pair is lost. A pod that
@@ -117,7 +109,7 @@ def _created(pod: ObservedPod) -> float:
     return -math.inf if math.isnan(pod.created_at) else pod.created_at
 
 
-def _planned(items: Sequence[Evicted], pods: Sequence[ObservedPod]) -> dict[int, int]:
+def _planned(items: Sequence[Attempt], pods: Sequence[ObservedPod]) -> dict[int, int]:
     """The largest pairing of pods with moves that listed their node: pod index -> item index."""
     listed = [{landing.node for landing in item.move.landings} for item in items]
     item_of: dict[int, int] = {}
@@ -140,65 +132,56 @@ def _planned(items: Sequence[Evicted], pods: Sequence[ObservedPod]) -> dict[int,
 LandingCheck = Callable[[Move, str], str | None]
 """Why the node on which a replacement landed is not acceptable; None when it is."""
 
+Appraisal = tuple[Outcome, bool]
+"""The outcome of a move as it stands, and whether it is settled: waiting longer would not change it."""
+
 FIRST_PAUSE_SECONDS = 0.5
 MAX_PAUSE_SECONDS = 5.0
 _LAST_READ_SECONDS = 1.0  # for the read that ends the waiting, begun just in time
 
 
-@dataclass(frozen=True, slots=True)
-class OutcomeSoFar:
-    """The outcome of a move as it stands; ``settled`` when waiting longer would not change it."""
-
-    outcome: Outcome
-    settled: bool
-
-
-@dataclass(frozen=True, kw_only=True)
-class Waiting:
-    """How to wait for a wave: what to read, how often and how long, and when to stop."""
-
-    read: Callable[[float], Sequence[ObservedPod]]  # the pods of their controllers, in so many seconds
-    check: LandingCheck
-    clock: Callable[[], float]  # moves only forward
-    sleep: Callable[[float], object]
-    timeout_seconds: float
-    first_pause_seconds: float = FIRST_PAUSE_SECONDS
-    interrupted: Callable[[], bool] = lambda: False
-    after_each_read: Callable[[Sequence[OutcomeSoFar]], None] = lambda _: None
-
-
 def await_landings(
-    evicted: Sequence[Evicted], before: Collection[str], waiting: Waiting
+    evicted: Sequence[Attempt],
+    before: Collection[str],
+    read: Callable[[float], Sequence[ObservedPod]],
+    check: LandingCheck,
+    clock: RunClock,
+    *,
+    timeout_seconds: float,
+    watched: Callable[[], bool | None] = lambda: None,
+    after_each_read: Callable[[Sequence[Appraisal]], None] = lambda _: None,
 ) -> tuple[Outcome, ...]:
     """Wait until all moves of a wave are settled, or the timeout; one outcome for each, in order.
 
-    Read errors are tolerated until the timeout; moves still unseen are reported Unknown.
+    ``read`` returns the pods of their controllers in so many seconds, and ``watched`` says whether a watch
+    shows them all replaced, None where it shows nothing. Read errors are tolerated until the timeout; moves
+    still unseen are reported Unknown.
     """
     if not evicted:
         return ()
-    check = _CachedCheck(waiting.check)
-    deadline = waiting.clock() + waiting.timeout_seconds
-    pause = waiting.first_pause_seconds
-    while True:
-        left = max(deadline - waiting.clock(), _LAST_READ_SECONDS)
-        landings, trouble = _read(evicted, before, lambda: waiting.read(left), check)  # noqa: B023 - called at once
-        waiting.after_each_read(landings)
-        if not trouble and all(landing.settled for landing in landings):
-            return tuple(landing.outcome for landing in landings)
-        if waiting.interrupted():
-            return tuple(_unseen(landing, trouble or "the run was interrupted") for landing in landings)
-        left = deadline - waiting.clock()
-        if left <= 0:
-            if trouble:
-                return tuple(_unseen(landing, trouble) for landing in landings)
-            return tuple(landing.outcome for landing in landings)
-        waiting.sleep(min(pause, left))
-        pause = min(pause * 1.6, MAX_PAUSE_SECONDS)
+    check = _checked_once(check)
+    deadline = clock.monotonic() + timeout_seconds
+    appraisals: tuple[Appraisal, ...] = ()
+    trouble = ""  # why the pods could not be read
+
+    def settled() -> bool:
+        nonlocal appraisals, trouble
+        left = max(deadline - clock.monotonic(), _LAST_READ_SECONDS)
+        appraisals, trouble = _read(evicted, before, lambda: read(left), check)
+        after_each_read(appraisals)
+        return not trouble and all(is_settled for _, is_settled in appraisals)
+
+    first_pause = FIRST_PAUSE_SECONDS if watched() is None else MAX_PAUSE_SECONDS
+    if not settled():
+        clock.wait_until(settled, deadline, first_pause, MAX_PAUSE_SECONDS, poke=watched)
+    if clock.stop_requested():
+        trouble = trouble or "the run was interrupted"
+    return tuple(_unseen(item, trouble) if trouble else item[0] for item in appraisals)
 
 
 def appraise(
-    evicted: Sequence[Evicted], before: Collection[str], now: Sequence[ObservedPod], check: LandingCheck
-) -> tuple[OutcomeSoFar, ...]:
+    evicted: Sequence[Attempt], before: Collection[str], now: Sequence[ObservedPod], check: LandingCheck
+) -> tuple[Appraisal, ...]:
     """The outcome of each move as it stands, given the pods of its namespace now."""
     replacement = match(evicted, before, now)
     present = {pod.metadata.uid: pod for pod in now}
@@ -209,11 +192,11 @@ def appraise(
 
 
 def _appraise(
-    item: Evicted, replacement: ObservedPod | None, old: ObservedPod | None, check: LandingCheck
-) -> OutcomeSoFar:
+    item: Attempt, replacement: ObservedPod | None, old: ObservedPod | None, check: LandingCheck
+) -> Appraisal:
     if item.move.is_restart:
         return _appraise_restart(item, replacement, old, check)
-    if old is not None and (item.started or old.being_evicted) and not old.terminating:
+    if old is not None and (item.verdict is Verdict.STARTED or old.being_evicted) and not old.terminating:
         if not old.finished:
             because = "somebody else moves it; it had not left yet when it was looked at last"
             return _so_far(item, Result.STARTED, because, replacement)
@@ -245,8 +228,8 @@ def _appraise(
 
 
 def _appraise_restart(
-    item: Evicted, new: ObservedPod | None, old: ObservedPod | None, check: LandingCheck
-) -> OutcomeSoFar:
+    item: Attempt, new: ObservedPod | None, old: ObservedPod | None, check: LandingCheck
+) -> Appraisal:
     node = new.spec.node_name if new else ""
     planned = any(landing.node == node for landing in item.move.landings)
     objection = check(item.move, node) if node and not planned else None
@@ -254,7 +237,7 @@ def _appraise_restart(
     return _so_far(item, result, because, new, settled=settled)
 
 
-def _of_the_node_left(item: Evicted, old: ObservedPod | None) -> str:
+def _of_the_node_left(item: Attempt, old: ObservedPod | None) -> str:
     """What a move has come to whose replacement does not serve yet."""
     if old is not None:
         return _of_the_evicted_pod(old)
@@ -269,13 +252,13 @@ def _of_the_evicted_pod(old: ObservedPod) -> str:
 
 
 def _so_far(
-    item: Evicted,
+    item: Attempt,
     result: Result,
     because: str,
     replacement: ObservedPod | None = None,
     *,
     settled: bool = False,
-) -> OutcomeSoFar:
+) -> Appraisal:
     outcome = Outcome(
         move=item.move,
         result=result,
@@ -288,7 +271,7 @@ def _so_far(
         bound_at=_not_before(item.at, replacement.bound_at if replacement else None),
         ready_at=_not_before(item.at, replacement.ready_at if replacement else None),
     )
-    return OutcomeSoFar(outcome, settled)
+    return outcome, settled
 
 
 def _not_before(evicted_at: float, moment: float | None) -> float | None:
@@ -297,11 +280,11 @@ def _not_before(evicted_at: float, moment: float | None) -> float | None:
 
 
 def _read(
-    evicted: Sequence[Evicted],
+    evicted: Sequence[Attempt],
     before: Collection[str],
     read: Callable[[], Sequence[ObservedPod]],
     check: LandingCheck,
-) -> tuple[tuple[OutcomeSoFar, ...], str]:
+) -> tuple[tuple[Appraisal, ...], str]:
     """The moves as they stand, and why they could not be read if they could not."""
     try:
         return appraise(evicted, before, read(), check), ""
@@ -312,51 +295,37 @@ def _read(
         return tuple(_so_far(item, Result.UNKNOWN, trouble) for item in evicted), trouble
 
 
-def _unseen(landing: OutcomeSoFar, why: str) -> Outcome:
+def _unseen(appraisal: Appraisal, why: str) -> Outcome:
     """The outcome of a move that was not waited for to the end."""
-    if landing.settled or landing.outcome.result is Result.UNKNOWN:
-        return landing.outcome
-    verb = "restarted" if landing.outcome.move.is_restart else "evicted"
-    return Outcome(
-        move=landing.outcome.move,
-        result=Result.UNKNOWN,
-        because=f"{verb}; {why} before its end was seen ({landing.outcome.because})",
-        node=landing.outcome.node,
-        replacement=landing.outcome.replacement,
-        replacement_uid=landing.outcome.replacement_uid,
-        replacement_controller_uid=landing.outcome.replacement_controller_uid,
-        evicted_at=landing.outcome.evicted_at,
-        bound_at=landing.outcome.bound_at,
-    )
+    outcome, settled = appraisal
+    if settled or outcome.result is Result.UNKNOWN:
+        return outcome
+    verb = "restarted" if outcome.move.is_restart else "evicted"
+    because = f"{verb}; {why} before its end was seen ({outcome.because})"
+    return msgspec.structs.replace(outcome, result=Result.UNKNOWN, because=because, ready_at=None)
 
 
-class _CachedCheck:
-    """Checks each move and node once, however often the wave is read."""
+def _checked_once(check: LandingCheck) -> LandingCheck:
+    """The same check, made once for each move and node however often the wave is read."""
+    verdicts: dict[tuple[str, str], str | None] = {}
 
-    def __init__(self, check: LandingCheck) -> None:
-        self._check = check
-        self._verdicts: dict[tuple[str, str], str | None] = {}
-
-    def __call__(self, move: Move, node: str) -> str | None:
+    def checked(move: Move, node: str) -> str | None:
         key = (move.pod.uid, node)
-        if key not in self._verdicts:
-            self._verdicts[key] = self._check(move, node)
-        return self._verdicts[key]
+        if key not in verdicts:
+            verdicts[key] = check(move, node)
+        return verdicts[key]
 
-
-def uids(pods: Sequence[ObservedPod]) -> frozenset[str]:
-    """The uids of these pods."""
-    return frozenset(pod.metadata.uid for pod in pods)
+    return checked
 
 
 PodsSeen: TypeAlias = "Callable[[str], Sequence[SeenPod] | None]"
 """The pods of the controller with this uid as a watch last showed them; None where it shows nothing."""
 
 
-class Sightings:
-    """The replacements of one wave as a watch shows them."""
+class WatchedReplacements:
+    """The replacements of one wave as a watch shows them; None where it does not show all controllers."""
 
-    def __init__(self, pods_seen: PodsSeen, evicted: Sequence[Evicted], before: Collection[str]) -> None:
+    def __init__(self, pods_seen: PodsSeen, evicted: Sequence[Attempt], before: Collection[str]) -> None:
         """``before`` are the uids of the pods that existed before the wave."""
         self._pods_seen = pods_seen
         self._leaving = {item.move.pod.uid for item in evicted}
@@ -364,25 +333,28 @@ class Sightings:
         self._expected = Counter(item.move.pod.controller_uid for item in evicted)
         self._last = evicted[-1].move.pod.controller_uid if evicted else ""
 
-    def possible(self) -> bool:
-        """Whether a watch shows the pods of all controllers."""
-        return all(self._seen(uid) is not None for uid in self._expected)
-
-    def placed(self) -> bool:
+    def placed(self) -> bool | None:
         """Whether the controller of the last evicted pod has as many new pods on nodes as were evicted."""
-        new = [pod for pod in self._new(self._last) if pod.node_name]
-        return len(new) >= self._expected[self._last] > 0
+        seen = self._seen()
+        if seen is None:
+            return None
+        return sum(bool(pod.node_name) for pod in self._new(seen[self._last])) >= self._expected[self._last]
 
-    def done(self) -> bool:
+    def ready(self) -> bool | None:
         """Whether all evicted pods have left and as many new ones are ready."""
+        seen = self._seen()
+        if seen is None:
+            return None
         return all(
-            sum(pod.ready for pod in self._new(uid)) >= count
-            and not any(pod.uid in self._leaving for pod in self._seen(uid) or ())
+            sum(pod.ready for pod in self._new(seen[uid])) >= count
+            and not any(pod.uid in self._leaving for pod in seen[uid])
             for uid, count in self._expected.items()
         )
 
-    def _seen(self, uid: str) -> Sequence[SeenPod] | None:
-        return self._pods_seen(uid) if uid else None
+    def _seen(self) -> Mapping[str, Sequence[SeenPod]] | None:
+        found = {uid: self._pods_seen(uid) if uid else None for uid in self._expected}
+        seen = {uid: pods for uid, pods in found.items() if pods is not None}
+        return seen if len(seen) == len(found) > 0 else None
 
-    def _new(self, uid: str) -> list[SeenPod]:
-        return [pod for pod in self._seen(uid) or () if pod.uid not in self._known]
+    def _new(self, pods: Sequence[SeenPod]) -> list[SeenPod]:
+        return [pod for pod in pods if pod.uid not in self._known]

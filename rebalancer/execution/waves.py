@@ -1,31 +1,57 @@
-"""One wave: pods are evicted one by one, then their landings are verified against the plan."""
+"""Carries out a plan wave by wave, until it is done or there is a reason to stop.
+
+    before each wave        the safety checks; moves that no longer hold are skipped
+    within a wave           one eviction after another, each announced, requested and answered; the next one
+                            once the replacement of the one before is placed
+    at the end of a wave    all replacements are waited for, and compared with the plan
+
+Everything that happens is published as an event; see ``events`` for who keeps what of it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
 
-from rebalancer.errors import InternalError, RebalancerError
-from rebalancer.execution.context import Halt, Ledger, RunContext, halt_for
-from rebalancer.execution.evict import EvictionAnswer, Requester, Verdict, evict
-from rebalancer.execution.journal import EVICTING, RESTARTING
+from rebalancer.cluster.live import RawApi
+from rebalancer.errors import InputError, InternalError, RebalancerError, UnreachableError
+from rebalancer.execution.clock import RunClock
+from rebalancer.execution.events import (
+    EventStream,
+    EvictionAnnounced,
+    EvictionAnswered,
+    EvictionDue,
+    MoveEnded,
+    NotKnown,
+    PlacedAgain,
+    ReplacementsSeen,
+    RunFinished,
+    RunStarted,
+    SaveOutcomes,
+    Subscriber,
+    WaveFinished,
+    WavesEnded,
+    WaveStarted,
+    stop_reason_for,
+)
+from rebalancer.execution.evict import Attempt, EvictionClient, Patience, Verdict, evict
+from rebalancer.execution.journal import Journal
+from rebalancer.execution.lease import HeldLease
 from rebalancer.execution.observed_pods import ObservedPod, PodReader, Scope
-from rebalancer.execution.outcomes import Outcome, Stop
+from rebalancer.execution.outcomes import Outcome, Outcomes, Stop, StopReason, exit_code
 from rebalancer.execution.restart import restart
+from rebalancer.execution.safety import ClusterHealth, SafetyChecks, read_health
 from rebalancer.execution.verify import (
-    FIRST_PAUSE_SECONDS,
-    MAX_PAUSE_SECONDS,
-    Evicted,
-    OutcomeSoFar,
-    Sightings,
-    Waiting,
+    Appraisal,
+    PodsSeen,
+    WatchedReplacements,
     await_landings,
     match,
-    uids,
 )
-from rebalancer.planning.plan import Move
+from rebalancer.planning.plan import POD_GONE, POD_LEAVING, Move, Plan
+from rebalancer.policy.schema import Execution
 from rebalancer.state import Result
-from rebalancer.telemetry import Span, record, span
 
 # The plan assumes that replacements are scheduled in the order of the evictions, so each eviction waits for
 # the replacement of the one before, at most so long. Verification finds landings that went wrong by that.
@@ -34,245 +60,344 @@ _FIRST_LOOK_SECONDS = 0.05
 _LAST_LOOK_SECONDS = 3.0  # after a request to stop: where the replacements are by then
 
 
-class WaveRunner:
-    """Carries out the waves of one run; when something stops it, the ledger holds the reason."""
+class Replanner(Protocol):
+    """Judges moves by the cluster as it is now, as the planner did when it made the plan."""
 
-    def __init__(self, context: RunContext, ledger: Ledger, started: float) -> None:
+    def validate(self, moves: Sequence[Move]) -> Mapping[str, str | Move]:
+        """Read the cluster again: pod uid -> why the move no longer holds, or the move with its new landings.
+
+        Moves that are absent from the answer hold unchanged.
+        """
+
+    def check_landing(self, move: Move, node: str) -> str | None:
+        """Why the node on which a replacement landed is not acceptable; None when it is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadPods:
+    """How the pods of a move's workload are found."""
+
+    # The label selector of the controller of a move's pod; empty where it is not known.
+    selector_of: Callable[[Move], str] = lambda _: ""
+    # The pods of a controller as a watch last showed them: when it is worth to look for replacements.
+    watched: PodsSeen = lambda _: None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunContext:
+    """Everything a run needs from outside."""
+
+    run: str  # the run's identity: in the journal, the lease and the events
+    api: RawApi
+    clock: RunClock
+    execution: Execution
+    safety: SafetyChecks
+    replanner: Replanner
+    journal: Journal
+    lease: HeldLease | None  # None where nothing but this run can act, as in a dry run
+    pods: WorkloadPods = field(default_factory=WorkloadPods)
+    save: SaveOutcomes = lambda _: None  # an error it raises stops the run before the next eviction
+    shown_to: Sequence[Subscriber] = ()  # learn of every event after it was saved and journaled
+    patience: Patience = field(default_factory=Patience)
+    dry_run: bool = False
+
+
+def carry_out(plan: Plan, context: RunContext) -> Outcomes:
+    """Evict the moves of a plan in waves, wait for each wave, and check every landing.
+
+    Every move gets an outcome, whatever happens. Raises JournalError when the journal cannot be begun and
+    InputError for a plan that names a pod twice: nothing was evicted then.
+    """
+    _check(plan)
+    with EventStream(context.save, context.journal, context.clock.now, context.shown_to) as stream:
+        stream.publish(RunStarted(plan, context.dry_run))
+        return _Run(plan, context, stream).carry_out()
+
+
+def _check(plan: Plan) -> None:
+    seen: set[str] = set()
+    for move in plan.moves:
+        if not move.pod.uid:
+            raise InputError("a move without the pod's uid cannot be carried out", where=move.pod.full_name)
+        if move.pod.uid in seen:
+            raise InputError("the plan moves this pod twice", where=move.pod.full_name)
+        seen.add(move.pod.uid)
+
+
+class _Run:
+    """One run; once something stops it, the stream of events has the reason."""
+
+    def __init__(self, plan: Plan, context: RunContext, stream: EventStream) -> None:
+        self._plan = plan
         self._context = context
-        self._ledger = ledger
-        self._deadline = (
-            None if context.max_duration_seconds is None else started + context.max_duration_seconds
-        )
-        self._monotonic = context.api.retries.clock
-        self._api = api = context.api
-        self._pods = PodReader(api)
-        self._evictions: dict[str, Span] = {}  # by uid of the pod
-        self._requester = Requester(
-            api,
-            context.clock,
+        self._stream = stream
+        self._clock = context.clock
+        self._outcomes: dict[str, Outcome] = {}  # by uid of the pod, provisional ones too
+        self._begun_at = context.clock.now()
+        self._client = EvictionClient(
+            context.api,
+            context.clock.now,
             patience=context.patience,
-            permitted=self._permitted,
-            interrupted=self._give_up,
+            permitted=self._why_forbidden,
+            interrupted=lambda: self._clock.stop_requested() or self._is_stopped(),
             dry_run=context.dry_run,
         )
 
-    def over(self) -> Halt | None:
-        """Why no further eviction may begin: asked to stop, or out of time."""
-        if self._context.stop_requested():
-            return Halt(Stop.INTERRUPTED, "asked to stop by a signal")
-        if self._deadline is not None and self._monotonic() >= self._deadline:
-            seconds = self._context.max_duration_seconds
-            return Halt(Stop.BRAKE, f"the run reached its longest duration of {seconds:.0f} s")
-        return None
+    def carry_out(self) -> Outcomes:
+        """All waves, and the end."""
+        if self._plan.moves:
+            try:
+                self._waves()
+            except RebalancerError as error:
+                # A request that ended with the run's own time says less than that the time is over.
+                over = self._clock.why_over() if isinstance(error, UnreachableError) else None
+                self._stream.stop(over or stop_reason_for(error))
+            self._stream.publish(WavesEnded())
+            for move in self._plan.moves:
+                if move.pod.uid not in self._outcomes:
+                    stop = self._stream.stop_reason
+                    reason = stop.because if stop else "never reached"
+                    self._end(move, Result.SKIPPED, f"the run stopped before it: {reason}")
+        outcomes = self._finished()
+        self._stream.publish(RunFinished(outcomes))
+        return outcomes
 
-    def run(self, wave: int, moves: Sequence[Move]) -> None:
+    def _finished(self) -> Outcomes:
+        stop, dry_run = self._stream.stop_reason, self._context.dry_run
+        outcomes = tuple(self._outcomes[move.pod.uid] for move in self._plan.moves)
+        results = (outcome.result for outcome in outcomes)
+        counted = [result for result in results if not (dry_run and result is Result.SKIPPED)]
+        return Outcomes(
+            plan_inputs=self._plan.inputs,
+            run=self._context.run,
+            outcomes=outcomes,
+            stop=stop.stop if stop else None,
+            stopped=stop.because if stop else "",
+            dry_run=dry_run,
+            exit_code=int(exit_code(counted, stop.stop if stop else None)),
+        )
+
+    def _waves(self) -> None:
+        left = sorted(self._plan.moves, key=lambda move: move.wave)
+        for wave in sorted({move.wave for move in left}):
+            reason = self._clock.why_over() or self._unsafe()
+            if reason is not None:
+                self._stream.stop(reason)
+                return
+            left = self._still_holding(left)
+            moves = [move for move in left if move.wave == wave]
+            left = [move for move in left if move.wave != wave]
+            if moves:
+                self._wave(wave, moves)
+            if self._stream.stop_reason is not None:
+                return
+
+    def _unsafe(self) -> StopReason | None:
+        if self._context.lease is not None:
+            self._context.lease.renew_if_due()
+        because = self._context.safety.why_stop(self._read_health)
+        return StopReason(Stop.BRAKE, because) if because else None
+
+    def _read_health(self) -> ClusterHealth:
+        now, schedulers = self._clock.now(), self._context.safety.schedulers
+        health = read_health(self._context.api, now, self._begun_at, schedulers, self._plan.pod_count)
+        for unknown in health.unknown:
+            self._stream.publish(NotKnown(unknown))
+        return health
+
+    def _still_holding(self, moves: Sequence[Move]) -> list[Move]:
+        """The moves with the landings they have now; those that no longer hold are skipped."""
+        verdicts = self._context.replanner.validate(moves)
+        holding: list[Move] = []
+        for move in moves:
+            verdict = verdicts.get(move.pod.uid, move)
+            if isinstance(verdict, str):
+                gone = verdict == POD_GONE or verdict.startswith(POD_LEAVING)
+                self._end(move, Result.GONE if gone else Result.SKIPPED, verdict)
+                continue
+            if verdict.landings != move.landings:
+                self._stream.publish(PlacedAgain(verdict))
+            holding.append(verdict)
+        return holding
+
+    def _wave(self, wave: int, moves: Sequence[Move]) -> None:
         """Evict these pods and verify the landings. Raises when the pods cannot be read beforehand."""
-        before = uids(self._pods.pods(self._scopes(moves)))
-        self._ledger.record("wave-started", wave=wave, moves=len(moves))
-        self._context.observer.wave_started(wave, moves)
-        evicted: list[Evicted] = []
+        pods = PodReader(self._context.api).pods(self._scopes(moves))
+        before = frozenset(pod.metadata.uid for pod in pods)
+        self._stream.publish(WaveStarted(wave, moves))
+        evicted: list[Attempt] = []
         for position, move in enumerate(moves):
-            halt = self.over()
-            if halt is not None:
-                self._ledger.stop(halt)
-            if self._ledger.halt is not None:
+            over = self._clock.why_over()
+            if over is not None:
+                self._stream.stop(over)
+            if self._stream.stop_reason is not None:
                 break
-            known = len(evicted)
-            self._evict(move, evicted)
-            if len(evicted) > known and position + 1 < len(moves):
-                self._await_placement(evicted, before)
+            attempt = self._evict(move)
+            if attempt is not None:
+                evicted.append(attempt)
+                if position + 1 < len(moves):
+                    self._await_placement(evicted, before)
         if evicted:
             self._verify(wave, evicted, before)
-        self._ledger.save()
-        self._ledger.record("wave-finished", wave=wave)
-
-    def _await_placement(self, evicted: Sequence[Evicted], before: frozenset[str]) -> None:
-        """Wait up to 3 s for the last evicted pod's replacement to be bound."""
-        move = evicted[-1].move
-        deadline = self._monotonic() + MAX_SECONDS_TO_PLACE
-        pause = _FIRST_LOOK_SECONDS
-        sightings = Sightings(self._context.pods_seen, evicted, before)
-        while (left := deadline - self._monotonic()) > 0 and not self._give_up():
-            self._context.sleep(min(pause, left))
-            if sightings.possible():
-                if sightings.placed():
-                    return
-                continue
-            try:
-                pods = PodReader(self._api.within(deadline - self._monotonic()))
-                replacement = match(evicted, before, pods.pods(self._scopes([move]))).get(move.pod.uid)
-            except InternalError:
-                raise
-            except RebalancerError:
-                return  # verification reads again at the end of the wave
-            if replacement is not None and replacement.spec.node_name:
-                return
-            pause *= 1.6
-
-    def _rest(self, sightings: Sightings, seconds: float) -> None:
-        """Wait so long or, where pods are watched, until the replacements are seen to be there."""
-        if not sightings.possible() or sightings.done():
-            self._context.sleep(min(seconds, FIRST_PAUSE_SECONDS) if sightings.possible() else seconds)
-            return
-        end = self._monotonic() + seconds
-        while (left := end - self._monotonic()) > 0 and not self._context.stop_requested():
-            self._context.sleep(min(_FIRST_LOOK_SECONDS, left))
-            if sightings.done():
-                return
+        self._stream.publish(WaveFinished(wave))
 
     def _scopes(self, moves: Sequence[Move]) -> frozenset[Scope]:
         """The pods among which replacements are looked for, and no others: they are read again and again."""
-        return frozenset(Scope(move.pod.namespace, self._context.selector_of(move)) for move in moves)
+        return frozenset(Scope(move.pod.namespace, self._context.pods.selector_of(move)) for move in moves)
 
-    def _permitted(self) -> str:
+    def _why_forbidden(self) -> str:
         """Why the eviction that is about to be requested must not be; empty when it may.
 
         Asked immediately before each request: saving the state and waiting to try again take time. The lease
         comes last, because it must still be ours when the answer arrives.
         """
         try:
-            paused = self._context.why_paused()
-            if paused:
-                self._ledger.stop(Halt(Stop.BRAKE, paused))
-                return paused
+            because = self._context.safety.why_stop()
+            if because:
+                self._stream.stop(StopReason(Stop.BRAKE, because))
+                return because
             if self._context.lease is not None:
                 self._context.lease.ensure()
         except RebalancerError as error:
-            self._ledger.stop(halt_for(error))
+            self._stream.stop(stop_reason_for(error))
             return str(error)
         return ""
 
-    def _evict(self, move: Move, evicted: list[Evicted]) -> None:
-        """Evict or restart one pod: saved to the state before, journaled before and after.
-
-        The move joins ``evicted`` when its replacement has to be waited for.
-        """
-        if not (self._context.dry_run or self._saved_before(move)):
-            return
-        event = RESTARTING if move.is_restart else EVICTING
-        if not self._ledger.record(event, move, dryRun=self._context.dry_run or None):
-            self._ledger.settle(_outcome(move, Result.SKIPPED, "the journal cannot be written"))
-            return
-        with span("eviction", pod=move.pod.full_name, node=move.from_node) as eviction:
-            answer = (restart if move.is_restart else evict)(self._requester, move)
-            eviction.add(verdict=answer.verdict.value, attempts=answer.attempts)
-        self._evictions[move.pod.uid] = eviction
-        started = answer.verdict is Verdict.STARTED
-        granted = answer.verdict in (Verdict.EVICTED, Verdict.STARTED, Verdict.RESTARTED)
-        waited_for = granted and not self._context.dry_run
-        if waited_for:
-            evicted.append(Evicted(move, answer.at, answer.not_before, started, answer.restarted_at))
-        self._ledger.record(
-            answer.verdict.value.lower(), move, because=answer.because, attempts=answer.attempts
-        )
-        self._context.observer.eviction_answered(move, answer)
-        if waited_for:
-            if self._context.events is not None:
-                self._context.events.evicted(move, started=started)
-        elif granted:
+    def _evict(self, move: Move) -> Attempt | None:
+        """Evict or restart one pod; the attempt, if a replacement has to be waited for."""
+        dry_run = self._context.dry_run
+        if not (dry_run or self._announced(move)):
+            return None
+        if not self._stream.publish(EvictionDue(move, dry_run)):
+            self._end(move, Result.SKIPPED, "the journal cannot be written")
+            return None
+        attempt = (restart if move.is_restart else evict)(self._client, move)
+        self._stream.publish(EvictionAnswered(attempt, dry_run))
+        if not attempt.is_granted:
+            self._not_granted(attempt)
+        elif dry_run:
             would = "the API server would evict it"
             if move.is_restart:
                 would = f"the API server would let {move.pod.workload} be restarted"
-            elif started:
-                would = f"its eviction would begin so: {answer.because}"
-            self._ledger.settle(_outcome(move, Result.SKIPPED, f"dry run: {would}"))
+            elif attempt.verdict is Verdict.STARTED:
+                would = f"its eviction would begin so: {attempt.because}"
+            self._end(move, Result.SKIPPED, f"dry run: {would}")
         else:
-            self._not_evicted(move, answer)
+            return attempt
+        return None
 
-    def _saved_before(self, move: Move) -> bool:
+    def _announced(self, move: Move) -> bool:
         """Save an eviction to the state before it is requested: this run may be killed before it ends."""
         because = "evicted, or about to be, when this was written; how it ended is not known"
-        now = self._context.clock()
-        self._ledger.provisional(_outcome(move, Result.UNKNOWN, because, evicted_at=now))
-        if self._ledger.halt is None:
-            return True
-        because = f"it could not be saved for the next run: {self._ledger.halt.because}"
-        self._ledger.settle(_outcome(move, Result.SKIPPED, because))
-        return False
+        now = self._clock.now()
+        outcome = Outcome(move=move, result=Result.UNKNOWN, because=because, evicted_at=now)
+        self._outcomes[move.pod.uid] = outcome
+        self._stream.publish(EvictionAnnounced(outcome))
+        stop = self._stream.stop_reason
+        if stop is not None:
+            self._end(move, Result.SKIPPED, f"it could not be saved for the next run: {stop.because}")
+        return stop is None
 
-    def _not_evicted(self, move: Move, answer: EvictionAnswer) -> None:
+    def _not_granted(self, attempt: Attempt) -> None:
+        move, because = attempt.move, attempt.because
         # For the load of the nodes, a pod that may have been evicted counts as evicted.
+        perhaps = attempt.at if attempt.verdict is Verdict.UNKNOWN else None
+        self._end(move, Result.of(attempt.verdict), because, evicted_at=perhaps)
         verb = "restarting" if move.is_restart else "evicting"
-        perhaps = answer.at if answer.verdict is Verdict.UNKNOWN else None
-        self._ledger.settle(_outcome(move, Result.of(answer.verdict), answer.because, evicted_at=perhaps))
-        if answer.rights_missing:
-            self._ledger.stop(Halt(Stop.RIGHTS, f"{verb} {move.pod.full_name}: {answer.because}"))
-        elif answer.rejected:
-            self._ledger.stop(Halt(Stop.REJECTED, f"{verb} {move.pod.full_name}: {answer.because}"))
-        elif answer.verdict is Verdict.UNKNOWN:
+        if attempt.rights_missing:
+            self._stream.stop(StopReason(Stop.RIGHTS, f"{verb} {move.pod.full_name}: {because}"))
+        elif attempt.rejected:
+            self._stream.stop(StopReason(Stop.REJECTED, f"{verb} {move.pod.full_name}: {because}"))
+        elif attempt.verdict is Verdict.UNKNOWN:
             done = "restarted" if move.is_restart else "evicted"
-            because = f"whether {move.pod.full_name} was {done} is not known: {answer.because}"
-            self._ledger.stop(Halt(Stop.OUTCOME, because))
+            unknown = f"whether {move.pod.full_name} was {done} is not known: {because}"
+            self._stream.stop(StopReason(Stop.OUTCOME, unknown))
 
-    def _verify(self, wave: int, evicted: Sequence[Evicted], before: frozenset[str]) -> None:
-        def after_each_read(landings: Sequence[OutcomeSoFar]) -> None:
-            self._context.observer.waiting(wave, sum(landing.settled for landing in landings), len(landings))
-            self._keep_lease()
+    def _await_placement(self, evicted: Sequence[Attempt], before: frozenset[str]) -> None:
+        """Wait up to 3 s for the last evicted pod's replacement to be bound."""
+        move = evicted[-1].move
+        deadline = self._clock.monotonic() + MAX_SECONDS_TO_PLACE
+        watched = WatchedReplacements(self._context.pods.watched, evicted, before)
 
+        def placed() -> bool:
+            shown = watched.placed()
+            if shown is not None:
+                return shown
+            pods = PodReader(self._context.api.within(deadline - self._clock.monotonic()))
+            try:
+                found = match(evicted, before, pods.pods(self._scopes([move]))).get(move.pod.uid)
+            except InternalError:
+                raise
+            except RebalancerError:
+                return True  # waiting is of no use: verification reads again at the end of the wave
+            return found is not None and bool(found.spec.node_name)
+
+        self._clock.wait_until(
+            placed, deadline, _FIRST_LOOK_SECONDS, poke=watched.placed, give_up=self._is_stopped
+        )
+
+    def _verify(self, wave: int, evicted: Sequence[Attempt], before: frozenset[str]) -> None:
+        """Wait for the replacements of a wave; a landing that the plan did not allow for stops the run."""
         scopes = self._scopes([item.move for item in evicted])
 
         def read(seconds: float) -> Sequence[ObservedPod]:
-            api = self._api.finishing(_LAST_LOOK_SECONDS).within(seconds)
+            api = self._context.api.finishing(_LAST_LOOK_SECONDS).within(seconds)
             # After a request to stop the answer to one request is awaited, and none is tried again.
-            retries = replace(api.retries, pause=self._context.sleep)
+            retries = replace(api.retries, pause=self._clock.sleep)
             return PodReader(replace(api, retries=retries)).pods(scopes)
 
-        sightings = Sightings(self._context.pods_seen, evicted, before)
-        waiting = Waiting(
-            read=read,
-            check=self._context.check_landing,
-            clock=self._monotonic,
-            sleep=lambda seconds: self._rest(sightings, seconds),
-            first_pause_seconds=MAX_PAUSE_SECONDS if sightings.possible() else FIRST_PAUSE_SECONDS,
-            timeout_seconds=self._context.execution.wave_timeout,
-            interrupted=self._context.stop_requested,
+        def after_each_read(appraisals: Sequence[Appraisal]) -> None:
+            settled = sum(is_settled for _, is_settled in appraisals)
+            self._stream.publish(ReplacementsSeen(wave, settled, len(appraisals)))
+            self._keep_lease()
+
+        execution = self._context.execution
+        outcomes = await_landings(
+            evicted,
+            before,
+            read,
+            self._context.replanner.check_landing,
+            self._clock,
+            timeout_seconds=execution.wave_timeout,
+            watched=WatchedReplacements(self._context.pods.watched, evicted, before).ready,
             after_each_read=after_each_read,
         )
-        outcomes = await_landings(evicted, before, waiting)
         for outcome in outcomes:
-            self._ledger.settle(outcome)
-            self._record_landing(outcome)
-        unexpected = self._context.execution.on_unexpected_landing
-        halts = [self._halt_after(outcome) for outcome in outcomes if outcome.result.ends_run(unexpected)]
-        if halts:
+            self._ended(outcome)
+        reasons = [
+            self._reason_to_stop(outcome)
+            for outcome in outcomes
+            if outcome.result.ends_run(execution.on_unexpected_landing)
+        ]
+        if reasons:
             # A failure in the cluster is a better reason than the request to stop.
-            self._ledger.stop(min(halts, key=lambda halt: halt.stop is Stop.INTERRUPTED))
+            self._stream.stop(min(reasons, key=lambda reason: reason.stop is Stop.INTERRUPTED))
 
-    def _record_landing(self, outcome: Outcome) -> None:
-        """The time from an eviction to its replacement being ready, or to where it was given up."""
-        pod, now = outcome.move.pod, self._context.clock()
-        record(
-            "landing",
-            outcome.evicted_at or now,
-            outcome.ready_at or now,
-            self._evictions[pod.uid],
-            pod=pod.full_name,
-            node=outcome.node,
-            result=outcome.result.value,
-        )
+    def _reason_to_stop(self, outcome: Outcome) -> StopReason:
+        if outcome.result is Result.UNKNOWN and self._clock.stop_requested():
+            return StopReason(Stop.INTERRUPTED, "asked to stop by a signal while waiting for replacements")
+        where = f" on {outcome.node}" if outcome.node else ""
+        pod = outcome.move.pod.full_name
+        return StopReason(Stop.OUTCOME, f"{pod}: {outcome.result.value}{where}: {outcome.because}")
 
     def _keep_lease(self) -> None:
         """Renew the lease during long waits; once it is lost, nothing more is evicted."""
         lease = self._context.lease
-        if lease is None or not lease.held or self._ledger.halt is not None:
+        if lease is None or not lease.held or self._stream.stop_reason is not None:
             return
         try:
             lease.renew_if_due()
         except RebalancerError as error:
-            self._ledger.stop(halt_for(error))
+            self._stream.stop(stop_reason_for(error))
 
-    def _give_up(self) -> bool:
-        """Whether a failed eviction must not be tried again."""
+    def _is_stopped(self) -> bool:
+        """Whether nothing more is evicted, also because the lease is found to be lost."""
         self._keep_lease()
-        return self._context.stop_requested() or self._ledger.halt is not None
+        return self._stream.stop_reason is not None
 
-    def _halt_after(self, outcome: Outcome) -> Halt:
-        if outcome.result is Result.UNKNOWN and self._context.stop_requested():
-            return Halt(Stop.INTERRUPTED, "asked to stop by a signal while waiting for replacements")
-        where = f" on {outcome.node}" if outcome.node else ""
-        pod = outcome.move.pod.full_name
-        return Halt(Stop.OUTCOME, f"{pod}: {outcome.result.value}{where}: {outcome.because}")
+    def _end(self, move: Move, result: Result, because: str, *, evicted_at: float | None = None) -> None:
+        self._ended(Outcome(move=move, result=result, because=because, evicted_at=evicted_at))
 
-
-def _outcome(move: Move, result: Result, because: str, *, evicted_at: float | None = None) -> Outcome:
-    return Outcome(move=move, result=result, because=because, evicted_at=evicted_at)
+    def _ended(self, outcome: Outcome) -> None:
+        self._outcomes[outcome.move.pod.uid] = outcome
+        self._stream.publish(MoveEnded(outcome))

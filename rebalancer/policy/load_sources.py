@@ -1,4 +1,9 @@
-"""Where load is read: each source is a map with a single key that names it."""
+"""Where load is read: each source is a map with a single key that names it; and what is taken of a window.
+
+A statistic may be one for every resource, or one for each, because resources differ in how they hurt. CPU
+that is short for a moment slows everything a little, so a low percentile is enough; memory that is short for
+a moment kills a pod, so what counts is the peak.
+"""
 
 from __future__ import annotations
 
@@ -11,18 +16,24 @@ from pydantic import BaseModel, BeforeValidator, Discriminator, Field, Tag, With
 from rebalancer.policy.model import PolicyModel
 from rebalancer.policy.units import Duration
 
-# Prometheus as a load source: where it is, how we log in, the queries, and how its series name nodes.
+BUILT_IN_RESOURCES = ("cpu", "memory", "pods", "networkReceive", "networkTransmit")
+MAX_SIGNALS = 20
+PREDICTED_PEAK = "predictedPeak"
+_STATISTIC = r"mean|max|meanPlusDeviation|predictedPeak|p[1-9][0-9]?"
+_KNOWN = re.compile(_STATISTIC, re.ASCII)
+_RESOURCE = re.compile(r"[a-z][a-zA-Z0-9]{0,62}", re.ASCII)
+_ONE = {"type": "string", "pattern": f"^({_STATISTIC})$"}
 
-
-MAX_QUERY_LENGTH = 4000
-_LABEL = r"^[a-zA-Z_][a-zA-Z0-9_]{0,127}$"
-_ADDRESS = r"^https?://[^\s/@?#]+(/[^\s?#]*)?$"
+Label = Annotated[str, Field(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]{0,127}$")]
+PrometheusAddress = Annotated[str, Field(max_length=2000, pattern=r"^https?://[^\s/@?#]+(/[^\s?#]*)?$")]
+QueryText = Annotated[str, Field(min_length=1, max_length=4000)]
+SignalName = Annotated[str, Field(pattern=r"^[a-z][a-zA-Z0-9]{0,62}$")]
 
 
 class PromQuery(PolicyModel):
     """A PromQL expression, and what its values mean."""
 
-    query: str = Field(min_length=1, max_length=MAX_QUERY_LENGTH, description="The PromQL expression.")
+    query: QueryText = Field(description="The PromQL expression.")
     unit: Literal["amount", "ratio", "percent"] = Field(
         default="amount",
         description="amount: cores, bytes or bytes per second; ratio (0 to 1) and percent are relative to "
@@ -37,8 +48,6 @@ def _as_query(value: object) -> object:
 Query = Annotated[PromQuery, BeforeValidator(_as_query, json_schema_input_type=str | PromQuery)]
 """A query; a bare text is one whose values are amounts."""
 
-PodQuery = Annotated[str, Field(min_length=1, max_length=MAX_QUERY_LENGTH)]
-
 
 class PrometheusQueries(PolicyModel):
     """Queries that replace those of the preset; each returns one series per node or per pod."""
@@ -47,18 +56,18 @@ class PrometheusQueries(PolicyModel):
     memory: Query | None = Field(default=None, description="Memory of the nodes, in bytes.")
     network_receive: Query | None = Field(default=None, description="Bytes per second that nodes receive.")
     network_transmit: Query | None = Field(default=None, description="Bytes per second that nodes send.")
-    network_capacity: PodQuery | None = Field(
+    network_capacity: QueryText | None = Field(
         default=None, description="Capacity of the nodes' links in each direction, in bytes per second."
     )
-    timestamp: PodQuery | None = Field(
+    timestamp: QueryText | None = Field(
         default=None, description="When the nodes' figures were measured, in Unix seconds."
     )
-    pod_cpu: PodQuery | None = Field(default=None, description="CPU of the pods, in cores.")
-    pod_memory: PodQuery | None = Field(default=None, description="Memory of the pods, in bytes.")
-    pod_network_receive: PodQuery | None = Field(
+    pod_cpu: QueryText | None = Field(default=None, description="CPU of the pods, in cores.")
+    pod_memory: QueryText | None = Field(default=None, description="Memory of the pods, in bytes.")
+    pod_network_receive: QueryText | None = Field(
         default=None, description="Bytes per second that pods receive."
     )
-    pod_network_transmit: PodQuery | None = Field(
+    pod_network_transmit: QueryText | None = Field(
         default=None, description="Bytes per second that pods send."
     )
 
@@ -77,10 +86,8 @@ class Network(PolicyModel):
         "NetworkTraffic plugin does.",
     )
     range: Duration = Field(default=300.0, ge=1, le=86400, description="Range of the rate or of the sum.")
-    capacity: str | None = Field(
+    capacity: QueryText | None = Field(
         default=None,
-        min_length=1,
-        max_length=MAX_QUERY_LENGTH,
         description="Capacity of a link in bytes per second: a quantity such as 125M, or PromQL with one "
         "series per node.",
     )
@@ -96,9 +103,7 @@ class BasicAuth(PolicyModel):
 class Prometheus(PolicyModel):
     """Prometheus or a server with the same HTTP API, such as Thanos, Mimir or VictoriaMetrics."""
 
-    address: str = Field(
-        max_length=2000,
-        pattern=_ADDRESS,
+    address: PrometheusAddress = Field(
         json_schema_extra={"examples": ["http://prometheus.monitoring:9090"]},
         description="URL of Prometheus, without /api/v1 and without a user name.",
     )
@@ -111,15 +116,13 @@ class Prometheus(PolicyModel):
         default=PrometheusQueries(), description="Queries that replace those of the preset."
     )
     network: Network = Field(default=Network(), description="Which network traffic is read, and how.")
-    node_label: Annotated[str, Field(pattern=_LABEL)] | None = Field(
+    node_label: Label | None = Field(
         default=None,
         description="Label that holds the node's name, address or address:port; "
         "by default the first present of node, nodename, kubernetes_node and instance.",
     )
-    namespace_label: str = Field(
-        default="namespace", pattern=_LABEL, description="Label that holds a pod's namespace."
-    )
-    pod_label: str = Field(default="pod", pattern=_LABEL, description="Label that holds a pod's name.")
+    namespace_label: Label = Field(default="namespace", description="Label that holds a pod's namespace.")
+    pod_label: Label = Field(default="pod", description="Label that holds a pod's name.")
     pods: bool = Field(default=True, description="Also read the usage of pods.")
     bearer_token_file: str | None = Field(
         default=None, min_length=1, description="File that holds the bearer token."
@@ -153,28 +156,17 @@ class PrometheusSource(PolicyModel):
 class Signal(PolicyModel):
     """A resource of your own: how much of it nodes use, by PromQL, and how much they have."""
 
-    query: str = Field(
-        min_length=1,
-        max_length=MAX_QUERY_LENGTH,
-        description="PromQL for the usage of nodes, with one series per node.",
-    )
-    capacity: str = Field(
+    query: QueryText = Field(description="PromQL for the usage of nodes, with one series per node.")
+    capacity: QueryText = Field(
         default="100",
-        min_length=1,
-        max_length=MAX_QUERY_LENGTH,
         description="How much a node has: a quantity, or PromQL with one series per node; 100 if the query "
         "is in percent.",
     )
-    pod_query: PodQuery | None = Field(
+    pod_query: QueryText | None = Field(
         default=None,
         description="PromQL for the usage of pods; by default the node's usage is shared out by cpu "
         "requests.",
     )
-
-
-SignalName = Annotated[str, Field(pattern=r"^[a-z][a-zA-Z0-9]{0,62}$")]
-BUILT_IN_RESOURCES = ("cpu", "memory", "pods", "networkReceive", "networkTransmit")
-MAX_SIGNALS = 20
 
 
 def check_signals(signals: Mapping[str, Signal]) -> Mapping[str, Signal]:
@@ -270,18 +262,6 @@ LoadSource = Annotated[
 """One of the load sources; its key states which."""
 
 
-# What is taken of a window: one statistic for every resource, or one for each.
-#
-# Resources differ in how they hurt. CPU that is short for a moment slows everything a little, so a low
-# percentile is enough; memory that is short for a moment kills a pod, so what counts is the peak.
-
-
-PREDICTED_PEAK = "predictedPeak"
-_STATISTIC = r"mean|max|meanPlusDeviation|predictedPeak|p[1-9][0-9]?"
-_KNOWN = re.compile(_STATISTIC, re.ASCII)
-_RESOURCE = re.compile(r"[a-z][a-zA-Z0-9]{0,62}", re.ASCII)
-
-
 def _statistic(value: object) -> object:
     """The value, checked; ValueError when it names no statistic."""
     named = value if isinstance(value, Mapping) else {"": value}
@@ -300,7 +280,6 @@ def _statistic(value: object) -> object:
     return value
 
 
-_ONE = {"type": "string", "pattern": f"^({_STATISTIC})$"}
 Statistic = Annotated[
     str | Mapping[str, str],
     BeforeValidator(_statistic),

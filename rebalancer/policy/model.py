@@ -1,4 +1,4 @@
-"""What all policy models share: frozen, camelCase in text, unknown fields are errors."""
+"""What all policy models share: frozen, camelCase in text, unknown fields are errors; and label selectors."""
 
 from __future__ import annotations
 
@@ -105,9 +105,6 @@ PercentOrZero = Annotated[
 
 CountOfPods = Annotated[int, BeforeValidator(_count_of_pods, json_schema_input_type=int)]
 """A number of pods, never a percentage."""
-
-
-# Label selectors in a policy, written as Kubernetes writes them.
 
 
 Operator = Literal["In", "NotIn", "Exists", "DoesNotExist"]

@@ -1,4 +1,10 @@
-"""When an eviction is worthwhile, what it costs, and how far the planner searches."""
+"""When an eviction is worthwhile, what it costs, and how far the planner searches.
+
+The aggressiveness level says how readily pods are moved; what it sets only makes sense together. A careful
+policy asks for much gain, for near certainty and for much excess removed by every restart, and leaves a node
+alone that would stay hot; an eager one asks for less of each. A key that the policy names itself keeps the
+policy's value at every level.
+"""
 
 from __future__ import annotations
 
@@ -11,20 +17,12 @@ from pydantic import Field, model_validator
 from rebalancer.policy.model import Percent, PolicyModel, ResourceName
 from rebalancer.policy.units import Duration
 
-# One dial for how readily pods are moved, because its settings only make sense together.
-#
-# A careful policy asks for much gain, for near certainty and for much relief from every restart, and leaves
-# a
-# node alone that would stay hot; an eager one asks for less of each. Level 3 is the default. A key that the
-# policy names itself keeps the policy's value at every level.
-
-
 DEFAULT = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """What one position of the dial stands for; the fields are those of ``Planning``."""
+    """What one aggressiveness level stands for; the fields are those of ``Planning``."""
 
     min_gain: float  # points
     confidence: float
@@ -114,9 +112,9 @@ class Planning(PolicyModel):
         ge=0,
         le=100,
         description="Minimum excess, in percentage points of allocatable above coolTo, that a move removes "
-        "for each unit of its cost; a move costs 1 and its disruption cost. On a node of small pods that "
-        "suffice to end its being hot, half of what they remove on average is enough, down to a tenth of "
-        "leastRelief. Default: by aggressiveness.",
+        "for each unit of its cost; a move costs 1 and its disruption cost. Where moving small pods makes a "
+        "node no longer hot, half of what they remove on average is enough, down to a tenth of leastRelief. "
+        "Default: by aggressiveness.",
     )
     confidence: float = Field(
         default=LEVELS[DEFAULT].confidence,
@@ -147,9 +145,9 @@ class Planning(PolicyModel):
     )
     termination_race: Literal["strict", "likely"] = Field(
         default="strict",
-        description="When a replacement may be placed. strict: before its predecessor is gone or after, and "
-        "both landings must be acceptable. likely: before, since it is made as its predecessor begins to "
-        "terminate; pods without a grace period are always held to both.",
+        description="How a landing is checked while the old pod terminates. strict: with and without the old "
+        "pod; both landings must be acceptable. likely: only with it, because its replacement is made as it "
+        "begins to terminate; for pods without a grace period always both.",
     )
     max_placements: int = Field(
         default=20000, ge=1, description="Maximum number of placements the planner computes in one run."
@@ -160,7 +158,7 @@ class Planning(PolicyModel):
 
     @model_validator(mode="after")
     def _by_aggressiveness(self) -> Self:
-        """What the policy does not name is as the dial says."""
+        """What the policy does not name is as the aggressiveness level says."""
         level, named = LEVELS[self.aggressiveness], self.model_fields_set
         for key in (item.name for item in fields(Level)):
             if key not in named:

@@ -1,4 +1,4 @@
-"""Policies in and out: text to a checked policy, a policy to text, and the JSON schema."""
+"""Policies in and out: text to a checked policy, a policy to text, its JSON schema, and how two differ."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import pathlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from importlib import resources
 from typing import Any
 
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
@@ -28,11 +29,10 @@ from rebalancer.policy.hotness import DeviationRule, HotRule, UtilizationRule
 from rebalancer.policy.load_sources import BUILT_IN_RESOURCES, PrometheusSource
 from rebalancer.policy.schema import API_VERSION, KIND, RebalancePolicy
 
-# The resources a policy names, and whether one of its sources measures them.
-
-
+SCHEMA_ID = "urn:rebalancer:policy:v1alpha1"
 EVERYWHERE = ("cpu", "memory")  # what every source measures
 _COUNTED = "pods"
+_ABSENT = object()
 
 
 def named_resources(policy: RebalancePolicy) -> tuple[str, ...]:
@@ -155,6 +155,11 @@ def parse_policy(text: str, source: str) -> LoadedPolicy:
     return LoadedPolicy(policy, source, _digest(redacted_text(text, source)))
 
 
+def starter() -> str:
+    """The commented policy that ``rebalancer policy init`` prints."""
+    return resources.files("rebalancer.policy").joinpath("starter.yaml").read_text("utf-8")
+
+
 def default_policy() -> LoadedPolicy:
     """The policy with every default."""
     policy = RebalancePolicy()
@@ -175,9 +180,6 @@ def shown(policy: RebalancePolicy) -> tuple[Any, bool]:
     value = policy.model_dump(mode="json", by_alias=True, exclude_none=True)
     safe = redacted_document(value)
     return safe, safe != value
-
-
-SCHEMA_ID = "urn:rebalancer:policy:v1alpha1"
 
 
 class _WrittenDefaults(GenerateJsonSchema):
@@ -201,15 +203,10 @@ def schema() -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": SCHEMA_ID, **found}
 
 
-# The keys by which two policies differ, so that a changed plan can be laid to what was changed.
-
-
-_ABSENT = object()
-
-
 def changed_settings(one: RebalancePolicy, other: RebalancePolicy) -> tuple[tuple[str, str, str], ...]:
     """Key, value of the first and of the second policy, defaults filled in and secrets redacted.
 
+    A plan that changed can be laid to what was changed.
     An absent value is empty. What is only a name, such as ``metadata.name``, is not a setting.
     """
     first, second = shown(one)[0], shown(other)[0]

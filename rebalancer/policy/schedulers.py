@@ -7,29 +7,17 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from rebalancer.policy.load_sources import MAX_QUERY_LENGTH
+from rebalancer.policy.load_sources import Label, PrometheusAddress, QueryText
 from rebalancer.policy.model import PolicyModel, ResourceName, Unique, json_text
-
-# Plugins of the scheduler's configuration that a policy describes, so that nobody has to write code.
 
 
 class PrometheusScore(PolicyModel):
     """A score that is a PromQL result; its weight is the one that the configuration gives the plugin."""
 
-    address: str = Field(
-        pattern=r"^https?://[^\s/@?#]+(/[^\s?#]*)?$",
-        max_length=2000,
-        description="The Prometheus that the plugin asks.",
-    )
-    query: str = Field(
-        min_length=1,
-        max_length=MAX_QUERY_LENGTH,
-        description="The PromQL expression, with one value per node.",
-    )
-    node_label: str = Field(
-        default="node",
-        pattern=r"^[a-zA-Z_][a-zA-Z0-9_]{0,127}$",
-        description="Label of the series that holds the node's name or address.",
+    address: PrometheusAddress = Field(description="The Prometheus that the plugin asks.")
+    query: QueryText = Field(description="The PromQL expression, with one value per node.")
+    node_label: Label = Field(
+        default="node", description="Label of the series that holds the node's name or address."
     )
     direction: Literal["higher", "lower"] = Field(
         default="lower", description="Whether the plugin prefers higher or lower values."

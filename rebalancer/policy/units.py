@@ -1,4 +1,4 @@
-"""The units a policy is written in: durations, percentages, and a number or a percentage of a total.
+"""The units of a policy: durations, percentages, a number or a percentage of a total, and windows of time.
 
 Each is parsed strictly and printed back as text that parses to the same value.
 """
@@ -160,9 +160,6 @@ AmountField = Annotated[
 """An :class:`Amount` as a field of a policy."""
 
 
-# Windows of time in which pods may be evicted.
-
-
 Day = Literal["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]
 _DAYS: tuple[Day, ...] = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _TIME = re.compile(r"([01]\d|2[0-3]):([0-5]\d)", re.ASCII)
@@ -176,7 +173,7 @@ def _minutes(text: str) -> int:
 
 
 class Window(PolicyModel):
-    """From one time of day to another, past midnight if the second is the earlier one."""
+    """When pods may be evicted: from one time of day to another, past midnight if that is the earlier one."""
 
     days: Annotated[tuple[Day, ...], Unique] = Field(
         default=_DAYS, min_length=1, description="Days on which the window begins."

@@ -10,9 +10,6 @@ from rebalancer.policy_import.descheduler import current_policy, first_policy
 from rebalancer.policy_import.mapping import Import, Imported
 from rebalancer.policy_import.openshift import operator_resource
 
-# Which kind of file an import reads, and the mapping of that kind.
-
-
 _KINDS: Mapping[tuple[str, str], Callable[[Import, Mapping[str, Any]], None]] = {
     ("descheduler/v1alpha1", "DeschedulerPolicy"): first_policy,
     ("descheduler/v1alpha2", "DeschedulerPolicy"): current_policy,

@@ -18,11 +18,22 @@ from rebalancer.planning.strategies.strategy import Replaced, Strategy
 from rebalancer.policy.evictability import Evictable
 from rebalancer.policy_import.mapping import Import, Kept
 
+NO_SETTING = "no setting of ours does this"
+PRIORITY_OF_CLASS = "write the value of that class: evictable.priorityBelow"
 _LIMITS = {
     "maxNoOfPodsToEvictPerNode": "limits.perNode",
     "maxNoOfPodsToEvictPerNamespace": "limits.perNamespace",
     "maxNoOfPodsToEvictTotal": "limits.perRun",
 }
+_DISABLED = {"PodsWithLocalStorage": "LocalStorage"}
+_EXTRA = {"PodsWithPVC": "PersistentVolumes"}
+_MEASURED = ("cpu", "memory", "pods")
+_EVICTOR_OF_V1ALPHA1 = (
+    "evictLocalStoragePods",
+    "evictSystemCriticalPods",
+    "ignorePvcPods",
+    "evictFailedBarePods",
+)
 _NEVER = {
     "evictSystemCriticalPods": "pods of the system priority classes are never evicted",
     "evictFailedBarePods": "pods without a controller are never evicted: nothing would make them again",
@@ -33,8 +44,7 @@ _NEVER = {
 def global_limits(work: Import, value: Mapping[str, Any]) -> None:
     """Map the keys at the top of a policy."""
     for theirs, ours in _LIMITS.items():
-        if isinstance(value.get(theirs), int) and not isinstance(value[theirs], bool):
-            work.set((theirs,), ours, value[theirs])
+        work.take((), value, theirs, int, ours)
     if isinstance(value.get("nodeSelector"), str):
         node_selector(work, value["nodeSelector"], ("nodeSelector",))
     if "gracePeriodSeconds" in value:
@@ -70,13 +80,22 @@ def evictor_settings(work: Import, arguments: Mapping[str, Any], at: Path) -> No
     _storage(work, arguments, at)
     _selection(work, arguments, at)
     _protections(work, arguments.get("podProtections"), (*at, "podProtections"))
+    node_fit(work, arguments, at)
+    work.rest(at, arguments, NO_SETTING)
+
+
+def node_fit(work: Import, arguments: Mapping[str, Any], at: Path) -> None:
+    """Map nodeFit, which is always on here."""
     if "nodeFit" in arguments:
-        work.note(
-            (*at, "nodeFit"),
-            Kept.CHANGED,
-            "always: each landing is computed with the scheduler's own filters",
-        )
-    work.rest(at, arguments, "no setting of ours does this")
+        why = "always: each landing is computed with the scheduler's own filters"
+        work.note((*at, "nodeFit"), Kept.CHANGED, why)
+
+
+def threshold_priority(work: Import, arguments: Mapping[str, Any], at: Path) -> None:
+    """Map a priority, and note that the name of a class is not looked up."""
+    work.take(at, arguments, "thresholdPriority", int, "evictable.priorityBelow")
+    if "thresholdPriorityClassName" in arguments:
+        work.drop((*at, "thresholdPriorityClassName"), PRIORITY_OF_CLASS)
 
 
 def protect(work: Import, path: Path, name: str, *, protected: bool, text: str = "") -> None:
@@ -96,24 +115,15 @@ def _storage(work: Import, arguments: Mapping[str, Any], at: Path) -> None:
 def _selection(work: Import, arguments: Mapping[str, Any], at: Path) -> None:
     threshold = arguments.get("priorityThreshold")
     if isinstance(threshold, Mapping):
-        if isinstance(threshold.get("value"), int):
-            work.set((*at, "priorityThreshold", "value"), "evictable.priorityBelow", threshold["value"])
+        work.take((*at, "priorityThreshold"), threshold, "value", int, "evictable.priorityBelow")
         if "name" in threshold:
-            work.drop(
-                (*at, "priorityThreshold", "name"), "write the value of that class: evictable.priorityBelow"
-            )
-    if isinstance(minimum := arguments.get("minReplicas"), int) and not isinstance(minimum, bool):
-        work.set((*at, "minReplicas"), "evictable.minReplicas", minimum, "and SingleReplica stays protected")
-    if isinstance(age := arguments.get("minPodAge"), str):
-        work.set((*at, "minPodAge"), "evictable.minAge", age)
-    if isinstance(selector := arguments.get("labelSelector"), Mapping):
-        work.set((*at, "labelSelector"), "evictable.podSelector", dict(selector))
+            work.drop((*at, "priorityThreshold", "name"), PRIORITY_OF_CLASS)
+    stays = "and SingleReplica stays protected"
+    work.take(at, arguments, "minReplicas", int, "evictable.minReplicas", stays)
+    work.take(at, arguments, "minPodAge", str, "evictable.minAge")
+    work.take(at, arguments, "labelSelector", Mapping, "evictable.podSelector")
     if isinstance(selector := arguments.get("nodeSelector"), str):
         node_selector(work, selector, (*at, "nodeSelector"))
-
-
-_DISABLED = {"PodsWithLocalStorage": "LocalStorage"}
-_EXTRA = {"PodsWithPVC": "PersistentVolumes"}
 
 
 def _protections(work: Import, value: Any, at: Path) -> None:
@@ -125,10 +135,8 @@ def _protections(work: Import, value: Any, at: Path) -> None:
             if name in names:
                 protect(work, (*at, key, index), names[name], protected=protected)
             else:
-                work.drop((*at, key, index), "no setting of ours does this")
+                work.drop((*at, key, index), NO_SETTING)
 
-
-_MEASURED = ("cpu", "memory", "pods")
 
 # Plugins that no strategy of ours takes the place of, with what to do instead.
 OTHER_AIMS = {
@@ -201,11 +209,10 @@ def low_node_utilization(work: Import, path: Path, arguments: Mapping[str, Any],
     if "numberOfNodes" in arguments:
         work.drop((*at, "numberOfNodes"), "a plan is made from the first hot node on")
     _usage(work, path, arguments, at)
-    limit = arguments.get("evictionLimits")
-    if isinstance(limit, Mapping) and isinstance(limit.get("node"), int):
-        work.set((*at, "evictionLimits", "node"), "limits.perNode", limit["node"])
+    if isinstance(limit := arguments.get("evictionLimits"), Mapping):
+        work.take((*at, "evictionLimits"), limit, "node", int, "limits.perNode")
     namespaces(work, arguments.get("evictableNamespaces"), (*at, "evictableNamespaces"))
-    work.rest(at, arguments, "no setting of ours does this")
+    work.rest(at, arguments, NO_SETTING)
 
 
 def _targets(work: Import, targets: Mapping[str, Any], at: Path, *, deviation: bool) -> None:
@@ -228,9 +235,8 @@ def _targets(work: Import, targets: Mapping[str, Any], at: Path, *, deviation: b
     work.note(
         at,
         Kept.CHANGED,
-        f"hotNodes.any[].{rule}: coolTo is the same level, as descheduler stops there; a lower one "
-        "makes fewer moves "
-        "later",
+        f"hotNodes.any[].{rule}: coolTo is the same level, as descheduler stops there; a lower one makes "
+        "fewer moves later",
     )
 
 
@@ -243,16 +249,14 @@ def _usage(work: Import, path: Path, arguments: Mapping[str, Any], at: Path) -> 
         work.note(
             path,
             Kept.CHANGED,
-            "load.sources: descheduler looks at requests here, so this does too; metricsServer or "
-            "prometheus show "
-            "what nodes really use",
+            "load.sources: descheduler looks at requests here, so this does too; metricsServer or prometheus "
+            "show what nodes really use",
         )
     elif metrics.get("source") == "Prometheus" or "prometheus" in metrics:
         work.drop(
             where,
-            "one query for a node's hotness says nothing of what a pod brings along; load.sources "
-            "with prometheus and "
-            "a preset measures cpu and memory of nodes and pods",
+            "one query for a node's hotness says nothing of what a pod brings along; load.sources with "
+            "prometheus and a preset measures cpu and memory of nodes and pods",
         )
     else:
         load["sources"] = [{"metricsServer": {}}]
@@ -279,7 +283,7 @@ def current_policy(work: Import, value: Mapping[str, Any]) -> None:
     for key in ("metricsProviders", "metricsCollector"):
         if key in value:
             work.drop((key,), "load.sources names where load is read")
-    work.rest((), value, "no setting of ours does this")
+    work.rest((), value, NO_SETTING)
 
 
 def _head(work: Import) -> None:
@@ -307,7 +311,7 @@ def _profile(work: Import, profile: Mapping[str, Any], at: Path) -> None:
     for name, path in enabled.items():
         if name not in configured and name != "DefaultEvictor":
             strategy(work, path, name, {}, path)
-    work.rest(at, profile, "no setting of ours does this")
+    work.rest(at, profile, NO_SETTING)
 
 
 def _enabled(work: Import, plugins: Any, at: Path) -> dict[str, Path]:
@@ -338,32 +342,13 @@ def first_policy(work: Import, value: Mapping[str, Any]) -> None:
         thresholds = parameters.get("nodeResourceUtilizationThresholds")
         inner = (*at, "params", "nodeResourceUtilizationThresholds")
         strategy(work, at, str(name), thresholds if isinstance(thresholds, Mapping) else parameters, inner)
-    work.rest((), value, "no setting of ours does this")
-
-
-_EVICTOR_OF_V1ALPHA1 = (
-    "evictLocalStoragePods",
-    "evictSystemCriticalPods",
-    "ignorePvcPods",
-    "evictFailedBarePods",
-)
+    work.rest((), value, NO_SETTING)
 
 
 def _common_parameters(work: Import, parameters: Mapping[str, Any], at: Path) -> None:
     namespaces(work, parameters.get("namespaces"), (*at, "namespaces"))
-    if isinstance(parameters.get("thresholdPriority"), int):
-        work.set((*at, "thresholdPriority"), "evictable.priorityBelow", parameters["thresholdPriority"])
-    if "thresholdPriorityClassName" in parameters:
-        work.drop(
-            (*at, "thresholdPriorityClassName"), "write the value of that class: evictable.priorityBelow"
-        )
-    if isinstance(parameters.get("labelSelector"), Mapping):
-        work.set((*at, "labelSelector"), "evictable.podSelector", dict(parameters["labelSelector"]))
-    if "nodeFit" in parameters:
-        work.note(
-            (*at, "nodeFit"),
-            Kept.CHANGED,
-            "always: each landing is computed with the scheduler's own filters",
-        )
+    threshold_priority(work, parameters, at)
+    work.take(at, parameters, "labelSelector", Mapping, "evictable.podSelector")
+    node_fit(work, parameters, at)
     if isinstance(parameters.get("nodeSelector"), str):
         node_selector(work, parameters["nodeSelector"], (*at, "nodeSelector"))

@@ -85,6 +85,14 @@ class Import:
             at = at.get(name, {})
         self.set(path, ours, [*(at or ()), *(value for value in values if value not in (at or ()))], text)
 
+    def take(
+        self, at: Path, values: Mapping[str, Any], key: str, kind: type, ours: str, text: str = ""
+    ) -> None:
+        """Map the value under a key to our key, where it has this type; ``at`` is where the values stand."""
+        value = values.get(key)
+        if isinstance(value, kind) and not isinstance(value, bool):
+            self.set((*at, key), ours, dict(value) if isinstance(value, Mapping) else value, text)
+
     def drop(self, path: Path, why: str) -> None:
         """Note that a key has no counterpart."""
         self.note(path, Kept.DROPPED, why)

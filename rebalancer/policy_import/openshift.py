@@ -6,17 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from rebalancer.documents.reading import Path
-from rebalancer.policy_import.descheduler import protect
+from rebalancer.policy_import.descheduler import NO_SETTING, protect, threshold_priority
 from rebalancer.policy_import.mapping import Import, Kept
 
 _UTILIZATION = {"Low": 30, "Medium": 50, "High": 70}  # the upper of the two thresholds, in percent
 _DEVIATION = {
-    "Low": 10,
-    "Medium": 20,
-    "High": 30,
-    "AsymmetricLow": 10,
-    "AsymmetricMedium": 20,
-    "AsymmetricHigh": 30,
+    f"{kind}{level}": points
+    for kind in ("", "Asymmetric")
+    for level, points in (("Low", 10), ("Medium", 20), ("High", 30))
 }
 _LOAD = (
     "LifecycleAndUtilization",
@@ -57,12 +54,11 @@ def operator_resource(work: Import, value: Mapping[str, Any]) -> None:
         work.note(
             ("spec", "mode"), Kept.CHANGED, "Predictive is `rebalancer plan`, Automatic is `rebalancer run`"
         )
-    limits = spec.get("evictionLimits")
-    for theirs, ours in (("total", "limits.perRun"), ("node", "limits.perNode")):
-        if isinstance(limits, Mapping) and isinstance(limits.get(theirs), int):
-            work.set(("spec", "evictionLimits", theirs), ours, limits[theirs])
+    if isinstance(limits := spec.get("evictionLimits"), Mapping):
+        for theirs, ours in (("total", "limits.perRun"), ("node", "limits.perNode")):
+            work.take(("spec", "evictionLimits"), limits, theirs, int, ours)
     work.rest(("spec",), spec, "the operator's own setting")
-    work.rest(at, custom, "no setting of ours does this")
+    work.rest(at, custom, NO_SETTING)
 
 
 def _profile(work: Import, name: str, path: Path, custom: Mapping[str, Any], at: Path) -> None:
@@ -109,12 +105,7 @@ def _customizations(work: Import, custom: Mapping[str, Any], at: Path) -> None:
                 f"evictable.namespaces.{ours}",
                 [str(name) for name in namespaces[theirs]],
             )
-    if isinstance(priority := custom.get("thresholdPriority"), int) and not isinstance(priority, bool):
-        work.set((*at, "thresholdPriority"), "evictable.priorityBelow", priority)
-    if "thresholdPriorityClassName" in custom:
-        work.drop(
-            (*at, "thresholdPriorityClassName"), "write the value of that class: evictable.priorityBelow"
-        )
+    threshold_priority(work, custom, at)
     if custom.get("devActualUtilizationProfile"):
         work.set(
             (*at, "devActualUtilizationProfile"),

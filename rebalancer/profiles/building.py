@@ -1,8 +1,12 @@
-"""One written profile to a :class:`Profile`: merged, expanded, plugins known, arguments checked."""
+"""One written profile to a ``Profile``: decoded strictly, merged with defaults, expanded, checked.
+
+Merging and expanding follow kube-scheduler: kubernetes v1.34.4
+pkg/scheduler/apis/config/v1/default_plugins.go:85.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,12 +14,22 @@ from pydantic import Field
 
 from rebalancer.documents import Document, Path, did_you_mean, validate
 from rebalancer.profiles.defaults import DEFAULTS, GROUP, VersionDefaults
-from rebalancer.profiles.types import Arguments, ExtensionPoint, PluginDescription, Profile, RawArguments
+from rebalancer.profiles.types import (
+    MAX_INT32,
+    Arguments,
+    Extender,
+    ExtensionPoint,
+    PluginDescription,
+    Profile,
+    RawArguments,
+)
 
-# The shape of a KubeSchedulerConfiguration as it is written, decoded strictly.
-
-
-_MAX_INT32 = 2**31 - 1
+MULTI_POINT = "multiPoint"
+ALL = "*"
+NEUTRAL_POINTS = frozenset(
+    (ExtensionPoint.PRE_FILTER, ExtensionPoint.FILTER, ExtensionPoint.PRE_SCORE, ExtensionPoint.SCORE)
+)
+"""Where a plugin that is assumed neutral takes part when it is enabled through multiPoint."""
 
 
 def without_nulls(value: Any) -> Any:
@@ -31,7 +45,7 @@ class WrittenPlugin(Arguments):
     """A plugin's name, and its weight where it scores."""
 
     name: str = Field(min_length=1)
-    weight: int = Field(default=0, ge=0, le=_MAX_INT32)
+    weight: int = Field(default=0, ge=0, le=MAX_INT32)
 
 
 PluginList = tuple[WrittenPlugin, ...]
@@ -84,30 +98,6 @@ class WrittenProfile(Arguments):
     plugin_config: tuple[WrittenPluginConfig, ...] = ()
 
 
-class WrittenManagedResource(Arguments):
-    """A resource an extender looks after."""
-
-    name: str = Field(min_length=1)
-    ignored_by_scheduler: bool = False
-
-
-class WrittenExtender(Arguments):
-    """An extender."""
-
-    url_prefix: str
-    filter_verb: str = ""
-    preempt_verb: str = ""
-    prioritize_verb: str = ""
-    bind_verb: str = ""
-    weight: int = Field(default=0, ge=0, le=_MAX_INT32)
-    enable_https: bool = Field(default=False, validation_alias="enableHTTPS")
-    tls_config: Any = None
-    http_timeout: Any = Field(default=None, validation_alias="httpTimeout")
-    node_cache_capable: bool = False
-    managed_resources: tuple[WrittenManagedResource, ...] = ()
-    ignorable: bool = False
-
-
 class WrittenConfiguration(Arguments):
     """The whole document; what does not bear on placement is only required to exist."""
 
@@ -125,16 +115,7 @@ class WrittenConfiguration(Arguments):
     pod_max_backoff_seconds: int | None = Field(default=None, ge=1)
     delay_cache_until_active: bool | None = None
     profiles: tuple[WrittenProfile, ...] = ()
-    extenders: tuple[WrittenExtender, ...] = ()
-
-
-# Defaults and configured plugin sets, merged and expanded as kube-scheduler does.
-#
-# Source: kubernetes v1.34.4 pkg/scheduler/apis/config/v1/default_plugins.go:85.
-
-
-MULTI_POINT = "multiPoint"
-ALL = "*"
+    extenders: tuple[Extender, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,20 +135,29 @@ class MergedSet:
     disabled: frozenset[str] = frozenset()
 
 
-class PluginTwiceError(Exception):
-    """The same plugin is enabled twice at a point."""
-
-    def __init__(self, entry: Entry, point: str) -> None:
-        super().__init__(f"plugin {entry.name} is enabled twice at {point}")
-        self.entry = entry
-
-
 @dataclass(frozen=True, slots=True)
 class Expanded:
     """The plugins of a profile at each extension point, in final order, and the weights of scores."""
 
     plugins: Mapping[ExtensionPoint, tuple[Entry, ...]]
     weights: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What the profiles of one document are built with; ``warnings`` collects what is odd but not wrong."""
+
+    document: Document
+    version: str
+    known: Mapping[str, PluginDescription]  # to this version, and extra ones
+    catalogue: Mapping[str, PluginDescription]  # of every version
+    assume_neutral: frozenset[str]
+    warnings: list[str] = field(default_factory=list)
+
+    def implements(self, name: str, point: ExtensionPoint) -> bool:
+        """Whether multiPoint brings a plugin to an extension point."""
+        description = self.known.get(name)
+        return point in (description.points if description else NEUTRAL_POINTS)
 
 
 def merge(defaults: VersionDefaults, written: WrittenPlugins, base: Path) -> dict[str, MergedSet]:
@@ -203,13 +193,14 @@ def _merge_set(
     return MergedSet((*enabled, *custom), disabled)
 
 
-def expand(merged: Mapping[str, MergedSet], implements: Callable[[str, ExtensionPoint], bool]) -> Expanded:
-    """The final order at each extension point; PluginTwiceError when a plugin is enabled twice at one."""
+def expand(merged: Mapping[str, MergedSet], path: Path, context: Context) -> Expanded:
+    """The final order at each extension point; InputError when a plugin is enabled twice at one."""
+    for key, plugin_set in merged.items():
+        _refuse_twice(plugin_set.enabled, key, path, context)
     multi_point = merged.get(MULTI_POINT, MergedSet())
-    _refuse_twice(multi_point.enabled, MULTI_POINT)
-    plugins = {}
-    for point in ExtensionPoint:
-        plugins[point] = _expand_point(point, merged[point.value], multi_point, implements)
+    plugins = {
+        point: _expand_point(point, merged[point.value], multi_point, context) for point in ExtensionPoint
+    }
     scoring = (*merged[ExtensionPoint.SCORE.value].enabled, *multi_point.enabled)
     given: dict[str, int] = {}
     for entry in scoring:
@@ -218,20 +209,16 @@ def expand(merged: Mapping[str, MergedSet], implements: Callable[[str, Extension
 
 
 def _expand_point(
-    point: ExtensionPoint,
-    own: MergedSet,
-    multi_point: MergedSet,
-    implements: Callable[[str, ExtensionPoint], bool],
+    point: ExtensionPoint, own: MergedSet, multi_point: MergedSet, context: Context
 ) -> tuple[Entry, ...]:
     """Overrides, then MultiPoint's, then the point's other ones (expandMultiPointPlugins)."""
-    _refuse_twice(own.enabled, point.value)
     if ALL in own.disabled:
         return own.enabled
     named = {entry.name for entry in own.enabled}
     spread = [
         entry
         for entry in multi_point.enabled
-        if implements(entry.name, point) and entry.name not in own.disabled
+        if context.implements(entry.name, point) and entry.name not in own.disabled
     ]
     overridden = {entry.name for entry in spread} & named
     return (
@@ -241,11 +228,15 @@ def _expand_point(
     )
 
 
-def _refuse_twice(entries: tuple[Entry, ...], point: str) -> None:
+def _refuse_twice(entries: tuple[Entry, ...], point: str, path: Path, context: Context) -> None:
     seen: set[str] = set()
     for entry in entries:
         if entry.name in seen:
-            raise PluginTwiceError(entry, point)
+            raise context.document.error(
+                (*(entry.path or path), "name"),
+                f"plugin {entry.name} is enabled twice at {point}",
+                hint="disable the default first, or list it once",
+            )
         seen.add(entry.name)
 
 
@@ -258,29 +249,6 @@ def named_plugins(configuration: WrittenConfiguration) -> frozenset[str]:
             at: WrittenPluginSet = getattr(profile.plugins, point)
             found |= {plugin.name for plugin in (*at.enabled, *at.disabled)}
     return frozenset(found - {ALL})
-
-
-NEUTRAL_POINTS = frozenset(
-    (ExtensionPoint.PRE_FILTER, ExtensionPoint.FILTER, ExtensionPoint.PRE_SCORE, ExtensionPoint.SCORE)
-)
-"""Where a plugin that is assumed neutral takes part when it is enabled through multiPoint."""
-
-
-@dataclass(frozen=True, slots=True)
-class Context:
-    """What the profiles of one document are built with; ``warnings`` collects what is odd but not wrong."""
-
-    document: Document
-    version: str
-    known: Mapping[str, PluginDescription]  # to this version, and extra ones
-    catalogue: Mapping[str, PluginDescription]  # of every version
-    assume_neutral: frozenset[str]
-    warnings: list[str] = field(default_factory=list)
-
-    def implements(self, name: str, point: ExtensionPoint) -> bool:
-        """Whether multiPoint brings a plugin to an extension point."""
-        description = self.known.get(name)
-        return point in (description.points if description else NEUTRAL_POINTS)
 
 
 def build_profile(
@@ -299,14 +267,7 @@ def build_profile(
     _warn_of_unknown_disabled(written.plugins, plugins_path, context)
     merged = merge(defaults, written.plugins, plugins_path)
     _check_entries(merged, context)
-    try:
-        expanded = expand(merged, context.implements)
-    except PluginTwiceError as error:
-        raise context.document.error(
-            (*(error.entry.path or plugins_path), "name"),
-            str(error),
-            hint="disable the default first, or list it once",
-        ) from error
+    expanded = expand(merged, plugins_path, context)
     _check_required(expanded, plugins_path if written.plugins.model_fields_set else path, context)
     return Profile(
         scheduler_name=scheduler_name,

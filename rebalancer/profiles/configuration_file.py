@@ -11,7 +11,6 @@ from rebalancer.documents import Document, did_you_mean, parse, redacted_text, v
 from rebalancer.profiles.building import (
     Context,
     WrittenConfiguration,
-    WrittenExtender,
     build_profile,
     named_plugins,
     without_nulls,
@@ -19,11 +18,9 @@ from rebalancer.profiles.building import (
 from rebalancer.profiles.defaults import DEFAULTS, GROUP
 from rebalancer.profiles.types import (
     DEFAULT_SCHEDULER_NAME,
-    Extender,
     ExtensionPoint,
     Input,
     LeaderElection,
-    ManagedResource,
     PluginDescription,
     Profile,
     SchedulerConfiguration,
@@ -69,7 +66,7 @@ def load_configuration(
         profiles=profiles,
         percentage_of_nodes_to_score=written.percentage_of_nodes_to_score,
         parallelism=written.parallelism,
-        extenders=tuple(_extender(extender) for extender in written.extenders),
+        extenders=written.extenders,
         warnings=tuple(context.warnings),
         assumed_neutral=tuple(sorted(names - known.keys())),
         inputs=frozenset(kind for name in names if name in known for kind in known[name].inputs),
@@ -195,20 +192,4 @@ def _leader_election(written: WrittenConfiguration) -> LeaderElection:
         namespace=str(namespace or default.namespace),
         name=str(name or default.name),
         named=bool(namespace or name),
-    )
-
-
-def _extender(written: WrittenExtender) -> Extender:
-    return Extender(
-        url_prefix=written.url_prefix,
-        filter_verb=written.filter_verb,
-        prioritize_verb=written.prioritize_verb,
-        preempt_verb=written.preempt_verb,
-        bind_verb=written.bind_verb,
-        weight=written.weight,
-        ignorable=written.ignorable,
-        managed_resources=tuple(
-            ManagedResource(resource.name, resource.ignored_by_scheduler)
-            for resource in written.managed_resources
-        ),
     )

@@ -1,4 +1,8 @@
-"""What a scheduler configuration comes to: profiles with plugins in final order, weights and arguments."""
+"""What a scheduler configuration comes to: profiles with plugins in final order, weights and arguments.
+
+The arguments of each plugin are declared beside the plugin, in ``rebalancer.scheduling.plugins``; their base
+is here.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +14,20 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-# The base of all plugin arguments, as pluginConfig states them.
-#
-# The arguments of each plugin are declared beside the plugin, in ``rebalancer.scheduling.plugins``. What
-# several packages share is here: the base, the arguments of a plugin nobody describes, and where load-
-# watcher
-# reads.
+DEFAULT_SCHEDULER_NAME = "default-scheduler"
+MAX_INT32 = 2**31 - 1
 
 
 class Arguments(BaseModel):
     """Arguments of a plugin: frozen, snake_case in Python, camelCase in text, unknown fields are errors."""
 
     model_config = ConfigDict(
-        extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True, allow_inf_nan=False
+        extra="forbid",
+        frozen=True,
+        alias_generator=to_camel,
+        populate_by_name=True,
+        allow_inf_nan=False,
+        defer_build=True,  # most plugins are not enabled
     )
 
 
@@ -41,9 +46,6 @@ class MetricProvider(Arguments):
     address: str = ""
     token: str = Field(default="", repr=False)
     insecure_skip_verify: bool | None = None
-
-
-DEFAULT_SCHEDULER_NAME = "default-scheduler"
 
 
 class ExtensionPoint(StrEnum):
@@ -153,26 +155,28 @@ class Profile:
         return self.arguments.get(plugin)
 
 
-@dataclass(frozen=True, slots=True)
-class ManagedResource:
+class ManagedResource(Arguments):
     """A resource an extender looks after."""
 
-    name: str
+    name: str = Field(min_length=1)
     ignored_by_scheduler: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Extender:
+class Extender(Arguments):
     """A process that filters or scores over HTTP; its answers cannot be computed here."""
 
     url_prefix: str
     filter_verb: str = ""
-    prioritize_verb: str = ""
     preempt_verb: str = ""
+    prioritize_verb: str = ""
     bind_verb: str = ""
-    weight: int = 0
-    ignorable: bool = False
+    weight: int = Field(default=0, ge=0, le=MAX_INT32)
+    enable_https: bool = Field(default=False, validation_alias="enableHTTPS")
+    tls_config: Any = None
+    http_timeout: Any = Field(default=None, validation_alias="httpTimeout")
+    node_cache_capable: bool = False
     managed_resources: tuple[ManagedResource, ...] = ()
+    ignorable: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from rebalancer.cluster.records import LabelSelector
 from rebalancer.cluster.selectors import FieldRequirement, fields_match, matcher, query
-from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.planning.plan import Landing, Move, NodeReport, Plan, PodReference
 from rebalancer.reporting.words import plain
+
+if TYPE_CHECKING:
+    from rebalancer.cluster.snapshot import Snapshot
 
 POD_FIELDS = ("metadata.name", "metadata.namespace", "spec.nodeName", "spec.schedulerName")
 NODE_FIELDS = ("metadata.name", "spec.unschedulable")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
@@ -16,10 +15,17 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from rebalancer.execution.evict import EvictionAnswer, Verdict
-from rebalancer.execution.outcomes import Outcome, Outcomes
-from rebalancer.execution.progress import Observer, Silent
-from rebalancer.planning.plan import Move
+from rebalancer.execution.events import (
+    EvictionAnswered,
+    MoveEnded,
+    NotKnown,
+    ReplacementsSeen,
+    RunEvent,
+    RunFinished,
+    WaveStarted,
+)
+from rebalancer.execution.evict import Attempt, Verdict
+from rebalancer.execution.outcomes import Outcome
 from rebalancer.reporting.words import counted, words
 
 # What drawing on a closed stream raises; an IndexError comes from rich when a write fails inside a live bar.
@@ -32,7 +38,7 @@ def outcome_words(outcome: Outcome) -> str:
     return words(f"{outcome.result.value} {outcome.move.pod.full_name}{where}: {outcome.because}")
 
 
-class LogObserver(Silent):
+class LogObserver:
     """Writes each event of a run as a log line; a context manager, like every observer here."""
 
     def __init__(self, logger: logging.Logger, *, dry_run: bool = False, journaled: bool = False) -> None:
@@ -50,82 +56,42 @@ class LogObserver(Silent):
     ) -> None:
         """Stop observing, however the run ended."""
 
-    def wave_started(self, wave: int, moves: Sequence[Move]) -> None:
-        """See Observer."""
-        pods = ", ".join(move.pod.full_name for move in moves)
-        restarts = sum(move.is_restart for move in moves)
-        verb = "evicting" if not restarts else "restarting" if restarts == len(moves) else "moving"
-        verb = "asking about" if self._dry_run else verb
-        self._event(logging.INFO, f"wave {wave}: {verb} {counted(len(moves), 'pod')}: {words(pods)}")
+    def __call__(self, event: RunEvent) -> None:
+        """Show an event of a run."""
+        match event:
+            case WaveStarted(wave, moves):
+                pods = ", ".join(move.pod.full_name for move in moves)
+                restarts = sum(move.is_restart for move in moves)
+                verb = "evicting" if not restarts else "restarting" if restarts == len(moves) else "moving"
+                verb = "asking about" if self._dry_run else verb
+                self._event(logging.INFO, f"wave {wave}: {verb} {counted(len(moves), 'pod')}: {words(pods)}")
+            case EvictionAnswered(attempt):
+                self._answered(attempt)
+            case MoveEnded(outcome):
+                level = logging.WARNING if outcome.result.is_warning else logging.INFO
+                self._event(level, outcome_words(outcome))
+            case NotKnown(message):
+                self._logger.warning("%s", words(message))
+            case RunFinished(outcomes):
+                if outcomes.stopped:
+                    self._logger.warning("stopped early: %s", words(outcomes.stopped))
+                count, code = counted(len(outcomes.outcomes), "move"), outcomes.exit_code
+                self._logger.info("finished %s, exit code %d", count, code)
 
-    def eviction_answered(self, move: Move, answer: EvictionAnswer) -> None:
-        """See Observer."""
+    def _answered(self, attempt: Attempt) -> None:
+        move, verdict = attempt.move, attempt.verdict
         pod = words(move.pod.full_name)
-        if self._dry_run and answer.verdict in (Verdict.EVICTED, Verdict.RESTARTED):
+        if self._dry_run and verdict in (Verdict.EVICTED, Verdict.RESTARTED):
             verb = "restart" if move.is_restart else "evict"
             self._event(logging.INFO, f"would {verb} {pod}: the API server agrees")
             return
-        expected = answer.verdict in (Verdict.EVICTED, Verdict.STARTED, Verdict.RESTARTED, Verdict.GONE)
+        expected = attempt.is_granted or verdict is Verdict.GONE
         level = logging.INFO if expected else logging.WARNING
-        self._event(level, f"{answer.verdict.value} {pod}: {words(answer.because)}")
-
-    def outcome_known(self, outcome: Outcome) -> None:
-        """See Observer."""
-        level = logging.WARNING if outcome.result.is_warning else logging.INFO
-        self._event(level, outcome_words(outcome))
+        self._event(level, f"{verdict.value} {pod}: {words(attempt.because)}")
 
     def _event(self, level: int, message: str) -> None:
         """Log what the journal records too; once is enough where both go to the same stream."""
         self._logger.log(level if self._event_level is None else self._event_level, "%s", message)
-
-    def warned(self, message: str) -> None:
-        """See Observer."""
-        self._logger.warning("%s", words(message))
-
-    def finished(self, outcomes: Outcomes) -> None:
-        """See Observer."""
-        if outcomes.stopped:
-            self._logger.warning("stopped early: %s", words(outcomes.stopped))
-        self._logger.info(
-            "finished %s, exit code %d", counted(len(outcomes.outcomes), "move"), outcomes.exit_code
-        )
-
-
-class Observers:
-    """Passes every event of a run to several observers, in their order."""
-
-    def __init__(self, *observers: Observer) -> None:
-        self._observers = observers
-
-    def wave_started(self, wave: int, moves: Sequence[Move]) -> None:
-        """See Observer."""
-        for each in self._observers:
-            each.wave_started(wave, moves)
-
-    def eviction_answered(self, move: Move, answer: EvictionAnswer) -> None:
-        """See Observer."""
-        for each in self._observers:
-            each.eviction_answered(move, answer)
-
-    def waiting(self, wave: int, settled: int, evicted: int) -> None:
-        """See Observer."""
-        for each in self._observers:
-            each.waiting(wave, settled, evicted)
-
-    def outcome_known(self, outcome: Outcome) -> None:
-        """See Observer."""
-        for each in self._observers:
-            each.outcome_known(outcome)
-
-    def warned(self, message: str) -> None:
-        """See Observer."""
-        for each in self._observers:
-            each.warned(message)
-
-    def finished(self, outcomes: Outcomes) -> None:
-        """See Observer."""
-        for each in self._observers:
-            each.finished(outcomes)
 
 
 class BarObserver(LogObserver):
@@ -152,39 +118,29 @@ class BarObserver(LogObserver):
         with contextlib.suppress(*_STREAM_ERRORS):
             self._progress.stop()
 
-    def wave_started(self, wave: int, moves: Sequence[Move]) -> None:
-        """See Observer."""
+    def __call__(self, event: RunEvent) -> None:
+        """Draw an event of a run; a terminal that was closed is nobody's concern."""
         with contextlib.suppress(*_STREAM_ERRORS):
-            if self._task is not None:
-                self._progress.remove_task(self._task)
-            self._task = self._progress.add_task(f"wave {wave}", total=len(moves))
-            self._progress.start()
+            self._draw(event)
 
-    def eviction_answered(self, move: Move, answer: EvictionAnswer) -> None:
-        """Not shown: the outcome follows, and says more."""
-
-    def waiting(self, wave: int, settled: int, evicted: int) -> None:  # noqa: ARG002 - Observer's
-        """See Observer."""
-        with contextlib.suppress(*_STREAM_ERRORS):
-            if self._task is not None:
+    def _draw(self, event: RunEvent) -> None:
+        match event:
+            case WaveStarted(wave, moves):
+                if self._task is not None:
+                    self._progress.remove_task(self._task)
+                self._task = self._progress.add_task(f"wave {wave}", total=len(moves))
+                self._progress.start()
+            case ReplacementsSeen(_, settled, evicted) if self._task is not None:
                 self._progress.update(self._task, completed=settled, total=max(evicted, 1))
-
-    def outcome_known(self, outcome: Outcome) -> None:
-        """See Observer."""
-        self._line(outcome_words(outcome), outcome.result.colour)
-
-    def warned(self, message: str) -> None:
-        """See Observer."""
-        self._line(f"warning: {words(message)}", "yellow")
-
-    def finished(self, outcomes: Outcomes) -> None:  # noqa: ARG002 - Observer's
-        """See Observer."""
-        with contextlib.suppress(*_STREAM_ERRORS):
-            self._progress.stop()
+            case MoveEnded(outcome):
+                self._line(outcome_words(outcome), outcome.result.colour)
+            case NotKnown(message):
+                self._line(f"warning: {words(message)}", "yellow")
+            case RunFinished():
+                self._progress.stop()
 
     def _line(self, message: str, style: str) -> None:
-        with contextlib.suppress(*_STREAM_ERRORS):
-            self._console.print(Text(message, style), soft_wrap=True)
+        self._console.print(Text(message, style), soft_wrap=True)
 
 
 def observer(

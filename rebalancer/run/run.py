@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -27,12 +26,14 @@ from rebalancer.execution import (
     EventWriter,
     HeldLease,
     Journal,
-    Observer,
     Outcomes,
     PauseSwitch,
+    RunClock,
     RunContext,
     RunLease,
-    Stop,
+    SafetyChecks,
+    Subscriber,
+    WorkloadPods,
     carry_out,
     holder_identity,
 )
@@ -234,25 +235,25 @@ class _Planned:
 def run(
     options: PlanOptions,
     run_options: RunOptions,
-    observer: Observer,
+    observers: Sequence[Subscriber],
     show_plan: Callable[[Plan], None] = lambda _: None,
 ) -> tuple[Plan, Outcomes]:
     """Plan as ``make_plan`` does, show the plan, carry it out and keep what became of it for later runs."""
     with stop_on_signal() as signals:
         surroundings = run_environment(options, signals)
         with surroundings.cluster:
-            return run_within(surroundings, options, run_options, observer, show_plan)
+            return run_within(surroundings, options, run_options, observers, show_plan)
 
 
 def run_within(
     surroundings: RunEnvironment,
     options: PlanOptions,
     run_options: RunOptions,
-    observer: Observer,
+    observers: Sequence[Subscriber],
     show_plan: Callable[[Plan], None] = lambda _: None,
 ) -> tuple[Plan, Outcomes]:
     """The same, in the surroundings of a program that makes many runs."""
-    run = _Run(options, run_options, observer, show_plan, surroundings)
+    run = _Run(options, run_options, observers, show_plan, surroundings)
     with span("run", run=run.id):
         planned, outcomes = run.rehearse() if run_options.dry_run else run.carry_out()
     return planned.plan, outcomes
@@ -265,7 +266,7 @@ class _Run:
         self,
         options: PlanOptions,
         run_options: RunOptions,
-        observer: Observer,
+        observers: Sequence[Subscriber],
         show_plan: Callable[[Plan], None],
         surroundings: RunEnvironment,
     ) -> None:
@@ -273,7 +274,7 @@ class _Run:
         api, signals = surroundings.api, surroundings.signals
         self._options = options
         self._run_options = run_options
-        self._observer = observer
+        self._observers = observers
         self._show_plan = show_plan
         self._signals = signals
         self._surroundings = surroundings
@@ -342,41 +343,38 @@ class _Run:
             ) from error
 
     def _act(self, planned: _Planned, held: HeldLease | None, memory: RunMemory) -> Outcomes:
-        policy, api, dry_run = self._loaded.policy, self._api, self._run_options.dry_run
-        events = None if dry_run else EventWriter(api, _REPORTER, time.time)
-        if events is not None:
-            events.cannot_be_cooled(planned.plan.unsolved)
-        validate = _validator(planned, lambda: self._gathered(memory).inputs, memory)
-        with _journal(self._run_options, self.id) as journal:
+        run_options, signals, lease = self._run_options, self._signals, _lease_place(self._run_options)
+        events = () if run_options.dry_run else (EventWriter(self._api, _REPORTER, time.time, lease),)
+        inputs = planned.gathered.inputs
+        with _journal(run_options, self.id) as journal:
             context = RunContext(
                 run=self.id,
-                api=api,
-                clock=time.time,
-                sleep=self._signals.stop.wait,
-                execution=policy.execution,
-                safety=self._surroundings.safety,
-                validate=lambda moves: self._signals.interruptibly(lambda: validate(moves)),
-                check_landing=lambda move, node: check_landing(
-                    planned.prepared, planned.plan, move, node, memory.moved
+                api=self._api,
+                clock=RunClock(
+                    now=time.time,
+                    monotonic=self._api.retries.clock,
+                    sleep=signals.stop.wait,
+                    began=self._began,
+                    max_duration_seconds=run_options.max_duration_seconds,
+                    stop_requested=signals.stop.is_set,
                 ),
+                execution=self._loaded.policy.execution,
+                safety=SafetyChecks(
+                    policy=self._surroundings.safety,
+                    pause=PauseSwitch(self._api, *lease),
+                    schedulers=schedulers_of(planned.plan, inputs),
+                ),
+                replanner=_Replanner(planned, memory, lambda: self._gathered(memory).inputs, signals),
                 journal=journal,
                 lease=held,
-                pause=PauseSwitch(api, *_lease_place(self._run_options)),
-                schedulers=schedulers_of(planned.plan, planned.gathered.inputs),
-                max_duration_seconds=self._run_options.max_duration_seconds,
-                began=self._began,
-                stop_requested=self._signals.stop.is_set,
-                observer=self._observer,
-                checkpoint=memory.checkpoint,
-                pods_seen=self._surroundings.cluster.pods_of,
-                selector_of=selectors_of(planned.gathered.inputs.snapshot),
-                events=events,
-                dry_run=dry_run,
+                pods=WorkloadPods(
+                    selector_of=selectors_of(inputs.snapshot), watched=self._surroundings.cluster.pods_of
+                ),
+                save=memory.checkpoint,
+                shown_to=(*events, *self._observers),
+                dry_run=run_options.dry_run,
             )
-            outcomes = carry_out(planned.plan, context)
-        if events is not None and outcomes.stop not in (None, Stop.INTERRUPTED, Stop.LEASE_LOST):
-            events.stopped(*_lease_place(self._run_options), self.id, outcomes.stopped)
-        return outcomes
+            return carry_out(planned.plan, context)
 
 
 def _refuse_unverified(inputs: PlanningInputs, plan: Plan) -> None:
@@ -396,29 +394,44 @@ def _refuse_unverified(inputs: PlanningInputs, plan: Plan) -> None:
         )
 
 
-def _validator(
-    planned: _Planned, read_again: Callable[[], PlanningInputs], memory: RunMemory
-) -> Callable[[Sequence[Move]], Mapping[str, str | Move]]:
-    """Before the first wave the plan is mostly fresh; before every later one the cluster is read again.
+class _Replanner:
+    """Judges moves as the plan did; before every wave but a fresh first one the cluster is read again.
 
     What this run moved already corrects figures whose windows began before, but puts nothing into
     cooldown: several pods of a workload may be part of one plan.
     """
-    first = threading.Event()
-    made_from = planned.gathered.inputs
-    read = [(made_from.now, made_from.view)]
 
-    def validate(moves: Sequence[Move]) -> Mapping[str, str | Move]:
-        if not first.is_set():
-            first.set()
-            if planned.age.fresh:
-                return {}
-        inputs = read_again()
-        earlier = still_in_use(read, inputs.now - SCHEDULER_LAG_SECONDS)
-        read.append((inputs.now, inputs.view))
-        return revalidate_moves(dataclasses.replace(inputs, earlier_views=earlier), moves, memory.moved)
+    def __init__(
+        self,
+        planned: _Planned,
+        memory: RunMemory,
+        read_again: Callable[[], PlanningInputs],
+        signals: StopSignals,
+    ) -> None:
+        self._planned = planned
+        self._memory = memory
+        self._read_again = read_again
+        self._signals = signals
+        self._is_first = True
+        self._read = [(planned.gathered.inputs.now, planned.gathered.inputs.view)]
 
-    return validate
+    def validate(self, moves: Sequence[Move]) -> Mapping[str, str | Move]:
+        """See Replanner. Raises StopRequestedError when a signal comes meanwhile."""
+        return self._signals.interruptibly(lambda: self._validate(moves))
+
+    def _validate(self, moves: Sequence[Move]) -> Mapping[str, str | Move]:
+        was_first, self._is_first = self._is_first, False
+        if was_first and self._planned.age.fresh:
+            return {}
+        inputs = self._read_again()
+        earlier = still_in_use(self._read, inputs.now - SCHEDULER_LAG_SECONDS)
+        self._read.append((inputs.now, inputs.view))
+        inputs = dataclasses.replace(inputs, earlier_views=earlier)
+        return revalidate_moves(inputs, moves, self._memory.moved)
+
+    def check_landing(self, move: Move, node: str) -> str | None:
+        """See Replanner."""
+        return check_landing(self._planned.prepared, self._planned.plan, move, node, self._memory.moved)
 
 
 def still_in_use(read: Sequence[tuple[float, SchedulerView]], oldest: float) -> tuple[SchedulerView, ...]:

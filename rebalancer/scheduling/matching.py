@@ -1,4 +1,10 @@
-"""Which pods a term or constraint selects, in a form that makes equal ones one, and indexes both ways."""
+"""Who selects whom: label selectors, affinity terms, what Services and controllers select, and tolerations.
+
+Selectors and terms are kept in a form that makes equal ones one, and are indexed both ways.
+
+Sources: kubernetes v1.34.4 pkg/scheduler/framework/plugins/interpodaffinity/filtering.go:274 (terms),
+helper/spread.go:37 (``Owners``); k8s.io/api v0.34.4 core/v1/toleration.go:38 (``tolerates``).
+"""
 
 from __future__ import annotations
 
@@ -29,7 +35,17 @@ from rebalancer.scheduling.versions.release import Release
 T = TypeVar("T", bound=Hashable)
 
 
+NamespaceLabels = Mapping[str, Mapping[str, str]]
 EVERYTHING = LabelMatch()
+_NO_LABELS: Mapping[str, str] = {}
+TEMPLATE_HASH = "pod-template-hash"  # which ReplicaSet of its Deployment a pod is of
+_NEXT = "next"  # as the hash, and as the end of the name, of a ReplicaSet that is not there yet
+# The controllers whose selectors count; a pod of any other has its Services' alone.
+OWNER_KINDS: Mapping[tuple[str, str], Kind] = {
+    ("apps/v1", "ReplicaSet"): REPLICA_SETS,
+    ("apps/v1", "StatefulSet"): STATEFUL_SETS,
+    ("v1", "ReplicationController"): REPLICATION_CONTROLLERS,
+}
 
 
 def label_match(selector: LabelSelector | None) -> LabelMatch | None:
@@ -103,15 +119,6 @@ class ClassIndex:
         """Classes that may be selected, ascending."""
         found = {item for place in selector.places for item in self._filed.get(place, ())}
         return sorted(found)
-
-
-# The pod (anti-)affinity terms of pod classes and their carriers.
-#
-# Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/interpodaffinity/filtering.go:274.
-
-
-NamespaceLabels = Mapping[str, Mapping[str, str]]
-_NO_LABELS: Mapping[str, str] = {}
 
 
 class TermKind(Enum):
@@ -216,24 +223,9 @@ def terms_of(pod: PodClass) -> tuple[tuple[AffinityTerm, int], ...]:
     )
 
 
-# The selector the scheduler derives for a pod from its Services and its controller.
-#
-# Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/helper/spread.go:37.
-
-
-TEMPLATE_HASH = "pod-template-hash"  # which ReplicaSet of its Deployment a pod is of
-_NEXT = "next"  # as the hash, and as the end of the name, of a ReplicaSet that is not there yet
-# The controllers whose selectors count; a pod of any other has its Services' alone.
-OWNER_KINDS: Mapping[tuple[str, str], Kind] = {
-    ("apps/v1", "ReplicaSet"): REPLICA_SETS,
-    ("apps/v1", "StatefulSet"): STATEFUL_SETS,
-    ("v1", "ReplicationController"): REPLICATION_CONTROLLERS,
-}
-
-
 @dataclass(frozen=True, eq=False)
 class Owners:
-    """Services, and the selectors of controllers, by what pods need to find them."""
+    """Services, and the selectors of controllers, from which the scheduler derives one selector for a pod."""
 
     services: tuple[Service, ...] = ()
     controllers: Mapping[tuple[str, str, str], Any] = field(
@@ -304,11 +296,6 @@ def _selector(kind: Kind, selector: Any) -> LabelMatch | None:
         return None
 
 
-# Whether a toleration tolerates a taint.
-#
-# Source: k8s.io/api v0.34.4 core/v1/toleration.go:38.
-
-
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
     """An empty effect or key of the toleration stands for any; Exists ignores the value."""
     if toleration.effect and toleration.effect != taint.effect:
@@ -325,19 +312,16 @@ def tolerates_any(tolerations: Iterable[Toleration] | None, taint: Taint) -> boo
     return any(tolerates(toleration, taint) for toleration in tolerations or ())
 
 
-# Which pods are placed by labels that the API server gives a pod only when it is bound.
-#
-# The model places a replacement as it is created, without the zone and region that binding adds, and later
-# replacements do not see them on it. Where no selector asks for these labels that makes no difference.
-# Where
-# one does, pods that carry it and pods that it may select, whatever their zone, are not predictable.
-#
-#     a Service selects          app=web, topology.kubernetes.io/zone=a
-#     what it may select is then app=web, in any zone
-
-
 class BindingLabelReaders:
-    """The selectors of a cluster that ask for labels which binding adds."""
+    """The selectors of a cluster that ask for labels which the API server gives a pod only when it is bound.
+
+    The model places a replacement as it is created, without the zone and region that binding adds, and later
+    replacements do not see them on it. Where no selector asks for these labels that makes no difference.
+    Where one does, pods that carry it and pods that it may select, whatever their zone, are not predictable.
+
+        a Service selects          app=web, topology.kubernetes.io/zone=a
+        what it may select is then app=web, in any zone
+    """
 
     def __init__(self, snapshot: Snapshot, release: Release) -> None:
         self._selectors: list[LabelMatch] = []

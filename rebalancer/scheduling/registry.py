@@ -1,4 +1,13 @@
-"""The modelled plugins, the catalogue made from their classes, and schedulers made from profiles."""
+"""The modelled plugins, the catalogue made from their classes, and schedulers made from profiles.
+
+``rebalancer.profiles`` knows how configurations are merged and checked, but no plugin: the catalogue, made
+from the plugin classes, is handed to it here.
+
+A team whose scheduler runs a plugin of its own mirrors it as a subclass of ``Plugin`` and names the class as
+an entry point of the group ``rebalancer.plugins``; ``docs/plugins`` shows one from start to end. Where a
+class is not enough, for example because one module mirrors plugins that it reads from a file, an entry point
+may name a ``PluginFactory`` instead.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +23,6 @@ from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.errors import InputError
 from rebalancer.profiles.types import (
     Arguments,
-    ExtensionPoint,
     Input,
     PluginDescription,
     PluginQuery,
@@ -59,9 +67,11 @@ from rebalancer.scheduling.plugins.volumes.limits import (
 from rebalancer.scheduling.plugins.volumes.restrictions import VolumeRestrictions
 from rebalancer.scheduling.plugins.volumes.zone import VolumeZone
 
-# Known plugins without a model: they run elsewhere in the cycle, or are taken to be neutral.
-#
-# Source: kubernetes v1.34.4 pkg/scheduler/apis/config/v1/default_plugins.go:30.
+ENTRY_POINT_GROUP = "rebalancer.plugins"
+# The extension points that decide where a pod lands.
+_DECIDING = (P.PRE_FILTER, P.FILTER, P.SCORE)
+_FILTER_AND_SCORE = (P.FILTER, P.SCORE)
+_NODES_AND_PODS = frozenset({Input.NODES, Input.PODS})
 
 
 class DefaultPreemptionArguments(Arguments):
@@ -71,6 +81,8 @@ class DefaultPreemptionArguments(Arguments):
     min_candidate_nodes_absolute: int = Field(default=100, ge=0)
 
 
+# They run elsewhere in the cycle, or are taken to be neutral.
+# Source: kubernetes v1.34.4 pkg/scheduler/apis/config/v1/default_plugins.go:30.
 NOT_MODELLED = (
     PluginDescription("SchedulingGates", frozenset({P.PRE_ENQUEUE})),
     PluginDescription("PrioritySort", frozenset({P.QUEUE_SORT})),
@@ -83,35 +95,19 @@ NOT_MODELLED = (
     PluginDescription(
         "CinderLimits",
         frozenset({P.FILTER}),
-        inputs=frozenset(
-            {
-                Input.NODES,
-                Input.PODS,
-                Input.PERSISTENT_VOLUME_CLAIMS,
-                Input.PERSISTENT_VOLUMES,
-                Input.STORAGE_CLASSES,
-            }
-        ),
+        inputs=_NODES_AND_PODS
+        | {Input.PERSISTENT_VOLUME_CLAIMS, Input.PERSISTENT_VOLUMES, Input.STORAGE_CLASSES},
         versions=frozenset({"v1beta1", "v1beta2", "v1beta3"}),
     ),
     PluginDescription(
         "SelectorSpread",
         frozenset({P.PRE_SCORE, P.SCORE}),
-        inputs=frozenset(
-            {
-                Input.NODES,
-                Input.PODS,
-                Input.SERVICES,
-                Input.REPLICA_SETS,
-                Input.STATEFUL_SETS,
-                Input.REPLICATION_CONTROLLERS,
-            }
-        ),
+        inputs=_NODES_AND_PODS
+        | {Input.SERVICES, Input.REPLICA_SETS, Input.STATEFUL_SETS, Input.REPLICATION_CONTROLLERS},
         versions=frozenset({"v1beta1", "v1beta2"}),
     ),
 )
 """Descriptions of the known plugins without a class."""
-
 
 _PLUGINS: tuple[type[Plugin], ...] = (
     NodeUnschedulable,
@@ -143,8 +139,6 @@ _PLUGINS: tuple[type[Plugin], ...] = (
     PodCapacityOfNode,
     NetworkTraffic,
 )
-# The extension points that decide where a pod lands.
-_DECIDING = (ExtensionPoint.PRE_FILTER, ExtensionPoint.FILTER, ExtensionPoint.SCORE)
 
 
 def describe(plugin: type[Plugin]) -> PluginDescription:
@@ -153,7 +147,7 @@ def describe(plugin: type[Plugin]) -> PluginDescription:
         name=plugin.name,
         points=plugin.points,
         arguments=plugin.Arguments,
-        inputs=frozenset({Input.NODES, Input.PODS}) | plugin.inputs,
+        inputs=_NODES_AND_PODS | plugin.inputs,
         versions=plugin.versions,
         make=_maker(plugin),
         scored_resources=plugin.scored_resources,
@@ -214,13 +208,6 @@ def _make_of(
     return description.make if description is not None else None
 
 
-# Scheduler configurations read with the catalogue of the plugins that are modelled.
-#
-# ``rebalancer.profiles`` knows how configurations are merged and checked, but no plugin. The catalogue is
-# made
-# from the plugin classes, which are above it, so it is handed over here.
-
-
 def default_configuration(version: str = profiles.NEWEST_VERSION) -> SchedulerConfiguration:
     """What a scheduler without a configuration file runs: one profile, ``default-scheduler``."""
     text = f"apiVersion: {profiles.GROUP}/{version}\nkind: {profiles.KIND}\n"
@@ -244,17 +231,6 @@ def load_configuration(
         installed_plugins=installed_plugins,
         assume_neutral=assume_neutral,
     )
-
-
-# Plugins from outside this package: what an entry point of the group ``rebalancer.plugins`` names.
-#
-# A team whose scheduler runs a plugin of its own mirrors it as a subclass of ``Plugin`` and names the
-# class;
-# ``docs/plugins`` shows one from start to end. Where a class is not enough, for example because one module
-# mirrors plugins that it reads from a file, an entry point may name a ``PluginFactory`` instead.
-
-
-ENTRY_POINT_GROUP = "rebalancer.plugins"
 
 
 @runtime_checkable
@@ -317,7 +293,7 @@ def _checked(plugin: object, description: PluginDescription, where: str) -> Plug
         raise InputError(f"makes {type(plugin).__name__}, not a Plugin", where=where)
     missing = [
         point.value
-        for point in (ExtensionPoint.FILTER, ExtensionPoint.SCORE)
+        for point in _FILTER_AND_SCORE
         if point in description.points and point not in plugin.points
     ]
     if plugin.name != description.name or missing:
@@ -332,9 +308,6 @@ def _as_written(arguments: Arguments | None) -> Mapping[str, Any]:
     if isinstance(arguments, RawArguments):
         return arguments.values
     return arguments.model_dump(mode="json", by_alias=True, exclude_unset=True)
-
-
-# What the plugins of a configuration ask Prometheus.
 
 
 def queries_of(configuration: SchedulerConfiguration, profile: Profile, name: str) -> Iterator[PluginQuery]:
@@ -356,14 +329,11 @@ def plugin_queries(configuration: SchedulerConfiguration) -> tuple[PluginQuery, 
     return tuple(dict.fromkeys(found))
 
 
-# Which inputs of a pod's verdict were not read: the landing of such a pod cannot be predicted.
-
-
-_FILTER_AND_SCORE = (ExtensionPoint.FILTER, ExtensionPoint.SCORE)
-
-
 class UnreadInputs:
-    """What the verdicts of one profile need and lack; how it enables its plugins is looked up once."""
+    """Which inputs of verdicts were not read: the landings of such pods cannot be predicted.
+
+    How the profile enables its plugins is looked up once.
+    """
 
     def __init__(self, profile: Profile, objects: ObjectsRead) -> None:
         self._objects = objects

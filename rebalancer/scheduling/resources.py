@@ -3,7 +3,8 @@
 Quantities are summed exactly inside one pod and rounded once (up to 1.31, scores round each container's);
 node totals are sums of those integers.
 
-Source: k8s.io/component-helpers v0.34.4 resource/helpers.go:144.
+Source: k8s.io/component-helpers v0.34.4 resource/helpers.go:144; for Go's integer division and rounding, at
+the end, the Go specification, integer operators and conversions.
 """
 
 from __future__ import annotations
@@ -257,11 +258,6 @@ def _scored_until_131(spec: PodSpec) -> dict[str, int]:
 def requested_amounts(requests: Mapping[str, int], resources: Sequence[str]) -> FloatArray:
     """(resources,) how much of each resource is requested; 0 for those that are not."""
     return np.array([requests.get(name, 0) for name in resources], np.float64)
-
-
-# The scheduler's arithmetic: Go's integer division and rounding.
-#
-# Source: the Go specification, integer operators and conversions.
 
 
 def divide_toward_zero(numerator: IntArray, denominator: IntArray | int) -> IntArray:

@@ -15,7 +15,7 @@ from rebalancer.observe.state_location import known_state, state_store
 from rebalancer.planning.plan import Plan
 from rebalancer.planning.prepared import hot_nodes_of
 from rebalancer.reporting.metrics import RunMetrics
-from rebalancer.reporting.run_observers import LogObserver, Observers
+from rebalancer.reporting.run_observers import LogObserver
 from rebalancer.reporting.words import counted, words
 from rebalancer.run.run import RunEnvironment, run_within
 from rebalancer.run.stop import StopSignals
@@ -95,7 +95,7 @@ class Runs:
             surroundings,
             self._options,
             self._run_options,
-            Observers(log, self._metrics),
+            (log, self._metrics.follow),
             self._planned,
         )
         self._metrics.ended(outcomes.exit_code, time.time())

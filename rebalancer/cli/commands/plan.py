@@ -78,11 +78,11 @@ def plan(options: PlanOptions, output: Output, choice: Choice, sort: str, other:
 
 def _plan_of_report(options: PlanOptions) -> Plan | None:
     """The plan of a report that --from names; None for a cluster."""
+    if options.source is None or options.source.suffix.lower() not in (".html", ".htm"):
+        return None
     from rebalancer.documents import read_bytes  # noqa: PLC0415 - imports yaml
     from rebalancer.reporting.html.embedded import MAX_PLAN_BYTES, read_plan  # noqa: PLC0415
 
-    if options.source is None or options.source.suffix.lower() not in (".html", ".htm"):
-        return None
     return read_plan(read_bytes(options.source, largest=MAX_PLAN_BYTES), str(options.source))
 
 
@@ -90,10 +90,10 @@ def _write_rows(
     options: PlanOptions, output: Output, recorded_plan: Plan | None, choice: Choice, sort: str
 ) -> None:
     """Write the plan to stdout, with the moves and pods of the choice in the order asked for."""
-    from rebalancer.reporting.chosen_rows import chosen_pods, sorted_moves  # noqa: PLC0415 - imports numpy
-    from rebalancer.reporting.tables.plan import plan_table  # noqa: PLC0415 - imports rich
-
     whole, snapshot = _plan_and_snapshot(options, recorded_plan, choice)
+    from rebalancer.reporting.chosen_rows import chosen_pods, sorted_moves  # noqa: PLC0415 - after the reading
+    from rebalancer.reporting.tables.plan import plan_table  # noqa: PLC0415
+
     rows = sorted_moves(chosen_pods(whole, choice, snapshot), sort)
     if output.format in TABLES:
         emit(whole, output, functools.partial(plan_table, rows=rows, choice=str(choice)))

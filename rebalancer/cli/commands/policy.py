@@ -59,10 +59,10 @@ def init(
     rebalancer policy init policy.yaml
     rebalancer policy init --from recorded/ policy.yaml
     """
-    from rebalancer.policy.template import STARTER  # noqa: PLC0415 - imports pydantic
+    from rebalancer.policy.policy_file import starter  # noqa: PLC0415 - imports pydantic
     from rebalancer.run.questions import suggest_policy  # noqa: PLC0415 - not for --help
 
-    text = STARTER
+    text = starter()
     if source is not None or kubeconfig is not None or context is not None:
         check_source(source, kubeconfig, context)
         with progress() as report:

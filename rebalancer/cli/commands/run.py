@@ -170,7 +170,7 @@ def _carried_out(
     show_plan: Callable[[Plan], None],
     metrics: RunMetrics | None,
 ) -> tuple[Plan, Outcomes]:
-    from rebalancer.reporting.run_observers import Observers, observer  # noqa: PLC0415
+    from rebalancer.reporting.run_observers import observer  # noqa: PLC0415
     from rebalancer.run.run import run  # noqa: PLC0415 - not for --help
 
     def planned(plan: Plan) -> None:
@@ -183,7 +183,7 @@ def _carried_out(
         return run(
             dataclasses.replace(options, progress=lambda kind: LOGGER.debug("reading %s", kind)),
             run_options,
-            watching if metrics is None else Observers(watching, metrics),
+            (watching,) if metrics is None else (watching, metrics.follow),
             planned,
         )
 

@@ -259,7 +259,7 @@ class Evaluation:
 
     def landings(self) -> LandingDistribution:
         """The mean over all scenarios."""
-        rows = np.unique(np.concatenate([item.rows for item in self.by_scenario]))
+        rows = np.flatnonzero(np.bincount(np.concatenate([item.rows for item in self.by_scenario])))
         chance = np.zeros(len(rows))
         for item in self.by_scenario:
             chance[np.searchsorted(rows, item.rows)] += item.chance / len(self.by_scenario)

@@ -1,4 +1,4 @@
-"""Metrics of runs as they happen: an observer of runs and a listener to spans, read as one registry.
+"""Metrics of runs as they happen, from their events and their spans, read as one registry.
 
 Gauges describe the last run, and are replaced as a whole: a scrape that comes meanwhile sees the old ones or
 the new ones. Counters and histograms add up over all runs of the process; every value of their labels that
@@ -17,8 +17,8 @@ from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 
 from rebalancer.errors import ExitCode
+from rebalancer.execution.events import MoveEnded, RunEvent, RunFinished
 from rebalancer.execution.outcomes import Outcome, Outcomes, Stop
-from rebalancer.execution.progress import Silent
 from rebalancer.planning.plan import Plan
 from rebalancer.planning.strategies import label_of
 from rebalancer.reporting.metrics import names
@@ -45,7 +45,7 @@ _FROM_FIELDS: Mapping[str, Mapping[str, Metric]] = {
 }
 
 
-class RunMetrics(Silent, Collector):
+class RunMetrics(Collector):
     """The metrics of all runs of this process so far; ``registry`` is what exporters take."""
 
     def __init__(self, *, of_a_service: bool = False) -> None:
@@ -112,8 +112,15 @@ class RunMetrics(Silent, Collector):
         """The load was looked at between two runs."""
         self._counters[names.CHECKS].labels(result).inc()
 
-    def outcome_known(self, outcome: Outcome) -> None:
-        """See Observer."""
+    def follow(self, event: RunEvent) -> None:
+        """Count what happens in a run."""
+        match event:
+            case MoveEnded(outcome):
+                self._move_ended(outcome)
+            case RunFinished(outcomes):
+                self._run_finished(outcomes)
+
+    def _move_ended(self, outcome: Outcome) -> None:
         queued = self._gauges.get(names.MOVES_QUEUED, one(1))[()]
         self.set(names.MOVES_QUEUED, max(0.0, queued - 1))
         if not outcome.result.was_requested:
@@ -125,8 +132,7 @@ class RunMetrics(Silent, Collector):
             self._counters[names.LANDINGS].labels(_landing(outcome, likeliest.node)).inc()
             self._counters[names.LANDINGS_EXPECTED].inc(min(max(likeliest.probability, 0.0), 1.0))
 
-    def finished(self, outcomes: Outcomes) -> None:
-        """See Observer."""
+    def _run_finished(self, outcomes: Outcomes) -> None:
         self._gauges = {**self._gauges, **outcome_samples(outcomes), names.MOVES_QUEUED: one(0)}
         if outcomes.stop is not None:
             self._counters[names.STOPS].labels(outcomes.stop.value).inc()
@@ -167,9 +173,9 @@ def run_metrics(
     if plan is not None:
         metrics.planned(plan)
     for outcome in outcomes.outcomes if outcomes else ():
-        metrics.outcome_known(outcome)
+        metrics.follow(MoveEnded(outcome))
     if outcomes is not None:
-        metrics.finished(outcomes)
+        metrics.follow(RunFinished(outcomes))
     metrics.ended(exit_code, now)
     return metrics.registry
 

@@ -1,6 +1,20 @@
-"""One scheduling cycle of a profile: filter, score, normalise, choose.
+"""One scheduling cycle of a profile: filter, score, normalise, choose; and preemption where no node is left.
 
-Source: kubernetes v1.34.4 pkg/scheduler/schedule_one.go:430, :776.
+Room is kept for nominated pods. A pod that preempted others waits until they are gone; meanwhile
+``status.nominatedNodeName`` names the node where room is kept for it. A pod of the same priority or a lower
+one passes that node only if it passes both beside the pods nominated there and without them. Scores ignore
+them.
+
+    node a has 1 core free, and a nominated pod of priority 10 that requests 1 core
+    a pod of priority 20 that requests 1 core     passes: it does not yield
+    a pod of priority 10 that requests 1 core     is rejected: Insufficient cpu
+
+Some scores depend on what the scheduler alone knows. ImageLocality counts one size of an image on all nodes,
+that of the node which registered it first. Where nodes report several sizes of one name, the raw scores by
+each of them are computed, and the nodes that any of them leads to are possible landings.
+
+Source: kubernetes v1.34.4 pkg/scheduler/schedule_one.go:430, :776; v1.35.4
+framework/runtime/framework.go:1145.
 """
 
 from __future__ import annotations
@@ -13,7 +27,6 @@ from itertools import product
 import numpy as np
 
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
-from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.cluster.pods import PodTable
 from rebalancer.profiles.types import ExtensionPoint, Profile
 from rebalancer.scheduling.framework.plugin import Plugin
@@ -23,7 +36,10 @@ from rebalancer.scheduling.framework.scores import RawScores, WeightedScores, no
 from rebalancer.scheduling.state.cluster_state import GONE, UNBOUND, ClusterState
 from rebalancer.scheduling.versions.rules import HEAP_TIES
 
-# The placement of one pod: feasible nodes, scores, and the nodes it may land on with their chances.
+NO_POD = -1
+PREEMPTION = "DefaultPreemption"
+NOT_A_CANDIDATE = "PreFilterResult"
+_NO_NODES: IntArray = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,24 +72,6 @@ class Rejections:
     reasons: Mapping[int, str]
 
 
-# Room that is kept for nominated pods.
-#
-# A pod that preempted others waits until they are gone; meanwhile ``status.nominatedNodeName`` says where
-# room
-# is kept for it. A pod of the same priority or a lower one passes a node only if it passes both beside the
-# pods
-# nominated there and without them. Scores ignore them.
-#
-#     node a has 1 core free, and a nominated pod of priority 10 that requests 1 core
-#     a pod of priority 20 that requests 1 core     passes: it does not yield
-#     a pod of priority 10 that requests 1 core     is rejected: Insufficient cpu
-#
-# Source: kubernetes v1.35.4 pkg/scheduler/framework/runtime/framework.go:1145.
-
-
-NO_POD = -1
-
-
 def rejected_beside_nominated(
     state: ClusterState,
     pod_class: int,
@@ -95,14 +93,6 @@ def rejected_beside_nominated(
     return {node: reason for node, reason in reasons.items() if reason}
 
 
-# Scores that depend on what the scheduler alone knows: each possibility is computed.
-#
-# ImageLocality counts one size of an image on all nodes, that of the node which registered it first. Where
-# nodes report several sizes of one name, the raw scores by each of them are possible, and the nodes that
-# any of
-# them leads to are possible landings.
-
-
 def other_scores(
     state: ClusterState, pod_class: int, feasible: IntArray, raw: Sequence[RawScores]
 ) -> tuple[Sequence[list[RawScores]], str]:
@@ -118,10 +108,6 @@ def other_scores(
     if all(len(choice) == 1 for choice in choices):
         return (), ""
     return [list(choice) for choice in product(*choices)][1:], ""
-
-
-NOT_A_CANDIDATE = "PreFilterResult"
-_NO_NODES: IntArray = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -394,24 +380,15 @@ def _pre_filtered(plugins: Sequence[Plugin], state: ClusterState, pod_class: int
     return _Candidates(rejected, restricted, frozenset(skipped))
 
 
-# What happens to a pod that no node admits: it preempts pods of lower priority, or waits.
-#
-# Which of the possible nodes the scheduler would choose, and which pods there it would spare, is not
-# modelled.
-
-
-PLUGIN = "DefaultPreemption"
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Preemption:
-    """Rows of the nodes that would admit the pod without the pods of lower priority there."""
+    """Rows of the nodes that would admit the pod without the pods of lower priority there.
+
+    Which of them the scheduler would choose, and which pods there it would spare, is not modelled.
+    """
 
     nodes: IntArray  # ascending; empty: it would stay Pending
     victims: tuple[int, ...] = ()  # pods of lower priority on the first of them
-
-
-NONE = Preemption(np.zeros(0, np.int64))
 
 
 class Preemptions:
@@ -425,13 +402,11 @@ class Preemptions:
     def of(self, scheduler: Scheduler, pod_class: int) -> Preemption:
         """The preemption possible for a pod of a class that no node admits."""
         pod = self._state.classes[pod_class]
-        if PLUGIN not in scheduler.profile.enabled(ExtensionPoint.POST_FILTER):
-            return NONE
-        if pod.spec.preemption_policy == "Never":
-            return NONE
-        without = self._without_lower(pod.priority)
+        if PREEMPTION not in scheduler.profile.enabled(ExtensionPoint.POST_FILTER):
+            return Preemption(_NO_NODES)
+        without = None if pod.spec.preemption_policy == "Never" else self._without_lower(pod.priority)
         if without is None:
-            return NONE
+            return Preemption(_NO_NODES)
         nodes = np.flatnonzero(scheduler.feasible(without, pod_class))
         victims = self._lower_on(int(nodes[0]), pod.priority) if len(nodes) else ()
         return Preemption(nodes, victims)
@@ -460,22 +435,13 @@ class Preemptions:
         )
 
 
-# The order in which waiting pods are placed.
-#
-# Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/queuesort/priority_sort.go:45.
-
-
-def enters_queue(pod: PodClass) -> bool:
-    """Whether the pod is queued at all: a pod with a scheduling gate is not."""
-    return not pod.spec.scheduling_gates
-
-
 def queue_order(pods: PodTable, rows: Iterable[int]) -> list[int]:
-    """PrioritySort: the higher priority first, then the earlier queued; gated pods are left out.
+    """PrioritySort: higher priority first, then the earlier queued; pods with scheduling gates are left out.
 
     The time a pod was queued is not recorded; its creation stands for it, then its name.
+    Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/queuesort/priority_sort.go:45.
     """
-    entering = [row for row in rows if enters_queue(pods.class_of(row))]
+    entering = [row for row in rows if not pods.class_of(row).spec.scheduling_gates]
     return sorted(entering, key=lambda row: (-pods.class_of(row).priority, float(pods.created[row]), row))
 
 

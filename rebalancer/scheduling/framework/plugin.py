@@ -13,7 +13,7 @@ defined.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, StrEnum
 from functools import cached_property
@@ -26,15 +26,15 @@ from rebalancer.cluster.kinds import Kind
 from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.load.scheduler_view import EMPTY_VIEW, SchedulerView
-from rebalancer.profiles.types import Arguments, ExtensionPoint, Input, PluginQuery
 from rebalancer.profiles.types import Arguments as PluginArguments
+from rebalancer.profiles.types import ExtensionPoint, Input, PluginQuery
 from rebalancer.scheduling.matching import AffinityTerm, NamespaceLabels, Owners, terms_of
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.scheduling.state.volumes import claim_names, claims_by_name, is_bound
 
-# What plugins are made from besides their arguments, and what shows them which objects were read.
-
-
+MAX_SCORE = 100
+# The raw score of a feasible node that is left out when the extremes are determined.
+EXCLUDED = int(np.iinfo(np.int64).min)
 # The figures of a window do not show a pod that was bound less than this before the window's end
 # (scheduler-plugins v0.34.7 pkg/trimaran/targetloadpacking/targetloadpacking.go:157).
 _UNSEEN_SECONDS = 60.0
@@ -89,7 +89,7 @@ class PluginInputs:
 class Enabled:
     """How a profile enables a plugin: its arguments, and the extension points where it runs."""
 
-    arguments: Arguments | None
+    arguments: PluginArguments | None
     points: frozenset[ExtensionPoint]
 
 
@@ -116,11 +116,6 @@ class ObjectsRead:
         """The affinity terms of any pod that select namespaces by their labels."""
         classes = self._snapshot.pods.classes
         return frozenset(term for pod in classes for term, _ in terms_of(pod) if term.selects_namespaces)
-
-
-MAX_SCORE = 100
-# The raw score of a feasible node that is left out when the extremes are determined.
-EXCLUDED = int(np.iinfo(np.int64).min)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +167,7 @@ class Plugin:
     counts_recent_pods: ClassVar[bool] = False  # adds pods that the measured load does not show yet
     evidence: ClassVar[Evidence] = Evidence.SOURCE
 
+    reasons: ClassVar[Mapping[int, str]] = {}  # the scheduler's words for the codes of its filter
     normalization: Normalization = Normalization.NONE
     static: ClassVar[bool] = False  # all its results depend on the class and on static facts alone
     static_pre_filter: ClassVar[bool] = False  # the result of ``pre_filter`` does
@@ -183,25 +179,22 @@ class Plugin:
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        undeclared = {
-            "fails": cls.may_fail,
-            "note": cls.has_notes,
-            "other_raw_scores": cls.is_uncertain,
-            "normalize": cls.normalization is not Normalization.NONE,
-        }
-        for method, declared in undeclared.items():
+        for method, declared, declaration in (
+            ("fails", cls.may_fail, "may_fail = True"),
+            ("note", cls.has_notes, "has_notes = True"),
+            ("other_raw_scores", cls.is_uncertain, "is_uncertain = True"),
+            ("normalize", cls.normalization is not Normalization.NONE, "its normalization"),
+        ):
             if method in vars(cls) and not declared:
-                flag = {
-                    "fails": "may_fail = True",
-                    "note": "has_notes = True",
-                    "other_raw_scores": "is_uncertain = True",
-                }.get(method, "its normalization")
-                raise TypeError(f"{cls.__name__} implements {method} and must declare {flag}")
+                raise TypeError(f"{cls.__name__} implements {method} and must declare {declaration}")
+
+    def __init__(self, arguments: Any = None) -> None:
+        """``arguments`` are those of the profile; None for a plugin that takes none."""
 
     @classmethod
     def make(cls, arguments: Any, inputs: PluginInputs) -> Self:
         """The plugin of one profile; ``arguments`` are of the type ``Arguments``."""
-        return cls()
+        return cls() if cls.Arguments is None else cls(arguments)
 
     @classmethod
     def queries(cls, arguments: PluginArguments | None) -> tuple[PluginQuery, ...]:
@@ -229,7 +222,7 @@ class Plugin:
 
     def reason(self, state: ClusterState, pod_class: int, code: int) -> str:
         """A filter's code in the scheduler's own words."""
-        return str(code)
+        return self.reasons.get(code, str(code))
 
     def fails(self, state: ClusterState, pod_class: int, feasible: IntArray) -> str:
         """Why scoring these nodes fails the pod's whole cycle; empty when it does not."""

@@ -1,7 +1,7 @@
 """Which nodes win the samples of several workers, and with which chance.
 
 Only the best nodes can win, so only they are followed: so many that about a dozen of them are in every
-sample. For each draw of the race (see ``interleavings``) each of them is in the sample if it was looked at
+sample. For each draw of the race (see ``Interleavings``) each of them is in the sample if it was looked at
 before enough nodes were found. The best one that is there wins; among equal totals each is equally likely.
 
 A draw is not the race that will happen. Nodes looked at about when the search ends may be in the sample or
@@ -32,30 +32,6 @@ import numpy as np
 from rebalancer.cluster.arrays import FloatArray, IntArray
 from rebalancer.scheduling.framework.scores import RawScores
 
-# When each node is looked at, in draws of the race that the scheduler's filtering is.
-#
-# The scheduler filters with ``parallelism`` workers. Each takes the next chunk of consecutive nodes, looks
-# at
-# them one after the other and takes another; the search ends when enough feasible nodes were found. Workers
-# that hold a chunk then leave the rest of it. So a sample is not a window of consecutive nodes: it is whole
-# chunks, and the beginnings of as many more as there are workers that really run at once. How many do is a
-# matter of the scheduler's processor cores, and which of them are ahead is chance.
-#
-# Two workers and chunks of three, a search that begins at a and ends with five nodes found:
-#
-#     one after the other      a b c d e . . . .
-#     both equally fast        a b c d e . . . .   or a b . d e f . . .: who of them is ahead
-#     the first interrupted    a . . d e f g . .
-#
-# A draw has a start, a number of workers and a pace for each chunk, and gives each node the time at which
-# it is
-# looked at. The nodes of a sample are those looked at before the time at which enough are feasible, so one
-# draw serves every set of feasible nodes. Starts are spread evenly over the nodes.
-#
-# Source: kubernetes v1.35.4 pkg/scheduler/schedule_one.go:625, framework/parallelize/parallelism.go:39,
-# and client-go util/workqueue/parallelizer.go:47.
-
-
 _MOST_UNKNOWN = 1 << 30
 # Where one core runs all workers, a worker is interrupted now and then in the middle of a chunk.
 _INTERRUPTED = 0.02
@@ -65,6 +41,21 @@ _STAGGER = 2.0  # the most that a worker begins after the one before, in nodes
 _TABLE = 1 << 14  # places of the best nodes times draws: what one placement goes through
 _MIN_DRAWS, _MAX_DRAWS = 128, 1024
 BEST_IN_SAMPLE = 12  # of the best nodes that are followed so many are in a sample on average
+# The chance that an interrupted worker left out what it should have looked at, or did not.
+_UNEXPECTED = 0.003
+_SCATTERED = 0.1  # the share of races that are taken to find a sample scattered over all nodes
+_MIN_CHANCE = 1e-7  # less is left out: it would be seen once in ten million searches
+_MAX_COUNTED = 256  # feasible nodes that are counted to find the end of a search
+_CORRECTIONS = 2
+_MOST_FOLLOWED = 2  # times as many as wanted, where totals are equal
+_MIN_LEFT = 1e-5  # the chance of draws without a winner that are not followed any further
+_PARTS = 3  # in which the best nodes are looked at, unless so few numbers are looked at together
+_MAX_TOGETHER = 1 << 12
+_FEW = 20  # draws that are less than one in so many
+_CROWD = 2 / 3  # of the nodes that are followed: one of so many is in every sample
+_MAX_EXTREMES = 8  # combinations of the extremes of samples that are kept apart
+_REMEMBERED = 2  # outcomes
+_MAX_CHANGED = 64  # rows; with more of them some are likely to matter
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +88,27 @@ def chunk_size(candidates: int, parallelism: int) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Interleavings:
-    """Draws of the race of several workers."""
+    """Draws of the race of several workers.
+
+    The scheduler filters with ``parallelism`` workers. Each takes the next chunk of consecutive nodes, looks
+    at them one after the other and takes another; the search ends when enough feasible nodes were found.
+    Workers that hold a chunk then leave the rest of it. So a sample is not a window of consecutive nodes: it
+    is whole chunks, and the beginnings of as many more as there are workers that really run at once. How many
+    do is a matter of the scheduler's processor cores, and which of them are ahead is chance.
+
+    Two workers and chunks of three, a search that begins at a and ends with five nodes found:
+
+        one after the other      a b c d e . . . .
+        both equally fast        a b c d e . . . .   or a b . d e f . . .: who of them is ahead
+        the first interrupted    a . . d e f g . .
+
+    A draw has a start, a number of workers and a pace for each chunk, and gives each node the time at which
+    it is looked at. The nodes of a sample are those looked at before the time at which enough are feasible,
+    so one draw serves every set of feasible nodes. Starts are spread evenly over the nodes.
+
+    Source: kubernetes v1.35.4 pkg/scheduler/schedule_one.go:625, framework/parallelize/parallelism.go:39,
+    and client-go util/workqueue/parallelizer.go:47.
+    """
 
     times: FloatArray  # (places, draws) when each place is looked at; looking at one node takes about 1
     weight: FloatArray  # (draws,) their chances, 1 together
@@ -142,24 +153,6 @@ def _times(random: np.random.Generator, candidates: int, size: int, workers: int
     return np.asarray(begins[chunk_of, every] + (within + 1) * pace[chunk_of, every], np.float32)
 
 
-# Chances that were computed a moment ago, and from which of them a new search cannot differ.
-#
-# A planner asks for one pod after another in states of the cluster that differ in a node or two: whether a
-# pod that was evicted is gone yet, for example. Only the best nodes of a sample win, so a node that is far
-# from the best before and after decides nothing. For each combination of extremes that a plugin may see,
-# the
-# floor is the lowest total that had any part in the result; rows that stay below all floors leave it as it
-# is,
-# to the last bit.
-#
-#     totals        a 90, b 90, c 70, d 40; with a sample of three of them the floor is 70
-#     d becomes 55  below the floor before and after: the chances are those that are known
-#     d becomes 75  above the floor: computed anew
-
-
-_REMEMBERED = 2  # outcomes
-_MAX_CHANGED = 64  # rows; with more of them some are likely to matter
-
 Extremes = tuple[int, ...]  # smallest and largest of each plugin in turn
 
 
@@ -197,7 +190,18 @@ class _Outcome:
 
 
 class KnownOutcomes:
-    """The latest outcomes of one search."""
+    """The latest outcomes of one search, and from which of them a new search cannot differ.
+
+    A planner asks for one pod after another in states of the cluster that differ in a node or two: whether a
+    pod that was evicted is gone yet, for example. Only the best nodes of a sample win, so a node that is far
+    from the best before and after decides nothing. For each combination of extremes that a plugin may see,
+    the floor is the lowest total that had any part in the result; rows that stay below all floors leave it as
+    it is, to the last bit.
+
+        totals        a 90, b 90, c 70, d 40; with a sample of three of them the floor is 70
+        d becomes 55  below the floor before and after: the chances are those that are known
+        d becomes 75  above the floor: computed anew
+    """
 
     def __init__(self) -> None:
         self._latest: deque[_Outcome] = deque(maxlen=_REMEMBERED)
@@ -222,22 +226,6 @@ class KnownOutcomes:
         """Remember an outcome; nobody may change its chances any more."""
         chance.flags.writeable = False
         self._latest.appendleft(_Outcome(fixed, varying, floors, chance))
-
-
-_UNEXPECTED = (
-    0.003  # the chance that an interrupted worker left out what it should have looked at, or did not
-)
-_SCATTERED = 0.1  # the share of races that are taken to find a sample scattered over all nodes
-_MIN_CHANCE = 1e-7  # less is left out: it would be seen once in ten million searches
-_MAX_COUNTED = 256  # feasible nodes that are counted to find the end of a search
-_CORRECTIONS = 2
-_MOST_FOLLOWED = 2  # times as many as wanted, where totals are equal
-_MIN_LEFT = 1e-5  # the chance of draws without a winner that are not followed any further
-_PARTS = 3  # in which the best nodes are looked at, unless so few numbers are looked at together
-_MAX_TOGETHER = 1 << 12
-_FEW = 20  # draws that are less than one in so many
-_CROWD = 2 / 3  # of the nodes that are followed: one of so many is in every sample
-_MAX_EXTREMES = 8  # combinations of the extremes of samples that are kept apart
 
 
 @lru_cache(maxsize=8)

@@ -4,7 +4,7 @@ From 100 nodes on, the scheduler stops once it has found enough feasible nodes, 
 search ended: further by the nodes it looked at, which is nowhere near in step with the nodes. That start is
 unknown, so every start is taken to be equally likely, and the landing is a distribution. Among equal totals
 each node is equally likely, because the scheduler draws one (up to 1.34), or because the order in which it
-finds them is a race between its workers; see ``heap_root`` for a later one with a single worker.
+finds them is a race between its workers; see ``heap_roots`` for a later one with a single worker.
 
 What several workers find is the matter of ``race``. Here is the search of one, which is exact for a uniform
 start and which the race of many is, too, where the scheduler has few cores. Every start leads to one window:
@@ -41,34 +41,22 @@ from rebalancer.cluster.arrays import FloatArray, IntArray
 from rebalancer.scheduling.framework.race import ONE_WORKER, Floors, KnownOutcomes, Race, Workers
 from rebalancer.scheduling.framework.scores import RawScores
 
-# Windows of consecutive nodes: the extremes of each window, and how its best nodes share its chance.
-#
-# A search that ends once it has found ``width`` feasible nodes compares one such window. Which one is
-# random,
-# so each window has a chance, and its best nodes divide that chance equally. Looking at every window costs
-# nodes · width comparisons; what follows costs about nodes · log(nodes).
-#
-# A node wins in consecutive windows of those that hold it, at one level: its own total. So it is enough to
-# know, for every run of windows between two points where some winner enters or leaves, the best total of
-# the
-# run, its chance and how many winners it holds. The share of a node is the sum, over the runs of its level
-# among its windows, of the chance divided by the number of winners.
-#
-# Five nodes in a ring with totals 7 9 9 4 6, a width of 3 and a chance of 0.2 for each window. Written out
-# with
-# the first two places again, because windows go round, the places are 7 9 9 4 6 7 9:
-#
-#     windows  best  winners  chance  each
-#     0, 1     9     1, 2     0.4     0.2
-#     2        9     2        0.2     0.2
-#     3        7     5        0.2     0.2
-#     4        9     6        0.2     0.2
-#
-# Place 2 wins in both runs of windows 0..2 and gets 0.2 + 0.2. Places 1 and 6 are the same node: 0.2 + 0.2.
-# Place 5 is node 0: 0.2.
-
-
 _MOST = np.iinfo(np.int32).max
+_MAX_AT_ONCE = 1 << 20  # places of windows
+_ALL_ARE_LOOKED_AT = 100
+_REMEMBERED = 4  # searches
+_MAX_PLACES_AT_ONCE = 1 << 17  # places
+# Differences of sums leave floating-point errors where the chance is 0; a real one is at least 1 ÷ nodes².
+_MAX_ROUNDING_ERROR = 1e-13
+
+
+def nodes_to_find(candidates: int, percentage: int) -> int:
+    """How many feasible nodes end the search; ``percentage`` 0 means the scheduler's own choice."""
+    if candidates < _ALL_ARE_LOOKED_AT:
+        return candidates
+    if percentage == 0:
+        percentage = max(5, 50 - candidates // 125)
+    return max(_ALL_ARE_LOOKED_AT, candidates * percentage // 100) if percentage < 100 else candidates
 
 
 def sliding_maximum(values: IntArray, width: int) -> IntArray:
@@ -97,12 +85,29 @@ def _winners(totals: IntArray, best: IntArray, width: int) -> IntArray:
 
 
 def share_among_best(totals: IntArray, cumulated: FloatArray, width: int) -> tuple[IntArray, FloatArray, int]:
-    """Places with a share of the windows' chances, ascending, and their shares; see the module's example.
+    """Places with a share of the windows' chances, ascending, and their shares.
 
     The third value is the lowest total that wins a window: those below it decide nothing.
-
     ``totals`` are of len(windows) + width − 1 places, and window i holds the places i..i+width−1.
     ``cumulated`` has len(windows) + 1 values: the i-th is the chance of all windows before i.
+
+    Looking at every window costs nodes · width comparisons; this costs about nodes · log(nodes). A node wins
+    in consecutive windows of those that hold it, at one level: its own total. So it is enough to know, for
+    every run of windows between two points where some winner enters or leaves, the best total of the run, its
+    chance and how many winners it holds. The share of a node is the sum, over the runs of its level among its
+    windows, of the chance divided by the number of winners.
+
+    Five nodes in a ring with totals 7 9 9 4 6, a width of 3 and a chance of 0.2 for each window. Written out
+    with the first two places again, because windows go round, the places are 7 9 9 4 6 7 9:
+
+        windows  best  winners  chance  each
+        0, 1     9     1, 2     0.4     0.2
+        2        9     2        0.2     0.2
+        3        7     5        0.2     0.2
+        4        9     6        0.2     0.2
+
+    Place 2 wins in both runs of windows 0..2 and gets 0.2 + 0.2. Places 1 and 6 are the same node: 0.2 + 0.2.
+    Place 5 is node 0: 0.2.
     """
     windows = len(cumulated) - 1
     smallest = int(totals.min())
@@ -134,28 +139,6 @@ def share_among_best(totals: IntArray, cumulated: FloatArray, width: int) -> tup
     return places, sums[last] - sums[first], int(best.min()) + smallest
 
 
-# Which of several nodes of equal total a scheduler takes that looks at one node after the other.
-#
-# Since 1.35 nothing is drawn among the best: the scheduler makes a heap of the nodes in the order in which
-# it
-# found them, and takes its root. A node comes up only past worse ones, and of two that could come up the
-# left
-# one does. So of all the best nodes the root is the one that is first when the tree is walked from its
-# root,
-# left before right.
-#
-# Seven nodes found in the order a b c d e f g, as a tree:        a
-#                                                            b         c
-#                                                         d     e   f     g
-#
-# The walk is a b d e c f g: of c and e, when they are the best, e is taken, which was found later.
-#
-# Source: kubernetes v1.35.4 pkg/scheduler/schedule_one.go:905 and Go's container/heap.
-
-
-_MAX_AT_ONCE = 1 << 20  # places of windows
-
-
 @lru_cache(maxsize=8)
 def _walk(size: int) -> IntArray:
     """(size,) when each place of a heap is come to on the walk."""
@@ -169,7 +152,20 @@ def _walk(size: int) -> IntArray:
 
 
 def heap_roots(totals: IntArray, width: int) -> IntArray:
-    """(len(totals) − width + 1,) the place of the node that is taken from each window of ``width`` places."""
+    """(len(totals) − width + 1,) the place of the node that is taken from each window of ``width`` places.
+
+    Since 1.35 the scheduler makes a heap of the nodes in the order in which it found them, and takes its
+    root. A node comes up only past worse ones, and of two that could come up the left one does. So of all the
+    best nodes the root is the one that is first when the tree is walked from its root, left before right.
+
+    Seven nodes found in the order a b c d e f g, as a tree:        a
+                                                               b         c
+                                                            d     e   f     g
+
+    The walk is a b d e c f g: of c and e, when they are the best, e is taken, which was found later.
+
+    Source: kubernetes v1.35.4 pkg/scheduler/schedule_one.go:905 and Go's container/heap.
+    """
     best = sliding_maximum(totals, width)
     windows = np.lib.stride_tricks.sliding_window_view(totals, width)
     walk = _walk(width)
@@ -181,22 +177,6 @@ def heap_roots(totals: IntArray, width: int) -> IntArray:
         for begin in range(0, len(best), step)
     ]
     return np.asarray(np.concatenate(first) + np.arange(len(best)), np.int64)
-
-
-_ALL_ARE_LOOKED_AT = 100
-_REMEMBERED = 4  # searches
-_MAX_PLACES_AT_ONCE = 1 << 17  # places
-# Differences of sums leave floating-point errors where the chance is 0; a real one is at least 1 ÷ nodes².
-_MAX_ROUNDING_ERROR = 1e-13
-
-
-def nodes_to_find(candidates: int, percentage: int) -> int:
-    """How many feasible nodes end the search; ``percentage`` 0 means the scheduler's own choice."""
-    if candidates < _ALL_ARE_LOOKED_AT:
-        return candidates
-    if percentage == 0:
-        percentage = max(5, 50 - candidates // 125)
-    return max(_ALL_ARE_LOOKED_AT, candidates * percentage // 100) if percentage < 100 else candidates
 
 
 def _is_everywhere(places: IntArray, count: int, width: int) -> bool:

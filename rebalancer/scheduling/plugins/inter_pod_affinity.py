@@ -34,11 +34,6 @@ from rebalancer.scheduling.state.counters import MatchingPods, PodsWithTerm
 from rebalancer.scheduling.versions.rules import KEPT_NAMESPACE_SELECTOR
 
 _FAR_FROM_WANTED, _NEAR_UNWANTED, _UNWANTED_HERE = 1, 2, 3
-_REASONS = {
-    _FAR_FROM_WANTED: "node(s) didn't match pod affinity rules",
-    _NEAR_UNWANTED: "node(s) didn't match pod anti-affinity rules",
-    _UNWANTED_HERE: "node(s) didn't satisfy existing pods anti-affinity rules",
-}
 
 
 class InterPodAffinityArguments(Arguments):
@@ -86,6 +81,11 @@ class InterPodAffinity(Plugin):
     inputs = frozenset({Input.NAMESPACES})
     evidence = Evidence.DECISIONS
     normalization = Normalization.RANGE
+    reasons = {
+        _FAR_FROM_WANTED: "node(s) didn't match pod affinity rules",
+        _NEAR_UNWANTED: "node(s) didn't match pod anti-affinity rules",
+        _UNWANTED_HERE: "node(s) didn't satisfy existing pods anti-affinity rules",
+    }
 
     @classmethod
     def make(cls, arguments: InterPodAffinityArguments, inputs: PluginInputs) -> Self:
@@ -181,10 +181,6 @@ class InterPodAffinity(Plugin):
         for key, occupied in counted:
             values = labels.column(key).values
             codes[values < 0 if first else ~occupied[values]] = _FAR_FROM_WANTED
-
-    def reason(self, state: ClusterState, pod_class: int, code: int) -> str:
-        """The scheduler's words."""
-        return _REASONS[code]
 
     def _scored(self, state: ClusterState, pod_class: int) -> Sequence[_Count]:
         known = state.classes.counters.catch_up()

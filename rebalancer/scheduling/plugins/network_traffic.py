@@ -7,16 +7,16 @@ Source: the article's plugin (docs/plugins).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Self
 
 import numpy as np
 from pydantic import Field
 
-from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
+from rebalancer.cluster.arrays import IntArray
 from rebalancer.profiles.types import Arguments, ExtensionPoint, Input, PluginQuery
 from rebalancer.profiles.types import Arguments as PluginArguments
-from rebalancer.scheduling.framework.plugin import MAX_SCORE, Normalization, Plugin, PluginInputs
+from rebalancer.scheduling.framework.plugin import MAX_SCORE, Normalization, PluginInputs
+from rebalancer.scheduling.plugins.prometheus_score import QueriedScore
 from rebalancer.scheduling.state.cluster_state import ClusterState
 
 _LARGEST = float(1 << 56)  # bytes; beyond it Go's integers would overflow
@@ -47,7 +47,7 @@ def rate_query(arguments: NetworkTrafficArguments) -> str:
     return f"rate({counter}[{arguments.time_range_minutes}m]) {_BY_NODE}"
 
 
-class NetworkTraffic(Plugin):
+class NetworkTraffic(QueriedScore):
     """Scores 100 − traffic·100 ÷ the largest traffic."""
 
     name = "NetworkTraffic"
@@ -55,7 +55,6 @@ class NetworkTraffic(Plugin):
     Arguments = NetworkTrafficArguments
     inputs = frozenset({Input.PROMETHEUS})
     scored_resources = frozenset({"networkReceive"})
-    may_fail = True
     has_notes = True
     normalization = Normalization.MAXIMUM
 
@@ -75,30 +74,14 @@ class NetworkTraffic(Plugin):
             return ()
         return (PluginQuery(arguments.ip, published_query(arguments)),)
 
-    def __init__(self, traffic: Mapping[str, float]) -> None:
-        """``traffic`` is the query's value by node name."""
-        self._traffic = traffic
-
-    def _of_nodes(self, state: ClusterState) -> FloatArray:
-        """(nodes,) NaN where there is no sample."""
-        return state.nodes.cached(
-            self,
-            "traffic",
-            lambda: np.array([self._traffic.get(name, np.nan) for name in state.nodes.names], np.float64),
-        )
-
     def fails(self, state: ClusterState, pod_class: int, feasible: IntArray) -> str:
         """A feasible node without exactly one sample fails the pod's cycle."""
-        missing = np.flatnonzero(np.isnan(self._of_nodes(state)[feasible]))
-        return f"no sample of node {state.nodes.names[feasible[missing[0]]]}" if len(missing) else ""
-
-    def has_figures(self, state: ClusterState, pod_class: int) -> BoolArray:
-        """(nodes,) there is one sample of it."""
-        return ~np.isnan(self._of_nodes(state))
+        missing = self.without_value(state, feasible)
+        return f"no sample of node {missing}" if missing else ""
 
     def raw_scores(self, state: ClusterState, pod_class: int, feasible: IntArray) -> IntArray:
         """The traffic, without its fraction."""
-        traffic = np.nan_to_num(self._of_nodes(state)[feasible], nan=0.0)
+        traffic = np.nan_to_num(self.values_of_nodes(state)[feasible], nan=0.0)
         return np.trunc(np.clip(traffic, 0.0, _LARGEST)).astype(np.int64)
 
     def normalize(self, raw: IntArray, smallest: int, largest: int) -> IntArray:

@@ -1,6 +1,9 @@
 """PodTopologySpread: similar numbers of matching pods in every topology domain.
 
-Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/podtopologyspread/filtering.go:311, scoring.go:196.
+The constraints of a pod class are its own, else the profile's defaults.
+
+Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/podtopologyspread/common.go, filtering.go:311,
+scoring.go:196.
 """
 
 from __future__ import annotations
@@ -40,15 +43,11 @@ from rebalancer.scheduling.resources import take
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.scheduling.state.counters import MatchingPods
 
-# The topology spread constraints of a pod class: its own, else the profile's defaults.
-#
-# Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/podtopologyspread/common.go.
-
-
 HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
 HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
 _HONOR = "Honor"
+_TOO_SKEWED, _NO_LABEL = 1, 2
 
 
 class DefaultConstraint(Arguments):
@@ -166,9 +165,6 @@ class ConstraintSource:
         ]
 
 
-_TOO_SKEWED, _NO_LABEL = 1, 2
-
-
 @dataclass(frozen=True, eq=False)
 class _Counter:
     """One constraint of one class over the nodes: which domains there are, and what counts in them."""
@@ -266,6 +262,10 @@ class PodTopologySpread(Plugin):
     evidence = Evidence.DECISIONS
     normalization = Normalization.RANGE
     static_pre_filter = True
+    reasons = {
+        _TOO_SKEWED: "node(s) didn't match pod topology spread constraints",
+        _NO_LABEL: "node(s) didn't match pod topology spread constraints (missing required label)",
+    }
 
     @classmethod
     def make(cls, arguments: PodTopologySpreadArguments, inputs: PluginInputs) -> Self:
@@ -361,11 +361,6 @@ class PodTopologySpread(Plugin):
             by_domain[-1] = _NO_LABEL
             codes = np.where(codes == 0, by_domain[counter.values], codes)
         return codes
-
-    def reason(self, state: ClusterState, pod_class: int, code: int) -> str:
-        """The scheduler's words."""
-        words = "node(s) didn't match pod topology spread constraints"
-        return words if code == _TOO_SKEWED else f"{words} (missing required label)"
 
     def raw_scores(self, state: ClusterState, pod_class: int, feasible: IntArray) -> IntArray | None:
         """Of all feasible nodes, when all are compared."""

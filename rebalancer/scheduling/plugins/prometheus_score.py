@@ -62,25 +62,16 @@ def described_score(definition: Definition) -> PluginDescription:
     )
 
 
-class PrometheusScore(Plugin):
-    """Scores trunc(value · scale): relative to range or maximum of the nodes compared, or as it is."""
+class QueriedScore(Plugin):
+    """A score by the result of a PromQL query: one value a node."""
 
-    points = frozenset({ExtensionPoint.PRE_SCORE, ExtensionPoint.SCORE})
-    normalization = Normalization.RANGE
     may_fail = True
 
-    def __init__(self, definition: Definition, values: Mapping[str, float]) -> None:
+    def __init__(self, values: Mapping[str, float]) -> None:
         """``values`` by node name."""
-        self.name = definition.plugin
-        self.normalization = (
-            Normalization.EACH if definition.normalization is Normalization.NONE else definition.normalization
-        )
-        self._higher = definition.direction is Direction.HIGHER
-        self._scale = definition.scale
-        self._missing = definition.missing_score
         self._values = values
 
-    def _of_nodes(self, state: ClusterState) -> FloatArray:
+    def values_of_nodes(self, state: ClusterState) -> FloatArray:
         """(nodes,) NaN where there is no value."""
         return state.nodes.cached(
             self,
@@ -88,20 +79,43 @@ class PrometheusScore(Plugin):
             lambda: np.array([self._values.get(name, np.nan) for name in state.nodes.names], np.float64),
         )
 
+    def without_value(self, state: ClusterState, feasible: IntArray) -> str:
+        """The first of these nodes that has no value; empty when all have one."""
+        missing = np.flatnonzero(np.isnan(self.values_of_nodes(state)[feasible]))
+        return state.nodes.names[feasible[missing[0]]] if len(missing) else ""
+
+    def has_figures(self, state: ClusterState, pod_class: int) -> BoolArray:
+        """(nodes,) there is a value of it."""
+        return ~np.isnan(self.values_of_nodes(state))
+
+
+class PrometheusScore(QueriedScore):
+    """Scores trunc(value · scale): relative to range or maximum of the nodes compared, or as it is."""
+
+    points = frozenset({ExtensionPoint.PRE_SCORE, ExtensionPoint.SCORE})
+    normalization = Normalization.RANGE
+
+    def __init__(self, definition: Definition, values: Mapping[str, float]) -> None:
+        """``values`` by node name."""
+        super().__init__(values)
+        self.name = definition.plugin
+        self.normalization = (
+            Normalization.EACH if definition.normalization is Normalization.NONE else definition.normalization
+        )
+        self._higher = definition.direction is Direction.HIGHER
+        self._scale = definition.scale
+        self._missing = definition.missing_score
+
     def fails(self, state: ClusterState, pod_class: int, feasible: IntArray) -> str:
         """A compared node without a value fails the cycle, unless ``missing_score`` is given."""
         if self._missing is not None:
             return ""
-        missing = np.flatnonzero(np.isnan(self._of_nodes(state)[feasible]))
-        return f"no value of node {state.nodes.names[feasible[missing[0]]]}" if len(missing) else ""
-
-    def has_figures(self, state: ClusterState, pod_class: int) -> BoolArray:
-        """(nodes,) there is a value of it."""
-        return ~np.isnan(self._of_nodes(state))
+        missing = self.without_value(state, feasible)
+        return f"no value of node {missing}" if missing else ""
 
     def raw_scores(self, state: ClusterState, pod_class: int, feasible: IntArray) -> IntArray:
         """trunc(value · scale); nodes without a value take no part in the extremes."""
-        values = self._of_nodes(state)[feasible]
+        values = self.values_of_nodes(state)[feasible]
         scaled = np.clip(np.nan_to_num(values, nan=0.0) * self._scale, -_LARGEST, _LARGEST)
         return np.where(np.isnan(values), EXCLUDED, np.trunc(scaled).astype(np.int64))
 

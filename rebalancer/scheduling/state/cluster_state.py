@@ -24,24 +24,12 @@ from rebalancer.scheduling.state.volumes import UniqueVolume, Volumes
 from rebalancer.scheduling.versions.release import REFERENCE_RELEASE, Release
 from rebalancer.scheduling.versions.rules import ATTACHMENTS_COUNT
 
-# How a state differs from the one it began as, in one number: equal where any pod would be placed alike.
-#
-# Pods of one class on one node are alike to the scheduler, so it is their number that counts, not which
-# pods
-# they are. Two searches that made the same moves in another order have states with one fingerprint, and so
-# have
-# two courses of events in which landings happen to be the same.
-#
-#     web-1 leaves a for b, api-2 leaves a for c      − (web, a) + (web, b) − (api, a) + (api, c)
-#     api-2 leaves a for c, web-2 leaves a for b      the same sum
-#
-# Each class on a node stands for a random number of 128 bits, and a fingerprint is the sum of those: it
-# costs
-# the same however many moves were made, and that two different states share one is as unlikely as that two
-# files share a digest.
-
-
-# What is counted of the pods of a class on a node.
+Rows = IntArray | slice
+UNBOUND = -1
+GONE = -2
+_MAX_CACHED_ARRAYS = 512  # arrays over the nodes
+_EVERY_ROW = slice(None)
+# What a fingerprint counts of the pods of a class on a node.
 LIVE, TERMINATING = 0, 1
 BOUND_HERE = 2  # load-aware plugins tell these from the pods that their figures show
 
@@ -56,7 +44,18 @@ def _number(pod_class: int, node: int, what: int) -> int:
 
 
 class Fingerprint:
-    """The sum over all pods that came, less those that went."""
+    """How a state differs from the one it began as, in one number: equal where any pod would be placed alike.
+
+    Pods of one class on one node are alike to the scheduler, so their number counts, not which pods they are.
+    Two searches that made the same moves in another order have states with one fingerprint.
+
+        web-1 leaves a for b, api-2 leaves a for c      − (web, a) + (web, b) − (api, a) + (api, c)
+        api-2 leaves a for c, web-2 leaves a for b      the same sum
+
+    Each class on a node stands for a random number of 128 bits, and the fingerprint is the sum of those over
+    all pods that came, less those that went. It costs the same however many moves were made, and that two
+    different states share one is as unlikely as that two files share a digest.
+    """
 
     __slots__ = ("value",)
 
@@ -68,23 +67,19 @@ class Fingerprint:
         self.value = (self.value + by * _number(pod_class, node, what)) & _MASK
 
 
-# Which CSI volumes each node holds, and how many of each driver.
-#
-# Pods use volumes, and VolumeAttachments may name others that no pod uses, any more or yet: those take room
-# as
-# well, and a pod that comes and wants one is counted beside it. Once the pods of an attached volume are
-# gone
-# the volume is taken to be detached.
-#
-#     limit 2, attached: vol-1 (of a pod) and vol-2 (of none)     2 in use
-#     a pod with vol-1 comes                                      0 new ones: it fits
-#     a pod with vol-2 comes                                      1 new one: it does not
-#
-# Source: kubernetes v1.35.4 pkg/scheduler/framework/plugins/nodevolumelimits/csi.go:255.
-
-
 class AttachedVolumes:
-    """Uses of each volume on each node; a volume of many pods counts once on a node."""
+    """Uses of each CSI volume on each node; a volume of many pods counts once on a node.
+
+    VolumeAttachments may name volumes that no pod uses, any more or yet: those take room as well, and a pod
+    that comes and wants one is counted beside it. Once the pods of an attached volume are gone the volume is
+    taken to be detached.
+
+        limit 2, attached: vol-1 (of a pod) and vol-2 (of none)     2 in use
+        a pod with vol-1 comes                                      0 new ones: it fits
+        a pod with vol-2 comes                                      1 new one: it does not
+
+    Source: kubernetes v1.35.4 pkg/scheduler/framework/plugins/nodevolumelimits/csi.go:255.
+    """
 
     def __init__(self, nodes: int) -> None:
         self._nodes = nodes
@@ -139,9 +134,6 @@ class AttachedVolumes:
         held = np.zeros(self._nodes, np.bool_)
         held[list(self._uses.get(volume, ()))] = True
         return held
-
-
-# Pods by number: those a state began with, shared by all its copies, and what each copy changed since.
 
 
 class Column:
@@ -250,13 +242,6 @@ class FirstPods:
         count = np.zeros(len(all_classes.nodes), np.int64)
         count[nodes] = number
         return found[0], found[1], count
-
-
-Rows = IntArray | slice
-UNBOUND = -1
-GONE = -2
-_MAX_CACHED_ARRAYS = 512  # arrays over the nodes
-_EVERY_ROW = slice(None)
 
 
 class ClusterState:

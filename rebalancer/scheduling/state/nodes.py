@@ -19,14 +19,15 @@ from rebalancer.cluster.arrays import BoolArray, IntArray
 from rebalancer.cluster.nodes import NodeTable
 from rebalancer.cluster.records import NodeSelector, NodeSelectorTerm, Requirement, Taint
 
-# Node labels as columns of integers, so that one selector is one comparison over all nodes.
-
+T = TypeVar("T")
 
 _INTEGER = re.compile(r"[+-]?\d{1,19}", re.ASCII)
 _NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]", re.ASCII)
 _PREFIX = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
 _MAX_NAME, _MAX_PREFIX = 63, 253
 _INT64 = range(-(1 << 63), 1 << 63)
+_REGION = ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region")
+_ZONE = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone")
 
 
 def parse_integer(text: str) -> int | None:
@@ -67,7 +68,7 @@ class LabelColumn:
 
 
 class NodeLabels:
-    """The labels of all nodes, one column for each key, made on its first use."""
+    """The labels of all nodes as columns of integers: one selector is one comparison over all nodes."""
 
     def __init__(self, labels: Sequence[Mapping[str, str]], node_names: Sequence[str]) -> None:
         self._labels = labels
@@ -169,15 +170,6 @@ class NodeLabels:
         return matched
 
 
-# The order in which the scheduler looks at nodes.
-#
-# Source: kubernetes v1.34.4 pkg/scheduler/backend/cache/node_tree.go:119.
-
-
-_REGION = ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region")
-_ZONE = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone")
-
-
 def _first(labels: Mapping[str, str], keys: tuple[str, str]) -> str:
     return next((labels[key] for key in keys if labels.get(key)), "")
 
@@ -188,15 +180,15 @@ def zone_key(labels: Mapping[str, str]) -> tuple[str, str]:
 
 
 def node_order(labels: Sequence[Mapping[str, str]]) -> IntArray:
-    """Rows in the order of the scheduler's node list: one node of every zone, then the next of every zone."""
+    """Rows in the order of the scheduler's node list: one node of every zone, then the next of every zone.
+
+    Source: kubernetes v1.34.4 pkg/scheduler/backend/cache/node_tree.go:119.
+    """
     zones: dict[tuple[str, str], list[int]] = {}
     for row, node_labels in enumerate(labels):
         zones.setdefault(zone_key(node_labels), []).append(row)
     rounds = zip_longest(*zones.values(), fillvalue=-1)
     return np.array([row for one_round in rounds for row in one_round if row >= 0], np.int64)
-
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -253,7 +245,7 @@ class NodeIndex:
 
     @cached_property
     def order(self) -> IntArray:
-        """Node rows in the order the scheduler looks at them (backend/cache/node_tree.go:119)."""
+        """Node rows in the order the scheduler looks at them."""
         rows = np.array(self._registered, np.int64)
         return rows[node_order([self.table.records[row].metadata.labels or {} for row in self._registered])]
 

@@ -22,10 +22,7 @@ from rebalancer.scheduling.state.volumes import UniqueVolume, Volumes
 from rebalancer.scheduling.versions.release import REFERENCE_RELEASE, Release
 from rebalancer.scheduling.versions.rules import SIDECAR_PORTS, as_seen_by
 
-# Host ports in use on each node.
-#
-# Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/nodeports/node_ports.go:157.
-
+T = TypeVar("T")
 
 ANY_ADDRESS = "0.0.0.0"  # noqa: S104 (a comparison, nothing is bound)
 HostPort = tuple[str, int, str]  # protocol, port, address
@@ -46,7 +43,10 @@ def wanted_ports(spec: PodSpec, release: Release = REFERENCE_RELEASE) -> tuple[H
 
 
 class HostPorts:
-    """Counts of each host port on each node; only ports that some pod uses take room."""
+    """Counts of each host port on each node; only ports that some pod uses take room.
+
+    Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/nodeports/node_ports.go:157.
+    """
 
     def __init__(self, nodes: int) -> None:
         self._nodes = nodes
@@ -77,9 +77,6 @@ class HostPorts:
                 if ANY_ADDRESS in (used, address) or used == address:
                     taken |= counts > 0
         return taken
-
-
-T = TypeVar("T")
 
 
 class PodClasses:

@@ -1,8 +1,17 @@
 """Claims, volumes and what CSI drivers allow, resolved as the scheduler's volume plugins do.
 
-Source: kubernetes v1.35.4 pkg/scheduler/framework/plugins/volumebinding and its neighbours. The claims of
-generic ephemeral volumes are named after their pods: those of pods on nodes are resolved, those of pods to be
-placed are not, which ``unread_inputs`` reports.
+Objects that were created years ago name a disk of an in-tree kind. The scheduler counts it against the limit
+of the CSI driver that took the kind over, and ties a claim to the zone as the driver names it where a node's
+kubelet has handed the kind over.
+
+    spec.awsElasticBlockStore.volumeID: aws://eu-1a/vol-7, label topology.kubernetes.io/zone: eu-1a
+    is volume vol-7 of ebs.csi.aws.com, and reached where topology.ebs.csi.aws.com/zone is eu-1a
+
+The claims of generic ephemeral volumes are named after their pods: those of pods on nodes are resolved, those
+of pods to be placed are not, which ``UnreadInputs`` reports.
+
+Source: kubernetes v1.35.4 pkg/scheduler/framework/plugins/volumebinding and its neighbours;
+csi-translation-lib v0.35.4 plugins/in_tree_volume.go:185 and its neighbours.
 """
 
 from __future__ import annotations
@@ -36,18 +45,14 @@ from rebalancer.cluster.records import (
 )
 from rebalancer.cluster.snapshot import Snapshot
 
-# Disks of the old in-tree kinds, as the CSI drivers that took them over know them.
-#
-# Objects that were created years ago still name such a disk. The scheduler counts it against its driver's
-# limit, and ties a claim to the zone as the driver names it where a node's kubelet has handed the kind
-# over.
-#
-#     spec.awsElasticBlockStore.volumeID: aws://eu-1a/vol-7, label topology.kubernetes.io/zone: eu-1a
-#     is volume vol-7 of ebs.csi.aws.com, and reached where topology.ebs.csi.aws.com/zone is eu-1a
-#
-# Source: csi-translation-lib v0.35.4 plugins/in_tree_volume.go:185 and its neighbours.
+R = TypeVar("R", bound=Record)
 
-
+CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
+BOUND_ANNOTATION = "pv.kubernetes.io/bind-completed"
+SELECTED_NODE_ANNOTATION = "volume.kubernetes.io/selected-node"
+NO_PROVISIONER = "kubernetes.io/no-provisioner"
+ON_FIRST_CONSUMER = "WaitForFirstConsumer"
+ONE_POD = "ReadWriteOncePod"
 MIGRATED_PLUGINS_ANNOTATION = "storage.alpha.kubernetes.io/migrated-plugins"
 _ZONE, _OLD_ZONE = "topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"
 _REGION, _OLD_REGION = "topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region"
@@ -75,21 +80,15 @@ class _InTreeKind:
     zone_key: str = ""  # empty: its topology is not translated
 
 
-_KINDS = (
-    _InTreeKind(
-        "aws_elastic_block_store", "kubernetes.io/aws-ebs", "ebs.csi.aws.com", "topology.ebs.csi.aws.com/zone"
-    ),
-    _InTreeKind(
-        "gce_persistent_disk", "kubernetes.io/gce-pd", "pd.csi.storage.gke.io", "topology.gke.io/zone"
-    ),
-    _InTreeKind("azure_disk", "kubernetes.io/azure-disk", "disk.csi.azure.com"),
-    _InTreeKind(
-        "cinder",
-        "kubernetes.io/cinder",
-        "cinder.csi.openstack.org",
-        "topology.cinder.csi.openstack.org/zone",
-    ),
-    _InTreeKind("portworx_volume", "kubernetes.io/portworx-volume", "pxd.portworx.com"),
+_KINDS = tuple(
+    _InTreeKind(field, f"kubernetes.io/{plugin}", driver, zone_key)
+    for field, plugin, driver, zone_key in (
+        ("aws_elastic_block_store", "aws-ebs", "ebs.csi.aws.com", "topology.ebs.csi.aws.com/zone"),
+        ("gce_persistent_disk", "gce-pd", "pd.csi.storage.gke.io", "topology.gke.io/zone"),
+        ("azure_disk", "azure-disk", "disk.csi.azure.com", ""),
+        ("cinder", "cinder", "cinder.csi.openstack.org", "topology.cinder.csi.openstack.org/zone"),
+        ("portworx_volume", "portworx-volume", "pxd.portworx.com", ""),
+    )
 )
 _BY_PLUGIN = {kind.plugin: kind for kind in _KINDS}
 
@@ -147,11 +146,6 @@ def migrated_inline(volumes: Iterable[Volume] | None) -> Iterator[UniqueVolume]:
         found = _translated(volume, {})
         if found is not None:
             yield found
-
-
-def migrated_volume(volume: PersistentVolume) -> UniqueVolume | None:
-    """A persistent volume of an in-tree kind as its driver knows it; None for any other."""
-    return _translated(volume.spec, volume.metadata.labels or {})
 
 
 def driver_of(provisioner: str) -> str:
@@ -212,16 +206,6 @@ def migrated_affinity(volume: PersistentVolume) -> NodeSelector | None:
             for term in terms
         ]
     )
-
-
-CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
-BOUND_ANNOTATION = "pv.kubernetes.io/bind-completed"
-SELECTED_NODE_ANNOTATION = "volume.kubernetes.io/selected-node"
-NO_PROVISIONER = "kubernetes.io/no-provisioner"
-ON_FIRST_CONSUMER = "WaitForFirstConsumer"
-ONE_POD = "ReadWriteOncePod"
-
-R = TypeVar("R", bound=Record)
 
 
 def claim_names(spec: PodSpec) -> tuple[str, ...]:
@@ -331,7 +315,7 @@ def volume_of(volume: PersistentVolume) -> UniqueVolume | None:
     """A persistent volume as its CSI driver knows it; None for one of no driver."""
     csi = volume.spec.csi
     if csi is None:
-        return migrated_volume(volume)
+        return _translated(volume.spec, volume.metadata.labels or {})
     return UniqueVolume(csi.driver, csi.volume_handle) if csi.driver and csi.volume_handle else None
 
 

@@ -20,9 +20,6 @@ from rebalancer.cluster.pod_classes import POD_ITSELF, PodClass
 from rebalancer.cluster.records import Container, TopologySpreadConstraint
 from rebalancer.scheduling.versions.release import Gate, Release, Rule
 
-# What pods use that not every version has, and pods as seen by a scheduler that does not look at it.
-
-
 _DEVICE_CLASS = "deviceclass.resource.kubernetes.io/"
 
 

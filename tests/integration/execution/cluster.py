@@ -12,14 +12,15 @@ import msgspec
 
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.client import KubernetesClient
-from rebalancer.execution import Journal, Outcomes, RunContext, RunLease, carry_out
+from rebalancer.execution import Journal, Outcomes, RunLease, carry_out
 from rebalancer.execution.evict import Patience
 from rebalancer.planning.plan import Landing, Move, Plan, PodReference
-from rebalancer.policy.schema import Execution, Safety
+from rebalancer.policy.schema import Execution
 from rebalancer.retries import Retries
 from rebalancer_demo import Sandbox
 from rebalancer_demo.objects import Object, node_of
 from tests.integration.demo.builders import StillClock, a_node, a_pod, a_replica_set, client_of
+from tests.unit.execution.contexts import a_context
 
 NODES = ("hot", "cool", "other")
 
@@ -93,22 +94,19 @@ class Runner:
         return RunLease(self.api, "kube-system", "rebalancer", identity, self.time.clock)
 
     def run(self, *moves: Move, timeout: float = 300.0, unexpected: str = "stop", **changes: Any) -> Outcomes:
+        journal = Journal(self.journal, "run-1", self.time.clock)
         options: dict[str, Any] = {
-            "run": "run-1",
-            "api": self.api,
-            "clock": self.time.clock,
-            "sleep": self.time.sleep,
             "execution": Execution(wave_timeout=timeout, on_unexpected_landing=unexpected),  # type: ignore[arg-type]
-            "safety": Safety,
-            "validate": lambda _moves: {},
             "check_landing": lambda _move, node: f"{node} is hot" if node == "hot" else None,
-            "journal": Journal(self.journal, "run-1", self.time.clock),
             "patience": Patience(attempts=3, seconds=5),
+            **changes,
         }
+        api = options.pop("api", self.api)
         plan = Plan(source="t", policy="t", inputs="digest", now="2027-01-01T00:00:00Z", moves=moves)
         held = self.lease().acquire()
         try:
-            return carry_out(plan, RunContext(**({"lease": held} | options | changes)))
+            given = {"lease": held, **options}
+            return carry_out(plan, a_context(api, journal, self.time.clock, self.time.sleep, **given))
         finally:
             held.release()
 

@@ -9,6 +9,7 @@ import pytest
 
 from rebalancer.errors import ExitCode, LeaseHeldError, RightsError
 from rebalancer.execution import PodSelection, RunLease, SchedulerLocation, Stop
+from rebalancer.execution.events import EvictionAnswered, RunEvent
 from rebalancer.execution.journal import in_flight
 from rebalancer.policy.schema import Safety
 from rebalancer.policy.units import Amount
@@ -120,7 +121,7 @@ def test_a_lease_taken_by_another_run_stops_this_one_before_its_next_eviction() 
                 )
                 later.acquire()
 
-        found, outcomes = results(runner, "web-0", "web-1", checkpoint=steal)
+        found, outcomes = results(runner, "web-0", "web-1", save=steal)
     assert found == [Result.LANDED, Result.SKIPPED]
     assert (outcomes.stop, outcomes.exit_code) == (Stop.LEASE_LOST, ExitCode.STOPPED)
     assert "thief" in outcomes.stopped
@@ -138,14 +139,14 @@ def test_a_run_killed_after_an_eviction_leaves_a_truthful_journal_and_state() ->
     class Killed(BaseException):
         pass
 
-    class Killer:
-        def evicted(self, _move: object, *, started: bool = False) -> None:
+    def killer(event: RunEvent) -> None:
+        if isinstance(event, EvictionAnswered):
             raise Killed
 
     checkpoints: list[Any] = []
     with a_hot_cluster() as runner:
         with pytest.raises(Killed):
-            results(runner, "web-0", "web-1", checkpoint=checkpoints.append, events=Killer())
+            results(runner, "web-0", "web-1", save=checkpoints.append, shown_to=(killer,))
         journal = runner.journaled()
     assert [line["event"] for line in journal] == ["run-started", "wave-started", "evicting", "evicted"]
     assert journal[-1]["pod"] == "shop/web-0"
@@ -176,12 +177,11 @@ def test_a_signal_finishes_the_eviction_in_flight_and_releases_the_lease() -> No
     with a_hot_cluster() as runner:
         stop = [False]
 
-        class Watching:
-            def __getattr__(self, name: str) -> Any:
-                return lambda *_: stop.__setitem__(0, True) if name == "eviction_answered" else None
+        def watching(event: RunEvent) -> None:
+            stop[0] |= isinstance(event, EvictionAnswered)
 
         moves = [a_move_of(runner.sandbox, f"web-{index}") for index in range(3)]
-        outcomes = runner.run(*moves, observer=Watching(), stop_requested=lambda: stop[0])
+        outcomes = runner.run(*moves, shown_to=(watching,), stop_requested=lambda: stop[0])
         lease = runner.sandbox.store.get("leases", "kube-system", "rebalancer")
     assert [outcome.result for outcome in outcomes.outcomes][1:] == [Result.SKIPPED] * 2
     assert outcomes.outcomes[0].evicted_at is not None

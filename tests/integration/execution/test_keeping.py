@@ -18,7 +18,7 @@ def test_a_run_is_remembered_in_a_config_map() -> None:
         def checkpoint(outcomes: Sequence[Outcome]) -> None:
             store.update(lambda state: after_outcomes(state, outcomes, runner.time.clock(), 3600))
 
-        outcomes = runner.run(a_move_of(runner.sandbox, "web-0"), checkpoint=checkpoint)
+        outcomes = runner.run(a_move_of(runner.sandbox, "web-0"), save=checkpoint)
         kept = ConfigMapStore(runner.api, "kube-system", "rebalancer-state").load()
     assert kept is not None
     [move] = kept.moves
@@ -29,7 +29,7 @@ def test_a_run_is_remembered_in_a_config_map() -> None:
 def test_an_event_is_accepted() -> None:
     with a_hot_cluster() as runner:
         events = EventWriter(runner.api, "run-1", runner.time.clock)
-        runner.run(a_move_of(runner.sandbox, "web-0"), events=events)
+        runner.run(a_move_of(runner.sandbox, "web-0"), shown_to=(events,))
         written = runner.sandbox.store.all("events", "shop")
     assert [event["reason"] for event in written if event["reason"] == "Rebalanced"] == ["Rebalanced"]
 

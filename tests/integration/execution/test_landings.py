@@ -124,7 +124,7 @@ def test_a_pod_that_a_webhook_does_not_move_in_time_is_started_once_and_remember
     with a_hot_cluster() as runner:
         runner.sandbox.faults.add(EVACUATION)
         move = a_move_of(runner.sandbox, "web-0")
-        outcomes = runner.run(move, checkpoint=lambda found: kept.extend(past_moves(found)))
+        outcomes = runner.run(move, save=lambda found: kept.extend(past_moves(found)))
         assert runner.sandbox.faults.hits == 1
         assert runner.sandbox.pod("shop", "web-0") is not None
     assert [outcome.result for outcome in outcomes.outcomes] == [Result.STARTED]

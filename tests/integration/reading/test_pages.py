@@ -19,6 +19,7 @@ from rebalancer_demo import Fault
 from tests.builders import names_of
 from tests.integration.demo.builders import START
 from tests.integration.reading.servers import a_sandbox, answering, reading
+from tests.waiting import HANG_SECONDS
 
 
 def names(recording: Recording, plural: str = "pods") -> list[str]:
@@ -144,7 +145,7 @@ def test_the_next_page_is_on_the_wire_while_one_is_decoded(monkeypatch: pytest.M
         return a_page(path, "page-2")
 
     def slowly(builder: ListingBuilder, body: bytes) -> None:
-        overlapped.append(asked_again.wait(30))
+        overlapped.append(asked_again.wait(HANG_SECONDS))
         add_list(builder, body)
 
     monkeypatch.setattr(ListingBuilder, "add_list", slowly)

@@ -14,14 +14,15 @@ from rebalancer.cluster import times
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.answers import Answer, NoAnswerError, StatusError
 from rebalancer.errors import RebalancerError
-from rebalancer.execution import HeldLease, Journal, Outcomes, RunContext, RunLease, carry_out
+from rebalancer.execution import HeldLease, Journal, Outcomes, RunLease, carry_out
 from rebalancer.planning.plan import Landing, Move, Plan, PodReference
-from rebalancer.policy.schema import Execution, Safety
+from rebalancer.policy.schema import Execution
 from rebalancer.retries import Retries
 from rebalancer.run.memory import RunMemory
 from rebalancer.run.run import RunSequence
 from rebalancer.state import ConfigMapStore, MoveHistory, after_plan
 from rebalancer.state.run_state import decode
+from tests.unit.execution.contexts import a_context
 
 BEGIN = 1_700_000_000.0
 COOLDOWN = 3600.0
@@ -335,18 +336,17 @@ class Run:
         return Plan(source="", policy="", inputs="", now=times.render(BEGIN), moves=tuple(moves))
 
     def _act(self, api: RawApi, plan: Plan, held: HeldLease, memory: RunMemory) -> Outcomes:
-        context = RunContext(
+        journal = Journal(io.StringIO(), "run", self.clock)
+        context = a_context(
+            api,
+            journal,
+            self.clock,
+            self.sleep,
             run=f"run-{self.number}",
-            api=api,
-            clock=self.clock,
-            sleep=self.sleep,
             execution=Execution(wave_timeout=5.0),
-            safety=Safety,
-            validate=lambda _moves: {},
             check_landing=lambda _move, _node: None,
-            journal=Journal(io.StringIO(), "run", self.clock),
             lease=held,
-            checkpoint=memory.checkpoint,
+            save=memory.checkpoint,
         )
         return carry_out(plan, context)
 

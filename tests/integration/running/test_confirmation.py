@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rebalancer.errors import SafetyError
-from rebalancer.execution import Outcomes, Silent
+from rebalancer.execution import Outcomes
 from rebalancer.observe.plan_options import PlanOptions, RunOptions
 from rebalancer.planning.plan import Plan
 from rebalancer.run import run as plan_age
@@ -26,7 +26,7 @@ def confirmed(cluster: HotCluster, meanwhile: Callable[[Plan], Any]) -> Outcomes
     kubeconfig = cluster.sandbox.write_kubeconfig(cluster.folder / "kubeconfig")
     options = PlanOptions(policy_path=policy, kubeconfig=kubeconfig, state_path=cluster.folder / "state.json")
     run_options = RunOptions(journal=cluster.folder / "journal.jsonl")
-    _, outcomes = run_pipeline(options, run_options, Silent(), meanwhile)
+    _, outcomes = run_pipeline(options, run_options, (), meanwhile)
     return outcomes
 
 

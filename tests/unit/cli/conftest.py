@@ -1,13 +1,13 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
 from rebalancer.cli.program import main
+from rebalancer.execution.events import RunFinished, Subscriber, WaveStarted
 from rebalancer.execution.outcomes import Outcomes
 from rebalancer.observe.plan_options import PlanOptions, RunOptions
 from rebalancer.planning.plan import Plan
@@ -48,17 +48,19 @@ class FakePipeline:
         self,
         options: PlanOptions,
         run_options: RunOptions,
-        observer: Any,
+        observers: Sequence[Subscriber],
         show_plan: Callable[[Plan], None],
     ) -> tuple[Plan, Outcomes]:
         self.asked.append(options)
         self.run_asked.append(run_options)
         show_plan(self.plan)
         self.carried_out += 1
-        observer.wave_started(1, [outcome.move for outcome in self.outcomes.outcomes])
+        for observer in observers:
+            observer(WaveStarted(1, [outcome.move for outcome in self.outcomes.outcomes]))
         if self.failure:
             raise self.failure
-        observer.finished(self.outcomes)
+        for observer in observers:
+            observer(RunFinished(self.outcomes))
         return self.plan, self.outcomes
 
 

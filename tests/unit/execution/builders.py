@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rebalancer.cluster import records, times
+from rebalancer.execution.evict import Attempt, Verdict
 from rebalancer.execution.observed_pods import ObservedCondition, ObservedPod, ObservedSpec, ObservedStatus
 from rebalancer.execution.outcomes import Outcomes
 from rebalancer.planning.plan import Landing, Move, Plan, PodReference
@@ -39,6 +40,11 @@ def a_move(
         because="hot is at 90%",
         load={"cpu": 500, "memory": 1 << 20},
     )
+
+
+def a_granted(move: Move, at: float = NOW) -> Attempt:
+    """An eviction that the API server granted."""
+    return Attempt(move=move, verdict=Verdict.EVICTED, because="accepted", at=at, not_before=at)
 
 
 def a_plan(*moves: Move) -> Plan:

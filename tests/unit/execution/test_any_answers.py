@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import io
-from typing import Any
 
 import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from urllib3.exceptions import ProtocolError
 
-from rebalancer.execution import Journal, Outcomes, RunContext, carry_out
-from rebalancer.policy.schema import Execution, Safety
+from rebalancer.execution import Journal, Outcomes, carry_out
 from rebalancer.state import Result
 from tests.unit.execution.builders import NOW, a_move, a_plan
+from tests.unit.execution.contexts import a_context
 from tests.unit.execution.fake_api import Answer, FakeTime, Request, fake_api, refusal
 from tests.unit.execution.tiny_cluster import TinyCluster
 
@@ -66,19 +65,8 @@ class Moody(TinyCluster):
 def carried_out(cluster: Moody, time: FakeTime, waves: list[int]) -> Outcomes:
     api, _ = fake_api(cluster, time)
     moves = [a_move(f"web-{index}", wave=wave) for index, wave in enumerate(waves)]
-    options: dict[str, Any] = {
-        "run": "run-1",
-        "api": api,
-        "clock": time.clock,
-        "sleep": time.sleep,
-        "execution": Execution(),
-        "safety": Safety,
-        "validate": lambda _moves: {},
-        "check_landing": lambda _move, node: "it is hot" if node == "hot" else None,
-        "journal": Journal(cluster.journal, "run-1", time.clock),
-        "lease": None,
-    }
-    return carry_out(a_plan(*moves), RunContext(**options))
+    journal = Journal(cluster.journal, "run-1", time.clock)
+    return carry_out(a_plan(*moves), a_context(api, journal, time.clock, time.sleep))
 
 
 @settings(max_examples=150, deadline=None)

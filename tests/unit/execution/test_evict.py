@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from urllib3.exceptions import ProtocolError, ReadTimeoutError
 
-from rebalancer.execution.evict import EvictionAnswer, Patience, Requester, Verdict, evict
+from rebalancer.execution.evict import Attempt, EvictionClient, Patience, Verdict, evict
 from rebalancer.retries import http_date
 from tests.unit.execution.builders import NOW, a_move, a_pod_document
 from tests.unit.execution.fake_api import Answer, FakeTime, Request, Script, Transport, fake_api, refusal
@@ -26,7 +26,7 @@ def evicted(
     *,
     dry_run: bool = False,
     interrupted: bool = False,
-) -> tuple[EvictionAnswer, Transport, FakeTime]:
+) -> tuple[Attempt, Transport, FakeTime]:
     time = FakeTime(NOW)
 
     def handler(request: Request) -> Answer | Exception:
@@ -35,14 +35,14 @@ def evicted(
         return pod if pod is not None else refusal(404, "pods not found")
 
     api, transport = fake_api(handler, time)
-    requester = Requester(
+    client = EvictionClient(
         api,
         time.clock,
         patience=Patience(attempts=4, seconds=20),
         interrupted=lambda: interrupted,
         dry_run=dry_run,
     )
-    return evict(requester, a_move()), transport, time
+    return evict(client, a_move()), transport, time
 
 
 def the_pod(**changes: object) -> Answer:
@@ -74,13 +74,13 @@ def test_a_budget_is_asked_again_within_patience_then_its_refusal_stands() -> No
     answer, transport, time = evicted(Script(BUDGET))
     assert answer.verdict is Verdict.REFUSED
     assert answer.because == "The disruption budget web needs 3 healthy pods"
-    assert answer.attempts == len(transport.sent("POST")) == 4
+    assert answer.requests == len(transport.sent("POST")) == 4
     assert sum(time.slept) <= 20
 
 
 def test_a_budget_that_has_room_again_lets_the_pod_go() -> None:
     answer, _, _ = evicted(Script(BUDGET, ACCEPTED))
-    assert (answer.verdict, answer.attempts) == (Verdict.EVICTED, 2)
+    assert (answer.verdict, answer.requests) == (Verdict.EVICTED, 2)
 
 
 def test_retry_after_is_honoured() -> None:
@@ -113,7 +113,7 @@ def test_a_retry_after_that_is_none_is_not_waited_for(value: str) -> None:
 )
 def test_an_evacuation_that_began_is_started_and_never_asked_again(message: str) -> None:
     answer, transport, time = evicted(Script(refusal(429, message, retry_after=1), ACCEPTED))
-    assert (answer.verdict, answer.because, answer.attempts) == (Verdict.STARTED, message, 1)
+    assert (answer.verdict, answer.because, answer.requests) == (Verdict.STARTED, message, 1)
     assert len(transport.requests) == 1
     assert not time.slept
 
@@ -126,7 +126,7 @@ def test_the_same_words_in_another_answer_start_nothing() -> None:
 @pytest.mark.parametrize("status", [400, 405, 410, 413, 422])
 def test_a_request_that_is_rejected_is_refused_at_once_with_its_status(status: int) -> None:
     answer, transport, time = evicted(Script(refusal(status, "no such thing", retry_after=1), ACCEPTED))
-    assert (answer.verdict, answer.rejected, answer.attempts) == (Verdict.REFUSED, True, 1)
+    assert (answer.verdict, answer.rejected, answer.requests) == (Verdict.REFUSED, True, 1)
     assert answer.because == f"the API server rejected the request with HTTP {status}: no such thing"
     assert len(transport.requests) == 1
     assert not time.slept

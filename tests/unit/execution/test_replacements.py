@@ -7,13 +7,14 @@ from itertools import permutations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rebalancer.execution.evict import Attempt
 from rebalancer.execution.observed_pods import ObservedPod
-from rebalancer.execution.verify import Evicted, match
-from tests.unit.execution.builders import NOW, a_move, an_observed_pod
+from rebalancer.execution.verify import match
+from tests.unit.execution.builders import NOW, a_granted, a_move, an_observed_pod
 
 
-def evicted(name: str, *, at: float = NOW, to: tuple[str, ...] = ("cool",), **more: str) -> Evicted:
-    return Evicted(a_move(name, to=to, **more), at, at)  # type: ignore[arg-type]
+def evicted(name: str, *, at: float = NOW, to: tuple[str, ...] = ("cool",), **more: str) -> Attempt:
+    return a_granted(a_move(name, to=to, **more), at)  # type: ignore[arg-type]
 
 
 def test_a_pod_of_the_same_controller_made_after_the_eviction_is_the_replacement() -> None:
@@ -94,7 +95,7 @@ PODS = st.lists(
 )
 
 
-def a_wave(moves: list[tuple[str, int, set[str]]]) -> list[Evicted]:
+def a_wave(moves: list[tuple[str, int, set[str]]]) -> list[Attempt]:
     return [
         evicted(f"old-{index}", at=NOW + at, to=tuple(sorted(to)), controller=controller)
         for index, (controller, at, to) in enumerate(moves)
@@ -115,7 +116,7 @@ def pods_of(pods: list[tuple[str, int, str, bool, bool]]) -> list[ObservedPod]:
     ]
 
 
-def fits(item: Evicted, pod: ObservedPod) -> bool:
+def fits(item: Attempt, pod: ObservedPod) -> bool:
     same = pod.controller_uid == item.move.pod.controller_uid
     return same and pod.created_at >= item.not_before and not pod.terminating
 

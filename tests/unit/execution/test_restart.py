@@ -12,7 +12,7 @@ from urllib3.exceptions import ProtocolError
 
 from rebalancer.cluster import times
 from rebalancer.errors import ExitCode
-from rebalancer.execution import EventWriter, Journal, Outcomes, RunContext, after_outcomes, carry_out
+from rebalancer.execution import EventWriter, Journal, Outcomes, after_outcomes, carry_out
 from rebalancer.execution.evict import Patience
 from rebalancer.execution.journal import in_flight
 from rebalancer.execution.outcomes import Stop
@@ -21,6 +21,7 @@ from rebalancer.planning.workloads.rolling_updates import RESTARTED_AT
 from rebalancer.policy.schema import Execution, Safety
 from rebalancer.state import MoveHistory, Result
 from tests.unit.execution.builders import NOW, a_move, a_plan
+from tests.unit.execution.contexts import a_context
 from tests.unit.execution.fake_api import Answer, FakeTime, Request, fake_api, refusal
 from tests.unit.planning.surge_builders import a_deployment
 
@@ -136,21 +137,15 @@ class Rolling:
 
     def __call__(self, *moves: Move, **changes: Any) -> Outcomes:
         api, self.transport = fake_api(self.cluster, self.time)
-        options: dict[str, Any] = {
-            "run": "run-1",
-            "api": api,
-            "clock": self.time.clock,
-            "sleep": self.time.sleep,
+        journal = Journal(self.stream, "run-1", self.time.clock)
+        given = {
             "execution": Execution(wave_timeout=TIMEOUT),
-            "safety": Safety,
-            "validate": lambda _moves: {},
-            "check_landing": lambda _move, node: "it is hot" if node == "hot" else None,
-            "journal": Journal(self.stream, "run-1", self.time.clock),
-            "lease": None,
-            "checkpoint": self.checkpoints.append,
+            "save": self.checkpoints.append,
             "patience": Patience(attempts=3, seconds=20),
+            **changes,
         }
-        return carry_out(a_plan(*(moves or (a_restart(),))), RunContext(**(options | changes)))
+        context = a_context(api, journal, self.time.clock, self.time.sleep, **given)
+        return carry_out(a_plan(*(moves or (a_restart(),))), context)
 
     def lines(self) -> list[dict[str, Any]]:
         return [msgspec.json.decode(line) for line in self.stream.getvalue().splitlines()]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 import pytest
 
 from rebalancer.errors import ExitCode, InputError, InternalError
 from rebalancer.execution import Stop
+from rebalancer.execution.events import MoveEnded, RunEvent
 from rebalancer.execution.outcomes import decode, encode, exit_code
 from rebalancer.execution.waves import MAX_SECONDS_TO_PLACE
 from rebalancer.planning.plan import POD_GONE, POD_LEAVING, Move
@@ -141,15 +141,13 @@ def test_a_dry_run_that_a_budget_refuses_says_so() -> None:
 def test_outcomes_are_reported_once_each() -> None:
     reported: list[str] = []
 
-    class Watching:
-        def __getattr__(self, name: str) -> Any:
-            if name == "outcome_known":
-                return lambda outcome: reported.append(outcome.move.pod.name)
-            return lambda *_: None
+    def watching(event: RunEvent) -> None:
+        if isinstance(event, MoveEnded):
+            reported.append(event.outcome.move.pod.name)
 
     run = Run("web-1", "web-2")
     run.cluster.lands_on = "hot"
-    run(a_move("web-1", wave=1), a_move("web-2", wave=2), observer=Watching())
+    run(a_move("web-1", wave=1), a_move("web-2", wave=2), shown_to=(watching,))
     assert reported == ["web-1", "web-2"]
 
 

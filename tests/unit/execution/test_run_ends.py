@@ -109,7 +109,7 @@ def test_a_lease_that_ran_out_while_the_state_was_saved_evicts_nothing() -> None
             run.time.now += 70
             RunLease(api, "rebalancer", "rebalancer", "B", run.time.clock).acquire()
 
-    outcomes = run(a_move(), lease=held, checkpoint=slow_save)
+    outcomes = run(a_move(), lease=held, save=slow_save)
     assert not run.cluster.evicted
     assert results(outcomes) == [Result.SKIPPED]
     assert outcomes.stop is Stop.LEASE_LOST
@@ -163,7 +163,7 @@ def test_a_stop_heard_while_a_request_is_retried_is_an_interruption() -> None:
         raise StopRequestedError("write configmap: asked to stop")
 
     run = Run("web-1")
-    outcomes = run(a_move(), checkpoint=checkpoint)
+    outcomes = run(a_move(), save=checkpoint)
     assert not run.cluster.evicted
     assert (outcomes.stop, outcomes.exit_code) == (Stop.INTERRUPTED, ExitCode.INTERRUPTED)
 

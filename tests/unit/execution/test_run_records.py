@@ -44,7 +44,7 @@ def test_nothing_is_evicted_that_could_not_be_recorded_for_the_next_run() -> Non
         raise UnreachableError("connection refused")
 
     run = Run("web-1", "web-2")
-    outcomes = run(a_move("web-1"), a_move("web-2"), checkpoint=checkpoint)
+    outcomes = run(a_move("web-1"), a_move("web-2"), save=checkpoint)
     assert not run.cluster.evicted
     assert results(outcomes) == [Result.SKIPPED, Result.SKIPPED]
     assert outcomes.stop is Stop.UNREACHABLE
@@ -53,7 +53,7 @@ def test_nothing_is_evicted_that_could_not_be_recorded_for_the_next_run() -> Non
 def test_an_eviction_is_recorded_for_the_next_run_before_it_is_requested() -> None:
     run = Run("web-1")
     evicted_by_then: list[int] = []
-    run(a_move(), checkpoint=lambda _: evicted_by_then.append(len(run.cluster.evicted)))
+    run(a_move(), save=lambda _: evicted_by_then.append(len(run.cluster.evicted)))
     assert evicted_by_then[0] == 0
 
 
@@ -64,7 +64,7 @@ def test_a_state_that_cannot_be_kept_at_the_end_of_a_run_stops_it_after_printing
         if outcomes[0].result is Result.LANDED:
             raise UnreachableError("connection refused")
 
-    outcomes = run(a_move(), checkpoint=checkpoint)
+    outcomes = run(a_move(), save=checkpoint)
     assert results(outcomes) == [Result.LANDED]
     assert (outcomes.stop, outcomes.exit_code) == (Stop.UNREACHABLE, ExitCode.UNREACHABLE)
 

@@ -9,7 +9,7 @@ import pytest
 
 from rebalancer.cluster import times
 from rebalancer.errors import RebalancerError
-from rebalancer.execution.safety import ClusterHealth, engaged_brake, read_health, unknowns
+from rebalancer.execution.safety import ClusterHealth, SafetyChecks, read_health
 from rebalancer.execution.scheduler_health import SchedulerHealth
 from rebalancer.policy.schema import Safety
 from rebalancer.policy.units import Amount
@@ -58,22 +58,26 @@ def schedulers(*states: bool | None) -> ClusterHealth:
     return ClusterHealth(schedulers=tuple(found))
 
 
+def why_stop(safety: Safety, found: ClusterHealth) -> str:
+    return SafetyChecks(policy=lambda: safety).why_stop(lambda: found)
+
+
 def test_a_healthy_cluster_pulls_no_brake() -> None:
     found = health(nodes=[a_node("a")])
-    assert engaged_brake(Safety(), found) is None
-    assert engaged_brake(Safety(), schedulers(True, True)) is None
-    assert not unknowns(found)
+    assert why_stop(Safety(), found) == ""
+    assert why_stop(Safety(), schedulers(True, True)) == ""
+    assert not found.unknown
 
 
 def test_any_scheduler_that_is_down_is_a_brake_whatever_the_policy_says() -> None:
     for safety in (Safety(), Safety(unknown_scheduler="proceed")):
-        reason = engaged_brake(safety, schedulers(True, False))
+        reason = why_stop(safety, schedulers(True, False))
         assert reason == "the scheduler s1 is not alive: the reason"
 
 
 def test_a_scheduler_of_unknown_state_is_a_brake_that_names_the_keys_to_change() -> None:
     found = schedulers(True, None)
-    assert engaged_brake(Safety(), found) == (
+    assert why_stop(Safety(), found) == (
         "whether the scheduler s1 is alive is not known: the reason. Name the Lease that it holds "
         "(scheduler.lease in the policy), or accept this with safety.unknownScheduler: proceed"
     )
@@ -81,21 +85,20 @@ def test_a_scheduler_of_unknown_state_is_a_brake_that_names_the_keys_to_change()
 
 def test_a_scheduler_of_unknown_state_is_reported_where_the_policy_accepts_it() -> None:
     found = schedulers(None)
-    assert engaged_brake(Safety(unknown_scheduler="proceed"), found) is None
-    assert unknowns(found) == ("whether the scheduler s0 is alive is not known: the reason",)
+    assert why_stop(Safety(unknown_scheduler="proceed"), found) == ""
+    assert found.unknown == ("whether the scheduler s0 is alive is not known: the reason",)
 
 
 def test_pause_is_a_brake() -> None:
-    assert engaged_brake(Safety(pause=True), ClusterHealth()) == "the policy is paused (safety.pause)"
+    paused = SafetyChecks(policy=lambda: Safety(pause=True))
+    assert paused.why_stop() == paused.why_stop(ClusterHealth) == "the policy is paused (safety.pause)"
 
 
 def test_nodes_that_are_not_ready_are_counted_against_the_share_of_all() -> None:
     safety = Safety(max_not_ready_nodes=Amount(50, percent=True))
     nodes = [a_node("a"), a_node("b", "False"), a_node("c", "Unknown"), {"metadata": {"name": "d"}}]
-    assert (
-        engaged_brake(safety, health(nodes=nodes)) == "3 of 4 nodes are not ready (b, c, d); the limit is 50%"
-    )
-    assert engaged_brake(safety, health(nodes=[a_node("a"), a_node("b", "False")])) is None
+    assert why_stop(safety, health(nodes=nodes)) == "3 of 4 nodes are not ready (b, c, d); the limit is 50%"
+    assert why_stop(safety, health(nodes=[a_node("a"), a_node("b", "False")])) == ""
 
 
 def test_a_node_that_cannot_be_read_is_not_ready() -> None:
@@ -110,8 +113,8 @@ def test_pods_that_wait_since_before_the_run_are_counted() -> None:
     leaving = a_waiting_pod("leaving", deletionTimestamp=times.render(NOW))
     found = health(pods=[*pods, younger, gated, leaving])
     assert found.pending_pods == ("shop/old-0", "shop/old-1", "shop/old-2")
-    assert engaged_brake(Safety(max_pending_pods=Amount(3)), found) is None
-    reason = engaged_brake(Safety(max_pending_pods=Amount(2)), found)
+    assert why_stop(Safety(max_pending_pods=Amount(3)), found) == ""
+    reason = why_stop(Safety(max_pending_pods=Amount(2)), found)
     assert (
         reason
         == "3 pods are Pending (shop/old-0, shop/old-1, shop/old-2); the limit is 2 (safety.maxPendingPods)"
@@ -124,9 +127,9 @@ def test_pods_that_wait_are_counted_against_the_share_of_all_pods(pod_count: int
     found = dataclasses.replace(
         health(pods=[a_waiting_pod(f"old-{index}") for index in range(3)]), pod_count=pod_count
     )
-    reason = engaged_brake(Safety(max_pending_pods=Amount(1, percent=True)), found)
-    assert (reason is not None) is stops
-    assert reason is None or reason.startswith(f"3 of {pod_count} pods are Pending (shop/old-0")
+    reason = why_stop(Safety(max_pending_pods=Amount(1, percent=True)), found)
+    assert (reason != "") is stops
+    assert not reason or reason.startswith(f"3 of {pod_count} pods are Pending (shop/old-0")
 
 
 def test_a_pod_made_during_the_run_counts_once_the_scheduler_found_no_node_for_it() -> None:

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import pytest
 
 from rebalancer.cluster.live.watching import SeenPod
-from rebalancer.execution.verify import Evicted, PodsSeen, Sightings
+from rebalancer.execution.verify import PodsSeen, WatchedReplacements
 from rebalancer.policy.schema import Execution
 from rebalancer.state import Result
-from tests.unit.execution.builders import NOW, a_move
+from tests.unit.execution.builders import NOW, a_granted, a_move
 from tests.unit.execution.tiny_cluster import Run
 
 OLD, NEW = SeenPod("uid-web-1", "hot", True), SeenPod("uid-new", "cool", True)
@@ -20,8 +20,8 @@ def shows(*pods: SeenPod) -> PodsSeen:
     return lambda _: pods
 
 
-def sightings(pods_seen: PodsSeen) -> Sightings:
-    return Sightings(pods_seen, [Evicted(a_move(), NOW, NOW)], {"uid-web-1", "uid-web-2"})
+def watched(pods_seen: PodsSeen) -> WatchedReplacements:
+    return WatchedReplacements(pods_seen, [a_granted(a_move())], {"uid-web-1", "uid-web-2"})
 
 
 @pytest.mark.parametrize(
@@ -39,12 +39,14 @@ def sightings(pods_seen: PodsSeen) -> Sightings:
 def test_replacements_are_seen_once_they_are_new_and_on_a_node(
     seen: Sequence[SeenPod], placed: bool, done: bool
 ) -> None:
-    found = sightings(shows(*seen))
-    assert (found.possible(), found.placed(), found.done()) == (True, placed, done)
+    found = watched(shows(*seen))
+    assert (found.placed(), found.ready()) == (placed, done)
 
 
 def test_without_a_watch_nothing_can_be_seen() -> None:
-    assert not sightings(lambda _: None).possible()
+    unwatched = watched(lambda _: None)
+    assert unwatched.placed() is None
+    assert unwatched.ready() is None
 
 
 def run_of_two(pods_seen: str, bound_after: float = 0.0) -> tuple[int, list[Result], float]:
@@ -77,6 +79,6 @@ def test_whatever_a_watch_shows_the_outcome_is_what_the_server_says(
 
 def test_where_pods_are_watched_the_server_is_asked_before_the_wave_and_at_its_end() -> None:
     polled, _, _ = run_of_two("nothing", bound_after=2.0)
-    watched, _, seconds = run_of_two("all", bound_after=2.0)
-    assert watched <= 3 < polled
+    asked, _, seconds = run_of_two("all", bound_after=2.0)
+    assert asked <= 3 < polled
     assert seconds <= 6.0

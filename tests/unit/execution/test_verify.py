@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
 from rebalancer.errors import UnreachableError
+from rebalancer.execution.clock import RunClock
 from rebalancer.execution.observed_pods import ObservedPod
 from rebalancer.execution.outcomes import Outcome
-from rebalancer.execution.verify import Evicted, Waiting, appraise, await_landings
+from rebalancer.execution.verify import appraise, await_landings
 from rebalancer.planning.plan import Move
 from rebalancer.state import Result
-from tests.unit.execution.builders import NOW, a_move, an_observed_pod
+from tests.unit.execution.builders import NOW, a_granted, a_move, an_observed_pod
+from tests.unit.execution.contexts import only_hot
 from tests.unit.execution.fake_api import FakeTime
 
 OLD = an_observed_pod("web-1", node="hot", created=NOW - 60, ready=True, terminating=True)
 
 
-def only_hot(_move: Move, node: str) -> str | None:
-    return "it is hot" if node == "hot" else None
-
-
 def one(*now: ObservedPod, to: tuple[str, ...] = ("cool",)) -> tuple[Outcome, bool]:
     """The appraisal of one move, given the pods now."""
-    [landing] = appraise([Evicted(a_move(to=to), NOW, NOW)], {"uid-web-1"}, now, only_hot)
-    return landing.outcome, landing.settled
+    [appraisal] = appraise([a_granted(a_move(to=to))], {"uid-web-1"}, now, only_hot)
+    return appraisal
 
 
 @pytest.mark.parametrize(
@@ -109,17 +107,21 @@ PENDING = [an_observed_pod("web-9")]
 READY = [an_observed_pod("web-9", node="cool", ready=True)]
 
 
+def a_clock(time: FakeTime, stop_requested: Callable[[], bool] = lambda: False) -> RunClock:
+    return RunClock(
+        now=time.clock,
+        monotonic=time.clock,
+        sleep=time.sleep,
+        began=time.now,
+        stop_requested=stop_requested,
+    )
+
+
 def watched(film: Film, *, timeout: float = 60, interrupt_at: float = 1e9) -> tuple[Outcome, FakeTime]:
     time = FakeTime(NOW)
-    watch = Waiting(
-        read=film,
-        check=only_hot,
-        clock=time.clock,
-        sleep=time.sleep,
-        timeout_seconds=timeout,
-        interrupted=lambda: time.now >= NOW + interrupt_at,
-    )
-    [outcome] = await_landings([Evicted(a_move(), NOW, NOW)], {"uid-web-1"}, watch)
+    clock = a_clock(time, lambda: time.now >= NOW + interrupt_at)
+    evicted = [a_granted(a_move())]
+    [outcome] = await_landings(evicted, {"uid-web-1"}, film, only_hot, clock, timeout_seconds=timeout)
     return outcome, time
 
 
@@ -169,19 +171,12 @@ def test_a_judge_is_asked_once_for_a_node() -> None:
         asked.append(node)
         return None
 
-    watch = Waiting(
-        read=Film([an_observed_pod("web-9", node="other")]),
-        check=judge,
-        clock=time.clock,
-        sleep=time.sleep,
-        timeout_seconds=30,
-    )
-    await_landings([Evicted(a_move(), NOW, NOW)], set(), watch)
+    film = Film([an_observed_pod("web-9", node="other")])
+    await_landings([a_granted(a_move())], set(), film, judge, a_clock(time), timeout_seconds=30)
     assert asked == ["other"]
 
 
 def test_nothing_evicted_is_nothing_to_wait_for() -> None:
     time = FakeTime(NOW)
-    watch = Waiting(read=Film([]), check=only_hot, clock=time.clock, sleep=time.sleep, timeout_seconds=30)
-    assert await_landings([], set(), watch) == ()
+    assert await_landings([], set(), Film([]), only_hot, a_clock(time), timeout_seconds=30) == ()
     assert not time.slept

@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 
 from rebalancer.cluster import times
-from rebalancer.execution import Journal, Outcome, Outcomes, RunContext, carry_out
+from rebalancer.execution import Journal, Outcome, Outcomes, carry_out
 from rebalancer.planning.plan import Move
-from rebalancer.policy.schema import Execution, Safety
 from tests.unit.execution.builders import NOW, a_plan
+from tests.unit.execution.contexts import a_context
 from tests.unit.execution.fake_api import Answer, FakeTime, Request, fake_api, refusal
 
 
@@ -95,20 +95,10 @@ class Run:
 
     def __call__(self, *moves: Move, **changes: Any) -> Outcomes:
         api, _ = fake_api(self.cluster, self.time)
-        options: dict[str, Any] = {
-            "run": "run-1",
-            "api": api,
-            "clock": self.time.clock,
-            "sleep": self.time.sleep,
-            "execution": Execution(),
-            "safety": Safety,
-            "validate": lambda _moves: {},
-            "check_landing": lambda _move, node: "it is hot" if node == "hot" else None,
-            "journal": Journal(self.stream, "run-1", self.time.clock),
-            "lease": None,
-            "checkpoint": self.checkpoints.append,
-        }
-        return carry_out(a_plan(*moves), RunContext(**(options | changes)))
+        journal = changes.pop("journal", None) or Journal(self.stream, "run-1", self.time.clock)
+        given = {"save": self.checkpoints.append, **changes}
+        context = a_context(given.pop("api", api), journal, self.time.clock, self.time.sleep, **given)
+        return carry_out(a_plan(*moves), context)
 
     def journal(self) -> list[tuple[str, str]]:
         lines = [msgspec.json.decode(line) for line in self.stream.getvalue().splitlines()]

@@ -93,7 +93,8 @@ def test_without_it_the_configuration_is_refused_with_the_ways_on(tmp_path: Path
             "its description is int, not a PluginDescription",
         ),
         (
-            "from rebalancer.scheduling import CATALOGUE\nclass F:\n description = CATALOGUE['Peaks']\n"
+            "from rebalancer.scheduling.registry import CATALOGUE\n"
+            "class F:\n description = CATALOGUE['Peaks']\n"
             " def make(self, arguments, inputs): ...\nFACTORY = F()",
             "plugin Peaks is one of those known already",
         ),

@@ -7,17 +7,16 @@ from pathlib import Path
 import pytest
 
 from rebalancer.policy.hotness import HotNodes
-from rebalancer.policy.policy_file import default_policy, load_policy, parse_policy
+from rebalancer.policy.policy_file import default_policy, load_policy, parse_policy, starter
 from rebalancer.policy.schedulers import SchedulerSettings
 from rebalancer.policy.schema import RebalancePolicy
-from rebalancer.policy.template import STARTER
 from tests.unit.policy.policy_texts import read_back
 
 POLICIES = sorted((Path(__file__).parents[3] / "policies").glob("*.yaml"))
 
 
 def test_the_starter_says_exactly_the_defaults() -> None:
-    assert parse_policy(STARTER, "starter").policy == RebalancePolicy() == default_policy().policy
+    assert parse_policy(starter(), "starter").policy == RebalancePolicy() == default_policy().policy
 
 
 @pytest.mark.parametrize("path", POLICIES, ids=lambda path: path.stem)

@@ -4,6 +4,7 @@ import msgspec
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from rebalancer.execution.events import MoveEnded, RunFinished
 from rebalancer.execution.outcomes import Outcomes
 from rebalancer.planning.plan import Benefit, Change, Plan
 from rebalancer.reporting.metrics import METRICS, SERVICE_METRICS, MetricKind, RunMetrics, run_metrics
@@ -77,9 +78,9 @@ def everything() -> RunMetrics:
         with span("gather", verified=True, unverified_rules=0), span("request", what="list pods"):
             metrics.planned(a_plan(benefit=BENEFIT))
         with span("save-state", bytes=1417), span("plan"):
-            metrics.outcome_known(an_outcome())
+            metrics.follow(MoveEnded(an_outcome()))
         record("landing", 1.0, 3.5)
-    metrics.finished(some_outcomes(an_outcome()))
+    metrics.follow(RunFinished(some_outcomes(an_outcome())))
     metrics.ended(0, 5.0)
     for metric in SERVICE_METRICS:
         if metric.kind is MetricKind.GAUGE:
@@ -117,7 +118,9 @@ def test_predicted_and_real_landings_are_counted_side_by_side() -> None:
         (Result.UNEXPECTED, "node-9"),
         (Result.NOT_REPLACED, ""),
     ):
-        metrics.outcome_known(msgspec.structs.replace(an_outcome(result), node=node, move=a_move(to=listed)))
+        metrics.follow(
+            MoveEnded(msgspec.structs.replace(an_outcome(result), node=node, move=a_move(to=listed)))
+        )
     found = samples(generate_latest(metrics.registry))
 
     landings = {
@@ -130,7 +133,7 @@ def test_predicted_and_real_landings_are_counted_side_by_side() -> None:
 def test_an_eviction_that_was_never_requested_is_not_counted() -> None:
     metrics = RunMetrics()
     for result in Result:
-        metrics.outcome_known(an_outcome(result))
+        metrics.follow(MoveEnded(an_outcome(result)))
     content = generate_latest(metrics.registry).decode()
 
     counted = {

@@ -5,7 +5,15 @@ import logging
 
 import pytest
 
-from rebalancer.execution.evict import EvictionAnswer, Verdict
+from rebalancer.execution.events import (
+    EvictionAnswered,
+    MoveEnded,
+    NotKnown,
+    ReplacementsSeen,
+    RunFinished,
+    WaveStarted,
+)
+from rebalancer.execution.evict import Attempt, Verdict
 from rebalancer.reporting.console import ReportConsole
 from rebalancer.reporting.run_observers import BarObserver, LogObserver, observer
 from rebalancer.state import Result
@@ -26,21 +34,21 @@ class BrokenStream(io.StringIO):
         raise BrokenPipeError
 
 
-def an_answer(verdict: Verdict = Verdict.EVICTED, because: str = "accepted") -> EvictionAnswer:
-    return EvictionAnswer(verdict, because, at=1.0, not_before=1.0)
+def an_answer(verdict: Verdict = Verdict.EVICTED, because: str = "accepted") -> EvictionAnswered:
+    return EvictionAnswered(Attempt(move=a_move(), verdict=verdict, because=because))
 
 
 def watch_a_run(watching: LogObserver) -> None:
     with watching:
-        watching.wave_started(1, [a_move()])
-        watching.eviction_answered(a_move(), an_answer())
-        watching.waiting(1, 0, 1)
-        watching.outcome_known(an_outcome())
-        watching.waiting(1, 1, 1)
-        watching.wave_started(2, [a_move("api-1")])
-        watching.outcome_known(an_outcome(Result.UNEXPECTED, "api-1\x1b[2J[red]", "hot then"))
-        watching.warned("the journal is slow")
-        watching.finished(some_outcomes(an_outcome(), stopped="an unexpected landing", exit_code=3))
+        watching(WaveStarted(1, [a_move()]))
+        watching(an_answer())
+        watching(ReplacementsSeen(1, 0, 1))
+        watching(MoveEnded(an_outcome()))
+        watching(ReplacementsSeen(1, 1, 1))
+        watching(WaveStarted(2, [a_move("api-1")]))
+        watching(MoveEnded(an_outcome(Result.UNEXPECTED, "api-1\x1b[2J[red]", "hot then")))
+        watching(NotKnown("the journal is slow"))
+        watching(RunFinished(some_outcomes(an_outcome(), stopped="an unexpected landing", exit_code=3)))
 
 
 def test_off_a_terminal_each_event_is_one_log_line(caplog: pytest.LogCaptureFixture) -> None:
@@ -62,7 +70,7 @@ def test_off_a_terminal_each_event_is_one_log_line(caplog: pytest.LogCaptureFixt
 
 def test_a_refused_eviction_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
-        LogObserver(LOGGER).eviction_answered(a_move(), an_answer(Verdict.REFUSED, "a budget"))
+        LogObserver(LOGGER)(an_answer(Verdict.REFUSED, "a budget"))
 
     assert caplog.records[0].levelno == logging.WARNING
 

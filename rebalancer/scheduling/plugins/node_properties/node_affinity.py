@@ -21,7 +21,6 @@ from rebalancer.scheduling.framework.plugin import (
     Evidence,
     Normalization,
     Plugin,
-    PluginInputs,
     PreFilter,
     normalize_by_maximum,
 )
@@ -109,11 +108,10 @@ class NodeAffinity(Plugin):
     normalization = Normalization.MAXIMUM
     static = True
     may_fail = True
-
-    @classmethod
-    def make(cls, arguments: NodeAffinityArguments, inputs: PluginInputs) -> Self:
-        """With its arguments."""
-        return cls(arguments)
+    reasons = {
+        _ENFORCED: "node(s) didn't match scheduler-enforced node affinity",
+        _POD: "node(s) didn't match Pod's node affinity/selector",
+    }
 
     def __init__(self, arguments: NodeAffinityArguments) -> None:
         self._added = arguments.as_record()
@@ -135,12 +133,6 @@ class NodeAffinity(Plugin):
         if self._added.required:
             codes[~state.nodes.labels.selector(self._added.required)] = _ENFORCED
         return codes
-
-    def reason(self, state: ClusterState, pod_class: int, code: int) -> str:
-        """The scheduler's words."""
-        if code == _ENFORCED:
-            return "node(s) didn't match scheduler-enforced node affinity"
-        return "node(s) didn't match Pod's node affinity/selector"
 
     def fails(self, state: ClusterState, pod_class: int, feasible: IntArray) -> str:
         """A preference that does not parse fails the cycle, where a required term would match nothing."""

@@ -19,6 +19,7 @@ class NodeName(Plugin):
     name = "NodeName"
     points = frozenset({ExtensionPoint.FILTER})
     static = True
+    reasons = {1: "node(s) didn't match the requested node name"}
 
     def filter(self, state: ClusterState, pod_class: int) -> IntArray:
         """1 on every node but the one named."""
@@ -26,7 +27,3 @@ class NodeName(Plugin):
         if not wanted:
             return np.zeros(len(state.nodes), np.int64)
         return np.array([name != wanted for name in state.nodes.names], np.int64)
-
-    def reason(self, state: ClusterState, pod_class: int, code: int) -> str:
-        """The scheduler's words."""
-        return "node(s) didn't match the requested node name"

@@ -21,6 +21,7 @@ class NodePorts(Plugin):
     points = frozenset({ExtensionPoint.PRE_FILTER, ExtensionPoint.FILTER})
     evidence = Evidence.DECISIONS
     static_pre_filter = True
+    reasons = {1: "node(s) didn't have free ports for the requested pod ports"}
 
     def pre_filter(self, state: ClusterState, pod_class: int) -> PreFilter:
         """Nothing to filter for a pod without host ports."""
@@ -29,7 +30,3 @@ class NodePorts(Plugin):
     def filter(self, state: ClusterState, pod_class: int) -> IntArray:
         """1 where a wanted port is taken."""
         return np.asarray(state.ports.conflicts(state.classes.ports(pod_class)), np.int64)
-
-    def reason(self, state: ClusterState, pod_class: int, code: int) -> str:
-        """The scheduler's words."""
-        return "node(s) didn't have free ports for the requested pod ports"

@@ -24,6 +24,7 @@ class NodeUnschedulable(Plugin):
     points = frozenset({ExtensionPoint.FILTER})
     evidence = Evidence.DECISIONS
     static = True
+    reasons = {1: "node(s) were unschedulable"}
 
     def filter(self, state: ClusterState, pod_class: int) -> IntArray:
         """1 where the node is cordoned and the pod does not tolerate it."""
@@ -31,7 +32,3 @@ class NodeUnschedulable(Plugin):
         if tolerates_any(spec.tolerations, CORDON):
             return np.zeros(len(state.nodes), np.int64)
         return state.nodes.unschedulable.astype(np.int64)
-
-    def reason(self, state: ClusterState, pod_class: int, code: int) -> str:
-        """The scheduler's words."""
-        return "node(s) were unschedulable"

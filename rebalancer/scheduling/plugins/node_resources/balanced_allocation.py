@@ -13,7 +13,7 @@ from pydantic import model_validator
 
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
 from rebalancer.profiles.types import Arguments, ExtensionPoint
-from rebalancer.scheduling.framework.plugin import MAX_SCORE, Evidence, Plugin, PluginInputs
+from rebalancer.scheduling.framework.plugin import MAX_SCORE, Evidence, Plugin
 from rebalancer.scheduling.plugins.node_resources.scored_resources import (
     CPU_AND_MEMORY,
     Resources,
@@ -48,11 +48,6 @@ class NodeResourcesBalancedAllocation(Plugin):
     points = frozenset({ExtensionPoint.PRE_SCORE, ExtensionPoint.SCORE})
     Arguments = NodeResourcesBalancedAllocationArguments
     evidence = Evidence.DECISIONS
-
-    @classmethod
-    def make(cls, arguments: NodeResourcesBalancedAllocationArguments, inputs: PluginInputs) -> Self:
-        """With its arguments."""
-        return cls(arguments)
 
     def __init__(self, arguments: NodeResourcesBalancedAllocationArguments) -> None:
         self._resources = tuple(resource.name for resource in arguments.resources)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -16,7 +16,7 @@ from rebalancer.cluster.arrays import IntArray
 from rebalancer.cluster.nodes import CPU, EPHEMERAL_STORAGE, MEMORY, PODS_COLUMN
 from rebalancer.profiles.types import Arguments, ExtensionPoint
 from rebalancer.profiles.types import Arguments as PluginArguments
-from rebalancer.scheduling.framework.plugin import MAX_SCORE, Evidence, Plugin, PluginInputs
+from rebalancer.scheduling.framework.plugin import MAX_SCORE, Evidence, Plugin
 from rebalancer.scheduling.plugins.node_resources.scored_resources import (
     CPU_AND_MEMORY,
     RequestedToCapacityRatio,
@@ -105,11 +105,6 @@ class NodeResourcesFit(Plugin):
     Arguments: ClassVar[type[PluginArguments] | None] = NodeResourcesFitArguments
     static_pre_filter = True
     evidence = Evidence.DECISIONS
-
-    @classmethod
-    def make(cls, arguments: Any, inputs: PluginInputs) -> Self:
-        """``arguments`` are of the type ``Arguments``; a subclass has its own."""
-        return cls(arguments)
 
     def __init__(self, arguments: NodeResourcesFitArguments) -> None:
         self._arguments = arguments

@@ -1,4 +1,4 @@
-"""Resources with weights and shapes, as the arguments of the resource plugins state them.
+"""What resource scores compare: resources with weights and shapes, requested with the pod, and allocatable.
 
 Source: kubernetes v1.34.4 pkg/scheduler/apis/config/v1/defaults.go:177.
 """
@@ -14,6 +14,8 @@ from rebalancer.cluster.nodes import CPU, MEMORY
 from rebalancer.profiles.types import Arguments
 from rebalancer.scheduling.resources import is_scalar
 from rebalancer.scheduling.state.cluster_state import ClusterState, Rows
+
+_WITH_DEFAULTS = {"cpu": CPU, "memory": MEMORY}
 
 
 def _one_if_zero(value: object) -> object:
@@ -58,12 +60,6 @@ class RequestedToCapacityRatio(Arguments):
                     f"to {after.utilization}"
                 )
         return self
-
-
-# What the two resource scores compare: requested with the pod on the node, and allocatable.
-
-
-_WITH_DEFAULTS = {"cpu": CPU, "memory": MEMORY}
 
 
 def scored_amounts(

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, Self
+from typing import Annotated
 
 import numpy as np
 
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
 from rebalancer.cluster.nodes import CPU as CPU_COLUMN
 from rebalancer.cluster.nodes import MEMORY as MEMORY_COLUMN
-from rebalancer.load.scheduler_view import CPU_TYPE, MEMORY_TYPE, WatcherMetrics
-from rebalancer.profiles.types import ExtensionPoint, Input
-from rebalancer.scheduling.framework.plugin import MAX_SCORE, Evidence, Plugin, PluginInputs
+from rebalancer.load.scheduler_view import CPU_TYPE, MEMORY_TYPE
+from rebalancer.scheduling.framework.plugin import MAX_SCORE, Evidence
 from rebalancer.scheduling.plugins.trimaran.node_figures import (
     TrimaranArguments,
+    TrimaranPlugin,
     figures,
     in_mebibytes,
     not_negative_or,
@@ -81,26 +81,13 @@ def risk_of(
     return Risk(valid, allocatable, used, np.array(sigma, np.float64))
 
 
-class LoadVariationRiskBalancing(Plugin):
+class LoadVariationRiskBalancing(TrimaranPlugin[LoadVariationRiskBalancingArguments]):
     """Scores the riskier of CPU and memory by mean and deviation of the measured load."""
 
     name = "LoadVariationRiskBalancing"
-    points = frozenset({ExtensionPoint.SCORE})
     Arguments = LoadVariationRiskBalancingArguments
-    inputs = frozenset({Input.WATCHER})
     scored_resources = frozenset({"cpu", "memory"})
     evidence = Evidence.DECISIONS
-
-    @classmethod
-    def make(cls, arguments: LoadVariationRiskBalancingArguments, inputs: PluginInputs) -> Self:
-        """With load-watcher's figures."""
-        return cls(arguments, inputs.view.watchers.get(arguments.watcher_address))
-
-    def __init__(
-        self, arguments: LoadVariationRiskBalancingArguments, watcher: WatcherMetrics | None
-    ) -> None:
-        self._arguments = arguments
-        self._watcher = watcher
 
     def _risk(self, state: ClusterState, kind: str) -> Risk:
         seen = figures(self._watcher, state.nodes.names, kind)

@@ -1,6 +1,9 @@
 """LowRiskOverCommitment of Trimaran: away from limits and load beyond what is there.
 
-Source: scheduler-plugins v0.34.7 pkg/trimaran/lowriskovercommitment/lowriskovercommitment.go:105.
+The beta distribution's cumulative probability is computed by Lentz's continued fraction.
+
+Source: scheduler-plugins v0.34.7 pkg/trimaran/lowriskovercommitment/lowriskovercommitment.go:105,
+beta.go:158.
 """
 
 from __future__ import annotations
@@ -8,7 +11,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Self
+from functools import partial
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import BeforeValidator, Field
@@ -16,12 +20,12 @@ from pydantic import BeforeValidator, Field
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
 from rebalancer.cluster.nodes import CPU as CPU_COLUMN
 from rebalancer.cluster.nodes import MEMORY as MEMORY_COLUMN
-from rebalancer.cluster.pod_classes import PodClass
-from rebalancer.load.scheduler_view import CPU_TYPE, MEMORY_TYPE, WatcherMetrics
-from rebalancer.profiles.types import ExtensionPoint, Input
-from rebalancer.scheduling.framework.plugin import MAX_SCORE, Evidence, Plugin, PluginInputs
+from rebalancer.load.scheduler_view import CPU_TYPE, MEMORY_TYPE
+from rebalancer.profiles.types import ExtensionPoint
+from rebalancer.scheduling.framework.plugin import MAX_SCORE, Evidence
 from rebalancer.scheduling.plugins.trimaran.node_figures import (
     TrimaranArguments,
+    TrimaranPlugin,
     figures,
     in_mebibytes,
     limited,
@@ -33,14 +37,10 @@ from rebalancer.scheduling.resources import round_half_away
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.scheduling.state.counters import PodSum
 
-# The beta distribution's cumulative probability, by Lentz's continued fraction.
-#
-# Source: scheduler-plugins v0.34.7 pkg/trimaran/lowriskovercommitment/beta.go:158.
-
-
 _MAX_TERMS = 10_000
 _PRECISION = 1e-16
 _TINY = 1e-300
+_MAX_VARIANCE = 0.99  # of what a beta distribution with that mean can have
 
 
 def _continued_fraction(x: float, alpha: float, beta: float) -> float:
@@ -104,9 +104,6 @@ def at_most(x: float, alpha: float, beta: float) -> float:
     return probability if 0 <= probability <= 1 else 0.0
 
 
-_MAX_VARIANCE = 0.99  # of what a beta distribution with that mean can have
-
-
 def _risk_weights(value: object) -> object:
     """Weights for cpu and memory; missing ones and those outside [0, 1] become 0.5."""
     if not isinstance(value, Mapping):
@@ -125,26 +122,6 @@ class LowRiskOverCommitmentArguments(TrimaranArguments):
     risk_limit_weights: Annotated[Mapping[str, float], BeforeValidator(_risk_weights)] = Field(
         default={"cpu": 0.5, "memory": 0.5}
     )
-
-
-def cpu_requested(pod: PodClass) -> int:
-    """Thousandths of a core."""
-    return requested(pod, "cpu")
-
-
-def cpu_limited(pod: PodClass) -> int:
-    """Thousandths of a core."""
-    return limited(pod, "cpu")
-
-
-def memory_requested(pod: PodClass) -> int:
-    """Bytes."""
-    return requested(pod, "memory")
-
-
-def memory_limited(pod: PodClass) -> int:
-    """Bytes."""
-    return limited(pod, "memory")
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,28 +194,21 @@ class _LoadRisk:
         return self._risk
 
 
-class LowRiskOverCommitment(Plugin):
+class LowRiskOverCommitment(TrimaranPlugin[LowRiskOverCommitmentArguments]):
     """Scores (1 − the larger risk of CPU and memory)·100; 0 for pods without requests and limits."""
 
     name = "LowRiskOverCommitment"
     points = frozenset({ExtensionPoint.PRE_SCORE, ExtensionPoint.SCORE})
     Arguments = LowRiskOverCommitmentArguments
-    inputs = frozenset({Input.WATCHER})
     scored_resources = frozenset({"cpu", "memory"})
     evidence = Evidence.DECISIONS
     _amounts: Mapping[str, tuple[PodSum, PodSum]] = {
-        CPU_TYPE: (PodSum(cpu_requested), PodSum(cpu_limited)),
-        MEMORY_TYPE: (PodSum(memory_requested), PodSum(memory_limited)),
+        CPU_TYPE: (PodSum(partial(requested, resource="cpu")), PodSum(partial(limited, resource="cpu"))),
+        MEMORY_TYPE: (
+            PodSum(partial(requested, resource="memory")),
+            PodSum(partial(limited, resource="memory")),
+        ),
     }
-
-    @classmethod
-    def make(cls, arguments: LowRiskOverCommitmentArguments, inputs: PluginInputs) -> Self:
-        """With load-watcher's figures."""
-        return cls(arguments, inputs.view.watchers.get(arguments.watcher_address))
-
-    def __init__(self, arguments: LowRiskOverCommitmentArguments, watcher: WatcherMetrics | None) -> None:
-        self._arguments = arguments
-        self._watcher = watcher
 
     def _capacity(self, state: ClusterState, kind: str) -> IntArray:
         return state.classes.allocatable[:, CPU_COLUMN if kind == CPU_TYPE else MEMORY_COLUMN]

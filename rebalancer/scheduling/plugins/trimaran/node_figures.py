@@ -1,12 +1,16 @@
-"""load-watcher's figures as arrays over nodes, and pods' requests as Trimaran counts them.
+"""What the Trimaran plugins share: load-watcher's figures, what pods request, arguments, and a base class.
 
-Source: scheduler-plugins v0.34.7 pkg/trimaran/collector.go:110, resourcestats.go:45.
+Values that the Go plugins silently replace by a default are replaced here too.
+
+Source: scheduler-plugins v0.34.7 pkg/trimaran/collector.go:110, resourcestats.go:45,
+apis/config/v1/defaults.go:133.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Generic, Protocol, Self, TypeVar
 
 import numpy as np
 from pydantic import BeforeValidator
@@ -16,7 +20,8 @@ from rebalancer.cluster.arrays import BoolArray, FloatArray
 from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.cluster.records import Container
 from rebalancer.load.scheduler_view import AVERAGE, DEVIATION, LATEST, Metric, WatcherMetrics
-from rebalancer.profiles.types import Arguments, MetricProvider
+from rebalancer.profiles.types import Arguments, ExtensionPoint, Input, MetricProvider
+from rebalancer.scheduling.framework.plugin import Plugin, PluginInputs
 
 _MEGA = 1.0 / 1024.0 / 1024.0
 _AMOUNT: dict[str, Callable[[str], int]] = {"cpu": quantities.cpu_milli, "memory": quantities.units}
@@ -97,13 +102,6 @@ def limited(pod: PodClass, resource: str) -> int:
     return max(pod_amount(pod, "limits", resource), requested(pod, resource))
 
 
-# What the arguments of the Trimaran plugins share.
-#
-# Source: scheduler-plugins v0.34.7 apis/config/v1/defaults.go:133. Values that the Go plugin silently
-# replaces
-# by a default are replaced here too.
-
-
 class TrimaranArguments(Arguments):
     """The arguments that all Trimaran plugins share."""
 
@@ -128,3 +126,30 @@ def not_negative_or(default: float) -> BeforeValidator:
         return default if isinstance(value, (int, float)) and value < 0 else value
 
     return BeforeValidator(replace)
+
+
+class WatcherArguments(Protocol):
+    """Arguments that say which load-watcher is asked."""
+
+    @property
+    def watcher_address(self) -> str:
+        """Its URL; empty for the one that is built into the plugin."""
+
+
+A = TypeVar("A", bound=WatcherArguments)
+
+
+class TrimaranPlugin(Plugin, Generic[A]):
+    """A plugin that scores by what load-watcher says of the nodes."""
+
+    points = frozenset({ExtensionPoint.SCORE})
+    inputs = frozenset({Input.WATCHER})
+
+    @classmethod
+    def make(cls, arguments: A, inputs: PluginInputs) -> Self:
+        """With load-watcher's figures."""
+        return cls(arguments, inputs.view.watchers.get(arguments.watcher_address))
+
+    def __init__(self, arguments: A, watcher: WatcherMetrics | None) -> None:
+        self._arguments = arguments
+        self._watcher = watcher

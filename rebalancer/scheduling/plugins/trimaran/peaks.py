@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Self
 
 import numpy as np
 from pydantic import Field
@@ -16,9 +15,10 @@ from rebalancer.cluster import quantities
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
 from rebalancer.cluster.nodes import CPU
 from rebalancer.cluster.records import Container, PodSpec
-from rebalancer.load.scheduler_view import AVERAGE, CPU_TYPE, LATEST, Metric, WatcherMetrics
-from rebalancer.profiles.types import Arguments, ExtensionPoint, Input
-from rebalancer.scheduling.framework.plugin import MAX_SCORE, Normalization, Plugin, PluginInputs
+from rebalancer.load.scheduler_view import AVERAGE, CPU_TYPE, LATEST, Metric
+from rebalancer.profiles.types import Arguments
+from rebalancer.scheduling.framework.plugin import MAX_SCORE, Normalization
+from rebalancer.scheduling.plugins.trimaran.node_figures import TrimaranPlugin
 from rebalancer.scheduling.plugins.trimaran.target_load_packing import predicted_utilization
 from rebalancer.scheduling.resources import before_overhead
 from rebalancer.scheduling.state.cluster_state import ClusterState
@@ -72,24 +72,13 @@ def cpu_request_milli(spec: PodSpec, as_scheduled: bool) -> int:
     return quantities.milli_of(total)
 
 
-class Peaks(Plugin):
+class Peaks(TrimaranPlugin[PeaksArguments]):
     """Scores the rise in power that each node's power model predicts; the least rise scores 100."""
 
     name = "Peaks"
-    points = frozenset({ExtensionPoint.SCORE})
     Arguments = PeaksArguments
-    inputs = frozenset({Input.WATCHER})
     scored_resources = frozenset({"cpu"})
     normalization = Normalization.RANGE
-
-    @classmethod
-    def make(cls, arguments: PeaksArguments, inputs: PluginInputs) -> Self:
-        """With load-watcher's figures."""
-        return cls(arguments, inputs.view.watchers.get(arguments.watcher_address))
-
-    def __init__(self, arguments: PeaksArguments, watcher: WatcherMetrics | None) -> None:
-        self._arguments = arguments
-        self._watcher = watcher
 
     def _nodes(self, state: ClusterState) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Per node: CPU in percent, NaN when unknown; K1 and K2 of its power model, 0 when it has none."""

@@ -1,6 +1,11 @@
 """VolumeBinding: where a pod's claims are, or can be, bound.
 
-Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/volumebinding/volume_binding.go:417.
+Bound claims tie a pod to the nodes that their volumes' node affinity names. Of a bound volume of an in-tree
+kind, a node whose kubelet has handed the kind over to a CSI driver is compared in the words of that driver;
+free volumes are compared as they are.
+
+Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/volumebinding/volume_binding.go:417, v1.35.4
+binder.go:364, :856, :1109.
 """
 
 from __future__ import annotations
@@ -62,9 +67,14 @@ from rebalancer.scheduling.state.volumes import (
 )
 from rebalancer.scheduling.versions.rules import AFFINITY_REASON
 
-# Which claims of a pod are bound or still to bind, and which volumes and capacities suit a claim.
-#
-# Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/volumebinding/binder.go.
+_ELSEWHERE, _NONE_FREE, _NO_SPACE, _NO_VOLUME = 1, 2, 4, 8
+_REASONS = {
+    _ELSEWHERE: "node(s) didn't match PersistentVolume's node affinity",
+    _NONE_FREE: "node(s) didn't find available persistent volumes to bind",
+    _NO_SPACE: "node(s) did not have enough free storage",
+    _NO_VOLUME: "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
+}
+_REASONS_UNTIL_132 = {_ELSEWHERE: "node(s) had volume node affinity conflict"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +87,7 @@ class SortedClaims:
 
 
 class Assumed:
-    """What claims have taken since the snapshot was made: free volumes, and nodes for volumes to be made.
-
-    Source: kubernetes v1.35.4 pkg/scheduler/framework/plugins/volumebinding/binder.go:364.
-    """
+    """What claims have taken since the snapshot was made: free volumes, and nodes for volumes to be made."""
 
     def __init__(self, volumes: Mapping[str, PersistentVolume]) -> None:
         """``volumes`` are those of the snapshot by name."""
@@ -183,15 +190,6 @@ def offers(capacity: CsiStorageCapacity, size: Fraction | int) -> bool:
     return offered is not None and offered >= size
 
 
-# Which nodes reach a persistent volume: those that its node affinity names.
-#
-# Of a volume of an in-tree kind that is bound, a node whose kubelet has handed the kind over to a CSI
-# driver is
-# compared in the words of that driver; free volumes are compared as they are.
-#
-# Source: kubernetes v1.35.4 pkg/scheduler/framework/plugins/volumebinding/binder.go:856, :1109.
-
-
 def reachable(state: ClusterState, volume: PersistentVolume) -> BoolArray:
     """(nodes,) matches the volume's node affinity."""
     affinity = volume.spec.node_affinity
@@ -211,17 +209,6 @@ def reachable_when_bound(state: ClusterState, volume: PersistentVolume) -> BoolA
 
 def _selected(state: ClusterState, required: NodeSelector | None) -> BoolArray:
     return np.ones(len(state.nodes), np.bool_) if required is None else state.nodes.labels.selector(required)
-
-
-_ELSEWHERE, _NONE_FREE, _NO_SPACE, _NO_VOLUME = 1, 2, 4, 8
-_REASONS = {
-    _ELSEWHERE: "node(s) didn't match PersistentVolume's node affinity",
-    _NONE_FREE: "node(s) didn't find available persistent volumes to bind",
-    _NO_SPACE: "node(s) did not have enough free storage",
-    _NO_VOLUME: "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
-}
-
-_REASONS_BEFORE = {_ELSEWHERE: "node(s) had volume node affinity conflict"}
 
 
 class VolumeBindingArguments(Arguments):
@@ -443,5 +430,5 @@ class VolumeBinding(Plugin):
 
     def reason(self, state: ClusterState, pod_class: int, code: int) -> str:
         """The scheduler's words, every reason that holds."""
-        words = _REASONS if state.classes.release.has(AFFINITY_REASON) else _REASONS | _REASONS_BEFORE
+        words = _REASONS if state.classes.release.has(AFFINITY_REASON) else _REASONS | _REASONS_UNTIL_132
         return ", ".join(text for bit, text in words.items() if code & bit)

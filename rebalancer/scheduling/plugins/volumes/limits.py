@@ -59,6 +59,7 @@ class NodeVolumeLimits(Plugin):
     kinds_for_claims = (CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES, CSI_NODES, VOLUME_ATTACHMENTS)
     evidence = Evidence.DECISIONS
     static_pre_filter = True
+    reasons = {1: "node(s) exceed max volume count"}
 
     @classmethod
     def needs(cls, pod: PodClass, enabled: Enabled, objects: ObjectsRead) -> Iterable[Kind]:
@@ -108,10 +109,6 @@ class NodeVolumeLimits(Plugin):
             rejected |= (new > 0) & (state.attached.distinct(driver) > limits[driver] - new)
         return rejected.astype(np.int64)
 
-    def reason(self, state: ClusterState, pod_class: int, code: int) -> str:
-        """The scheduler's words."""
-        return "node(s) exceed max volume count"
-
 
 def _limits_of_nodes(state: ClusterState) -> dict[str, IntArray]:
     """Driver -> (nodes,) what the nodes' own allocatable says of it."""
@@ -126,19 +123,15 @@ def _limits_of_nodes(state: ClusterState) -> dict[str, IntArray]:
     return found
 
 
-# EBSLimits, GCEPDLimits and AzureDiskLimits, until v1beta3.
-#
-# They count disks of the old in-tree kinds. Once those are migrated to CSI drivers (the default from 1.25
-# on),
-# NodeVolumeLimits counts them and these reject nothing. That is what is modelled; a pod that mounts such a
-# disk
-# itself depends on limits that are never read.
-#
-# Source: kubernetes v1.25 pkg/scheduler/framework/plugins/nodevolumelimits/non_csi.go.
-
-
 class EbsLimits(Plugin):
-    """Passes every node."""
+    """Passes every node, as limits of in-tree disks do once their kind is migrated to a CSI driver.
+
+    EBSLimits, GCEPDLimits and AzureDiskLimits, until v1beta3, count disks of the old in-tree kinds. Once
+    those are migrated (the default from 1.25 on), NodeVolumeLimits counts them and these reject nothing. That
+    is what is modelled; a pod that mounts such a disk itself depends on limits that are never read.
+
+    Source: kubernetes v1.25 pkg/scheduler/framework/plugins/nodevolumelimits/non_csi.go.
+    """
 
     name = "EBSLimits"
     points = frozenset({ExtensionPoint.FILTER})

@@ -54,6 +54,7 @@ class VolumeZone(Plugin):
     kinds_for_claims = (CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES)
     evidence = Evidence.DECISIONS
     static = True
+    reasons = {1: "node(s) had no available volume zone"}
 
     def _required(self, state: ClusterState, pod_class: int) -> _Zones:
         if not state.classes[pod_class].spec.volumes:
@@ -108,7 +109,3 @@ class VolumeZone(Plugin):
         for key, values in self._required(state, pod_class).required:
             fits &= self._has(state, key, values)
         return (labelled & ~fits).astype(np.int64)
-
-    def reason(self, state: ClusterState, pod_class: int, code: int) -> str:
-        """The scheduler's words."""
-        return "node(s) had no available volume zone"

@@ -1,0 +1,339 @@
+"""What happens in a run, as one stream of events, and the order in which everybody learns of it.
+
+A run publishes each fact once. Those that keep a run's record come first, in this order, and what they are
+told is durable when ``publish`` returns. Those that only show it come afterwards:
+
+    the state     what the next run must know if this one is killed now
+    the journal   a line on disk
+    spans, Kubernetes Events, progress, metrics
+
+One eviction, and what each keeps of it:
+
+    EvictionAnnounced    the state says that the pod is perhaps evicted
+    EvictionDue          the journal: evicting
+                         the request is sent, only if both were kept
+    EvictionAnswered     the journal: evicted, refused, …; Event Rebalanced; end of the span
+    MoveEnded            the journal: outcome; the state at the end of the wave
+
+A failure of the state or the journal stops the run, before its next request at the latest; all others are
+told of the event even so. One that only shows the run never stops it: its failure is logged once.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from rebalancer.cluster.live.answers import RequestRejectedError
+from rebalancer.errors import (
+    InputError,
+    InternalError,
+    RebalancerError,
+    RightsError,
+    SafetyError,
+    StopRequestedError,
+)
+from rebalancer.execution.evict import Attempt
+from rebalancer.execution.journal import EVICTING, RESTARTING, RUN_STARTED, Journal, JournalError
+from rebalancer.execution.lease import LeaseLostError
+from rebalancer.execution.outcomes import Outcome, Outcomes, Stop, StopReason
+from rebalancer.planning.plan import Move, Plan
+from rebalancer.telemetry import Span, record, span
+
+LOGGER = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class RunStarted:
+    """A plan is about to be carried out."""
+
+    plan: Plan
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NotKnown:
+    """Something that should be known could not be determined; the run goes on."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedAgain:
+    """The replacement of a move may land on other nodes than planned, which are acceptable too."""
+
+    move: Move
+
+
+@dataclass(frozen=True, slots=True)
+class WaveStarted:
+    """The pods of a wave whose moves still hold are about to be evicted."""
+
+    wave: int
+    moves: Sequence[Move]
+
+
+@dataclass(frozen=True, slots=True)
+class EvictionAnnounced:
+    """A pod will be evicted, or its Deployment restarted; the outcome is that of a run killed from now on."""
+
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class EvictionDue:
+    """The request to move a pod is sent next."""
+
+    move: Move
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EvictionAnswered:
+    """What came of the requests to move a pod is known."""
+
+    attempt: Attempt
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ReplacementsSeen:
+    """The pods of a wave were read: so many of the moves that were granted are settled."""
+
+    wave: int
+    settled: int
+    evicted: int
+
+
+@dataclass(frozen=True, slots=True)
+class MoveEnded:
+    """The outcome of a move is known; once for each move, skipped ones too."""
+
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class WaveFinished:
+    """The outcomes of all moves of a wave are known."""
+
+    wave: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunStopped:
+    """The run evicts nothing more."""
+
+    reason: StopReason
+
+
+@dataclass(frozen=True, slots=True)
+class WavesEnded:
+    """No further wave begins; the moves that none has reached are skipped."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunFinished:
+    """The run is over."""
+
+    outcomes: Outcomes
+
+
+RunEvent = (
+    RunStarted
+    | NotKnown
+    | PlacedAgain
+    | WaveStarted
+    | EvictionAnnounced
+    | EvictionDue
+    | EvictionAnswered
+    | ReplacementsSeen
+    | MoveEnded
+    | WaveFinished
+    | RunStopped
+    | WavesEnded
+    | RunFinished
+)
+Subscriber = Callable[[RunEvent], None]
+SaveOutcomes = Callable[[Sequence[Outcome]], None]
+"""Saves what is known so far for the next run."""
+
+
+class EventStream:
+    """Tells every subscriber of every event of one run; a context manager, which ends open spans."""
+
+    def __init__(
+        self, save: SaveOutcomes, journal: Journal, clock: Callable[[], float], shown_to: Sequence[Subscriber]
+    ) -> None:
+        """``clock`` is in Unix seconds; ``shown_to`` are told last, in their order."""
+        self.stop_reason: StopReason | None = None  # once there is one, nothing more is evicted
+        self._keepers: tuple[Subscriber, ...] = (Checkpoint(save), lambda event: journaled(journal, event))
+        self._spans = RunSpans(clock)
+        self._watchers: tuple[Subscriber, ...] = (self._spans, *shown_to)
+        self._failing: set[int] = set()  # positions of watchers whose failure was logged
+
+    def publish(self, event: RunEvent) -> bool:
+        """Tell every subscriber; returns whether the state and the journal kept what they must.
+
+        Raises the error where not even the start of the run can be kept.
+        """
+        kept = True
+        for keep in self._keepers:
+            try:
+                keep(event)
+            except RebalancerError as error:
+                if isinstance(event, RunStarted):
+                    raise
+                kept = False
+                self._not_kept(error)
+        for position, watcher in enumerate(self._watchers):
+            try:
+                watcher(event)
+            except Exception as error:
+                if position not in self._failing:
+                    LOGGER.warning("a run goes on without showing all of it: %s", error, exc_info=error)
+                self._failing.add(position)
+        return kept
+
+    def stop(self, reason: StopReason) -> None:
+        """Evict nothing more, for the first reason given."""
+        if self.stop_reason is None:
+            self.stop_reason = reason
+            self.publish(RunStopped(reason))
+
+    def _not_kept(self, error: RebalancerError) -> None:
+        reason = stop_reason_for(error)
+        if isinstance(error, JournalError):  # which cannot be told of it
+            self.stop_reason = self.stop_reason or reason
+        else:
+            self.stop(reason)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._spans.end_all(kind, error, trace)
+
+
+# The first row that matches the error decides.
+_STOPS: tuple[tuple[type[RebalancerError], Stop], ...] = (
+    (LeaseLostError, Stop.LEASE_LOST),
+    (JournalError, Stop.JOURNAL),
+    (SafetyError, Stop.BRAKE),
+    (RightsError, Stop.RIGHTS),
+    (InputError, Stop.SETTINGS),
+    (StopRequestedError, Stop.INTERRUPTED),
+    (RequestRejectedError, Stop.REJECTED),
+    (RebalancerError, Stop.UNREACHABLE),
+)
+
+
+def stop_reason_for(error: RebalancerError) -> StopReason:
+    """Why a run stops after an error; a defect of this program is raised again."""
+    if isinstance(error, InternalError):
+        raise error
+    return StopReason(next(stop for kind, stop in _STOPS if isinstance(error, kind)), str(error))
+
+
+class Checkpoint:
+    """Saves what is known of all moves: before each eviction, after each wave, and at the end."""
+
+    def __init__(self, save: SaveOutcomes) -> None:
+        self._save = save
+        self._known: dict[str, Outcome] = {}  # by uid of the pod
+
+    def __call__(self, event: RunEvent) -> None:
+        """See Subscriber. Raises what saving raises."""
+        match event:
+            case EvictionAnnounced(outcome) | MoveEnded(outcome):
+                self._known[outcome.move.pod.uid] = outcome
+        match event:
+            case EvictionAnnounced() | WaveFinished() | WavesEnded():
+                self._save(tuple(self._known.values()))
+
+
+def journaled(journal: Journal, event: RunEvent) -> None:
+    """Write the line of an event that has one. Raises JournalError."""
+    fields: dict[str, Any]
+    match event:
+        case RunStarted(plan, dry_run):
+            fields = {"plan": plan.inputs, "policy": plan.policy, "moves": len(plan.moves)}
+            journal.write(RUN_STARTED, **fields, dryRun=dry_run or None)
+        case NotKnown(message):
+            journal.write("not-known", because=message)
+        case PlacedAgain(move):
+            landings = {landing.node: landing.probability for landing in move.landings}
+            journal.write("placed-again", move, landings=landings)
+        case WaveStarted(wave, moves):
+            journal.write("wave-started", wave=wave, moves=len(moves))
+        case EvictionDue(move, dry_run):
+            journal.write(RESTARTING if move.is_restart else EVICTING, move, dryRun=dry_run or None)
+        case EvictionAnswered(attempt):
+            fields = {"because": attempt.because, "attempts": attempt.requests}
+            journal.write(attempt.verdict.value.lower(), attempt.move, **fields)
+        case MoveEnded(outcome):
+            fields = {"result": outcome.result.value, "because": outcome.because}
+            fields |= {"node": outcome.node, "replacement": outcome.replacement}
+            journal.write("outcome", outcome.move, **fields)
+        case WaveFinished(wave):
+            journal.write("wave-finished", wave=wave)
+        case RunStopped(reason):
+            journal.write("stopped", kind=reason.stop.value, because=reason.because)
+        case RunFinished(outcomes):
+            stopped = outcomes.stopped if outcomes.stop else None
+            journal.write("run-finished", exitCode=outcomes.exit_code, stopped=stopped)
+
+
+class RunSpans:
+    """A span for each wave, each eviction in it, and each landing seen at its end.
+
+    A span lasts from the event that begins it to the one that ends it, so log lines written meanwhile carry
+    what is known about it.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._wave = ExitStack()
+        self._eviction = ExitStack()
+        self._current: Span | None = None  # of the eviction that is being requested
+        self._granted: dict[str, Span] = {}  # by uid of the pod
+
+    def __call__(self, event: RunEvent) -> None:
+        """See Subscriber."""
+        match event:
+            case WaveStarted(wave):
+                self._wave.enter_context(span("wave", wave=wave))
+            case EvictionDue(move):
+                current = span("eviction", pod=move.pod.full_name, node=move.from_node)
+                self._current = self._eviction.enter_context(current)
+            case EvictionAnswered(attempt, dry_run) if self._current is not None:
+                self._current.add(verdict=attempt.verdict.value, attempts=attempt.requests)
+                if attempt.is_granted and not dry_run:
+                    self._granted[attempt.move.pod.uid] = self._current
+                self._eviction.close()
+            case MoveEnded(outcome):
+                self._eviction.close()  # which was not requested after all
+                self._landing(outcome)
+            case WaveFinished():
+                self._wave.close()
+
+    def end_all(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End what an exception may have left open."""
+        self._eviction.__exit__(kind, error, trace)
+        self._wave.__exit__(kind, error, trace)
+
+    def _landing(self, outcome: Outcome) -> None:
+        """The time from an eviction to its replacement being ready, or to where it was given up."""
+        pod, now = outcome.move.pod, self._clock()
+        eviction = self._granted.pop(pod.uid, None)
+        if eviction is not None:
+            began, ended = outcome.evicted_at or now, outcome.ready_at or now
+            fields = {"pod": pod.full_name, "node": outcome.node, "result": outcome.result.value}
+            record("landing", began, ended, eviction, **fields)

@@ -1,0 +1,68 @@
+"""What a run is given, from the few things that a test wants to be otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rebalancer.cluster.live import RawApi
+from rebalancer.execution import Journal, RunClock, RunContext, SafetyChecks, WorkloadPods
+from rebalancer.planning.plan import Move
+from rebalancer.policy.schema import Execution, Safety
+
+Validate = Callable[[Sequence[Move]], Mapping[str, str | Move]]
+CheckLanding = Callable[[Move, str], str | None]
+
+
+@dataclass(frozen=True)
+class FixedReplanner:
+    """Judges moves as a test says."""
+
+    validation: Validate
+    landing_check: CheckLanding
+
+    def validate(self, moves: Sequence[Move]) -> Mapping[str, str | Move]:
+        return self.validation(moves)
+
+    def check_landing(self, move: Move, node: str) -> str | None:
+        return self.landing_check(move, node)
+
+
+def only_hot(_move: Move, node: str) -> str | None:
+    return "it is hot" if node == "hot" else None
+
+
+def a_context(
+    api: RawApi,
+    journal: Journal,
+    clock: Callable[[], float],
+    sleep: Callable[[float], object],
+    *,
+    safety: Callable[[], Safety] = Safety,
+    pause: Any = None,
+    schedulers: Any = (),
+    validate: Validate = lambda _moves: {},
+    check_landing: CheckLanding = only_hot,
+    max_duration_seconds: float | None = None,
+    stop_requested: Callable[[], bool] = lambda: False,
+    pods_seen: Any = lambda _: None,
+    **more: Any,
+) -> RunContext:
+    """A context for one run, whose moves all hold, and whose landings are acceptable but on ``hot``."""
+    return RunContext(
+        api=api,
+        journal=journal,
+        clock=RunClock(
+            now=clock,
+            monotonic=api.retries.clock,
+            sleep=sleep,
+            began=api.retries.clock(),
+            max_duration_seconds=max_duration_seconds,
+            stop_requested=stop_requested,
+        ),
+        safety=SafetyChecks(policy=safety, pause=pause, schedulers=schedulers),
+        replanner=FixedReplanner(validate, check_landing),
+        pods=WorkloadPods(watched=pods_seen),
+        **{"run": "run-1", "execution": Execution(), "lease": None, **more},
+    )
