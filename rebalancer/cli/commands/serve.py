@@ -66,10 +66,7 @@ def serve(
     if act:
         refuse_unread_journal(journal)
     from rebalancer.service import Service, ServiceOptions  # noqa: PLC0415 - imports the whole pipeline
-    from rebalancer.telemetry.otlp import (
-        export_metrics,  # noqa: PLC0415 - imports prometheus_client
-        exported_traces,  # noqa: PLC0415 - for commands that act
-    )
+    from rebalancer.telemetry.otlp import export_metrics, exported_traces  # noqa: PLC0415 - as the service
 
     host, port = listen
     settings = ServiceOptions(
