@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +18,7 @@ from rebalancer.policy.policy_file import parse_policy
 from rebalancer_demo import Sandbox
 from rebalancer_demo.hot_cluster import hot_cluster
 from tests.docs.blocks import PAGES, ROOT, Block, blocks, commands
+from tests.waiting import present
 
 BLOCKS = [block for page in PAGES for block in blocks(page)]
 POLICY = {"apiVersion": "rebalancer/v1alpha1", "kind": "RebalancePolicy"}
@@ -49,7 +49,7 @@ def test_only_what_needs_another_program_is_not_run() -> None:
 @pytest.fixture(scope="module")
 def hot() -> Iterator[Sandbox]:
     """The cluster of the demonstration, which has the nodes and pods that the pages name."""
-    with Sandbox(hot_cluster(time.time()), ready_after=0.1, terminates_after=0.1) as sandbox:
+    with Sandbox(hot_cluster(present()), ready_after=0.1, terminates_after=0.1) as sandbox:
         yield sandbox
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -20,12 +19,14 @@ from rebalancer_demo.hot_cluster import (
     hot_cluster,
 )
 from rebalancer_demo.model_decider import ModelDecider
+from tests.waiting import present
 
 
 def hot_sandbox(
     *,
     seed: int = 3,
     lag_seconds: float = 60.0,
+    ready_after: float = 0.2,
     load_watcher: Callable[[Mapping[str, str]], Any] | None = None,
 ) -> Sandbox:
     """The cluster, not started yet. Scheduler and rebalancer see it through the same load-watcher."""
@@ -34,7 +35,9 @@ def hot_sandbox(
         return decode_watcher(msgspec.json.encode(serve({})))
 
     decide = ModelDecider(load_configuration(CONFIGURATION, "test"), watch, seed=seed)
-    sandbox = Sandbox(hot_cluster(time.time()), decide=decide, ready_after=0.2, terminates_after=0.2)
+    sandbox = Sandbox(
+        hot_cluster(present()), decide=decide, ready_after=ready_after, terminates_after=ready_after
+    )
     serve = load_watcher or sandbox.watcher(lag_seconds=lag_seconds)
     sandbox.serve(WATCHER_NAMESPACE, WATCHER_SERVICE, WATCHER_PORT, "watcher", serve)
     return sandbox

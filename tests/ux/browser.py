@@ -8,7 +8,6 @@ import json
 import shutil
 import subprocess
 import tempfile
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -16,8 +15,9 @@ from typing import Any, Self
 
 from websocket import WebSocket, create_connection
 
+from tests.waiting import HANG_SECONDS, eventually
+
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
-_START_SECONDS = 60.0
 _ANSWER_SECONDS = 60.0
 _MAX_HEIGHT = 8000
 _COMPLAINTS = frozenset({"Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded"})
@@ -73,7 +73,7 @@ class Browser:
             self._socket.close()
         self._process.terminate()
         try:
-            self._process.wait(10)
+            self._process.wait(HANG_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
@@ -86,10 +86,7 @@ class Browser:
             "Emulation.setDeviceMetricsOverride", width=width, height=800, deviceScaleFactor=1, mobile=False
         )
         self._ask("Page.navigate", url=page.as_uri())
-        end = time.monotonic() + _ANSWER_SECONDS
         while not any(event["method"] == "Page.loadEventFired" for event in self._events):
-            if time.monotonic() > end:
-                raise TimeoutError(f"{page} was not loaded")
             self._receive()
         text = self._evaluate("document.body ? document.body.innerText : ''")
         events = [(event["method"], event["params"]) for event in self._events]
@@ -138,12 +135,13 @@ class Browser:
 
     def _connected(self) -> WebSocket:
         """A connection to the one page, once the browser has said on which port it listens."""
-        end = time.monotonic() + _START_SECONDS
         file = Path(self._folder.name) / "DevToolsActivePort"
-        while not (file.exists() and file.read_text().count("\n")):
-            if time.monotonic() > end or self._process.poll() is not None:
-                raise TimeoutError("the browser did not start")
-            time.sleep(0.05)
+
+        def started() -> bool:
+            assert self._process.poll() is None, "the browser did not start"
+            return file.exists() and "\n" in file.read_text()
+
+        eventually(started, awaited="the browser says on which port it listens")
         port, path = file.read_text().splitlines()[:2]
         self._socket = create_connection(f"ws://127.0.0.1:{port}{path}", timeout=_ANSWER_SECONDS)
         targets = self._ask("Target.getTargets")["targetInfos"]

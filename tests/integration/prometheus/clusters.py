@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from rebalancer.cluster.snapshot import Snapshot
@@ -15,10 +14,11 @@ from rebalancer.policy.load_sources import Signal
 from rebalancer.retries import Retries
 from tests.builders import a_node, a_pod, a_snapshot
 from tests.integration.prometheus.servers import Samples
+from tests.waiting import present
 
 GIB = 1 << 30
 # Samples are of the recent past: a Prometheus forgets what is older than its retention.
-NOW = float(int(time.time() / 60) * 60 - 600)
+NOW = float(int(present() / 60) * 60 - 600)
 NAMES = ("n0", "n1", "n2")
 
 
@@ -65,7 +65,7 @@ def a_reader(
         found.address, bearer_token_file=found.bearer_token_file, timeout_seconds=found.timeout
     )
     ask = LivePrometheus(connection, None, now, inside=True, retries=Retries(pause=lambda _: None))
-    when = time.time() if asked_at is None else asked_at
+    when = present() if asked_at is None else asked_at
     return PrometheusReader(
         settings=found,
         ask=ask,

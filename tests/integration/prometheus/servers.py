@@ -6,7 +6,6 @@ import contextlib
 import shutil
 import socket
 import subprocess
-import time
 import urllib.request
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -16,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from tests import loopback
+from tests.waiting import HANG_SECONDS, eventually
 
-START_SECONDS = 60.0
 MISSING = "prometheus is not installed (Debian: apt-get install -y prometheus)"
 
 
@@ -82,7 +81,7 @@ class Prometheus:
 
     def requests(self) -> int:
         """How many queries it has been asked."""
-        with urllib.request.urlopen(f"{self.address}/metrics", timeout=10) as response:
+        with urllib.request.urlopen(f"{self.address}/metrics", timeout=HANG_SECONDS) as response:
             lines = response.read().decode().splitlines()
         wanted = [
             line
@@ -128,18 +127,17 @@ def running(
             yield Prometheus(address)
         finally:
             process.terminate()
-            process.wait(timeout=30)
+            process.wait(timeout=HANG_SECONDS)
 
 
 def _await_ready(process: subprocess.Popen[bytes], address: str, log: Path) -> None:
-    end = time.monotonic() + START_SECONDS
-    while time.monotonic() < end:
+    def ready() -> bool:
         assert process.poll() is None, log.read_text()[-2000:]
         with (
             contextlib.suppress(OSError),
-            urllib.request.urlopen(f"{address}/-/ready", timeout=2) as response,
+            urllib.request.urlopen(f"{address}/-/ready", timeout=HANG_SECONDS) as response,
         ):
-            if response.status == 200:
-                return
-        time.sleep(0.05)
-    raise AssertionError(f"prometheus did not become ready: {log.read_text()[-2000:]}")
+            return bool(response.status == 200)
+        return False
+
+    eventually(ready, awaited="prometheus is ready")

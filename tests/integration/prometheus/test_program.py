@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +25,7 @@ from rebalancer_demo.hot_cluster import (
     hot_cluster,
 )
 from tests.integration.prometheus.servers import Prometheus, answering, free_port, running
+from tests.waiting import eventually, present
 
 GIB = 1 << 30
 POLICY = """\
@@ -94,18 +94,16 @@ class Cluster:
         from rebalancer.load.prometheus.responses import decode_answer
         from tests.integration.prometheus.clusters import a_cluster, a_reader
 
-        end = time.monotonic() + 30
-        while time.monotonic() < end:
-            ask = a_reader(self.prometheus.address, a_cluster(), now=time.time()).ask
-            if len(decode_answer(ask(PrometheusQuery(query)))) >= count:
-                return
-            time.sleep(0.1)
-        raise AssertionError(f"prometheus scraped fewer than {count} of {query}")
+        def scraped() -> bool:
+            ask = a_reader(self.prometheus.address, a_cluster(), now=present()).ask
+            return len(decode_answer(ask(PrometheusQuery(query)))) >= count
+
+        eventually(scraped, awaited=f"prometheus scrapes {count} of {query}")
 
 
 @contextlib.contextmanager
 def a_live_cluster(folder: Path, hidden: set[str], disk: dict[str, float]) -> Iterator[Cluster]:
-    sandbox = Sandbox(hot_cluster(time.time()), ready_after=0.2, terminates_after=0.2)
+    sandbox = Sandbox(hot_cluster(present()), ready_after=0.2, terminates_after=0.2)
     sandbox.serve(WATCHER_NAMESPACE, WATCHER_SERVICE, WATCHER_PORT, "watcher", sandbox.watcher())
     exporter = Exporter(sandbox, hidden, disk)
     names = sorted(sandbox.node_utilisation())

@@ -21,6 +21,7 @@ from rebalancer.scheduling.registry import load_configuration, plugin_queries
 from tests.integration.prometheus.clusters import NAMES, NOW, a_cluster
 from tests.integration.prometheus.servers import Prometheus, Samples, free_port, moments, running
 from tests.integration.reading.servers import a_sandbox, api_of
+from tests.waiting import HANG_SECONDS
 
 CONFIGURATION = """\
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -109,7 +110,9 @@ def test_from_outside_prometheus_is_asked_through_the_service_proxy(server: Prom
     def forward(query: Mapping[str, str] | None = None) -> Any:
         asked.append(query)
         text = urllib.parse.urlencode(query or {})
-        with urllib.request.urlopen(f"{server.address}/api/v1/query?{text}", timeout=10) as response:
+        with urllib.request.urlopen(
+            f"{server.address}/api/v1/query?{text}", timeout=HANG_SECONDS
+        ) as response:
             return json.loads(response.read())
 
     with contextlib.ExitStack() as stack:

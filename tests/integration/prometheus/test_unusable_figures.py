@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-import time
+import threading
 from collections.abc import Iterator, Mapping
 
 import numpy as np
@@ -15,6 +15,7 @@ from rebalancer.load.windows import MetricWindow
 from rebalancer.policy.load_sources import Signal
 from tests.integration.prometheus.clusters import GIB, NAMES, NOW, a_cluster, a_reader, node_exporter
 from tests.integration.prometheus.servers import Prometheus, Samples, answering, moments, running
+from tests.waiting import HANG_SECONDS, present
 
 
 def the_past() -> Samples:
@@ -106,11 +107,11 @@ def test_a_figure_that_is_missing_or_old_leaves_its_node_unknown(
 
 def test_a_clock_that_differs_is_a_warning_and_its_figures_keep_their_age(server: Prometheus) -> None:
     snapshot = a_cluster()
-    reader = a_reader(server.address, snapshot, asked_at=time.time() - 600)
+    reader = a_reader(server.address, snapshot, asked_at=present() - 600)
     figures = reader.node_figures()
 
     assert any("s ahead of ours" in warning for warning in figures.warnings)
-    assert figures.measured_at[:, 0].tolist() == pytest.approx([NOW - 600] * 3, abs=5)
+    assert figures.measured_at[:, 0].tolist() == pytest.approx([NOW - 600] * 3, abs=HANG_SECONDS)
 
 
 def test_a_renamed_node_is_not_its_predecessor(server: Prometheus) -> None:
@@ -201,10 +202,11 @@ def test_a_server_that_answers_nonsense_is_one_line_that_says_so(kind: str, said
 
 def test_a_server_that_is_slow_is_asked_once() -> None:
     asked: list[str] = []
+    over = threading.Event()
 
     def answer(path: str, headers: Mapping[str, str]) -> tuple[int, bytes]:
         asked.append(path)
-        time.sleep(1)
+        over.wait(HANG_SECONDS)
         return 200, b"{}"
 
     with answering(answer) as host, pytest.raises(UnreachableError, match=r"no answer within 0\.2 s"):

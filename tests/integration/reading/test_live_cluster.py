@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import random
-import time
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -24,8 +23,8 @@ from rebalancer_demo.api.requests import User, allow
 from tests.builders import a_node, a_pod
 from tests.integration.demo.builders import START
 from tests.integration.reading.servers import a_sandbox, api_of, reading
+from tests.waiting import HANG_SECONDS, eventually
 
-PATIENCE_SECONDS = 60.0  # what is waited for comes; only a defect takes as long
 TOKEN = "a-user"
 
 
@@ -39,7 +38,7 @@ def a_cluster(**options: Any) -> Iterator[Sandbox]:
 @contextlib.contextmanager
 def watching(url: str, token: str = "", **options: Any) -> Iterator[LiveCluster]:
     """Pods, nodes and no other kinds are watched, and waited for."""
-    options = {"watch_above": 2, "large": -1, "max_wait_seconds": PATIENCE_SECONDS, **options}
+    options = {"watch_above": 2, "large": -1, "max_wait_seconds": HANG_SECONDS, **options}
     with api_of(url, token) as api, LiveCluster(api, lambda: START, **options) as cluster:
         yield cluster
 
@@ -95,10 +94,8 @@ def test_what_is_read_is_never_older_than_the_moment_it_was_asked_for() -> None:
 
 def wait_for_events(feed: Feed) -> None:
     """Wait until something more has arrived."""
-    events, deadline = feed.traffic.events, time.monotonic() + PATIENCE_SECONDS
-    while feed.traffic.events == events:
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
+    events = feed.traffic.events
+    eventually(lambda: feed.traffic.events > events, awaited="another event arrives")
 
 
 def pods_of(recording: Recording) -> tuple[str, ...]:
@@ -206,7 +203,7 @@ def test_without_the_right_to_watch_every_reading_lists_and_one_line_says_so(
             sandbox.store.mutate("nodes", "", "n1", lambda node: node["metadata"].update(labels={"a": "b"}))
             assert digest(cluster.current()) == fresh(sandbox)
             for feed in cluster.feeds.values():
-                feed.join(PATIENCE_SECONDS)
+                feed.join(HANG_SECONDS)
         assert listed["pods"] == 6  # three fresh ones too
         said = [record.getMessage() for record in caplog.records if "not watched" in record.message]
     assert len(said) == 1
@@ -230,5 +227,5 @@ def test_watches_end_with_the_cluster() -> None:
         assert {PODS.plural, NODES.plural} <= set(cluster.watched)
         cluster.close()
         for feed in feeds:
-            feed.join(PATIENCE_SECONDS)
+            feed.join(HANG_SECONDS)
             assert not feed.alive

@@ -19,6 +19,7 @@ from rebalancer_demo import Fault
 from tests.builders import names_of
 from tests.integration.demo.builders import START
 from tests.integration.reading.servers import a_sandbox, answering, reading
+from tests.waiting import HANG_SECONDS
 
 
 def names(recording: Recording, plural: str = "pods") -> list[str]:
@@ -77,15 +78,15 @@ def test_large_answers_travel_packed() -> None:
     with a_sandbox(objects=[]) as sandbox:
         sandbox.load({"apiVersion": "v1", "kind": "Node", "metadata": {"name": f"n{n}"}} for n in range(3000))
         with reading(sandbox.url, page_size=5000) as reader:
-            api = reader._api.client.api
-            request = api.rest_client.pool_manager.request
+            pool = reader._api.client.login.pool
+            request = pool.request
 
             def noted(method: str, url: str, **options: object) -> object:
                 response = request(method, url, **options)
                 asked.append(response.headers.get("Content-Encoding", "plain"))
                 return response
 
-            api.rest_client.pool_manager.request = noted
+            pool.request = noted
             recording = reader.read([NODES])
 
     assert asked == ["gzip"]
@@ -144,7 +145,7 @@ def test_the_next_page_is_on_the_wire_while_one_is_decoded(monkeypatch: pytest.M
         return a_page(path, "page-2")
 
     def slowly(builder: ListingBuilder, body: bytes) -> None:
-        overlapped.append(asked_again.wait(30))
+        overlapped.append(asked_again.wait(HANG_SECONDS))
         add_list(builder, body)
 
     monkeypatch.setattr(ListingBuilder, "add_list", slowly)

@@ -19,10 +19,10 @@ from rebalancer_demo import Sandbox
 from tests.integration.demo.builders import START
 from tests.integration.reading.servers import Answer, a_sandbox, answering, api_of, in_protobuf, reading
 from tests.protobuf_encoder import encode_items
+from tests.waiting import HANG_SECONDS
 
 PAGE_SIZE = 5
 WHOLE = "/api/v1/pods"
-PATIENCE_SECONDS = 60.0
 NEW = "999999999"  # a version that the cluster has not reached
 
 
@@ -131,7 +131,7 @@ def test_a_request_to_stop_ends_a_whole_list_that_has_fallen_silent(cluster: San
 
     def hang(_body: bytes) -> Answer | None:
         stop.set()
-        over.wait(PATIENCE_SECONDS)
+        over.wait(HANG_SECONDS)
         return None
 
     with (

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,47 @@ import pytest
 from click.testing import CliRunner, Result
 
 from rebalancer.cli.program import main
+from rebalancer.cluster.live import RawApi
+from rebalancer.deadlines import Deadline, StopRequest
 from rebalancer_demo import Sandbox
 from rebalancer_demo.hot_cluster import POLICY
 from tests.integration.hot_cluster import evicted, hot_sandbox, uids
 
 LANDED = {"Landed", "LandedElsewhere"}
+
+
+class Waits:
+    """How runs in this process wait: not for so many seconds, but until the cluster has settled."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self._sandbox = sandbox
+        self._seconds = 0.0
+        self._later: list[tuple[float, Callable[[], object]]] = []
+
+    def after(self, seconds: float, call: Callable[[], object]) -> None:
+        """Let something happen once runs have waited for so long."""
+        self._later.append((self._seconds + seconds, call))
+
+    def are_those_of_runs(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Let the clock of a run's API move by what the run waits, and by nothing else."""
+        until = RawApi.until
+
+        def with_the_clock(api: RawApi, deadline: Deadline) -> RawApi:
+            found = until(api, deadline)
+            retries = dataclasses.replace(found.retries, clock=lambda: self._seconds)
+            return dataclasses.replace(found, retries=retries)
+
+        def wait(stop: StopRequest, seconds: float, grace_seconds: float = 0.0) -> bool:
+            self._sandbox.settle()
+            self._seconds += seconds
+            for due, call in [item for item in self._later if item[0] <= self._seconds]:
+                self._later.remove((due, call))
+                call()
+                self._sandbox.settle()
+            return stop.is_over(grace_seconds)
+
+        monkeypatch.setattr(RawApi, "until", with_the_clock)
+        monkeypatch.setattr(StopRequest, "wait", wait)
 
 
 @dataclass
@@ -25,6 +62,7 @@ class HotCluster:
 
     sandbox: Sandbox
     folder: Path
+    waits: Waits
     policy: str = POLICY
     before: frozenset[str] = frozenset()  # the uids of the pods there were
 
@@ -48,11 +86,11 @@ class HotCluster:
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[HotCluster]:
-    sandbox = hot_sandbox()
-    policy = POLICY.replace("waveTimeout: 20s", "waveTimeout: 3s")
-    with sandbox:
-        yield HotCluster(sandbox, tmp_path, policy, uids(sandbox))
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HotCluster]:
+    with hot_sandbox(ready_after=0.0) as sandbox:
+        waits = Waits(sandbox)
+        waits.are_those_of_runs(monkeypatch)
+        yield HotCluster(sandbox, tmp_path, waits, POLICY, uids(sandbox))
 
 
 def results(outcomes: dict[str, Any]) -> list[str]:

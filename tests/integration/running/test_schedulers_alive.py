@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from rebalancer.cluster import times
 from rebalancer_demo.hot_cluster import CONFIGURATION, CONFIGURATION_NAME, CONFIGURATION_NAMESPACE
 from rebalancer_demo.objects import Object
 from tests.integration.running.hot_clusters import LANDED, HotCluster, cluster, results
+from tests.waiting import present
 
 __all__ = ["cluster"]
 
@@ -28,7 +28,7 @@ def lease(cluster: HotCluster, name: str, renewed: str) -> None:
     spec = {
         "holderIdentity": "node-1_abc",
         "leaseDurationSeconds": 2,
-        "acquireTime": times.render_micro(time.time() - 3600),
+        "acquireTime": times.render_micro(present() - 3600),
         "renewTime": renewed,
     }
     item = {"metadata": {"namespace": "kube-system", "name": name}, "spec": spec}
@@ -46,7 +46,7 @@ def stopped(cluster: HotCluster) -> str:
 
 def test_a_scheduler_that_is_down_stops_a_run_though_another_one_lives(cluster: HotCluster) -> None:
     configure(cluster, "{resourceName: trimaran}")
-    lease(cluster, "trimaran", times.render_micro(time.time() - 300))
+    lease(cluster, "trimaran", times.render_micro(present() - 300))
     said = stopped(cluster)
     assert said.startswith("the scheduler trimaran is not alive: lease kube-system/trimaran of node-1_abc")
     assert cluster.sandbox.store.get("leases", "kube-system", "kube-scheduler") is not None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import stat
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from rebalancer_demo.hot_cluster import (
     WATCHER_SERVICE,
     hot_cluster,
 )
+from tests.waiting import present
 
 CANARY = "canary-7f3a"
 
@@ -71,13 +71,13 @@ def seeded(value: Any, key: str = "") -> Any:
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Sandbox]:
-    objects = [seeded(item) for item in hot_cluster(time.time())]
+    objects = [seeded(item) for item in hot_cluster(present())]
     for item in objects:
         if item["kind"] == "ConfigMap":
             item["data"] = {"scheduler-config.yaml": SECRETS_IN_THE_CONFIGURATION}
     (tmp_path / "password").write_text(f"{CANARY}-basic")
     (tmp_path / "policy.yaml").write_text(POLICY)
-    with Sandbox(objects, ready_after=0.1, terminates_after=0.1) as sandbox:
+    with Sandbox(objects, ready_after=0.0, terminates_after=0.0) as sandbox:
         watcher = sandbox.watcher(lag_seconds=60.0)
         sandbox.serve(WATCHER_NAMESPACE, WATCHER_SERVICE, WATCHER_PORT, "watcher", watcher)
         sandbox.write_kubeconfig(tmp_path / "kubeconfig")

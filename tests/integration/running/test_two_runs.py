@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +15,7 @@ from rebalancer.cli.program import main
 from rebalancer_demo import Sandbox
 from rebalancer_demo.hot_cluster import POLICY, WATCHER_ADDRESS
 from tests.integration.hot_cluster import hot_sandbox
+from tests.waiting import present
 
 WINDOW = 900.0
 LATER = 300.0
@@ -37,7 +37,7 @@ class Averages:
 
     def __call__(self, query: Mapping[str, str] | None = None) -> dict[str, Any]:
         assert self.sandbox is not None
-        now = self.now or time.time()
+        now = self.now or present()
         current = self.sandbox.node_utilisation()
         since = min(1.0, (now - self.changed_at) / WINDOW) if self.changed_at else 0.0
         nodes = {
@@ -76,7 +76,7 @@ class Cluster:
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
     averages = Averages()
 
-    sandbox = hot_sandbox(load_watcher=averages)
+    sandbox = hot_sandbox(ready_after=0.0, load_watcher=averages)
     averages.sandbox, averages.before = sandbox, sandbox.node_utilisation()
     with sandbox:
         yield Cluster(sandbox, averages, tmp_path)
@@ -91,7 +91,7 @@ def test_the_second_of_two_runs_under_a_long_average_evicts_nothing(cluster: Clu
     assert json.loads(first.stdout)["outcomes"]
 
     averages = cluster.averages
-    averages.changed_at = time.time()
+    averages.changed_at = present()
     averages.now = averages.changed_at + LATER
     later = ("--now", f"{averages.now:.0f}")
     seen = {node["name"]: node["load"]["cpu"] for node in _plan(cluster, *later)["nodes"]}
@@ -112,7 +112,7 @@ def test_where_the_moved_load_is_unknown_the_node_is_settling(cluster: Cluster) 
         move["load"] = {}
     state.write_text(json.dumps(remembered))
     averages = cluster.averages
-    averages.changed_at = time.time()
+    averages.changed_at = present()
     averages.now = averages.changed_at + LATER
     plan = _plan(cluster, "--now", f"{averages.now:.0f}", "--state", str(state))
 

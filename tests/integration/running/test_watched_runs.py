@@ -10,10 +10,9 @@ from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.watching import LiveCluster
 from rebalancer_demo import Fault
 from tests.integration.running.hot_clusters import LANDED, HotCluster, cluster, results
+from tests.waiting import HANG_SECONDS
 
 __all__ = ["cluster"]
-
-PATIENCE_SECONDS = 60.0  # what is waited for comes; only a defect takes as long
 
 
 def watch_everything(monkeypatch: pytest.MonkeyPatch, max_wait_seconds: float) -> None:
@@ -28,7 +27,7 @@ def watch_everything(monkeypatch: pytest.MonkeyPatch, max_wait_seconds: float) -
 def test_every_wave_of_a_run_sees_the_cluster_through_watches_and_lists_nothing_again(
     cluster: HotCluster, listed: Counter[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    watch_everything(monkeypatch, PATIENCE_SECONDS)
+    watch_everything(monkeypatch, HANG_SECONDS)
     result, outcomes = cluster.run()
 
     assert (result.exit_code, outcomes["stopped"]) == (0, ""), result.stderr

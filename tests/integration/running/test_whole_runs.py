@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,12 +16,15 @@ from click.testing import CliRunner
 from kubernetes import config
 
 from rebalancer.cli.program import main
+from rebalancer.cluster import times
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.client import KubernetesClient
+from rebalancer.cluster.live.login import official_login
 from rebalancer.execution import HeldLease, RunLease
 from rebalancer.state import FileStore, PastMove, after_moves
 from rebalancer_demo import Misbehaviour
 from tests.integration.running.hot_clusters import LANDED, HotCluster, cluster, results
+from tests.waiting import NEVER_SECONDS, present
 
 __all__ = ["cluster"]
 
@@ -62,7 +64,7 @@ def test_a_plan_with_the_runs_state_shows_exactly_the_moves_that_the_run_makes(
     cluster.policy = cluster.policy.replace("perWorkload: 25%", "perWorkload: 1")
     cluster.run(*option)
     cluster.policy = cluster.policy.replace("planning: {minGain: 5}", "planning: {minGain: 5, cooldown: 0s}")
-    moment = f"{time.time():.3f}"
+    moment = f"{present():.3f}"
     planned = json.loads(cluster.start("plan", "-o", "json", "--now", moment, *option).stdout)
     shown = cluster.start("run", "--dry-run", "-o", "json", "--now", moment, *option)
 
@@ -93,7 +95,7 @@ def test_a_dry_run_evicts_nothing(cluster: HotCluster) -> None:
     ("misbehaviour", "ends_as"),
     [
         (Misbehaviour("misplace", namespace="shop", node="node-1"), "Unexpected"),
-        (Misbehaviour("delay", namespace="shop", seconds=60.0), "Pending"),
+        (Misbehaviour("delay", namespace="shop", seconds=NEVER_SECONDS), "Pending"),
         (Misbehaviour("drop", namespace="shop"), "Pending"),
         (Misbehaviour("drop-replacement", namespace="shop"), "NotReplaced"),
     ],
@@ -113,7 +115,13 @@ def test_the_first_outcome_the_plan_did_not_allow_stops_the_run(
 
 
 def test_a_replacement_a_little_late_is_waited_for(cluster: HotCluster) -> None:
-    cluster.sandbox.misbehave(Misbehaviour("delay", namespace="shop", seconds=0.7))
+    cluster.sandbox.misbehave(Misbehaviour("drop", namespace="shop"))
+
+    def comes_late() -> None:
+        cluster.sandbox.behave()
+        assert cluster.sandbox.wait_until(lambda: not cluster.sandbox.pods("shop", phase="Pending"))
+
+    cluster.waits.after(10.0, comes_late)
     result, outcomes = cluster.run()
     assert (result.exit_code, set(results(outcomes)) <= LANDED) == (0, True), outcomes
 
@@ -152,7 +160,7 @@ def test_while_another_run_holds_the_lease_nothing_is_evicted(cluster: HotCluste
         spec = client.V1LeaseSpec(
             holder_identity="somebody-else",
             lease_duration_seconds=3600,
-            renew_time=time.strftime("%Y-%m-%dT%H:%M:%S.000000Z", time.gmtime()),
+            renew_time=times.render_micro(present()),
         )
         lease = client.V1Lease(metadata=client.V1ObjectMeta(name="rebalancer"), spec=spec)
         client.CoordinationV1Api(api).create_namespaced_lease("rebalancer", lease)
@@ -163,7 +171,7 @@ def test_while_another_run_holds_the_lease_nothing_is_evicted(cluster: HotCluste
 
 def test_a_saved_snapshot_gives_the_plan_of_the_live_cluster(cluster: HotCluster) -> None:
     saved = cluster.folder / "saved"
-    moment = str(time.time())
+    moment = str(present())
     policy = cluster.folder / "policy.yaml"
     policy.write_text(cluster.policy)
     kubeconfig = cluster.sandbox.write_kubeconfig(cluster.folder / "kubeconfig")
@@ -201,14 +209,14 @@ def test_moves_that_another_run_made_before_this_one_had_the_lease_are_planned_w
             uid=f"of-another-run-{index}",
             workload=pod["workload"],
             from_node="node-3",
-            evicted_at=time.time(),
+            evicted_at=present(),
         )
         for index, pod in enumerate(pods)
     ]
     acquire = RunLease.acquire
 
     def after_another_run(lease: RunLease) -> HeldLease:
-        FileStore(path).update(lambda state: after_moves(state, moves, time.time(), 3600))
+        FileStore(path).update(lambda state: after_moves(state, moves, present(), 3600))
         return acquire(lease)
 
     monkeypatch.setattr(RunLease, "acquire", after_another_run)
@@ -227,8 +235,8 @@ def test_a_run_that_is_refused_the_lease_leaves_no_trace(cluster: HotCluster) ->
     path = cluster.folder / "state.json"
     cluster.start("plan")
     with config.new_client_from_config(str(cluster.folder / "kubeconfig")) as client:
-        api = RawApi(KubernetesClient(client))
-        RunLease(api, "rebalancer", "rebalancer", "another", time.time).acquire()
+        api = RawApi(KubernetesClient(official_login(client)))
+        RunLease(api, "rebalancer", "rebalancer", "another", present).acquire()
         result, _ = cluster.run("--state", str(path))
     assert (result.exit_code, cluster.evicted()) == (7, 0)
     assert not path.exists()

@@ -15,9 +15,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.integration.serving.replicas import EVERY_SECOND, Cluster, Replica, a_hot_cluster, eventually
+from rebalancer.cluster import times
+from tests.integration.serving.replicas import EVERY_SECOND, Cluster, Replica, a_hot_cluster
+from tests.waiting import eventually
 
-LEASE_SECONDS = 6.0
+LEASE_SECONDS = 12.0
 EVENTS = ('"event":"evicting"', '"event":"evicted"', '"event":"outcome"', '"event":"wave-finished"')
 
 
@@ -35,7 +37,7 @@ class Handover:
     """What became of one kill."""
 
     moment: Moment
-    seconds: float  # from the kill to the standby's lease
+    seconds: float  # from the last renewal by the killed leader to the standby's lease, as the Lease says
     by_the_first: frozenset[str]  # workloads that the killed leader evicted, or may have
     by_the_second: frozenset[str]  # workloads that the standby evicted
     gone: frozenset[str]
@@ -73,13 +75,12 @@ def hand_over(folder: Path, moment: Moment) -> Handover:
         leader.waits_for(moment.event, recorded + moment.times)
         time.sleep(moment.seconds)
         leader.process.kill()
-        killed = time.monotonic()
         leader.ended()
-        known = _workloads(cluster)
+        known, renewed = _workloads(cluster), _moment_in_lease(cluster, "renewTime")
         standby.waits_for("leads: took lease")
-        took = time.monotonic() - killed
+        took = _moment_in_lease(cluster, "acquireTime") - renewed
         standby.waits_for("run-finished", times=2)
-        eventually(lambda: cluster.gone <= set(cluster.known), "the state knows of every eviction")
+        eventually(lambda: cluster.gone <= set(cluster.known), awaited="the state knows of every eviction")
         return Handover(
             moment,
             took,
@@ -88,6 +89,12 @@ def hand_over(folder: Path, moment: Moment) -> Handover:
             cluster.gone,
             frozenset(cluster.known),
         )
+
+
+def _moment_in_lease(cluster: Cluster, name: str) -> float:
+    lease = cluster.sandbox.store.get("leases", "rebalancer", "rebalancer")
+    assert lease is not None
+    return times.parse(lease["spec"][name])
 
 
 def _workloads(cluster: Cluster) -> frozenset[str]:

@@ -8,28 +8,18 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from rebalancer_demo import Sandbox
 from rebalancer_demo.hot_cluster import POLICY
 from tests.integration.hot_cluster import evicted, hot_sandbox, results_in_state, uids
+from tests.waiting import HANG_SECONDS, ended, eventually
 
-LONG = 120.0  # nothing takes so long but on a machine that does nothing for us
 EVERY_SECOND = POLICY.replace("forRuns: 1", "forRuns: 1\n  runInterval: 1s")
 _REPLICA = Path(__file__).with_name("replica.py")
-
-
-def eventually(holds: Callable[[], object], what: str, seconds: float = LONG) -> float:
-    """Wait until something holds; returns the seconds that took."""
-    began = time.monotonic()
-    while not holds():
-        assert time.monotonic() - began < seconds, f"not within {seconds:.0f} s: {what}"
-        time.sleep(0.02)
-    return time.monotonic() - began
 
 
 class Replica:
@@ -52,14 +42,14 @@ class Replica:
         """Whether it has logged this, so often."""
         return sum(text in line for line in list(self.log)) >= times
 
-    def waits_for(self, text: str, times: int = 1) -> float:
-        """Wait until it has logged something; returns the seconds that took."""
+    def waits_for(self, text: str, times: int = 1) -> None:
+        """Wait until it has logged something."""
 
         def said() -> bool:
             assert self.says(text, times) or self.process.poll() is None, "\n".join(self.log)
             return self.says(text, times)
 
-        return eventually(said, f"{text!a} in the log of a replica:\n" + "\n".join(self.log))
+        eventually(said, awaited=f"{text!a} in the log of a replica")
 
     @property
     def url(self) -> str:
@@ -72,7 +62,7 @@ class Replica:
     def get(self, path: str) -> tuple[int, str]:
         """A probe's status and text."""
         try:
-            with urllib.request.urlopen(self.url + path, timeout=60) as response:
+            with urllib.request.urlopen(self.url + path, timeout=HANG_SECONDS) as response:
                 return response.status, response.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
@@ -87,8 +77,8 @@ class Replica:
 
     def ended(self) -> int:
         """Wait for the end, and for the last line; returns the exit code."""
-        code = self.process.wait(timeout=LONG)
-        self._reader.join(timeout=LONG)
+        code = self.process.wait(timeout=HANG_SECONDS)
+        ended(self._reader, awaited="the last line of the log")
         assert self.process.stderr is not None
         self.process.stderr.close()
         return code

@@ -25,8 +25,10 @@ def test_a_killed_leader_leaves_no_eviction_lost_or_doubled(
     assert found.lost == set()
     assert found.doubled == set()
     assert found.gone
-    assert found.seconds >= LEASE_SECONDS * 2 / 3  # never before the killed one's lease may run out
-    record_property(SUMMARY, f"handover after a kill: {found.seconds:.1f} s, lease of {LEASE_SECONDS:.0f} s")
+    assert found.seconds >= LEASE_SECONDS  # never before the killed one's lease has run out
+    record_property(
+        SUMMARY, f"handover after the last renewal: {found.seconds:.1f} s, lease of {LEASE_SECONDS:.0f} s"
+    )
 
 
 def test_a_leader_that_is_asked_to_stop_finishes_its_eviction_and_hands_over_at_once(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,8 @@ import pytest
 from rebalancer.cluster import times
 from rebalancer_demo import Misbehaviour
 from tests.integration.serving.handovers import EVENTS
-from tests.integration.serving.replicas import EVERY_SECOND, Cluster, a_hot_cluster, eventually
+from tests.integration.serving.replicas import EVERY_SECOND, Cluster, a_hot_cluster
+from tests.waiting import eventually, present
 
 pytestmark = pytest.mark.safety
 
@@ -21,7 +21,7 @@ def give_lease_to(cluster: Cluster, holder: str) -> None:
     """Write the lease over, as kubectl edit would."""
     lease = cluster.sandbox.store.get("leases", "rebalancer", "rebalancer")
     assert lease is not None
-    spec = {**lease["spec"], "holderIdentity": holder, "renewTime": times.render_micro(time.time())}
+    spec = {**lease["spec"], "holderIdentity": holder, "renewTime": times.render_micro(present())}
     metadata = {key: value for key, value in lease["metadata"].items() if key != "resourceVersion"}
     cluster.sandbox.store.update("leases", {**lease, "metadata": metadata, "spec": spec})
 
@@ -46,6 +46,6 @@ def test_a_lease_taken_away_in_the_middle_of_a_wave_ends_the_evictions(tmp_path:
 
         give_lease_to(cluster, "")
         replica.waits_for("leads: took", times=2)
-        eventually(lambda: cluster.hottest() < 80, "the nodes cooled")
+        eventually(lambda: cluster.hottest() < 80, awaited="the nodes cooled")
         assert cluster.gone <= set(cluster.known)
         assert not replica.says("Traceback")

@@ -11,7 +11,8 @@ import pytest
 from rebalancer.errors import ExitCode
 from rebalancer_demo.hot_cluster import WATCHER_ADDRESS
 from rebalancer_demo.usage import CPU_ANNOTATION
-from tests.integration.serving.replicas import EVERY_SECOND, Cluster, a_hot_cluster, eventually
+from tests.integration.serving.replicas import EVERY_SECOND, Cluster, a_hot_cluster
+from tests.waiting import eventually
 
 CALM = EVERY_SECOND.replace("runInterval: 1s", "runInterval: 1h")
 
@@ -39,7 +40,7 @@ def test_without_act_it_plans_again_and_again_and_changes_nothing(cluster: Clust
 
 def test_with_act_the_cluster_cools_and_stays_cool(cluster: Cluster) -> None:
     replica = cluster.start("--act")
-    eventually(lambda: cluster.hottest() < 80, "the nodes cooled")
+    eventually(lambda: cluster.hottest() < 80, awaited="the nodes cooled")
     replica.waits_for("0 hot nodes of 6, 0 moves planned", times=3)
     evicted = cluster.gone
 
@@ -57,11 +58,11 @@ def test_an_interval_has_one_run_also_when_another_replica_takes_over(cluster: C
     first.waits_for("finished 4 moves")
     second = cluster.start("--act")
     second.waits_for("stands by: ")
-    eventually(lambda: second.get("/readyz") == (200, "ok: stands by\n"), "it has read the cluster")
+    eventually(lambda: second.get("/readyz") == (200, "ok: stands by\n"), awaited="it has read the cluster")
     assert "rebalancer_leader 0.0" in second.get("/metrics")[1]
     assert first.ends_after(signal.SIGTERM) == ExitCode.DONE
     second.waits_for("leads: took lease rebalancer/rebalancer")
-    eventually(lambda: "rebalancer_leader 1.0" in second.get("/metrics")[1], "it leads")
+    eventually(lambda: "rebalancer_leader 1.0" in second.get("/metrics")[1], awaited="it leads")
 
     # The run of the first was a moment ago, and the next one is due in an hour.
     assert "rebalancer_next_run_timestamp_seconds" in second.get("/metrics")[1]
@@ -80,7 +81,8 @@ def test_a_changed_policy_is_in_force_from_the_next_run_and_a_bad_one_is_refused
     replica.process.send_signal(signal.SIGHUP)
     replica.waits_for("the policy is refused, the one before stays in force: ")
     eventually(
-        lambda: "rebalancer_policy_last_reload_successful 0.0" in replica.get("/metrics")[1], "it is said"
+        lambda: "rebalancer_policy_last_reload_successful 0.0" in replica.get("/metrics")[1],
+        awaited="it is said",
     )
     assert replica.is_ready()
 
@@ -128,9 +130,11 @@ def test_a_run_that_fails_is_counted_and_the_next_one_is_made(cluster: Cluster) 
 
     cluster.sandbox.faults.add(Fault("status", path="^/api/v1/nodes", code=403, times=1))
     replica = cluster.start("--act")
-    eventually(lambda: 'rebalancer_runs_total{exit_code="5"} 1.0' in replica.get("/metrics")[1], "it failed")
-    eventually(lambda: cluster.hottest() < 80, "the nodes cooled")
-    eventually(replica.is_ready, "it is ready again")
+    eventually(
+        lambda: 'rebalancer_runs_total{exit_code="5"} 1.0' in replica.get("/metrics")[1], awaited="it failed"
+    )
+    eventually(lambda: cluster.hottest() < 80, awaited="the nodes cooled")
+    eventually(replica.is_ready, awaited="it is ready again")
 
 
 def test_a_bad_policy_at_the_start_ends_it(cluster: Cluster) -> None:

@@ -15,7 +15,7 @@ def _no_kustomize() -> str:
     if shutil.which("kubectl") is None:
         return "no kubectl: apt-get install kubernetes-client, or see https://kubernetes.io/docs/tasks/tools"
     printed = subprocess.run(
-        ["kubectl", "version", "--client", "-o", "json"], capture_output=True, check=False, timeout=30
+        ["kubectl", "version", "--client", "-o", "json"], capture_output=True, check=False, timeout=60
     )
     try:
         version = json.loads(printed.stdout)["kustomizeVersion"]

@@ -161,4 +161,4 @@ def test_ci_runs_the_tests_and_the_checks_of_the_makefile() -> None:
     assert "set -euo pipefail" in text
     assert "make test" in text
     assert "make check" in text
-    subprocess.run(["bash", "-n", str(path)], check=True, timeout=30)
+    subprocess.run(["bash", "-n", str(path)], check=True, timeout=60)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +14,7 @@ from rebalancer.cli.program import main
 from rebalancer_demo import Rule, Sandbox, User
 from rebalancer_demo.hot_cluster import POLICY, WATCHER_NAMESPACE, WATCHER_PORT, WATCHER_SERVICE, hot_cluster
 from tests.unit.manifests.documents import ACTIVE, BASE, Document, grants, of_kind, pod_template, read, rules
+from tests.waiting import present
 
 TOKEN = "cronjob"
 
@@ -42,7 +42,7 @@ def user(*, active: bool) -> User:
 @contextmanager
 def a_cluster(*, active: bool) -> Iterator[Sandbox]:
     with Sandbox(
-        hot_cluster(time.time()), users={TOKEN: user(active=active)}, ready_after=0.1, terminates_after=0.1
+        hot_cluster(present()), users={TOKEN: user(active=active)}, ready_after=0.0, terminates_after=0.0
     ) as sandbox:
         sandbox.serve(WATCHER_NAMESPACE, WATCHER_SERVICE, WATCHER_PORT, "watcher", sandbox.watcher())
         yield sandbox

@@ -13,8 +13,7 @@ from rebalancer.cluster.live.client import RawApi
 from rebalancer.cluster.live.watching.feed import Feed
 from rebalancer.cluster.live.watching.latest_objects import latest_objects
 from tests.churn import Churn
-
-PATIENCE_SECONDS = 60.0
+from tests.waiting import HANG_SECONDS
 
 
 class Quiet:
@@ -31,7 +30,7 @@ class Quiet:
 
     def pieces(self) -> Iterator[bytes]:
         self.opened.set()
-        assert self.interrupted.wait(PATIENCE_SECONDS)
+        assert self.interrupted.wait(HANG_SECONDS)
         yield from ()
 
     def interrupt(self) -> None:
@@ -51,7 +50,7 @@ def test_a_watch_that_a_signal_kept_from_beginning_is_closed_all_the_same() -> N
     feed = a_feed(Quiet(), threading.Condition(threading.RLock()))
 
     feed.close()
-    feed.join(PATIENCE_SECONDS)
+    feed.join(HANG_SECONDS)
     assert not feed.alive
 
 
@@ -62,7 +61,7 @@ def test_to_hurry_and_close_a_watch_leaves_nothing_locked_that_closing_needs(
     server, changed = Quiet(), threading.Condition(threading.RLock())
     feed = a_feed(server, changed)
     feed.start()
-    assert server.opened.wait(PATIENCE_SECONDS)
+    assert server.opened.wait(HANG_SECONDS)
     enter, entered = threading.Condition.__enter__, []
 
     def watched_enter(condition: threading.Condition) -> bool:
@@ -75,6 +74,6 @@ def test_to_hurry_and_close_a_watch_leaves_nothing_locked_that_closing_needs(
         feed.hurry()
         feed.close()
     server.interrupted.set()
-    feed.join(PATIENCE_SECONDS)
+    feed.join(HANG_SECONDS)
     assert entered == []
     assert not feed.alive

@@ -21,9 +21,9 @@ from rebalancer.cluster.wire.protobuf import MEDIA_TYPE
 from rebalancer.errors import RightsError, UnreachableError
 from tests.churn import Churn, a_bookmark, digest_of, json_line, protobuf_frame
 from tests.protobuf_encoder import encode_frame
+from tests.waiting import HANG_SECONDS
 
 EVENTS = 8
-PATIENCE_SECONDS = 60.0  # what is waited for comes; only a defect takes as long
 
 Piece = bytes | BaseException | None
 ENCODINGS = [(PODS, False), (PODS, True), (NODES, False), (REPLICA_SETS, False)]
@@ -52,7 +52,7 @@ class Stream:
                 return
             yield piece
         # Nothing more happens: silence, until the client goes away.
-        assert self.interrupted.wait(PATIENCE_SECONDS)
+        assert self.interrupted.wait(HANG_SECONDS)
         raise UnreachableError("the connection was closed")
 
     def interrupt(self) -> None:
@@ -80,11 +80,11 @@ class Server:
             event = encode(*self._churn.change())
             self.log.append((self._churn.version, event))
 
-    def watch(self, kind: Any, read_seconds: float, **options: Any) -> Stream:
+    def watch(self, kind: Any, read_seconds: float, query: Any, headers: Any) -> Stream:
         assert kind == self._churn.kind
         assert read_seconds > 0
-        after = int(options["resource_version"])
-        assert options["allow_watch_bookmarks"]
+        after = int(query["resourceVersion"])
+        assert query["allowWatchBookmarks"]
         self.opened += 1
         events = [event for version, event in self.log if version > after]
         return Stream(self.spoil(self.opened, events), MEDIA_TYPE if self._protobuf else "application/json")
@@ -104,7 +104,7 @@ class Watched:
         version = self.churn.version
         with self.changed:
             assert self.changed.wait_for(
-                lambda: self.feed.over or self.feed.reached(version), PATIENCE_SECONDS
+                lambda: self.feed.over or self.feed.reached(version), HANG_SECONDS
             ), "neither up to date nor over"
         return self.feed.reached(version) and not self.feed.over
 
@@ -134,7 +134,7 @@ def watched(
 
 def end(found: Watched) -> None:
     found.feed.close()
-    found.feed.join(PATIENCE_SECONDS)
+    found.feed.join(HANG_SECONDS)
     assert not found.feed.alive
 
 
@@ -269,7 +269,7 @@ def test_a_watch_that_cannot_be_believed_is_over_and_says_why(
     assert found.feed.over
     assert not found.feed.refused, "a new list mends it"
     assert found.server.opened == 1
-    found.feed.join(PATIENCE_SECONDS)
+    found.feed.join(HANG_SECONDS)
     assert not found.feed.alive
 
 
@@ -307,7 +307,7 @@ def test_an_event_that_was_left_out_is_never_taken_for_quiet(moment: int) -> Non
     found = watched(on_the_first(silent, moment))
     version = found.churn.version
     with found.changed:
-        found.changed.wait_for(lambda: found.feed.traffic.events == moment, PATIENCE_SECONDS)
+        found.changed.wait_for(lambda: found.feed.traffic.events == moment, HANG_SECONDS)
         assert not found.feed.reached(version)
     found.feed.hurry()
     assert found.wait()
@@ -328,7 +328,7 @@ def test_a_server_that_refuses_watches_is_asked_once_in_each_encoding(refusal: E
     assert not found.wait()
     assert found.feed.refused
     assert found.server.opened == 2
-    found.feed.join(PATIENCE_SECONDS)
+    found.feed.join(HANG_SECONDS)
 
 
 def test_a_version_that_is_forgotten_when_the_watch_is_opened_asks_for_a_new_list() -> None:
@@ -338,7 +338,7 @@ def test_a_version_that_is_forgotten_when_the_watch_is_opened_asks_for_a_new_lis
     found = watched(refuse)
     assert not found.wait()
     assert not found.feed.refused
-    found.feed.join(PATIENCE_SECONDS)
+    found.feed.join(HANG_SECONDS)
 
 
 @pytest.mark.parametrize("status", [429, 503])
@@ -363,7 +363,7 @@ def test_a_busy_server_is_asked_again_and_at_last_left_alone(status: int) -> Non
     found = watched(always)
     assert not found.wait()
     assert "times in a row" in found.feed.over
-    found.feed.join(PATIENCE_SECONDS)
+    found.feed.join(HANG_SECONDS)
     assert not found.feed.alive
 
 
@@ -374,7 +374,7 @@ def test_a_defect_is_not_taken_for_silence() -> None:
     found = watched(defect)
     assert not found.wait()
     assert "ZeroDivisionError" in found.feed.over
-    found.feed.join(PATIENCE_SECONDS)
+    found.feed.join(HANG_SECONDS)
 
 
 def test_a_watch_without_end_brings_no_more_objects_than_a_list_may(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -390,14 +390,14 @@ def test_a_watch_without_end_brings_no_more_objects_than_a_list_may(monkeypatch:
     found.server.spoil = flood
     found.feed.hurry()
     with found.changed:
-        assert found.changed.wait_for(lambda: bool(found.feed.over), PATIENCE_SECONDS)
+        assert found.changed.wait_for(lambda: bool(found.feed.over), HANG_SECONDS)
     assert "more than 10 objects" in found.feed.over
-    found.feed.join(PATIENCE_SECONDS)
+    found.feed.join(HANG_SECONDS)
 
 
 def test_bookmarks_alone_show_that_nothing_happened() -> None:
     found = watched(lambda _, events: iter([*events, a_bookmark(10**6)]))
     with found.changed:
-        assert found.changed.wait_for(lambda: found.feed.reached(10**6), PATIENCE_SECONDS)
+        assert found.changed.wait_for(lambda: found.feed.reached(10**6), HANG_SECONDS)
     assert found.is_right()
     end(found)

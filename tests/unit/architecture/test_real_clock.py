@@ -1,0 +1,159 @@
+"""No test depends on how long something takes here: only tests/waiting.py reads the clock of the machine.
+
+Left out are tests/e2e, whose programs keep their own time, and programs that measure or are given time.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parents[2]
+WAITING = TESTS / "waiting.py"
+# Programs beside the tests, which measure, or try for as long as they are told.
+PROGRAMS = {
+    "churn.py": "how fast changes are followed",
+    "conformance/samples.py": "samples for so many seconds",
+    "conformance/speed.py": "processor seconds of a decision",
+    "fuzz/target.py": "an input that takes out of proportion is a finding; its test passes a clock",
+    "fuzz/worker.py": "fuzzes for so many seconds",
+    "integration/serving/handovers.py": "kills leaders at moments between two events, when started by hand",
+    "ux/first_minutes.py": "how long a user's first commands take",
+}
+CLOCKS = frozenset({"time", "monotonic", "perf_counter", "process_time", "sleep"})
+CLOCKS |= {f"{name}_ns" for name in CLOCKS}
+NOW = frozenset({"now", "utcnow", "today"})
+# What a bound may be given to: a thread, an event, a process, a socket, an answer.
+BOUNDED = frozenset({"wait", "wait_for", "join", "communicate", "settimeout", "result"})
+BOUNDED_BY_NAME = BOUNDED | {"run", "check_output", "check_call", "urlopen", "create_connection", "acquire"}
+LEAST_BOUND_SECONDS = 60.0
+
+
+def modules() -> list[Path]:
+    return sorted(
+        path for path in TESTS.rglob("*.py") if path != WAITING and path.relative_to(TESTS).parts[0] != "e2e"
+    )
+
+
+@functools.cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+def number(node: ast.expr | None) -> float | None:
+    """The number that a bound is written as; None for one that has a name, as those of tests/waiting.py."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
+        return None if isinstance(node.value, bool) else float(node.value)
+    return None
+
+
+def clocks_read(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Lines that read the clock of the machine or sleep; sleep(0) only lets others go on."""
+    of_the_machine = imports(tree, "time")
+    giving_way = {
+        id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call) and number_of(node) == 0.0
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module == "time":
+            yield node.lineno, f"from time import {', '.join(name.name for name in node.names)}"
+        if not isinstance(node, ast.Attribute) or id(node) in giving_way:
+            continue
+        if node.attr not in CLOCKS | NOW:
+            continue
+        owner = ast.unparse(node.value)
+        if owner == "time" and node.attr in CLOCKS and of_the_machine:
+            yield node.lineno, f"time.{node.attr}"
+        if node.attr in NOW and owner.rpartition(".")[2] in {"datetime", "date"}:
+            yield node.lineno, f"{owner}.{node.attr}"
+
+
+def imports(tree: ast.Module, module: str) -> bool:
+    """Whether a name is that of a module; elsewhere it may be that of a fixture."""
+    return any(
+        name.name == module and name.asname is None
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import)
+        for name in node.names
+    )
+
+
+def number_of(call: ast.Call) -> float | None:
+    """The number that is the first argument of a call."""
+    return number(call.args[0]) if call.args else None
+
+
+def short_bounds(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Lines with a bound that what is slow exceeds without hanging, and timers, which race with the test."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else ast.unparse(node.func)
+        if name == "Timer":
+            yield node.lineno, ast.unparse(node)
+        bounds: list[float | None] = []
+        if name in BOUNDED_BY_NAME:
+            bounds += [number(option.value) for option in node.keywords if option.arg == "timeout"]
+        if name in BOUNDED and isinstance(node.func, ast.Attribute):
+            bounds += [number(argument) for argument in node.args[-1:]]
+        if any(bound is not None and 0 < bound < LEAST_BOUND_SECONDS for bound in bounds):
+            yield node.lineno, ast.unparse(node)
+
+
+def test_only_one_module_reads_the_clock_of_the_machine() -> None:
+    found = {
+        str(path.relative_to(TESTS)): lines
+        for path in modules()
+        if (lines := list(clocks_read(parsed(path))))
+    }
+
+    assert {name: lines for name, lines in found.items() if name not in PROGRAMS} == {}
+    assert set(PROGRAMS) <= set(found), "a program that reads no clock needs no exception"
+
+
+def test_nothing_is_awaited_for_less_than_a_hang_takes() -> None:
+    found = {
+        str(path.relative_to(TESTS)): lines
+        for path in modules()
+        if (lines := list(short_bounds(parsed(path))))
+    }
+
+    assert found == {}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import time; time.sleep(1)",
+        "import time; began = time.monotonic()",
+        "import time; run(clock=time.time)",
+        "from time import sleep",
+        "import datetime; datetime.datetime.now()",
+        "thread.join(5)",
+        "process.wait(timeout=10)",
+        "changed.wait_for(condition, 2.0)",
+        "subprocess.run(command, timeout=30)",
+        "threading.Timer(0.2, stop.set)",
+    ],
+)
+def test_a_test_that_depends_on_time_is_found(line: str) -> None:
+    tree = ast.parse(line)
+    assert [*clocks_read(tree), *short_bounds(tree)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import time; time.sleep(0)",
+        "clock.time(); time.advance(5)",
+        "event.wait(HANG_SECONDS)",
+        "subprocess.run(command, timeout=120)",
+        "','.join(words); options.get('name')",
+    ],
+)
+def test_a_test_that_depends_on_none_is_not(line: str) -> None:
+    tree = ast.parse(line)
+    assert not [*clocks_read(tree), *short_bounds(tree)]
