@@ -25,7 +25,7 @@ from rebalancer.load.prometheus.queries import Connection, PrometheusQuery
 from rebalancer.load.prometheus.reader import connection_of
 from rebalancer.load.prometheus.responses import RecordedResponses
 from rebalancer.load.raw_figures import ANY_ADDRESS, RawFigures
-from rebalancer.load.service_addresses import runs_in_a_cluster
+from rebalancer.load.services import runs_in_a_cluster
 from rebalancer.load.sources import prometheus_reader
 from rebalancer.observe.configuration import InstalledPlugins, configuration_text
 from rebalancer.observe.plan_options import PlanOptions
@@ -281,7 +281,7 @@ class _Needs:
 
 def _answer_of_watcher(api: RawApi, address: str, *, inside: bool) -> bytes | str:
     """What a load-watcher answers, or why it does not."""
-    from rebalancer.load.load_watcher import fetch_watcher  # noqa: PLC0415 - imports urllib3
+    from rebalancer.load.services import fetch_watcher  # noqa: PLC0415 - imports urllib3
 
     try:
         return bytes(msgspec.json.decode(fetch_watcher(api, address, inside=inside), type=msgspec.Raw))

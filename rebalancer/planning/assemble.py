@@ -7,7 +7,7 @@ import numpy as np
 from rebalancer.cluster.arrays import FloatArray
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.load.plugin_sources import read_view, watcher_addresses
-from rebalancer.load.service_addresses import service_of
+from rebalancer.load.services import service_of
 from rebalancer.load.sources import read_load
 from rebalancer.load.usage import RESOURCES
 from rebalancer.planning.inputs import Observation, PlanningInputs, digest_of
