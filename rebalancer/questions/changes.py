@@ -6,6 +6,7 @@ Options are checked as far as that is possible before a cluster is read.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from rebalancer.cluster.kinds import CSI_NODES
 from rebalancer.cluster.leaving_nodes import CONDITION_TAINTS, LEAVING_TAINTS, matches_taint
 from rebalancer.cluster.malformed import admitted
 from rebalancer.cluster.nodes import NodeTable
-from rebalancer.cluster.pods import NO_ANNOTATIONS, PHASES, PodTable
+from rebalancer.cluster.pods import PHASES, PodFields, PodTable
 from rebalancer.cluster.records import CsiNode, Node, Taint
 from rebalancer.errors import InputError
 from rebalancer.load.scheduler_view import (
@@ -175,23 +176,8 @@ def with_pods(inputs: PlanningInputs, added: Sequence[AddedPod]) -> PlanningInpu
     if not added:
         return inputs
     pods, load = inputs.snapshot.pods, inputs.load
-    bound = np.array([item.node >= 0 for item in added], np.bool_)
-    created = np.array([item.created for item in added], np.float64)
-    table = dataclasses.replace(
-        pods,
-        names=(*pods.names, *(item.name for item in added)),
-        namespaces=(*pods.namespaces, *(item.namespace for item in added)),
-        uids=(*pods.uids, *(f"added {item.namespace}/{item.name}" for item in added)),
-        node=np.concatenate([pods.node, np.array([item.node for item in added], np.int64)]),
-        node_unknown=np.concatenate([pods.node_unknown, np.zeros(len(added), np.bool_)]),
-        pod_class=np.concatenate([pods.pod_class, np.array([item.pod_class for item in added], np.int64)]),
-        phase=np.concatenate([pods.phase, np.where(bound, _RUNNING, _PENDING)]),
-        created=np.concatenate([pods.created, created]),
-        started=np.concatenate([pods.started, np.where(bound, created, np.nan)]),
-        terminating=np.concatenate([pods.terminating, np.zeros(len(added), np.bool_)]),
-        ready=np.concatenate([pods.ready, bound]),
-        annotations=(*pods.annotations, *(NO_ANNOTATIONS for _ in added)),
-    )
+    node = np.array([item.node for item in added], np.int64)
+    table = pods.joined(map(_fields, added), node)
     usage = np.array([item.usage for item in added], np.float64).reshape(len(added), len(load.resources))
     methods = np.where(np.isnan(usage), int(PodMethod.UNKNOWN), int(PodMethod.REQUEST))
     load = dataclasses.replace(
@@ -200,6 +186,22 @@ def with_pods(inputs: PlanningInputs, added: Sequence[AddedPod]) -> PlanningInpu
         pod_methods=np.concatenate([load.pod_methods, methods]),
     )
     return _counted(inputs, table, dataclasses.replace(inputs, load=load))
+
+
+def _fields(added: AddedPod) -> PodFields:
+    bound = added.node >= 0
+    return PodFields(
+        name=added.name,
+        namespace=added.namespace,
+        uid=f"added {added.namespace}/{added.name}",
+        version=-1,
+        node_name="",  # its row says on which node it is
+        pod_class=added.pod_class,
+        phase=_RUNNING if bound else _PENDING,
+        created=added.created,
+        started=added.created if bound else math.nan,
+        ready=bound,
+    )
 
 
 def without_pods(inputs: PlanningInputs, rows: Sequence[int]) -> PlanningInputs:
@@ -211,26 +213,8 @@ def without_pods(inputs: PlanningInputs, rows: Sequence[int]) -> PlanningInputs:
     for row in rows:
         if pods.node[row] >= 0:
             usage[pods.node[row]] -= np.nan_to_num(load.pod_usage[row])
-    gone = set(rows)
-    kept = [row for row in range(len(pods)) if row not in gone]
-    new_row = {old: new for new, old in enumerate(kept)}
-    at = np.array(kept, np.int64)
-    table = dataclasses.replace(
-        pods,
-        names=tuple(pods.names[row] for row in kept),
-        namespaces=tuple(pods.namespaces[row] for row in kept),
-        uids=tuple(pods.uids[row] for row in kept),
-        node=pods.node[at],
-        node_unknown=pods.node_unknown[at],
-        pod_class=pods.pod_class[at],
-        phase=pods.phase[at],
-        created=pods.created[at],
-        started=pods.started[at],
-        terminating=pods.terminating[at],
-        ready=pods.ready[at],
-        annotations=tuple(pods.annotations[row] for row in kept),
-        nominated={new_row[row]: node for row, node in pods.nominated.items() if row in new_row},
-    )
+    at = np.delete(np.arange(len(pods)), rows)
+    table = pods.take(at)
     load = dataclasses.replace(
         load,
         usage=np.maximum(usage, 0.0),

@@ -483,7 +483,8 @@ def _settled(inputs: PlanningInputs, placed: list[PlacedPod]) -> PlanningInputs:
         started[item.row] = inputs.now - _DAY_SECONDS
     cluster.measure()
     after = cluster.inputs(inputs.state or RunState())
-    table = dataclasses.replace(after.snapshot.pods, created=created, started=started)
+    now = after.snapshot.pods
+    table = dataclasses.replace(now, columns=now.columns.changed(created=created, started=started))
     snapshot = dataclasses.replace(after.snapshot, pods=table)
     return dataclasses.replace(after, snapshot=snapshot, state=inputs.state)
 
