@@ -45,6 +45,7 @@ settings.register_profile("rebalancer", deadline=None)
 settings.load_profile("rebalancer")
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """How many tests `make test` runs at a time."""
     return min(MAX_WORKERS, WORKERS_A_CORE * (os.cpu_count() or 1))
