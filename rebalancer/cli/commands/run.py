@@ -38,7 +38,7 @@ from rebalancer.errors import ExitCode, InputError, RebalancerError, StopRequest
 from rebalancer.observe.plan_options import MAX_CONFIRMATION_SECONDS, PlanOptions, RunOptions
 from rebalancer.reporting.render import TABLES, Format
 from rebalancer.telemetry import listening
-from rebalancer.telemetry.traces import exported_traces
+from rebalancer.telemetry.otlp import exported_traces
 
 if TYPE_CHECKING:
     from pandas import DataFrame
