@@ -25,7 +25,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.samples import Sample
 
-from rebalancer.telemetry.spans import Span, listening
+from rebalancer.telemetry import Span, listening
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics.export import HistogramDataPoint, Metric
