@@ -106,11 +106,13 @@ def next_plan(kubeconfig: Path, share: float) -> dict[str, float]:
         make_plan(gather(options, loaded, api, None, cluster=cluster).inputs)
         pods = cluster.current().listings[PODS.plural].pods
         assert pods is not None
+        names = list(zip(pods.columns.texts("namespace"), pods.names, strict=True))
         changed = range(0, len(pods), max(1, round(1 / share)))
         server, mark = Server(kubeconfig), str(time.time_ns())
 
         def change(row: int) -> None:
-            path = f"/api/v1/namespaces/{pods.namespaces[row]}/pods/{pods.names[row]}/status"
+            namespace, name = names[row]
+            path = f"/api/v1/namespaces/{namespace}/pods/{name}/status"
             conditions = [{"type": "Ready", "status": "True", "reason": f"Bench{mark}"}]
             server.send("PATCH", path, {"status": {"conditions": conditions}}, _MERGE_PATCH)
 

@@ -1,12 +1,22 @@
-"""Whether and how OpenTelemetry is wanted: only the OTEL_* variables say so, as for every other program.
+"""Traces and metrics for an OpenTelemetry collector, if the OTEL_* variables ask for them, and nothing else.
 
     OTEL_EXPORTER_OTLP_ENDPOINT=http://collector:4318            traces and metrics
     OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=http://…/v1/traces        traces alone
     OTEL_SDK_DISABLED=true, OTEL_METRICS_EXPORTER=none           nothing, no metrics
     OTEL_EXPORTER_OTLP_PROTOCOL=grpc                             nothing: OTLP over HTTP alone is supported
 
-The packages are an extra, ``rebalancer[otel]``, and are imported here and in ``traces`` and ``otlp_metrics``
-only, when they are wanted.
+The packages are an extra, ``rebalancer[otel]``, and are imported here only, when they are wanted.
+
+A run is one trace: gather, plan, each wave, and in a wave its evictions. Where a replacement was ready is
+seen afterwards: a span of its own, with a link to the eviction that it follows from. The metrics of a run
+that nobody scrapes are sent once, when it is over.
+
+    run
+    ├── gather
+    ├── plan
+    └── wave 1
+        ├── eviction shop/web-1
+        └── landing  shop/web-1 on node-5   ⟶ eviction shop/web-1
 """
 
 from __future__ import annotations
@@ -21,10 +31,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
 
-from prometheus_client import CollectorRegistry
-from prometheus_client.metrics_core import Metric as Family
-from prometheus_client.samples import Sample
-
 from rebalancer.telemetry import Span, listening
 
 if TYPE_CHECKING:
@@ -32,6 +38,9 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.trace import Span as Traced
+    from prometheus_client import CollectorRegistry
+    from prometheus_client.metrics_core import Metric as Family
+    from prometheus_client.samples import Sample
 
 
 LOGGER = logging.getLogger(__name__)
@@ -77,20 +86,6 @@ def resource(version: str, environment: Mapping[str, str] = os.environ) -> Resou
     if not named and not environment.get("OTEL_SERVICE_NAME"):
         attributes["service.name"] = "rebalancer"
     return Resource.create(attributes)
-
-
-# Spans as OpenTelemetry traces, sent to a collector.
-#
-# A run is one trace: gather, plan, each wave, and in a wave its evictions. Where a replacement was ready,
-# seen
-# afterwards, is a span of its own with a link to the eviction that it follows from:
-#
-#     run
-#     ├── gather
-#     ├── plan
-#     └── wave 1
-#         ├── eviction shop/web-1
-#         └── landing  shop/web-1 on node-5   ⟶ eviction shop/web-1
 
 
 MAX_LINKED = 1000  # spans that are over and may still be linked to
@@ -163,9 +158,6 @@ def exported_traces(version: str) -> Iterator[None]:
 def _send(provider: TracerProvider) -> None:
     provider.force_flush(int(EXPORT_SECONDS * 1000))
     provider.shutdown()
-
-
-# The metrics of a registry, sent once to an OpenTelemetry collector: for runs that nobody scrapes.
 
 
 _BEGAN = time.time_ns()

@@ -29,6 +29,11 @@ from tests.protobuf_encoder import encode_event
 Object = dict[str, Any]
 _HONOURED = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 _PHASES = ("Pending", "Running", "Running", "Running", "Succeeded", "Failed", "Unheard-of")
+_STATES: tuple[Object, ...] = (
+    {"running": {}},
+    {"waiting": {"reason": "CrashLoopBackOff"}},
+    {"terminated": {"exitCode": 1, "reason": "Error"}},
+)
 _AGE = "2026-03-04T05:06:07Z"
 
 
@@ -53,6 +58,10 @@ def _pod(random: random.Random, name: str, namespace: str) -> Object:
         ready=random.random() < 0.8,
     )
     pod["status"]["phase"] = random.choice(_PHASES)
+    pod["status"]["reason"] = random.choice(("", "", "Evicted"))
+    pod["status"]["containerStatuses"] = [
+        {"name": "main", "restartCount": random.choice((0, 0, 3)), "state": random.choice(_STATES)}
+    ]
     if random.random() < 0.1:
         pod["metadata"]["deletionTimestamp"] = _AGE
     if random.random() < 0.1:

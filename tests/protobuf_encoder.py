@@ -57,7 +57,7 @@ def _fill(message: Any, record: msgspec.Struct) -> None:
     message.SetInParent()
     for name in record.__struct_fields__:
         value = getattr(record, name)
-        if value is not None and name != "last_transition_time":  # is not read of pods
+        if value is not None:
             _set(
                 message.source if isinstance(message, pods_pb2.Volume) and name in _SOURCES else message,
                 name,

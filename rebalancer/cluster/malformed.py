@@ -16,6 +16,7 @@ from rebalancer.cluster.kinds import Kind
 _NAME = re.compile(r"[a-z0-9A-Z]([-a-z0-9A-Z.:_]{0,251}[a-z0-9A-Z])?", re.ASCII)
 _POSITION = re.compile(r"#\d{1,9}", re.ASCII)  # stands for the name of an object that has none
 _MAX_REASON_LENGTH = 1000
+_FINISHED_PHASES = ("Succeeded", "Failed")
 LISTED_TWICE = "listed twice; the newest one counts"
 Encoded = msgspec.Raw | bytes | memoryview
 
@@ -45,9 +46,14 @@ class _LooseSpec(msgspec.Struct, gc=False, rename="camel"):
     node_name: object = ""
 
 
+class _LooseStatus(msgspec.Struct, gc=False):
+    phase: object = ""
+
+
 class _Loose(msgspec.Struct, gc=False):
     metadata: msgspec.Raw = msgspec.Raw(b"{}")
     spec: msgspec.Raw = msgspec.Raw(b"{}")
+    status: msgspec.Raw = msgspec.Raw(b"{}")
     malformed: object = ""  # the reason, in what ``saving`` writes of an object that was malformed before
 
 
@@ -87,7 +93,14 @@ def describe(kind: Kind, item: Encoded, position: int, reason: str) -> Malformed
         reason = loose.malformed
         if isinstance(metadata.name, str) and _POSITION.fullmatch(metadata.name):
             name = metadata.name
-    return Malformed(kind.name, _text(metadata.namespace, ""), name, _text(spec.node_name, ""), reason)
+    phase = _as_far_as_it_goes(loose.status, _LooseStatus).phase
+    node_name = node_in_doubt(phase, _text(spec.node_name, ""))
+    return Malformed(kind.name, _text(metadata.namespace, ""), name, node_name, reason)
+
+
+def node_in_doubt(phase: object, node_name: str) -> str:
+    """The node of a pod that cannot be read; none where it has finished, and takes nothing of its node."""
+    return "" if phase in _FINISHED_PHASES else node_name
 
 
 def listed_twice(kind: Kind, record: records.Record) -> Malformed:

@@ -229,15 +229,18 @@ class ClassIndex:
             self._by_writing[writing] = found
         return found
 
-    def compacted(self, used: Iterable[int]) -> tuple[ClassIndex, dict[int, int]]:
+    @classmethod
+    def of(cls, classes: Iterable[PodClass], keys: Iterable[bytes]) -> ClassIndex:
+        """An index in which these classes have their numbers."""
+        index = cls()
+        index.classes, index.keys = list(classes), list(keys)
+        index._by_key = {key: number for number, key in enumerate(index.keys)}
+        return index
+
+    def compacted(self, used: Sequence[int]) -> tuple[ClassIndex, dict[int, int]]:
         """An index of only these classes, and the number in it of each; the others have no pods any more."""
-        compact = ClassIndex()
-        renumbered: dict[int, int] = {}
-        for number in used:
-            renumbered[number] = compact._by_key[self.keys[number]] = len(compact.classes)
-            compact.classes.append(self.classes[number])
-            compact.keys.append(self.keys[number])
-        return compact, renumbered
+        compact = ClassIndex.of([self.classes[old] for old in used], [self.keys[old] for old in used])
+        return compact, {old: new for new, old in enumerate(used)}
 
     def _number(self, pod: records.Pod) -> int:
         key, pod_class = pod_class_of(pod)

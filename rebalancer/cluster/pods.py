@@ -1,28 +1,37 @@
-"""Pods as rows of the snapshot, grouped into classes of pods that the scheduler cannot tell apart."""
+"""Pods: what is read of one, declared once, and their tables.
+
+``PodFields`` is the declaration. A pod in JSON and one in protobuf become such a row by the same function,
+``read_pod``; rows become columns by their annotations (``columns``); and a recording is written from them by
+``record_of``. What pods have in common with their siblings is a class (``pod_classes``), of
+which a row has the number.
+
+    web-1  Running    node a  class 0
+    web-2  Running    node b  class 0       the rows of ``PodTable``
+    job-1  Succeeded  node a  class 1       the row of its ``finished``
+
+A pod that has finished takes nothing of its node and is none of its workload's replicas. So a table holds the
+others, and those that have finished are asked for: ``pods.finished``, or ``pods.with_finished``.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from abc import ABC, abstractmethod
-from array import array
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 import msgspec
 import numpy as np
 
 from rebalancer.cluster import records, times
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray, PodClassIndex
+from rebalancer.cluster.columns import FEW, SHARED, UNCOMPARED, Columns, ColumnsBuilder, Few
 from rebalancer.cluster.kinds import Kind
 from rebalancer.cluster.malformed import LISTED_TWICE, Malformed, admitted
 from rebalancer.cluster.pod_classes import POD_ITSELF, ClassIndex, PodClass, classes_before_binding
-
-# Pods of a LIST as columns, sorted by namespace and name; their nodes are names still, not yet rows.
-
 
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 # Set by whoever moves a pod in the background, such as KubeVirt, while that is under way.
@@ -47,101 +56,413 @@ FINISHED = (PHASES.index("Succeeded"), PHASES.index("Failed"))
 PHASE_INDEX = {phase: index for index, phase in enumerate(PHASES)}
 UNKNOWN_PHASE = PHASE_INDEX["Unknown"]
 NO_ANNOTATIONS: Mapping[str, str] = {}
-_encoder = msgspec.json.Encoder(order="deterministic")
+# What these conditions say while they are true, the phase of a pod and ``ready`` say as well.
+USUAL_CONDITIONS = frozenset(
+    {"PodScheduled", "PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready"}
+)
+RUNS = records.ContainerState()
+_COMPLETED = "Completed"
+_MAX_VERSION_LENGTH = 18  # digits that fit an int64
+
+
+class PodCondition(msgspec.Struct, frozen=True, gc=False):
+    """A condition of a pod, and since when it is as it is."""
+
+    type: str
+    status: str
+    reason: str
+    since: float  # Unix seconds, NaN when unknown
+
+
+class ContainerReport(msgspec.Struct, frozen=True, gc=False):
+    """What a container has been through: empty texts and None where it has not."""
+
+    name: str
+    init: bool = False  # one of the init containers
+    restarts: int = 0
+    waiting: str = ""  # why it waits, such as CrashLoopBackOff
+    terminated: str = ""  # why it has ended, such as Error
+    exit_code: int | None = None
+    last_terminated: str = ""  # likewise of the run before this one
+    last_exit_code: int | None = None
+
+
+class PodFields(msgspec.Struct, gc=False):
+    """What is read of a pod, besides what its class says: one row."""
+
+    name: str
+    namespace: Annotated[str, SHARED]
+    uid: str
+    version: Annotated[int, UNCOMPARED]  # tells which is newer, should the pod be listed twice
+    node_name: Annotated[str, SHARED]  # empty while it is on none
+    pod_class: int  # index of its class
+    phase: int  # index into PHASES
+    created: float  # Unix seconds, NaN when unknown; so are all times
+    started: float
+    ready: bool
+    deleted: Annotated[str | None, FEW] = None  # deletionTimestamp
+    annotations: Annotated[Mapping[str, str], FEW] = NO_ANNOTATIONS  # the honoured ones
+    nominated: Annotated[str, FEW] = ""  # status.nominatedNodeName of a pod on no node
+    reason: Annotated[str, FEW] = ""  # status.reason, such as Evicted
+    conditions: Annotated[tuple[PodCondition, ...], FEW] = ()  # but for the usual ones while they are true
+    containers: Annotated[tuple[ContainerReport, ...], FEW] = ()  # of those with something to report
+
+    @property
+    def finished(self) -> bool:
+        """Whether it has succeeded or failed, and so runs no more."""
+        return self.phase in FINISHED
+
+    def restarts(self, *, init: bool = False) -> int:
+        """How often its containers were restarted in all, its init containers as well where that is asked."""
+        return sum(item.restarts for item in self.containers if init or not item.init)
+
+
+class Encoding(Protocol):
+    """How a pod is written: what ``read_pod`` must know to read JSON and protobuf alike."""
+
+    def conditions(self, status: Any, /) -> Iterable[records.Condition]:
+        """Its conditions; of those in ``USUAL_CONDITIONS`` the ones that are true may be left out."""
+
+    def class_and_reports(self, pod: Any, resize_infeasible: bool, /) -> tuple[int, list[ContainerReport]]:
+        """The number of its class, and what its containers and then its init containers have to report.
+
+        Raises ValueError when a quantity it requests is malformed.
+        """
+
+    def seconds(self, time: Any, /) -> float:
+        """Unix seconds of a time, NaN for none; ValueError for one that is malformed."""
+
+    def time_text(self, time: Any, /) -> str | None:
+        """A time as JSON writes it; None for none."""
+
+    def text(self, annotation: Any, /) -> str:
+        """The value of an annotation."""
+
+
+def read_pod(pod: Any, encoding: Encoding) -> PodFields:
+    """The row of a pod, a record or an outline in protobuf, whose attributes have the same names.
+
+    Raises ValueError when a quantity or a time in it is malformed.
+    """
+    metadata, spec, status = pod.metadata, pod.spec, pod.status
+    ready, resize_infeasible, conditions = _read_conditions(encoding.conditions(status))
+    pod_class, reports = encoding.class_and_reports(pod, resize_infeasible)
+    node_name, annotations = spec.node_name, metadata.annotations
+    return PodFields(  # by place, which is faster than by name
+        metadata.name,
+        metadata.namespace,
+        metadata.uid,
+        version_number(metadata.resource_version),
+        node_name,
+        pod_class,
+        PHASE_INDEX.get(status.phase, UNKNOWN_PHASE),
+        encoding.seconds(metadata.creation_timestamp),
+        encoding.seconds(status.start_time),
+        ready,
+        encoding.time_text(metadata.deletion_timestamp),
+        {name: encoding.text(annotations[name]) for name in annotations if name in HONOURED_ANNOTATIONS}
+        if annotations
+        else NO_ANNOTATIONS,
+        "" if node_name else status.nominated_node_name,
+        status.reason,
+        conditions,
+        tuple(reports) if reports else (),
+    )
+
+
+def _read_conditions(conditions: Iterable[records.Condition]) -> tuple[bool, bool, tuple[PodCondition, ...]]:
+    """Whether a pod is ready, whether its resize is infeasible, and the conditions that are not as usual.
+
+    The first condition of a type counts. A time that cannot be believed is unknown.
+    """
+    ready = infeasible = None
+    unusual: list[PodCondition] = []
+    for found in conditions:
+        kind, status = found.type, found.status
+        if kind == "Ready" and ready is None:
+            ready = status == "True"
+        elif kind == "PodResizePending" and infeasible is None:
+            infeasible = found.reason == "Infeasible"
+        if status == "True" and kind in USUAL_CONDITIONS:
+            continue
+        try:
+            since = times.parse_optional(found.last_transition_time)
+        except ValueError:
+            since = math.nan
+        unusual.append(PodCondition(kind, status, found.reason, since))
+    return bool(ready), bool(infeasible), tuple(unusual) if unusual else ()
+
+
+def report_of(
+    name: str, init: bool, restarts: int, state: records.ContainerState, last: records.ContainerState
+) -> ContainerReport | None:
+    """What a container has been through; None for one that runs, or has done what an init container does."""
+    report = ContainerReport(
+        name=name,
+        init=init,
+        restarts=restarts,
+        waiting=state.waiting.reason if state.waiting else "",
+        terminated=state.terminated.reason if state.terminated else "",
+        exit_code=state.terminated.exit_code if state.terminated else None,
+        last_terminated=last.terminated.reason if last.terminated else "",
+        last_exit_code=last.terminated.exit_code if last.terminated else None,
+    )
+    done = ContainerReport(name, True, terminated=_COMPLETED, exit_code=0)
+    return None if report in (ContainerReport(name, init), done) else report
+
+
+def record_of(fields: PodFields, pod_class: PodClass) -> records.Pod:
+    """A pod as a record that reads back as this row of this class."""
+    owner = pod_class.owner
+    reference = records.OwnerReference(owner.kind, owner.name, owner.uid, owner.api_version, True)
+    ready = [records.Condition(type="Ready", status="True")] if fields.ready else []
+    of_pod = next((item for item in pod_class.statuses if item.name == POD_ITSELF), records.ContainerStatus())
+    resized = [item for item in pod_class.statuses if item.name != POD_ITSELF]
+    return records.Pod(
+        metadata=records.Metadata(
+            name=fields.name,
+            namespace=fields.namespace,
+            uid=fields.uid,
+            creation_timestamp=times.render_optional(fields.created),
+            deletion_timestamp=fields.deleted,
+            labels=dict(pod_class.labels) or None,
+            annotations=dict(fields.annotations) or None,
+            owner_references=[reference] if owner.uid or owner.kind or owner.name else None,
+        ),
+        spec=msgspec.structs.replace(pod_class.spec, node_name=fields.node_name),
+        status=records.PodStatus(
+            phase=PHASES[fields.phase],
+            reason=fields.reason,
+            nominated_node_name=fields.nominated,
+            start_time=times.render_optional(fields.started),
+            conditions=[*ready, *map(_condition_record, fields.conditions)] or None,
+            container_statuses=[
+                *resized,
+                *(_status_record(item) for item in fields.containers if not item.init),
+            ]
+            or None,
+            init_container_statuses=[_status_record(item) for item in fields.containers if item.init] or None,
+            resources=of_pod.resources,
+            allocated_resources=of_pod.allocated_resources,
+        ),
+    )
+
+
+def _condition_record(condition: PodCondition) -> records.Condition:
+    since = times.render_optional(condition.since)
+    return records.Condition(condition.type, condition.status, condition.reason, since)
+
+
+def _status_record(report: ContainerReport) -> records.ContainerStatus:
+    def ended(reason: str, exit_code: int | None) -> records.ContainerStateTerminated | None:
+        return None if exit_code is None else records.ContainerStateTerminated(reason, exit_code)
+
+    waiting = records.ContainerStateWaiting(report.waiting) if report.waiting else None
+    return records.ContainerStatus(
+        name=report.name,
+        restart_count=report.restarts,
+        state=records.ContainerState(waiting, ended(report.terminated, report.exit_code)),
+        last_state=records.ContainerState(None, ended(report.last_terminated, report.last_exit_code)),
+    )
+
+
+def version_number(version: str) -> int:
+    """A resourceVersion as a number, where it is one that a server would write."""
+    usable = version.isascii() and version.isdigit() and len(version) <= _MAX_VERSION_LENGTH
+    return int(version) if usable else -1
+
+
+def _forget_report(status: records.ContainerStatus) -> None:
+    """Leave of a status only what the class of its pod may depend on, so that siblings are written alike."""
+    for field, value in (("restart_count", 0), ("state", RUNS), ("last_state", RUNS)):
+        msgspec.structs.force_setattr(status, field, value)
+
+
+class PodsInJson:
+    """``Encoding`` of pods as records, which JSON is decoded to."""
+
+    def __init__(self, classes: ClassIndex) -> None:
+        self._classes = classes
+        self.seconds = times.parse_optional
+
+    def conditions(self, status: records.PodStatus) -> Iterable[records.Condition]:
+        """All of them."""
+        return status.conditions or ()
+
+    def class_and_reports(
+        self, pod: records.Pod, resize_infeasible: bool
+    ) -> tuple[int, list[ContainerReport]]:
+        """As ``Encoding`` says."""
+        reports = []
+        status = pod.status
+        for init, statuses in ((False, status.container_statuses), (True, status.init_container_statuses)):
+            for found in statuses or ():
+                state, last = found.state or RUNS, found.last_state or RUNS
+                if found.restart_count or state != RUNS or last != RUNS:
+                    report = report_of(found.name, init, found.restart_count, state, last)
+                    reports += [report] if report else []
+                    _forget_report(found)
+        return self._classes.number_of(pod, resize_infeasible), reports
+
+    def time_text(self, time: str | None) -> str | None:
+        """The text itself."""
+        return time
+
+    def text(self, annotation: str) -> str:
+        """The value itself."""
+        return annotation
 
 
 @dataclass(frozen=True, eq=False)
 class ListedPods:
-    """Pods as columns, in order of namespace and name, before their nodes are known as rows."""
+    """Pods of a LIST, their nodes by name: each part in order of namespace and name, finished ones last."""
 
-    names: tuple[str, ...]
-    namespaces: tuple[str, ...]
-    uids: tuple[str, ...]
-    node_names: tuple[str, ...]  # each once; the empty one stands for none
-    node: IntArray  # (pods,) index into node_names
-    pod_class: IntArray  # (pods,) index into classes
-    phase: IntArray  # (pods,) index into PHASES
-    created: FloatArray  # (pods,) Unix seconds, NaN when unknown
-    started: FloatArray  # (pods,) Unix seconds, NaN when unknown
-    ready: BoolArray  # (pods,)
-    deleted: Mapping[int, str]  # row -> deletionTimestamp
-    annotations: tuple[Mapping[str, str], ...]  # (pods,) the honoured ones, interned
-    nominated: Mapping[int, str]  # row -> status.nominatedNodeName of unbound pods
-    classes: tuple[PodClass, ...]
+    columns: Columns[PodFields]
+    unfinished: int  # how many rows there are before the finished ones
+    classes: tuple[PodClass, ...]  # in the order of their first rows
     class_keys: tuple[bytes, ...]  # what tells classes apart
 
     def __len__(self) -> int:
-        return len(self.names)
+        return len(self.columns)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """(pods,) their names."""
+        return self.columns.texts("name")
 
     def digest_parts(self) -> Iterator[bytes]:
         """Everything in which these pods may differ from others, independent of how they were read."""
-        for texts in (self.names, self.namespaces, self.uids, self.node_names):
-            yield _encoder.encode(texts)
-        for column in (self.node, self.pod_class, self.phase, self.created, self.started, self.ready):
-            yield column.tobytes()
-        annotated = [(row, found) for row, found in enumerate(self.annotations) if found]
-        yield _encoder.encode((sorted(self.deleted.items()), annotated, sorted(self.nominated.items())))
+        yield from self.columns.digest_parts()
         yield from self.class_keys
 
     def as_records(self) -> Iterator[records.Pod]:
         """The pods as records that read back as these rows, one at a time."""
-        rows = zip(self.node.tolist(), self.pod_class.tolist(), self.phase.tolist(), strict=True)
-        for row, (node, pod_class, phase) in enumerate(rows):
-            yield self._record(row, self.node_names[node], self.classes[pod_class], PHASES[phase])
+        return (record_of(fields, self.classes[fields.pod_class]) for fields in self.columns.rows())
 
-    def _record(self, row: int, node_name: str, found: PodClass, phase: str) -> records.Pod:
-        owner = found.owner
-        reference = records.OwnerReference(owner.kind, owner.name, owner.uid, owner.api_version, True)
-        conditions = []
-        if self.ready[row]:
-            conditions.append(records.Condition(type="Ready", status="True"))
-        if found.resize_infeasible:
-            conditions.append(records.Condition(type="PodResizePending", status="True", reason="Infeasible"))
-        of_pod = next((item for item in found.statuses if item.name == POD_ITSELF), records.ContainerStatus())
-        return records.Pod(
-            metadata=records.Metadata(
-                name=self.names[row],
-                namespace=self.namespaces[row],
-                uid=self.uids[row],
-                creation_timestamp=times.render_optional(float(self.created[row])),
-                deletion_timestamp=self.deleted.get(row),
-                labels=dict(found.labels) or None,
-                annotations=dict(self.annotations[row]) or None,
-                owner_references=[reference] if owner.uid or owner.kind or owner.name else None,
-            ),
-            spec=msgspec.structs.replace(found.spec, node_name=node_name),
-            status=records.PodStatus(
-                phase=phase,
-                nominated_node_name=self.nominated.get(row, ""),
-                start_time=times.render_optional(float(self.started[row])),
-                conditions=conditions or None,
-                container_statuses=[item for item in found.statuses if item.name != POD_ITSELF] or None,
-                resources=of_pod.resources,
-                allocated_resources=of_pod.allocated_resources,
-            ),
-        )
+
+def listed_pods(columns: Columns[PodFields], classes: ClassIndex) -> ListedPods:
+    """Pods in order of namespace and name, as a LIST would bring them."""
+    finished = np.isin(columns.integers("phase"), FINISHED)
+    columns = columns.take(np.argsort(finished, kind="stable"))
+    pod_class, numbers = _renumbered(columns.integers("pod_class"))
+    return ListedPods(
+        columns=columns.changed(pod_class=pod_class),
+        unfinished=int(np.count_nonzero(~finished)),
+        classes=tuple(classes.classes[number] for number in numbers),
+        class_keys=tuple(classes.keys[number] for number in numbers),
+    )
+
+
+def _renumbered(column: IntArray) -> tuple[IntArray, list[int]]:
+    """Numbers in the order they first appear, and what each stood for before."""
+    known, first, inverse = np.unique(column, return_index=True, return_inverse=True)
+    order = np.argsort(first, kind="stable")
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    return rank[inverse], known[order].tolist()
+
+
+class PodCollector:
+    """Collects pods in the order they are read: of a pod listed twice the newest."""
+
+    def __init__(self) -> None:
+        self.classes = ClassIndex()
+        self._in_json = PodsInJson(self.classes)
+        self._rows = ColumnsBuilder(PodFields)
+        self.keep = self._rows.add
+
+    def add(self, pod: records.Record) -> None:
+        """Keep what we use of a pod; ValueError when a quantity or time in it is malformed."""
+        self.keep(read_pod(pod, self._in_json))
+
+    def seal(self, kind: Kind) -> tuple[tuple[()], ListedPods, list[Malformed]]:
+        """The rows in order of namespace and name, and the older versions of pods listed twice."""
+        columns = self._rows.columns()
+        keys = list(zip(columns.texts("namespace"), columns.texts("name"), strict=True))
+        order = sorted(range(len(keys)), key=keys.__getitem__)
+        older = _listed_twice(columns, keys, order)
+        malformed = [
+            Malformed(kind.name, *keys[row], node_name if admitted(node_name) else "", LISTED_TWICE)
+            for row, node_name in older.items()
+            if node_name is not None
+        ]
+        at = np.array([row for row in order if row not in older], np.int64)
+        return (), listed_pods(columns.take(at), self.classes), malformed
+
+
+def _listed_twice(
+    columns: Columns[PodFields], keys: list[tuple[str, str]], order: list[int]
+) -> dict[int, str | None]:
+    """The rows that a newer version replaces, and the node each puts in doubt; None where it is equal."""
+
+    def rank(row: int) -> tuple[int, bool, str]:
+        """What makes one version of a pod newer than another, whichever came first."""
+        fields = columns.row(row)
+        return fields.version, not fields.finished, repr(msgspec.structs.replace(fields, version=0))
+
+    older: dict[int, str | None] = {}
+    newest: dict[tuple[str, str], int] = {}
+    for left, right in pairwise(order):
+        if keys[left] != keys[right]:
+            continue
+        low, high = sorted((newest.get(keys[left], left), right), key=rank)
+        newest[keys[left]] = high
+        replaced, counts = columns.row(low), columns.row(high)
+        node_name = "" if replaced.finished and counts.finished else replaced.node_name
+        older[low] = None if rank(low)[1:] == rank(high)[1:] else node_name
+    return older
+
+
+def _texts(field: str) -> cached_property[tuple[str, ...]]:
+    return cached_property(lambda table: table.columns.texts(field))
+
+
+def _integers(field: str) -> cached_property[IntArray]:
+    return cached_property(lambda table: table.columns.integers(field))
+
+
+def _floats(field: str) -> cached_property[FloatArray]:
+    return cached_property(lambda table: table.columns.floats(field))
+
+
+def _truths(field: str) -> cached_property[BoolArray]:
+    return cached_property(lambda table: table.columns.truths(field))
 
 
 @dataclass(frozen=True, eq=False)
 class PodTable:
-    """Pods as rows, in order of namespace and name; finished pods are left out."""
+    """Pods on the nodes that were read, as rows in order of namespace and name.
 
-    names: tuple[str, ...]
-    namespaces: tuple[str, ...]
-    uids: tuple[str, ...]
+    What the model counts with has an attribute for its column; ``fields`` has everything of one pod.
+    """
+
+    columns: Columns[PodFields]
     node: IntArray  # (pods,) row of the node, -1 while unbound
     node_unknown: BoolArray  # (pods,) bound to a node that was not read
-    pod_class: IntArray  # (pods,) index into classes
-    phase: IntArray  # (pods,) index into PHASES
-    created: FloatArray  # (pods,) Unix seconds
-    started: FloatArray  # (pods,) Unix seconds, NaN when unknown
     terminating: BoolArray  # (pods,)
-    ready: BoolArray  # (pods,)
-    annotations: tuple[Mapping[str, str], ...]  # (pods,) the honoured ones, interned
-    nominated: Mapping[int, str]  # pod row -> status.nominatedNodeName
     classes: tuple[PodClass, ...]
     # class -> the class of its pods before they were bound, where binding added labels; it may have no pods
     class_before_binding: Mapping[int, PodClassIndex]
+    finished: PodTable | None = None  # pods that have succeeded or failed; None where there are none
+
+    names = _texts("name")
+    namespaces = _texts("namespace")
+    uids = _texts("uid")
+    pod_class = _integers("pod_class")  # index into classes
+    phase = _integers("phase")  # index into PHASES
+    created = _floats("created")  # Unix seconds, NaN when unknown
+    started = _floats("started")  # likewise
+    ready = _truths("ready")
+
+    @cached_property
+    def annotations(self) -> Few[Mapping[str, str]]:
+        """By row: the honoured ones."""
+        return self.columns.few("annotations")
+
+    @cached_property
+    def nominated(self) -> Few[str]:
+        """By row of an unbound pod: status.nominatedNodeName."""
+        return self.columns.few("nominated")
 
     @cached_property
     def row(self) -> Mapping[tuple[str, str], int]:
@@ -155,6 +476,47 @@ class PodTable:
         rows, starts = np.unique(self.node[order], return_index=True)
         return dict(zip(rows.tolist(), np.split(order, starts[1:]), strict=True)) if len(order) else {}
 
+    @cached_property
+    def with_finished(self) -> PodTable:
+        """All pods: the rows of this table, and after them those of ``finished``; classes likewise."""
+        more = self.finished
+        if more is None:
+            return self
+        more_classes = more.columns.changed(pod_class=more.pod_class + len(self.classes))
+        return PodTable(
+            columns=self.columns.joined(more_classes),
+            node=np.concatenate([self.node, more.node]),
+            node_unknown=np.concatenate([self.node_unknown, more.node_unknown]),
+            terminating=np.concatenate([self.terminating, more.terminating]),
+            classes=self.classes + more.classes,
+            class_before_binding=self.class_before_binding,
+        )
+
+    def take(self, rows: IntArray) -> PodTable:
+        """The same pods without the rows that are not among these."""
+        return dataclasses.replace(
+            self,
+            columns=self.columns.take(rows),
+            node=self.node[rows],
+            node_unknown=self.node_unknown[rows],
+            terminating=self.terminating[rows],
+        )
+
+    def joined(self, added: Iterable[PodFields], node: IntArray) -> PodTable:
+        """The pods with more of them in rows after these, on nodes of these rows, -1 where on none."""
+        neither = np.zeros(len(node), np.bool_)
+        return dataclasses.replace(
+            self,
+            columns=self.columns.joined(ColumnsBuilder(PodFields, added).columns()),
+            node=np.concatenate([self.node, node]),
+            node_unknown=np.concatenate([self.node_unknown, neither]),
+            terminating=np.concatenate([self.terminating, neither]),
+        )
+
+    def fields(self, row: int) -> PodFields:
+        """Everything that is read of a pod, besides what its class says."""
+        return self.columns.row(row)
+
     def full_name(self, row: int) -> str:
         """``namespace/name``."""
         return f"{self.namespaces[row]}/{self.names[row]}"
@@ -164,417 +526,39 @@ class PodTable:
         return self.classes[int(self.pod_class[row])]
 
     def __len__(self) -> int:
-        return len(self.names)
+        return len(self.columns)
 
 
-def build_pods(rows: ListedPods, node_row: Mapping[str, int]) -> PodTable:
+def build_pods(pods: ListedPods, node_row: Mapping[str, int]) -> PodTable:
     """The pods of a listing, on the nodes that were read."""
-    row_of = np.array([node_row.get(name, -1) for name in rows.node_names], np.int64)
-    unknown = np.array([bool(name) and name not in node_row for name in rows.node_names], np.bool_)
-    terminating = np.zeros(len(rows), np.bool_)
-    terminating[list(rows.deleted)] = True
-    classes, before_binding = classes_before_binding(rows.classes)
+    running = np.arange(pods.unfinished)
+    known = 1 + int(pods.columns.integers("pod_class")[running].max(initial=-1))
+    classes, before_binding = classes_before_binding(pods.classes[:known])
+    table = _on_nodes(pods.columns.take(running), node_row, classes, before_binding)
+    if pods.unfinished == len(pods):
+        return table
+    finished = pods.columns.take(np.arange(pods.unfinished, len(pods)))
+    pod_class, numbers = _renumbered(finished.integers("pod_class"))
+    columns = finished.changed(pod_class=pod_class)
+    theirs = tuple(pods.classes[number] for number in numbers)
+    return dataclasses.replace(table, finished=_on_nodes(columns, node_row, theirs, {}))
+
+
+def _on_nodes(
+    columns: Columns[PodFields],
+    node_row: Mapping[str, int],
+    classes: tuple[PodClass, ...],
+    before_binding: Mapping[int, PodClassIndex],
+) -> PodTable:
+    row_of = {"": -1, **node_row}
+    node = np.array([row_of.get(name, -2) for name in columns.texts("node_name")], np.int64)
+    terminating = np.zeros(len(columns), np.bool_)
+    terminating[list(columns.few("deleted"))] = True
     return PodTable(
-        names=rows.names,
-        namespaces=rows.namespaces,
-        uids=rows.uids,
-        node=row_of[rows.node],
-        node_unknown=unknown[rows.node],
-        pod_class=rows.pod_class,
-        phase=rows.phase,
-        created=rows.created,
-        started=rows.started,
+        columns=columns,
+        node=np.maximum(node, -1),
+        node_unknown=node == -2,
         terminating=terminating,
-        ready=rows.ready,
-        annotations=rows.annotations,
-        nominated=rows.nominated,
         classes=classes,
         class_before_binding=before_binding,
     )
-
-
-# Pods as they are read: the fields in use go into columns at once, and the record is dropped.
-
-
-_MAX_VERSION_LENGTH = 18  # digits that fit an int64
-
-
-class PodFields(msgspec.Struct, gc=False):
-    """The fields of a pod that are not its class's."""
-
-    name: str = ""
-    namespace: str = ""
-    uid: str = ""
-    version: int = -1  # to tell which is newer, should the pod be listed twice
-    node_name: str = ""
-    pod_class: int = -1
-    phase: int = UNKNOWN_PHASE
-    created: float = math.nan
-    started: float = math.nan
-    ready: bool = False
-    deleted: str | None = None
-    annotations: Mapping[str, str] = NO_ANNOTATIONS
-    nominated: str = ""
-
-
-class PodIntake(ABC):
-    """Takes pods as they are read, one at a time; what becomes of their fields, subclasses say."""
-
-    def __init__(self, classes: ClassIndex | None = None) -> None:
-        self.classes = classes or ClassIndex()
-
-    @abstractmethod
-    def keep(self, fields: PodFields) -> None:
-        """Keep a pod."""
-
-    @abstractmethod
-    def forget(self, namespace: str, name: str, version: int, node_name: str) -> None:
-        """A finished pod, which is left out."""
-
-    def add(self, pod: records.Record) -> None:
-        """Keep what we use of a pod; ValueError when a quantity or time in it is malformed."""
-        assert isinstance(pod, records.Pod)
-        metadata, spec, status = pod.metadata, pod.spec, pod.status
-        version = version_number(metadata.resource_version)
-        phase = PHASE_INDEX.get(status.phase, UNKNOWN_PHASE)
-        if phase in FINISHED:
-            self.forget(metadata.namespace, metadata.name, version, spec.node_name)
-            return
-        ready, resize_infeasible = read_conditions(status.conditions)
-        annotations = metadata.annotations
-        self.keep(
-            PodFields(
-                name=metadata.name,
-                namespace=metadata.namespace,
-                uid=metadata.uid,
-                version=version,
-                node_name=spec.node_name,
-                pod_class=self.classes.number_of(pod, resize_infeasible),
-                phase=phase,
-                created=times.parse_optional(metadata.creation_timestamp),
-                started=times.parse_optional(status.start_time),
-                ready=ready,
-                deleted=metadata.deletion_timestamp,
-                annotations=_honoured(annotations) if annotations else NO_ANNOTATIONS,
-                nominated=status.nominated_node_name,
-            )
-        )
-
-    def class_of(self, pod: records.Pod) -> int:
-        """The class of a pod; ValueError when a quantity or time in it is malformed."""
-        return self.classes.number_of(pod, read_conditions(pod.status.conditions)[1])
-
-
-class PodCollector(PodIntake):
-    """Collects pods in the order they are read: of a pod listed twice the newest, finished ones left out."""
-
-    def __init__(self, classes: ClassIndex | None = None) -> None:
-        super().__init__(classes)
-        self._names: list[str] = []
-        self._namespaces: list[str] = []
-        self._uids: list[str] = []
-        self._node_index: dict[str, int] = {}
-        self._namespace_of: dict[str, str] = {}
-        self._node = array("q")
-        self._pod_class = array("q")
-        self._phase = array("b")
-        self._created = array("d")
-        self._started = array("d")
-        self._ready = array("b")
-        self._version = array("q")
-        self._deleted: dict[int, str] = {}
-        self._annotations: dict[int, Mapping[str, str]] = {}
-        self._nominated: dict[int, str] = {}
-        self._finished: dict[tuple[str, str], tuple[int, str]] = {}  # version, node
-        self._sealed: list[int] = []  # the rows that count, in order
-
-    def forget(self, namespace: str, name: str, version: int, node_name: str) -> None:
-        """Keep of a finished pod only that there is one, should the pod be listed twice."""
-        key, found = (namespace, name), (version, node_name)
-        self._finished[key] = max(found, self._finished.get(key, found))
-
-    def keep(self, fields: PodFields) -> None:
-        """Keep a pod."""
-        row = len(self._names)
-        self._names.append(fields.name)
-        self._namespaces.append(self._namespace_of.setdefault(fields.namespace, fields.namespace))
-        self._uids.append(fields.uid)
-        self._node.append(self._node_index.setdefault(fields.node_name, len(self._node_index)))
-        self._pod_class.append(fields.pod_class)
-        self._phase.append(fields.phase)
-        self._created.append(fields.created)
-        self._started.append(fields.started)
-        self._ready.append(fields.ready)
-        self._version.append(fields.version)
-        if fields.deleted is not None:
-            self._deleted[row] = fields.deleted
-        if fields.annotations:
-            self._annotations[row] = fields.annotations
-        if fields.nominated and not fields.node_name:
-            self._nominated[row] = fields.nominated
-
-    def seal(self, kind: Kind) -> tuple[tuple[()], ListedPods, list[Malformed]]:
-        """The rows in order of namespace and name, and the older versions of pods listed twice."""
-        keys = list(zip(self._namespaces, self._names, strict=True))
-        order = sorted(range(len(keys)), key=keys.__getitem__)
-        node_names = list(self._node_index)
-        older, malformed = self._listed_twice(kind, keys, order, node_names)
-        order = [row for row in order if row not in older] if older else order
-        self._sealed = order
-        at = np.array(order, np.int64)
-        new_row = {old: new for new, old in enumerate(order)} if self._has_sparse() else {}
-        pod_class, classes = renumbered(np.array(self._pod_class, np.int64)[at])
-        node, nodes = renumbered(np.array(self._node, np.int64)[at])
-        shared: dict[tuple[tuple[str, str], ...], Mapping[str, str]] = {}
-        annotations = [NO_ANNOTATIONS] * len(order)
-        for old, kept in self._annotations.items():
-            if old in new_row:
-                annotations[new_row[old]] = shared.setdefault(tuple(sorted(kept.items())), kept)
-        rows = ListedPods(
-            names=tuple(self._names[row] for row in order),
-            namespaces=tuple(self._namespaces[row] for row in order),
-            uids=tuple(self._uids[row] for row in order),
-            node_names=tuple(node_names[index] for index in nodes),
-            node=node,
-            pod_class=pod_class,
-            phase=np.array(self._phase, np.int64)[at],
-            created=np.array(self._created, np.float64)[at],
-            started=np.array(self._started, np.float64)[at],
-            ready=np.array(self._ready, np.bool_)[at],
-            deleted={new_row[old]: text for old, text in self._deleted.items() if old in new_row},
-            annotations=tuple(annotations),
-            nominated={new_row[old]: name for old, name in self._nominated.items() if old in new_row},
-            classes=tuple(self.classes.classes[index] for index in classes),
-            class_keys=tuple(self.classes.keys[index] for index in classes),
-        )
-        return (), rows, malformed
-
-    def sealed_fields(self) -> Iterator[PodFields]:
-        """The pods that ``seal`` found to count, in its order."""
-        node_names = list(self._node_index)
-        for row in self._sealed:
-            yield PodFields(
-                name=self._names[row],
-                namespace=self._namespaces[row],
-                uid=self._uids[row],
-                version=self._version[row],
-                node_name=node_names[self._node[row]],
-                pod_class=self._pod_class[row],
-                phase=self._phase[row],
-                created=self._created[row],
-                started=self._started[row],
-                ready=bool(self._ready[row]),
-                deleted=self._deleted.get(row),
-                annotations=self._annotations.get(row, NO_ANNOTATIONS),
-                nominated=self._nominated.get(row, ""),
-            )
-
-    def _has_sparse(self) -> bool:
-        return bool(self._deleted or self._annotations or self._nominated)
-
-    def _listed_twice(
-        self, kind: Kind, keys: list[tuple[str, str]], order: list[int], node_names: list[str]
-    ) -> tuple[set[int], list[Malformed]]:
-        """The rows that an equal or newer version replaces, and a report of each that differs."""
-        older: set[int] = set()
-        malformed: list[Malformed] = []
-
-        def report(key: tuple[str, str], node_name: str) -> None:
-            node_name = node_name if admitted(node_name) else ""
-            malformed.append(Malformed(kind.name, *key, node_name, LISTED_TWICE))
-
-        newest: dict[tuple[str, str], int] = {}
-        for left, right in pairwise(order):
-            if keys[left] != keys[right]:
-                continue
-            known = newest.get(keys[left], left)
-            low, high = sorted((known, right), key=self._rank)
-            newest[keys[left]] = high
-            older.add(low)
-            if self._rank(low)[1] != self._rank(high)[1]:
-                report(keys[low], node_names[self._node[low]])
-        if self._finished:
-            for row in order:
-                finished = self._finished.get(keys[row]) if row not in older else None
-                if finished is None:
-                    continue
-                if finished[0] > self._version[row]:
-                    older.add(row)
-                    report(keys[row], node_names[self._node[row]])
-                else:
-                    report(keys[row], finished[1])
-        return older, malformed
-
-    def _rank(self, row: int) -> tuple[int, str]:
-        """What makes one version of a pod newer than another, whichever came first."""
-        columns = (self._uids, self._node, self._pod_class, self._phase, self._created, self._started)
-        sparse = (self._deleted, self._annotations, self._nominated)
-        written = [repr(column[row]) for column in (*columns, self._ready)]
-        return self._version[row], repr(written + [repr(found.get(row)) for found in sparse])
-
-
-def _honoured(annotations: Mapping[str, str]) -> Mapping[str, str]:
-    return {key: text for key, text in annotations.items() if key in HONOURED_ANNOTATIONS}
-
-
-def version_number(version: str) -> int:
-    """A resourceVersion as a number, where it is one that a server would write."""
-    usable = version.isascii() and version.isdigit() and len(version) <= _MAX_VERSION_LENGTH
-    return int(version) if usable else -1
-
-
-class AnyCondition(Protocol):
-    """A condition of a pod, as a record or in protobuf."""
-
-    @property
-    def type(self) -> str: ...  # noqa: D102 - as in the Kubernetes API
-    @property
-    def status(self) -> str: ...  # noqa: D102 - likewise
-    @property
-    def reason(self) -> str: ...  # noqa: D102 - likewise
-
-
-def read_conditions(conditions: Iterable[AnyCondition] | None) -> tuple[bool, bool]:
-    """Whether a pod is ready, and whether its resize is infeasible; the first condition of a type counts."""
-    ready = infeasible = None
-    for found in conditions or ():
-        if found.type == "Ready":
-            ready = found.status == "True" if ready is None else ready
-        elif found.type == "PodResizePending":
-            infeasible = found.reason == "Infeasible" if infeasible is None else infeasible
-    return bool(ready), bool(infeasible)
-
-
-def renumbered(column: IntArray) -> tuple[IntArray, list[int]]:
-    """Numbers in the order they first appear, and what each stood for before."""
-    known, first, inverse = np.unique(column, return_index=True, return_inverse=True)
-    order = np.argsort(first, kind="stable")
-    rank = np.empty(len(order), np.int64)
-    rank[order] = np.arange(len(order))
-    return rank[inverse], known[order].tolist()
-
-
-# Pods as rows that change a few at a time, where ``PodCollector`` reads all of them once.
-#
-# Rows stay in order of namespace and name, so a change finds its place by bisection, and the columns are
-# copied
-# once for all changes together:
-#
-#     rows        games/a   shop/web-1   shop/web-3
-#     changes     shop/web-1 gone, shop/web-2 new, games/a ready
-#     rows        games/a   shop/web-2   shop/web-3      one row written, one deleted, one inserted
-#
-# What ``listed`` returns is what a collector makes of the same pods, and shares nothing that changes later.
-
-
-Key = tuple[str, str]
-"""Namespace and name."""
-_NUMBERS: dict[str, type[np.generic]] = {
-    "node": np.int64,
-    "pod_class": np.int64,
-    "phase": np.int64,
-    "created": np.float64,
-    "started": np.float64,
-    "ready": np.bool_,
-}
-
-
-class PodRows:
-    """The columns of some pods."""
-
-    def __init__(self, pods: Iterable[PodFields]) -> None:
-        ordered = sorted(pods, key=_key)
-        self._node_index: dict[str, int] = {}
-        self._keys = [_key(fields) for fields in ordered]
-        self._uids = [fields.uid for fields in ordered]
-        self._annotations = [fields.annotations for fields in ordered]
-        self._sparse: dict[str, dict[Key, str]] = {"deleted": {}, "nominated": {}}
-        for fields in ordered:
-            self._note(fields)
-        self._columns = self._numbers(ordered)
-
-    def __len__(self) -> int:
-        return len(self._keys)
-
-    def change(self, changes: Mapping[Key, PodFields | None]) -> None:
-        """Put these pods in place of those of their names; None where there is none any more."""
-        columns = {name: column.copy() for name, column in self._columns.items()}
-        gone: list[int] = []
-        new: list[PodFields] = []
-        for key, fields in changes.items():
-            row = bisect_left(self._keys, key)
-            known = row < len(self._keys) and self._keys[row] == key
-            for sparse in self._sparse.values():
-                sparse.pop(key, None)
-            if fields is None:
-                gone += [row] if known else []
-                continue
-            self._note(fields)
-            if not known:
-                new.append(fields)
-                continue
-            self._uids[row], self._annotations[row] = fields.uid, fields.annotations
-            for name, value in self._values(fields).items():
-                columns[name][row] = value
-        for row in sorted(gone, reverse=True):
-            del self._keys[row], self._uids[row], self._annotations[row]
-        columns = {name: np.delete(column, gone) for name, column in columns.items()}
-        new.sort(key=_key)
-        places = [bisect_left(self._keys, _key(fields)) for fields in new]
-        for row, fields in zip(reversed(places), reversed(new), strict=True):
-            self._keys.insert(row, _key(fields))
-            self._uids.insert(row, fields.uid)
-            self._annotations.insert(row, fields.annotations)
-        values = self._numbers(new)
-        self._columns = {name: np.insert(column, places, values[name]) for name, column in columns.items()}
-
-    def listed(self, classes: ClassIndex) -> ListedPods:
-        """The pods as a LIST brings them; ``classes`` has those that their numbers stand for."""
-        pod_class, class_numbers = renumbered(self._columns["pod_class"])
-        node, node_numbers = renumbered(self._columns["node"])
-        node_names = list(self._node_index)
-        return ListedPods(
-            names=tuple([name for _, name in self._keys]),
-            namespaces=tuple([namespace for namespace, _ in self._keys]),
-            uids=tuple(self._uids),
-            node_names=tuple(node_names[number] for number in node_numbers),
-            node=node,
-            pod_class=pod_class,
-            phase=self._columns["phase"],
-            created=self._columns["created"],
-            started=self._columns["started"],
-            ready=self._columns["ready"],
-            deleted=self._by_row("deleted"),
-            annotations=tuple(self._annotations),
-            nominated=self._by_row("nominated"),
-            classes=tuple(classes.classes[number] for number in class_numbers),
-            class_keys=tuple(classes.keys[number] for number in class_numbers),
-        )
-
-    @property
-    def node_name_count(self) -> int:
-        """How many names of nodes are kept, those without pods included."""
-        return len(self._node_index)
-
-    def _note(self, fields: PodFields) -> None:
-        """Keep what few pods have."""
-        if fields.deleted is not None:
-            self._sparse["deleted"][_key(fields)] = fields.deleted
-        if fields.nominated and not fields.node_name:
-            self._sparse["nominated"][_key(fields)] = fields.nominated
-
-    def _by_row(self, name: str) -> dict[int, str]:
-        found = {bisect_left(self._keys, key): text for key, text in self._sparse[name].items()}
-        return dict(sorted(found.items()))
-
-    def _values(self, fields: PodFields) -> dict[str, Any]:
-        values = {name: getattr(fields, name) for name in _NUMBERS if name != "node"}
-        return {**values, "node": self._node_index.setdefault(fields.node_name, len(self._node_index))}
-
-    def _numbers(self, pods: list[PodFields]) -> dict[str, np.ndarray[Any, Any]]:
-        rows = [self._values(fields) for fields in pods]
-        return {name: np.array([row[name] for row in rows], dtype) for name, dtype in _NUMBERS.items()}
-
-
-def _key(fields: PodFields) -> Key:
-    return fields.namespace, fields.name

@@ -20,7 +20,7 @@ from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.scheduling.matching import tolerates_any
 
 _HARD_EFFECTS = ("NoSchedule", "NoExecute")
-_OF_THEIR_NODE = frozenset({"DaemonSet", "Node"})  # owners of pods that belong to one node
+OF_THEIR_NODE = frozenset({"DaemonSet", "Node"})  # owners of pods that belong to one node
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Coverage:
 def coverage_of(inputs: PlanningInputs) -> Coverage:
     """Count the nodes that pods may leave or land on, and those of them whose load is known."""
     nodes, pods = inputs.snapshot.nodes, inputs.snapshot.pods
-    movable = [pod for pod in pods.classes if pod.owner.kind not in _OF_THEIR_NODE]
+    movable = [pod for pod in pods.classes if pod.owner.kind not in OF_THEIR_NODE]
     tolerates_all: dict[tuple[Taint, ...], bool] = {}
     known = counted = 0
     for row, node in enumerate(nodes.records):
@@ -53,7 +53,7 @@ def coverage_of(inputs: PlanningInputs) -> Coverage:
             tolerates_all[hard] = _any_tolerates(movable, hard)
         here = pods.by_node.get(row)
         runs_one = here is not None and any(
-            pods.class_of(pod).owner.kind not in _OF_THEIR_NODE for pod in here.tolist()
+            pods.class_of(pod).owner.kind not in OF_THEIR_NODE for pod in here.tolist()
         )
         counted += tolerates_all[hard] or runs_one
     return Coverage(known, counted)

@@ -1,8 +1,12 @@
-"""The changes that a user asks about, checked as far as that is possible before a cluster is read."""
+"""The changes that a user asks about, and the inputs of a plan on which they are made.
+
+Options are checked as far as that is possible before a cluster is read.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +21,7 @@ from rebalancer.cluster.kinds import CSI_NODES
 from rebalancer.cluster.leaving_nodes import CONDITION_TAINTS, LEAVING_TAINTS, matches_taint
 from rebalancer.cluster.malformed import admitted
 from rebalancer.cluster.nodes import NodeTable
-from rebalancer.cluster.pods import NO_ANNOTATIONS, PHASES, PodTable
+from rebalancer.cluster.pods import PHASES, PodFields, PodTable
 from rebalancer.cluster.records import CsiNode, Node, Taint
 from rebalancer.errors import InputError
 from rebalancer.load.scheduler_view import (
@@ -30,6 +34,7 @@ from rebalancer.load.scheduler_view import (
     WatcherMetrics,
 )
 from rebalancer.load.usage import PodMethod
+from rebalancer.planning.coverage import OF_THEIR_NODE
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.subjects import Subject, SubjectName, find_subject, parse_subject
@@ -39,6 +44,14 @@ from rebalancer.scheduling.resources import pod_requests, requested_amounts
 MAX_ADDED = 1000  # nodes or pods of one change
 _SCALED_KINDS = frozenset({"Deployment", "StatefulSet", "ReplicaSet", "Job"})
 _MAX_SHOWN_LENGTH = 60
+_DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+UNSCHEDULABLE = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+Number = TypeVar("Number", np.int64, np.float64)
+
+_HOST_NAME = "kubernetes.io/hostname"
+_DAY_SECONDS = 86_400.0
+_LEVELS = frozenset({AVERAGE, LATEST, ""})  # operators of figures that follow the load
+_RUNNING, _PENDING = PHASES.index("Running"), PHASES.index("Pending")
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,12 +159,6 @@ def _each_once(scaled: tuple[Scaling, ...]) -> tuple[Scaling, ...]:
     return scaled
 
 
-# Pods added to inputs and taken away from them: rows of the pod table and of the load report together.
-
-
-_RUNNING, _PENDING = PHASES.index("Running"), PHASES.index("Pending")
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class AddedPod:
     """A pod that is added: running on a node, or Pending without one."""
@@ -169,23 +176,8 @@ def with_pods(inputs: PlanningInputs, added: Sequence[AddedPod]) -> PlanningInpu
     if not added:
         return inputs
     pods, load = inputs.snapshot.pods, inputs.load
-    bound = np.array([item.node >= 0 for item in added], np.bool_)
-    created = np.array([item.created for item in added], np.float64)
-    table = dataclasses.replace(
-        pods,
-        names=(*pods.names, *(item.name for item in added)),
-        namespaces=(*pods.namespaces, *(item.namespace for item in added)),
-        uids=(*pods.uids, *(f"added {item.namespace}/{item.name}" for item in added)),
-        node=np.concatenate([pods.node, np.array([item.node for item in added], np.int64)]),
-        node_unknown=np.concatenate([pods.node_unknown, np.zeros(len(added), np.bool_)]),
-        pod_class=np.concatenate([pods.pod_class, np.array([item.pod_class for item in added], np.int64)]),
-        phase=np.concatenate([pods.phase, np.where(bound, _RUNNING, _PENDING)]),
-        created=np.concatenate([pods.created, created]),
-        started=np.concatenate([pods.started, np.where(bound, created, np.nan)]),
-        terminating=np.concatenate([pods.terminating, np.zeros(len(added), np.bool_)]),
-        ready=np.concatenate([pods.ready, bound]),
-        annotations=(*pods.annotations, *(NO_ANNOTATIONS for _ in added)),
-    )
+    node = np.array([item.node for item in added], np.int64)
+    table = pods.joined(map(_fields, added), node)
     usage = np.array([item.usage for item in added], np.float64).reshape(len(added), len(load.resources))
     methods = np.where(np.isnan(usage), int(PodMethod.UNKNOWN), int(PodMethod.REQUEST))
     load = dataclasses.replace(
@@ -194,6 +186,22 @@ def with_pods(inputs: PlanningInputs, added: Sequence[AddedPod]) -> PlanningInpu
         pod_methods=np.concatenate([load.pod_methods, methods]),
     )
     return _counted(inputs, table, dataclasses.replace(inputs, load=load))
+
+
+def _fields(added: AddedPod) -> PodFields:
+    bound = added.node >= 0
+    return PodFields(
+        name=added.name,
+        namespace=added.namespace,
+        uid=f"added {added.namespace}/{added.name}",
+        version=-1,
+        node_name="",  # its row says on which node it is
+        pod_class=added.pod_class,
+        phase=_RUNNING if bound else _PENDING,
+        created=added.created,
+        started=added.created if bound else math.nan,
+        ready=bound,
+    )
 
 
 def without_pods(inputs: PlanningInputs, rows: Sequence[int]) -> PlanningInputs:
@@ -205,26 +213,8 @@ def without_pods(inputs: PlanningInputs, rows: Sequence[int]) -> PlanningInputs:
     for row in rows:
         if pods.node[row] >= 0:
             usage[pods.node[row]] -= np.nan_to_num(load.pod_usage[row])
-    gone = set(rows)
-    kept = [row for row in range(len(pods)) if row not in gone]
-    new_row = {old: new for new, old in enumerate(kept)}
-    at = np.array(kept, np.int64)
-    table = dataclasses.replace(
-        pods,
-        names=tuple(pods.names[row] for row in kept),
-        namespaces=tuple(pods.namespaces[row] for row in kept),
-        uids=tuple(pods.uids[row] for row in kept),
-        node=pods.node[at],
-        node_unknown=pods.node_unknown[at],
-        pod_class=pods.pod_class[at],
-        phase=pods.phase[at],
-        created=pods.created[at],
-        started=pods.started[at],
-        terminating=pods.terminating[at],
-        ready=pods.ready[at],
-        annotations=tuple(pods.annotations[row] for row in kept),
-        nominated={new_row[row]: node for row, node in pods.nominated.items() if row in new_row},
-    )
+    at = np.delete(np.arange(len(pods)), rows)
+    table = pods.take(at)
     load = dataclasses.replace(
         load,
         usage=np.maximum(usage, 0.0),
@@ -243,24 +233,6 @@ def _counted(inputs: PlanningInputs, table: PodTable, changed: PlanningInputs) -
     return dataclasses.replace(changed, snapshot=snapshot, load=load)
 
 
-# Nodes that are added or cordoned on the copy of a cluster.
-#
-# An added node is like its template: the same labels but for its host name, the same taints but for those
-# of a
-# condition, the same DaemonSet and static pods, and what these and the template's own system use. It holds
-# no
-# images and is the last that the scheduler comes to know.
-
-
-UNSCHEDULABLE = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
-Number = TypeVar("Number", np.int64, np.float64)
-
-_HOST_NAME = "kubernetes.io/hostname"
-_OF_THEIR_NODE = frozenset({"DaemonSet", "Node"})  # owners of pods that every such node has
-_DAY_SECONDS = 86_400.0
-_LEVELS = frozenset({AVERAGE, LATEST, ""})  # operators of figures that follow the load
-
-
 def with_cordoned(inputs: PlanningInputs, rows: Sequence[NodeRow]) -> PlanningInputs:
     """The inputs with these nodes unschedulable, and tainted as Kubernetes taints such nodes."""
     if not rows:
@@ -276,14 +248,19 @@ def with_cordoned(inputs: PlanningInputs, rows: Sequence[NodeRow]) -> PlanningIn
 
 
 def with_added_nodes(inputs: PlanningInputs, template: NodeRow, count: int) -> PlanningInputs:
-    """The inputs with ``count`` more nodes like one of them, the last rows of the table."""
+    """The inputs with ``count`` more nodes like one of them, the last rows of the table.
+
+    An added node has the template's labels but for its host name, its taints but for those of a condition,
+    its DaemonSet and static pods, and what these and the template's own system use. It holds no images and is
+    the last that the scheduler comes to know.
+    """
     nodes, load, pods = inputs.snapshot.nodes, inputs.load, inputs.snapshot.pods
     first = len(nodes)
     names = _new_names(nodes, nodes.names[template], count)
     own = [
         PodRow(row)
         for row in pods.by_node.get(template, np.zeros(0, np.int64)).tolist()
-        if pods.class_of(row).owner.kind in _OF_THEIR_NODE and not pods.terminating[row]
+        if pods.class_of(row).owner.kind in OF_THEIR_NODE and not pods.terminating[row]
     ]
     usage = _idle_usage(inputs, template, own)
     template_usage = load.usage[template].copy()
@@ -419,22 +396,6 @@ def _seen(view: SchedulerView, template: str, names: Sequence[str], share: Float
     return dataclasses.replace(view, watchers=watchers, queries=queries)
 
 
-# Workloads that are scaled on the copy of a cluster.
-#
-# New replicas are Pending pods of the class that a replacement of the newest one would have; each is
-# counted
-# with what its siblings use on average, or with its requests where that is not known. Which replicas a
-# smaller
-# number leaves is the choice of the controller: it takes those that are not ready first, then those that
-# share
-# a node with most of their siblings, then the newest.
-#
-# Source: kubernetes v1.35.4 pkg/controller/controller_utils.go:835.
-
-
-_DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Rescaled:
     """What a scaling adds and removes; ``unpredictable`` is why its new replicas cannot be placed."""
@@ -446,7 +407,15 @@ class Rescaled:
 
 
 def rescaled(prepared: PreparedInputs, scaling: Scaling) -> Rescaled:
-    """The pods that a scaling adds or removes; InputError when the cluster has no such pods."""
+    """The pods that a scaling adds or removes; InputError when the cluster has no such pods.
+
+    New replicas are Pending pods of the class that a replacement of the newest one would have; each is
+    counted with what its siblings use on average, or with its requests where that is not known. Which
+    replicas a smaller number leaves is the choice of the controller: it takes those that are not ready first,
+    then those that share a node with most of their siblings, then the newest.
+
+    Source: kubernetes v1.35.4 pkg/controller/controller_utils.go:835.
+    """
     pods = prepared.pods
     workload = find_subject(prepared.inputs.snapshot, scaling.workload)
     key = f"{workload.namespace}/{workload.kind}/{workload.name}"
@@ -492,10 +461,10 @@ def rescaled(prepared: PreparedInputs, scaling: Scaling) -> Rescaled:
     )
 
 
-def usage_like(inputs: PlanningInputs, siblings: list[PodRow], class_index: int) -> FloatArray:
+def usage_like(inputs: PlanningInputs, siblings: list[PodRow], pod_class: int) -> FloatArray:
     """(resources,) what one more pod is expected to use: as its siblings do, else what it requests."""
     known = inputs.load.pod_usage[siblings] if siblings else np.zeros((0, len(inputs.load.resources)))
-    requests = pod_requests(inputs.snapshot.pods.classes[class_index]).incoming
+    requests = pod_requests(inputs.snapshot.pods.classes[pod_class]).incoming
     wanted = requested_amounts(requests, inputs.load.resources)
     counted = np.count_nonzero(~np.isnan(known), axis=0)
     mean = np.nansum(known, axis=0) / np.maximum(counted, 1)

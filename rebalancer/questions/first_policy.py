@@ -27,6 +27,7 @@ from rebalancer.cluster import times
 from rebalancer.cluster.arrays import FloatArray
 from rebalancer.cluster.kinds import SERVICES
 from rebalancer.cluster.records import Service
+from rebalancer.planning.coverage import OF_THEIR_NODE
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Plan
 from rebalancer.planning.planner import make_plan
@@ -37,7 +38,6 @@ _USUAL, _LOWEST, _STEP = 80, 30, 5  # percent of allocatable cpu above which a n
 _ABOVE_MEAN = 10  # points that a threshold is above the mean at least
 _MAX_CANDIDATES = 8
 _COOLING_POINTS = 15
-_OF_THEIR_NODE = frozenset({"DaemonSet", "Node"})
 _SHARE_PER_RUN = 0.01  # of the pods that may move
 _MAX_SERVICES = 2
 _BESIDE_PROMETHEUS = ("adapter", "alert", "exporter", "operator", "push")  # in names of other services
@@ -68,7 +68,7 @@ class _Facts:
         pods, percent = inputs.snapshot.pods, inputs.load.percent[inputs.load.known]
         counts: Counter[str] = Counter()
         for index in pods.pod_class[pods.node >= 0].tolist():
-            if pods.classes[index].owner.kind not in _OF_THEIR_NODE:
+            if pods.classes[index].owner.kind not in OF_THEIR_NODE:
                 counts[pods.classes[index].scheduler_name] += 1
         return cls(inputs, measured, percent[:, 0], percent[:, 1], counts.total(), counts)
 

@@ -73,16 +73,16 @@ class Fit(Value, frozen=True):
     requests: dict[str, float]  # cpu in thousandths of a core, memory in bytes
     priority: int
     node_count: int
-    fits: int  # pods that land; the search ends at ``at_most``
-    at_most: int
-    landings: tuple[FittingPod, ...]  # of the first pods
-    by_node: tuple[NodeRoom, ...]  # of all of them, the node with most first
-    stopped: tuple[RejectedNodes, ...]  # what stops the pod after the last, by plugin and reason
-    message: str  # the same as the scheduler's event says it; empty when nothing stops it
-    preemption: str  # what the next pod would do instead of waiting; empty when it would wait
-    quota: str  # a ResourceQuota that admits fewer pods than fit; empty when none does
-    unpredictable: str  # why where the pods land is not known; then ``fits`` is 0
-    notes: tuple[str, ...]
+    fits: int = 0  # pods that land; the search ends at ``at_most``
+    at_most: int = 0
+    landings: tuple[FittingPod, ...] = ()  # of the first pods
+    by_node: tuple[NodeRoom, ...] = ()  # of all of them, the node with most first
+    stopped: tuple[RejectedNodes, ...] = ()  # what stops the pod after the last, by plugin and reason
+    message: str = ""  # the same as the scheduler's event says it; empty when nothing stops it
+    preemption: str = ""  # what the next pod would do instead of waiting; empty when it would wait
+    quota: str = ""  # a ResourceQuota that admits fewer pods than fit; empty when none does
+    unpredictable: str = ""  # why where the pods land is not known; then ``fits`` is 0
+    notes: tuple[str, ...] = ()
     api_version: str = API_VERSION
     kind: str = "Fit"
 
@@ -94,12 +94,12 @@ def fit(
     progress: Callable[[str], None] = lambda _message: None,
 ) -> Fit:
     """Place pods one by one until one finds no node, or ``at_most`` have."""
-    inputs, class_index = with_asked(inputs, asked)
+    inputs, pod_class = with_asked(inputs, asked)
     prepared = prepare(inputs)
-    pod = prepared.pods.classes[class_index]
-    unpredictable = asked.unpredictable or why_unpredictable(prepared, class_index)
+    pod = prepared.pods.classes[pod_class]
+    unpredictable = asked.unpredictable or why_unpredictable(prepared, pod_class)
     state = prepared.state.copy()
-    requests = state.classes.requests[class_index].incoming
+    requests = state.classes.requests[pod_class].incoming
     answer = Fit(
         source=inputs.snapshot.source,
         inputs=inputs.digest,
@@ -111,25 +111,18 @@ def fit(
         ),
         priority=pod.priority,
         node_count=len(inputs.snapshot.nodes),
-        fits=0,
         at_most=at_most,
-        landings=(),
-        by_node=(),
-        stopped=(),
-        message="",
-        preemption="",
-        quota="",
         unpredictable=unpredictable,
         notes=_notes(prepared, asked),
     )
-    return answer if unpredictable else _placed(answer, prepared, state, class_index, progress)
+    return answer if unpredictable else _placed(answer, prepared, state, pod_class, progress)
 
 
 def _placed(
     answer: Fit,
     prepared: PreparedInputs,
     state: ClusterState,
-    class_index: int,
+    pod_class: int,
     progress: Callable[[str], None],
 ) -> Fit:
     """The answer once the pods have been placed; ``state`` is changed."""
@@ -138,12 +131,12 @@ def _placed(
     on_nodes: Counter[int] = Counter()
     failure = rejected = ""
     while on_nodes.total() < answer.at_most:
-        found = next_landing(prepared.schedulers, state, class_index)
+        found = next_landing(prepared.schedulers, state, pod_class)
         if found.landings is None or found.node is None:
             failure, rejected = found.score_failure, found.because
             break
         node = found.node
-        state.bind(state.add(class_index), node)
+        state.bind(state.add(pod_class), node)
         on_nodes[node] += 1
         if len(landings) < SHOWN_LANDINGS:
             chance = found.landings.chance
@@ -162,7 +155,7 @@ def _placed(
     stopped: tuple[RejectedNodes, ...] = ()
     message = ""
     if not full:
-        stopped = rejected_nodes(prepared, state, class_index)
+        stopped = rejected_nodes(prepared, state, pod_class)
         message = failure or scheduler_message(stopped, len(names), rejected)
     ordered = sorted(on_nodes.items(), key=lambda item: (-item[1], names[item[0]]))
     return msgspec.structs.replace(
@@ -172,8 +165,8 @@ def _placed(
         by_node=tuple(NodeRoom(node=names[row], pods=pods) for row, pods in ordered),
         stopped=stopped,
         message=message,
-        preemption="" if full or failure else _preemption(prepared, state, class_index),
-        quota=_quota(prepared, class_index, on_nodes.total()),
+        preemption="" if full or failure else _preemption(prepared, state, pod_class),
+        quota=_quota(prepared, pod_class, on_nodes.total()),
     )
 
 
@@ -240,9 +233,9 @@ def _requested_after(state: ClusterState, node: int) -> dict[str, float]:
     return found
 
 
-def _preemption(prepared: PreparedInputs, state: ClusterState, class_index: int) -> str:
+def _preemption(prepared: PreparedInputs, state: ClusterState, pod_class: int) -> str:
     """What the next pod would do to pods of lower priority; empty when it would wait."""
-    found = Preemptions(state).of(prepared.schedulers.scheduler(class_index), class_index)
+    found = Preemptions(state).of(prepared.schedulers.scheduler(pod_class), pod_class)
     if not len(found.nodes):
         return ""
     nodes, snapshot = len(found.nodes), prepared.inputs.snapshot
@@ -255,9 +248,9 @@ def _preemption(prepared: PreparedInputs, state: ClusterState, class_index: int)
     )
 
 
-def _quota(prepared: PreparedInputs, class_index: int, fits: int) -> str:
+def _quota(prepared: PreparedInputs, pod_class: int, fits: int) -> str:
     """The quota of the namespace that admits fewer pods than fit, and how many it admits."""
-    pod = prepared.pods.classes[class_index]
+    pod = prepared.pods.classes[pod_class]
     found = prepared.eviction.quotas.room(pod)
     if found is None or found[0] >= fits:
         return ""

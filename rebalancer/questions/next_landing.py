@@ -31,24 +31,24 @@ class NextLanding:
 
 
 def next_landing(
-    schedulers: ProfileSchedulers, state: ClusterState, class_index: int, pod: int = NO_POD
+    schedulers: ProfileSchedulers, state: ClusterState, pod_class: int, pod: int = NO_POD
 ) -> NextLanding:
     """Where a pod of a class lands on a state, which stays as it is; ``pod`` is its number if it has one.
 
     A scheduler whose figures may be older than ours counts as often as one whose figures are not.
     """
-    placements = [scheduler.place(state, class_index, pod) for scheduler in schedulers.views(class_index)]
+    placements = [scheduler.place(state, pod_class, pod) for scheduler in schedulers.views(pod_class)]
     failing = next((item for item in placements if not len(item.feasible) or not item.chance.any()), None)
     if failing is not None:
         return NextLanding(None, failing.rejected, failing.score_failure)
     return NextLanding(mean_of(placements, len(state.nodes)))
 
 
-def why_unpredictable(prepared: PreparedInputs, class_index: int) -> str:
+def why_unpredictable(prepared: PreparedInputs, pod_class: int) -> str:
     """Why pods of a class cannot be placed by the model; empty when they can."""
-    name = prepared.pods.classes[class_index].scheduler_name
+    name = prepared.pods.classes[pod_class].scheduler_name
     if name in prepared.schedulers.by_name:
-        return prepared.eviction.unpredictable.get(class_index, "")
+        return prepared.eviction.unpredictable.get(pod_class, "")
     known = ", ".join(prepared.schedulers.by_name)
     return (
         f"schedulerName {name} is not in the scheduler's configuration, which has {known}; "
@@ -57,20 +57,20 @@ def why_unpredictable(prepared: PreparedInputs, class_index: int) -> str:
 
 
 def rejected_nodes(
-    prepared: PreparedInputs, state: ClusterState, class_index: int, pod: int = NO_POD
+    prepared: PreparedInputs, state: ClusterState, pod_class: int, pod: int = NO_POD
 ) -> tuple[RejectedNodes, ...]:
     """What rejects each node for a pod, by plugin and reason."""
-    rejections = prepared.schedulers.scheduler(class_index).rejections(state, class_index, pod)
+    rejections = prepared.schedulers.scheduler(pod_class).rejections(state, pod_class, pod)
     return grouped(rejections, prepared.inputs.snapshot.nodes.names)
 
 
 def why_nowhere(
-    prepared: PreparedInputs, state: ClusterState, class_index: int, found: NextLanding, pod: int = NO_POD
+    prepared: PreparedInputs, state: ClusterState, pod_class: int, found: NextLanding, pod: int = NO_POD
 ) -> str:
     """Why a pod lands nowhere, in the words of the event that the scheduler would write."""
     if found.score_failure:
         return found.score_failure
-    stopped = rejected_nodes(prepared, state, class_index, pod)
+    stopped = rejected_nodes(prepared, state, pod_class, pod)
     return scheduler_message(stopped, len(state.nodes), found.because)
 
 

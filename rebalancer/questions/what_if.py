@@ -18,6 +18,7 @@ import numpy as np
 
 from rebalancer.cluster import times
 from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
+from rebalancer.planning.coverage import OF_THEIR_NODE
 from rebalancer.planning.eviction.rules import budgets_read, daemon_set, overlapping, static
 from rebalancer.planning.eviction.workload_rules import controller
 from rebalancer.planning.inputs import PlanningInputs
@@ -39,14 +40,19 @@ from rebalancer.questions.changes import (
     with_pods,
     without_pods,
 )
-from rebalancer.questions.next_landing import next_landing, why_nowhere, why_unpredictable
+from rebalancer.questions.next_landing import NO_POD, next_landing, why_nowhere, why_unpredictable
 from rebalancer.scheduling.framework.cycle import waiting_pods
 from rebalancer.scheduling.resources import pod_requests, requested_amounts
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.simulation.world import LoadShape, SimulatedCluster
 from rebalancer.state import RunState
 
-# What a change would do, as a value that reports print.
+_OF_ITS_NODE = (static, daemon_set)
+_STAYS = (controller, overlapping, budgets_read)
+_SAME_CHANCE = 0.005  # chances that differ by less are the same
+_MAX_WORKLOADS = 2000
+_CHANGED_POINTS = 0.5  # points of a load below which a node counts as unchanged
+_DAY_SECONDS = 86_400.0
 
 
 class Fate(StrEnum):
@@ -119,29 +125,6 @@ class WhatIf(Value, frozen=True):
     kind: str = "WhatIf"
 
 
-# A copy of the cluster on which nodes are drained: which pods land where, which stay, and which fit
-# nowhere.
-#
-# As ``kubectl drain`` does it: the node is cordoned, pods of DaemonSets and static pods stay, and every
-# other
-# pod is evicted, in order of namespace and name. A disruption budget that is spent keeps its pod. A budget
-# gets
-# back what it spent once the replacement has landed, and does not while that is Pending:
-#
-#     budget web allows 1; the cluster has room for one more pod
-#     web-1   evicted, its replacement lands on n4, the budget allows 1 again
-#     web-2   evicted, its replacement fits nowhere: Pending, the budget allows 0
-#     web-3   stays: the budget allows no disruption until web-2 runs again
-
-
-_OF_ITS_NODE = (static, daemon_set)
-_STAYS = (
-    controller,
-    overlapping,
-    budgets_read,
-)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class PlacedPod:
     """A pod that left its node, or waited: its row, and where it or its replacement is now."""
@@ -153,7 +136,17 @@ class PlacedPod:
 
 @dataclass(slots=True, eq=False)
 class ChangedCluster:
-    """A state on which nodes are drained and pods are placed; ``fates`` and ``placed`` grow."""
+    """A state on which nodes are drained and pods are placed; ``fates`` and ``placed`` grow.
+
+    A drain is what ``kubectl drain`` does: the node is cordoned, pods of DaemonSets and static pods stay, and
+    every other pod is evicted, in order of namespace and name. A disruption budget that is spent keeps its
+    pod. A budget gets back what it spent once the replacement has landed, and does not while that is Pending:
+
+        budget web allows 1; the cluster has room for one more pod
+        web-1   evicted, its replacement lands on n4, the budget allows 1 again
+        web-2   evicted, its replacement fits nowhere: Pending, the budget allows 0
+        web-3   stays: the budget allows no disruption until web-2 runs again
+    """
 
     prepared: PreparedInputs
     state: ClusterState
@@ -197,76 +190,77 @@ class ChangedCluster:
     def _replace(self, row: PodRow) -> None:
         """Evict a pod and place what its controller makes in its stead."""
         prepared, state = self.prepared, self.state
-        context = prepared.eviction
-        replacement = context.replacement(row)
-        class_index = int(replacement.class_index)
-        why = replacement.unpredictable_reason or why_unpredictable(prepared, class_index)
+        replacement = prepared.eviction.replacement(row)
+        pod_class = int(replacement.class_index)
         if replaced_after_termination(prepared.pods.class_of(row).owner):
             state.remove(row)
         else:
             state.evict(row)
-        spending = context.budgets.spending(row)
+        spending = prepared.eviction.budgets.spending(row)
         spent = () if spending.free else spending.budgets
         self._spent.update(budget.name for budget in spent)
-        if why:
-            self.placed.append(PlacedPod(row, -1, class_index))
-            self._tell(row, Fate.UNPREDICTABLE, because=why)
-            return
-        found = next_landing(prepared.schedulers, state, class_index)
-        if found.landings is None or found.node is None:
-            because = why_nowhere(prepared, state, class_index, found)
-            self.placed.append(PlacedPod(row, -1, class_index))
-            self._tell(row, Fate.PENDING, because=because)
-            return
-        state.bind(state.add(class_index), found.node)
-        self._spent.subtract(budget.name for budget in spent)
-        self.placed.append(PlacedPod(row, found.node, class_index))
-        self._tell(row, Fate.LANDS, landings=possible_landings(prepared, found.landings))
+        next_pod = _next_pod(prepared, state, pod_class, unpredictable=replacement.unpredictable_reason)
+        if next_pod.node >= 0:
+            state.bind(state.add(pod_class), next_pod.node)
+            self._spent.subtract(budget.name for budget in spent)
+        self.placed.append(PlacedPod(row, next_pod.node, pod_class))
+        self._tell(row, next_pod.fate, because=next_pod.because, landings=next_pod.landings)
 
     def place_waiting(self, row: PodRow) -> None:
         """Place a pod that is Pending, or new, where it lands; it stays unbound where it fits nowhere."""
-        prepared, state = self.prepared, self.state
-        class_index = state.pod_class[row]
-        why = why_unpredictable(prepared, class_index)
-        if why:
-            self._tell(row, Fate.UNPREDICTABLE, because=why)
-            return
-        found = next_landing(prepared.schedulers, state, class_index, row)
-        if found.landings is None or found.node is None:
-            because = why_nowhere(prepared, state, class_index, found, row)
-            self._tell(row, Fate.PENDING, because=because)
-            return
-        state.bind(row, found.node)
-        self.placed.append(PlacedPod(row, found.node, class_index))
-        self._tell(row, Fate.LANDS, landings=possible_landings(prepared, found.landings))
+        pod_class = self.state.pod_class[row]
+        next_pod = _next_pod(self.prepared, self.state, pod_class, row)
+        if next_pod.node >= 0:
+            self.state.bind(row, next_pod.node)
+            self.placed.append(PlacedPod(row, next_pod.node, pod_class))
+        self._tell(row, next_pod.fate, because=next_pod.because, landings=next_pod.landings)
 
     def _tell(
         self, row: PodRow, fate: Fate, *, because: str = "", landings: tuple[Landing, ...] = ()
     ) -> None:
-        reference = self.prepared.pod_reference(row)
+        reference, node = self.prepared.pod_reference(row), int(self.prepared.pods.node[row])
         self.fates.append(
             PodFate(
                 pod=reference.full_name,
                 workload=reference.workload,
-                from_node=self._node_of(row),
+                from_node=self.prepared.inputs.snapshot.nodes.names[node] if node >= 0 else "",
                 fate=fate,
                 landings=landings,
                 because=because,
             )
         )
 
-    def _node_of(self, row: PodRow) -> str:
-        node = int(self.prepared.pods.node[row])
-        return self.prepared.inputs.snapshot.nodes.names[node] if node >= 0 else ""
+
+@dataclass(frozen=True, slots=True)
+class _NextPod:
+    """Where one more pod of a class lands, or why that is nowhere or not known."""
+
+    fate: Fate
+    because: str = ""
+    landings: tuple[Landing, ...] = ()
+    node: int = -1  # the likeliest
 
 
-# Two scheduler configurations side by side: where the same pods land by either of them.
+def _next_pod(
+    prepared: PreparedInputs,
+    state: ClusterState,
+    pod_class: int,
+    pod: int = NO_POD,
+    *,
+    unpredictable: str = "",
+) -> _NextPod:
+    """``pod`` is its number on the state if it has one; ``unpredictable`` says why it cannot be placed."""
+    why = unpredictable or why_unpredictable(prepared, pod_class)
+    if why:
+        return _NextPod(Fate.UNPREDICTABLE, why)
+    landing = next_landing(prepared.schedulers, state, pod_class, pod)
+    if landing.landings is None:
+        return _NextPod(Fate.PENDING, why_nowhere(prepared, state, pod_class, landing, pod))
+    landings = possible_landings(prepared, landing.landings)
+    return _NextPod(Fate.LANDS, "", landings, int(landing.landings.likeliest()))
 
 
-_OF_THEIR_NODE = frozenset({"DaemonSet", "Node"})
 _BY_THE_SCHEDULER = frozenset({Fate.LANDS, Fate.PENDING, Fate.UNPREDICTABLE})  # not the others
-_SAME_CHANCE = 0.005  # chances that differ by less are the same
-_MAX_WORKLOADS = 2000
 
 
 def compare(
@@ -279,7 +273,13 @@ def compare(
     one = _next_pods(ours) if before is None else {item.pod: item for item in before}
     other = _next_pods(theirs) if before is None else {item.pod: item for item in after}
     pairs = [
-        _compared(one[pod], other[pod])
+        ComparedLanding(
+            pod=pod,
+            before=one[pod].landings,
+            after=other[pod].landings,
+            fates=(one[pod].fate, other[pod].fate),
+            because=(one[pod].because, other[pod].because),
+        )
         for pod in one
         if pod in other and {one[pod].fate, other[pod].fate} & _BY_THE_SCHEDULER
     ]
@@ -292,44 +292,31 @@ def compare(
     )
 
 
-def _compared(one: PodFate, other: PodFate) -> ComparedLanding:
-    return ComparedLanding(
-        pod=one.pod,
-        before=one.landings,
-        after=other.landings,
-        fates=(one.fate, other.fate),
-        because=(one.because, other.because),
-    )
-
-
 def _next_pods(prepared: PreparedInputs) -> Mapping[str, PodFate]:
     """By workload: where one more of its pods would land now, or why that is nowhere or not known."""
-    found: dict[str, PodFate] = {}
+    fates: dict[str, PodFate] = {}
     for row in map(PodRow, range(len(prepared.pods))):
         workload = prepared.eviction.workload(row)
-        if workload.owner.kind in _OF_THEIR_NODE or not workload.owner.kind or workload.key in found:
+        if workload.owner.kind in OF_THEIR_NODE or not workload.owner.kind or workload.key in fates:
             continue
-        found[workload.key] = _next_pod(prepared, row, workload.key)
-        if len(found) == _MAX_WORKLOADS:
+        replacement = prepared.eviction.replacement(row)
+        next_pod = _next_pod(
+            prepared,
+            prepared.state,
+            int(replacement.class_index),
+            unpredictable=replacement.unpredictable_reason,
+        )
+        fates[workload.key] = PodFate(
+            pod=workload.key,
+            workload=workload.key,
+            from_node="",
+            fate=next_pod.fate,
+            landings=next_pod.landings,
+            because=next_pod.because,
+        )
+        if len(fates) == _MAX_WORKLOADS:
             break
-    return found
-
-
-def _next_pod(prepared: PreparedInputs, row: PodRow, workload: str) -> PodFate:
-    replacement = prepared.eviction.replacement(row)
-    class_index = int(replacement.class_index)
-    landings: tuple[Landing, ...] = ()
-    because = replacement.unpredictable_reason or why_unpredictable(prepared, class_index)
-    fate = Fate.UNPREDICTABLE
-    if not because:
-        found = next_landing(prepared.schedulers, prepared.state, class_index)
-        if found.landings is None:
-            fate, because = Fate.PENDING, why_nowhere(prepared, prepared.state, class_index, found)
-        else:
-            fate, landings = Fate.LANDS, possible_landings(prepared, found.landings)
-    return PodFate(
-        pod=workload, workload=workload, from_node="", fate=fate, landings=landings, because=because
-    )
+    return fates
 
 
 def _differ(item: ComparedLanding) -> bool:
@@ -338,10 +325,6 @@ def _differ(item: ComparedLanding) -> bool:
     names = first.keys() | second.keys()
     chances = any(abs(first.get(name, 0.0) - second.get(name, 0.0)) > _SAME_CHANCE for name in names)
     return chances or item.fates[0] is not item.fates[1]
-
-
-_CHANGED_POINTS = 0.5  # points of a load below which a node counts as unchanged
-_DAY_SECONDS = 86_400.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -500,7 +483,8 @@ def _settled(inputs: PlanningInputs, placed: list[PlacedPod]) -> PlanningInputs:
         started[item.row] = inputs.now - _DAY_SECONDS
     cluster.measure()
     after = cluster.inputs(inputs.state or RunState())
-    table = dataclasses.replace(after.snapshot.pods, created=created, started=started)
+    now = after.snapshot.pods
+    table = dataclasses.replace(now, columns=now.columns.changed(created=created, started=started))
     snapshot = dataclasses.replace(after.snapshot, pods=table)
     return dataclasses.replace(after, snapshot=snapshot, state=inputs.state)
 

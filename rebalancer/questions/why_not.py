@@ -8,6 +8,7 @@ every rule that keeps it, not only the first.
 from __future__ import annotations
 
 import numpy as np
+from msgspec.structs import replace
 
 from rebalancer.cluster.arrays import NodeRow, PodRow
 from rebalancer.errors import InputError
@@ -39,9 +40,9 @@ class WhyNot(Value, frozen=True):
     policy: str
     inputs: str
     now: str
-    subject: str  # node/NAME or pod/NAMESPACE/NAME; empty for the whole cluster
-    moves: int  # of the plan, from the subject
-    verdict: str
+    subject: str = ""  # node/NAME or pod/NAMESPACE/NAME; empty for the whole cluster
+    moves: int = 0  # of the plan, from the subject
+    verdict: str = ""
     obstacles: tuple[Obstacle, ...] = ()  # what holds load on nodes above coolTo, the heaviest first
     refusals: tuple[Refusal, ...] = ()  # of a pod: every rule that keeps it
     nearest: tuple[Distance, ...] = ()  # nodes nearest to being hot, where none is
@@ -59,17 +60,21 @@ def why_not(inputs: PlanningInputs, subject: Subject | None) -> WhyNot:
             "why-not asks about a node or a pod", hint=f"of a workload: rebalancer explain {name}"
         )
     prepared = prepare(inputs)
-    found = search(prepared)
-    plan = build_plan(prepared, found)
+    searched = search(prepared)
+    plan = build_plan(prepared, searched)
+    answer = WhyNot(
+        source=plan.source, policy=plan.policy, inputs=plan.inputs, now=plan.now, warnings=plan.warnings
+    )
     if subject is None:
-        return _of_the_cluster(prepared, plan)
+        return _of_the_cluster(prepared, plan, answer)
     if subject.kind == "pod":
-        return _of_a_pod(prepared, plan, PodRow(subject.row))
+        return _of_a_pod(prepared, PodRow(subject.row), answer)
     row = NodeRow(subject.row)
-    return _of_a_node(prepared, plan, row, find_obstacles(prepared, found, {row}))
+    held = replace(answer, obstacles=find_obstacles(prepared, searched, {row}))
+    return _of_a_node(prepared, plan, row, held)
 
 
-def _of_the_cluster(prepared: PreparedInputs, plan: Plan) -> WhyNot:
+def _of_the_cluster(prepared: PreparedInputs, plan: Plan, answer: WhyNot) -> WhyNot:
     nearest: tuple[Distance, ...] = ()
     if not plan.hot_count:
         nearest = _nearest(prepared, range(plan.node_count))
@@ -87,20 +92,19 @@ def _of_the_cluster(prepared: PreparedInputs, plan: Plan) -> WhyNot:
         )
     changeable = any(item.setting for item in plan.obstacles)
     steps = ["rebalancer plan --diff OTHER_POLICY.yaml"] if changeable else []
-    if plan.obstacles:
-        steps.append(f"rebalancer why-not pod/{plan.obstacles[0].example}")
-    return _answer(
-        plan,
-        "",
-        len(plan.moves),
-        verdict,
+    steps += [f"rebalancer why-not pod/{plan.obstacles[0].example}"] if plan.obstacles else []
+    steps += ["rebalancer nodes"] if nearest else []
+    return replace(
+        answer,
+        moves=len(plan.moves),
+        verdict=verdict,
         obstacles=plan.obstacles,
         nearest=nearest,
-        next_steps=(*steps, *(("rebalancer nodes",) if nearest else ())),
+        next_steps=tuple(steps),
     )
 
 
-def _of_a_node(prepared: PreparedInputs, plan: Plan, row: NodeRow, obstacles: tuple[Obstacle, ...]) -> WhyNot:
+def _of_a_node(prepared: PreparedInputs, plan: Plan, row: NodeRow, answer: WhyNot) -> WhyNot:
     name = prepared.inputs.snapshot.nodes.names[row]
     moves = sum(1 for move in plan.moves if move.from_node == name)
     nearest: tuple[Distance, ...] = ()
@@ -114,62 +118,29 @@ def _of_a_node(prepared: PreparedInputs, plan: Plan, row: NodeRow, obstacles: tu
         verdict = f"{lead} {plan.unsolved[name]}"
     else:
         verdict = f"{_count(moves, 'pod')} would leave it, and it cools: see rebalancer plan"
-    return _answer(
-        plan,
-        f"node/{name}",
-        moves,
-        verdict,
-        obstacles=obstacles,
-        nearest=nearest,
-        next_steps=(f"rebalancer explain node/{name}",),
-    )
+    steps = (f"rebalancer explain node/{name}",)
+    subject = f"node/{name}"
+    return replace(answer, subject=subject, moves=moves, verdict=verdict, nearest=nearest, next_steps=steps)
 
 
-def _of_a_pod(prepared: PreparedInputs, plan: Plan, row: PodRow) -> WhyNot:
-    found = PodExplainer(prepared, row).explanation()
+def _of_a_pod(prepared: PreparedInputs, row: PodRow, answer: WhyNot) -> WhyNot:
+    pod = PodExplainer(prepared, row).explanation()
     name = prepared.pods.full_name(row)
     node = int(prepared.pods.node[row])
     nearest = () if node < 0 or prepared.hotness.hot[node] else _nearest(prepared, [node])
-    verdict = found.verdict_because
-    if found.verdict == MOVED:
+    verdict = pod.verdict_because
+    if pod.verdict == MOVED:
         verdict = f"it would be moved, {verdict}"
     elif nearest:
         verdict = f"its node is not hot{_how_far(nearest)}"
-    return _answer(
-        plan,
-        f"pod/{name}",
-        int(found.verdict == MOVED),
-        verdict,
-        refusals=found.refusals,
+    return replace(
+        answer,
+        subject=f"pod/{name}",
+        moves=int(pod.verdict == MOVED),
+        verdict=verdict,
+        refusals=pod.refusals,
         nearest=nearest,
         next_steps=(f"rebalancer explain pod/{name}",),
-    )
-
-
-def _answer(
-    plan: Plan,
-    subject: str,
-    moves: int,
-    verdict: str,
-    *,
-    obstacles: tuple[Obstacle, ...] = (),
-    refusals: tuple[Refusal, ...] = (),
-    nearest: tuple[Distance, ...] = (),
-    next_steps: tuple[str, ...] = (),
-) -> WhyNot:
-    return WhyNot(
-        source=plan.source,
-        policy=plan.policy,
-        inputs=plan.inputs,
-        now=plan.now,
-        subject=subject,
-        moves=moves,
-        verdict=verdict,
-        obstacles=obstacles,
-        refusals=refusals,
-        nearest=nearest,
-        warnings=plan.warnings,
-        next_steps=next_steps,
     )
 
 

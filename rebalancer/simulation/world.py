@@ -186,17 +186,17 @@ class SimulatedCluster:
         pods = self._inputs.snapshot.pods
         moved = self._moves > 0
         bound = self.node >= 0
-        return dataclasses.replace(
-            pods,
-            uids=tuple(self._uids),
-            node=self.node.copy(),
-            pod_class=self.pod_class.copy(),
-            created=self._created.copy(),
-            started=self._started.copy(),
+        columns = pods.columns.changed(
+            uid=self._uids,
+            pod_class=self.pod_class,
+            created=self._created,
+            started=self._started,
             phase=np.where(moved, np.where(bound, _RUNNING, _PENDING), pods.phase),
-            terminating=pods.terminating & ~moved,
             ready=np.where(moved, bound, pods.ready & bound),
             nominated={row: node for row, node in pods.nominated.items() if not bound[row]},
+        )
+        return dataclasses.replace(
+            pods, columns=columns, node=self.node.copy(), terminating=pods.terminating & ~moved
         )
 
     def _report(self) -> LoadReport:

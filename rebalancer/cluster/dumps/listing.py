@@ -163,7 +163,8 @@ class Listing:
     pods: ListedPods | None = None
 
     def __len__(self) -> int:
-        return len(self.records if self.pods is None else self.pods)
+        """How many objects there are, without the pods that have finished."""
+        return len(self.records) if self.pods is None else self.pods.unfinished
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,12 +273,14 @@ class ListingBuilder:
     def add_protobuf(self, pods: Pods) -> None:
         """Decode a list of pods in protobuf."""
         assert isinstance(self.rows, PodCollector)
-        self._protobuf = self._protobuf or ProtobufPods(self._kind, self.rows)
+        self._protobuf = self._protobuf or ProtobufPods(self._kind, self.rows.classes)
         for pod in pods:
             position, self._count = self._count, self._count + 1
-            malformed = self._protobuf.add(pod, position)
-            if malformed is not None:
-                self._malformed.append(malformed)
+            fields = self._protobuf.read(pod, position)
+            if isinstance(fields, Malformed):
+                self._malformed.append(fields)
+            else:
+                self.rows.keep(fields)
 
     def add_record(self, record: records.Record) -> None:
         """Keep a record; one that cannot be believed is named among the malformed."""

@@ -235,11 +235,34 @@ class PodSpec(Record, frozen=True):
     restart_policy: str = ""
 
 
+class ContainerStateWaiting(Record, frozen=True):
+    """state.waiting of a container."""
+
+    reason: str = ""
+
+
+class ContainerStateTerminated(Record, frozen=True):
+    """state.terminated of a container, or lastState.terminated."""
+
+    reason: str = ""
+    exit_code: Int32 = 0
+
+
+class ContainerState(Record, frozen=True):
+    """state of a container, or lastState: neither of these while it runs."""
+
+    waiting: ContainerStateWaiting | None = None
+    terminated: ContainerStateTerminated | None = None
+
+
 class ContainerStatus(Record, frozen=True):
-    """status.containerStatuses[]: what an in-place resize left."""
+    """status.containerStatuses[]: what it has been through, and what an in-place resize left."""
 
     name: str = ""
     ready: bool = False
+    restart_count: Int32 = 0
+    state: ContainerState | None = ContainerState()
+    last_state: ContainerState | None = ContainerState()
     resources: ResourceRequirements | None = None
     allocated_resources: Labels | None = None
 
@@ -248,6 +271,7 @@ class PodStatus(Record, frozen=True):
     """status of a pod."""
 
     phase: str = ""
+    reason: str = ""
     nominated_node_name: str = ""
     start_time: str | None = None
     conditions: list[Condition] | None = None

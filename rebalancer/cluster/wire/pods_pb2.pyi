@@ -156,9 +156,10 @@ class SpecOutline(_message.Message):
     def __init__(self, node_name: _Optional[str] = ...) -> None: ...
 
 class StatusOutline(_message.Message):
-    __slots__ = ("phase", "conditions", "start_time", "container_statuses", "init_container_statuses", "nominated_node_name", "allocated_resources", "resources")
+    __slots__ = ("phase", "conditions", "reason", "start_time", "container_statuses", "init_container_statuses", "nominated_node_name", "allocated_resources", "resources")
     PHASE_FIELD_NUMBER: _ClassVar[int]
     CONDITIONS_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
     START_TIME_FIELD_NUMBER: _ClassVar[int]
     CONTAINER_STATUSES_FIELD_NUMBER: _ClassVar[int]
     INIT_CONTAINER_STATUSES_FIELD_NUMBER: _ClassVar[int]
@@ -166,34 +167,31 @@ class StatusOutline(_message.Message):
     ALLOCATED_RESOURCES_FIELD_NUMBER: _ClassVar[int]
     RESOURCES_FIELD_NUMBER: _ClassVar[int]
     phase: str
-    conditions: _containers.RepeatedCompositeFieldContainer[ConditionOutline]
+    conditions: _containers.RepeatedScalarFieldContainer[bytes]
+    reason: str
     start_time: Time
     container_statuses: _containers.RepeatedCompositeFieldContainer[ContainerStatusOutline]
     init_container_statuses: _containers.RepeatedCompositeFieldContainer[ContainerStatusOutline]
     nominated_node_name: str
     allocated_resources: _containers.RepeatedScalarFieldContainer[bytes]
     resources: _containers.RepeatedScalarFieldContainer[bytes]
-    def __init__(self, phase: _Optional[str] = ..., conditions: _Optional[_Iterable[_Union[ConditionOutline, _Mapping]]] = ..., start_time: _Optional[_Union[Time, _Mapping]] = ..., container_statuses: _Optional[_Iterable[_Union[ContainerStatusOutline, _Mapping]]] = ..., init_container_statuses: _Optional[_Iterable[_Union[ContainerStatusOutline, _Mapping]]] = ..., nominated_node_name: _Optional[str] = ..., allocated_resources: _Optional[_Iterable[bytes]] = ..., resources: _Optional[_Iterable[bytes]] = ...) -> None: ...
-
-class ConditionOutline(_message.Message):
-    __slots__ = ("type", "status", "reason")
-    TYPE_FIELD_NUMBER: _ClassVar[int]
-    STATUS_FIELD_NUMBER: _ClassVar[int]
-    REASON_FIELD_NUMBER: _ClassVar[int]
-    type: str
-    status: str
-    reason: str
-    def __init__(self, type: _Optional[str] = ..., status: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+    def __init__(self, phase: _Optional[str] = ..., conditions: _Optional[_Iterable[bytes]] = ..., reason: _Optional[str] = ..., start_time: _Optional[_Union[Time, _Mapping]] = ..., container_statuses: _Optional[_Iterable[_Union[ContainerStatusOutline, _Mapping]]] = ..., init_container_statuses: _Optional[_Iterable[_Union[ContainerStatusOutline, _Mapping]]] = ..., nominated_node_name: _Optional[str] = ..., allocated_resources: _Optional[_Iterable[bytes]] = ..., resources: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class ContainerStatusOutline(_message.Message):
-    __slots__ = ("name", "allocated_resources", "resources")
+    __slots__ = ("name", "state", "last_state", "restart_count", "allocated_resources", "resources")
     NAME_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    LAST_STATE_FIELD_NUMBER: _ClassVar[int]
+    RESTART_COUNT_FIELD_NUMBER: _ClassVar[int]
     ALLOCATED_RESOURCES_FIELD_NUMBER: _ClassVar[int]
     RESOURCES_FIELD_NUMBER: _ClassVar[int]
     name: str
+    state: bytes
+    last_state: bytes
+    restart_count: int
     allocated_resources: _containers.RepeatedScalarFieldContainer[bytes]
     resources: _containers.RepeatedScalarFieldContainer[bytes]
-    def __init__(self, name: _Optional[str] = ..., allocated_resources: _Optional[_Iterable[bytes]] = ..., resources: _Optional[_Iterable[bytes]] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., state: _Optional[bytes] = ..., last_state: _Optional[bytes] = ..., restart_count: _Optional[int] = ..., allocated_resources: _Optional[_Iterable[bytes]] = ..., resources: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class PodIdentity(_message.Message):
     __slots__ = ("metadata", "spec")
@@ -669,7 +667,7 @@ class TopologySpreadConstraint(_message.Message):
     def __init__(self, max_skew: _Optional[int] = ..., topology_key: _Optional[str] = ..., when_unsatisfiable: _Optional[str] = ..., label_selector: _Optional[_Union[LabelSelector, _Mapping]] = ..., min_domains: _Optional[int] = ..., node_affinity_policy: _Optional[str] = ..., node_taints_policy: _Optional[str] = ..., match_label_keys: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class PodStatus(_message.Message):
-    __slots__ = ("phase", "conditions", "start_time", "container_statuses", "init_container_statuses", "nominated_node_name", "allocated_resources", "resources")
+    __slots__ = ("phase", "conditions", "reason", "start_time", "container_statuses", "init_container_statuses", "nominated_node_name", "allocated_resources", "resources")
     class AllocatedResourcesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -679,6 +677,7 @@ class PodStatus(_message.Message):
         def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[Quantity, _Mapping]] = ...) -> None: ...
     PHASE_FIELD_NUMBER: _ClassVar[int]
     CONDITIONS_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
     START_TIME_FIELD_NUMBER: _ClassVar[int]
     CONTAINER_STATUSES_FIELD_NUMBER: _ClassVar[int]
     INIT_CONTAINER_STATUSES_FIELD_NUMBER: _ClassVar[int]
@@ -687,26 +686,29 @@ class PodStatus(_message.Message):
     RESOURCES_FIELD_NUMBER: _ClassVar[int]
     phase: str
     conditions: _containers.RepeatedCompositeFieldContainer[Condition]
+    reason: str
     start_time: Time
     container_statuses: _containers.RepeatedCompositeFieldContainer[ContainerStatus]
     init_container_statuses: _containers.RepeatedCompositeFieldContainer[ContainerStatus]
     nominated_node_name: str
     allocated_resources: _containers.MessageMap[str, Quantity]
     resources: ResourceRequirements
-    def __init__(self, phase: _Optional[str] = ..., conditions: _Optional[_Iterable[_Union[Condition, _Mapping]]] = ..., start_time: _Optional[_Union[Time, _Mapping]] = ..., container_statuses: _Optional[_Iterable[_Union[ContainerStatus, _Mapping]]] = ..., init_container_statuses: _Optional[_Iterable[_Union[ContainerStatus, _Mapping]]] = ..., nominated_node_name: _Optional[str] = ..., allocated_resources: _Optional[_Mapping[str, Quantity]] = ..., resources: _Optional[_Union[ResourceRequirements, _Mapping]] = ...) -> None: ...
+    def __init__(self, phase: _Optional[str] = ..., conditions: _Optional[_Iterable[_Union[Condition, _Mapping]]] = ..., reason: _Optional[str] = ..., start_time: _Optional[_Union[Time, _Mapping]] = ..., container_statuses: _Optional[_Iterable[_Union[ContainerStatus, _Mapping]]] = ..., init_container_statuses: _Optional[_Iterable[_Union[ContainerStatus, _Mapping]]] = ..., nominated_node_name: _Optional[str] = ..., allocated_resources: _Optional[_Mapping[str, Quantity]] = ..., resources: _Optional[_Union[ResourceRequirements, _Mapping]] = ...) -> None: ...
 
 class Condition(_message.Message):
-    __slots__ = ("type", "status", "reason")
+    __slots__ = ("type", "status", "last_transition_time", "reason")
     TYPE_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
+    LAST_TRANSITION_TIME_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     type: str
     status: str
+    last_transition_time: Time
     reason: str
-    def __init__(self, type: _Optional[str] = ..., status: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+    def __init__(self, type: _Optional[str] = ..., status: _Optional[str] = ..., last_transition_time: _Optional[_Union[Time, _Mapping]] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class ContainerStatus(_message.Message):
-    __slots__ = ("name", "ready", "allocated_resources", "resources")
+    __slots__ = ("name", "state", "last_state", "ready", "restart_count", "allocated_resources", "resources")
     class AllocatedResourcesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -715,11 +717,39 @@ class ContainerStatus(_message.Message):
         value: Quantity
         def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[Quantity, _Mapping]] = ...) -> None: ...
     NAME_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    LAST_STATE_FIELD_NUMBER: _ClassVar[int]
     READY_FIELD_NUMBER: _ClassVar[int]
+    RESTART_COUNT_FIELD_NUMBER: _ClassVar[int]
     ALLOCATED_RESOURCES_FIELD_NUMBER: _ClassVar[int]
     RESOURCES_FIELD_NUMBER: _ClassVar[int]
     name: str
+    state: ContainerState
+    last_state: ContainerState
     ready: bool
+    restart_count: int
     allocated_resources: _containers.MessageMap[str, Quantity]
     resources: ResourceRequirements
-    def __init__(self, name: _Optional[str] = ..., ready: _Optional[bool] = ..., allocated_resources: _Optional[_Mapping[str, Quantity]] = ..., resources: _Optional[_Union[ResourceRequirements, _Mapping]] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., state: _Optional[_Union[ContainerState, _Mapping]] = ..., last_state: _Optional[_Union[ContainerState, _Mapping]] = ..., ready: _Optional[bool] = ..., restart_count: _Optional[int] = ..., allocated_resources: _Optional[_Mapping[str, Quantity]] = ..., resources: _Optional[_Union[ResourceRequirements, _Mapping]] = ...) -> None: ...
+
+class ContainerState(_message.Message):
+    __slots__ = ("waiting", "terminated")
+    WAITING_FIELD_NUMBER: _ClassVar[int]
+    TERMINATED_FIELD_NUMBER: _ClassVar[int]
+    waiting: ContainerStateWaiting
+    terminated: ContainerStateTerminated
+    def __init__(self, waiting: _Optional[_Union[ContainerStateWaiting, _Mapping]] = ..., terminated: _Optional[_Union[ContainerStateTerminated, _Mapping]] = ...) -> None: ...
+
+class ContainerStateWaiting(_message.Message):
+    __slots__ = ("reason",)
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    reason: str
+    def __init__(self, reason: _Optional[str] = ...) -> None: ...
+
+class ContainerStateTerminated(_message.Message):
+    __slots__ = ("exit_code", "reason")
+    EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    exit_code: int
+    reason: str
+    def __init__(self, exit_code: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...

@@ -17,16 +17,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rebalancer.cluster import records, times
 from rebalancer.cluster.kinds import Kind
-from rebalancer.cluster.malformed import Malformed, admitted, check_names
+from rebalancer.cluster.malformed import Malformed, admitted, check_names, node_in_doubt
+from rebalancer.cluster.pod_classes import ClassIndex
 from rebalancer.cluster.pods import (
-    FINISHED,
-    HONOURED_ANNOTATIONS,
-    PHASE_INDEX,
-    UNKNOWN_PHASE,
+    RUNS,
+    USUAL_CONDITIONS,
+    ContainerReport,
     PodFields,
-    PodIntake,
-    read_conditions,
-    version_number,
+    read_pod,
+    report_of,
 )
 from rebalancer.cluster.wire.json_items import Page
 
@@ -92,8 +91,14 @@ def _converted(field: FieldDescriptor, value: Any) -> Any:
 
 
 def _time(message: Any) -> str | None:
-    """A time as JSON writes it; the zero time of Go is written without seconds."""
-    return times.render(message.seconds) if message.HasField("seconds") else None
+    """A time as JSON writes it; None for the zero time of Go, which is written without seconds.
+
+    None for an impossible one as well, which is refused where it counts, by ``ProtobufPods.seconds``.
+    """
+    try:
+        return times.render(message.seconds) if message.HasField("seconds") else None
+    except ValueError:
+        return None
 
 
 def _quantity(message: Any) -> str:
@@ -109,6 +114,12 @@ Pods = Sequence["pods_pb2.PodOutline | bytes"]
 """Pods of a list; the bytes of one that cannot be decoded."""
 _MAX_CACHED_CLASSES = 1 << 16
 # A volume that admission adds: a name of a fixed length, which is each pod's own.
+_RUNNING = b"\x12"  # how a ContainerState begins that says that the container runs
+_READY = b"\x0a\x05Ready\x12\x04True"  # how a condition begins
+_USUAL = tuple(
+    b"\x0a" + bytes([len(kind)]) + kind.encode() + b"\x12\x04True" for kind in USUAL_CONDITIONS - {"Ready"}
+)
+READY = records.Condition(type="Ready", status="True")
 _TOKEN_NAME = re.compile(rb"\x0a\x15(kube-api-access-[a-z0-9]{5})\x12", re.ASCII)
 
 
@@ -146,79 +157,71 @@ def outline_if_any(item: bytes) -> pods_pb2.PodOutline | bytes:
 
 
 class ProtobufPods:
-    """Puts the pods of lists and events into columns."""
+    """Reads the pods of lists and events: ``Encoding`` of pods in outline."""
 
-    def __init__(self, kind: Kind, collector: PodIntake) -> None:
+    def __init__(self, kind: Kind, classes: ClassIndex) -> None:
         from rebalancer.cluster.wire import pods_pb2  # noqa: PLC0415 - as in ``parse``
 
         self._messages = pods_pb2
         self._kind = kind
-        self._collector = collector
+        self._numbers = classes
         self._classes: dict[tuple[object, ...], int] = {}
 
-    def add(self, pod: pods_pb2.PodOutline | bytes, position: int) -> Malformed | None:
-        """Keep a pod; one that is malformed is returned, identified as far as possible."""
+    def read(self, pod: pods_pb2.PodOutline | bytes, position: int) -> PodFields | Malformed:
+        """The row of a pod, or the pod as malformed, identified as far as possible."""
         if isinstance(pod, bytes):
             try:
                 identity = parse(self._messages.PodIdentity, pod)
             except ValueError:
                 identity = self._messages.PodIdentity()
-            return self._malformed(identity, position, "not protobuf: no Pod")
+            return self._malformed(identity, identity.spec.node_name, position, "not protobuf: no Pod")
         try:
-            self._keep(pod)
+            check_names(pod.metadata.namespace, pod.metadata.name)
+            return read_pod(pod, self)
         except ValueError as error:
-            return self._malformed(pod, position, str(error))
-        return None
+            node_name = node_in_doubt(pod.status.phase, pod.spec.node_name)
+            return self._malformed(pod, node_name, position, str(error))
 
     def _malformed(
-        self, pod: pods_pb2.PodOutline | pods_pb2.PodIdentity, position: int, reason: str
+        self,
+        pod: pods_pb2.PodOutline | pods_pb2.PodIdentity,
+        node_name: str,
+        position: int,
+        reason: str,
     ) -> Malformed:
         namespace, name, node_name = (
-            text if admitted(text) else ""
-            for text in (pod.metadata.namespace, pod.metadata.name, pod.spec.node_name)
+            text if admitted(text) else "" for text in (pod.metadata.namespace, pod.metadata.name, node_name)
         )
         return Malformed(self._kind.name, namespace, name or f"#{position}", node_name, reason)
 
-    def _keep(self, pod: pods_pb2.PodOutline) -> None:
-        metadata, spec, status = pod.metadata, pod.spec, pod.status
-        name, namespace, node_name = metadata.name, metadata.namespace, spec.node_name
-        check_names(namespace, name)
-        version = version_number(metadata.resource_version)
-        phase = PHASE_INDEX.get(status.phase, UNKNOWN_PHASE)
-        if phase in FINISHED:
-            self._collector.forget(namespace, name, version, node_name)
-            return
-        ready, resize_infeasible = read_conditions(status.conditions)
-        deleted = _seconds(metadata.deletion_timestamp)
-        self._collector.keep(
-            PodFields(
-                name=name,
-                namespace=namespace,
-                uid=metadata.uid,
-                version=version,
-                node_name=node_name,
-                pod_class=self._class_of(pod, resize_infeasible),
-                phase=phase,
-                created=_seconds(metadata.creation_timestamp),
-                started=_seconds(status.start_time),
-                ready=ready,
-                deleted=None if math.isnan(deleted) else times.render(deleted),
-                annotations={
-                    key: metadata.annotations[key].decode(errors="replace")
-                    for key in metadata.annotations
-                    if key in HONOURED_ANNOTATIONS
-                },
-                nominated=status.nominated_node_name,
-            )
-        )
+    def conditions(self, status: pods_pb2.StatusOutline) -> list[records.Condition]:
+        """Those that are not as usual, and the one that says whether the pod is ready."""
+        return [
+            READY if item.startswith(_READY) else to_record(parse(self._messages.Condition, item))
+            for item in status.conditions
+            if not item.startswith(_USUAL)
+        ]
 
-    def _class_of(self, pod: pods_pb2.PodOutline, resize_infeasible: bool) -> int:
-        """The class of a pod by what its siblings have too; ValueError when its quantities are malformed."""
+    def class_and_reports(
+        self, pod: pods_pb2.PodOutline, resize_infeasible: bool
+    ) -> tuple[int, list[ContainerReport]]:
+        """The class by what the siblings of a pod have too, and what its containers alone have to report."""
         metadata, spec, status = pod.metadata, pod.spec, pod.status
         node_name, spec.node_name = spec.node_name, ""
         written = spec.SerializeToString()  # the bytes of all other fields, as they came
         spec.node_name = node_name
         token = _TOKEN_NAME.search(written)
+        resized: list[object] = []
+        reports: list[ContainerReport] = []
+        for init, statuses in ((False, status.container_statuses), (True, status.init_container_statuses)):
+            for found in statuses:
+                allocated, resources = found.allocated_resources, found.resources
+                if allocated or resources:
+                    resized.append((found.name, tuple(allocated), tuple(resources)))
+                restarts, state, last = found.restart_count, found.state, found.last_state
+                if restarts or last or not state.startswith(_RUNNING):
+                    report = report_of(found.name, init, restarts, self._state(state), self._state(last))
+                    reports += [report] if report else []
         key = (
             metadata.namespace,
             tuple(metadata.labels),
@@ -227,26 +230,35 @@ class ProtobufPods:
             resize_infeasible,
             tuple(status.allocated_resources),
             tuple(status.resources),
-            *(
-                (found.name, tuple(found.allocated_resources), tuple(found.resources))
-                for statuses in (status.container_statuses, status.init_container_statuses)
-                for found in statuses
-                if found.allocated_resources or found.resources
-            ),
+            *resized,
         )
         number = self._classes.get(key)
         if number is None:
             whole = parse(self._messages.Pod, pod.SerializeToString())
-            number = self._collector.class_of(to_record(whole))
+            number = self._numbers.number_of(to_record(whole), resize_infeasible)
             if len(self._classes) >= _MAX_CACHED_CLASSES:  # pods that resemble no other: nothing is gained
                 self._classes.clear()
             self._classes[key] = number
-        return number
+        return number, reports
 
+    def _state(self, state: bytes) -> records.ContainerState:
+        """The state of a container, which is decoded only where it does not begin by saying that it runs."""
+        if not state or state.startswith(_RUNNING):
+            return RUNS
+        found: records.ContainerState = to_record(parse(self._messages.ContainerState, state))
+        return found
 
-def _seconds(time: pods_pb2.Time) -> float:
-    """Unix seconds of a time, NaN for none; ValueError for one that JSON could not hold."""
-    return times.checked(time.seconds) if time.HasField("seconds") else math.nan
+    def seconds(self, time: pods_pb2.Time) -> float:
+        """Unix seconds of a time, NaN for none; ValueError for one that JSON could not hold."""
+        return times.checked(time.seconds) if time.HasField("seconds") else math.nan
+
+    def time_text(self, time: pods_pb2.Time) -> str | None:
+        """A time as JSON writes it; None for none."""
+        return times.render(time.seconds) if time.HasField("seconds") else None
+
+    def text(self, annotation: bytes) -> str:
+        """The value of an annotation, which the API server accepts even where it is no text."""
+        return annotation.decode(errors="replace")
 
 
 # Splits a LIST of pods in protobuf while it arrives, so that it is never whole in memory.

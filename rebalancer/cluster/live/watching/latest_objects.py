@@ -15,28 +15,33 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
+import numpy as np
 
 from rebalancer.cluster import records
+from rebalancer.cluster.columns import Columns, ColumnsBuilder
 from rebalancer.cluster.dumps.listing import Listing, ListingBuilder, RecordCollector
 from rebalancer.cluster.kinds import Kind
 from rebalancer.cluster.malformed import Malformed, check_names, describe
+from rebalancer.cluster.pod_classes import ClassIndex
 from rebalancer.cluster.pods import (
-    Key,
     ListedPods,
-    PodCollector,
     PodFields,
-    PodIntake,
-    PodRows,
+    PodsInJson,
+    listed_pods,
+    read_pod,
     version_number,
 )
 from rebalancer.cluster.wire.protobuf import ProtobufPods
 from rebalancer.cluster.wire.watch_events import BOOKMARK, DELETED, WatchEvent
 
-_SPARE = 256  # classes and nodes that have no pods any more are kept, beside as many as there are with pods
+Key = tuple[str, str]
+"""Namespace and name."""
+_SPARE = 256  # classes that have no pods any more are kept, beside as many as there are with pods
 _MANY = 5  # where more than every fifth pod changed, the columns are made anew
 
 
@@ -149,53 +154,55 @@ class LatestRecords(LatestObjects):
         return self._collector.latest(), None
 
 
-class LatestPods(LatestObjects, PodIntake):
-    """Pods by the fields that become columns."""
+class LatestPods(LatestObjects):
+    """Pods by the rows that become columns."""
 
-    def __init__(self, listing: Listing, collector: PodCollector) -> None:
-        LatestObjects.__init__(self, listing)
-        PodIntake.__init__(self, collector.classes)
+    def __init__(self, listing: Listing, pods: ListedPods) -> None:
+        super().__init__(listing)
+        self.classes = ClassIndex.of(pods.classes, pods.class_keys)
         self._pods: dict[Key, PodFields] = {}
         self._owned: dict[str, set[Key]] = {}  # by the uid of the controller
-        self._rows: PodRows | None = None  # as they were last collected
+        # As last collected, in order of namespace and name; None where they have to be collected anew.
+        self._columns: Columns[PodFields] | None = None
+        self._keys: list[Key] = []  # of its rows
         self._changed: set[Key] = set()  # since then
-        for fields in collector.sealed_fields():
-            self.keep(fields)
+        for fields in pods.columns.rows():
+            self._keep(fields)
         self._decode = msgspec.json.Decoder(records.Pod).decode
-        self._protobuf = ProtobufPods(self.kind, self)
+        self._in_json, self._in_protobuf = PodsInJson(self.classes), ProtobufPods(self.kind, self.classes)
 
     def __len__(self) -> int:
         return len(self._pods)
 
-    def keep(self, fields: PodFields) -> None:
-        """Keep a pod in place of the one of its name."""
-        key = fields.namespace, fields.name
-        self._remove(key)
-        self._changed.add(key)
-        self._pods[key] = fields
-        self._owned.setdefault(self._owner_uid(fields), set()).add(key)
-
-    def forget(self, namespace: str, name: str, version: int, node_name: str) -> None:  # noqa: ARG002
-        """Leave out a pod that has finished."""
-        self._remove((namespace, name))
-
     def pods_of(self, controller_uid: str) -> tuple[SeenPod, ...]:
         """The pods that a controller owns, without those that have finished."""
         found = (self._pods[key] for key in self._owned.get(controller_uid, ()))
-        return tuple(SeenPod(fields.uid, fields.node_name, fields.ready) for fields in found)
+        return tuple(SeenPod(pod.uid, pod.node_name, pod.ready) for pod in found if not pod.finished)
 
     def _owner_uid(self, fields: PodFields) -> str:
         return self.classes.classes[fields.pod_class].owner.uid
 
     def _put(self, event: WatchEvent) -> Malformed | None:
         if not event.is_json:
-            return self._protobuf.add(event.item, 0)
-        assert isinstance(event.item, bytes)
-        try:
-            self.add(self._decode(event.item))
-        except (ValueError, RecursionError) as error:
-            return describe(self.kind, event.item, 0, str(error))
+            fields = self._in_protobuf.read(event.item, 0)
+            if isinstance(fields, Malformed):
+                return fields
+        else:
+            assert isinstance(event.item, bytes)
+            try:
+                fields = read_pod(self._decode(event.item), self._in_json)
+            except (ValueError, RecursionError) as error:
+                return describe(self.kind, event.item, 0, str(error))
+        self._keep(fields)
         return None
+
+    def _keep(self, fields: PodFields) -> None:
+        """Keep a pod in place of the one of its name."""
+        key = fields.namespace, fields.name
+        self._remove(key)
+        self._changed.add(key)
+        self._pods[key] = fields
+        self._owned.setdefault(self._owner_uid(fields), set()).add(key)
 
     def _remove(self, key: Key) -> None:
         fields = self._pods.pop(key, None)
@@ -213,17 +220,30 @@ class LatestPods(LatestObjects, PodIntake):
         return -1 if found is None else found.version
 
     def _collected(self) -> tuple[Sequence[records.Record], ListedPods | None]:
-        if self._rows is None or len(self._changed) * _MANY > len(self._pods):
-            self._rows = PodRows(self._pods.values())
+        if self._columns is None or len(self._changed) * _MANY > len(self._pods):
+            self._keys = sorted(self._pods)
+            columns = ColumnsBuilder(PodFields, map(self._pods.__getitem__, self._keys)).columns()
         else:
-            self._rows.change({key: self._pods.get(key) for key in self._changed})
+            columns = self._with_changes(self._columns)
+        self._columns = columns
         self._changed.clear()
-        pods = self._rows.listed(self.classes)
+        pods = listed_pods(columns, self.classes)
         if len(self.classes.classes) > 2 * len(pods.classes) + _SPARE:
             self._forget_classes()
-        if self._rows is not None and self._rows.node_name_count > 2 * len(pods.node_names) + _SPARE:
-            self._rows = None
         return (), pods
+
+    def _with_changes(self, columns: Columns[PodFields]) -> Columns[PodFields]:
+        """The columns with the rows of changed pods left out, and put in again as they are now."""
+        stay = [row for row, key in enumerate(self._keys) if key not in self._changed]
+        keys = [self._keys[row] for row in stay]
+        new = sorted(key for key in self._changed if key in self._pods)
+        places = [bisect_left(keys, key) for key in new]
+        order = np.insert(np.array(stay, np.int64), places, np.arange(len(columns), len(columns) + len(new)))
+        for place, key in zip(reversed(places), reversed(new), strict=True):
+            keys.insert(place, key)
+        self._keys = keys
+        added = ColumnsBuilder(PodFields, map(self._pods.__getitem__, new)).columns()
+        return columns.joined(added).take(order)
 
     def _forget_classes(self) -> None:
         """Drop the classes that have no pods any more: a workload leaves one behind at each rollout."""
@@ -231,16 +251,16 @@ class LatestPods(LatestObjects, PodIntake):
         self.classes, renumbered = self.classes.compacted(sorted(used))
         for fields in self._pods.values():
             fields.pod_class = renumbered[fields.pod_class]
-        self._protobuf = ProtobufPods(self.kind, self)
-        self._rows = None
+        self._in_json, self._in_protobuf = PodsInJson(self.classes), ProtobufPods(self.kind, self.classes)
+        self._columns = None
 
 
 def latest_objects(listing: Listing, builder: ListingBuilder) -> LatestObjects | None:
     """The objects of a listing, to be kept up to date; None where events would match no object."""
     if version_number(listing.resource_version) < 0 or _nameless(listing.malformed):
         return None
-    if isinstance(builder.rows, PodCollector):
-        return LatestPods(listing, builder.rows)
+    if listing.pods is not None:
+        return LatestPods(listing, listing.pods)
     return LatestRecords(listing, builder.rows) if isinstance(builder.rows, RecordCollector) else None
 
 

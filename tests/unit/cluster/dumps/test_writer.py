@@ -19,6 +19,7 @@ from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.cluster.snapshot import Snapshot, build_snapshot
 from rebalancer.errors import InputError
 from tests.builders import a_budget, a_node, a_pod, a_recording, a_replica_set, owned_by
+from tests.pod_statuses import statuses
 
 NODE_NAMES = ("n1", "n2", "n3")
 
@@ -54,6 +55,7 @@ def clusters(draw: st.DrawFn) -> dict[str, list[dict[str, Any]]]:
                 st.dictionaries(st.sampled_from(("karpenter.sh/do-not-disrupt", "a/b")), st.text(max_size=3))
             ),
         )
+        pod["status"] |= draw(st.just({}) | statuses())
         pods.append(
             damaged(pod, draw(st.sampled_from(("sound",) * 4 + ("labels", "quantity", "time", "huge"))))
         )
@@ -93,6 +95,8 @@ def columns(snapshot: Snapshot) -> dict[str, Any]:
             )
         ],
         "nominated": dict(pods.nominated),
+        "finished": () if pods.finished is None else tuple(pods.finished.columns.digest_parts()),
+        "fields": tuple(pods.columns.digest_parts()),
         "budgets": snapshot.budgets,
         "workloads": dict(snapshot.workloads),
         "namespaces": snapshot.namespaces,

@@ -88,13 +88,13 @@ def test_a_bookmark_moves_the_version_forward_and_never_back() -> None:
     assert after.pods is before.pods, "what did not change is shared"
 
 
-def test_a_pod_that_finished_leaves_and_one_that_cannot_be_read_is_named() -> None:
+def test_a_pod_that_finished_counts_no_more_and_one_that_cannot_be_read_is_named() -> None:
     objects = objects_at_100(at(7), at(8, "web-2"))
     done = at(101)
     done["status"]["phase"] = "Succeeded"
     applied(objects, json_line("MODIFIED", done), json_line("MODIFIED", at(102, "web-2", cpu="many")))
     listing = objects.listing(0.0)
-    assert names_of(listing) == []
+    assert (names_of(listing), len(listing)) == (["web-1"], 0)
     assert [(item.name, item.node_name) for item in listing.malformed] == [("web-2", "n1")]
     applied(objects, json_line("MODIFIED", at(103, "web-2")))
     assert not objects.listing(0.0).malformed
