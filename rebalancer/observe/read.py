@@ -46,7 +46,7 @@ from rebalancer.policy.policy_file import LoadedPolicy, default_policy, load_pol
 from rebalancer.profiles.types import ConfigurationText, SchedulerConfiguration
 from rebalancer.scheduling.registry import default_configuration, plugin_queries
 from rebalancer.scheduling.versions.verified import differing_rules, is_verified
-from rebalancer.state import RunState
+from rebalancer.state.run_state import RunState
 from rebalancer.telemetry import span
 
 if TYPE_CHECKING:
@@ -292,7 +292,7 @@ def _answer_of_watcher(api: RawApi, address: str, *, inside: bool) -> bytes | st
 
 
 def _start_of(api: RawApi, location: SchedulerLocation, now: float) -> SchedulerStart:
-    from rebalancer.execution import scheduler_start  # noqa: PLC0415 - imports kubernetes
+    from rebalancer.execution.scheduler_health import scheduler_start  # noqa: PLC0415 - imports kubernetes
 
     return scheduler_start(api, location, now)
 

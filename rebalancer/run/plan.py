@@ -18,7 +18,7 @@ from rebalancer.planning.prepared import prepare
 from rebalancer.planning.subjects import find_subject, parse_subject
 from rebalancer.policy.policy_file import LoadedPolicy
 from rebalancer.policy.schema import RebalancePolicy
-from rebalancer.state import RunState
+from rebalancer.state.run_state import RunState
 
 if TYPE_CHECKING:
     from rebalancer.cluster.live import RawApi
