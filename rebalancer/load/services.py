@@ -1,7 +1,9 @@
 """Services that load is read from: directly inside a cluster, through the API server's service proxy outside.
 
-http://load-watcher.monitoring:2020     a service: outside, the proxy of the API server reaches it
-https://prometheus.example.com          no service: it is asked at its address from anywhere
+    http://load-watcher.monitoring:2020     a service: outside, the proxy of the API server reaches it
+    https://prometheus.example.com          no service: it is asked at its address from anywhere
+
+Credentials of the policy stay with the address they are for: the service proxy gets none.
 """
 
 from __future__ import annotations
