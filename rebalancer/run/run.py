@@ -188,7 +188,7 @@ class RunEnvironment:
     cluster: LiveCluster  # read again and again, by one run or by many
     loaded: LoadedPolicy
     signals: StopSignals
-    safety: Callable[[], Safety]  # the brakes as they are now: a mounted policy may change meanwhile
+    safety: Callable[[], Safety]  # as it is now: a mounted policy may change meanwhile
     held: HeldLease | None = None  # None: the run takes the lease itself
 
 
@@ -208,7 +208,7 @@ def run_environment(options: PlanOptions, signals: StopSignals) -> RunEnvironmen
 
 
 def safety_of(options: PlanOptions, loaded: LoadedPolicy) -> Callable[[], Safety]:
-    """The brakes as the policy has them now: a mounted policy may change while a run goes on.
+    """The policy's safety settings as they are now: a mounted policy may change while a run goes on.
 
     What came through a pipe cannot be read again, and stays as it was.
     """
