@@ -57,7 +57,7 @@ def test_an_answer_that_is_too_large_is_an_error_and_a_refusal_is_cut(pool: Any)
 
 def test_where_the_status_counts_a_body_that_breaks_off_is_no_failure(pool: Any) -> None:
     class Handler(loopback.QuietHandler):
-        def do_GET(self) -> None:
+        def do_GET(self) -> None:  # noqa: N802 - named by the base class
             self.send_response(200)
             self.send_header("Content-Length", "10")
             self.end_headers()
