@@ -70,7 +70,7 @@ def _now(
     for planned in plan.moves:
         if planned.pod.uid in landed:
             target = row_of.get(landed[planned.pod.uid])
-        elif planned.wave == move.wave:
+        elif planned.wave == move.wave and not planned.finished:
             target = row_of[planned.landings[0].node]
         else:
             continue
@@ -94,7 +94,7 @@ def revalidate_moves(
     """
     corrected = correct(inputs.load, inputs.snapshot.nodes, made)
     inputs = dataclasses.replace(inputs, load=corrected.load)
-    pods = inputs.snapshot.pods
+    pods = inputs.snapshot.pods.with_finished
     found: dict[str, str | Move] = {}
     rows: dict[PodRow, Move] = {}
     for move in moves:
@@ -105,7 +105,7 @@ def revalidate_moves(
             found[move.pod.uid] = POD_LEAVING
         elif pods.node[row] != inputs.snapshot.nodes.row.get(move.from_node):
             found[move.pod.uid] = "the pod runs on another node"
-        elif (settling := corrected.settling.get(int(pods.node[row]))) is not None:
+        elif not move.finished and (settling := corrected.settling.get(int(pods.node[row]))) is not None:
             found[move.pod.uid] = settling
         else:
             rows[PodRow(row)] = move
@@ -156,7 +156,7 @@ def _wish(
         if planned.strategy in ("", strategy.name):
             message = strategy.why_still(row, builder)
             if message:
-                return Wish(strategy.name, strategy.purpose, message)
+                return Wish(strategy.name, strategy.purpose, message, strategy.lifts)
     named = next((strategy.settled for strategy in strategies if strategy.name == planned.strategy), "")
     return KeptReason(Reason.NOT_NEEDED, named or Strategy.settled)
 

@@ -109,7 +109,7 @@ class HotNodeRelief:
         """Why pods stay that only limits tighter than the policy's kept, or those together with others."""
         rows = {item.row: item for items in candidates.values() for item in items}
         return {
-            row: builder.limit(rows[row]) or _NO_BETTER_PLAN
+            row: builder.used.refusal(rows[row]) or _NO_BETTER_PLAN
             for row, why in kept.items()
             if why.reason is Reason.LIMIT
         }
@@ -260,7 +260,7 @@ class HotNodeRelief:
             percent = builder.expected_percent(node)
             excess += float(self._hotness.excess(node, percent).sum())
             still_hot += bool((percent > self._hotness.hot_above[node] + NEGLIGIBLE).any())
-        rows = [move.candidate.row for move in builder.moves]
+        rows = [move.candidate.row for move in builder.moves if not move.candidate.has_finished]
         cost = float(self._disruption.costs(rows).sum()) if rows else 0.0
         return round(excess, 6), still_hot, round(cost + len(rows), 6), len(rows)
 
