@@ -175,9 +175,7 @@ def test_limits_and_waves_count_them() -> None:
 def test_hot_nodes_are_relieved_as_if_it_were_not_there() -> None:
     hot = [a_workload("api", ["a"] * 7 + ["b"], cpu="500m")]
     cases = {
-        name: planning_inputs(
-            NODES, hot, pods=[a_failed_pod(owner="")], policy=a_policy(strategies=strategies)
-        )
+        name: planning_inputs(NODES, hot, pods=[a_failed_pod(owner="")], policy=a_policy(strategies=on))
         for name, on in (("off", {}), ("on", {"failed": {"barePods": True}}))
     }
     off, on = plan_of(cases["off"]), plan_of(cases["on"])
