@@ -36,9 +36,9 @@ from rebalancer.cli.user_files import (
 )
 from rebalancer.errors import ExitCode, InputError, RebalancerError, StopRequestedError
 from rebalancer.observe.plan_options import MAX_CONFIRMATION_SECONDS, PlanOptions, RunOptions
+from rebalancer.otlp import exported_traces, is_wanted
 from rebalancer.reporting.render import TABLES, Format
 from rebalancer.telemetry import listening
-from rebalancer.telemetry.otlp import exported_traces, is_wanted
 
 if TYPE_CHECKING:
     from pandas import DataFrame

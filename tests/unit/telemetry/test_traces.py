@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from rebalancer.telemetry import otlp as traces
+from rebalancer import otlp as traces
 from rebalancer.telemetry import span
 from tests.waiting import NEVER_SECONDS, no_hang
 
