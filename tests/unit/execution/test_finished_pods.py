@@ -7,7 +7,7 @@ import msgspec
 from rebalancer.errors import ExitCode
 from rebalancer.execution.outcomes import past_moves
 from rebalancer.planning.plan import Move
-from rebalancer.state import Result
+from rebalancer.state.results import Result
 from tests.unit.execution.builders import a_move, results
 from tests.unit.execution.fake_api import refusal
 from tests.unit.execution.tiny_cluster import Run
