@@ -64,20 +64,18 @@ def place_pending(
     infeasible: dict[int, None] = {}
     placed = unplaced = 0
     for row in waiting_pods(state, pods):
-        class_index = state.pod_class[row]
-        scheduler = schedulers.by_name.get(pods.classes[class_index].scheduler_name)
+        pod_class = state.pod_class[row]
+        scheduler = schedulers.by_name.get(pods.classes[pod_class].scheduler_name)
         if scheduler is None:
             continue
-        placement = None if class_index in infeasible else scheduler.place(state, class_index, row)
+        placement = None if pod_class in infeasible else scheduler.place(state, pod_class, row)
         if placement is None or not len(placement.feasible) or not placement.chance.any():
-            infeasible.setdefault(class_index)
+            infeasible.setdefault(pod_class)
             unplaced += 1
             continue
         target = int(placement.feasible[int(np.argmax(placement.chance))])
         state.bind(row, target)
-        usage[target] += requested_amounts(
-            state.classes.requests[class_index].incoming, inputs.load.resources
-        )
+        usage[target] += requested_amounts(state.classes.requests[pod_class].incoming, inputs.load.resources)
         placed += 1
     return Pending(tuple(infeasible)[:MAX_WAITING_CLASSES], placed, unplaced)
 
@@ -164,7 +162,7 @@ class PreparedInputs:
         """A pod as the evaluator needs it; without a wish it is looked at as if its node had to cool."""
         finished, table = self.has_finished(row), self.table_of(row)
         restarted = not finished and moves_by_restart(self.eviction, row)
-        replacement = NO_CLASS if finished else self.eviction.replacement(row).class_index
+        replacement = NO_CLASS if finished else self.eviction.replacement(row).pod_class
         return Candidate(
             row=row,
             source=self.node_of(row),
