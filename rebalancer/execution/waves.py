@@ -287,7 +287,7 @@ class _Run:
                 would = f"its eviction would begin so: {attempt.message}"
             self._end(move, Result.SKIPPED, f"dry run: {would}")
         elif move.finished:
-            self._end(move, Result.REMOVED, attempt.because, evicted_at=attempt.at)
+            self._end(move, Result.REMOVED, attempt.message, evicted_at=attempt.at)
         else:
             return attempt
         return None
