@@ -105,8 +105,8 @@ def revalidate_moves(
             found[move.pod.uid] = POD_LEAVING
         elif pods.node[row] != inputs.snapshot.nodes.row.get(move.from_node):
             found[move.pod.uid] = "the pod runs on another node"
-        elif not move.finished and (settling := corrected.settling.get(int(pods.node[row]))) is not None:
-            found[move.pod.uid] = settling
+        elif not move.finished and (why := corrected.figures_outdated.get(int(pods.node[row]))) is not None:
+            found[move.pod.uid] = why
         else:
             rows[PodRow(row)] = move
     try:
