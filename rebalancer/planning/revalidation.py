@@ -153,7 +153,7 @@ def _wish(
 ) -> Wish | KeptReason:
     """The wish for which a pod was planned to move, or any if the plan names none; else that it is gone."""
     for strategy in strategies:
-        if planned.strategy in ("", strategy.name):
+        if strategy.name == planned.strategy or (not planned.strategy and row in strategy.pods(builder)):
             message = strategy.why_still(row, builder)
             if message:
                 return Wish(strategy.name, strategy.purpose, message, strategy.lifts)

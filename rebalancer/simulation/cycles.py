@@ -246,7 +246,10 @@ def _cycle(
     for row, node in pending:
         cluster.bind(row, node)
     history, names = MoveHistory(made), inputs.snapshot.nodes.names
-    moves = tuple(_move(item, names, is_again(history, item.move.pod, inputs)) for item in outcomes)
+    moves = tuple(
+        _move(item, names, not item.move.finished and is_again(history, item.move.pod, inputs))
+        for item in outcomes
+    )
     made += execution.made
     spacing = inputs.policy.hot_nodes.run_spacing_seconds
     remembered = _remembered(state, plan, cluster.now, spacing)

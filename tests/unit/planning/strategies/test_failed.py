@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from rebalancer.planning.explanation import PodExplanation, explain
 from rebalancer.planning.plan import Plan, decode, encode
 from rebalancer.planning.revalidation import revalidate_moves
+from rebalancer.planning.subjects import find_subject
 from rebalancer.policy.policy_file import schema
 from rebalancer.policy.schema import RebalancePolicy
 from tests.builders import a_node, a_pod, owned_by
@@ -200,3 +202,25 @@ def test_its_settings_are_in_the_schema() -> None:
         *("minAge", "reasons", "exitCodes", "includingInitContainers", "excludeOwnerKinds", "barePods")
     }
     assert found["Strategies"]["properties"]["failed"]["default"] is False
+
+
+def explained(pod: str, **settings: Any) -> PodExplanation:
+    case = inputs(a_failed_pod("web-x", reason="Evicted"), **settings)
+    found = explain(case, find_subject(case.snapshot, f"pod/default/{pod}"))
+    assert isinstance(found, PodExplanation)
+    return found
+
+
+def test_an_explanation_says_what_becomes_of_it() -> None:
+    found = explained("web-x")
+
+    assert (found.verdict, found.evictable, found.landings, found.table) == ("Moved", True, (), None)
+    assert found.wishes["failed"].startswith("it failed (Evicted)")
+    assert explained("web-0").wishes == {}
+
+
+def test_an_explanation_says_that_nobody_wishes_to_remove_it() -> None:
+    found = explained("web-x", reasons=["Error"])
+
+    assert found.wishes == {}
+    assert found.verdict_because == "it has finished, and no strategy of the policy wishes to remove it"
