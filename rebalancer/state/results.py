@@ -95,6 +95,10 @@ class Result(StrEnum):
         "the rolling update did not end in time",
         _BAD._replace(load=LoadAfter.UNKNOWN, is_under_way=True),
     )
+    REMOVED = (
+        *("Removed", "a pod that had finished was removed; nothing is placed in its stead"),
+        *(_DONE, "green", LoadAfter.STAYED),
+    )
     GONE = (
         "Gone",
         "it left, or was leaving, by itself before its turn",
