@@ -10,29 +10,21 @@ from rebalancer.execution.kubernetes_events import EventWriter
 from rebalancer.execution.lease import HeldLease, LeaseWatch, RunLease, holder_identity
 from rebalancer.execution.outcomes import Outcome, Outcomes, Stop, after_outcomes, past_moves
 from rebalancer.execution.safety import PauseSwitch, SafetyChecks
-from rebalancer.execution.scheduler_health import (
-    LeaseName,
-    PodSelection,
-    SchedulerLocation,
-    scheduler_start,
-)
+from rebalancer.execution.scheduler_health import scheduler_start
 from rebalancer.execution.waves import RunContext, WorkloadPods, carry_out
 
 __all__ = [
     "EventWriter",
     "HeldLease",
     "Journal",
-    "LeaseName",
     "LeaseWatch",
     "Outcome",
     "Outcomes",
     "PauseSwitch",
-    "PodSelection",
     "RunClock",
     "RunContext",
     "RunLease",
     "SafetyChecks",
-    "SchedulerLocation",
     "Stop",
     "Subscriber",
     "WorkloadPods",

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from rebalancer.errors import ExitCode, LeaseHeldError, RightsError
-from rebalancer.execution import PodSelection, RunLease, SchedulerLocation, Stop
+from rebalancer.execution import RunLease, Stop
 from rebalancer.execution.events import EvictionAnswered, RunEvent
 from rebalancer.execution.journal import in_flight
+from rebalancer.planning.scheduler_facts import PodSelection, SchedulerLocation
 from rebalancer.policy.schema import Safety
 from rebalancer.policy.units import Amount
 from rebalancer.state import Result

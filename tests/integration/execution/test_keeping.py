@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rebalancer.execution import EventWriter, Outcome, SchedulerLocation, after_outcomes
+from rebalancer.execution import EventWriter, Outcome, after_outcomes
 from rebalancer.execution.safety import read_health
+from rebalancer.planning.scheduler_facts import SchedulerLocation
 from rebalancer.state import ConfigMapStore, Result, after_plan
 from tests.integration.execution.cluster import a_hot_cluster, a_move_of
 
