@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from rebalancer.execution import EventWriter, Outcome, after_outcomes
 from rebalancer.execution.safety import read_health
 from rebalancer.planning.scheduler_facts import SchedulerLocation
-from rebalancer.state import ConfigMapStore, Result, after_plan
+from rebalancer.state import Result, after_plan
+from rebalancer.state.stores import ConfigMapStore
 from tests.integration.execution.cluster import a_hot_cluster, a_move_of
 
 
