@@ -122,6 +122,6 @@ def _answer_of_watcher(api: RawApi, address: str, *, inside: bool) -> bytes | st
 
 
 def _start_of(api: RawApi, location: SchedulerLocation, now: float) -> SchedulerStart:
-    from rebalancer.execution import scheduler_start  # noqa: PLC0415 - imports kubernetes
+    from rebalancer.execution.scheduler_health import scheduler_start  # noqa: PLC0415 - imports kubernetes
 
     return scheduler_start(api, location, now)

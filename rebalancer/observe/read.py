@@ -22,7 +22,7 @@ from rebalancer.observe.configuration import InstalledPlugins, configuration_tex
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.policy.policy_file import LoadedPolicy, default_policy, load_policy, place_of
 from rebalancer.profiles.types import ConfigurationText, SchedulerConfiguration
-from rebalancer.state import RunState
+from rebalancer.state.run_state import RunState
 from rebalancer.telemetry import span
 
 if TYPE_CHECKING:

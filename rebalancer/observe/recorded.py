@@ -27,7 +27,7 @@ from rebalancer.load.prometheus.responses import RecordedResponses, decode_book
 from rebalancer.load.raw_figures import ANY_ADDRESS, WATCHER, RawFigures
 from rebalancer.planning.inputs import ApiServer, Observation, SchedulerStart
 from rebalancer.profiles.types import ConfigurationText
-from rebalancer.state import RunState
+from rebalancer.state.run_state import RunState
 from rebalancer.state.run_state import decode as decode_state
 from rebalancer.state.run_state import encode as encode_state
 

@@ -20,7 +20,7 @@ from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles.types import SchedulerConfiguration
 from rebalancer.scheduling.registry import plugin_queries
 from rebalancer.scheduling.resources import pod_requests, requested_amounts
-from rebalancer.state import RunState
+from rebalancer.state.run_state import RunState
 
 
 def assemble(

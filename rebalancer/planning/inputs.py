@@ -36,7 +36,7 @@ from rebalancer.policy.policy_file import LoadedPolicy
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles.types import ConfigurationText, PluginDescription, SchedulerConfiguration
 from rebalancer.scheduling.versions.release import DEFAULT_FEATURE_GATES, FeatureGates, Release
-from rebalancer.state import RunState
+from rebalancer.state.run_state import RunState
 
 
 def _decides_nothing(why: str, **options: Any) -> Any:

@@ -15,7 +15,7 @@ from rebalancer.observe.read import open_api, policy_of, read_inputs
 from rebalancer.observe.state_location import known_state
 from rebalancer.policy.policy_file import LoadedPolicy
 from rebalancer.policy.schema import RebalancePolicy
-from rebalancer.state import RunState
+from rebalancer.state.run_state import RunState
 
 if TYPE_CHECKING:
     from rebalancer.cluster.live import RawApi

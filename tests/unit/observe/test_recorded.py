@@ -32,7 +32,7 @@ from rebalancer.policy.load_sources import PrometheusSource
 from rebalancer.policy.policy_file import LoadedPolicy, place_of
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles.types import ConfigurationText
-from rebalancer.state import RunState
+from rebalancer.state.run_state import RunState
 from tests.builders import a_recording
 from tests.integration.cli.dumps import a_metric
 from tests.unit.planning.builders import NOW, a_past_move, a_policy, at

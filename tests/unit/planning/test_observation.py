@@ -25,7 +25,7 @@ from rebalancer.planning.planner import make_plan
 from rebalancer.policy.policy_file import LoadedPolicy, load_policy
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles.types import ConfigurationText, ExtensionPoint, PluginDescription
-from rebalancer.state import RunState
+from rebalancer.state.run_state import RunState
 from tests.builders import a_node, a_pod, a_snapshot
 
 EXAMPLE = Path(__file__).parents[3] / "examples"
