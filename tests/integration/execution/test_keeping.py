@@ -8,9 +8,9 @@ from rebalancer.execution.kubernetes_events import EventWriter
 from rebalancer.execution.outcomes import Outcome, after_outcomes
 from rebalancer.execution.safety import read_health
 from rebalancer.planning.scheduler_facts import SchedulerLocation
-from rebalancer.state import ConfigMapStore
 from rebalancer.state.results import Result
 from rebalancer.state.run_state import after_plan
+from rebalancer.state.stores import ConfigMapStore
 from tests.integration.execution.cluster import a_hot_cluster, a_move_of
 
 
