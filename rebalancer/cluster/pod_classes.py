@@ -2,6 +2,16 @@
 
 What is written of a pod mostly repeats what was written of its siblings. So a pod is recognised by those
 bytes, and a class is built, checked and compared only for bytes not seen before.
+
+Since 1.35 the API server copies the zone and the region of its node to a pod when it is bound
+(PodTopologyLabelsAdmission), so pods of one template differ by the zone they run in. A replacement is created
+without them, and the scheduler places it without them:
+
+    web-1 on a node in zone a   app=web, topology.kubernetes.io/zone=a
+    web-2 on a node in zone b   app=web, topology.kubernetes.io/zone=b
+    the class of both before they were bound: app=web
+
+Source: kubernetes v1.36.3 plugin/pkg/admission/podtopologylabels/admission.go:53.
 """
 
 from __future__ import annotations
@@ -251,21 +261,6 @@ class ClassIndex:
             self.classes.append(pod_class)
             self.keys.append(key)
         return found
-
-
-# Labels that a pod gets only when it is bound: the zone and the region of its node.
-#
-# Since 1.35 the API server copies them from the node to the pod (PodTopologyLabelsAdmission), so pods of
-# one
-# template differ by the zone they run in. A replacement is created without them, and the scheduler places
-# it
-# without them.
-#
-#     web-1 on a node in zone a   app=web, topology.kubernetes.io/zone=a
-#     web-2 on a node in zone b   app=web, topology.kubernetes.io/zone=b
-#     the class of both before they were bound: app=web
-#
-# Source: kubernetes v1.36.3 plugin/pkg/admission/podtopologylabels/admission.go:53.
 
 
 _PREFIXES = ("topology.kubernetes.io", "topology.k8s.io")  # the second is that of 1.33
