@@ -206,14 +206,14 @@ def test_a_consumer_may_leave_while_another_thread_is_being_started(monkeypatch:
     second, leaving = threading.Event(), threading.Event()
 
     def started_late(thread: threading.Thread) -> None:
-        if threading.current_thread().name == "ahead":
+        if threading.current_thread().name == "prefetch":
             second.set()
             happened(leaving, awaited="the consumer leaves")
         start(thread)
 
-    def left(ahead: reader._Prefetcher[int]) -> None:
+    def left(prefetcher: reader._Prefetcher[int]) -> None:
         leaving.set()
-        leave(ahead)
+        leave(prefetcher)
 
     monkeypatch.setattr(threading.Thread, "start", started_late)
     monkeypatch.setattr(reader._Prefetcher, "leave", left)
