@@ -227,7 +227,7 @@ class ProtobufPods:
         number = self._classes.get(key)
         if number is None:
             record = to_record(parse(self._messages.Pod, pod.SerializeToString()))
-            number = self._numbers.number_of(record, resize_infeasible)
+            number = self._numbers.number_of(record)
             if len(self._classes) >= _MAX_CACHED_CLASSES:  # pods that resemble no other: nothing is gained
                 self._classes.clear()
             self._classes[key] = number
