@@ -312,7 +312,7 @@ class PodsInJson:
     def class_and_reports(
         self, pod: records.Pod, resize_infeasible: bool
     ) -> tuple[int, list[ContainerReport]]:
-        """As ``Encoding`` says; one that is written like a sibling with nothing to report has nothing either."""
+        """As ``Encoding`` says; one written like a sibling with nothing to report has nothing either."""
         written = as_written(pod, resize_infeasible)
         number = self._known.get(written)
         if number is not None:
