@@ -16,7 +16,7 @@ from typing import Any
 import urllib3
 
 from rebalancer.cluster.kinds import BY_PLURAL, METRICS
-from rebalancer.cluster.live.credentials import connect
+from rebalancer.cluster.live.login import connect
 
 Object = dict[str, Any]
 

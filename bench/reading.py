@@ -24,7 +24,7 @@ from urllib.parse import urlencode
 import click
 
 from rebalancer.cluster.live import RawApi, open_api
-from rebalancer.cluster.live.credentials import connect
+from rebalancer.cluster.live.login import connect
 from rebalancer.cluster.live.reader import LiveReader
 
 

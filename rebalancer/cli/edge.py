@@ -29,7 +29,7 @@ from rebalancer import files
 from rebalancer.cli.invocation import Session
 from rebalancer.cli.logs import LOGGER, set_up_logs
 from rebalancer.errors import ExitCode, RebalancerError
-from rebalancer.stop_signals import raised_again, remember_request, stop_signals
+from rebalancer.signals import raised_again, remember_request, stop_signals
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 

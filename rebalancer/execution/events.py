@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from rebalancer.cluster.live.answers import RequestRejectedError
+from rebalancer.cluster.live.failures import RequestRejectedError
 from rebalancer.errors import (
     InputError,
     InternalError,

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from rebalancer.cluster.live import RawApi
-from rebalancer.cluster.live.answers import Answer, NoAnswerError, StatusError
+from rebalancer.cluster.live.failures import Answer, NoAnswerError, StatusError
 from rebalancer.deadlines import ANSWER_SECONDS, Deadline
 from rebalancer.errors import RebalancerError, StopRequestedError
 from rebalancer.execution.observed_pods import PodReader

@@ -17,7 +17,7 @@ import msgspec
 
 from rebalancer.cluster import times
 from rebalancer.cluster.live import RawApi
-from rebalancer.cluster.live.answers import RequestRejectedError
+from rebalancer.cluster.live.failures import RequestRejectedError
 from rebalancer.errors import RebalancerError
 from rebalancer.execution.events import EvictionAnswered, RunEvent, RunFinished, RunStarted
 from rebalancer.execution.evict import Verdict

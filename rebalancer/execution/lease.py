@@ -37,7 +37,7 @@ import msgspec
 
 from rebalancer.cluster import times
 from rebalancer.cluster.live import RawApi
-from rebalancer.cluster.live.answers import RequestRejectedError
+from rebalancer.cluster.live.failures import RequestRejectedError
 from rebalancer.cluster.live.updates import (
     APPLY,
     MAX_ATTEMPTS,

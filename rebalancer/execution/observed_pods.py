@@ -10,7 +10,7 @@ import msgspec
 from rebalancer.cluster import records, times
 from rebalancer.cluster.kinds import Kind
 from rebalancer.cluster.live import RawApi
-from rebalancer.cluster.live.answers import RequestRejectedError
+from rebalancer.cluster.live.failures import RequestRejectedError
 from rebalancer.cluster.live.lists import read_list
 from rebalancer.cluster.pods import EVICTION_IN_PROGRESS
 from rebalancer.errors import UnreachableError

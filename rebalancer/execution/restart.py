@@ -27,7 +27,7 @@ from collections.abc import Iterable
 import msgspec
 
 from rebalancer.cluster import times
-from rebalancer.cluster.live.answers import NoAnswerError, RequestRejectedError, StatusError
+from rebalancer.cluster.live.failures import NoAnswerError, RequestRejectedError, StatusError
 from rebalancer.cluster.records import Workload
 from rebalancer.errors import RebalancerError, RightsError, StopRequestedError
 from rebalancer.execution.evict import DENIED, READ_SECONDS, Attempt, Attempts, EvictionClient, Verdict

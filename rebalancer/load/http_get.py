@@ -13,7 +13,7 @@ import urllib3
 from urllib3.exceptions import HTTPError, NewConnectionError
 from urllib3.exceptions import TimeoutError as TransportTimeoutError
 
-from rebalancer.cluster.live.answers import NoAnswerError, unsendable
+from rebalancer.cluster.live.failures import NoAnswerError, unsendable
 from rebalancer.deadlines import Deadline
 
 CONNECT_SECONDS = 5.0

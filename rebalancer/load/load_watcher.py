@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rebalancer.cluster.live import RawApi
-from rebalancer.cluster.live.answers import NoAnswerError, StatusError, read_again, short_reason
+from rebalancer.cluster.live.failures import NoAnswerError, StatusError, read_again, short_reason
 from rebalancer.errors import InputError, UnreachableError
 from rebalancer.load.scheduler_view import decode_watcher
 from rebalancer.load.service_addresses import service_of

@@ -50,9 +50,9 @@ from rebalancer.planning.revalidation import check_landing, revalidate_moves
 from rebalancer.policy.policy_file import LoadedPolicy, parse_policy
 from rebalancer.policy.schema import Safety
 from rebalancer.run.memory import RunMemory, finding
-from rebalancer.run.stop import StopSignals, stop_on_signal
 from rebalancer.scheduling.framework.plugin import SCHEDULER_LAG_SECONDS
 from rebalancer.scheduling.versions.verified import verified_in_words, why_unverified
+from rebalancer.signals import StopSignals, stop_on_signal
 from rebalancer.state import StateStore, memory_seconds
 from rebalancer.telemetry import span
 

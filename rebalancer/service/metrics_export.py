@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rebalancer import __version__, files
-from rebalancer.telemetry.otlp_metrics import export_metrics
+from rebalancer.otlp import export_metrics
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry

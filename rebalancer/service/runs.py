@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import logging
 import time
+from dataclasses import dataclass
+from pathlib import Path
 
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.watching import LiveCluster
 from rebalancer.deadlines import Deadline
 from rebalancer.execution import HeldLease
+from rebalancer.execution.lease import DURATION_SECONDS
 from rebalancer.observe.plan_options import PlanOptions, RunOptions
 from rebalancer.observe.read import gather, read_snapshot
 from rebalancer.observe.state_location import known_state, state_store
@@ -18,12 +21,27 @@ from rebalancer.reporting.metrics import RunMetrics
 from rebalancer.reporting.run_observers import LogObserver
 from rebalancer.reporting.words import counted, words
 from rebalancer.run.run import RunEnvironment, run_within
-from rebalancer.run.stop import StopSignals
 from rebalancer.service.looking import look
 from rebalancer.service.policy_in_force import PolicyInForce
-from rebalancer.service.settings import ServiceOptions
+from rebalancer.signals import StopSignals
 from rebalancer.state import RunState
 from rebalancer.telemetry import span
+
+# What a service is started with.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceOptions:
+    """How the service acts, and where it is seen; where its plans come from are ``PipelineOptions``."""
+
+    act: bool = False  # False: every replica plans, and nothing is changed
+    host: str = "127.0.0.1"
+    port: int = 8080  # 0: any that is free, which the log names
+    lease: str = "rebalancer/rebalancer"  # NAMESPACE/NAME
+    lease_seconds: float = DURATION_SECONDS  # how long it is held without being renewed
+    journal: Path | None = None  # None: stderr
+    max_duration_seconds: float = 300.0  # no wave of a run begins later
+
 
 LOGGER = logging.getLogger(__name__)
 MAX_MOVES_SHOWN = 50

@@ -31,15 +31,11 @@ from rebalancer.execution import HeldLease, LeaseWatch, RunLease, holder_identit
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.observe.read import open_api, open_cluster
 from rebalancer.reporting.metrics import RunMetrics, names
-from rebalancer.run.stop import StopSignals
-from rebalancer.service.early_runs import EarlyRuns
-from rebalancer.service.endpoints import Endpoints, answering
-from rebalancer.service.health import Health
+from rebalancer.service.endpoints import Endpoints, Health, answering
 from rebalancer.service.policy_in_force import PolicyInForce
-from rebalancer.service.runs import Runs
-from rebalancer.service.service_signals import heard_signals
-from rebalancer.service.settings import ServiceOptions
-from rebalancer.service.standing_by import WarmCluster
+from rebalancer.service.runs import Runs, ServiceOptions
+from rebalancer.service.waiting import EarlyRuns, WarmCluster
+from rebalancer.signals import StopSignals, heard_signals
 from rebalancer.telemetry import listening
 
 LOGGER = logging.getLogger(__name__)

@@ -21,7 +21,7 @@ import msgspec
 
 from rebalancer import files
 from rebalancer.cluster.live import RawApi
-from rebalancer.cluster.live.answers import RequestRejectedError
+from rebalancer.cluster.live.failures import RequestRejectedError
 from rebalancer.cluster.live.updates import (
     APPLY,
     MAX_ATTEMPTS,

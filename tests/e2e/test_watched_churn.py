@@ -18,9 +18,9 @@ from rebalancer.cluster.dumps.writer import digest
 from rebalancer.cluster.kinds import NODES as NODES_KIND
 from rebalancer.cluster.kinds import PODS, Kind
 from rebalancer.cluster.live import RawApi, open_api
-from rebalancer.cluster.live.answers import Answer
-from rebalancer.cluster.live.credentials import connect
+from rebalancer.cluster.live.failures import Answer
 from rebalancer.cluster.live.lists import ListBegins, ListSource
+from rebalancer.cluster.live.login import connect
 from rebalancer.cluster.live.reader import LiveReader
 from rebalancer.cluster.live.watching import LiveCluster
 from tests.conftest import SUMMARY

@@ -22,7 +22,7 @@ from rebalancer.cli.output import Output, Rows, emit, progress
 from rebalancer.errors import InputError, RebalancerError, StopRequestedError
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.reporting.render import TABLES, Format
-from rebalancer.run.stop import stop_on_signal
+from rebalancer.signals import stop_on_signal
 
 if TYPE_CHECKING:
     from pandas import DataFrame

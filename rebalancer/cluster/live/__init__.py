@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from rebalancer.cluster.live.raw_api import RawApi
+from rebalancer.cluster.live.client import RawApi
 
 __all__ = ["RawApi", "open_api"]
 
@@ -24,11 +24,11 @@ def open_api(
     clusters are planned without it. The official client, slow to import, is asked where a login is not plain.
     """
     from rebalancer.cluster.live.client import KubernetesClient  # noqa: PLC0415
-    from rebalancer.cluster.live.plain_login import plain_login  # noqa: PLC0415
+    from rebalancer.cluster.live.login import plain_login  # noqa: PLC0415
 
     api: Any = plain_login(kubeconfig, context)
     if api is None:
-        from rebalancer.cluster.live.credentials import connect  # noqa: PLC0415
+        from rebalancer.cluster.live.login import connect  # noqa: PLC0415
 
         api = connect(kubeconfig, context)
     return RawApi(KubernetesClient(api, request_seconds))

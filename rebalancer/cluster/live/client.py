@@ -8,16 +8,155 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
+from urllib.parse import quote
 
 import urllib3
 from urllib3.exceptions import HTTPError
 
-from rebalancer.cluster.live.answers import Answer, NoAnswerError, StatusError, unsendable
-from rebalancer.cluster.live.calls import CoreCalls, ObjectCalls
-from rebalancer.deadlines import Deadline
+from rebalancer.cluster.kinds import Kind
+from rebalancer.cluster.live.failures import (
+    Answer,
+    NoAnswerError,
+    RequestRejectedError,
+    StatusError,
+    read_again,
+    translated,
+    unsendable,
+    write_again,
+)
+from rebalancer.deadlines import ANSWER_SECONDS, CLOSING_SECONDS, Deadline
+from rebalancer.errors import UnreachableError
+from rebalancer.retries import Again, Retries
 from rebalancer.telemetry import span
+
+# The requests that rebalancer makes, as methods with the names that the official client gives them.
+#
+# The client's own methods belong to classes that build a model of every kind of object when they are first
+# used: one second of processor time before the first request of every command. What is sent is a path, a
+# few
+# options and JSON, so the client is only asked for what it is good at: addresses, credentials and
+# transport.
+#
+#     core.list_namespaced_pod("shop", label_selector="app=web", _continue="abc")
+#     GET /api/v1/namespaces/shop/pods?labelSelector=app%3Dweb&continue=abc
+
+
+_JSON = "application/json"
+_MERGE_PATCH = "application/merge-patch+json"
+
+Send = Callable[..., Any]
+"""Sends ``method, path, query, headers, body, timeout``; returns the response, its body not yet read."""
+
+
+class Calls:
+    """Makes requests by ``send``; what is not named by a parameter is an option of the query."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+
+    def get(self, path: str, **options: Any) -> Any:
+        """GET a path exactly as it is written."""
+        return self._request("GET", path, None, options)
+
+    def _request(self, method: str, path: str, body: Any, options: dict[str, Any]) -> Any:
+        timeout = options.pop("_request_timeout")
+        headers: Mapping[str, str] = options.pop("_headers", {})
+        content_type = {} if body is None else {"Content-Type": _MERGE_PATCH if method == "PATCH" else _JSON}
+        query = [(_query_name(name), value) for name, value in options.items() if value is not None]
+        return self._send(method, path, query, {"Accept": _JSON, **content_type, **headers}, body, timeout)
+
+
+class CoreCalls(Calls):
+    """Nodes, pods and ConfigMaps."""
+
+    def list_node(self, **options: Any) -> Any:
+        """All nodes."""
+        return self.get("/api/v1/nodes", **options)
+
+    def list_pod_for_all_namespaces(self, **options: Any) -> Any:
+        """All pods."""
+        return self.get("/api/v1/pods", **options)
+
+    def list_namespaced_pod(self, namespace: str, **options: Any) -> Any:
+        """The pods of a namespace."""
+        return self.get(_in_core(namespace, "pods"), **options)
+
+    def read_namespaced_pod(self, name: str, namespace: str, **options: Any) -> Any:
+        """One pod."""
+        return self.get(_in_core(namespace, "pods", name), **options)
+
+    def create_namespaced_pod_eviction(self, name: str, namespace: str, body: Any, **options: Any) -> Any:
+        """Ask for the eviction of a pod."""
+        return self._request("POST", _in_core(namespace, "pods", name, "eviction"), body, options)
+
+    def read_namespaced_config_map(self, name: str, namespace: str, **options: Any) -> Any:
+        """One ConfigMap."""
+        return self.get(_in_core(namespace, "configmaps", name), **options)
+
+    def create_namespaced_config_map(self, namespace: str, body: Any, **options: Any) -> Any:
+        """Create a ConfigMap."""
+        return self._request("POST", _in_core(namespace, "configmaps"), body, options)
+
+    def replace_namespaced_config_map(self, name: str, namespace: str, body: Any, **options: Any) -> Any:
+        """Replace a ConfigMap."""
+        return self._request("PUT", _in_core(namespace, "configmaps", name), body, options)
+
+
+class ObjectCalls(Calls):
+    """Objects of any API group."""
+
+    def list_namespaced_custom_object(
+        self, group: str, version: str, namespace: str, plural: str, **options: Any
+    ) -> Any:
+        """The objects of a namespace."""
+        return self.get(_in_group(group, version, namespace, plural), **options)
+
+    def get_namespaced_custom_object(
+        self, group: str, version: str, namespace: str, plural: str, name: str, **options: Any
+    ) -> Any:
+        """One object."""
+        return self.get(_in_group(group, version, namespace, plural, name), **options)
+
+    def create_namespaced_custom_object(
+        self, group: str, version: str, namespace: str, plural: str, body: Any, **options: Any
+    ) -> Any:
+        """Create an object."""
+        return self._request("POST", _in_group(group, version, namespace, plural), body, options)
+
+    def replace_namespaced_custom_object(
+        self, group: str, version: str, namespace: str, plural: str, name: str, body: Any, **options: Any
+    ) -> Any:
+        """Replace an object."""
+        return self._request("PUT", _in_group(group, version, namespace, plural, name), body, options)
+
+    def patch_namespaced_custom_object(
+        self, group: str, version: str, namespace: str, plural: str, name: str, body: Any, **options: Any
+    ) -> Any:
+        """Change an object by a merge patch."""
+        return self._request("PATCH", _in_group(group, version, namespace, plural, name), body, options)
+
+
+def _in_core(namespace: str, *parts: str) -> str:
+    return f"/api/v1/namespaces/{_written(namespace, *parts)}"
+
+
+def _in_group(group: str, version: str, namespace: str, *parts: str) -> str:
+    return f"/apis/{group}/{version}/namespaces/{_written(namespace, *parts)}"
+
+
+def _written(*parts: str) -> str:
+    """Parts of a path; a name may come from an object that anybody wrote."""
+    return "/".join(quote(part, safe="") for part in parts)
+
+
+def _query_name(option: str) -> str:
+    """``field_selector`` as ``fieldSelector``; ``_continue`` avoids a keyword of Python."""
+    return re.sub("_([a-z])", lambda found: found[1].upper(), option.removeprefix("_"))
+
 
 CONNECT_SECONDS = 5.0
 READ_SECONDS = 60.0
@@ -192,3 +331,126 @@ def _end(arriving: list[Any]) -> None:
     for response in arriving:
         with contextlib.suppress(AttributeError, ValueError, RuntimeError, OSError):
             response.shutdown()
+
+
+# Requests to an API server: raw bytes back, errors translated to ours, passing failures of reads retried.
+
+
+_MAX_ANSWER_BYTES = 512 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class RawApi:
+    """An API server as other packages see it; ``client`` has the calls, ``retries`` bounds the waiting."""
+
+    client: KubernetesClient
+    retries: Retries = field(default_factory=Retries)
+
+    @property
+    def host(self) -> str:
+        """The API server's address."""
+        return self.client.host
+
+    def until(self, deadline: Deadline) -> RawApi:
+        """The same API, whose requests and retries end with the run, or when it is asked to stop."""
+        return replace(self, retries=replace(self.retries, run=deadline))
+
+    def within(self, seconds: float) -> RawApi:
+        """The same API, all of whose requests, with their retries, end at most that many seconds from now."""
+        run = replace(self.retries.run, clock=self.retries.clock)
+        return self.until(run.within(seconds))
+
+    def finishing(self, seconds: float = CLOSING_SECONDS) -> RawApi:
+        """The same API, for what a run finishes after its end, or after it was asked to stop."""
+        return self.until(self.retries.run.finishing(seconds))
+
+    def get(self, what: str, call: Callable[..., Any], *arguments: Any, **options: Any) -> bytes:
+        """The body of one GET made by one of the client's calls."""
+        return self.ask(what, call, *arguments, **options).body
+
+    def ask(self, what: str, call: Callable[..., Any], *arguments: Any, **options: Any) -> Answer:
+        """The answer to one GET made by one of the client's calls."""
+        return self._request(what, read_again, self.retries.limit(), call, arguments, options)
+
+    def write(self, what: str, call: Callable[..., Any], *arguments: Any, **options: Any) -> bytes:
+        """The body of the answer to one write, which is waited for even after a request to stop.
+
+        Sent again only where flow control turned it away: whether any other may be, the caller knows.
+        """
+        limit = self.retries.limit()
+        limit = limit.finishing(max(limit.grace_seconds, ANSWER_SECONDS))
+        return self._request(what, write_again, limit, call, arguments, options).body
+
+    def _request(
+        self,
+        what: str,
+        again: Callable[[Exception], Again | None],
+        limit: Deadline,
+        call: Callable[..., Any],
+        arguments: tuple[Any, ...],
+        options: dict[str, Any],
+    ) -> Answer:
+        def once() -> Answer:
+            return self.client.send(
+                call, *arguments, max_bytes=_MAX_ANSWER_BYTES, deadline=limit, what=what, **options
+            )
+
+        with translated(what, self.host):
+            answer = self.retries.call(what, once, again)
+        if len(answer.body) > _MAX_ANSWER_BYTES:
+            raise UnreachableError(
+                f"{what}: the answer is larger than {_MAX_ANSWER_BYTES >> 20} MiB", where=self.host
+            )
+        return answer
+
+    def list_page(self, kind: Kind, **options: Any) -> Answer:
+        """One page of a LIST over all namespaces."""
+        what, call, arguments = self._collection(kind)
+        return self.ask(f"list {what}", call, *arguments, **options)
+
+    def watch(self, kind: Kind, read_seconds: float, **options: Any) -> Stream:
+        """The body of a WATCH over all namespaces, which is to be closed; it is not tried again.
+
+        It ends when no byte comes for so many seconds. Raises RightsError, RequestRejectedError or
+        UnreachableError.
+        """
+        what, call, arguments = self._collection(kind)
+        with translated(f"watch {what}", self.host):
+            return self.client.stream(call, *arguments, read_seconds=read_seconds, watch=True, **options)
+
+    def _collection(self, kind: Kind) -> tuple[str, Callable[..., Any], tuple[str, ...]]:
+        """What a kind is called in messages, and the request that lists and watches it."""
+        resource = kind.resource or kind.plural
+        what = f"{resource}.{kind.group}" if kind.group else resource
+        return what, self.client.core.get, (kind.path,)
+
+    def server_version(self) -> str:
+        """The API server's version, e.g. ``1.35``; empty when it does not say."""
+        body = self.get("read the version", self.client.core.get, "/version/")
+        try:
+            answer = json.loads(body)
+            return f"{int(answer['major'])}.{int(str(answer['minor']).rstrip('+'))}"
+        except (ValueError, LookupError, TypeError, RecursionError):
+            return ""
+
+    def service_proxy(self, namespace: str, service: str, path: str) -> bytes:
+        """GET a path of a service through the API server; ``service`` is ``[scheme:]name:port``."""
+        proxy = f"/api/v1/namespaces/{quote(namespace, '')}/services/{quote(service, '')}/proxy/{quote(path)}"
+        return self.get(f"get {path} of service {namespace}/{service}", self.client.core.get, proxy)
+
+    def config_map(self, namespace: str, name: str) -> dict[str, str] | None:
+        """The data of a ConfigMap; None when there is none."""
+        call = self.client.core.read_namespaced_config_map
+        try:
+            body = self.get(f"read configmap {namespace}/{name}", call, name, namespace)
+        except RequestRejectedError as error:
+            if error.status == 404:
+                return None
+            raise
+        try:
+            data = json.loads(body).get("data") or {}
+            return {str(key): str(value) for key, value in data.items()}
+        except (ValueError, AttributeError, RecursionError) as error:
+            raise UnreachableError(
+                f"read configmap {namespace}/{name}: the answer is not a ConfigMap", where=self.host
+            ) from error

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 from rebalancer.cluster.dumps.listing import Listing, ListingBuilder, collector_paused
 from rebalancer.cluster.kinds import Kind
-from rebalancer.cluster.live.answers import Answer, RequestRejectedError, translated
-from rebalancer.cluster.live.raw_api import RawApi
+from rebalancer.cluster.live.client import RawApi
+from rebalancer.cluster.live.failures import Answer, RequestRejectedError, translated
 from rebalancer.cluster.pods import version_number
 from rebalancer.cluster.wire.json_items import Page, decode_head
 from rebalancer.cluster.wire.protobuf import MEDIA_TYPE, PodListSplitter, Pods, decode_answer

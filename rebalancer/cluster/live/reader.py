@@ -26,7 +26,8 @@ from typing import Generic, TypeVar
 from rebalancer.cluster import records
 from rebalancer.cluster.dumps.listing import Listing, ListingBuilder, Recording, collector_paused
 from rebalancer.cluster.kinds import KINDS, METRICS, REQUIRED, Kind
-from rebalancer.cluster.live.answers import Answer, RequestRejectedError
+from rebalancer.cluster.live.client import RawApi
+from rebalancer.cluster.live.failures import Answer, RequestRejectedError
 from rebalancer.cluster.live.lists import (
     EXPIRED,
     MAX_PAGES,
@@ -37,7 +38,6 @@ from rebalancer.cluster.live.lists import (
     is_streamed_by,
     streamed_list,
 )
-from rebalancer.cluster.live.raw_api import RawApi
 from rebalancer.cluster.wire.protobuf import MEDIA_TYPE
 from rebalancer.errors import RebalancerError, RightsError, UnreachableError
 

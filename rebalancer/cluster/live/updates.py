@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from rebalancer.cluster.live.answers import RequestRejectedError
-from rebalancer.cluster.live.raw_api import RawApi
+from rebalancer.cluster.live.client import RawApi
+from rebalancer.cluster.live.failures import RequestRejectedError
 from rebalancer.errors import InputError, UnreachableError
 from rebalancer.retries import Again
 

@@ -15,7 +15,7 @@ import urllib3
 
 from rebalancer import files
 from rebalancer.cluster.live import RawApi
-from rebalancer.cluster.live.answers import NoAnswerError, short_reason
+from rebalancer.cluster.live.failures import NoAnswerError, short_reason
 from rebalancer.deadlines import Deadline
 from rebalancer.errors import InputError, UnreachableError
 from rebalancer.load.http_get import HttpAnswer, get

@@ -10,9 +10,9 @@ import msgspec
 
 from rebalancer.cluster.dumps.listing import ListingBuilder, Recording
 from rebalancer.cluster.kinds import PODS
-from rebalancer.cluster.live.answers import Answer
+from rebalancer.cluster.live.client import RawApi
+from rebalancer.cluster.live.failures import Answer
 from rebalancer.cluster.live.lists import read_list
-from rebalancer.cluster.live.raw_api import RawApi
 from rebalancer.cluster.records import Pod
 from rebalancer.cluster.wire.protobuf import MEDIA_TYPE, PodListSplitter
 from rebalancer.errors import UnreachableError

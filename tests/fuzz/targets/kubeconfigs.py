@@ -16,8 +16,7 @@ from unittest import mock
 import urllib3
 from kubernetes.config import kube_config
 
-from rebalancer.cluster.live.credentials import connect
-from rebalancer.cluster.live.plain_login import plain_login
+from rebalancer.cluster.live.login import connect, plain_login
 from tests.fuzz.clusters import folder
 from tests.fuzz.structure import yaml_structure
 from tests.fuzz.target import Target

@@ -14,7 +14,8 @@ from rebalancer.cluster.kinds import (
     PODS,
     VERTICAL_AUTOSCALERS,
 )
-from rebalancer.cluster.live import RawApi, client, raw_api
+from rebalancer.cluster.live import RawApi, client
+from rebalancer.cluster.live import client as raw_api
 from rebalancer.cluster.snapshot import build_snapshot
 from rebalancer.errors import ExitCode, RebalancerError, RightsError, UnreachableError
 from rebalancer.retries import Retries

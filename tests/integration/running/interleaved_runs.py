@@ -12,7 +12,7 @@ from typing import Any
 
 from rebalancer.cluster import times
 from rebalancer.cluster.live import RawApi
-from rebalancer.cluster.live.answers import Answer, NoAnswerError, StatusError
+from rebalancer.cluster.live.failures import Answer, NoAnswerError, StatusError
 from rebalancer.errors import RebalancerError
 from rebalancer.execution import HeldLease, Journal, Outcomes, RunLease, carry_out
 from rebalancer.planning.plan import Landing, Move, Plan, PodReference

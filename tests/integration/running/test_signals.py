@@ -30,7 +30,7 @@ STATE = "/configmaps"
 HEARING = """
 import os, sys
 from rebalancer.__main__ import start
-from rebalancer.run.stop import StopSignals
+from rebalancer.signals import StopSignals
 
 file, receive = os.open(sys.argv.pop(1), os.O_WRONLY | os.O_CREAT | os.O_APPEND), StopSignals.receive
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from rebalancer.cluster.live.answers import RequestRejectedError
+from rebalancer.cluster.live.failures import RequestRejectedError
 from rebalancer.errors import ExitCode, StopRequestedError, UnreachableError
 from rebalancer.execution import Outcome, Stop
 from rebalancer.execution.lease import LeaseLostError, RunLease

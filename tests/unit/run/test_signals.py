@@ -14,8 +14,7 @@ from rebalancer.cli.edge import _terminated_as_interrupted
 from rebalancer.cli.invocation import Session
 from rebalancer.deadlines import StopRequest
 from rebalancer.errors import StopRequestedError
-from rebalancer.run.stop import StopSignals, stop_on_signal
-from rebalancer.stop_signals import is_hangup, stop_signals
+from rebalancer.signals import StopSignals, is_hangup, stop_on_signal, stop_signals
 from tests.waiting import happened, no_hang, until_interrupted
 
 ALL = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rebalancer.errors import SafetyError, StopRequestedError, UnreachableError
 from rebalancer.policy.hotness import HotNodes
-from rebalancer.service.early_runs import MAX_SHARE, EarlyRuns
+from rebalancer.service.waiting import MAX_SHARE, EarlyRuns
 
 SETTINGS = HotNodes(run_interval=900, check_interval=60, min_run_interval=300)
 

@@ -15,8 +15,7 @@ import pytest
 from rebalancer.errors import InputError
 from rebalancer.reporting.metrics import RunMetrics
 from rebalancer.service import endpoints
-from rebalancer.service.endpoints import MAX_CONNECTIONS, Endpoints, answering
-from rebalancer.service.health import Health
+from rebalancer.service.endpoints import MAX_CONNECTIONS, Endpoints, Health, answering
 from tests.waiting import HANG_SECONDS, eventually
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from rebalancer.deadlines import Deadline, StopRequest
 from rebalancer.errors import UnreachableError
-from rebalancer.service import standing_by
-from rebalancer.service.standing_by import WarmCluster
+from rebalancer.service import waiting as standing_by
+from rebalancer.service.waiting import WarmCluster
 from tests.waiting import NEVER_SECONDS, eventually, happened, no_hang
 
 

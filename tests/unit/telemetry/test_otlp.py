@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from rebalancer.telemetry.otlp import is_wanted, resource
+from rebalancer.otlp import is_wanted, resource
 
 COLLECTOR = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"}
 

@@ -6,7 +6,8 @@ import socket
 
 import pytest
 
-from rebalancer.telemetry import span, traces
+from rebalancer import otlp as traces
+from rebalancer.telemetry import span
 from tests.waiting import NEVER_SECONDS, no_hang
 
 pytest.importorskip("opentelemetry.exporter.otlp.proto.http")

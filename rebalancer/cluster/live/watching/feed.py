@@ -20,10 +20,9 @@ from queue import Empty, SimpleQueue
 from rebalancer.cluster import records
 from rebalancer.cluster.dumps.listing import Listing
 from rebalancer.cluster.kinds import Kind
-from rebalancer.cluster.live.answers import TOO_MANY_REQUESTS, RequestRejectedError, translated
-from rebalancer.cluster.live.client import Stream
+from rebalancer.cluster.live.client import RawApi, Stream
+from rebalancer.cluster.live.failures import TOO_MANY_REQUESTS, RequestRejectedError, translated
 from rebalancer.cluster.live.lists import EXPIRED, MAX_PAGES, PAGE_SIZE
-from rebalancer.cluster.live.raw_api import RawApi
 from rebalancer.cluster.live.watching.latest_objects import LatestObjects, SeenPod
 from rebalancer.cluster.wire.protobuf import MEDIA_TYPE
 from rebalancer.cluster.wire.watch_events import ERROR, EventSplitter

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rebalancer.cluster.live.connection_failures import connection_failure
+from rebalancer.cluster.live.failures import connection_failure
 
 VERIFY = "SSLError: [SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed"
 CLIENT, LISTENS, NETWORK = "client certificate", "nothing listens", "over the network"

@@ -15,9 +15,9 @@ from kubernetes import client
 
 from rebalancer.cluster.kinds import KINDS, NODES
 from rebalancer.cluster.live import RawApi, open_api
-from rebalancer.cluster.live.answers import Answer
 from rebalancer.cluster.live.client import KubernetesClient
-from rebalancer.cluster.live.credentials import connect
+from rebalancer.cluster.live.failures import Answer
+from rebalancer.cluster.live.login import connect
 from rebalancer.errors import ExitCode, InputError, RebalancerError, RightsError
 from rebalancer.retries import Retries
 

@@ -17,8 +17,7 @@ import urllib3
 import yaml
 
 from rebalancer.cluster.live import open_api
-from rebalancer.cluster.live.credentials import connect
-from rebalancer.cluster.live.plain_login import PlainApi, _FileToken, _service_account, plain_login
+from rebalancer.cluster.live.login import PlainApi, _FileToken, _service_account, connect, plain_login
 from rebalancer.errors import UnreachableError
 from tests import loopback
 
@@ -321,7 +320,7 @@ def test_a_token_in_a_file_is_used_and_read_again(tmp_path: Path, monkeypatch: p
     assert login is not None
     assert login.param_serialize("GET", "/")[2]["authorization"] == "Bearer first"
     (tmp_path / "token").write_text("second\n")
-    monkeypatch.setattr("rebalancer.cluster.live.plain_login._TOKEN_SECONDS", 0.0)
+    monkeypatch.setattr("rebalancer.cluster.live.login._TOKEN_SECONDS", 0.0)
     assert login.param_serialize("GET", "/")[2]["authorization"] == "Bearer second"
 
 

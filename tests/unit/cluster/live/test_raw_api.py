@@ -8,8 +8,8 @@ from urllib3.exceptions import ProtocolError
 
 from rebalancer.cluster.kinds import NODES
 from rebalancer.cluster.live import RawApi
-from rebalancer.cluster.live.answers import NoAnswerError, RequestRejectedError
 from rebalancer.cluster.live.client import KubernetesClient
+from rebalancer.cluster.live.failures import NoAnswerError, RequestRejectedError
 from rebalancer.deadlines import Deadline, StopRequest
 from rebalancer.errors import StopRequestedError, UnreachableError
 from tests.unit.execution.fake_api import Answer, FakeTime, Request, Script, fake_api, refusal

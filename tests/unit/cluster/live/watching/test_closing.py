@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from rebalancer.cluster.kinds import PODS
-from rebalancer.cluster.live.raw_api import RawApi
+from rebalancer.cluster.live.client import RawApi
 from rebalancer.cluster.live.watching.feed import Feed
 from rebalancer.cluster.live.watching.latest_objects import latest_objects
 from tests.churn import Churn

@@ -12,7 +12,7 @@ import pytest
 
 from rebalancer.cluster.kinds import NODES, PODS, REPLICA_SETS, Kind
 from rebalancer.cluster.live import RawApi
-from rebalancer.cluster.live.answers import RequestRejectedError
+from rebalancer.cluster.live.failures import RequestRejectedError
 from rebalancer.cluster.live.watching import feed as feed_module
 from rebalancer.cluster.live.watching.feed import Feed
 from rebalancer.cluster.live.watching.latest_objects import latest_objects
