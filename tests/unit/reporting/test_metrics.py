@@ -144,6 +144,18 @@ def test_an_eviction_that_was_never_requested_is_not_counted() -> None:
     assert counted == {item.value for item in Result} - {"Skipped", "Gone"}
 
 
+def test_an_eviction_is_counted_under_the_strategy_that_wished_it_whatever_it_gained() -> None:
+    metrics = RunMetrics()
+    for strategy in ("hotNodes", "misplaced", "ofTheNextVersion"):
+        outcome = an_outcome()
+        move = msgspec.structs.replace(outcome.move, strategy=strategy)
+        metrics.follow(MoveEnded(msgspec.structs.replace(outcome, move=move)))
+    found = samples(generate_latest(metrics.registry))
+
+    reasons = {labels[1] for name, labels in found if name == "rebalancer_evictions_total"}
+    assert reasons == {"HotNode", "Misplaced", "OfTheNextVersion"}
+
+
 def test_nodes_are_named_one_by_one_only_up_to_a_bound() -> None:
     names = [f"node-{number}" for number in range(MAX_NODE_SERIES + 50)]
     found = samples(rendered(a_plan(unsolved=dict.fromkeys(names, "hot")), None, exit_code=0, now=5.0))
