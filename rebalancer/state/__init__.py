@@ -8,9 +8,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from rebalancer.state.move_history import MoveHistory
 from rebalancer.state.results import BAD_RESULTS, LoadAfter, Result
 from rebalancer.state.run_state import (
+    MoveHistory,
     PastMove,
     RunState,
     after_moves,
