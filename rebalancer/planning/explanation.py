@@ -1,4 +1,8 @@
-"""Explains one pod: whether it may be evicted, where its replacement would run, and what staying costs."""
+"""Explains a pod, a node or a workload: by the same rules, model and plan as a run.
+
+Of a pod: whether it may be evicted, where its replacement would run, and what staying costs. Of a node: why
+it is hot or not. Of nodes and workloads: what the plan does with each of their pods, and why.
+"""
 
 from __future__ import annotations
 
@@ -37,8 +41,6 @@ from rebalancer.planning.workloads.stateful_sets import replaced_after_terminati
 from rebalancer.scheduling.framework.cycle import Placement, Rejections
 from rebalancer.scheduling.resources import requested_amounts
 from rebalancer.scheduling.state.cluster_state import ClusterState
-
-# The full explanation of one pod or one node, as a value that reports print.
 
 
 class ScoredNode(Value, frozen=True):
@@ -410,9 +412,6 @@ def verdict_of(plan: Plan, uid: str, node: str) -> tuple[str, str]:
     return NODE_NOT_HOT, f"{node} is not hot: nothing needs to leave it"
 
 
-# Explains one node and each of its pods: by the same rules, model and plan as a run.
-
-
 EVICTABLE = "Evictable"
 
 
@@ -488,9 +487,6 @@ def _level_words(prepared: PreparedInputs, row: NodeRow) -> dict[str, str]:
     }
 
 
-# Explains a workload: where its pods run, which of them the plan moves, and why the others stay.
-
-
 _PENDING = "Pending"
 
 
@@ -542,9 +538,6 @@ def _belongs(prepared: PreparedInputs, row: PodRow, kind: str, namespace: str, n
         return True
     above = prepared.eviction.workloads.chain(row)
     return any((found, record.metadata.name) == wanted for found, record in above)
-
-
-# Explains whatever a subject names: the same rules, model and plan as a run.
 
 
 def explain(inputs: PlanningInputs, subject: Subject) -> Explanation:

@@ -1,6 +1,21 @@
-"""The level of each resource above which a node is hot, the level it is to cool to, and why it is hot.
+"""Which nodes are hot, why, and down to which level each must cool, by the rules of the policy.
 
-Several rules may set a level for the same node and resource; the lowest one counts.
+Several rules may set a level for the same node and resource; the lowest one counts. A rule by deviation
+compares a node with the mean of the nodes that load could be spread to. Three idle control-plane nodes beside
+three workers at 60 % would otherwise put the mean at 30 %, and all three workers would be hot although there
+is nowhere to go.
+
+A rule by score asks the scheduler's plugins. Each gives every node some score, one without figures too:
+TargetLoadPacking gives it 0. A rule that took that for load would find an idle cluster hot wherever
+load-watcher names its nodes by address. So the score of such a node is unknown, and an unknown score makes no
+node hot.
+
+How far pressure falls when a pod leaves cannot be predicted, so it is looked at by the next run. Pressure is
+a rate over some minutes and its figure may be a little old, so a node is only judged once its figure holds
+nothing of the time before the move:
+
+    12:00 web-1 leaves n1; the figures of 12:04 are over 11:59 to 12:04      not judged yet
+    12:15 n1 is at 60 % cpu, below its threshold; pressure 33 %, above 20 %  cooled but still waiting
 """
 
 from __future__ import annotations
@@ -96,15 +111,6 @@ class LevelBuilder:
             )
 
 
-# Nodes that could take over load: those whose taints an evictable pod tolerates.
-#
-# A mean says how busy a node would be if load were spread evenly, so it may only hold nodes that load can
-# be
-# spread to. Three idle control-plane nodes beside three workers at 60 % would otherwise put the mean at 30
-# %,
-# and all three workers would be hot although there is nowhere to go.
-
-
 _HARD = ("NoSchedule", "NoExecute")
 # Pods of a DaemonSet or of a node itself never leave it, whatever they tolerate; nor do those of nobody.
 _BOUND_TO_THEIR_NODE = ("", "DaemonSet", "Node")
@@ -146,15 +152,6 @@ def _movable_classes(inputs: PlanningInputs) -> list[PodClass]:
 
 def _tolerates_all(pod: PodClass, taints: tuple[Taint, ...]) -> bool:
     return all(tolerates_any(pod.spec.tolerations, taint) for taint in taints)
-
-
-# How the scheduler rates nodes for a plain pod, plugin by plugin, and what score rules make of it.
-#
-# A plugin gives every node some score, one without figures too: TargetLoadPacking gives it 0. A rule that
-# took
-# that for load would find an idle cluster hot wherever load-watcher names its nodes by address. So the
-# score
-# that a rule sees of such a node is unknown, and an unknown score makes no node hot.
 
 
 _LEAST = 0.5  # points of the mean score: less pulls nothing down
@@ -213,9 +210,6 @@ class NodeScores:
         taken = [float(points[row]) for points in self._taken]
         worst = int(np.argmax(taken)) if taken else 0
         return list(self.by_plugin)[worst] if taken and taken[worst] >= _LEAST else ""
-
-
-# The policy's rules: which nodes are hot, with the reason, and down to which level each must cool.
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -370,18 +364,7 @@ def _apply_score(
         )
 
 
-# Whether relief helped: nodes that earlier runs cooled and on which pods wait all the same.
-#
-# How far pressure falls when a pod leaves cannot be predicted, so it is looked at afterwards, by the next
-# run.
-# Pressure is a rate over some minutes and its figure may be a little old, so a node is only judged once its
-# figure holds nothing of the time before the move:
-#
-#     12:00 web-1 leaves n1; the figures of 12:04 are over 11:59 to 12:04      not judged yet
-#     12:15 n1 is at 60 % cpu, below its threshold; pressure 33 %, above 20 %  cooled but still waiting
-
-
-def still_waiting(inputs: PlanningInputs, hotness: Hotness) -> dict[str, str]:
+def pressure_after_cooling(inputs: PlanningInputs, hotness: Hotness) -> dict[str, str]:
     """What pods wait for on nodes that were cooled, by the node's name."""
     cooled: dict[str, float] = {}
     for move in inputs.state.moves if inputs.state else ():

@@ -9,12 +9,13 @@ same place, and none of them can see what another one did.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
+from rebalancer.cluster.nodes import NodeTable
 from rebalancer.cluster.pods import PodTable
 from rebalancer.errors import SafetyError
 from rebalancer.load.correction import RecentLoad, correct, recent_load
@@ -36,9 +37,6 @@ from rebalancer.scheduling.framework.cycle import waiting_pods
 from rebalancer.scheduling.resources import requested_amounts
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.state import PastMove, Result
-
-# Pods that are Pending already: they compete for the same room, so they are placed before any move.
-
 
 # Classes of Pending pods that fit nowhere, looked at again whenever a move would free room.
 MAX_WAITING_CLASSES = 20
@@ -102,6 +100,11 @@ class PreparedInputs:
         return self.inputs.snapshot.pods
 
     @property
+    def nodes(self) -> NodeTable:
+        """The nodes of the snapshot."""
+        return self.inputs.snapshot.nodes
+
+    @property
     def policy(self) -> RebalancePolicy:
         """The policy of the plan."""
         return self.inputs.policy
@@ -122,6 +125,10 @@ class PreparedInputs:
     def node_of(self, pod: PodRow) -> NodeRow:
         """The node that a pod runs on; -1 while it is Pending."""
         return NodeRow(int(self.pods.node[pod]))
+
+    def labels_of(self, node: NodeRow) -> Mapping[str, str]:
+        """The labels of a node."""
+        return self.nodes.records[node].metadata.labels or {}
 
     def bound_pods(self) -> Iterator[PodRow]:
         """All pods that run on a node, in order of node and name."""

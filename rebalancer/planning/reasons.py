@@ -183,3 +183,9 @@ def groups() -> dict[str, list[Reason]]:
         title = _FIRST_OF_GROUP.get(reason, title)
         found.setdefault(title, []).append(reason)
     return found
+
+
+def age_text(seconds: float) -> str:
+    """Minutes up to two hours, then hours."""
+    minutes = int(seconds // 60)
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h"

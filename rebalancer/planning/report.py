@@ -11,7 +11,7 @@ from rebalancer.cluster.arrays import FloatArray, PodRow
 from rebalancer.load.report import percent_of_allocatable
 from rebalancer.load.usage import RESOURCES
 from rebalancer.planning.builder import PartialPlan, PlannedMove
-from rebalancer.planning.hotness import Hotness, still_waiting
+from rebalancer.planning.hotness import Hotness, pressure_after_cooling
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.scenarios import LandingDistribution
 from rebalancer.planning.plan import (
@@ -70,7 +70,7 @@ def _node_reports(
     """All nodes, in order of name; ``after`` holds those that the plan concerns."""
     inputs, hotness = prepared.inputs, prepared.hotness
     scores, settling = prepared.schedulers.node_scores(), prepared.landing_check.settling
-    waiting = still_waiting(inputs, hotness)
+    waiting = pressure_after_cooling(inputs, hotness)
     reports = []
     for row, name in enumerate(inputs.snapshot.nodes.names):
         because = hotness.because.get(row, ())
@@ -222,7 +222,7 @@ def _warnings(prepared: PreparedInputs) -> tuple[str, ...]:
             f"no state of earlier runs: hotNodes.forRuns {inputs.policy.hot_nodes.for_runs} is taken as met"
         )
     found += prepared.schedulers.score_rule_warnings()
-    found += [f"{name}: {words}" for name, words in still_waiting(inputs, prepared.hotness).items()]
+    found += [f"{name}: {words}" for name, words in pressure_after_cooling(inputs, prepared.hotness).items()]
     if prepared.pending.unplaced:
         found.append(f"{prepared.pending.unplaced} Pending pods do not fit on any node now")
     if prepared.pods.nominated:

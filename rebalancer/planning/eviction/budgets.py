@@ -1,4 +1,4 @@
-"""Disruption budgets: which pods each one matches, and what a wave may spend.
+"""Disruption budgets, which bound what a wave may evict, and quotas, which must have room for a replacement.
 
 ``status.disruptionsAllowed`` is what a wave may spend; a status that is missing or older than the spec allows
 nothing. The eviction API decides again when the time comes.
@@ -150,9 +150,6 @@ class WaveBudgets:
         if not spending.free:
             for budget in spending.budgets:
                 self._spent[budget.name] += 1
-
-
-# Room in ResourceQuotas for a replacement that is made while the evicted pod still counts.
 
 
 _COUNTED = frozenset({"pods", "count/pods"})

@@ -8,8 +8,9 @@ Four groups, asked in this order, and the first rule that refuses gives the reas
 * ``OF_THE_WORKLOAD``: the workload could not take the eviction well, whatever its owner wishes.
 * ``UNKNOWN``: the pod could be evicted, but not enough is known of its replacement, or not now.
 
-To add a rule: write ``(context, row) -> KeptReason | None`` in the file of its field, give it a Reason, and
-name it here where it should be asked. Cheap rules and rules with the plainest reasons come first.
+To add a rule: write ``(context, row) -> KeptReason | None``, here or, if it reads the pod's workload, in
+``workload_rules``; give it a Reason, and name it below where it should be asked. Cheap rules and rules with
+the plainest reasons come first.
 """
 
 from __future__ import annotations
@@ -39,17 +40,12 @@ from rebalancer.planning.eviction.workload_rules import (
     unready_replicas,
     vertical_autoscaler,
 )
-from rebalancer.planning.reasons import KeptReason, Reason
+from rebalancer.planning.reasons import KeptReason, Reason, age_text
 from rebalancer.planning.workloads.lookup import grace_period_seconds
 from rebalancer.planning.workloads.stateful_sets import replaced_after_termination
 from rebalancer.policy.evictability import Protection
 from rebalancer.policy.units import parse_duration
 from rebalancer.state import BAD_RESULTS
-
-# Rules that read the pod itself: its kind, node, namespace, labels, priority, annotations, age and grace.
-#
-# The first six hold whatever the policy says; the others are the policy's wishes.
-
 
 PREFER_NO_EVICTION = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
 SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
@@ -57,12 +53,6 @@ DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
 EVICTION_COST = "scheduling.koordinator.sh/eviction-cost"
 _NEVER = str((1 << 31) - 1)  # the cost that koordinator takes for: never evict
 _STATIC_SOURCES = ("file", "http")
-
-
-def age_text(seconds: float) -> str:
-    """Minutes up to two hours, then hours."""
-    minutes = int(seconds // 60)
-    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h"
 
 
 def static(context: EvictionContext, row: PodRow) -> KeptReason | None:
@@ -215,9 +205,6 @@ def window(context: EvictionContext, row: PodRow) -> KeptReason | None:  # noqa:
     return KeptReason(Reason.WINDOW, f"evictions are made only {' or '.join(map(str, windows))}")
 
 
-# Rules that read a pod's volumes: data that would be lost, and claims that could not follow the pod.
-
-
 SAFE_TO_EVICT_VOLUMES = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"  # names, with commas
 _IN_MEMORY = "Memory"
 _SHARED_MODES = frozenset({"ReadWriteMany", "ReadOnlyMany"})
@@ -292,9 +279,6 @@ def is_shared(claim: PersistentVolumeClaim) -> bool:
     return bool(_SHARED_MODES & set(claim.spec.access_modes or ()))
 
 
-# Rules about what the API would refuse: disruption budgets for the eviction, quotas for the replacement.
-
-
 def overlapping(context: EvictionContext, row: PodRow) -> KeptReason | None:
     """Pods that several disruption budgets match: the eviction API refuses them."""
     budgets = context.budgets.of(row)
@@ -338,9 +322,6 @@ def quota(context: EvictionContext, row: PodRow) -> KeptReason | None:
         return None  # its replacement is made once it is gone
     lacking = context.quotas.lacking(context.pods.class_of(row))
     return KeptReason(Reason.QUOTA, lacking) if lacking else None
-
-
-# Rules about the replacement: a scheduler we act for, a class the model can place, a load that is known.
 
 
 def other_scheduler(context: EvictionContext, row: PodRow) -> KeptReason | None:
@@ -400,9 +381,6 @@ def load_known(context: EvictionContext, row: PodRow) -> KeptReason | None:
     known = context.inputs.load.pod_load(row)
     unknown = [name for name in context.inputs.load.required if name not in known]
     return KeptReason(Reason.UNKNOWN_LOAD, f"no load source reports what it uses of {' and '.join(unknown)}")
-
-
-# Rules about earlier runs: a workload that was moved a short time ago stays, longer if it landed badly.
 
 
 def cooldown(context: EvictionContext, row: PodRow) -> KeptReason | None:

@@ -1,4 +1,11 @@
-"""Rules that read a pod's workload: its controller, replicas, rollout and revision."""
+"""Rules that read a pod's workload: its controller, replicas and rollout, its Job, its autoscalers.
+
+A Job's pod starts its work anew where it lands, so moving one that is about to end gains nothing and loses
+all it has done. When a Job ends is known from its deadline, and guessed from earlier Jobs of its CronJob:
+
+    report-4   started 50 min ago; report-1, -2 and -3 took 58, 60 and 63 min: it should end in 10 min
+    import-9   started 50 min ago, activeDeadlineSeconds 3600: it ends in 10 min at the latest
+"""
 
 from __future__ import annotations
 
@@ -192,16 +199,6 @@ def older_revision(context: EvictionContext, row: PodRow) -> KeptReason | None:
     return KeptReason(Reason.OLDER_REVISION, because)
 
 
-# Rules about pods of Jobs: whether the policy lets them go, what it costs the Job, and when the Job ends.
-#
-# A Job's pod starts its work anew where it lands, so moving one that is about to end gains nothing and
-# loses
-# all it has done. When a Job ends is known from its deadline, and guessed from earlier Jobs of its CronJob:
-#
-#     report-4   started 50 min ago; report-1, -2 and -3 took 58, 60 and 63 min: it should end in 10 min
-#     import-9   started 50 min ago, activeDeadlineSeconds 3600: it ends in 10 min at the latest
-
-
 _DISRUPTION_CONDITION = "DisruptionTarget"  # what the API sets on a pod it evicts
 _DEFAULT_BACKOFF_LIMIT = 6
 # A Job that has run this many times as long as those before it is no longer taken to end soon.
@@ -290,9 +287,6 @@ def _time(text: str | None) -> float:
         return times.parse_optional(text)
     except ValueError:
         return math.nan
-
-
-# Rules about autoscalers: a workload that is being resized, or whose new pods get other requests.
 
 
 _JUST_SCALED_SECONDS = 300.0

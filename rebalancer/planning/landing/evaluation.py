@@ -1,4 +1,20 @@
-"""Evaluates a move: where its replacement may land in every scenario, and whether that is acceptable."""
+"""Evaluates a move: where its replacement may land in every scenario, and whether that is acceptable.
+
+While the scheduler places a replacement, its predecessor may still be there:
+
+    a StatefulSet          makes the replacement once the old pod is gone
+    a rolling update       makes it while the old pod serves, and counts in full
+    any other controller   makes it as the old pod begins to terminate; whether that is gone when the
+                           scheduler comes to the replacement is a race
+
+The room that a pod leaves may be taken by Pending pods, which retry as soon as something becomes free. If one
+of them fits there, the node is as full as before, and the eviction was for nothing.
+
+Nothing is placed twice. Two pods of a class that leave the same node leave the same cluster behind: their
+replacements land alike, and only what they use differs. Neither does it matter which search asks, or in which
+order the moves before were made. What a search may cost is bounded by what it asks for, not by what had to be
+computed: otherwise the plan would depend on which other searches were made before.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +37,6 @@ from rebalancer.planning.reasons import KeptReason, Reason
 from rebalancer.planning.workloads.lookup import grace_period_seconds
 from rebalancer.scheduling.framework.cycle import Placement, Preemption, Preemptions
 from rebalancer.scheduling.state.cluster_state import ClusterState
-
-# What a pod that moves still does on its node while the scheduler places its replacement.
-#
-# a StatefulSet          makes the replacement once the old pod is gone
-# a rolling update       makes it while the old pod serves, and counts in full
-# any other controller   makes it as the old pod begins to terminate; whether that is gone when the
-# scheduler
-#                        comes to the replacement is a race
 
 
 class Predecessor(Enum):
@@ -55,15 +63,6 @@ def with_predecessor(
         yield
     finally:
         state.restore(row, source)
-
-
-# Who would take the room that an evicted pod leaves: Pending pods retry as soon as something becomes free.
-#
-# If one of them fits there, the node is as full as before, and the eviction was for nothing. A class of
-# Pending
-# pods is asked once for each move, and not at all on nodes that it could never use: whether labels, taints
-# and
-# names admit it there does not change while a plan is made, so that is found out once.
 
 
 # Filters whose verdict depends on a pod's class and the node alone.
@@ -119,19 +118,6 @@ class FreedRoom:
         return self._never[key]
 
 
-# Placements that were computed already, so that nothing is computed twice.
-#
-# Two pods of a class that leave the same node leave the same cluster behind: their replacements land alike,
-# and
-# only what they use differs. Neither does it matter which search asks, or in which order the moves before
-# were
-# made, so searches that are compared share what they have in common, and so do courses of events in which
-# landings are the same.
-#
-# What a search may cost is bounded by what it asks for, not by what had to be computed: otherwise the plan
-# would depend on which other searches were made before.
-
-
 _MAX_CELLS = 1_000_000  # placements times nodes that are kept
 
 
@@ -178,9 +164,6 @@ class KnownPlacements:
     def forget(self) -> None:
         """Forget which state had which placements: a move was made since."""
         self._since_move.clear()
-
-
-# What becomes of a replacement that no node admits, in words: it stays Pending, or preempts others.
 
 
 _MAX_REASONS = 3

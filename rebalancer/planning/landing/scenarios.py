@@ -1,5 +1,9 @@
 """Scenarios: the cluster as it may be after the moves planned so far.
 
+The scheduler's own choice is not certain. It breaks ties at random, and in large clusters it looks at a
+sample of the feasible nodes only. So a landing is a distribution: it is checked as a whole before a pod is
+evicted, and drawn from where one outcome is needed, in scenarios and in simulations.
+
 Where the next replacement lands depends on where the earlier ones landed, and on whether their predecessors
 are still terminating. Neither is known when the plan is made, so a further move must hold in every scenario
 kept here.
@@ -31,14 +35,6 @@ from rebalancer.cluster.arrays import FloatArray, IntArray, NodeRow
 from rebalancer.load.report import percent_of_allocatable
 from rebalancer.scheduling.framework.cycle import Placement
 from rebalancer.scheduling.state.cluster_state import ClusterState
-
-# Where a replacement may land: nodes, each with the chance that the scheduler picks it.
-#
-# The scheduler's own choice is not certain. It breaks ties at random, and in large clusters it looks at a
-# sample of the feasible nodes only. So a landing is a distribution: it is checked as a whole before a pod
-# is
-# evicted, and drawn from where one outcome is needed, in scenarios and in simulations.
-
 
 _NEGLIGIBLE = 1e-12  # a chance below this is floating-point error
 

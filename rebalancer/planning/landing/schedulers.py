@@ -1,4 +1,4 @@
-"""One scheduler for each profile of the cluster's configuration, as the planner uses them."""
+"""One scheduler for each profile of the cluster's configuration, and why the model cannot place some pods."""
 
 from __future__ import annotations
 
@@ -32,9 +32,6 @@ from rebalancer.scheduling.registry import UnreadInputs, make_scheduler, neutral
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.scheduling.versions.release import Release
 from rebalancer.scheduling.versions.verified import unpredictable_rule
-
-# Why the model cannot place pods: what takes part that is not modelled, and what it would need to know.
-
 
 _BINDING_LABELS_ARE_READ = (
     "a selector asks for a zone or region among the labels of pods, which they only get when they are bound"

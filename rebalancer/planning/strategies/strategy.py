@@ -78,7 +78,7 @@ class Strategy:
 
     # Whom it wishes to move.
 
-    def pods(self, plan: PlanBuilder) -> Iterable[PodRow]:  # noqa: ARG002 - for those that depend on it
+    def pods(self, plan: PlanBuilder) -> Iterable[PodRow]:
         """The pods to ask ``why`` of, in the order in which they should move; by default all bound ones."""
         return self.prepared.bound_pods()
 
@@ -93,11 +93,11 @@ class Strategy:
         """The same of a planned move, asked before a later wave: where it is empty, the pod stays."""
         return self.why(pod, plan)
 
-    def group(self, pod: PodRow) -> str:  # noqa: ARG002 - for those that move pods together
+    def group(self, pod: PodRow) -> str:
         """What pods move together, all or none: they come one after the other. Empty for a pod by itself."""
         return ""
 
-    def extend(self, so_far: PartialPlan) -> PartialPlan | None:  # noqa: ARG002 - for those that search
+    def extend(self, so_far: PartialPlan) -> PartialPlan | None:
         """The plan with its moves added, for a strategy that chooses among whole plans.
 
         ``so_far`` is left as it is. None, as by default: the planner tries its pods one by one.
@@ -111,7 +111,7 @@ class Strategy:
         """What landings are held to, beyond what holds for all of them."""
         return self
 
-    def objection(self, landings: Landings, at: int) -> str:  # noqa: ARG002 - for those that object
+    def objection(self, landings: Landings, at: int) -> str:
         """Why a node would not serve the purpose, in words that follow its name; empty where it would."""
         return ""
 
@@ -119,7 +119,7 @@ class Strategy:
         """(nodes,) whether each node would serve the purpose."""
         return [not self.objection(landings, at) for at in range(len(landings.rows))]
 
-    def gains(self, landings: Landings) -> FloatArray | None:  # noqa: ARG002 - for those that gain points of load
+    def gains(self, landings: Landings) -> FloatArray | None:
         """(nodes, resources) points of load that are gained; None where that is not what it is for."""
         return None
 
@@ -138,6 +138,6 @@ class Strategy:
         moves = sum(1 for move in plan.moves if move.candidate.wish.strategy == self.name)
         return StrategyReport(moves=moves, message=plan.notes.get(self.name, ""))
 
-    def plan_fields(self, plan: PartialPlan) -> Mapping[str, Any]:  # noqa: ARG002 - for hot nodes
+    def plan_fields(self, plan: PartialPlan) -> Mapping[str, Any]:
         """Fields of the plan itself that it fills, for hot nodes, whose figures are older than ``report``."""
         return {}

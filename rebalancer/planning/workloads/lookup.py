@@ -1,4 +1,4 @@
-"""The workloads behind pods: who recreates them, how many are wanted, and what they run."""
+"""The workloads behind pods: who recreates them, how many are wanted, what they run, and what scales them."""
 
 from __future__ import annotations
 
@@ -228,9 +228,6 @@ class Workloads:
         rows = rows[np.argsort(pods.pod_class[rows], kind="stable")]
         edges = pods.pod_class[rows].searchsorted(np.arange(1, len(pods.classes)))
         return np.split(rows, edges)
-
-
-# Autoscalers by what they scale.
 
 
 Target = tuple[str, str, str]  # namespace, kind, name

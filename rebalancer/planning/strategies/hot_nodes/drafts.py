@@ -11,6 +11,23 @@ the moves before them, and drafts that share moves share placements:
     web-1 to n4, api-2 to n5, then db-0    placed
     api-2 to n5, web-1 to n4, then db-0    remembered
     web-2 to n4, api-2 to n5, then db-0    remembered: web-1 and web-2 are alike and left the same node
+
+Two searches over drafts find good ones, each where the other one does not. Where landings are scarce, the
+move that removes most now may take the room of two others. A **beam** follows several drafts at once: of
+those with one move the best ones are kept, each of these is tried with further moves until some have an
+acceptable landing, of all drafts with two moves the best are kept, and so on until none can go on.
+
+    one move     a-1 (20 points left), b-1 (24), b-2 (25), a-3 (27)
+    two moves    a-1 b-2 (11), b-2 b-3 (9), b-1 a-3 (12), b-2 a-3 (12)
+    three        b-2 b-3 a-3 (0)     while a-1 had taken the node on which both b-2 and b-3 can land
+
+A beam gives up drafts that begin with small moves, though these are what helps where the node that the
+scheduler prefers has room for small pods only: once it has some, the scheduler prefers another node. A
+**sweep** always makes the smallest move that removes at least so much, its floor, and lowers the floor where
+there is none:
+
+    floor 12     b-3 (13 points), a-2 (14), c-1 (19), then none of 12 or more has a landing
+    floor 6      a-3 (7), then none; floor 3: none; floor 1.5: c-4 (2)
 """
 
 from __future__ import annotations
@@ -217,29 +234,6 @@ class Drafts:
             number = self._state.add(self.pods[at].replacement)
             self._state.bind(number, landing)
             self._made.append((at, landing, number))
-
-
-# Two searches over drafts: a beam, and sweeps. Each finds good drafts where the other one does not.
-#
-# Where landings are scarce, the move that removes most now may take the room of two others. A **beam**
-# follows
-# several drafts at once: of those with one move the best ones are kept, each of these is tried with further
-# moves until some have an acceptable landing, of all drafts with two moves the best are kept, and so on
-# until
-# none can go on.
-#
-#     one move     a-1 (20 points left), b-1 (24), b-2 (25), a-3 (27)
-#     two moves    a-1 b-2 (11), b-2 b-3 (9), b-1 a-3 (12), b-2 a-3 (12)
-#     three        b-2 b-3 a-3 (0)     while a-1 had taken the node on which both b-2 and b-3 can land
-#
-# A beam gives up drafts that begin with small moves, though these are what helps where the node that the
-# scheduler prefers has room for small pods only: once it has some, the scheduler prefers another node. A
-# **sweep** always makes the smallest move that removes at least so much, its floor, and lowers the floor
-# where
-# there is none:
-#
-#     floor 12     b-3 (13 points), a-2 (14), c-1 (19), then none of 12 or more has a landing
-#     floor 6      a-3 (7), then none; floor 3: none; floor 1.5: c-4 (2)
 
 
 _WIDTH = 8  # drafts of a length that are kept

@@ -1,11 +1,25 @@
-"""What a plan would gain if the limits that stop it were higher, so that the policy can be judged by it.
+"""Limits above and below those of the policy: what higher ones would give, and plans under tighter ones.
 
-The search goes on from the finished plan with those limits lifted that together keep pods where they are, in
-one scenario only and with few placements: an estimate, and never part of the plan. Where leastRelief keeps
-pods, it goes on with the values of the bolder positions of the dial.
+**Raised limits** say what a plan would gain, so that the policy can be judged by it. The search goes on from
+the plan with those limits lifted that together keep pods where they are, in one scenario only and with few
+placements: an estimate, and never part of the plan. Where leastRelief keeps pods, it goes on with the values
+of the bolder positions of the dial.
 
     perRun 20 is reached and 20 of 76 hot nodes are cool; without it the search would make 70 moves:
     "with perRun 70 this plan would bring 65 of 76 hot nodes to coolTo, not 20"
+
+**Tighter limits** make a search better. A higher limit can make the greedy search end with a worse plan, and
+every plan under tighter limits is a plan under the policy's limits too. So the search is repeated below them,
+in the same way as it would be made if the policy had these values, and the best plan counts. Then a policy
+with higher limits compares what one with lower limits compares, and more.
+
+    perNode 3, perNamespace 2    a search in which at most 2 pods leave a node and 2 a namespace
+    first                        (2, 2), (3, 1)
+    then                         (1, 2), (2, 1)
+    then                         (1, 1)
+
+Only values are tried that can matter: from what a search used at most, down to 1. Those below which even
+landings for every pod would not leave less excess than the best plan known are left out.
 """
 
 from __future__ import annotations
@@ -148,24 +162,6 @@ class RaisedLimits:
 
     def _excess(self, builder: PlanBuilder, node: NodeRow) -> float:
         return float(self._prepared.hotness.excess(node, builder.expected_percent(node)).sum())
-
-
-# Limits below those of the policy, under which the search makes other plans.
-#
-# A limit that is raised may lead the search elsewhere, to a plan that leaves more excess. Every plan under
-# tighter limits is a plan under the policy's limits too. So the search is repeated below them, in the same
-# way
-# as it would be made if the policy had these values, and the best plan counts. Then a policy with higher
-# limits
-# compares what one with lower limits compares, and more.
-#
-#     perNode 3, perNamespace 2    a search in which at most 2 pods leave a node and 2 a namespace
-#     first                        (2, 2), (3, 1)
-#     then                         (1, 2), (2, 1)
-#     then                         (1, 1)
-#
-# Only values are tried that can matter: from what a search used at most, down to 1. Those below which even
-# landings for every pod would not leave less excess than the best plan known are left out.
 
 
 _MORE = 1  # a limit matters up to so many pods more than a search used: other orders may use them

@@ -1,4 +1,22 @@
-"""The pods of one hot node that may leave it: how much each relieves, what it costs, and which stay why."""
+"""The pods of one hot node: how much each relieves it, what that costs, and which of them to move.
+
+Pure arithmetic: nothing is placed here. The fewest pods that suffice are picked and, of those, the cheapest.
+A pod is picked if the node can still be relieved with as few pods as possible after it; among such pods the
+cheapest one is picked, and the last pod is the one that fits best. Where no pods suffice, or limits allow too
+few, the pods that remove most come first.
+
+    need 25 points     pods 22, 13, 13, 12.5 of costs 2, 0, 0, 0.1: two pods are enough, as 22 + 13 >= 25
+    pick 13            the cheapest with which one more pod can suffice (22 or 12.5); 12 points are left
+    pick 12.5          the cheapest that is enough: the expensive pod of 22 points stays
+
+One aspect of a pod's price is the shape of its node, ``planning.weights.fragmentation``. A node that is full
+in cpu and empty in memory strands its memory: nothing fits there any more. Of two pods that relieve it alike,
+the one that leaves the node more evenly used is the better choice. Here a node uses 90 % cpu and 30 % memory,
+so 60 points of memory are stranded; only cpu and memory are compared, since every pod needs both:
+
+    web     10 points cpu, 1 point memory     80 % and 29 %, 51 points: mends 9
+    cache   10 points cpu, 20 points memory   80 % and 10 %, 70 points: makes it worse by 10
+"""
 
 from __future__ import annotations
 
@@ -16,18 +34,6 @@ from rebalancer.planning.hotness import Hotness
 from rebalancer.planning.landing.evaluation import Candidate
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import KeptReason, Reason
-
-# Which pods of a hot node to move: the fewest that suffice and, of those, the cheapest.
-#
-# Pure arithmetic: nothing is placed here. A pod is picked if the node can still be relieved with as few
-# pods as
-# possible after it; among such pods the cheapest one is picked, and the last pod is the one that fits best.
-# Where no pods suffice, or limits allow too few, the pods that remove most come first.
-#
-#     need 25 points     pods 22, 13, 13, 12.5 of costs 2, 0, 0, 0.1: two pods are enough, as 22 + 13 >= 25
-#     pick 13            the cheapest with which one more pod can suffice (22 or 12.5); 12 points are left
-#     pick 12.5          the cheapest that is enough: the expensive pod of 22 points stays
-
 
 NEGLIGIBLE = 1e-9  # points; floating-point error of sums
 _MORE_PODS = 2  # how many pods more than the bound of each resource alone a set may have
@@ -176,24 +182,6 @@ def _needed(relief: FloatArray, need: FloatArray, chosen: list[int]) -> list[int
         if len(kept) > 1 and (without >= np.minimum(total, need) - NEGLIGIBLE).all():
             kept.remove(at)
     return kept
-
-
-# How much moving a pod mends the shape of its node: hot in one resource, idle in another.
-#
-# A node that is full in cpu and empty in memory strands its memory: nothing fits there any more. Of two
-# pods
-# that relieve it alike, the one that leaves the node more evenly used is the better choice. For example, a
-# node
-# uses 90 % cpu and 30 % memory, so 60 points of memory are stranded:
-#
-#     web     10 points cpu, 1 point memory     80 % and 29 %, 51 points: mends 9
-#     cache   10 points cpu, 20 points memory   80 % and 10 %, 70 points: makes it worse by 10
-#
-# The shape is one aspect of a pod's price, ``planning.weights.fragmentation``: it decides among pods with
-# which
-# equally few moves relieve the node.
-#
-# Only cpu and memory are compared, since every pod needs both; the number of pods is no amount of anything.
 
 
 def shape_cost(
