@@ -56,7 +56,7 @@ def read(api: RawApi) -> int:
 def requests_of(api: RawApi) -> list[Request]:
     """The requests that the reader makes."""
     found: list[Request] = []
-    pool = api.client.api.rest_client.pool_manager
+    pool = api.client.login.pool
     request: Callable[..., Any] = pool.request
 
     def recorded(method: str, url: str, **options: Any) -> Any:

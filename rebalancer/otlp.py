@@ -1,12 +1,22 @@
-"""Whether and how OpenTelemetry is wanted: only the OTEL_* variables say so, as for every other program.
+"""Traces and metrics for an OpenTelemetry collector, if the OTEL_* variables ask for them, and nothing else.
 
     OTEL_EXPORTER_OTLP_ENDPOINT=http://collector:4318            traces and metrics
     OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=http://…/v1/traces        traces alone
     OTEL_SDK_DISABLED=true, OTEL_METRICS_EXPORTER=none           nothing, no metrics
     OTEL_EXPORTER_OTLP_PROTOCOL=grpc                             nothing: OTLP over HTTP alone is supported
 
-The packages are an extra, ``rebalancer[otel]``, and are imported here and in ``traces`` and ``otlp_metrics``
-only, when they are wanted.
+The packages are an extra, ``rebalancer[otel]``, and are imported here only, when they are wanted.
+
+A run is one trace: gather, plan, each wave, and in a wave its evictions. Where a replacement was ready is
+seen afterwards: a span of its own, with a link to the eviction that it follows from. The metrics of a run
+that nobody scrapes are sent once, when it is over.
+
+    run
+    ├── gather
+    ├── plan
+    └── wave 1
+        ├── eviction shop/web-1
+        └── landing  shop/web-1 on node-5   ⟶ eviction shop/web-1
 """
 
 from __future__ import annotations
@@ -21,10 +31,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
 
-from prometheus_client import CollectorRegistry
-from prometheus_client.metrics_core import Metric as Family
-from prometheus_client.samples import Sample
-
 from rebalancer.telemetry import Span, listening
 
 if TYPE_CHECKING:
@@ -32,6 +38,9 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.trace import Span as Traced
+    from prometheus_client import CollectorRegistry
+    from prometheus_client.metrics_core import Metric as Family
+    from prometheus_client.samples import Sample
 
 
 LOGGER = logging.getLogger(__name__)
@@ -77,94 +86,6 @@ def resource(version: str, environment: Mapping[str, str] = os.environ) -> Resou
     if not named and not environment.get("OTEL_SERVICE_NAME"):
         attributes["service.name"] = "rebalancer"
     return Resource.create(attributes)
-
-
-# The metrics of a registry, sent once to an OpenTelemetry collector: for runs that nobody scrapes.
-
-
-_BEGAN = time.time_ns()
-
-
-def export_metrics(registry: CollectorRegistry, version: str) -> None:
-    """Send every metric to the collector that the OTEL_* variables name; a failure is a warning."""
-    if not is_wanted("METRICS"):
-        return
-    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter  # noqa: PLC0415
-    from opentelemetry.sdk.metrics.export import (  # noqa: PLC0415
-        MetricExportResult,
-        MetricsData,
-        ResourceMetrics,
-        ScopeMetrics,
-    )
-    from opentelemetry.sdk.util.instrumentation import InstrumentationScope  # noqa: PLC0415
-
-    scope = InstrumentationScope("rebalancer", version)
-    metrics = [_metric(family) for family in registry.collect()]
-    data = MetricsData([ResourceMetrics(resource(version), [ScopeMetrics(scope, metrics, "")], "")])
-    exporter = OTLPMetricExporter(timeout=EXPORT_SECONDS)
-    try:
-        if exporter.export(data, timeout_millis=EXPORT_SECONDS * 1000) is not MetricExportResult.SUCCESS:
-            LOGGER.warning("the collector did not take the metrics")
-    finally:
-        exporter.shutdown()
-
-
-def _metric(family: Family) -> Metric:
-    from opentelemetry.sdk.metrics.export import (  # noqa: PLC0415
-        AggregationTemporality,
-        Gauge,
-        Histogram,
-        Metric,
-        NumberDataPoint,
-        Sum,
-    )
-
-    now, cumulative = time.time_ns(), AggregationTemporality.CUMULATIVE
-    if family.type == "histogram":
-        points = _histograms(family.samples, now)
-        return Metric(family.name, family.documentation, None, Histogram(points, cumulative))
-    numbers = [NumberDataPoint(sample.labels, _BEGAN, now, sample.value) for sample in family.samples]
-    if family.type == "counter":
-        return Metric(f"{family.name}_total", family.documentation, None, Sum(numbers, cumulative, True))
-    return Metric(family.name, family.documentation, None, Gauge(numbers))
-
-
-def _histograms(samples: Sequence[Sample], now: int) -> list[HistogramDataPoint]:
-    from opentelemetry.sdk.metrics.export import HistogramDataPoint  # noqa: PLC0415
-
-    buckets: defaultdict[tuple[tuple[str, str], ...], list[tuple[float, float]]] = defaultdict(list)
-    sums: dict[tuple[tuple[str, str], ...], float] = {}
-    for sample in samples:
-        labels = tuple(sorted((key, value) for key, value in sample.labels.items() if key != "le"))
-        if sample.name.endswith("_bucket"):
-            buckets[labels].append((float(sample.labels["le"]), sample.value))
-        elif sample.name.endswith("_sum"):
-            sums[labels] = sample.value
-    found = []
-    for labels, counted in buckets.items():
-        counted.sort()
-        bounds = [bound for bound, _ in counted[:-1]]
-        totals = [0.0, *(total for _, total in counted)]
-        counts = [int(after - before) for before, after in itertools.pairwise(totals)]
-        total = sums.get(labels, 0.0)
-        # The extremes are not known of a Prometheus histogram; those of OTLP are optional, and so left at 0.
-        point = HistogramDataPoint(dict(labels), _BEGAN, now, sum(counts), total, counts, bounds, 0.0, 0.0)
-        found.append(point)
-    return found
-
-
-# Spans as OpenTelemetry traces, sent to a collector.
-#
-# A run is one trace: gather, plan, each wave, and in a wave its evictions. Where a replacement was ready,
-# seen
-# afterwards, is a span of its own with a link to the eviction that it follows from:
-#
-#     run
-#     ├── gather
-#     ├── plan
-#     └── wave 1
-#         ├── eviction shop/web-1
-#         └── landing  shop/web-1 on node-5   ⟶ eviction shop/web-1
 
 
 MAX_LINKED = 1000  # spans that are over and may still be linked to
@@ -237,3 +158,74 @@ def exported_traces(version: str) -> Iterator[None]:
 def _send(provider: TracerProvider) -> None:
     provider.force_flush(int(EXPORT_SECONDS * 1000))
     provider.shutdown()
+
+
+_BEGAN = time.time_ns()
+
+
+def export_metrics(registry: CollectorRegistry, version: str) -> None:
+    """Send every metric to the collector that the OTEL_* variables name; a failure is a warning."""
+    if not is_wanted("METRICS"):
+        return
+    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter  # noqa: PLC0415
+    from opentelemetry.sdk.metrics.export import (  # noqa: PLC0415
+        MetricExportResult,
+        MetricsData,
+        ResourceMetrics,
+        ScopeMetrics,
+    )
+    from opentelemetry.sdk.util.instrumentation import InstrumentationScope  # noqa: PLC0415
+
+    scope = InstrumentationScope("rebalancer", version)
+    metrics = [_metric(family) for family in registry.collect()]
+    data = MetricsData([ResourceMetrics(resource(version), [ScopeMetrics(scope, metrics, "")], "")])
+    exporter = OTLPMetricExporter(timeout=EXPORT_SECONDS)
+    try:
+        if exporter.export(data, timeout_millis=EXPORT_SECONDS * 1000) is not MetricExportResult.SUCCESS:
+            LOGGER.warning("the collector did not take the metrics")
+    finally:
+        exporter.shutdown()
+
+
+def _metric(family: Family) -> Metric:
+    from opentelemetry.sdk.metrics.export import (  # noqa: PLC0415
+        AggregationTemporality,
+        Gauge,
+        Histogram,
+        Metric,
+        NumberDataPoint,
+        Sum,
+    )
+
+    now, cumulative = time.time_ns(), AggregationTemporality.CUMULATIVE
+    if family.type == "histogram":
+        points = _histograms(family.samples, now)
+        return Metric(family.name, family.documentation, None, Histogram(points, cumulative))
+    numbers = [NumberDataPoint(sample.labels, _BEGAN, now, sample.value) for sample in family.samples]
+    if family.type == "counter":
+        return Metric(f"{family.name}_total", family.documentation, None, Sum(numbers, cumulative, True))
+    return Metric(family.name, family.documentation, None, Gauge(numbers))
+
+
+def _histograms(samples: Sequence[Sample], now: int) -> list[HistogramDataPoint]:
+    from opentelemetry.sdk.metrics.export import HistogramDataPoint  # noqa: PLC0415
+
+    buckets: defaultdict[tuple[tuple[str, str], ...], list[tuple[float, float]]] = defaultdict(list)
+    sums: dict[tuple[tuple[str, str], ...], float] = {}
+    for sample in samples:
+        labels = tuple(sorted((key, value) for key, value in sample.labels.items() if key != "le"))
+        if sample.name.endswith("_bucket"):
+            buckets[labels].append((float(sample.labels["le"]), sample.value))
+        elif sample.name.endswith("_sum"):
+            sums[labels] = sample.value
+    found = []
+    for labels, counted in buckets.items():
+        counted.sort()
+        bounds = [bound for bound, _ in counted[:-1]]
+        totals = [0.0, *(total for _, total in counted)]
+        counts = [int(after - before) for before, after in itertools.pairwise(totals)]
+        total = sums.get(labels, 0.0)
+        # The extremes are not known of a Prometheus histogram; those of OTLP are optional, and so left at 0.
+        point = HistogramDataPoint(dict(labels), _BEGAN, now, sum(counts), total, counts, bounds, 0.0, 0.0)
+        found.append(point)
+    return found

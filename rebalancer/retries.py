@@ -19,19 +19,14 @@ from __future__ import annotations
 import logging
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from datetime import UTC
-from email.utils import parsedate_to_datetime
-from typing import Any, TypeVar
-
-from tenacity import Future, RetryCallState, Retrying
+from typing import TypeVar, cast
 
 from rebalancer.deadlines import Deadline
 from rebalancer.errors import StopRequestedError
 
 LOGGER = logging.getLogger(__name__)
-RETRIED_STATUSES = frozenset({429, 500, 502, 503, 504})
 _LONG_WAIT_SECONDS = 2.0  # nobody waits longer without being shown why; shorter waits are for -v
 _JITTER = 0.5  # at most this part of a wait is added to it
 
@@ -74,32 +69,84 @@ class Retries:
 
         Raises the error of the last attempt, or StopRequestedError when a wait was cut short.
         """
+        ends: list[_Result | Exception] = []  # how the last attempt ended
 
-        def judged(state: RetryCallState) -> Again | None:
-            error = state.outcome.exception() if state.outcome else None
-            return again(error) if isinstance(error, Exception) else None
+        def attempt() -> Again | None:
+            ends.clear()
+            try:
+                ends.append(request())
+            except Exception as error:  # noqa: BLE001 - judged, and raised below
+                ends.append(error)
+                return again(error)
+            return None
 
-        attempts = _Attempts(self, what, judged)
+        stopped_after = self._repeat(what, attempt)
+        end = ends.pop()
+        if not isinstance(end, Exception):
+            return end
         try:
-            result: _Result = attempts.retrying()(request)
-        except _StopHeard as stop:
-            raise StopRequestedError(f"{what}: asked to stop; {attempts.reason}") from stop.last.exception()
+            if stopped_after is not None:
+                raise StopRequestedError(f"{what}: asked to stop; {stopped_after.reason}") from end
+            raise end
         finally:
-            attempts.forget()
-        return result
+            del end  # its traceback refers to this frame
 
     def until(
         self, what: str, request: Callable[[], _Result], again: Callable[[_Result], Again | None]
     ) -> _Result:
         """The first result that ``again`` finds final; the last one when there is no further attempt."""
-        attempts = _Attempts(self, what, lambda state: again(_result(state)))
-        try:
-            result: _Result = attempts.retrying()(request)
-        except _StopHeard as stop:
-            result = stop.last.result()
-        finally:
-            attempts.forget()
-        return result
+        results: list[_Result] = []
+
+        def attempt() -> Again | None:
+            results[:] = [request()]
+            return again(results[0])
+
+        self._repeat(what, attempt)
+        return results.pop()
+
+    def _repeat(self, what: str, attempt: Callable[[], Again | None]) -> Again | None:
+        """Make attempts until one is final or there is no further one.
+
+        Returns why another one would have been made where the wait for it was cut short. tenacity sees these
+        reasons alone: its loop refers to itself, and what it holds lives on until the collector of cycles
+        runs, which is paused while pages of lists are read.
+        """
+        from tenacity import RetryCallState, Retrying, retry_if_result  # noqa: PLC0415 - slow to import
+
+        began = self.clock()
+        stopped: list[Again] = []
+
+        def reason(state: RetryCallState) -> Again:
+            assert state.outcome is not None
+            return cast("Again", state.outcome.result())
+
+        def wait(state: RetryCallState) -> float:
+            return self.wait_seconds(state.attempt_number, reason(state).retry_after)
+
+        def is_last(state: RetryCallState) -> bool:
+            too_late = self.clock() - began + state.upcoming_sleep > self.deadline_seconds
+            too_late |= state.upcoming_sleep >= self.run.seconds_left
+            return state.attempt_number >= self.attempts or too_late
+
+        def pause(state: RetryCallState) -> None:
+            seconds = state.upcoming_sleep
+            LOGGER.log(
+                logging.INFO if seconds >= _LONG_WAIT_SECONDS else logging.DEBUG,
+                "%s: %s; trying again in %.1f s (attempt %d of %d)",
+                *(what, reason(state).reason, seconds, state.attempt_number, self.attempts),
+            )
+            if self.wait(seconds):
+                stopped.append(reason(state))
+
+        Retrying(
+            retry=retry_if_result(lambda again: again is not None),
+            wait=wait,
+            stop=is_last,
+            before_sleep=pause,
+            sleep=lambda _seconds: None,  # waited for above, where it is known what for
+            retry_error_callback=lambda _state: None,
+        )(lambda: None if stopped else attempt())
+        return stopped[0] if stopped else None
 
     def limit(self) -> Deadline:
         """When a request that begins now, with all its attempts, has to be done."""
@@ -115,109 +162,3 @@ class Retries:
             return min(retry_after, self.max_retry_after_seconds)
         doubled = min(self.first_wait_seconds * 2.0 ** (attempt - 1), self.max_wait_seconds)
         return doubled * (1 + _JITTER * self.random())
-
-
-class _StopHeard(Exception):  # noqa: N818 - never leaves this module
-    """The wait after an attempt was cut short."""
-
-    def __init__(self, last: Future) -> None:
-        super().__init__()
-        self.last = last
-
-
-class _Attempts:
-    """The attempts of one request: what tenacity asks between two of them."""
-
-    def __init__(self, policy: Retries, what: str, judge: Callable[[RetryCallState], Again | None]) -> None:
-        self._policy = policy
-        self._what = what
-        self._judge = judge
-        self._begun = policy.clock()
-        self._last: Again | None = None
-        self._outcome: Future | None = None  # tenacity drops its own before it waits
-
-    @property
-    def reason(self) -> str:
-        """Why the last attempt failed."""
-        return self._last.reason if self._last else ""
-
-    def forget(self) -> None:
-        """Let go of the last outcome: tenacity's loop refers to itself, and so would live on with it.
-
-        It may be a page of a list, and while those are read nothing looks for such cycles.
-        """
-        self._outcome = None
-
-    def retrying(self) -> Retrying:
-        """The loop itself."""
-        return Retrying(
-            retry=self._may_help,
-            wait=self._wait,
-            stop=self._out_of_attempts_or_time,
-            before_sleep=self._log,
-            sleep=self._pause,
-            retry_error_callback=_result,  # a failed attempt raises its own error here
-        )
-
-    def _may_help(self, state: RetryCallState) -> bool:
-        self._outcome = state.outcome
-        error = state.outcome.exception() if state.outcome else None
-        if error is not None and not isinstance(error, Exception):  # e.g. KeyboardInterrupt
-            return False
-        self._last = self._judge(state)
-        return self._last is not None
-
-    def _wait(self, state: RetryCallState) -> float:
-        return self._policy.wait_seconds(state.attempt_number, self._last.retry_after if self._last else None)
-
-    def _out_of_attempts_or_time(self, state: RetryCallState) -> bool:
-        elapsed = self._policy.clock() - self._begun
-        too_late = elapsed + state.upcoming_sleep > self._policy.deadline_seconds
-        too_late |= state.upcoming_sleep >= self._policy.run.seconds_left
-        return state.attempt_number >= self._policy.attempts or too_late
-
-    def _log(self, state: RetryCallState) -> None:
-        attempts = f"attempt {state.attempt_number} of {self._policy.attempts}"
-        level = logging.INFO if state.upcoming_sleep >= _LONG_WAIT_SECONDS else logging.DEBUG
-        LOGGER.log(
-            level,
-            "%s: %s; trying again in %.1f s (%s)",
-            self._what,
-            self.reason,
-            state.upcoming_sleep,
-            attempts,
-        )
-
-    def _pause(self, seconds: float) -> None:
-        if self._policy.wait(seconds) and self._outcome is not None:
-            raise _StopHeard(self._outcome)
-
-
-def _result(state: RetryCallState) -> Any:
-    assert state.outcome is not None
-    return state.outcome.result()
-
-
-def retry_after_seconds(headers: Mapping[str, str] | None) -> float | None:
-    """Seconds that the ``Retry-After`` of an answer asks to wait; None without a usable one.
-
-    A date is compared with the answer's own ``Date``, so that our clock need not agree with the server's.
-    """
-    value = headers.get("Retry-After") if headers else None
-    if value is None or headers is None:
-        return None
-    try:
-        seconds = float(value)
-    except ValueError:
-        then, now = http_date(value), http_date(headers.get("Date"))
-        return None if then is None else max(0.0, then - (time.time() if now is None else now))
-    return seconds if 0 <= seconds < float("inf") else None
-
-
-def http_date(text: str | None) -> float | None:
-    """Unix seconds of a date in a header; None when there is none."""
-    try:
-        date = parsedate_to_datetime(text) if text else None
-        return date.replace(tzinfo=date.tzinfo or UTC).timestamp() if date else None
-    except (ValueError, TypeError, OverflowError, OSError):
-        return None

@@ -1,13 +1,21 @@
-"""Which signals ask this program to stop, and what makes sure that an interruption ends the work at hand.
+"""Signals ask the program to stop: a command unwinds, a run ends in order.
 
-A handler ends work by raising. Python drops what is raised inside a callback of C or Rust code (a
-destructor, a weak reference, a check that a library calls): it hands it to ``sys.unraisablehook`` and goes
-on, perhaps with a wrong answer of that callback. ``raised_again`` raises it once more, a moment later,
-outside of the callback.
+A command that only reads is thrown out of whatever line it is at, as Ctrl-C does: ``interrupted_by_signals``.
+A run that was thrown out of any line could not say what became of a pod, so there SIGTERM, SIGINT and SIGHUP
+only set a ``StopRequest``, which its waits look for: ``stop_on_signal``. Reading a cluster, planning and
+asking the user can be left at any line in a run too: ``interruptibly`` is for those.
 
-A library may drop it too: an ``except:`` around an import is enough. A command that ends by itself would only
-do so a little later, but a service would never, and a run would go on to evict. So a request is remembered,
-and whoever begins to listen to signals by other means asks whether there was one.
+    first signal while planning               the plan is given up, the lease released
+    first signal while an eviction is sent    its answer is awaited, the state saved, the lease released
+    second SIGTERM or SIGINT                  KeyboardInterrupt; the lease is released if that is quick
+    second SIGHUP                             nothing: a terminal that is closed may send two
+    SIGHUP to a service                       reads the policy again
+
+What a handler raises may be lost. Python drops it inside a callback of C or Rust code (a destructor, a weak
+reference, a check that a library calls) and goes on, perhaps with a wrong answer of that callback: it is
+raised once more, a moment later. A library may drop it too, by an ``except:`` around an import. A command
+that ends by itself would only do so a little later, but a run would go on to evict. So a request is
+remembered, and ``stop_on_signal`` begins with one that came before.
 """
 
 from __future__ import annotations
@@ -23,27 +31,23 @@ from typing import Any, TypeVar
 from rebalancer.deadlines import StopRequest
 from rebalancer.errors import StopRequestedError
 
-_ALARM = getattr(signal, "SIGALRM", None)  # Windows has none: there an interruption that is dropped is lost
+# Windows has neither of them: there an interruption that is dropped is lost, and no terminal is hung up.
+_ALARM = getattr(signal, "SIGALRM", None)
+_HANGUP = getattr(signal, "SIGHUP", None)
 _SECONDS_UNTIL_RAISED_AGAIN = 0.001
-_HANGUP = "SIGHUP"  # a terminal was closed; Windows has none, and ``nohup`` ignores it
+
+_Result = TypeVar("_Result")
+Handler = Callable[[int, FrameType | None], object]
+
+_requested = False  # a signal asked this command to stop; signals are those of the whole process
 
 
 def stop_signals() -> tuple[signal.Signals, ...]:
     """SIGTERM, SIGINT and, unless it is ignored, SIGHUP."""
     found = [signal.SIGTERM, signal.SIGINT]
-    hangup = getattr(signal, _HANGUP, None)
-    if hangup is not None and signal.getsignal(hangup) != signal.SIG_IGN:
-        found.append(hangup)
+    if _HANGUP is not None and signal.getsignal(_HANGUP) != signal.SIG_IGN:  # ``nohup`` ignores it
+        found.append(_HANGUP)
     return tuple(found)
-
-
-_requested = False
-
-
-def remember_request(requested: bool = True) -> None:
-    """A signal asked to stop; with False, a new command begins that nobody has asked yet."""
-    global _requested  # noqa: PLW0603 - signals are those of the whole process
-    _requested = requested
 
 
 def was_requested() -> bool:
@@ -51,17 +55,61 @@ def was_requested() -> bool:
     return _requested
 
 
-def is_hangup(number: int) -> bool:
-    """Whether a signal says that the terminal was closed."""
-    return number == getattr(signal, _HANGUP, None)
+@contextmanager
+def interrupted_by_signals() -> Iterator[None]:
+    """Within this block a signal ends the work at hand as Ctrl-C does: temporary files are removed."""
+    global _requested  # noqa: PLW0603 - of the whole process
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(_number: int = 0, _frame: FrameType | None = None) -> None:
+        global _requested  # noqa: PLW0603 - of the whole process
+        _requested = True
+        raise KeyboardInterrupt
+
+    _requested = False
+    with _handled(interrupt, (KeyboardInterrupt,), interrupt):
+        yield
 
 
 @contextmanager
-def raised_again(kinds: tuple[type[BaseException], ...], raise_again: Callable[[], None]) -> Iterator[None]:
-    """Call ``raise_again`` in the main thread whenever Python drops an exception of these kinds.
+def stop_on_signal(read_again: Callable[[], None] | None = None) -> Iterator[StopSignals]:
+    """Within this block signals only ask to stop; a service has SIGHUP call ``read_again`` instead."""
+    signals = StopSignals()
+    if threading.current_thread() is not threading.main_thread():
+        yield signals
+        return
+    with _handled(signals.receive, (_Interrupted, KeyboardInterrupt), signals.raise_again):
+        if _requested:
+            signals.stop.set()
+        if read_again is None or _HANGUP is None:
+            yield signals
+            return
+        hangup = signal.signal(_HANGUP, lambda _number, _frame: read_again())
+        try:
+            yield signals
+        finally:
+            signal.signal(_HANGUP, hangup)
 
-    It holds within this block, and the block must be entered in the main thread.
-    """
+
+@contextmanager
+def _handled(
+    handler: Handler, kinds: tuple[type[BaseException], ...], raise_again: Callable[[], None]
+) -> Iterator[None]:
+    """Handle the signals that ask to stop; call ``raise_again`` whenever Python drops what was raised."""
+    before = {number: signal.signal(number, handler) for number in stop_signals()}
+    try:
+        with _raised_again(kinds, raise_again):
+            yield
+    finally:
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
+
+
+@contextmanager
+def _raised_again(kinds: tuple[type[BaseException], ...], raise_again: Callable[[], None]) -> Iterator[None]:
+    """Call ``raise_again`` in the main thread whenever Python drops an exception of these kinds."""
     if _ALARM is None:
         yield
         return
@@ -83,24 +131,6 @@ def raised_again(kinds: tuple[type[BaseException], ...], raise_again: Callable[[
         signal.signal(_ALARM, handler)
 
 
-# Signals ask a run to stop: it ends in order, whatever it is doing when they arrive.
-#
-# SIGTERM, SIGINT and SIGHUP only set a ``StopRequest``, because a run that was thrown out of any line of
-# its
-# code could not say what became of a pod. Waits look for the request. Reading a cluster, planning and
-# asking
-# the user can be left at any line: ``interruptibly`` is for those.
-#
-#     first signal while planning               the plan is given up, the lease released
-#     first signal while an eviction is sent    its answer is awaited, the state saved, the lease released
-#     second SIGTERM or SIGINT                  KeyboardInterrupt; the lease is released if that is quick
-#
-# A second SIGHUP is no second request: a terminal that is closed may send two.
-
-
-_Result = TypeVar("_Result")
-
-
 class _Interrupted(BaseException):
     """Leaves work that can be left at any line; no handler of errors may swallow it."""
 
@@ -115,7 +145,7 @@ class StopSignals:
 
     def receive(self, number: int, _frame: FrameType | None = None) -> None:
         """Handle a signal. Raises what ends the work at hand, where that can be ended at any line."""
-        if self.stop.is_set() and not is_hangup(number):
+        if self.stop.is_set() and number != _HANGUP:
             self.stop.hurry()
             raise KeyboardInterrupt
         self.stop.set()
@@ -151,41 +181,3 @@ class StopSignals:
             if self.stop.is_set():
                 raise StopRequestedError("asked to stop by a signal") from None
             raise
-
-
-@contextmanager
-def stop_on_signal() -> Iterator[StopSignals]:
-    """Within this block signals only ask to stop."""
-    signals = StopSignals()
-    if threading.current_thread() is not threading.main_thread():
-        yield signals
-        return
-    before = {number: signal.signal(number, signals.receive) for number in stop_signals()}
-    if was_requested():
-        signals.stop.set()
-    try:
-        with raised_again((_Interrupted, KeyboardInterrupt), signals.raise_again):
-            yield signals
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-# The signals of a service: SIGTERM and SIGINT stop it as they stop a run, SIGHUP reads the policy again.
-
-
-_HANGUP_SIGNAL = getattr(signal, "SIGHUP", None)  # Windows has none
-
-
-@contextmanager
-def heard_signals(read_again: Callable[[], None]) -> Iterator[StopSignals]:
-    """Within this block signals only ask; ``read_again`` is called by the handler of SIGHUP."""
-    with stop_on_signal() as signals:
-        if _HANGUP_SIGNAL is None or threading.current_thread() is not threading.main_thread():
-            yield signals
-            return
-        before = signal.signal(_HANGUP_SIGNAL, lambda _number, _frame: read_again())
-        try:
-            yield signals
-        finally:
-            signal.signal(_HANGUP_SIGNAL, before)

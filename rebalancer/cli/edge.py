@@ -16,12 +16,9 @@ import errno
 import logging
 import os
 import re
-import signal
 import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 
 import click
 
@@ -29,7 +26,7 @@ from rebalancer import files
 from rebalancer.cli.invocation import Session
 from rebalancer.cli.logs import LOGGER, set_up_logs
 from rebalancer.errors import ExitCode, RebalancerError
-from rebalancer.signals import raised_again, remember_request, stop_signals
+from rebalancer.signals import interrupted_by_signals, was_requested
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
@@ -45,7 +42,7 @@ def guarded(call: Callable[[], object], session: Session) -> int:
     """
     set_up_logs(session)
     _print_anything()
-    with _terminated_as_interrupted(session):
+    with interrupted_by_signals():
         try:
             code = _exit_code(call, session)
             _leave_nothing_unwritten()
@@ -106,7 +103,7 @@ def _fail(session: Session, message: str, code: int, error: BaseException | None
 
     What fails after a signal may have failed because of it, and is reported as interrupted.
     """
-    if session.interrupted:
+    if was_requested():
         message, code, error = "interrupted", ExitCode.INTERRUPTED, None
     LOGGER.log(
         _INTERNAL if code == ExitCode.INTERNAL else logging.ERROR,
@@ -142,28 +139,6 @@ def _close_stdout() -> None:
     """Redirect stdout to nothing, so that the interpreter can flush it when it exits."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-@contextlib.contextmanager
-def _terminated_as_interrupted(session: Session) -> Iterator[None]:
-    """SIGTERM and SIGHUP end a command as Ctrl-C does: it unwinds, so that temporary files are removed."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def interrupt(_signal: int = 0, _frame: FrameType | None = None) -> None:
-        session.interrupted = True
-        remember_request()
-        raise KeyboardInterrupt
-
-    remember_request(False)
-    before = {number: signal.signal(number, interrupt) for number in stop_signals()}
-    try:
-        with raised_again((KeyboardInterrupt,), interrupt):
-            yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 _OF_KUBECTL = {"-f": "--policy FILE", "--file": "--policy FILE", "--filename": "--policy FILE"}

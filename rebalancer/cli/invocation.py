@@ -23,9 +23,8 @@ def program_name() -> str:
 
 @dataclass(slots=True)
 class Session:
-    """What the edge and the command share: global options, the exit code, whether a signal asked to end."""
+    """What the edge and the command share: global options and the exit code."""
 
     verbose: bool = False
     log_format: str = "text"
     exit_code: int = int(ExitCode.DONE)
-    interrupted: bool = False

@@ -24,13 +24,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from rebalancer.cluster.live import RawApi
-from rebalancer.cluster.live.failures import Answer, NoAnswerError, StatusError
+from rebalancer.cluster.live import RawApi, object_path
+from rebalancer.cluster.live.failures import StatusError
 from rebalancer.deadlines import ANSWER_SECONDS, Deadline
 from rebalancer.errors import RebalancerError, StopRequestedError
 from rebalancer.execution.observed_pods import PodReader
+from rebalancer.http import Answer, NoAnswerError, http_date
 from rebalancer.planning.plan import Move
-from rebalancer.retries import Again, Retries, http_date
+from rebalancer.retries import Again, Retries
 
 READ_SECONDS = 30.0
 DENIED = "denied the request"  # how the API server words the verdict of a webhook, whatever its status
@@ -109,7 +110,7 @@ class EvictionClient:
     @property
     def options(self) -> dict[str, str]:
         """Options of every request that would change something."""
-        return {"dry_run": "All"} if self.dry_run else {}
+        return {"dryRun": "All"} if self.dry_run else {}
 
     @property
     def retries(self) -> Retries:
@@ -176,7 +177,7 @@ class Attempts(ABC):
 
     def accepted(self, verdict: Verdict, because: str, answer: Answer) -> Attempt:
         """The API server did what was asked; its clock may be behind ours."""
-        server = http_date(answer.date)
+        server = http_date(answer.headers.get("Date"))
         if server is not None:
             self.not_before = min(self.not_before, server)
         return self.ended(verdict, because)
@@ -225,7 +226,7 @@ class _Eviction(Attempts):
 
     def _post(self) -> Answer:
         """Send one eviction. Raises StatusError, NoAnswerError or StopRequestedError."""
-        pod, client = self.move.pod, self.client.api.client
+        pod = self.move.pod
         body = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
@@ -237,17 +238,16 @@ class _Eviction(Attempts):
             },
             "deleteOptions": {"preconditions": {"uid": pod.uid}},
         }
-        return client.send(
-            client.core.create_namespaced_pod_eviction,
-            pod.name,
-            pod.namespace,
-            body,
+        return self.client.api.client.send(
+            "POST",
+            object_path("v1", pod.namespace, "pods", pod.name, "eviction"),
+            self.client.options,
+            body=body,
             max_bytes=_MAX_BYTES,
             read_seconds=READ_SECONDS,
             deadline=self.client.deadline,
             what=f"evict {pod.full_name}",
             body_needed=False,
-            **self.client.options,
         )
 
     def _refused(self, error: StatusError) -> Attempt:

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from rebalancer.cluster import times
-from rebalancer.cluster.live import RawApi
+from rebalancer.cluster.live import RawApi, object_path
 from rebalancer.cluster.live.failures import RequestRejectedError
 from rebalancer.errors import RebalancerError
 from rebalancer.execution.events import EvictionAnswered, RunEvent, RunFinished, RunStarted
@@ -25,7 +25,7 @@ from rebalancer.execution.outcomes import Stop
 from rebalancer.planning.plan import Move
 
 MAX_NODE_EVENTS = 20  # in one run: more nodes than that are one event's worth of trouble
-_GROUP, _VERSION, _PLURAL = "events.k8s.io", "v1", "events"
+_VERSION = "events.k8s.io/v1"
 _MAX_COUNT = 1_000_000_000
 _NUMBERS = re.compile(r"[0-9.]+")
 _MAX_NOTE_BYTES = 1024  # the API server refuses an event with a longer one
@@ -92,7 +92,6 @@ class EventWriter:
         """``lease`` is the namespace and the name of the Lease of the runs."""
         self._lease = lease
         self._api = api
-        self._calls = api.client.custom_objects
         self._reporter = reporter[:128]
         self._clock = clock
 
@@ -165,7 +164,7 @@ class EventWriter:
     def _write(self, event: _Event) -> None:
         now = times.render_micro(self._clock())
         body = {
-            "apiVersion": f"{_GROUP}/{_VERSION}",
+            "apiVersion": _VERSION,
             "kind": "Event",
             "metadata": {"namespace": event.namespace, "name": event.name[:253]},
             "eventTime": now,
@@ -178,9 +177,8 @@ class EventWriter:
             "reportingInstance": self._reporter,
         }
         what = f"write an event on {event.regarding['kind'].lower()} {event.regarding['name']}"
-        create = self._calls.create_namespaced_custom_object
         try:
-            self._api.write(what, create, _GROUP, _VERSION, event.namespace, _PLURAL, body)
+            self._api.write(what, "POST", object_path(_VERSION, event.namespace, "events"), body)
         except RequestRejectedError as error:
             if event.kind.is_series and error.status == 409:
                 with contextlib.suppress(RebalancerError, msgspec.DecodeError):
@@ -190,12 +188,10 @@ class EventWriter:
 
     def _count_again(self, event: _Event, what: str, now: str) -> None:
         """The same is so once more: the Event there is gets a longer series."""
-        place = (_GROUP, _VERSION, event.namespace, _PLURAL, event.name[:253])
-        found = msgspec.json.decode(
-            self._api.get(what, self._calls.get_namespaced_custom_object, *place), type=dict[str, Any]
-        )
+        path = object_path(_VERSION, event.namespace, "events", event.name[:253])
+        found = msgspec.json.decode(self._api.get(what, path), type=dict[str, Any])
         series = found.get("series")
         count = series.get("count") if isinstance(series, dict) else None
         seen = count if isinstance(count, int) and not isinstance(count, bool) else 1
         found["series"] = {"count": min(seen, _MAX_COUNT) + 1, "lastObservedTime": now}
-        self._api.write(what, self._calls.replace_namespaced_custom_object, *place, found)
+        self._api.write(what, "PUT", path, found)

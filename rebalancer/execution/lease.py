@@ -36,7 +36,7 @@ from typing import Any
 import msgspec
 
 from rebalancer.cluster import times
-from rebalancer.cluster.live import RawApi
+from rebalancer.cluster.live import RawApi, object_path
 from rebalancer.cluster.live.failures import RequestRejectedError
 from rebalancer.cluster.live.updates import (
     APPLY,
@@ -56,7 +56,7 @@ from rebalancer.errors import (
 )
 
 MAX_TRANSITIONS = 2**31 - 1  # of an int32: the API server refuses more
-_GROUP, _VERSION, _PLURAL = "coordination.k8s.io", "v1", "leases"
+_VERSION = "coordination.k8s.io/v1"
 
 
 class LeaseObject:
@@ -68,7 +68,6 @@ class LeaseObject:
         self.api = api
         self.identity = identity
         self.where = f"lease {namespace}/{name}"
-        self._calls = api.client.custom_objects
         self._namespace = namespace
         self._name = name
         self._clock = clock
@@ -88,15 +87,8 @@ class LeaseObject:
     def read(self) -> dict[str, Any] | None:
         """The lease as it is; None when there is none. Raises UnreachableError for what is not a lease."""
         try:
-            body = self.api.get(
-                f"read {self.where}",
-                self._calls.get_namespaced_custom_object,
-                _GROUP,
-                _VERSION,
-                self._namespace,
-                _PLURAL,
-                self._name,
-            )
+            path = object_path(_VERSION, self._namespace, "leases", self._name)
+            body = self.api.get(f"read {self.where}", path)
             return msgspec.json.decode(body, type=dict[str, Any])
         except RequestRejectedError as error:
             if error.status == 404:
@@ -126,11 +118,10 @@ class LeaseObject:
             transitions = before if isinstance(before, int) and 0 <= before < MAX_TRANSITIONS else 0
             spec["acquireTime"] = times.render_micro(now)
             spec["leaseTransitions"] = transitions + 1
-        path = (_GROUP, _VERSION, self._namespace, _PLURAL)
         what = f"write {self.where}"
         if item is None:
             body = {
-                "apiVersion": f"{_GROUP}/{_VERSION}",
+                "apiVersion": _VERSION,
                 "kind": "Lease",
                 "metadata": {"namespace": self._namespace, "name": self._name},
                 "spec": spec,
@@ -138,15 +129,14 @@ class LeaseObject:
             create_version(
                 self.api,
                 what,
-                self._calls.create_namespaced_custom_object,
-                *path,
+                object_path(_VERSION, self._namespace, "leases"),
                 body,
                 namespace=self._namespace,
                 hint=f"{APPLY}, or name a lease elsewhere with --lease",
             )
         else:
-            call = self._calls.replace_namespaced_custom_object
-            replace_version(self.api, what, call, *path, self._name, body={**item, "spec": spec})
+            path = object_path(_VERSION, self._namespace, "leases", self._name)
+            replace_version(self.api, what, path, {**item, "spec": spec})
 
     def age(self, spec: dict[str, Any]) -> float:
         """Seconds since its holder renewed it, by two clocks; infinite when it does not say."""

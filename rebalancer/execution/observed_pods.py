@@ -9,7 +9,7 @@ import msgspec
 
 from rebalancer.cluster import records, times
 from rebalancer.cluster.kinds import Kind
-from rebalancer.cluster.live import RawApi
+from rebalancer.cluster.live import RawApi, object_path
 from rebalancer.cluster.live.failures import RequestRejectedError
 from rebalancer.cluster.live.lists import read_list
 from rebalancer.cluster.pods import EVICTION_IN_PROGRESS
@@ -147,13 +147,12 @@ class PodReader:
 
     def __init__(self, api: RawApi) -> None:
         self._api = api
-        self._core = api.client.core
 
     def pod(self, namespace: str, name: str) -> ObservedPod | None:
         """One pod; None when there is none of that name. Raises UnreachableError or RightsError."""
         what = f"read pod {namespace}/{name}"
         try:
-            body = self._api.get(what, self._core.read_namespaced_pod, name, namespace)
+            body = self._api.get(what, object_path("v1", namespace, "pods", name))
             return _pod.decode(body)
         except RequestRejectedError as error:
             if error.status == 404:
@@ -176,10 +175,9 @@ class PodReader:
                 self._api,
                 OBSERVED_PODS,
                 f"list pods of {scope.namespace}",
-                self._core.list_namespaced_pod,
-                scope.namespace,
+                object_path("v1", scope.namespace, "pods"),
+                {"labelSelector": scope.selector or None},
                 max_pages=_MAX_PAGES,
-                **({"label_selector": scope.selector} if scope.selector else {}),
             )
             pods = [pod for pod in listing.records if isinstance(pod, ObservedPod)]
             found.update((pod.metadata.uid, pod) for pod in pods)

@@ -27,18 +27,19 @@ from collections.abc import Iterable
 import msgspec
 
 from rebalancer.cluster import times
-from rebalancer.cluster.live.failures import NoAnswerError, RequestRejectedError, StatusError
+from rebalancer.cluster.live import object_path
+from rebalancer.cluster.live.failures import RequestRejectedError, StatusError
 from rebalancer.cluster.records import Workload
 from rebalancer.errors import RebalancerError, RightsError, StopRequestedError
 from rebalancer.execution.evict import DENIED, READ_SECONDS, Attempt, Attempts, EvictionClient, Verdict
 from rebalancer.execution.observed_pods import ObservedPod, PodReader
+from rebalancer.http import NoAnswerError
 from rebalancer.planning.plan import Move
 from rebalancer.planning.workloads.rolling_updates import RESTARTED_AT, why_no_surge
 from rebalancer.state import Result
 
 _MAX_BYTES = 4 << 20
 _MANAGER = "rebalancer"
-_DEPLOYMENTS = ("apps", "v1")
 _RIGHT = "evictable.singleReplica: surge needs get and patch on deployments: k8s/components/surge grants both"
 _deployment = msgspec.json.Decoder(Workload)
 
@@ -54,8 +55,9 @@ class _Restart(Attempts):
     def __init__(self, client: EvictionClient, move: Move) -> None:
         super().__init__(client, move)
         self._api = client.api.finishing()
-        self._name = move.pod.workload.partition("/")[2]
-        self._what = f"deployment {move.pod.namespace}/{self._name}"
+        namespace, name = move.pod.namespace, move.pod.workload.partition("/")[2]
+        self._what = f"deployment {namespace}/{name}"
+        self._path = object_path("apps/v1", namespace, "deployments", name)
         self.restarted_at = times.render(self.not_before)
 
     def request(self) -> Attempt:
@@ -84,10 +86,9 @@ class _Restart(Attempts):
 
     def _read(self) -> Workload | None:
         """The Deployment as it is now; None when there is none of that name."""
-        api, namespace = self._api, self.move.pod.namespace
-        call = api.client.custom_objects.get_namespaced_custom_object
+        api = self._api
         try:
-            body = api.get(f"read {self._what}", call, *_DEPLOYMENTS, namespace, "deployments", self._name)
+            body = api.get(f"read {self._what}", self._path)
             return _deployment.decode(body)
         except RequestRejectedError as error:
             if error.status == 404:
@@ -122,19 +123,15 @@ class _Restart(Attempts):
         }
         try:
             answer = self._api.client.send(
-                self._api.client.custom_objects.patch_namespaced_custom_object,
-                *_DEPLOYMENTS,
-                self.move.pod.namespace,
-                "deployments",
-                self._name,
-                body,
+                "PATCH",
+                self._path,
+                {"fieldManager": _MANAGER, **self.client.options},
+                body=body,
                 max_bytes=_MAX_BYTES,
                 read_seconds=READ_SECONDS,
                 deadline=self.client.deadline,
                 what=f"restart {self._what}",
                 body_needed=False,
-                field_manager=_MANAGER,
-                **self.client.options,
             )
         except StatusError as error:
             return self._refused(error)

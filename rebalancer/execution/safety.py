@@ -73,15 +73,9 @@ def read_health(
     ``pod_count`` is passed on, because only Pending pods are read here.
     A node that cannot be decoded counts as not ready, a pod as Pending: unknown is not favourable.
     """
-    core = api.client.core
-    nodes = read_list(api, _NODES, "list nodes", core.list_node)
-    pods = read_list(
-        api,
-        OBSERVED_PODS,
-        "list unscheduled pods",
-        core.list_pod_for_all_namespaces,
-        field_selector="spec.nodeName=",
-    )
+    nodes = read_list(api, _NODES, "list nodes", _NODES.path)
+    unscheduled = {"fieldSelector": "spec.nodeName="}
+    pods = read_list(api, OBSERVED_PODS, "list unscheduled pods", OBSERVED_PODS.path, unscheduled)
     not_ready = [node.metadata.name for node in nodes.records if isinstance(node, _Node) and not node.ready]
     not_ready += [item.name for item in nodes.malformed]
     pending = [

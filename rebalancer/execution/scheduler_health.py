@@ -28,7 +28,7 @@ import msgspec
 
 from rebalancer.cluster import records, times
 from rebalancer.cluster.kinds import Kind
-from rebalancer.cluster.live import RawApi
+from rebalancer.cluster.live import RawApi, object_path
 from rebalancer.cluster.live.lists import read_list
 from rebalancer.cluster.records.pods import PROGRAM, is_scheduler
 from rebalancer.errors import InternalError, RebalancerError, StopRequestedError, UnreachableError
@@ -151,7 +151,7 @@ def _read(api: RawApi, selection: PodSelection) -> list[_SchedulerPod]:
     found: list[_SchedulerPod] = []
     for namespace in selection.namespaces:
         what = f"list pods of {namespace}"
-        listing = read_list(api, _PODS, what, api.client.core.list_namespaced_pod, namespace)
+        listing = read_list(api, _PODS, what, object_path("v1", namespace, "pods"))
         if listing.malformed:
             names = ", ".join(item.name for item in listing.malformed[:3])
             raise UnreachableError(f"{what}: cannot be read: {names}")
@@ -280,12 +280,8 @@ def read_lease(api: RawApi, lease: LeaseName) -> dict[str, Any] | None:
     # Read as a list of one, so that one right (list) serves and an absent lease is not an error.
     body = api.get(
         f"read {lease}",
-        api.client.custom_objects.list_namespaced_custom_object,
-        "coordination.k8s.io",
-        "v1",
-        lease.namespace,
-        "leases",
-        field_selector=f"metadata.name={lease.name}",
+        object_path("coordination.k8s.io/v1", lease.namespace, "leases"),
+        {"fieldSelector": f"metadata.name={lease.name}"},
     )
     try:
         items = _object.decode(body).get("items") or ()

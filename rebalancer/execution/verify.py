@@ -200,7 +200,7 @@ def _appraise(
         if not old.finished:
             because = "somebody else moves it; it had not left yet when it was looked at last"
             return _so_far(item, Result.STARTED, because, replacement)
-        old = None  # its work went on elsewhere, and what is left of it is not cleaned up yet
+        old = None  # it finished; the object is not deleted yet
     if replacement is None:
         because = "its controller has made no replacement"
         if old is not None:

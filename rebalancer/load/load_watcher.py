@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from rebalancer import http
 from rebalancer.cluster.live import RawApi
-from rebalancer.cluster.live.failures import NoAnswerError, StatusError, read_again, short_reason
+from rebalancer.cluster.live.failures import StatusError, read_again
 from rebalancer.errors import InputError, UnreachableError
+from rebalancer.http import NoAnswerError, short_reason
 from rebalancer.load.scheduler_view import decode_watcher
 from rebalancer.load.service_addresses import service_of
 from rebalancer.retries import Retries
@@ -35,27 +37,25 @@ def fetch_watcher(api: RawApi | None, address: str, *, inside: bool) -> bytes:
 
 
 def _get(url: str, retries: Retries) -> bytes:
-    import urllib3  # noqa: PLC0415 - slow to import
-
-    from rebalancer.load.http_get import get  # noqa: PLC0415 - imports urllib3
-
     limit = retries.limit()
 
     def once() -> bytes:
-        answer = get(
+        answer = http.request(
             pool,
+            "GET",
             url,
+            headers=lambda: http.HEADERS,
             read_seconds=_READ_SECONDS,
             max_bytes=_MAX_ANSWER_BYTES,
             deadline=limit,
             redirects=_MAX_REDIRECTS,
         )
         if answer.status != 200:
-            raise StatusError(answer.status, "", b"", answer.headers)
+            raise StatusError(answer)
         return answer.body
 
     try:
-        with urllib3.PoolManager() as pool:
+        with http.pool() as pool:
             return replace(retries, attempts=_ATTEMPTS).call(f"get {url}", once, read_again)
     except StatusError as error:
         raise UnreachableError(f"HTTP {error.status}", where=url) from error

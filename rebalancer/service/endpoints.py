@@ -6,6 +6,12 @@ byte now and then must not keep the kubelet's probes out, which would restart th
     one connection        closed after ten seconds of silence, and in any case after thirty
     one more than sixteen the oldest is closed, and the newest is answered
     a request             its body is not read
+
+A service lives while its loop keeps what it said: for how long it may be busy with what it does next. A loop
+that has not reported by then hangs, and the probe lets the kubelet start it anew:
+
+    waiting for the next run       reports again within a minute
+    a run of at most 5 minutes     reports again within those, a wave's timeout and two minutes more
 """
 
 from __future__ import annotations
@@ -24,15 +30,6 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 from prometheus_client import CollectorRegistry, make_wsgi_app
 
 from rebalancer.errors import InputError
-
-# Whether the service lives and is ready, as its probes are answered.
-#
-# The loop says for how long it may be busy with what it does next. A loop that has not reported by then
-# hangs, and the probe lets the kubelet start it anew:
-#
-#     waiting for the next run       reports again within a minute
-#     a run of at most 5 minutes     reports again within those, a wave's timeout and two minutes more
-
 
 STARTING = "starting"
 

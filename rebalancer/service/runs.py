@@ -27,8 +27,6 @@ from rebalancer.signals import StopSignals
 from rebalancer.state import RunState
 from rebalancer.telemetry import span
 
-# What a service is started with.
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceOptions:

@@ -35,7 +35,7 @@ from rebalancer.service.endpoints import Endpoints, Health, answering
 from rebalancer.service.policy_in_force import PolicyInForce
 from rebalancer.service.runs import Runs, ServiceOptions
 from rebalancer.service.waiting import EarlyRuns, WarmCluster
-from rebalancer.signals import StopSignals, heard_signals
+from rebalancer.signals import StopSignals, stop_on_signal
 from rebalancer.telemetry import listening
 
 LOGGER = logging.getLogger(__name__)
@@ -70,7 +70,7 @@ class Service:
         """
         app = Endpoints(self._health, self.metrics.registry)
         with (
-            heard_signals(self._policy.ask) as signals,
+            stop_on_signal(self._policy.ask) as signals,
             answering(self._settings.host, self._settings.port, app) as url,
             listening(self.metrics),
             contextlib.suppress(StopRequestedError),

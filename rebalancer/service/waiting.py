@@ -1,6 +1,7 @@
-"""Whether the next run begins before it is due: when a node has turned hot since the last one.
+"""What a replica does between runs: it looks for nodes that have turned hot, or keeps the cluster at hand.
 
-The load is looked at between two runs, and only when a run could begin:
+The next run begins before it is due when a node has turned hot since the last one. The load is looked at only
+when a run could begin:
 
     12:00  run: node-3 is hot and stays so              the next one is due at 12:15
     12:05  minRunInterval is over: look; node-3 is hot, as it was
@@ -10,6 +11,14 @@ A node counts as new once: what the early run finds hot is what the next look co
 a node crosses its threshold, runs are at least ``minRunInterval`` apart; and looks, which read the cluster as
 a plan does, take at most a tenth of the time. A load that cannot be read, or of which too little is known,
 makes no node hot: the next run begins when it is due, and says itself what is missing.
+
+A standby reads the cluster and keeps it up to date, so that its first run reads only what changed, as that of
+a replica that has led for long does. It reads on a thread of its own: a slow API server delays no look at the
+lease.
+
+    stands by        LIST once, then WATCH; again every minute, for what is not watched or was cut
+    has the lease    what is being read may be finished for ten seconds, then it is given up
+    is asked to stop what is being read is given up
 """
 
 from __future__ import annotations
@@ -97,14 +106,6 @@ class EarlyRuns:
         return hot
 
 
-# A standby keeps the cluster at hand: read when it begins to stand by, and kept up to date from there.
-#
-# Its first run then reads what changed, as that of a replica that has led for long does. The cluster is
-# read on
-# a thread of its own, so that a slow API server delays no look at the lease:
-#
-#     stands by        LIST once, then WATCH; again every minute, for what is not watched or was cut
-#     has the lease    what is being read may be finished for ten seconds, then it is given up
 #     is asked to stop what is being read is given up
 
 

@@ -193,20 +193,17 @@ def _order(move: PastMove) -> tuple[float, str, str]:
     return move.evicted_at, move.uid, move.run
 
 
-# Past moves by workload, and the cooldown that follows from them.
-#
-# A workload that a run moved is left alone for a time, which doubles with each further run that moved it
-# within a window: what keeps coming back as the cheapest answer is not an answer. With a cooldown of 1 h,
-# at
-# most 24 h, and a window of 48 h:
-#
-#     moved by one run              left alone for 1 h
-#     moved again 2 h later         for 2 h
-#     and again 3 h later           for 4 h
-
-
 class MoveHistory:
-    """Moves by the workload and by the controller of their pods. A workload is ``namespace/Kind/name``."""
+    """Moves by the workload and by the controller of their pods, and the cooldown that follows from them.
+
+    A workload is ``namespace/Kind/name``. One that a run moved is left alone for a time, which doubles with
+    each further run that moved it within a window: what keeps coming back as the cheapest answer is not an
+    answer. With a cooldown of 1 h, at most 24 h, and a window of 48 h:
+
+        moved by one run              left alone for 1 h
+        moved again 2 h later         for 2 h
+        and again 3 h later           for 4 h
+    """
 
     def __init__(self, moves: Iterable[PastMove] = ()) -> None:
         self._of_workload: dict[str, list[PastMove]] = {}

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 import msgspec
 
 from rebalancer import files
-from rebalancer.cluster.live import RawApi
+from rebalancer.cluster.live import RawApi, object_path
 from rebalancer.cluster.live.failures import RequestRejectedError
 from rebalancer.cluster.live.updates import (
     APPLY,
@@ -132,7 +132,6 @@ class ConfigMapStore:
         self._api = api
         self._namespace = namespace
         self._name = name
-        self._core = api.client.core
 
     @property
     def where(self) -> str:
@@ -179,9 +178,7 @@ class ConfigMapStore:
 
     def _read(self, api: RawApi) -> dict[str, Any] | None:
         try:
-            body = api.get(
-                f"read {self.where}", self._core.read_namespaced_config_map, self._name, self._namespace
-            )
+            body = api.get(f"read {self.where}", self._path(self._name))
         except RequestRejectedError as error:
             if error.status == 404:
                 return None
@@ -202,20 +199,15 @@ class ConfigMapStore:
         what = f"write {self.where}"
         if item is None:
             body = _new(self._namespace, self._name, text)
-            create_version(
-                api,
-                what,
-                self._core.create_namespaced_config_map,
-                self._namespace,
-                body,
-                namespace=self._namespace,
-                hint=f"{APPLY}, or name another one with --state-config-map",
-            )
+            hint = f"{APPLY}, or name another one with --state-config-map"
+            create_version(api, what, self._path(), body, namespace=self._namespace, hint=hint)
             return
         data = item.get("data")
         body = {**item, "data": {**(data if isinstance(data, dict) else {}), KEY: text}}
-        call = self._core.replace_namespaced_config_map
-        replace_version(api, what, call, self._name, self._namespace, body=body)
+        replace_version(api, what, self._path(self._name), body)
+
+    def _path(self, *name: str) -> str:
+        return object_path("v1", self._namespace, "configmaps", *name)
 
 
 def _new(namespace: str, name: str, text: str) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import random
 import threading
 import time
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,11 @@ from rebalancer.cluster.dumps.writer import digest
 from rebalancer.cluster.kinds import NODES as NODES_KIND
 from rebalancer.cluster.kinds import PODS, Kind
 from rebalancer.cluster.live import RawApi, open_api
-from rebalancer.cluster.live.failures import Answer
 from rebalancer.cluster.live.lists import ListBegins, ListSource
 from rebalancer.cluster.live.login import connect
 from rebalancer.cluster.live.reader import LiveReader
 from rebalancer.cluster.live.watching import LiveCluster
+from rebalancer.http import Answer
 from tests.conftest import SUMMARY
 from tests.e2e import clusters
 from tests.e2e.controlplane import ControlPlane
@@ -161,9 +162,9 @@ class Churning:
 def listed_at(api: RawApi, kind: Kind, version: str) -> str:
     """The digest of a kind as it was at exactly this version, as etcd has it."""
 
-    def fetch(paging: dict[str, Any]) -> Answer:
-        exact = {"resource_version": version, "resource_version_match": "Exact"}
-        return api.list_page(kind, **paging, **({} if "_continue" in paging else exact))
+    def fetch(paging: Mapping[str, object]) -> Answer:
+        exact = {"resourceVersion": version, "resourceVersionMatch": "Exact"}
+        return api.list_page(kind, {**paging, **({} if "continue" in paging else exact)})
 
     builder = ListingBuilder(kind)
     for page in ListSource(kind, f"list {kind.plural}", api.host, fetch).pages():

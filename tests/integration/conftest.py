@@ -16,10 +16,10 @@ def listed(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     found: Counter[str] = Counter()
     list_page = RawApi.list_page
 
-    def counted(api: RawApi, kind: Any, **options: Any) -> Any:
-        if options.get("limit") != 1:
+    def counted(api: RawApi, kind: Any, query: Any = None, headers: Any = None) -> Any:
+        if (query or {}).get("limit") != 1:
             found[kind.plural] += 1
-        return list_page(api, kind, **options)
+        return list_page(api, kind, query, headers)
 
     monkeypatch.setattr(RawApi, "list_page", counted)
     return found

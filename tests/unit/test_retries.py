@@ -12,7 +12,8 @@ from itertools import pairwise
 import pytest
 
 from rebalancer.errors import ExitCode, StopRequestedError
-from rebalancer.retries import Again, Retries, retry_after_seconds
+from rebalancer.http import retry_after_seconds
+from rebalancer.retries import Again, Retries
 
 PASSING = ConnectionResetError("reset")
 

@@ -36,7 +36,7 @@ from rebalancer.cli.user_files import (
 )
 from rebalancer.errors import ExitCode, InputError, RebalancerError, StopRequestedError
 from rebalancer.observe.plan_options import MAX_CONFIRMATION_SECONDS, PlanOptions, RunOptions
-from rebalancer.otlp import exported_traces
+from rebalancer.otlp import exported_traces, is_wanted
 from rebalancer.reporting.render import TABLES, Format
 from rebalancer.telemetry import listening
 
@@ -248,8 +248,6 @@ def _confirmed(question: str) -> bool:
 
 def _wanted_metrics(run_options: RunOptions) -> RunMetrics | None:
     """What follows the run; None where no option asks for metrics."""
-    from rebalancer.otlp import is_wanted  # noqa: PLC0415 - not for --help
-
     asked = run_options.metrics_textfile is not None or run_options.metrics_push is not None
     if not asked and not is_wanted("METRICS"):
         return None

@@ -65,10 +65,7 @@ def serve(
     refuse_one_file_for_two(options, {"--journal": journal})
     if act:
         refuse_unread_journal(journal)
-    from rebalancer.otlp import (
-        export_metrics,  # noqa: PLC0415 - imports prometheus_client
-        exported_traces,  # noqa: PLC0415 - for commands that act
-    )
+    from rebalancer.otlp import export_metrics, exported_traces  # noqa: PLC0415 - for commands that act
     from rebalancer.service import Service, ServiceOptions  # noqa: PLC0415 - imports the whole pipeline
 
     host, port = listen

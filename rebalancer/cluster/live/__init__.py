@@ -6,11 +6,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-from rebalancer.cluster.live.client import RawApi
+from rebalancer.cluster.live.client import KubernetesClient, RawApi, object_path
 
-__all__ = ["RawApi", "open_api"]
+__all__ = ["RawApi", "object_path", "open_api"]
 
 
 def open_api(
@@ -19,16 +18,8 @@ def open_api(
     """The API server that the kubeconfig, else the pod's service account, names.
 
     ``request_seconds`` is how long the answer to a single request is waited for, where it has no bound of its
-    own.
-    Raises InputError when there are no usable credentials. What talks to a network is imported here: recorded
-    clusters are planned without it. The official client, slow to import, is asked where a login is not plain.
+    own. Raises InputError when there are no usable credentials.
     """
-    from rebalancer.cluster.live.client import KubernetesClient  # noqa: PLC0415
-    from rebalancer.cluster.live.login import plain_login  # noqa: PLC0415
+    from rebalancer.cluster.live.login import login  # noqa: PLC0415 - imports the network client
 
-    api: Any = plain_login(kubeconfig, context)
-    if api is None:
-        from rebalancer.cluster.live.login import connect  # noqa: PLC0415
-
-        api = connect(kubeconfig, context)
-    return RawApi(KubernetesClient(api, request_seconds))
+    return RawApi(KubernetesClient(login(kubeconfig, context), request_seconds))

@@ -1,6 +1,12 @@
-"""What an API server answers, and which of our errors follows from an answer that is a failure.
+"""Which of our errors follows from a request to an API server that failed, in words that say what to change.
 
-Every failure of the transport becomes one of these here, so that no caller sees a traceback of the client.
+    HTTP 401, 403                         RightsError, with what to grant
+    any other 4xx                         RequestRejectedError: it answers, and rejects this request
+    3xx, 5xx, or no answer                UnreachableError
+
+The transport's own words say what it noticed, not what is wrong: with https:// in the kubeconfig and a port
+that speaks plain HTTP it says ``SSLError: [SSL: WRONG_VERSION_NUMBER]``. So where no answer came they are
+looked up in a table.
 """
 
 from __future__ import annotations
@@ -8,20 +14,13 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from rebalancer.errors import ExitCode, InputError, RightsError, UnreachableError
-from rebalancer.retries import RETRIED_STATUSES, Again, retry_after_seconds
-
-# Why no answer came, in words that lead to what must be changed: the address, a certificate, a network.
-#
-# The transport's own words (``SSLError: [SSL: WRONG_VERSION_NUMBER]``) say what it noticed, not what is
-# wrong:
-#
-#     https:// in the kubeconfig, and the port speaks plain HTTP  ->  WRONG_VERSION_NUMBER
-
+from rebalancer.errors import ExitCode, RightsError, UnreachableError
+from rebalancer.http import RETRIED_STATUSES, Answer, NoAnswerError, retry_after_seconds
+from rebalancer.retries import Again
 
 _ADDRESS = "is the API server up, and does the kubeconfig name it?"
 
@@ -108,26 +107,17 @@ _PLAIN_HTTP = "HTTP request to an HTTPS server"  # what Go's servers answer to i
 TOO_MANY_REQUESTS = 429
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """The body of an answer, its content type, and when the server sent it."""
-
-    body: bytes
-    content_type: str = ""
-    date: str | None = None
-
-
 class StatusError(Exception):
     """An answer with an error status; its body should be a Status object, and may be anything."""
 
-    def __init__(self, status: int, reason: str, body: Any, headers: Mapping[str, str] | None) -> None:
-        super().__init__(f"HTTP {status} {reason}".strip())
-        self.status = status
-        self.retry_after = retry_after_seconds(headers)
+    def __init__(self, answer: Answer) -> None:
+        super().__init__(f"HTTP {answer.status} {answer.reason}".strip())
+        self.status = answer.status
+        self.retry_after = retry_after_seconds(answer.headers)
         self._document: Any = None
         with contextlib.suppress(ValueError, TypeError, RecursionError):
-            self._document = json.loads(body or "")
-        self._plain_http = _PLAIN_HTTP in str(body)[:500]
+            self._document = json.loads(answer.body)
+        self._plain_http = _PLAIN_HTTP in answer.body[:500].decode(errors="replace")
 
     @property
     def is_status(self) -> bool:
@@ -148,18 +138,6 @@ class StatusError(Exception):
             causes = self._document["details"]["causes"][:10]
             return [str(cause["message"]) for cause in causes if cause["reason"] == reason]
         return []
-
-
-class NoAnswerError(Exception):
-    """No answer came, or only part of one; ``kind`` is the transport's name for what happened.
-
-    ``slow`` says that the server accepted the connection and did not answer in time.
-    """
-
-    def __init__(self, error: BaseException, *, slow: bool = False) -> None:
-        super().__init__(short_reason(error))
-        self.slow = slow
-        self.kind = type(getattr(error, "reason", None) or error).__name__
 
 
 class RequestRejectedError(UnreachableError):
@@ -183,30 +161,13 @@ def translated(what: str, host: str) -> Iterator[None]:
             raise RightsError(line, where=host, hint=_LOGIN) from error
         if error.status == 403:
             raise RightsError(line, where=host, hint=_GRANT) from error
-        if error.status and error.status < 500:
-            hint = "" if error.is_status else _NO_API_SERVER
+        hint = "" if error.is_status or error.status >= 500 else _NO_API_SERVER
+        if 400 <= error.status < 500:
             raise RequestRejectedError(line, where=host, hint=hint, status=error.status) from error
-        raise UnreachableError(line, where=host) from error
+        raise UnreachableError(line, where=host, hint=hint) from error
     except NoAnswerError as error:
         failure = connection_failure(str(error))
         raise UnreachableError(f"{what}: {failure.message}", where=host, hint=failure.hint) from error
-
-
-def unsendable(where: str) -> InputError:
-    """The error for a request that HTTP does not allow; the transport's own words may hold the login."""
-    return InputError(
-        "a request cannot be sent: an address or a credential holds what HTTP does not allow",
-        where=where,
-        hint="does a token end in a line break?",
-    )
-
-
-def short_reason(error: BaseException) -> str:
-    """What the transport says went wrong, without the addresses of its own objects."""
-    reason = getattr(error, "reason", None) or error
-    words = reason.args[0] if getattr(reason, "args", ()) and isinstance(reason.args[0], str) else str(reason)
-    message = re.sub(r"^.*?(?:\)|>): ", "", words)
-    return f"{type(reason).__name__}: {message[:200]}"
 
 
 def read_again(error: Exception) -> Again | None:

@@ -18,20 +18,21 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rebalancer.cluster.dumps.listing import Listing, ListingBuilder, collector_paused
 from rebalancer.cluster.kinds import Kind
-from rebalancer.cluster.live.client import RawApi
-from rebalancer.cluster.live.failures import Answer, RequestRejectedError, translated
+from rebalancer.cluster.live.client import Query, RawApi
+from rebalancer.cluster.live.failures import RequestRejectedError, translated
 from rebalancer.cluster.pods import version_number
 from rebalancer.cluster.wire.json_items import Page, decode_head
 from rebalancer.cluster.wire.protobuf import MEDIA_TYPE, PodListSplitter, Pods, decode_answer
 from rebalancer.deadlines import Deadline
 from rebalancer.errors import StopRequestedError, UnreachableError
+from rebalancer.http import Answer
 
 if TYPE_CHECKING:
-    from rebalancer.cluster.live.client import Stream
+    from rebalancer.http import Stream
 
 PAGE_SIZE = 500
 MAX_PAGES = 10_000  # of one LIST: more than any cluster has
@@ -69,7 +70,7 @@ class ListSource:
     kind: Kind
     what: str  # as messages name the request, e.g. "list pods"
     host: str
-    fetch: Callable[[dict[str, Any]], Answer]
+    fetch: Callable[[Query], Answer]
     page_size: int = PAGE_SIZE
     max_pages: int = MAX_PAGES
 
@@ -109,9 +110,9 @@ class ListSource:
         raise self.unusable(f"does not end after {self.max_pages} pages")
 
     def _page(self, token: str) -> FetchedPage:
-        options: dict[str, Any] = {"limit": self.page_size} if self.kind.paged else {}
+        options: dict[str, object] = {"limit": self.page_size} if self.kind.paged else {}
         if token:
-            options["_continue"] = token
+            options["continue"] = token
         answer = self.fetch(options)
         pods: Pods | None = None
         try:
@@ -137,14 +138,19 @@ class ListSource:
 
 
 def read_list(
-    api: RawApi, kind: Kind, what: str, call: Any, *arguments: str, max_pages: int = MAX_PAGES, **options: Any
+    api: RawApi,
+    kind: Kind,
+    what: str,
+    path: str,
+    query: Query | None = None,
+    max_pages: int = MAX_PAGES,
 ) -> Listing:
-    """A whole list, by one of the client's calls. Raises RightsError or UnreachableError."""
+    """All objects at a path that a query selects. Raises RightsError or UnreachableError."""
     source = ListSource(
         kind,
         what,
         api.host,
-        lambda paging: api.ask(what, call, *arguments, **options, **paging),
+        lambda paging: api.ask(what, path, {**(query or {}), **paging}),
         max_pages=max_pages,
     )
     builder = ListingBuilder(kind)
@@ -235,9 +241,7 @@ def _opened(api: RawApi, kind: Kind, limit: Deadline) -> Iterator[Stream]:
     what = f"list {kind.plural}"
 
     def open_stream() -> Stream:
-        headers = {"Accept": MEDIA_TYPE}
-        call = api.client.core.get
-        return api.client.stream(call, kind.path, _headers=headers)
+        return api.client.stream(kind.path, headers={"Accept": MEDIA_TYPE})
 
     try:
         stream = limit.bound(what, open_stream)

@@ -1,50 +1,50 @@
-"""Logins that are written down as they are used: certificates, a token, or a pod's own service account.
+"""How we log in to an API server: what a kubeconfig or a pod's service account says.
 
-Most kubeconfigs hold nothing else, and neither does a pod. The official client knows every other login there
-is, and needs half a second of processor time to be imported: longer than all that comes before the first
-request otherwise. So a login that is plain is read here, and whatever is not is left to ``credentials``:
+Most kubeconfigs hold certificates or a token, and a pod has its service account. Such a plain login is read
+here. Every other one, an exec plugin, OIDC, a proxy or several kubeconfigs, is loaded by the official client,
+which knows them all and renews them. It takes half a second of processor time to import, more than all that
+comes before the first request otherwise, so it is imported where it is needed:
 
     users: [{user: {token: abc}}]                      read here
     users: [{user: {tokenFile: token}}]                read here, and again each minute, as kubectl does
-    users: [{user: {exec: {command: aws, ...}}}]       None: left to the official client
-    a file of certificates that is not there           None: it says what is wrong
+    users: [{user: {client-certificate: tls.crt}}]     read here, and again for each connection
+    users: [{user: {exec: {command: aws, ...}}}]       loaded by the official client
+    a file of certificates that is not there           loaded by the official client, which says what is wrong
+    users: [{user: {as: admin}}]                       refused: the official client would not act as admin
 """
 
 from __future__ import annotations
 
 import base64
 import contextlib
-import json
 import logging
 import os
 import ssl
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-from urllib.parse import quote
+from typing import TYPE_CHECKING, Any
 from urllib.request import getproxies
 
 import urllib3
 import yaml
-from kubernetes import client, config
-from kubernetes.config import kube_config
 from urllib3.exceptions import HTTPError
 from urllib3.util.ssl_ import create_urllib3_context
 
 from rebalancer.errors import InputError, RightsError
 from rebalancer.files import is_file
 
-MAX_CONNECTIONS = 64  # that are kept: a watch a kind, and the requests beside them
+if TYPE_CHECKING:
+    from kubernetes import client
+
+_NO_RETRIES = urllib3.Retry(total=0, redirect=0)  # each is ours, so that it is bounded and logged
+_MAX_CONNECTIONS = 64  # that are kept: a watch a kind, and the requests beside them
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-_TOKEN_SECONDS = (
-    60.0  # a pod's token is renewed in its file; it is read again as often as the official client does
-)
+_TOKEN_SECONDS = 60.0  # a token in a file is read again as often as the official client reads it
 _MAX_CONFIG_BYTES = 1 << 20
-_HEADERS = {"Accept-Encoding": "gzip", "User-Agent": "rebalancer"}
 _CLUSTER = frozenset(
     {
         "server",
@@ -58,50 +58,43 @@ _USER = frozenset(
     {"token", "tokenFile", "client-certificate", "client-certificate-data", "client-key", "client-key-data"}
 )
 _CONTEXT = frozenset({"cluster", "user", "namespace"})
+_IMPERSONATION = ("as", "as-uid", "as-groups", "as-user-extra")
+_GIVE = "give --kubeconfig or KUBECONFIG, or read a recorded cluster with --from PATH"
+_MAX_CONTEXTS_NAMED = 20
+# What files raise that are damaged, incomplete or hold something else.
+_UNUSABLE = (
+    HTTPError,
+    OSError,
+    ValueError,
+    TypeError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    yaml.YAMLError,
+)
 
 
 @dataclass(frozen=True, slots=True)
-class _Configuration:
-    """Where requests go."""
+class Login:
+    """Where an API server is, the connections to it, and who we are there."""
 
     host: str
-    verify_ssl: bool
+    pool: urllib3.PoolManager
+    verifies_certificates: bool = True
+    # What a request says about who we are; renewed where it expires, which may take a while.
+    headers: Callable[[], Mapping[str, str]] = dict
 
 
-@dataclass(frozen=True, slots=True)
-class _Transport:
-    pool_manager: urllib3.PoolManager
+def login(kubeconfig: Path | None = None, context: str | None = None) -> Login:
+    """The login for the kubeconfig given, else the pod's service account, else the default kubeconfig.
+
+    Raises InputError when there is none or it cannot be used.
+    """
+    plain = plain_login(kubeconfig, context)
+    return plain if plain is not None else official_login(connect(kubeconfig, context))
 
 
-class PlainApi:
-    """What is used of the official ``ApiClient``, for a login that is plain."""
-
-    def __init__(
-        self, host: str, pool: urllib3.PoolManager, token: Callable[[], str], *, verify: bool
-    ) -> None:
-        self.configuration = _Configuration(host, verify)
-        self.rest_client = _Transport(pool)
-        self._token = token
-
-    def param_serialize(
-        self,
-        method: str,
-        path: str,
-        _path_parameters: None = None,
-        query: Iterable[tuple[str, object]] = (),
-        headers: Mapping[str, str] | None = None,
-        body: object = None,
-        auth_settings: object = None,  # noqa: ARG002 - there is one login
-    ) -> tuple[str, str, dict[str, str], object, None]:
-        """A request as it is sent: its method, URL, headers and body."""
-        asked = "&".join(f"{name}={quote(_written(value))}" for name, value in query)
-        token = self._token()
-        login = {"authorization": f"Bearer {token}"} if token else {}
-        url = f"{self.configuration.host}{path}{'?' if asked else ''}{asked}"
-        return method, url, {**(headers or {}), **_HEADERS, **login}, body, None
-
-
-def plain_login(kubeconfig: Path | None = None, context: str | None = None) -> PlainApi | None:
+def plain_login(kubeconfig: Path | None = None, context: str | None = None) -> Login | None:
     """The API server that a plain login leads to; None where the official client has to look."""
     if getproxies():
         return None
@@ -112,11 +105,11 @@ def plain_login(kubeconfig: Path | None = None, context: str | None = None) -> P
                 return found
         path = str(kubeconfig or os.environ.get("KUBECONFIG") or Path("~/.kube/config").expanduser())
         return None if os.pathsep in path else _from_file(Path(path), context)
-    except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError, yaml.YAMLError):
+    except _UNUSABLE:
         return None  # the official client says what is wrong
 
 
-def _service_account(environment: Mapping[str, str], folder: Path) -> PlainApi | None:
+def _service_account(environment: Mapping[str, str], folder: Path) -> Login | None:
     """The login of the pod that this program runs in; None outside one."""
     host, port = environment.get("KUBERNETES_SERVICE_HOST"), environment.get("KUBERNETES_SERVICE_PORT")
     if not host or not port:
@@ -126,12 +119,15 @@ def _service_account(environment: Mapping[str, str], folder: Path) -> PlainApi |
     token = _FileToken(token_file)
     if not token():
         return None
-    return PlainApi(
+    return Login(
         address,
         _pool(**_protection({"certificate-authority": str(authority)}, {}, folder, insecure=False)),
-        token,
-        verify=True,
+        headers=_bearer(token),
     )
+
+
+def _bearer(token: Callable[[], str]) -> Callable[[], Mapping[str, str]]:
+    return lambda: {"authorization": f"Bearer {found}"} if (found := token()) else {}
 
 
 class _FileToken:
@@ -154,7 +150,7 @@ class _FileToken:
         return self._token
 
 
-def _from_file(path: Path, context: str | None) -> PlainApi | None:
+def _from_file(path: Path, context: str | None) -> Login | None:
     """The login in a kubeconfig; None where anything in it is not plain, and an error where it is damaged."""
     if not is_file(path) or path.stat().st_size > _MAX_CONFIG_BYTES:
         return None
@@ -168,7 +164,7 @@ def _from_file(path: Path, context: str | None) -> PlainApi | None:
     if token is None or not isinstance(insecure, bool):
         return None
     if host.startswith("http://"):
-        return PlainApi(host, _pool(), token, verify=not insecure)
+        return Login(host, _pool(), not insecure, _bearer(token))
     if not host.startswith("https://"):
         return None
     options = _protection(cluster, user, path.parent, insecure=insecure)
@@ -177,7 +173,7 @@ def _from_file(path: Path, context: str | None) -> PlainApi | None:
     if insecure:  # the kubeconfig says so; urllib3 would repeat it at every request
         urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
         options["assert_hostname"] = False
-    return PlainApi(host, _pool(**options), token, verify=not insecure)
+    return Login(host, _pool(**options), not insecure, _bearer(token))
 
 
 def _token(user: Mapping[str, Any], folder: Path) -> Callable[[], str] | None:
@@ -242,8 +238,7 @@ def _content(entry: Mapping[str, Any], name: str, folder: Path) -> bytes:
 
 
 def _pool(**options: Any) -> urllib3.PoolManager:
-    # The transport tries once: retries are ours, so that each is bounded and logged.
-    return urllib3.PoolManager(retries=urllib3.Retry(total=0, redirect=0), maxsize=MAX_CONNECTIONS, **options)
+    return urllib3.PoolManager(retries=_NO_RETRIES, maxsize=_MAX_CONNECTIONS, **options)
 
 
 def _verifying(authority: str | None) -> ssl.SSLContext:
@@ -269,22 +264,28 @@ def _present(context: ssl.SSLContext, certificate_and_key: bytes) -> None:
         context.load_cert_chain(file.name, password=lambda: b"")
 
 
-def _written(value: object) -> str:
-    return json.dumps(value) if isinstance(value, bool) else str(value)
+# Logins that are not plain. The official client's loader logs some failures instead of raising them, and
+# raises a dozen types for the others; here each of them becomes one error that names the file.
 
 
-# Credentials for an API server: what a kubeconfig or a service account says, loaded by the official client.
-#
-# Its loader logs some failures instead of raising them, and raises a dozen types for the others; here each
-# of
-# them becomes one error that names the file.
+def official_login(api: client.ApiClient) -> Login:
+    """The login that the official client has loaded, over its own connections."""
+    settings = api.configuration
+
+    def headers() -> dict[str, str]:
+        found = settings.auth_settings().get("BearerToken", {}).get("value")  # renews what has expired
+        return {"authorization": found} if found else {}
+
+    return Login(str(settings.host), api.rest_client.pool_manager, bool(settings.verify_ssl), headers)
 
 
 def connect(kubeconfig: Path | None = None, context: str | None = None) -> client.ApiClient:
-    """A client for the kubeconfig given, else the pod's service account, else the default kubeconfig.
+    """The official client for the kubeconfig given, else the pod's service account, else the default one.
 
     Raises InputError when there is none or it cannot be used.
     """
+    from kubernetes import client, config  # noqa: PLC0415 - slow to import
+
     settings = client.Configuration()
     where = str(kubeconfig) if kubeconfig else os.environ.get("KUBECONFIG") or "~/.kube/config"
     if kubeconfig is not None and not is_file(kubeconfig):
@@ -310,46 +311,77 @@ def connect(kubeconfig: Path | None = None, context: str | None = None) -> clien
         if complaints:
             raise config.ConfigException(complaints[0])
         return _client(settings)
+    except config.ConfigException as error:
+        message, hint = _unknown_context(kubeconfig, context) or (_unusable(error), _GIVE)
+        raise InputError(message, where=where, hint=hint) from error
     except _UNUSABLE as error:
-        unknown = _unknown_context(kubeconfig, context) if isinstance(error, config.ConfigException) else None
-        if unknown is not None:
-            message, hint = unknown
-            raise InputError(message, where=where, hint=hint) from error
-        raise InputError(
-            f"no usable Kubernetes configuration: {_first_line(error)}", where=where, hint=_GIVE
-        ) from error
+        raise InputError(_unusable(error), where=where, hint=_GIVE) from error
+
+
+def _client(settings: client.Configuration) -> client.ApiClient:
+    from kubernetes import client  # noqa: PLC0415 - slow to import
+
+    settings.retries = _NO_RETRIES
+    settings.connection_pool_maxsize = _MAX_CONNECTIONS
+    if not settings.verify_ssl:  # the kubeconfig says so; urllib3 would repeat it at every request
+        urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
+    if settings.refresh_api_key_hook is not None:
+        settings.refresh_api_key_hook = _renewing(settings.refresh_api_key_hook)
+    return client.ApiClient(settings)
+
+
+def _renewing(renew: Callable[[client.Configuration], None]) -> Callable[[client.Configuration], None]:
+    """Report a login that cannot be renewed as one error, instead of a log line followed by a 401."""
+
+    def renewed(current: client.Configuration) -> None:
+        with _complaints() as complaints:
+            renew(current)
+        if complaints:
+            raise RightsError(
+                f"the login cannot be renewed: {' '.join(complaints[0].split())[:500]}",
+                where=str(current.host),
+                hint="the kubeconfig's exec plugin failed",
+            )
+
+    return renewed
+
+
+def _merged(kubeconfig: Path | None) -> Any:
+    """The kubeconfigs as one document; None where there are none. Raises what is in ``_UNUSABLE``."""
+    from kubernetes.config import ConfigException, kube_config  # noqa: PLC0415 - slow to import
+
+    paths = str(kubeconfig) if kubeconfig else str(kube_config.KUBE_CONFIG_DEFAULT_LOCATION)
+    try:
+        merged = kube_config.KubeConfigMerger(paths).config
+    except ConfigException as error:
+        raise ValueError(str(error)) from error
+    return None if merged is None else merged.value
 
 
 def _impersonates(kubeconfig: Path | None, context: str | None) -> bool:
     """Whether the context's user acts as somebody else: the official client would not, and may do more."""
-    try:
-        merged = kube_config.KubeConfigMerger(_paths(kubeconfig)).config
-        wanted = context or merged.value["current-context"]
-        named = {
-            part: {item.value["name"]: item.value[part[:-1]] for item in reversed(merged.value[part])}
+    with contextlib.suppress(*_UNUSABLE):  # the official client says what is wrong
+        document = _merged(kubeconfig)
+        contexts, users = (
+            {item.value["name"]: item.value[part[:-1]] for item in reversed(document[part])}
             for part in ("contexts", "users")
-        }
-        user = named["users"][named["contexts"][wanted]["user"]]
+        )
+        user = users[contexts[context or document["current-context"]]["user"]]
         return any(user.get(name) for name in _IMPERSONATION)
-    except _UNUSABLE:
-        return False  # the official client says what is wrong
-
-
-def _paths(kubeconfig: Path | None) -> str:
-    return str(kubeconfig) if kubeconfig else str(kube_config.KUBE_CONFIG_DEFAULT_LOCATION)
+    return False
 
 
 def _unknown_context(kubeconfig: Path | None, context: str | None) -> tuple[str, str] | None:
     """What is wrong with the context, and which there are; None when it is something else that is wrong."""
     try:
-        merged = kube_config.KubeConfigMerger(_paths(kubeconfig)).config
-        if merged is None:
+        document = _merged(kubeconfig)
+        if document is None:
             return (
                 "no usable Kubernetes configuration: no such file, and this is not a pod of a cluster",
                 _GIVE,
             )
-        names = sorted(str(item.value["name"]) for item in merged.value["contexts"])
-        wanted = context or merged.value.get("current-context")
+        names = sorted(str(item.value["name"]) for item in document["contexts"])
+        wanted = context or document.get("current-context")
     except _UNUSABLE:
         return None
     if wanted in names:
@@ -364,30 +396,13 @@ def _unknown_context(kubeconfig: Path | None, context: str | None) -> tuple[str,
     return f"has no context {str(wanted)[:100]!a}", f"there are: {listed}"
 
 
-_GIVE = "give --kubeconfig or KUBECONFIG, or read a recorded cluster with --from PATH"
-_MAX_CONTEXTS_NAMED = 20
-_IMPERSONATION = ("as", "as-uid", "as-groups", "as-user-extra")
-
-# What the official loader raises for files that are damaged, incomplete or hold something else.
-_UNUSABLE = (
-    config.ConfigException,
-    HTTPError,
-    OSError,
-    ValueError,
-    TypeError,
-    AttributeError,
-    LookupError,
-    RecursionError,
-    yaml.YAMLError,
-)
-
-
-def _first_line(error: BaseException) -> str:
+def _unusable(error: Exception) -> str:
     """The complaint of a loader, without the pages that a login plugin or a YAML parser may add."""
+    line = " ".join(str(error).split())[:500] or type(error).__name__
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         mark = error.problem_mark
-        return f"not YAML: {error.problem} in line {mark.line + 1}, column {mark.column + 1}"
-    return " ".join(str(error).split())[:500] or type(error).__name__
+        line = f"not YAML: {error.problem} in line {mark.line + 1}, column {mark.column + 1}"
+    return f"no usable Kubernetes configuration: {line}"
 
 
 @contextlib.contextmanager
@@ -408,35 +423,3 @@ def _complaints() -> Iterator[list[str]]:
         yield found
     finally:
         root.removeFilter(keep)
-
-
-def _refreshing(settings: client.Configuration) -> None:
-    """Report a failed credential refresh as one error instead of a log line followed by a 401."""
-    renew = settings.refresh_api_key_hook
-    if renew is None:
-        return
-
-    def renewed(current: client.Configuration) -> None:
-        with _complaints() as complaints:
-            renew(current)
-        if complaints:
-            raise RightsError(
-                f"the login cannot be renewed: {' '.join(complaints[0].split())[:500]}",
-                where=str(current.host),
-                hint="the kubeconfig's exec plugin failed",
-            )
-
-    settings.refresh_api_key_hook = renewed
-
-
-def _client(settings: client.Configuration) -> client.ApiClient:
-    # The transport tries once: retries are ours, so that each is bounded and logged.
-    settings.retries = urllib3.Retry(total=0, redirect=0)
-    settings.connection_pool_maxsize = MAX_CONNECTIONS
-    if not settings.verify_ssl:  # the kubeconfig says so; urllib3 would repeat it at every request
-        urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
-    _refreshing(settings)
-    api = client.ApiClient(settings)
-    api.set_default_header("Accept-Encoding", "gzip")
-    api.user_agent = "rebalancer"
-    return api

@@ -17,7 +17,7 @@ import functools
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
@@ -26,8 +26,8 @@ from typing import Generic, TypeVar
 from rebalancer.cluster import records
 from rebalancer.cluster.dumps.listing import Listing, ListingBuilder, Recording, collector_paused
 from rebalancer.cluster.kinds import KINDS, METRICS, REQUIRED, Kind
-from rebalancer.cluster.live.client import RawApi
-from rebalancer.cluster.live.failures import Answer, RequestRejectedError
+from rebalancer.cluster.live.client import Query, RawApi
+from rebalancer.cluster.live.failures import RequestRejectedError
 from rebalancer.cluster.live.lists import (
     EXPIRED,
     MAX_PAGES,
@@ -40,6 +40,7 @@ from rebalancer.cluster.live.lists import (
 )
 from rebalancer.cluster.wire.protobuf import MEDIA_TYPE
 from rebalancer.errors import RebalancerError, RightsError, UnreachableError
+from rebalancer.http import Answer
 
 _Value = TypeVar("_Value")
 _LOOK_SECONDS = 0.05
@@ -271,17 +272,17 @@ class LiveReader:
             self._max_pages,
         )
 
-    def _answer(self, kind: Kind, options: Mapping[str, object]) -> Answer:
+    def _answer(self, kind: Kind, query: Query) -> Answer:
         if not self._protobuf or kind.record is not records.Pod:
-            return self._api.list_page(kind, **options)
+            return self._api.list_page(kind, query)
         try:
-            return self._api.list_page(kind, **options, _headers={"Accept": f"{MEDIA_TYPE}, {_JSON}"})
+            return self._api.list_page(kind, query, {"Accept": f"{MEDIA_TYPE}, {_JSON}"})
         except (RequestRejectedError, RightsError) as error:
             if isinstance(error, RequestRejectedError) and error.status == EXPIRED:
                 raise
             # A proxy may accept JSON only; and the client passes the text of a refusal on only as JSON.
             self._protobuf = False
-            return self._api.list_page(kind, **options)
+            return self._api.list_page(kind, query)
 
 
 class _Reading:

@@ -32,9 +32,7 @@ class NotWrittenError(Exception):
         self.unanswered = unanswered
 
 
-def replace_version(
-    api: RawApi, what: str, call: Callable[..., Any], *arguments: Any, body: Mapping[str, Any]
-) -> bytes:
+def replace_version(api: RawApi, what: str, path: str, body: Mapping[str, Any]) -> bytes:
     """Replace an object that was read before. Raises NotWrittenError where reading it again may help.
 
     Raises UnreachableError for one that was read without a version: what others wrote would be overwritten.
@@ -42,12 +40,12 @@ def replace_version(
     metadata = body.get("metadata")
     if not (isinstance(metadata, dict) and metadata.get("resourceVersion")):
         raise UnreachableError(f"{what}: it was read without a resourceVersion", where=api.host, hint=_PROXY)
-    return _write_version(api, what, call, *arguments, body)
+    return _write_version(api, what, "PUT", path, body)
 
 
-def _write_version(api: RawApi, what: str, call: Callable[..., Any], *arguments: Any) -> bytes:
+def _write_version(api: RawApi, what: str, method: str, path: str, body: Mapping[str, Any]) -> bytes:
     try:
-        return api.write(what, call, *arguments)
+        return api.write(what, method, path, body)
     except RequestRejectedError as error:
         if error.status in _CONFLICTS:
             raise NotWrittenError from error
@@ -57,14 +55,14 @@ def _write_version(api: RawApi, what: str, call: Callable[..., Any], *arguments:
 
 
 def create_version(
-    api: RawApi, what: str, call: Callable[..., Any], *arguments: Any, namespace: str, hint: str
+    api: RawApi, what: str, path: str, body: Mapping[str, Any], *, namespace: str, hint: str
 ) -> bytes:
     """Create an object that was absent when it was read. Raises NotWrittenError as ``replace_version`` does.
 
     Raises InputError when the namespace does not exist: nothing else is answered with 404 to a POST.
     """
     try:
-        return _write_version(api, what, call, *arguments)
+        return _write_version(api, what, "POST", path, body)
     except NotWrittenError as error:
         cause = error.__cause__
         if isinstance(cause, RequestRejectedError) and cause.status == 404:

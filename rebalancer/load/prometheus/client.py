@@ -6,98 +6,25 @@ were given for and nowhere else: redirects are not followed, and the service pro
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import base64
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from urllib.parse import quote, urlencode
+from typing import Any
+from urllib.parse import urlencode
 
-import urllib3
-
-from rebalancer import files
-from rebalancer.cluster.live import RawApi
-from rebalancer.cluster.live.failures import NoAnswerError, short_reason
+from rebalancer import files, http
+from rebalancer.cluster.live import RawApi, object_path
 from rebalancer.deadlines import Deadline
 from rebalancer.errors import InputError, UnreachableError
-from rebalancer.load.http_get import HttpAnswer, get
+from rebalancer.http import RETRIED_STATUSES, Answer, NoAnswerError, retry_after_seconds, short_reason
 from rebalancer.load.prometheus.queries import Connection, PrometheusQuery
 from rebalancer.load.prometheus.responses import refusal
 from rebalancer.load.service_addresses import service_of
-from rebalancer.retries import RETRIED_STATUSES, Again, Retries, retry_after_seconds
+from rebalancer.retries import Again, Retries
 
 _MAX_ANSWER_BYTES = 128 << 20
 _MAX_SECRET_BYTES = 64 << 10
-
-Send = Callable[[str, float, Deadline], HttpAnswer]
-"""GETs a URL within so many seconds and a deadline; raises what ``http_get.get`` raises."""
-
-
-def through_service_proxy(api: RawApi) -> Send:
-    """GETs with the credentials for the API server."""
-    client = api.client.api
-
-    def send(url: str, read_seconds: float, deadline: Deadline) -> HttpAnswer:
-        path = url.removeprefix(api.host.rstrip("/"))
-        _, full, headers, _, _ = client.param_serialize("GET", path, auth_settings=["BearerToken"])
-        pool = client.rest_client.pool_manager
-        return get(
-            pool,
-            full,
-            headers=headers,
-            read_seconds=read_seconds,
-            max_bytes=_MAX_ANSWER_BYTES,
-            deadline=deadline,
-        )
-
-    return send
-
-
-def directly(connection: Connection) -> Send:
-    """GETs with the credentials given for the address."""
-    headers = {"Accept-Encoding": "gzip", "User-Agent": "rebalancer"}
-    if connection.bearer_token_file:
-        headers["Authorization"] = f"Bearer {read_secret(connection.bearer_token_file)}"
-    elif connection.token:
-        headers["Authorization"] = f"Bearer {connection.token}"
-    elif connection.username:
-        password = read_secret(connection.password_file or "")
-        headers |= urllib3.make_headers(basic_auth=f"{connection.username}:{password}")
-    insecure = connection.insecure_skip_verify
-    if connection.ca_file and not files.is_file(Path(connection.ca_file)):
-        raise InputError("no such file of certificates", where=connection.ca_file)
-    options = {"cert_reqs": "CERT_NONE"} if insecure else {"ca_certs": connection.ca_file}
-    if insecure:  # the policy says so; urllib3 would repeat it at every request
-        urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
-
-    def send(url: str, read_seconds: float, deadline: Deadline) -> HttpAnswer:
-        with urllib3.PoolManager(**options) as pool:
-            return get(
-                pool,
-                url,
-                headers=headers,
-                read_seconds=read_seconds,
-                max_bytes=_MAX_ANSWER_BYTES,
-                deadline=deadline,
-            )
-
-    return send
-
-
-def read_secret(path: str) -> str:
-    """The token or password in a file; InputError, without its text, when there is none to be used."""
-    try:
-        with Path(path).open("rb") as file:
-            content = file.read(_MAX_SECRET_BYTES + 1)
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", where=path) from error
-    try:
-        text = content.decode().strip()
-    except UnicodeDecodeError as error:
-        raise InputError("is not text", where=path) from error
-    if not text or len(content) > _MAX_SECRET_BYTES or not text.isprintable():
-        raise InputError("does not hold a token or password on one line", where=path)
-    return text
-
-
 _ATTEMPTS = 3
 _FIRST_WAIT_SECONDS = 0.4
 _MAX_WAIT_SECONDS = 5.0
@@ -140,12 +67,14 @@ class LivePrometheus:
         self._failed: UnreachableError | None = None
         service = service_of(connection.address)
         if service is not None and not inside and api is not None and not connection.has_login:
-            proxied = f"api/v1/namespaces/{quote(service.namespace)}/services/{quote(service.service)}/proxy"
-            self._base = f"{api.host.rstrip('/')}/{proxied}/{service.path}".rstrip("/")
-            self._send = through_service_proxy(api)
+            self._api: RawApi | None = api
+            proxy = object_path("v1", service.namespace, "services", service.service, "proxy")
+            self._path = f"{proxy}/{service.path}".rstrip("/")
+            self._base = f"{api.host.rstrip('/')}{self._path}"
         else:
+            self._api, self._path = None, ""
             self._base = connection.address.rstrip("/")
-            self._send = directly(connection)
+            self._headers, self._pool_options = _headers(connection), _pool_options(connection)
 
     def __call__(self, question: PrometheusQuery) -> bytes:
         """The body of a successful answer."""
@@ -177,7 +106,7 @@ class LivePrometheus:
     def _ask_once(self, question: PrometheusQuery, where: str, limit: Deadline) -> bytes:
         seconds = self._connection.timeout_seconds
         try:
-            answer = self._send(f"{where}?{urlencode(question.parameters(self._now))}", seconds, limit)
+            answer = self._get(question, seconds, limit)
         except NoAnswerError as error:
             # A server that is slow is not asked to do the same again.
             within = f" within {seconds:g} s" if error.slow else ""
@@ -191,6 +120,59 @@ class LivePrometheus:
             raise RefusedError(f"the query is refused: {message}: {_short(question.query)}", where=where)
         passing = answer.status in RETRIED_STATUSES
         raise _FailedAttemptError(message, passing=passing, retry_after=retry_after_seconds(answer.headers))
+
+    def _get(self, question: PrometheusQuery, seconds: float, limit: Deadline) -> Answer:
+        """The answer to one GET, with whatever status."""
+        path = f"{question.path()}?{urlencode(question.parameters(self._now))}"
+        url = f"{self._base}/{path}"
+        options: dict[str, Any] = {
+            "max_bytes": _MAX_ANSWER_BYTES,
+            "read_seconds": seconds,
+            "deadline": limit.within(http.CONNECT_SECONDS + seconds),
+            "what": f"get {url}",
+        }
+        if self._api is not None:
+            return self._api.client.exchange("GET", f"{self._path}/{path}", **options)
+        with http.pool(**self._pool_options) as pool:
+            return http.request(pool, "GET", url, headers=lambda: self._headers, **options)
+
+
+def _headers(connection: Connection) -> Mapping[str, str]:
+    """What a request says about who we are."""
+    login = ""
+    if connection.bearer_token_file:
+        login = f"Bearer {read_secret(connection.bearer_token_file)}"
+    elif connection.token:
+        login = f"Bearer {connection.token}"
+    elif connection.username:
+        named = f"{connection.username}:{read_secret(connection.password_file or '')}"
+        login = f"Basic {base64.b64encode(named.encode('latin-1')).decode()}"
+    return {**http.HEADERS, **({"Authorization": login} if login else {})}
+
+
+def _pool_options(connection: Connection) -> dict[str, Any]:
+    """How connections are protected. InputError where the authority cannot be read."""
+    if connection.ca_file and not files.is_file(Path(connection.ca_file)):
+        raise InputError("no such file of certificates", where=connection.ca_file)
+    if connection.insecure_skip_verify:
+        return {"verify": False}
+    return {"ca_certs": connection.ca_file}
+
+
+def read_secret(path: str) -> str:
+    """The token or password in a file; InputError, without its text, when there is none to be used."""
+    try:
+        with Path(path).open("rb") as file:
+            content = file.read(_MAX_SECRET_BYTES + 1)
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", where=path) from error
+    try:
+        text = content.decode().strip()
+    except UnicodeDecodeError as error:
+        raise InputError("is not text", where=path) from error
+    if not text or len(content) > _MAX_SECRET_BYTES or not text.isprintable():
+        raise InputError("does not hold a token or password on one line", where=path)
+    return text
 
 
 def _again(error: Exception) -> Again | None:

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from rebalancer.planning.strategies import STRATEGIES, label_of
 
-_REASONS = " or ".join(label_of(strategy.name) for strategy in STRATEGIES)
+_STRATEGIES = " or ".join(label_of(strategy.name) for strategy in STRATEGIES)
 _SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 _REQUEST_SECONDS = (0.005, 0.025, 0.1, 0.5, 1, 5, 10, 60)  # fewer: there are many kinds of requests
 
@@ -99,7 +99,7 @@ STOPS = _counter(
 )
 EVICTIONS = _counter(
     "rebalancer_evictions_total",
-    f"Evictions that were requested, by result, reason ({_REASONS}) and namespace.",
+    f"Evictions that were requested, by result, reason ({_STRATEGIES}) and namespace.",
     *("result", "reason", "namespace"),
 )
 LANDINGS = _counter(

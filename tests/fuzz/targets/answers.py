@@ -11,11 +11,11 @@ import msgspec
 from rebalancer.cluster.dumps.listing import ListingBuilder, Recording
 from rebalancer.cluster.kinds import PODS
 from rebalancer.cluster.live.client import RawApi
-from rebalancer.cluster.live.failures import Answer
 from rebalancer.cluster.live.lists import read_list
 from rebalancer.cluster.records import Pod
 from rebalancer.cluster.wire.protobuf import MEDIA_TYPE, PodListSplitter
 from rebalancer.errors import UnreachableError
+from rebalancer.http import Answer
 from tests.fuzz.clusters import joined
 from tests.fuzz.target import Target
 from tests.integration.cli.dumps import a_rich_cluster
@@ -32,13 +32,13 @@ class OneAnswer:
 
     def ask(self, *_arguments: Any, **_options: Any) -> Answer:
         """The answer."""
-        return Answer(self.body, self.content_type)
+        return Answer(self.body, headers={"Content-Type": self.content_type})
 
 
 def decode(content: bytes) -> None:
     """Read one answer to a LIST of pods."""
     api = cast("RawApi", OneAnswer(content, MEDIA_TYPE))
-    joined(Recording("fuzz", {"pods": read_list(api, PODS, "list pods", None)}))
+    joined(Recording("fuzz", {"pods": read_list(api, PODS, "list pods", PODS.path)}))
 
 
 def split(content: bytes) -> None:

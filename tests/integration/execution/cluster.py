@@ -12,6 +12,7 @@ import msgspec
 
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.client import KubernetesClient
+from rebalancer.cluster.live.login import official_login
 from rebalancer.execution import Journal, Outcomes, RunLease, carry_out
 from rebalancer.execution.evict import Patience
 from rebalancer.planning.plan import Landing, Move, Plan, PodReference
@@ -121,9 +122,8 @@ class Runner:
 def running(sandbox: Sandbox) -> Iterator[Runner]:
     with sandbox, client_of(sandbox) as api:
         time = SimulatedTime(sandbox)
-        yield Runner(
-            sandbox, RawApi(KubernetesClient(api), Retries(pause=time.sleep, clock=time.clock)), time
-        )
+        client = KubernetesClient(official_login(api))
+        yield Runner(sandbox, RawApi(client, Retries(pause=time.sleep, clock=time.clock)), time)
 
 
 @contextmanager

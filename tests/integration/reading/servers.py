@@ -9,11 +9,12 @@ from typing import Any
 
 import msgspec
 import urllib3
-from kubernetes import client
 
+from rebalancer import http
 from rebalancer.cluster.kinds import PODS
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.client import KubernetesClient
+from rebalancer.cluster.live.login import Login
 from rebalancer.cluster.live.reader import LiveReader
 from rebalancer.cluster.records import Pod
 from rebalancer.cluster.wire.json_items import decode_page
@@ -60,16 +61,13 @@ def a_sandbox(**options: Any) -> Sandbox:
 @contextlib.contextmanager
 def api_of(url: str, token: str = "") -> Iterator[RawApi]:
     """Our client, which waits for nothing and leaves nothing open."""
-    settings = client.Configuration(host=url)
-    settings.retries = False
-    if token:
-        settings.api_key = {"BearerToken": f"Bearer {token}"}
-    with client.ApiClient(settings) as api:
-        api.set_default_header("Accept-Encoding", "gzip")
-        try:
-            yield RawApi(KubernetesClient(api), Retries(pause=lambda _seconds: None))
-        finally:
-            api.rest_client.pool_manager.clear()
+    pool = http.pool()
+    headers = {"authorization": f"Bearer {token}"} if token else {}
+    try:
+        login = Login(url, pool, headers=lambda: headers)
+        yield RawApi(KubernetesClient(login), Retries(pause=lambda _seconds: None))
+    finally:
+        pool.clear()
 
 
 @contextlib.contextmanager

@@ -14,8 +14,7 @@ from rebalancer.cluster.kinds import (
     PODS,
     VERTICAL_AUTOSCALERS,
 )
-from rebalancer.cluster.live import RawApi, client
-from rebalancer.cluster.live import client as raw_api
+from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.snapshot import build_snapshot
 from rebalancer.errors import ExitCode, RebalancerError, RightsError, UnreachableError
 from rebalancer.retries import Retries
@@ -142,7 +141,7 @@ def test_a_server_that_is_not_there_is_one_line() -> None:
 
 
 def test_a_server_that_does_not_answer_in_time_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "READ_SECONDS", 0.05)
+    monkeypatch.setattr("rebalancer.http.READ_SECONDS", 0.05)
     with a_sandbox() as sandbox, reading(sandbox.url) as reader:
         sandbox.faults.add(Fault("latency", path="/nodes", seconds=30, times=0))
         with pytest.raises(UnreachableError, match=r"Read timed out|no whole answer"):
@@ -211,7 +210,7 @@ def test_an_error_page_of_a_proxy_is_cut_to_a_line() -> None:
 
 
 def test_an_answer_larger_than_any_cluster_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(raw_api, "_MAX_ANSWER_BYTES", 1000)
+    monkeypatch.setattr("rebalancer.cluster.live.client._MAX_ANSWER_BYTES", 1000)
     with (
         a_sandbox() as sandbox,
         reading(sandbox.url) as reader,

@@ -78,15 +78,15 @@ def test_large_answers_travel_packed() -> None:
     with a_sandbox(objects=[]) as sandbox:
         sandbox.load({"apiVersion": "v1", "kind": "Node", "metadata": {"name": f"n{n}"}} for n in range(3000))
         with reading(sandbox.url, page_size=5000) as reader:
-            api = reader._api.client.api
-            request = api.rest_client.pool_manager.request
+            pool = reader._api.client.login.pool
+            request = pool.request
 
             def noted(method: str, url: str, **options: object) -> object:
                 response = request(method, url, **options)
                 asked.append(response.headers.get("Content-Encoding", "plain"))
                 return response
 
-            api.rest_client.pool_manager.request = noted
+            pool.request = noted
             recording = reader.read([NODES])
 
     assert asked == ["gzip"]

@@ -138,13 +138,13 @@ def test_the_plan_is_the_same_bytes_whatever_the_reader_the_encoding_and_the_pag
 def test_pods_in_protobuf_are_asked_for_and_taken(cluster: Sandbox) -> None:
     asked: list[str] = []
     with in_protobuf(cluster.url) as url, reading(url) as reader:
-        request = reader._api.client.api.rest_client.pool_manager.request
+        request = reader._api.client.login.pool.request
 
         def noted(method: str, url: str, **options: Any) -> Any:
             asked.append(f"{url.rpartition('/')[2].partition('?')[0]} {options['headers']['Accept']}")
             return request(method, url, **options)
 
-        reader._api.client.api.rest_client.pool_manager.request = noted
+        reader._api.client.login.pool.request = noted
         found = reader.read()
     with reading(cluster.url, protobuf=False) as reader:
         expected = reader.read()

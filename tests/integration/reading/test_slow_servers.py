@@ -91,7 +91,7 @@ def test_an_answer_that_comes_in_time_is_used() -> None:
 
 
 def test_a_query_to_prometheus_ends_with_its_timeout(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rebalancer.load.http_get.CONNECT_SECONDS", 0.1)
+    monkeypatch.setattr("rebalancer.http.CONNECT_SECONDS", 0.1)
     ask = LivePrometheus(Connection(url, timeout_seconds=0.4), None, 0.0, inside=True, retries=Retries())
     with no_hang(ENDS), pytest.raises(UnreachableError, match=r"within 0\.4 s"):
         ask(PrometheusQuery("up"))

@@ -12,9 +12,10 @@ from typing import Any
 
 from rebalancer.cluster import times
 from rebalancer.cluster.live import RawApi
-from rebalancer.cluster.live.failures import Answer, NoAnswerError, StatusError
+from rebalancer.cluster.live.failures import StatusError
 from rebalancer.errors import RebalancerError
 from rebalancer.execution import HeldLease, Journal, Outcomes, RunLease, carry_out
+from rebalancer.http import Answer, NoAnswerError
 from rebalancer.planning.plan import Landing, Move, Plan, PodReference
 from rebalancer.policy.schema import Execution
 from rebalancer.retries import Retries
@@ -29,6 +30,7 @@ COOLDOWN = 3600.0
 EVICTION_SECONDS = 35.0  # an eviction that is not answered by then has failed
 JUMP_SECONDS = 61.0
 WRITES = ("create", "replace", "evict")
+PLANNED = "/api/v1/namespaces/plan/pods"  # what a run reads to plan
 Choice = tuple[str, int]
 
 
@@ -45,13 +47,6 @@ class Killed(BaseException):
 
 class BrokenError(AssertionError):
     """A property that must hold in every schedule does not."""
-
-
-class _Calls:
-    """Stands for the client's calls: each is its own name."""
-
-    def __getattr__(self, name: str) -> str:
-        return name
 
 
 @dataclass(frozen=True)
@@ -164,7 +159,6 @@ class Run:
         self.over = False
         self.history = 0
         self.failure: BaseException | None = None
-        self.core = self.custom_objects = _Calls()
         self.host = "world"
         self._gate = _gate()
         self._fate = ""
@@ -222,23 +216,21 @@ class Run:
             self._stop_before("sleep")
             self._seen("woke")
 
-    # What the program asks the API server, by the names of the client's calls.
+    # What the program asks the API server.
 
-    def send(self, call: Any, *arguments: Any, **_options: Any) -> Answer:
+    def send(
+        self, method: str, path: str, _query: Any = None, *, body: Any = None, **_options: Any
+    ) -> Answer:
         """One request."""
-        what = {"create_namespaced_pod_eviction": "evict"}.get(call, call)
-        shown = what in ("list_node", "list_pod_for_all_namespaces") or (
-            what == "list_namespaced_pod" and "plan" not in arguments
-        )
-        if shown:
-            return self._answer(what, arguments)
-        self._stop_before(what)
+        if method == "GET" and path.endswith(("/nodes", "/pods")) and path != PLANNED:
+            return self._answer(method, path, body)
+        self._stop_before(_operation(method, path))
         fate = self._fate
         if fate == "request lost":
             self._seen("lost")
             raise NoAnswerError(ConnectionResetError("lost"))
         try:
-            answer = self._answer(what, arguments)
+            answer = self._answer(method, path, body)
         except StatusError as error:
             self._seen(error.status)
             raise
@@ -250,38 +242,38 @@ class Run:
         self._seen(answer.body)
         return answer
 
-    def _answer(self, what: str, arguments: tuple[Any, ...]) -> Answer:
+    def _answer(self, method: str, path: str, body: Any) -> Answer:
         world = self.world
-        if what == "evict":
-            return self._evict(arguments[0], arguments[2]["deleteOptions"]["preconditions"]["uid"])
-        if what == "list_node":
+        *_, parent, name = path.split("/")
+        if name == "eviction":
+            return self._evict(parent, body["deleteOptions"]["preconditions"]["uid"])
+        if name == "nodes":
             return _body({"kind": "NodeList", "items": []})
-        if what == "list_pod_for_all_namespaces":
+        if path == "/api/v1/pods":
             return _body({"kind": "PodList", "items": []})
-        if what == "list_namespaced_pod":
-            items = [_pod(name, *where) for name, where in world.pods.items()]
+        if name == "pods":
+            items = [_pod(pod, *where) for pod, where in world.pods.items()]
             return _body({"kind": "PodList", "items": items})
-        if what == "read_namespaced_pod":
-            if arguments[0] not in world.pods:
-                raise StatusError(404, "not found", None, None)
-            return _body(_pod(arguments[0], *world.pods[arguments[0]]))
-        if what == "create_namespaced_custom_object" and arguments[0] == "events.k8s.io":
+        if parent == "pods":
+            if name not in world.pods:
+                raise _refusal(404)
+            return _body(_pod(name, *world.pods[name]))
+        if "/events.k8s.io/" in path:
             return _body({})
-        kept = "lease" if "custom_object" in what else "config_map"
-        return self._keep(what, kept, arguments)
+        return self._keep(method, "lease" if "/leases" in path else "config_map", body)
 
-    def _keep(self, what: str, kept: str, arguments: tuple[Any, ...]) -> Answer:
+    def _keep(self, method: str, kept: str, body: Any) -> Answer:
         world = self.world
         item = getattr(world, kept)
-        if what.startswith(("get_", "read_")):
+        if method == "GET":
             if item is None:
-                raise StatusError(404, "not found", None, None)
+                raise _refusal(404)
             return _body(item)
-        body = json.loads(json.dumps(arguments[-1]))
-        if what.startswith("create_") is not (item is None):
-            raise StatusError(409, "conflict", None, None)
+        body = json.loads(json.dumps(body))
+        if (method == "POST") is not (item is None):
+            raise _refusal(409)
         if item is not None and body["metadata"]["resourceVersion"] != item["metadata"]["resourceVersion"]:
-            raise StatusError(409, "conflict", None, None)
+            raise _refusal(409)
         version = 1 + int(item["metadata"]["resourceVersion"] if item is not None else 0)
         body["metadata"]["resourceVersion"] = str(version)
         setattr(world, kept, body)
@@ -290,7 +282,7 @@ class Run:
     def _evict(self, name: str, uid: str) -> Answer:
         world = self.world
         if world.pods.get(name, ("", ""))[1] != uid:
-            raise StatusError(404, "not found", None, None)
+            raise _refusal(404)
         holder = (world.lease or {}).get("spec", {}).get("holderIdentity")
         if holder != f"run-{self.number}":
             raise BrokenError(f"run-{self.number} evicted {name} while {holder!r} held the lease")
@@ -321,7 +313,7 @@ class Run:
         sequence.carry_out()
 
     def _plan(self, api: RawApi, memory: RunMemory) -> Plan:
-        found = json.loads(api.get("read", "list_namespaced_pod", "plan"))["items"]  # type: ignore[arg-type]
+        found = json.loads(api.get("read", PLANNED))["items"]
         memory.found(lambda state: after_plan(state, ["hot"], self.clock(), 450.0))
         moves = [
             _move(pod["metadata"]["name"], pod["metadata"]["uid"])
@@ -351,8 +343,19 @@ class Run:
         return carry_out(plan, context)
 
 
+def _operation(method: str, path: str) -> str:
+    """What a schedule calls a request."""
+    if path.endswith("/eviction"):
+        return "evict"
+    return {"GET": "read", "POST": "create", "PUT": "replace"}[method]
+
+
+def _refusal(status: int) -> StatusError:
+    return StatusError(Answer(b"", status))
+
+
 def _body(value: Any) -> Answer:
-    return Answer(json.dumps(value).encode(), "application/json")
+    return Answer(json.dumps(value).encode())
 
 
 def _pod(name: str, node: str, uid: str) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from kubernetes import client
 
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.client import KubernetesClient
+from rebalancer.cluster.live.login import official_login
 from rebalancer.cluster.live.watching import LiveCluster
 from rebalancer.execution.lease import RunLease
 from rebalancer_demo import Fault
@@ -21,7 +22,7 @@ def test_a_lease_is_renewed_while_watches_hold_every_connection_and_their_lock()
         settings = client.Configuration(host=sandbox.url)
         settings.retries, settings.connection_pool_maxsize = False, CONNECTIONS
         with client.ApiClient(settings) as connection:
-            api = RawApi(KubernetesClient(connection))
+            api = RawApi(KubernetesClient(official_login(connection)))
             with LiveCluster(api, lambda: START, watch_above=0) as cluster:
                 cluster.current()
                 feeds = list(cluster.feeds.values())

@@ -19,6 +19,7 @@ from rebalancer.cli.program import main
 from rebalancer.cluster import times
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.client import KubernetesClient
+from rebalancer.cluster.live.login import official_login
 from rebalancer.execution import HeldLease, RunLease
 from rebalancer.state import FileStore, PastMove, after_moves
 from rebalancer_demo import Misbehaviour
@@ -234,7 +235,7 @@ def test_a_run_that_is_refused_the_lease_leaves_no_trace(cluster: HotCluster) ->
     path = cluster.folder / "state.json"
     cluster.start("plan")
     with config.new_client_from_config(str(cluster.folder / "kubeconfig")) as client:
-        api = RawApi(KubernetesClient(client))
+        api = RawApi(KubernetesClient(official_login(client)))
         RunLease(api, "rebalancer", "rebalancer", "another", present).acquire()
         result, _ = cluster.run("--state", str(path))
     assert (result.exit_code, cluster.evicted()) == (7, 0)

@@ -10,10 +10,10 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import urllib3
-from kubernetes import client
 
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.client import KubernetesClient
+from rebalancer.cluster.live.login import Login
 from rebalancer.retries import Retries
 
 
@@ -54,11 +54,6 @@ class Transport:
     def __init__(self, handler: Handler) -> None:
         self.handler = handler
         self.requests: list[Request] = []
-
-    @property
-    def pool_manager(self) -> Transport:
-        """The pool that requests are made by."""
-        return self
 
     def request(
         self, method: str, url: str, headers: Any = None, body: Any = None, **_options: Any
@@ -102,12 +97,10 @@ class FakeTime:
 
 def fake_api(handler: Handler, time: FakeTime | None = None) -> tuple[RawApi, Transport]:
     """An API over a fake transport, and that transport."""
-    api = client.ApiClient(client.Configuration(host="http://fake"))
     transport = Transport(handler)
-    api.rest_client = transport
     time = time or FakeTime()
     retries = Retries(pause=time.sleep, clock=time.clock, random=lambda: 0.0)
-    return RawApi(KubernetesClient(api), retries), transport
+    return RawApi(KubernetesClient(Login("http://fake", transport)), retries), transport
 
 
 class Script:

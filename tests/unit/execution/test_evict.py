@@ -6,7 +6,7 @@ import pytest
 from urllib3.exceptions import ProtocolError, ReadTimeoutError
 
 from rebalancer.execution.evict import Attempt, EvictionClient, Patience, Verdict, evict
-from rebalancer.retries import http_date
+from rebalancer.http import http_date
 from tests.unit.execution.builders import NOW, a_move, a_pod_document
 from tests.unit.execution.fake_api import Answer, FakeTime, Request, Script, Transport, fake_api, refusal
 

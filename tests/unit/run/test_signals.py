@@ -10,11 +10,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from rebalancer.cli.edge import _terminated_as_interrupted
-from rebalancer.cli.invocation import Session
 from rebalancer.deadlines import StopRequest
 from rebalancer.errors import StopRequestedError
-from rebalancer.signals import StopSignals, is_hangup, stop_on_signal, stop_signals
+from rebalancer.signals import StopSignals, interrupted_by_signals, stop_on_signal, stop_signals
 from tests.waiting import happened, no_hang, until_interrupted
 
 ALL = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
@@ -179,9 +177,11 @@ def test_the_handlers_of_before_are_back_afterwards() -> None:
 
 
 def test_a_system_without_hangups_has_the_other_two(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(signal, "SIGHUP")
+    monkeypatch.setattr("rebalancer.signals._HANGUP", None)
     assert stop_signals() == (signal.SIGTERM, signal.SIGINT)
-    assert not is_hangup(1)
+    with stop_on_signal(read_again=lambda: None) as signals:
+        send(signal.SIGTERM)
+        assert signals.stop.is_set()
 
 
 @pytest.mark.parametrize("number", ALL)
@@ -208,9 +208,9 @@ def test_a_request_that_a_library_swallowed_is_heard_by_whoever_listens_next() -
         except:  # noqa: E722
             pass
 
-    with _terminated_as_interrupted(Session()):
+    with interrupted_by_signals():
         imports_swallowing()
         with stop_on_signal() as signals, pytest.raises(StopRequestedError):
             signals.interruptibly(lambda: None)
-    with _terminated_as_interrupted(Session()), stop_on_signal() as signals:
+    with interrupted_by_signals(), stop_on_signal() as signals:
         assert not signals.stop.is_set(), "the next command was asked for nothing"

@@ -20,13 +20,14 @@ from queue import Empty, SimpleQueue
 from rebalancer.cluster import records
 from rebalancer.cluster.dumps.listing import Listing
 from rebalancer.cluster.kinds import Kind
-from rebalancer.cluster.live.client import RawApi, Stream
+from rebalancer.cluster.live.client import RawApi
 from rebalancer.cluster.live.failures import TOO_MANY_REQUESTS, RequestRejectedError, translated
 from rebalancer.cluster.live.lists import EXPIRED, MAX_PAGES, PAGE_SIZE
 from rebalancer.cluster.live.watching.latest_objects import LatestObjects, SeenPod
 from rebalancer.cluster.wire.protobuf import MEDIA_TYPE
 from rebalancer.cluster.wire.watch_events import ERROR, EventSplitter
 from rebalancer.errors import RightsError, UnreachableError
+from rebalancer.http import Stream
 
 LOGGER = logging.getLogger(__name__)
 WATCH_SECONDS = 290  # a WATCH ends by itself after so long, as the server was asked to
@@ -248,8 +249,10 @@ class Feed:
         return self._api.watch(
             self.kind,
             SILENCE_SECONDS,
-            resource_version=str(position),
-            allow_watch_bookmarks=True,
-            timeout_seconds=HURRIED_SECONDS if hurried else WATCH_SECONDS,
-            _headers={"Accept": f"{MEDIA_TYPE}, {_JSON}" if self.protobuf else _JSON},
+            {
+                "resourceVersion": str(position),
+                "allowWatchBookmarks": True,
+                "timeoutSeconds": HURRIED_SECONDS if hurried else WATCH_SECONDS,
+            },
+            {"Accept": f"{MEDIA_TYPE}, {_JSON}" if self.protobuf else _JSON},
         )

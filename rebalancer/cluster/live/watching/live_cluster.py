@@ -186,7 +186,7 @@ class LiveCluster:
     def _present_version(self, api: RawApi, kind: Kind) -> int:
         """The version of a LIST that begins now; -1 where it cannot be known: then the kind is listed."""
         try:
-            return version_number(decode_head(api.list_page(kind, limit=1).body).resource_version)
+            return version_number(decode_head(api.list_page(kind, {"limit": 1}).body).resource_version)
         except StopRequestedError:
             raise
         except (RebalancerError, ValueError, RecursionError) as error:

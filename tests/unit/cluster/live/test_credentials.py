@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from kubernetes import client
 
 from rebalancer.cluster.kinds import KINDS, NODES
-from rebalancer.cluster.live import RawApi, open_api
-from rebalancer.cluster.live.client import KubernetesClient
-from rebalancer.cluster.live.failures import Answer
+from rebalancer.cluster.live import open_api
 from rebalancer.cluster.live.login import connect
 from rebalancer.errors import ExitCode, InputError, RebalancerError, RightsError
 from rebalancer.retries import Retries
+from tests.unit.execution.fake_api import Answer as Reply
+from tests.unit.execution.fake_api import fake_api
 
 EXEC_VERSION = "client.authentication.k8s.io/v1"
 
@@ -173,15 +171,7 @@ def test_logs_of_others_pass_while_a_login_runs(tmp_path: Path, caplog: pytest.L
 
 
 def test_the_client_can_list_every_kind_we_read() -> None:
-    asked: list[str] = []
-
-    class Silent(RawApi):
-        def ask(self, what: str, call: Callable[..., Any], *arguments: Any, **options: Any) -> Answer:
-            asked.append(what)
-            assert callable(call)
-            return Answer(b"")
-
-    api = Silent(KubernetesClient(client.ApiClient(client.Configuration())))
+    api, transport = fake_api(lambda _request: Reply(body={}))
     for kind in KINDS:
         api.list_page(kind)
-    assert len(asked) == len(KINDS)
+    assert [request.path for request in transport.requests] == [kind.path for kind in KINDS]

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
-from kubernetes import client
 from urllib3.exceptions import ProtocolError
 
 from rebalancer.cluster.kinds import NODES
-from rebalancer.cluster.live import RawApi
+from rebalancer.cluster.live import RawApi, object_path
 from rebalancer.cluster.live.client import KubernetesClient
-from rebalancer.cluster.live.failures import NoAnswerError, RequestRejectedError
+from rebalancer.cluster.live.failures import RequestRejectedError
+from rebalancer.cluster.live.login import Login
 from rebalancer.deadlines import Deadline, StopRequest
 from rebalancer.errors import StopRequestedError, UnreachableError
+from rebalancer.http import NoAnswerError
 from tests.unit.execution.fake_api import Answer, FakeTime, Request, Script, fake_api, refusal
 
 SOON = 5.0  # half a second at most, but a machine may be busy; unheard, the wait is far longer
@@ -31,13 +34,13 @@ def test_a_read_is_repeated_after_overload_and_after_a_broken_connection() -> No
 def test_a_write_whose_fate_is_unknown_is_not_repeated(fault: Answer | Exception) -> None:
     api, transport = fake_api(Script(fault))
     with pytest.raises(UnreachableError):
-        api.write("write", api.client.core.create_namespaced_config_map, "shop", {})
+        api.write("write", "POST", object_path("v1", "shop", "configmaps"), {})
     assert len(transport.requests) == 1
 
 
 def test_a_write_that_flow_control_turned_away_is_repeated() -> None:
     api, transport = fake_api(Script(refusal(429, "slow down", retry_after=3), Answer(201, {})))
-    api.write("write", api.client.core.create_namespaced_config_map, "shop", {})
+    api.write("write", "POST", object_path("v1", "shop", "configmaps"), {})
     assert len(transport.requests) == 2
 
 
@@ -91,12 +94,13 @@ def test_a_single_request_waits_no_longer_than_was_asked(
 ) -> None:
     seen: list[tuple[float, float]] = []
 
-    def call(*, _request_timeout: tuple[float, float]) -> None:
-        seen.append(_request_timeout)
-        raise OSError
+    class Pool:
+        def request(self, *_request: Any, timeout: Any, **_options: Any) -> None:
+            seen.append((timeout.connect_timeout, timeout.read_timeout))
+            raise OSError
 
-    connection = KubernetesClient(client.ApiClient(client.Configuration()), asked)
+    connection = KubernetesClient(Login("http://fake", Pool()), asked)
     with pytest.raises(NoAnswerError):
-        connection.send(call, max_bytes=1)
+        connection.send("GET", "/version/", max_bytes=1)
 
     assert seen == [expected]

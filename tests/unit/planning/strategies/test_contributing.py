@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rebalancer.policy import schema
+from rebalancer.policy.policy_file import schema
 from tests.unit.planning.strategies.registered import registered
 
 PAGE = Path(__file__).parents[4] / "CONTRIBUTING.md"

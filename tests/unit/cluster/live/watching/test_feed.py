@@ -80,11 +80,11 @@ class Server:
             event = encode(*self._churn.change())
             self.log.append((self._churn.version, event))
 
-    def watch(self, kind: Any, read_seconds: float, **options: Any) -> Stream:
+    def watch(self, kind: Any, read_seconds: float, query: Any, headers: Any) -> Stream:
         assert kind == self._churn.kind
         assert read_seconds > 0
-        after = int(options["resource_version"])
-        assert options["allow_watch_bookmarks"]
+        after = int(query["resourceVersion"])
+        assert query["allowWatchBookmarks"]
         self.opened += 1
         events = [event for version, event in self.log if version > after]
         return Stream(self.spoil(self.opened, events), MEDIA_TYPE if self._protobuf else "application/json")
