@@ -97,7 +97,7 @@ def _watcher(inputs: PluginSources, address: str, provider: MetricProvider | Non
         return _built_in(inputs, provider or MetricProvider())
     if inputs.api is None:
         return _recorded_watcher(inputs.snapshot.recording)
-    from rebalancer.load.load_watcher import fetch_watcher  # noqa: PLC0415 - imports urllib3
+    from rebalancer.load.services import fetch_watcher  # noqa: PLC0415 - imports urllib3
 
     return decode_watcher(fetch_watcher(inputs.api, address, inside=inputs.inside))
 

@@ -23,7 +23,7 @@ from rebalancer.load.plugin_sources import PluginSources, read_view, watcher_add
 from rebalancer.load.prometheus.reader import PrometheusAccess, live_access, recorded_access
 from rebalancer.load.prometheus.responses import DOCUMENT as PROMETHEUS
 from rebalancer.load.prometheus.responses import RecordedResponses, decode_book
-from rebalancer.load.service_addresses import runs_in_a_cluster, service_of
+from rebalancer.load.services import runs_in_a_cluster, service_of
 from rebalancer.load.sources import LoadInputs, read_load
 from rebalancer.load.usage import RESOURCES
 from rebalancer.observe.configuration import (

@@ -23,7 +23,7 @@ from rebalancer.load.plugin_sources import PluginSources, read_view, watcher_add
 from rebalancer.load.prometheus.reader import PrometheusAccess, PrometheusReader, connection_of, live_access
 from rebalancer.load.prometheus.responses import DOCUMENT
 from rebalancer.load.scheduler_view import decode_watcher
-from rebalancer.load.service_addresses import runs_in_a_cluster
+from rebalancer.load.services import runs_in_a_cluster
 from rebalancer.load.windows import MetricWindow
 from rebalancer.observe.configuration import (
     ConfigurationText,
@@ -104,7 +104,7 @@ def policy_documents(
     if len(addresses) > 1:
         warn(f"several load-watchers are named; only {addresses[0]} is recorded")
     for address in addresses[:1]:
-        from rebalancer.load.load_watcher import fetch_watcher  # noqa: PLC0415 - imports urllib3
+        from rebalancer.load.services import fetch_watcher  # noqa: PLC0415 - imports urllib3
 
         try:
             documents[WATCHER] = fetch_watcher(api, address, inside=runs_in_a_cluster())

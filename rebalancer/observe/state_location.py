@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from rebalancer import files
 from rebalancer.errors import InputError
-from rebalancer.load.service_addresses import runs_in_a_cluster
+from rebalancer.load.services import runs_in_a_cluster
 from rebalancer.redaction import without_secrets
 from rebalancer.state import RunState
 

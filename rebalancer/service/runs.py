@@ -16,16 +16,35 @@ from rebalancer.observe.plan_options import PlanOptions, RunOptions
 from rebalancer.observe.read import gather, read_snapshot
 from rebalancer.observe.state_location import known_state, state_store
 from rebalancer.planning.plan import Plan
+from rebalancer.planning.planner import make_plan
 from rebalancer.planning.prepared import hot_nodes_of
+from rebalancer.policy.policy_file import LoadedPolicy
 from rebalancer.reporting.metrics import RunMetrics
 from rebalancer.reporting.run_observers import LogObserver
 from rebalancer.reporting.words import counted, words
+from rebalancer.run.memory import Finding, finding
+from rebalancer.run.plan import without_refusal
 from rebalancer.run.run import RunEnvironment, run_within
-from rebalancer.service.looking import look
 from rebalancer.service.policy_in_force import PolicyInForce
 from rebalancer.signals import StopSignals
 from rebalancer.state import RunState
 from rebalancer.telemetry import span
+
+# A plan that nobody carries out, made again and again: what ``serve`` does without ``--act``.
+
+
+def look(
+    options: PlanOptions, loaded: LoadedPolicy, api: RawApi, cluster: LiveCluster, state: RunState | None
+) -> tuple[Plan, Finding]:
+    """A plan, and what the state of later ones takes from it.
+
+    The load of too few nodes is a warning in the plan, where a run would refuse to act.
+    """
+    gathered = gather(options, loaded, api, state, cluster=cluster)
+    with span("plan") as making:
+        plan = make_plan(without_refusal(gathered.inputs))
+        making.add(hot_nodes=plan.hot_count, moves=len(plan.moves))
+    return plan, finding(gathered, plan)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,7 @@ from rebalancer.errors import InputError, UnreachableError
 from rebalancer.http import RETRIED_STATUSES, Answer, NoAnswerError, retry_after_seconds, short_reason
 from rebalancer.load.prometheus.queries import Connection, PrometheusQuery
 from rebalancer.load.prometheus.responses import refusal
-from rebalancer.load.service_addresses import service_of
+from rebalancer.load.services import service_of
 from rebalancer.retries import Again, Retries
 
 _MAX_ANSWER_BYTES = 128 << 20

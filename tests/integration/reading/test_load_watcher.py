@@ -8,8 +8,8 @@ import logging
 import pytest
 
 from rebalancer.errors import InputError, RebalancerError, RightsError, UnreachableError
-from rebalancer.load.load_watcher import fetch_watcher
 from rebalancer.load.scheduler_view import decode_watcher
+from rebalancer.load.services import fetch_watcher
 from rebalancer_demo import Fault, User
 from tests.integration.reading.servers import a_sandbox, answering, api_of
 

@@ -13,9 +13,9 @@ from rebalancer.cluster.kinds import NODES
 from rebalancer.cluster.live import RawApi
 from rebalancer.deadlines import Deadline, StopRequest
 from rebalancer.errors import InputError, StopRequestedError, UnreachableError
-from rebalancer.load.load_watcher import fetch_watcher
 from rebalancer.load.prometheus.client import LivePrometheus
 from rebalancer.load.prometheus.queries import Connection, PrometheusQuery
+from rebalancer.load.services import fetch_watcher
 from rebalancer.retries import Retries
 from tests.integration.reading.servers import api_of
 from tests.waiting import HANG_SECONDS, no_hang

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalancer.load.scheduler_view import decode_watcher, watcher_of_metrics
-from rebalancer.load.service_addresses import ServiceAddress, service_of
+from rebalancer.load.services import ServiceAddress, service_of
 from tests.builders import a_node, a_snapshot
 from tests.unit.load.builders import NOW, a_node_metric, a_percentage, a_watcher
 

@@ -1,8 +1,10 @@
-"""Asks load-watcher, inside a cluster at its address, from outside through the API server's service proxy."""
+"""Addresses of services: from outside a cluster they are reached through the API server's service proxy."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import os
+from dataclasses import dataclass, replace
+from urllib.parse import urlsplit
 
 from rebalancer import http
 from rebalancer.cluster.live import RawApi
@@ -10,8 +12,45 @@ from rebalancer.cluster.live.failures import StatusError, read_again
 from rebalancer.errors import InputError, UnreachableError
 from rebalancer.http import NoAnswerError, short_reason
 from rebalancer.load.scheduler_view import decode_watcher
-from rebalancer.load.service_addresses import service_of
 from rebalancer.retries import Retries
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceAddress:
+    """A service of the cluster, as the service proxy names it."""
+
+    namespace: str
+    service: str  # [scheme:]name[:port]
+    path: str
+
+    @property
+    def name(self) -> str:
+        """The name alone, without scheme and port."""
+        return self.service.removeprefix("https:").partition(":")[0]
+
+
+def service_of(address: str) -> ServiceAddress | None:
+    """The service an address ``http://NAME.NAMESPACE[.svc…][:PORT]`` names; None when it names none."""
+    try:
+        url = urlsplit(address)
+        number = url.port
+    except ValueError:  # a port beyond 65535, brackets that do not close
+        return None
+    labels = (url.hostname or "").split(".")
+    if len(labels) < 2 or (len(labels) > 2 and labels[2] != "svc") or labels[-1].isdigit():
+        return None
+    scheme = "https:" if url.scheme == "https" else ""
+    port = f":{number}" if number else ""
+    return ServiceAddress(labels[1], f"{scheme}{labels[0]}{port}", url.path.strip("/"))
+
+
+def runs_in_a_cluster() -> bool:
+    """Whether this process runs in a pod, where the addresses of services resolve."""
+    return "KUBERNETES_SERVICE_HOST" in os.environ
+
+
+# Asks load-watcher, inside a cluster at its address, from outside through the API server's service proxy.
+
 
 _READ_SECONDS = 30.0
 _MAX_ANSWER_BYTES = 64 << 20
