@@ -4,7 +4,7 @@ RebalancerError
 ├── InputError            a policy, configuration, dump or option that cannot be used
 ├── RightsError           not authenticated (401) or not authorized (403)
 ├── UnreachableError      no answer from an API server or a load source, or one that rejects the request
-├── SafetyError           a brake or a bound of the policy forbids going on
+├── SafetyError           a safety check or a bound of the policy forbids going on
 ├── LeaseHeldError        another run holds the lease
 ├── StopRequestedError    the program was asked to stop while it waited or read
 └── InternalError         a defect of this program, reported in one line
@@ -38,7 +38,8 @@ class ExitCode(IntEnum):
     BAD_INPUT = 2, "bad input: a policy, configuration, dump or option that cannot be used"
     STOPPED = (
         3,
-        "stopped for safety: a brake, a bound of the policy, or an outcome the plan did not allow for",
+        "stopped for safety: a failed safety check, a bound of the policy, or an outcome that the plan did "
+        "not allow for",
     )
     PARTLY_DONE = 4, "partly done: some moves were refused, skipped or left unknown; nothing unsafe happened"
     RIGHTS_MISSING = 5, "rights missing: not authenticated (401) or not authorized (403)"
@@ -86,7 +87,7 @@ class UnreachableError(RebalancerError):
 
 
 class SafetyError(RebalancerError):
-    """A brake or a bound of the policy forbids going on."""
+    """A safety check or a bound of the policy forbids going on."""
 
     exit_code = ExitCode.STOPPED
 

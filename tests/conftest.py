@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+import random
+from collections.abc import Generator, Iterable
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -43,6 +45,7 @@ settings.register_profile("rebalancer", deadline=None)
 settings.load_profile("rebalancer")
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """How many tests `make test` runs at a time."""
     return min(MAX_WORKERS, WORKERS_A_CORE * (os.cpu_count() or 1))
@@ -56,11 +59,33 @@ def no_state_of_earlier_tests(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Write into the report which tests guard safety."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """An option for whoever looks for tests that depend on others."""
+    parser.addoption(
+        "--shuffle", type=int, metavar="SEED", help="run modules, and their tests, in random order"
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Write into the report which tests guard safety, and bring tests into the order that was asked for."""
     for item in items:
         if item.get_closest_marker(SAFETY) is not None:
             item.user_properties.append((SAFETY, "yes"))
+    seed = config.getoption("shuffle")
+    if seed is not None:
+        items[:] = shuffled(items, random.Random(seed))
+
+
+def shuffled(items: Iterable[pytest.Item], chance: random.Random) -> list[pytest.Item]:
+    """Modules in any order, and in each its tests in any order: what a module shares is still made once."""
+    by_module: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        by_module.setdefault(item.path, []).append(item)
+    modules = list(by_module.values())
+    chance.shuffle(modules)
+    for tests in modules:
+        chance.shuffle(tests)
+    return [item for tests in modules for item in tests]
 
 
 @pytest.hookimpl(wrapper=True)

@@ -274,7 +274,7 @@ def journaled(journal: Journal, event: RunEvent) -> None:
         case EvictionDue(move, dry_run):
             journal.write(RESTARTING if move.is_restart else EVICTING, move, dryRun=dry_run or None)
         case EvictionAnswered(attempt):
-            fields = {"because": attempt.because, "attempts": attempt.requests}
+            fields = {"because": attempt.message, "attempts": attempt.requests}
             journal.write(attempt.verdict.value.lower(), attempt.move, **fields)
         case MoveEnded(outcome):
             fields = {"result": outcome.result.value, "because": outcome.because}
@@ -283,7 +283,7 @@ def journaled(journal: Journal, event: RunEvent) -> None:
         case WaveFinished(wave):
             journal.write("wave-finished", wave=wave)
         case RunStopped(reason):
-            journal.write("stopped", kind=reason.stop.value, because=reason.because)
+            journal.write("stopped", kind=reason.stop.value, because=reason.message)
         case RunFinished(outcomes):
             stopped = outcomes.stopped if outcomes.stop else None
             journal.write("run-finished", exitCode=outcomes.exit_code, stopped=stopped)

@@ -67,7 +67,7 @@ class Attempt:
 
     move: Move
     verdict: Verdict  # the one that counts where no further request is made
-    because: str
+    message: str  # why it is so
     may_retry: bool = False  # another request may lead to another verdict
     retry_after: float | None = None  # so many seconds later, if the server said
     rights_missing: bool = False
@@ -98,7 +98,7 @@ class EvictionClient:
     api: RawApi
     clock: Callable[[], float]
     patience: Patience = field(default_factory=Patience)
-    permitted: Callable[[], str] = lambda: ""  # why nothing may be requested now; empty when it may
+    why_forbidden: Callable[[], str] = lambda: ""  # why nothing may be requested now; empty when it may
     interrupted: Callable[[], bool] = lambda: False
     dry_run: bool = False
 
@@ -152,45 +152,45 @@ class Attempts(ABC):
         )
 
     def ended(
-        self, verdict: Verdict, because: str, *, rights_missing: bool = False, rejected: bool = False
+        self, verdict: Verdict, message: str, *, rights_missing: bool = False, rejected: bool = False
     ) -> Attempt:
         """The verdict is certain, or no further request may be made."""
         return Attempt(
-            move=self.move, verdict=verdict, because=because, rights_missing=rights_missing, rejected=rejected
+            move=self.move, verdict=verdict, message=message, rights_missing=rights_missing, rejected=rejected
         )
 
-    def uncertain(self, verdict: Verdict, because: str, retry_after: float | None = None) -> Attempt:
+    def uncertain(self, verdict: Verdict, message: str, retry_after: float | None = None) -> Attempt:
         """Another request may help; without one, this is the verdict."""
         return Attempt(
-            move=self.move, verdict=verdict, because=because, may_retry=True, retry_after=retry_after
+            move=self.move, verdict=verdict, message=message, may_retry=True, retry_after=retry_after
         )
 
     def forbidden(self) -> Attempt | None:
         """What the move came to when nothing may be requested now; None when it may."""
-        because = self.client.permitted()
-        return self.ended(self.not_sent, because) if because else None
+        why = self.client.why_forbidden()
+        return self.ended(self.not_sent, why) if why else None
 
     @property
     def not_sent(self) -> Verdict:
         """The verdict when no further request is sent: an earlier one may have been carried out."""
         return Verdict.UNKNOWN if self.perhaps_sent else Verdict.SKIPPED
 
-    def accepted(self, verdict: Verdict, because: str, answer: Answer) -> Attempt:
+    def accepted(self, verdict: Verdict, message: str, answer: Answer) -> Attempt:
         """The API server did what was asked; its clock may be behind ours."""
         server = http_date(answer.headers.get("Date"))
         if server is not None:
             self.not_before = min(self.not_before, server)
-        return self.ended(verdict, because)
+        return self.ended(verdict, message)
 
     def rejected(self, verdict: Verdict, status: int, message: str) -> Attempt:
         """An answer by which no such request is accepted, for any pod, unless a webhook denied this one."""
-        because = f"the API server rejected the request with HTTP {status}: {message}"
-        return self.ended(verdict, because, rejected=DENIED not in message)
+        why = f"the API server rejected the request with HTTP {status}: {message}"
+        return self.ended(verdict, why, rejected=DENIED not in message)
 
     def _again(self, attempt: Attempt) -> Again | None:
         if not attempt.may_retry or self.client.interrupted():
             return None
-        return Again(attempt.because, attempt.retry_after)
+        return Again(attempt.message, attempt.retry_after)
 
 
 def evict(client: EvictionClient, move: Move) -> Attempt:
@@ -275,13 +275,13 @@ class _Eviction(Attempts):
         """The verdict after a refusal: an earlier request whose answer was lost may still arrive."""
         return Verdict.UNKNOWN if self._answer_lost else Verdict.REFUSED
 
-    def _gone(self, because: str) -> Attempt:
+    def _gone(self, message: str) -> Attempt:
         """The pod is gone: evicted by an earlier request, if one may have been carried out."""
         if self.perhaps_sent:
             return self.ended(
-                Verdict.EVICTED, f"{because}: an earlier request that returned an error did evict it"
+                Verdict.EVICTED, f"{message}: an earlier request that returned an error did evict it"
             )
-        return self.ended(Verdict.GONE, because)
+        return self.ended(Verdict.GONE, message)
 
     def _looked_up(self, message: str, *, skipped: str = "", final: bool = False) -> Attempt:
         """Read the pod again to find out what a request did whose answer does not say."""
@@ -295,5 +295,5 @@ class _Eviction(Attempts):
             return self.ended(Verdict.EVICTED, f"{message}; the pod is gone")
         if pod.terminating:
             return self.ended(Verdict.EVICTED, f"{message}; the pod is terminating")
-        because = f"{message}; the pod is still there"
-        return (self.ended if final else self.uncertain)(self._not_accepted, because)
+        message = f"{message}; the pod is still there"
+        return (self.ended if final else self.uncertain)(self._not_accepted, message)

@@ -62,7 +62,7 @@ CANNOT_BE_COOLED = EventKind(
     "CannotBeCooled", "a node that stays hot", "how hot it stays, and what keeps its pods", True, True
 )
 STOPPED = EventKind(
-    "Stopped", "the Lease of the runs", "the brake or the outcome that stopped a run early", True
+    "Stopped", "the Lease of the runs", "the safety check or the outcome that stopped a run early", True
 )
 EVENT_KINDS = (REBALANCED, CANNOT_BE_COOLED, STOPPED)
 

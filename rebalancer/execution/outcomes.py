@@ -41,7 +41,7 @@ class StopReason:
     """Why a run evicts nothing more: which kind of reason it is, and the sentence that says it."""
 
     stop: Stop
-    because: str
+    message: str
 
 
 _WORST_FIRST = (ExitCode.STOPPED, ExitCode.PARTLY_DONE)

@@ -71,8 +71,7 @@ class _Restart(Attempts):
         except RightsError as error:
             return self.ended(self._not_accepted, f"{error} ({_RIGHT})", rights_missing=True)
         except RebalancerError as error:
-            because = f"{self._what} or the pod cannot be read: {error}"
-            return self.ended(self.not_sent, because)
+            return self.ended(self.not_sent, f"{self._what} or the pod cannot be read: {error}")
         if refusal is not None:
             return refusal
         assert found is not None  # else it was refused
@@ -106,8 +105,8 @@ class _Restart(Attempts):
             return self.ended(Verdict.GONE, f"{self._what} is gone already")
         annotations = (found.spec.template.metadata.annotations if found.spec.template else None) or {}
         if self.perhaps_sent and annotations.get(RESTARTED_AT) == self.restarted_at:
-            because = "the answer was lost; the Deployment has the new template"
-            return self.ended(Verdict.RESTARTED, because)
+            message = "the answer was lost; the Deployment has the new template"
+            return self.ended(Verdict.RESTARTED, message)
         why = why_no_surge(found)
         if why:
             return self.ended(self.not_sent, f"{pod.workload} {why}")
@@ -153,8 +152,8 @@ class _Restart(Attempts):
             return self.uncertain(Verdict.UNKNOWN, message)
         if status in (401, 403):
             missing = DENIED not in message
-            because = f"{message} ({_RIGHT})" if missing else message
-            return self.ended(self._not_accepted, because, rights_missing=missing)
+            message = f"{message} ({_RIGHT})" if missing else message
+            return self.ended(self._not_accepted, message, rights_missing=missing)
         return self.rejected(self._not_accepted, status, message)
 
 

@@ -39,7 +39,7 @@ class ClusterHealth:
     def unknown(self) -> tuple[str, ...]:
         """What could not be determined: reported, where the policy does not stop the run for it."""
         return tuple(
-            f"whether the scheduler {scheduler.name} is alive is not known: {scheduler.because}"
+            f"whether the scheduler {scheduler.name} is alive is not known: {scheduler.message}"
             for scheduler in self.schedulers
             if scheduler.alive is None
         )
@@ -156,7 +156,7 @@ def too_many_pending_pods(safety: Safety, health: ClusterHealth) -> str:
 def scheduler_not_alive(_safety: Safety, health: ClusterHealth) -> str:
     """A scheduler that must place replacements is known to be down."""
     dead = [scheduler for scheduler in health.schedulers if scheduler.alive is False]
-    return f"the scheduler {dead[0].name} is not alive: {dead[0].because}" if dead else ""
+    return f"the scheduler {dead[0].name} is not alive: {dead[0].message}" if dead else ""
 
 
 def scheduler_unknown(safety: Safety, health: ClusterHealth) -> str:

@@ -212,7 +212,7 @@ class SchedulerHealth:
 
     name: str
     alive: bool | None
-    because: str
+    message: str
 
 
 def scheduler_health(api: RawApi, location: SchedulerLocation, now: float) -> SchedulerHealth:

@@ -138,7 +138,7 @@ class _Run:
             context.api,
             context.clock.now,
             patience=context.patience,
-            permitted=self._why_forbidden,
+            why_forbidden=self._why_forbidden,
             interrupted=lambda: self._clock.stop_requested() or self._is_stopped(),
             dry_run=context.dry_run,
         )
@@ -156,7 +156,7 @@ class _Run:
             for move in self._plan.moves:
                 if move.pod.uid not in self._outcomes:
                     stop = self._stream.stop_reason
-                    reason = stop.because if stop else "never reached"
+                    reason = stop.message if stop else "never reached"
                     self._end(move, Result.SKIPPED, f"the run stopped before it: {reason}")
         outcomes = self._finished()
         self._stream.publish(RunFinished(outcomes))
@@ -172,7 +172,7 @@ class _Run:
             run=self._context.run,
             outcomes=outcomes,
             stop=stop.stop if stop else None,
-            stopped=stop.because if stop else "",
+            stopped=stop.message if stop else "",
             dry_run=dry_run,
             exit_code=int(exit_code(counted, stop.stop if stop else None)),
         )
@@ -195,8 +195,8 @@ class _Run:
     def _unsafe(self) -> StopReason | None:
         if self._context.lease is not None:
             self._context.lease.renew_if_due()
-        because = self._context.safety.why_stop(self._read_health)
-        return StopReason(Stop.BRAKE, because) if because else None
+        why = self._context.safety.why_stop(self._read_health)
+        return StopReason(Stop.BRAKE, why) if why else None
 
     def _read_health(self) -> ClusterHealth:
         now, schedulers = self._clock.now(), self._context.safety.schedulers
@@ -252,10 +252,10 @@ class _Run:
         comes last, because it must still be ours when the answer arrives.
         """
         try:
-            because = self._context.safety.why_stop()
-            if because:
-                self._stream.stop(StopReason(Stop.BRAKE, because))
-                return because
+            why = self._context.safety.why_stop()
+            if why:
+                self._stream.stop(StopReason(Stop.BRAKE, why))
+                return why
             if self._context.lease is not None:
                 self._context.lease.ensure()
         except RebalancerError as error:
@@ -280,7 +280,7 @@ class _Run:
             if move.is_restart:
                 would = f"the API server would let {move.pod.workload} be restarted"
             elif attempt.verdict is Verdict.STARTED:
-                would = f"its eviction would begin so: {attempt.because}"
+                would = f"its eviction would begin so: {attempt.message}"
             self._end(move, Result.SKIPPED, f"dry run: {would}")
         else:
             return attempt
@@ -295,22 +295,22 @@ class _Run:
         self._stream.publish(EvictionAnnounced(outcome))
         stop = self._stream.stop_reason
         if stop is not None:
-            self._end(move, Result.SKIPPED, f"it could not be saved for the next run: {stop.because}")
+            self._end(move, Result.SKIPPED, f"it could not be saved for the next run: {stop.message}")
         return stop is None
 
     def _not_granted(self, attempt: Attempt) -> None:
-        move, because = attempt.move, attempt.because
+        move, message = attempt.move, attempt.message
         # For the load of the nodes, a pod that may have been evicted counts as evicted.
         perhaps = attempt.at if attempt.verdict is Verdict.UNKNOWN else None
-        self._end(move, Result.of(attempt.verdict), because, evicted_at=perhaps)
+        self._end(move, Result.of(attempt.verdict), message, evicted_at=perhaps)
         verb = "restarting" if move.is_restart else "evicting"
         if attempt.rights_missing:
-            self._stream.stop(StopReason(Stop.RIGHTS, f"{verb} {move.pod.full_name}: {because}"))
+            self._stream.stop(StopReason(Stop.RIGHTS, f"{verb} {move.pod.full_name}: {message}"))
         elif attempt.rejected:
-            self._stream.stop(StopReason(Stop.REJECTED, f"{verb} {move.pod.full_name}: {because}"))
+            self._stream.stop(StopReason(Stop.REJECTED, f"{verb} {move.pod.full_name}: {message}"))
         elif attempt.verdict is Verdict.UNKNOWN:
             done = "restarted" if move.is_restart else "evicted"
-            unknown = f"whether {move.pod.full_name} was {done} is not known: {because}"
+            unknown = f"whether {move.pod.full_name} was {done} is not known: {message}"
             self._stream.stop(StopReason(Stop.OUTCOME, unknown))
 
     def _await_placement(self, evicted: Sequence[Attempt], before: frozenset[str]) -> None:

@@ -1,4 +1,8 @@
-"""Addresses of services: from outside a cluster they are reached through the API server's service proxy."""
+"""Services that load is read from: directly inside a cluster, through the API server's service proxy outside.
+
+http://load-watcher.monitoring:2020     a service: outside, the proxy of the API server reaches it
+https://prometheus.example.com          no service: it is asked at its address from anywhere
+"""
 
 from __future__ import annotations
 
@@ -47,9 +51,6 @@ def service_of(address: str) -> ServiceAddress | None:
 def runs_in_a_cluster() -> bool:
     """Whether this process runs in a pod, where the addresses of services resolve."""
     return "KUBERNETES_SERVICE_HOST" in os.environ
-
-
-# Asks load-watcher, inside a cluster at its address, from outside through the API server's service proxy.
 
 
 _READ_SECONDS = 30.0

@@ -87,7 +87,7 @@ class LogObserver:
             return
         expected = attempt.is_granted or verdict is Verdict.GONE
         level = logging.INFO if expected else logging.WARNING
-        self._event(level, f"{verdict.value} {pod}: {words(attempt.because)}")
+        self._event(level, f"{verdict.value} {pod}: {words(attempt.message)}")
 
     def _event(self, level: int, message: str) -> None:
         """Log what the journal records too; once is enough where both go to the same stream."""

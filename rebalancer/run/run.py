@@ -53,7 +53,8 @@ from rebalancer.run.memory import RunMemory, finding
 from rebalancer.scheduling.framework.plugin import SCHEDULER_LAG_SECONDS
 from rebalancer.scheduling.versions.verified import verified_in_words, why_unverified
 from rebalancer.signals import StopSignals, stop_on_signal
-from rebalancer.state import StateStore, memory_seconds
+from rebalancer.state import memory_seconds
+from rebalancer.state.stores import StateStore
 from rebalancer.telemetry import span
 
 if TYPE_CHECKING:
@@ -188,7 +189,7 @@ class RunEnvironment:
     cluster: LiveCluster  # read again and again, by one run or by many
     loaded: LoadedPolicy
     signals: StopSignals
-    safety: Callable[[], Safety]  # the brakes as they are now: a mounted policy may change meanwhile
+    safety: Callable[[], Safety]  # as it is now: a mounted policy may change meanwhile
     held: HeldLease | None = None  # None: the run takes the lease itself
 
 
@@ -208,7 +209,7 @@ def run_environment(options: PlanOptions, signals: StopSignals) -> RunEnvironmen
 
 
 def safety_of(options: PlanOptions, loaded: LoadedPolicy) -> Callable[[], Safety]:
-    """The brakes as the policy has them now: a mounted policy may change while a run goes on.
+    """The policy's safety settings as they are now: a mounted policy may change while a run goes on.
 
     What came through a pipe cannot be read again, and stays as it was.
     """

@@ -4,9 +4,9 @@
     policy.yaml changes, and cannot         refused with its mistake; the one before stays in force
     SIGHUP                                  the file is read at once, and the outcome logged in any case
 
-The brakes are read again during a run, as ``rebalancer run`` does. Where the file cannot be used meanwhile
-those of the policy in force count, with one exception: ``safety.pause: true`` in any text that can be read
-as YAML pauses, because whoever wrote it wants that at once.
+The safety settings are read again during a run, as ``rebalancer run`` does. Where the file cannot be used
+meanwhile those of the policy in force count, with one exception: ``safety.pause: true`` in any text that can
+be read as YAML pauses, because whoever wrote it wants that at once.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class PolicyInForce:
         return changed
 
     def safety(self) -> Safety:
-        """The brakes as the file has them now; those in force where it cannot be used."""
+        """The safety settings as the file has them now; those in force where it cannot be used."""
         if self._path is None:
             return self.loaded.policy.safety
         text = ""

@@ -30,8 +30,6 @@ from rebalancer.signals import StopSignals
 from rebalancer.state import RunState
 from rebalancer.telemetry import span
 
-# A plan that nobody carries out, made again and again: what ``serve`` does without ``--act``.
-
 
 def look(
     options: PlanOptions, loaded: LoadedPolicy, api: RawApi, cluster: LiveCluster, state: RunState | None

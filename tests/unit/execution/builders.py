@@ -44,7 +44,7 @@ def a_move(
 
 def a_granted(move: Move, at: float = NOW) -> Attempt:
     """An eviction that the API server granted."""
-    return Attempt(move=move, verdict=Verdict.EVICTED, because="accepted", at=at, not_before=at)
+    return Attempt(move=move, verdict=Verdict.EVICTED, message="accepted", at=at, not_before=at)
 
 
 def a_plan(*moves: Move) -> Plan:

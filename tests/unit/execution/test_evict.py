@@ -73,7 +73,7 @@ def test_nothing_is_ever_deleted() -> None:
 def test_a_budget_is_asked_again_within_patience_then_its_refusal_stands() -> None:
     answer, transport, time = evicted(Script(BUDGET))
     assert answer.verdict is Verdict.REFUSED
-    assert answer.because == "The disruption budget web needs 3 healthy pods"
+    assert answer.message == "The disruption budget web needs 3 healthy pods"
     assert answer.requests == len(transport.sent("POST")) == 4
     assert sum(time.slept) <= 20
 
@@ -113,7 +113,7 @@ def test_a_retry_after_that_is_none_is_not_waited_for(value: str) -> None:
 )
 def test_an_evacuation_that_began_is_started_and_never_asked_again(message: str) -> None:
     answer, transport, time = evicted(Script(refusal(429, message, retry_after=1), ACCEPTED))
-    assert (answer.verdict, answer.because, answer.requests) == (Verdict.STARTED, message, 1)
+    assert (answer.verdict, answer.message, answer.requests) == (Verdict.STARTED, message, 1)
     assert len(transport.requests) == 1
     assert not time.slept
 
@@ -127,7 +127,7 @@ def test_the_same_words_in_another_answer_start_nothing() -> None:
 def test_a_request_that_is_rejected_is_refused_at_once_with_its_status(status: int) -> None:
     answer, transport, time = evicted(Script(refusal(status, "no such thing", retry_after=1), ACCEPTED))
     assert (answer.verdict, answer.rejected, answer.requests) == (Verdict.REFUSED, True, 1)
-    assert answer.because == f"the API server rejected the request with HTTP {status}: no such thing"
+    assert answer.message == f"the API server rejected the request with HTTP {status}: no such thing"
     assert len(transport.requests) == 1
     assert not time.slept
 
@@ -136,7 +136,7 @@ def test_a_webhook_may_deny_one_pod_with_any_status() -> None:
     denied = refusal(422, 'admission webhook "x" denied the request: not this one')
     answer, _, _ = evicted(Script(denied))
     assert (answer.verdict, answer.rejected, answer.rights_missing) == (Verdict.REFUSED, False, False)
-    assert "HTTP 422" in answer.because
+    assert "HTTP 422" in answer.message
 
 
 def test_a_rejection_after_a_lost_answer_leaves_open_whether_the_pod_was_evicted() -> None:
@@ -147,7 +147,7 @@ def test_a_rejection_after_a_lost_answer_leaves_open_whether_the_pod_was_evicted
 def test_a_pod_of_two_budgets_is_refused_without_asking_again() -> None:
     answer, transport, _ = evicted(Script(TWO_BUDGETS), the_pod())
     assert answer.verdict is Verdict.REFUSED
-    assert "more than one" in answer.because
+    assert "more than one" in answer.message
     assert len(transport.sent("POST")) == 1
 
 
@@ -240,7 +240,7 @@ def test_a_server_error_is_looked_up_and_is_a_refusal_if_it_persists() -> None:
 def test_odd_answers_are_verdicts(status: int, body: bytes) -> None:
     answer, _, _ = evicted(Script(Answer(status, body)), the_pod())
     assert answer.verdict in (Verdict.REFUSED, Verdict.GONE)
-    assert answer.because
+    assert answer.message
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"metadata": 7}', b'{"metadata": {"uid": null}}'])

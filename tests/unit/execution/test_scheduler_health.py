@@ -54,7 +54,7 @@ def seen(
 def test_a_lease_that_was_just_renewed_shows_a_live_scheduler_at_once(age: float) -> None:
     found, time = seen(BY_LEASE, lease=[a_lease(age)])
     assert found.alive is True
-    assert found.because.startswith("lease kube-system/trimaran of node-1_abc was renewed ")
+    assert found.message.startswith("lease kube-system/trimaran of node-1_abc was renewed ")
     assert not time.slept
 
 
@@ -76,7 +76,7 @@ def test_clocks_that_differ_hide_no_live_scheduler_and_no_dead_one(skew: float) 
     renewals = iter([a_lease(skew), a_lease(skew), a_lease(skew - 4)])
     alive, time = seen(BY_LEASE, lease=lambda: [next(renewals)])
     assert alive.alive is True
-    assert alive.because.endswith("again while it was watched; its clock differs from ours by about 600 s")
+    assert alive.message.endswith("again while it was watched; its clock differs from ours by about 600 s")
     assert sum(time.slept) == pytest.approx(4)
 
 
@@ -89,7 +89,7 @@ def test_a_lease_claims_no_more_than_a_minute() -> None:
 def test_a_lease_that_was_given_up_shows_no_live_scheduler() -> None:
     found, _ = seen(BY_LEASE, lease=[a_lease(1, holder="")])
     assert found.alive is False
-    assert found.because == (
+    assert found.message == (
         "nobody holds lease kube-system/trimaran, renewed 1 s ago, "
         "and not again in the 16 s for which it was watched"
     )
@@ -128,14 +128,14 @@ def test_a_lease_that_cannot_be_read_says_nothing_even_if_pods_are_ready(lease: 
     location = SchedulerLocation("trimaran", LEASE, pods=PodSelection(("sched",)))
     found, _ = seen(location, lease=lease, pods=[a_scheduler_pod()])
     assert found.alive is None
-    assert found.because
+    assert found.message
 
 
 def test_without_a_lease_ready_pods_show_that_the_scheduler_lives() -> None:
     location = SchedulerLocation("trimaran", LEASE, pods=PodSelection(("sched",)))
     found, _ = seen(location, pods=[a_scheduler_pod()])
     assert found.alive is True
-    assert found.because == (
+    assert found.message == (
         "lease kube-system/trimaran does not exist; pod sched/trimaran-0 has been ready for 90 s"
     )
 
@@ -143,7 +143,7 @@ def test_without_a_lease_ready_pods_show_that_the_scheduler_lives() -> None:
 def test_a_lease_that_is_named_must_exist_even_if_pods_are_ready() -> None:
     location = SchedulerLocation("trimaran", LEASE, named_by="the policy", pods=PodSelection(("sched",)))
     found, _ = seen(location, pods=[a_scheduler_pod()])
-    assert (found.alive, found.because) == (
+    assert (found.alive, found.message) == (
         None,
         "lease kube-system/trimaran does not exist, which the policy names",
     )
@@ -151,7 +151,7 @@ def test_a_lease_that_is_named_must_exist_even_if_pods_are_ready() -> None:
 
 def test_without_a_lease_and_a_place_for_its_pods_a_scheduler_is_unknown() -> None:
     found, _ = seen(BY_LEASE)
-    assert (found.alive, found.because) == (
+    assert (found.alive, found.message) == (
         None,
         "lease kube-system/trimaran does not exist, and where its pods run is not known",
     )
@@ -183,7 +183,7 @@ def test_a_scheduler_without_leader_election_is_seen_by_the_pods_that_mount_its_
 ) -> None:
     found, _ = seen(BY_CONFIG_MAP, pods=pods)
     assert found.alive is alive
-    assert found.because
+    assert found.message
 
 
 def test_pods_of_the_default_scheduler_say_nothing_about_a_second_one() -> None:

@@ -39,25 +39,29 @@ def contents(wheel: zipfile.ZipFile) -> set[str]:
 
 
 @pytest.fixture(scope="module")
-def runtime(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder that holds the runtime wheel, unpacked as an installation would."""
-    folder = tmp_path_factory.mktemp("runtime")
-    with build(ROOT, folder / "wheel") as wheel:
-        wheel.extractall(folder / "site-packages")
-    return folder / "site-packages"
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The runtime wheel."""
+    with build(ROOT, tmp_path_factory.mktemp("wheel")) as built:
+        return Path(str(built.filename))
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def runtime(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that holds the runtime wheel, unpacked as an installation would."""
+    folder = tmp_path_factory.mktemp("runtime")
+    with zipfile.ZipFile(wheel) as packed:
+        packed.extractall(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of programs of an environment into which the runtime wheel was installed."""
-    folder = tmp_path_factory.mktemp("installed")
-    wheel = build(ROOT, folder / "wheel")
-    wheel.close()
-    environment = folder / "environment"
+    environment = tmp_path_factory.mktemp("installed") / "environment"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True, timeout=120)
     python = environment / "bin" / "python"
     install = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(python), "install"]
-    command = [*install, "--quiet", "--no-index", "--no-deps", str(wheel.filename)]
+    command = [*install, "--quiet", "--no-index", "--no-deps", str(wheel)]
     subprocess.run(command, check=True, timeout=120)
     return environment / "bin"
 
@@ -75,10 +79,18 @@ def installed_program(program: Path, *arguments: str) -> subprocess.CompletedPro
     )
 
 
+# This interpreter has the other distribution too, as it is developed with both.
+ALONE = """
+import runpy, sys
+sys.modules["rebalancer_demo"] = None
+runpy.run_module("rebalancer", run_name="__main__", alter_sys=True)
+"""
+
+
 def rebalancer(site_packages: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the program of an unpacked wheel; its dependencies are those of this interpreter."""
     return subprocess.run(
-        [sys.executable, "-m", "rebalancer", *arguments],
+        [sys.executable, "-c", ALONE, *arguments],
         cwd=site_packages,  # searched before the checkout
         env={**os.environ, "PYTHONPATH": str(site_packages), "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,

@@ -34,8 +34,8 @@ class BrokenStream(io.StringIO):
         raise BrokenPipeError
 
 
-def an_answer(verdict: Verdict = Verdict.EVICTED, because: str = "accepted") -> EvictionAnswered:
-    return EvictionAnswered(Attempt(move=a_move(), verdict=verdict, because=because))
+def an_answer(verdict: Verdict = Verdict.EVICTED, message: str = "accepted") -> EvictionAnswered:
+    return EvictionAnswered(Attempt(move=a_move(), verdict=verdict, message=message))
 
 
 def watch_a_run(watching: LogObserver) -> None:
