@@ -359,12 +359,12 @@ def _node_like(template: Node, name: str) -> Node:
 
 def _csi_nodes(records: Sequence[object], template: str, names: Sequence[str]) -> list[CsiNode]:
     """The drivers of the template on every new node."""
-    found = next(
+    csi_node = next(
         (item for item in records if isinstance(item, CsiNode) and item.metadata.name == template), None
     )
-    if found is None:
+    if csi_node is None:
         return []
-    return [CsiNode(msgspec.structs.replace(found.metadata, name=name), found.spec) for name in names]
+    return [CsiNode(msgspec.structs.replace(csi_node.metadata, name=name), csi_node.spec) for name in names]
 
 
 def _seen(view: SchedulerView, template: str, names: Sequence[str], share: FloatArray) -> SchedulerView:
@@ -444,14 +444,14 @@ def rescaled(prepared: PreparedInputs, scaling: Scaling) -> Rescaled:
         return Rescaled(
             workload, unpredictable="its claims do not exist yet, and their volumes decide where it can run"
         )
-    usage = usage_like(prepared.inputs, rows, int(replacement.class_index))
+    usage = usage_like(prepared.inputs, rows, int(replacement.pod_class))
     return Rescaled(
         workload,
         added=tuple(
             AddedPod(
                 namespace=workload.namespace,
                 name=f"{workload.name}-new-{number}",
-                pod_class=int(replacement.class_index),
+                pod_class=int(replacement.pod_class),
                 node=-1,
                 usage=usage,
                 created=prepared.inputs.now,
