@@ -19,6 +19,7 @@ from rebalancer.planning.plan import Move, Plan, PodReference
 from rebalancer.planning.planner import plan_prepared
 from rebalancer.planning.prepared import PreparedInputs, prepare
 from rebalancer.planning.revalidation import check_landing
+from rebalancer.planning.warnings import sentences
 from rebalancer.planning.workloads.stateful_sets import replaced_after_termination
 from rebalancer.scheduling.framework.cycle import Placement, waiting_pods
 from rebalancer.simulation.report import Cycle, LoadSpread, PolicyRun, SimulatedMove, Simulation
@@ -213,7 +214,7 @@ def _run(
         evictions=len(moves),
         unexpected=sum(Result.of(move.result).is_bad for move in moves),
         again=sum(move.again for move in moves),
-        warnings=inputs.warnings,
+        warnings=sentences(inputs.warnings),
     )
 
 

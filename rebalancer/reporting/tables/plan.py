@@ -450,12 +450,8 @@ def _unsolved(lines: Lines, plan: Plan) -> None:
 
 
 def _warnings(lines: Lines, plan: Plan) -> None:
-    warnings = list(plan.warnings)
-    if plan.neutral_plugins:
-        names = ", ".join(plan.neutral_plugins)
-        warnings.insert(0, f"not modelled, assumed to score all nodes alike: {names}")
-    if warnings:
-        write_warnings(lines, warnings)
+    if plan.warnings:
+        write_warnings(lines, plan.warnings)
 
 
 def write_warnings(lines: Lines, warnings: Sequence[str]) -> None:
