@@ -6,8 +6,9 @@ import hashlib
 import json
 import pathlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import resources
+from pathlib import PurePath
 from typing import Any
 
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
@@ -129,13 +130,25 @@ class LoadedPolicy:
     """A policy, where it was written, and the SHA-256 of its text without secrets."""
 
     policy: RebalancePolicy
-    source: str
-    digest: str
+    # What they decide of a plan is in the policy; so its digest leaves them out.
+    source: str = field(metadata={"decides_nothing": "it names the policy in messages"})
+    digest: str = field(metadata={"decides_nothing": "two texts may say the same"})
 
 
 def load_policy(path: str | pathlib.Path) -> LoadedPolicy:
     """The policy in a file; InputError with file:line:column when it cannot be used."""
     return parse_policy(read_text(path), str(path))
+
+
+def place_of(loaded: LoadedPolicy) -> str:
+    """Where a policy says that the scheduler's configuration is: how an observation calls its text."""
+    settings = loaded.policy.scheduler
+    if settings.inline is not None:
+        return f"inline {hashlib.sha256(settings.inline.encode()).hexdigest()[:16]}"
+    if settings.file is not None:
+        return f"file {PurePath(loaded.source).parent / settings.file}"
+    place = settings.config_map
+    return "" if place is None else f"configmap {place.namespace}/{place.name} {place.key}"
 
 
 def parse_policy(text: str, source: str) -> LoadedPolicy:

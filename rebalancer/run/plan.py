@@ -1,23 +1,27 @@
-"""What ``plan``, ``nodes`` and ``explain`` do: gather, and compute from the inputs alone."""
+"""What ``plan``, ``nodes`` and ``explain`` do: observe, assemble, and compute from that alone.
+
+The planner is imported after the cluster is read, as ``observe.read`` imports the model.
+"""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.observe.plan_options import PlanOptions
-from rebalancer.observe.read import gather, open_api, policy_of
+from rebalancer.observe.read import open_api, policy_of, read_inputs
 from rebalancer.observe.state_location import known_state
-from rebalancer.planning.coverage import coverage_of
-from rebalancer.planning.explanation import Explanation, SchedulingTable, explain, scheduling_tables
-from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.planning.plan import Plan
-from rebalancer.planning.planner import plan_prepared
-from rebalancer.planning.prepared import prepare
-from rebalancer.planning.subjects import find_subject, parse_subject
+from rebalancer.policy.policy_file import LoadedPolicy
 from rebalancer.policy.schema import RebalancePolicy
+from rebalancer.state.run_state import RunState
+
+if TYPE_CHECKING:
+    from rebalancer.cluster.live import RawApi
+    from rebalancer.planning.explanation import Explanation, SchedulingTable
+    from rebalancer.planning.inputs import PlanningInputs
+    from rebalancer.planning.plan import Plan
 
 _MAX_TABLES = 100  # moves of a report whose scores are computed
 
@@ -33,8 +37,9 @@ def make_plan(options: PlanOptions) -> Plan:
 def make_plan_and_snapshot(options: PlanOptions) -> tuple[Plan, Snapshot]:
     """The plan of ``make_plan``, and the cluster it was made of."""
     inputs = plan_inputs(options)
-    plan = plan_prepared(prepare(inputs))
-    return plan, inputs.snapshot
+    from rebalancer.planning import planner  # noqa: PLC0415 - not before the reading
+
+    return planner.make_plan(inputs), inputs.snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +53,12 @@ class ReportedPlan:
 
 def make_reported_plan(options: PlanOptions) -> ReportedPlan:
     """The plan of ``make_plan`` with the scores behind its first moves, for a report."""
-    prepared = prepare(plan_inputs(options))
+    inputs = plan_inputs(options)
+    from rebalancer.planning.explanation import scheduling_tables  # noqa: PLC0415 - not before the reading
+    from rebalancer.planning.planner import plan_prepared  # noqa: PLC0415
+    from rebalancer.planning.prepared import prepare  # noqa: PLC0415
+
+    prepared = prepare(inputs)
     plan = plan_prepared(prepared)
     tables = scheduling_tables(prepared, plan, _MAX_TABLES)
     return ReportedPlan(plan, prepared.policy, tables)
@@ -56,33 +66,27 @@ def make_reported_plan(options: PlanOptions) -> ReportedPlan:
 
 def explain_subject(options: PlanOptions, subject: str, namespace: str = "") -> Explanation:
     """The explanation of what ``subject`` names; InputError with the nearest names when there is none."""
+    from rebalancer.planning.explanation import explain  # noqa: PLC0415 - not for a plan
+    from rebalancer.planning.subjects import find_subject, parse_subject  # noqa: PLC0415
+
     wanted = parse_subject(subject, namespace)  # before the cluster is read, which takes time
     inputs = plan_inputs(options)
     return explain(inputs, find_subject(inputs.snapshot, wanted))
 
 
-def plan_inputs(options: PlanOptions, snapshot: Snapshot | None = None) -> PlanningInputs:
-    """What a plan is made from; with ``only_look`` however few nodes have a known load.
+def plan_inputs(options: PlanOptions) -> PlanningInputs:
+    """What a plan is made from; with ``only_look`` however few nodes have a known load."""
+    (inputs,) = inputs_of(options, (policy_of(options),))
+    return inputs
 
-    ``snapshot`` is the cluster, where it was read for another plan already.
-    """
-    loaded = policy_of(options)
+
+def inputs_of(options: PlanOptions, policies: Sequence[LoadedPolicy]) -> tuple[PlanningInputs, ...]:
+    """What a plan by each of the policies is made from: the cluster is observed once for all of them."""
     api = open_api(options)
+    return read_inputs(options, policies, api, earlier_state(options, api), ignore_coverage=options.only_look)
+
+
+def earlier_state(options: PlanOptions, api: RawApi | None) -> RunState | None:
+    """What earlier runs left, where an option says; None where a state recorded with the cluster counts."""
     recorded = options.source is not None
-    state = known_state(options.state_path, options.state_config_map, api, recorded=recorded)
-    inputs = gather(options, loaded, api, state, snapshot=snapshot).inputs
-    return without_refusal(inputs) if options.only_look else inputs
-
-
-def without_refusal(inputs: PlanningInputs) -> PlanningInputs:
-    """The same inputs, to be looked at however few nodes have a known load."""
-    settings = inputs.policy.load
-    coverage = coverage_of(inputs).share
-    if coverage >= settings.min_coverage:
-        return inputs
-    warning = (
-        f"load is known of {coverage:.0%} of the nodes, load.minCoverage is "
-        f"{settings.min_coverage:.0%}: a run would refuse to act"
-    )
-    lenient = inputs.policy.model_copy(update={"load": settings.model_copy(update={"min_coverage": 0.0})})
-    return dataclasses.replace(inputs, policy=lenient, warnings=(*inputs.warnings, warning))
+    return known_state(options.state_path, options.state_config_map, api, recorded=recorded)
