@@ -96,8 +96,9 @@ class Result(StrEnum):
         _BAD._replace(load=LoadAfter.UNKNOWN, is_under_way=True),
     )
     REMOVED = (
-        *("Removed", "a pod that had finished was removed; nothing is placed in its stead"),
-        *(_DONE, "green", LoadAfter.STAYED),
+        "Removed",
+        "a pod that had finished was removed; nothing is placed in its stead",
+        _Row(ExitCode.DONE, "green", LoadAfter.STAYED),
     )
     GONE = (
         "Gone",
