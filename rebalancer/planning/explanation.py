@@ -272,7 +272,7 @@ class PodExplainer:
     def _is_placed(self) -> bool:
         """Whether a profile of the configuration places the pod."""
         name = self._prepared.schedulers.state.classes[self._class].scheduler_name
-        return self._prepared.inputs.configuration.profile(name) is not None
+        return self._prepared.inputs.scheduler.configuration.profile(name) is not None
 
     def _name(self) -> str:
         return self._names[self._node] if self._node >= 0 else ""

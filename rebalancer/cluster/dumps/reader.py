@@ -186,7 +186,14 @@ _MAX_UNUSED_NAMED = 50  # kinds that are listed as not used
 _FIRST_BLOCK = 1 << 20
 _STANDARD_INPUT = ("-", "/dev/stdin")  # a dump is read more than once
 _DAMAGED = "the file is truncated or damaged; record it again"
-DOCUMENTS = ("scheduler-config.yaml", "watcher.json", "prometheus.json", "state.json", "recording.json")
+DOCUMENTS = (
+    "scheduler-config.yaml",
+    "watcher.json",
+    "prometheus.json",
+    "state.json",
+    "observation.json",
+    "recording.json",
+)
 
 
 def _plain_name(path: Path) -> str:

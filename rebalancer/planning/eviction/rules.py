@@ -329,7 +329,7 @@ def other_scheduler(context: EvictionContext, row: PodRow) -> KeptReason | None:
     wanted = context.policy.scheduler.profiles
     for pod_class in (int(context.pods.pod_class[row]), context.replacement(row).pod_class):
         name = context.pods.classes[pod_class].scheduler_name
-        if context.inputs.configuration.profile(name) is None:
+        if context.inputs.scheduler.configuration.profile(name) is None:
             because = f"schedulerName {name} is not in the scheduler's configuration"
             return KeptReason(Reason.OTHER_SCHEDULER, because, (_configuration_setting(context),))
         if wanted and name not in wanted:
