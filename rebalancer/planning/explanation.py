@@ -247,9 +247,9 @@ class PodExplainer:
             node=self._name(),
             evictable=refusal is None,
             reason=str(refusal.reason) if refusal else "",
-            because=refusal.because if refusal else "nothing protects it",
+            because=refusal.message if refusal else "nothing protects it",
             refusals=tuple(
-                Refusal(reason=str(item.reason), because=item.because, setting=item.setting)
+                Refusal(reason=str(item.reason), because=item.message, setting=item.setting)
                 for item in refusals
             ),
             verdict=verdict,
@@ -476,7 +476,7 @@ def verdict_on_node(
     """What the plan does with a pod, as a code and a sentence; ``hot`` says whether its node is."""
     refusal = None if hot else why_protected(prepared.eviction, pod)
     if refusal is not None:
-        return str(refusal.reason), refusal.because
+        return str(refusal.reason), refusal.message
     if move is not None:
         return MOVED, f"wave {move.wave}: {move.because}"
     if kept is not None:

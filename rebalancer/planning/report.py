@@ -210,6 +210,6 @@ def _kept(prepared: PreparedInputs, row: PodRow, reason: NotMoved) -> Kept:
         pod=prepared.pod_reference(row),
         node=prepared.nodes.names[node] if node >= 0 else "",
         reason=str(reason.reason),
-        because=reason.because,
+        because=reason.message,
         setting=reason.setting,
     )

@@ -166,9 +166,9 @@ class ChangedCluster:
             )
             kept = self._why_kept(row)
             if own is not None:
-                self._tell(row, Fate.OF_ITS_NODE, because=own.because)
+                self._tell(row, Fate.OF_ITS_NODE, because=own.message)
             elif kept is not None:
-                self._tell(row, Fate.STAYS, because=kept.because)
+                self._tell(row, Fate.STAYS, because=kept.message)
             else:
                 self._replace(row)
                 leaving.append(row)
@@ -187,7 +187,7 @@ class ChangedCluster:
         for budget in spending.budgets:
             if self._spent[budget.name] >= budget.allowed:
                 waiting = f", and {self._spent[budget.name]} of its pods wait" * bool(budget.allowed)
-                return NotMoved(Reason.BUDGET, f"budget {budget.name} {budget.because}{waiting}")
+                return NotMoved(Reason.BUDGET, f"budget {budget.name} {budget.message}{waiting}")
         return None
 
     def _replace(self, row: PodRow) -> None:

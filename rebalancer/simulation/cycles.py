@@ -34,9 +34,6 @@ from rebalancer.state.run_state import (
     memory_seconds,
 )
 
-# Carries a plan out in the model: wave by wave, each replacement where the scheduler would put it.
-
-
 NOWHERE = NodeRow(-1)
 
 
@@ -253,13 +250,10 @@ def _cycle(
     )
     made += execution.made
     spacing = inputs.policy.hot_nodes.run_spacing_seconds
-    remembered = _remembered(state, plan, cluster.now, spacing)
+    hot = [node.name for node in plan.nodes if node.hot]
+    remembered = after_plan(state, hot, cluster.now, spacing)
     after = after_moves(remembered, execution.made, cluster.now, memory_seconds(inputs.policy))
     return _cycle_value(number, spread, moves, cluster, execution.stopped), after, hot_above
-
-
-def _remembered(state: RunState, plan: Plan, now: float, spacing_seconds: float) -> RunState:
-    return after_plan(state, [node.name for node in plan.nodes if node.hot], now, spacing_seconds)
 
 
 def _cycle_value(
