@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 from pathlib import Path
 
 import msgspec
@@ -46,7 +45,7 @@ def test_a_live_plan_is_made_again_from_its_recording(
 
     documents = documents_of(observation, state)
     recording = dataclasses.replace(observation.snapshot.recording, documents=documents)
-    save(recording, tmp_path / "recorded", time.time())
+    save(recording, tmp_path / "recorded", observation.now)
     offline = dataclasses.replace(options, source=tmp_path / "recorded", kubeconfig=None)
     again = make_plan(*read_inputs(offline, (loaded,), None, None))
 
