@@ -20,7 +20,7 @@ from rebalancer.state import RunState
 
 if TYPE_CHECKING:
     from rebalancer.cluster.live import RawApi
-    from rebalancer.state import StateStore
+    from rebalancer.state.stores import StateStore
 
 LOGGER = logging.getLogger(__name__)
 _HOMELESS = "this user has no home folder, where the state of runs is kept"
@@ -35,7 +35,7 @@ def state_store(
     """
     if path is None and config_map is None and (api is None or runs_in_a_cluster()):
         return None
-    from rebalancer.state import ConfigMapStore, FileStore  # noqa: PLC0415 - imports filelock
+    from rebalancer.state.stores import ConfigMapStore, FileStore  # noqa: PLC0415 - imports filelock
 
     if config_map is not None:
         assert api is not None  # refused with the options

@@ -14,8 +14,9 @@ from rebalancer.errors import SafetyError
 from rebalancer.execution import HeldLease, Outcome, after_outcomes, past_moves
 from rebalancer.observe.read import Gathered
 from rebalancer.planning.plan import Plan
-from rebalancer.state import PastMove, RunState, StateStore, after_plan, after_reading
+from rebalancer.state import PastMove, RunState, after_plan, after_reading
 from rebalancer.state.run_state import encode
+from rebalancer.state.stores import StateStore
 from rebalancer.telemetry import span
 
 _RUN_CHARACTERS = 12  # of a run's identity: enough to tell runs apart, and it is written with every move

@@ -53,7 +53,8 @@ from rebalancer.run.memory import RunMemory, finding
 from rebalancer.scheduling.framework.plugin import SCHEDULER_LAG_SECONDS
 from rebalancer.scheduling.versions.verified import verified_in_words, why_unverified
 from rebalancer.signals import StopSignals, stop_on_signal
-from rebalancer.state import StateStore, memory_seconds
+from rebalancer.state import memory_seconds
+from rebalancer.state.stores import StateStore
 from rebalancer.telemetry import span
 
 if TYPE_CHECKING:

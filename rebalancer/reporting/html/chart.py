@@ -1,4 +1,4 @@
-"""A chart of nodes by load as SVG: before and after the plan, with the levels that the policy sets.
+"""Charts as SVG: nodes by load before and after a plan, and figures over the cycles of a simulation.
 
 All nodes of a small cluster, of a plan for a large one those that are hot or receive pods. They stand
 side by side, the hottest first, so that the left end is what the plan is about:
@@ -29,6 +29,8 @@ _MAX_NAMED = 12  # columns that are wide enough for a name below them
 _MAX_LEVELS = 3  # different ones that the legend lists
 _NAME_WIDTH = 6.5  # of a character below a column, in SVG units
 _TOP = 110.0  # percent at the upper edge
+_STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
+_MAX_LINES = 5  # to read values by
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,13 +158,6 @@ def _legend(nodes: Sequence[NodeReport], resource: str) -> list[tuple[str, str]]
 
 def _height(percent: float) -> float:
     return round(min(max(percent, 0.0), _TOP) / _TOP * HEIGHT, 1)
-
-
-# A chart of figures over the cycles of a simulation as SVG, with a line for each policy.
-
-
-_STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
-_MAX_LINES = 5  # to read values by
 
 
 @dataclass(frozen=True, slots=True)

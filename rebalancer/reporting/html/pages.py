@@ -1,4 +1,4 @@
-"""Renders pages from templates: each is one file that needs nothing else.
+"""Renders pages from templates, each one file that needs nothing else: the nodes of a cluster, a simulation.
 
 A page is light or dark as its reader is, and printable. Names come from the cluster and may be hostile: Jinja
 escapes every one of them, and control characters are escaped before that as in tables; the page's own policy
@@ -28,6 +28,8 @@ from rebalancer.reporting.words import amounts, counted, plain, words
 from rebalancer.simulation.report import LoadSpread, PolicyRun, Simulation
 
 CHARTED = ("cpu", "memory")  # resources that every page shows
+_MAX_MOVES = 50  # of a cycle
+_UNKNOWN = float("nan")
 
 
 def render_page(template: str, **values: Any) -> str:
@@ -52,9 +54,6 @@ def _sentence(text: str) -> str:
 def node_charts(nodes: Sequence[NodeReport]) -> list[Chart]:
     """A chart of every resource that is shown and whose load is known on some node."""
     return [found for name in CHARTED if (found := chart(nodes, name)) is not None]
-
-
-# Renders the nodes of a cluster as one HTML file: who is hot and why, with the figures behind it.
 
 
 def nodes_page(
@@ -83,13 +82,6 @@ def nodes_page(
 def _as_it_is(node: NodeReport) -> NodeReport:
     """The node without what a plan would change: this page is about now."""
     return msgspec.structs.replace(node, after=None)
-
-
-# Renders a simulation as one HTML file: the policies side by side, and each cycle by cycle.
-
-
-_MAX_MOVES = 50  # of a cycle
-_UNKNOWN = float("nan")
 
 
 def simulation_page(simulation: Simulation) -> str:

@@ -1,23 +1,19 @@
-"""Renders a plan, and the run that carried it out, as one HTML file.
-
-The page needs nothing else: no network, no script; it is light or dark as its reader is, and printable.
-
-"""
+"""Renders a plan, and the run that carried it out, as one HTML file."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rebalancer.execution.outcomes import Outcome, Outcomes
 from rebalancer.execution.outcomes import encode as encode_outcomes
 from rebalancer.planning.explanation import SchedulingTable
-from rebalancer.planning.plan import Move, NodeReport, Plan
+from rebalancer.planning.plan import Move, Plan
 from rebalancer.reporting.html.embedded import embedded, embedded_plan
 from rebalancer.reporting.html.pages import CHARTED, node_charts, render_page
-from rebalancer.reporting.tables.outcomes import exit_words, summary_words
-from rebalancer.reporting.tables.plan import cost_words, gain_words, landing_words, state_after
+from rebalancer.reporting.tables.outcomes import exit_words, seconds_after, summary_words
+from rebalancer.reporting.tables.plan import cost_words, gain_words, landing_words, peak, state_after
 from rebalancer.reporting.words import counted, plain
 
 _MAX_NODES, _MAX_KEPT_OF_A_REASON, _MAX_SCORED = 200, 50, 8
@@ -36,7 +32,7 @@ class ReportInputs:
 def html_report(inputs: ReportInputs) -> str:
     """The whole page."""
     plan = inputs.plan
-    hot = sorted((node for node in plan.nodes if node.hot), key=lambda node: (-_peak(node), node.name))
+    hot = sorted((node for node in plan.nodes if node.hot), key=lambda node: (-peak(node), node.name))
     return render_page(
         "report.html.jinja",
         plan=plan,
@@ -78,20 +74,10 @@ def _results(outcomes: Outcomes | None) -> list[tuple[Outcome, bool, list[str]]]
         (
             outcome,
             outcome.result.is_good,
-            [_seconds(outcome, at) for at in _moments(outcome)],
+            [seconds_after(outcome, at) for at in (outcome.bound_at, outcome.ready_at)],
         )
         for outcome in (outcomes.outcomes if outcomes else ())
     ]
-
-
-def _moments(outcome: Outcome) -> tuple[float | None, float | None]:
-    return outcome.bound_at, outcome.ready_at
-
-
-def _seconds(outcome: Outcome, moment: float | None) -> str:
-    if moment is None or outcome.evicted_at is None:
-        return ""
-    return f"{max(moment - outcome.evicted_at, 0.0):.0f}"
 
 
 def _verdict(plan: Plan) -> str:
@@ -105,10 +91,6 @@ def _verdict(plan: Plan) -> str:
     if plan.hot_count:
         return f"Evict nothing: {counted(plan.hot_count, 'hot node')} cannot be cooled"
     return "Nothing to do: no node is hot"
-
-
-def _peak(node: NodeReport) -> float:
-    return max(node.load.values(), default=0.0)
 
 
 def _likeliest(move: Move) -> str:
@@ -147,15 +129,8 @@ def _scores(table: SchedulingTable | None) -> Scores | None:
 
 def _kept(plan: Plan) -> Sequence[tuple[str, int, list[tuple[str, str, str]]]]:
     """By reason, the most frequent first: how many pods it keeps, and the first of them."""
-    counts = Counter(item.reason for item in plan.kept)
-    order = sorted(counts, key=lambda code: (-counts[code], code))
-    return [
-        (
-            code,
-            counts[code],
-            [(item.pod.full_name, item.node, item.because) for item in plan.kept if item.reason == code][
-                :_MAX_KEPT_OF_A_REASON
-            ],
-        )
-        for code in order
-    ]
+    by_reason: defaultdict[str, list[tuple[str, str, str]]] = defaultdict(list)
+    for item in plan.kept:
+        by_reason[item.reason].append((item.pod.full_name, item.node, item.because))
+    order = sorted(by_reason, key=lambda code: (-len(by_reason[code]), code))
+    return [(code, len(by_reason[code]), by_reason[code][:_MAX_KEPT_OF_A_REASON]) for code in order]

@@ -18,7 +18,7 @@ from rebalancer.planning.explanation import (
 )
 from rebalancer.planning.plan import NodeAfter, NodeReport
 from rebalancer.reporting.tables.plan import landing_words, name_width, write_node
-from rebalancer.reporting.tables.text import Column, Cut, Lines, Style, write_columns
+from rebalancer.reporting.tables.text import Column, Cut, Lines, Style, write_first
 from rebalancer.reporting.words import amounts, counted, plain, sample, shortened, words
 
 _MAX_NODES, _MAX_REASONS, _MAX_PODS = 8, 5, 12
@@ -96,14 +96,12 @@ def _scheduler(lines: Lines, table: SchedulingTable, *, moves_away: bool) -> Non
         _scores(lines, table.nodes, moves_away=moves_away)
     if table.rejected:
         lines.heading("NODES REJECTED", "each counted under the first filter that rejects it")
-        shown = table.rejected[: lines.shown(len(table.rejected), _MAX_REASONS)]
-        for item in shown:
+        for item in lines.first(table.rejected, _MAX_REASONS, "reason"):
             lead = f"  {item.count:6d}  "
             room = lines.style.columns - len(lead)
             lines.add((lead, "bold"), shortened(words(item.reason), room, lines.style.glyphs.more))
             if lines.style.everything:
                 lines.message(f"e.g. {sample(item.nodes, 5)}", 10, "dim", most=1)
-        lines.more(len(table.rejected) - len(shown), "reason")
 
 
 def _scores(lines: Lines, nodes: Sequence[ScoredNode], *, moves_away: bool) -> None:
@@ -177,10 +175,8 @@ def _node(lines: Lines, node: NodeExplanation) -> None:
     if node.unsolved:
         lines.message(f"after this plan the node {node.unsolved}", 2, "yellow", most=3)
     lines.heading("PODS", f"{counted(len(node.pods), 'pod')}; share in points of the node's allocatable")
-    shown = node.pods[: lines.shown(len(node.pods), _MAX_PODS)]
-    for pod in shown:
+    for pod in lines.first(node.pods, _MAX_PODS, "pod"):
         _pod_on_node(lines, pod)
-    lines.more(len(node.pods) - len(shown), "pod")
 
 
 def _pod_on_node(lines: Lines, pod: PodOnNode) -> None:
@@ -206,15 +202,13 @@ def _workload(lines: Lines, workload: WorkloadExplanation) -> None:
     if not workload.pods:
         return
     lines.heading("PODS", "shares in points of the node's allocatable")
-    shown = workload.pods[: lines.shown(len(workload.pods), _MAX_PODS)]
     columns = [
         Column("POD", cut=Cut.MIDDLE),
         Column("NODE", cut=Cut.MIDDLE),
         *(Column(title, right=True) for title in ("CPU", "MEM")),
         Column("IN THIS PLAN", cut=Cut.END),
     ]
-    write_columns(lines, columns, [_pod_cells(pod) for pod in shown])
-    lines.more(len(workload.pods) - len(shown), "pod")
+    write_first(lines, columns, workload.pods, _MAX_PODS, "pod", _pod_cells)
 
 
 def _short_verdict(pod: PodOfWorkload) -> str:

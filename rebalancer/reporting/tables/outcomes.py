@@ -69,16 +69,25 @@ def exit_words(outcomes: Outcomes) -> str:
     return f"{outcomes.exit_code}: {meanings.get(outcomes.exit_code, 'not an exit code of rebalancer')}"
 
 
+def seconds_after(outcome: Outcome, moment: float | None) -> str:
+    """The seconds from the eviction to a moment; empty where one of them is not known.
+
+    The API server writes whole seconds, by its own clock: tenths would be invented, and negative is skew.
+    """
+    if moment is None or outcome.evicted_at is None:
+        return ""
+    return f"{max(moment - outcome.evicted_at, 0.0):.0f}"
+
+
 def _write(lines: Lines, outcome: Outcome, result: str) -> None:
     pod = plain(outcome.move.pod.full_name)
     lines.add("  ", (result.ljust(_RESULT_WIDTH), outcome.result.colour), "  ", (pod, "bold"))
     arrow = lines.style.glyphs.arrow
     where = f"{plain(outcome.move.from_node)} {arrow} {plain(outcome.node)}" if outcome.node else ""
-    # The API server writes whole seconds, by its own clock: tenths would be invented, and negative is skew.
     took = [
-        f"{name} {max(moment - outcome.evicted_at, 0.0):.0f} s"
+        f"{name} {seconds} s"
         for name, moment in (("bound", outcome.bound_at), ("ready", outcome.ready_at))
-        if moment is not None and outcome.evicted_at is not None
+        if (seconds := seconds_after(outcome, moment))
     ]
     indent = _RESULT_WIDTH + 4
     if where or took:

@@ -22,13 +22,21 @@ from rebalancer.planning.plan import (
 from rebalancer.reporting.tables.text import Column, Cut, Lines, Style, bar, write_columns
 from rebalancer.reporting.words import amounts, counted, plain, sample, shortened, words
 
-# The moves of a plan, a line each: which pod leaves which node, where it lands and what that gains.
-
-
 _MAX_MOVES = 20
 _FEW_LANDINGS = 3
 _MAX_RESTARTED = 5  # that are named
 _CERTAIN = 0.9999
+_BAR, _SHORT_BAR = 10, 8
+_MAX_HOT = 7
+ALWAYS_SHOWN = ("cpu", "memory")
+_NEARLY_FULL = 80.0  # percent above which any other resource is shown too
+_MAX_NAME_WIDTH = 22
+_LABEL_WIDTH = 9
+_PREFERRED = "cpu"
+_MAX_OBSTACLES = 6
+_INDENT = 2
+_MAX_REASONS, _MAX_UNSOLVED, _MAX_WARNINGS = 5, 2, 3
+_MAX_CHANGED, _MAX_SETTINGS = 10, 8
 
 
 def write_moves(lines: Lines, plan: Plan) -> None:
@@ -134,16 +142,6 @@ def _loads(node: NodeReport | None, resource: str, lines: Lines) -> Text:
 
 def _landing(landing: Landing) -> str:
     return f"{plain(landing.node)} {f'{landing.probability * 100:.1f}'.removesuffix('.0')}%"
-
-
-# The loads of nodes as bars, a line a node: what is there, what leaves and what arrives.
-
-
-_BAR, _SHORT_BAR = 10, 8
-_MAX_HOT = 7
-ALWAYS_SHOWN = ("cpu", "memory")
-_NEARLY_FULL = 80.0  # percent above which any other resource is shown too
-_MAX_NAME_WIDTH = 22
 
 
 def write_hot_nodes(lines: Lines, plan: Plan) -> None:
@@ -252,13 +250,6 @@ def _segment(lines: Lines, node: NodeReport, resource: str) -> Text:
     return text
 
 
-# What a plan gains and costs, in one line each of its table.
-
-
-_LABEL_WIDTH = 9
-_PREFERRED = "cpu"
-
-
 def write_benefit(lines: Lines, plan: Plan) -> None:
     """Benefit and cost of a plan with moves; and what a higher limit would give, if one binds."""
     benefit = plan.benefit
@@ -297,31 +288,19 @@ def cost_words(benefit: Benefit) -> str:
     return f"{moved}; score {benefit.score:.1f} points per unit"
 
 
-# The settings that hold load on hot nodes: how much each, how many pods, and below it an example.
-
-
-_MAX_OBSTACLES = 6
-_INDENT = 2
-
-
 def write_obstacles(lines: Lines, obstacles: Sequence[Obstacle]) -> None:
     """The obstacles, at least one, the heaviest first; ALONE counts the pods that no other setting keeps."""
     count = obstacles[0].pods_in_all
     lines.heading(
         "BLOCKED BY", f"share of the load of {counted(count, 'pod')} that could leave nodes above coolTo"
     )
-    shown = obstacles[: lines.shown(len(obstacles), _MAX_OBSTACLES)]
     if not lines.style.no_headers:
         lines.add(" " * _INDENT, (f"{'LOAD':>4} {'PODS':>5} {'ALONE':>6}  SETTING OR REASON", "dim"))
-    for item in shown:
+    for item in lines.first(obstacles, _MAX_OBSTACLES, "setting or reason", "settings or reasons"):
         name = words(item.setting or " and ".join(item.reasons))
         lead = f"{item.share:>4.0%} {item.pods:>5} {item.pods_kept_alone:>6}"
         lines.add(" " * _INDENT, (lead, "bold"), "  ", (name, "yellow"))
         lines.message(f"{item.example}: {item.because}", _INDENT + len(lead) + 2, "dim", most=1)
-    lines.more(len(obstacles) - len(shown), "setting or reason", plural="settings or reasons")
-
-
-_MAX_REASONS, _MAX_UNSOLVED, _MAX_WARNINGS = 5, 2, 3
 
 
 def plan_table(
@@ -429,7 +408,7 @@ def _kept(lines: Lines, kept: Sequence[Kept]) -> None:
         by_reason[item.reason].append(item)
     reasons = sorted(by_reason, key=lambda reason: (-len(by_reason[reason]), reason))
     shown = reasons[: lines.shown(len(reasons), _MAX_REASONS)]
-    lines.heading("PODS THAT STAY", f"{counted(len(kept), 'pod')} on hot nodes, by reason")
+    lines.heading("PODS NOT MOVED", f"{counted(len(kept), 'pod')} on hot nodes, by reason")
     width = max(len(plain(reason)) for reason in shown)
     for reason in shown:
         pods = by_reason[reason]
@@ -476,61 +455,49 @@ def _warnings(lines: Lines, plan: Plan) -> None:
 
 def write_warnings(lines: Lines, warnings: Sequence[str]) -> None:
     """The first warnings, each on a line or two."""
-    shown = warnings[: lines.shown(len(warnings), _MAX_WARNINGS)]
     lines.heading("WARNINGS")
-    for warning in shown:
+    for warning in lines.first(warnings, _MAX_WARNINGS, "warning"):
         lines.message(warning, 2, "yellow")
-    lines.more(len(warnings) - len(shown), "warning")
 
 
-# Two plans side by side: what each achieves, and the pods by which they differ.
-
-
-_MAX_CHANGED, _MAX_SETTINGS = 10, 8
-
-
-def difference_table(found: PlanDifference, style: Style = Style()) -> Text:
+def difference_table(difference: PlanDifference, style: Style = Style()) -> Text:
     """The difference as text; pods beyond the first are summarised unless the style shows everything."""
     lines = Lines(style)
-    if found.changed:
-        differing = f"{counted(len(found.changed), 'pod')} treated differently"
-        lines.add((f"{differing}, {counted(found.same_moves, 'move')} the same", "bold"))
+    if difference.changed:
+        differing = f"{counted(len(difference.changed), 'pod')} treated differently"
+        lines.add((f"{differing}, {counted(difference.same_moves, 'move')} the same", "bold"))
     else:
         lines.add(("The plans make the same moves.", "bold"))
-    for title, (before, after) in _figures(found):
+    for title, (before, after) in _figures(difference):
         lines.add(f"  {title:<16}  {plain(before)} {style.glyphs.arrow} {plain(after)}")
-    _settings(lines, found)
-    if found.inputs[0] == found.inputs[1]:
+    _settings(lines, difference)
+    if difference.inputs[0] == difference.inputs[1]:
         lines.message("the inputs of both are the same, byte by byte", 2, "dim")
-    shown = found.changed[: lines.shown(len(found.changed), _MAX_CHANGED)]
-    for change in shown:
+    for change in lines.first(difference.changed, _MAX_CHANGED, "pod"):
         lines.add()
         lines.add((plain(change.pod), "bold"), f"  {plain(change.workload)}")
         lines.message(f"before: {change.before}", 2, "red", most=2)
         lines.message(f"after: {change.after}", 2, "green", most=2)
-    lines.more(len(found.changed) - len(shown), "pod")
     return lines.text
 
 
-def _figures(found: PlanDifference) -> Iterator[tuple[str, tuple[str, str]]]:
+def _figures(difference: PlanDifference) -> Iterator[tuple[str, tuple[str, str]]]:
     """What each plan is worth, the figures of the first before those of the second."""
-    yield "policy", found.policies
-    yield "moves", (str(found.moves[0]), str(found.moves[1]))
-    yield "hot before it", (str(found.hot[0]), str(found.hot[1]))
-    yield "hot after it", (str(found.still_hot[0]), str(found.still_hot[1]))
-    if found.excess is not None:
-        yield "excess after it", (f"{found.excess[0]:.0f}", f"{found.excess[1]:.0f}")
-    if found.cost is not None:
-        yield "cost", (f"{found.cost[0]:.1f}", f"{found.cost[1]:.1f}")
+    yield "policy", difference.policies
+    yield "moves", (str(difference.moves[0]), str(difference.moves[1]))
+    yield "hot before it", (str(difference.hot[0]), str(difference.hot[1]))
+    yield "hot after it", (str(difference.still_hot[0]), str(difference.still_hot[1]))
+    if difference.excess is not None:
+        yield "excess after it", (f"{difference.excess[0]:.0f}", f"{difference.excess[1]:.0f}")
+    if difference.cost is not None:
+        yield "cost", (f"{difference.cost[0]:.1f}", f"{difference.cost[1]:.1f}")
 
 
-def _settings(lines: Lines, found: PlanDifference) -> None:
+def _settings(lines: Lines, difference: PlanDifference) -> None:
     """The keys of the policy that were changed, where they are known."""
-    if not found.settings:
+    if not difference.settings:
         return
-    shown = found.settings[: lines.shown(len(found.settings), _MAX_SETTINGS)]
     lines.heading("CHANGED SETTINGS")
-    for item in shown:
+    for item in lines.first(difference.settings, _MAX_SETTINGS, "setting"):
         change = f"{item.before or 'absent'} {lines.style.glyphs.arrow} {item.after or 'absent'}"
         lines.message(f"{item.setting}: {change}", 2, "yellow")
-    lines.more(len(found.settings) - len(shown), "setting")

@@ -1,25 +1,27 @@
-"""What a change would do, on one screen: the hot nodes before and after, and what becomes of the pods."""
+"""The answers of what-if, fit, why-not and policy test on one screen each; policy tests also as JUnit XML."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from html import escape
 
 from rich.text import Text
 
-from rebalancer.planning.explanation import RejectedNodes
 from rebalancer.planning.plan import API_VERSION, Landing, NodeAfter, NodeReport, Value
 from rebalancer.questions.fit import Fit, FittingPod
 from rebalancer.questions.policy_tests import PolicyTestReport
-from rebalancer.questions.what_if import ChangedNode, Comparison, Fate, PodFate, WhatIf
+from rebalancer.questions.what_if import ChangedNode, ComparedLanding, Comparison, Fate, PodFate, WhatIf
 from rebalancer.questions.why_not import WhyNot
 from rebalancer.reporting.tables.plan import load_bar, write_obstacles, write_warnings
-from rebalancer.reporting.tables.text import Column, Cut, Lines, Style, write_columns
+from rebalancer.reporting.tables.text import Column, Cut, Lines, Style, write_columns, write_first
 from rebalancer.reporting.words import counted, plain, sample, shortened, words
 
 _MAX_NODES, _MAX_PODS, _MAX_COMPARED, _MAX_WHY = 7, 10, 8, 2
+_MAX_FIT_NODES, _MAX_REASONS = 3, 6
+_MIB = 1 << 20
 _WORDS = {  # of one pod, and of several
     Fate.LANDS: ("lands", "land"),
     Fate.PENDING: ("fits nowhere", "fit nowhere"),
@@ -69,7 +71,6 @@ def _nodes(lines: Lines, nodes: Sequence[ChangedNode]) -> None:
         return
     arrow = lines.style.glyphs.arrow
     lines.heading("NODES", f"load in percent of allocatable, before {arrow} after")
-    shown = nodes[: lines.shown(len(nodes), _MAX_NODES)]
     columns = [
         Column("NODE", cut=Cut.MIDDLE),
         Column("CHANGE"),
@@ -78,8 +79,7 @@ def _nodes(lines: Lines, nodes: Sequence[ChangedNode]) -> None:
         Column("BEFORE"),
         Column("AFTER"),
     ]
-    write_columns(lines, columns, [_node(lines, item) for item in shown])
-    lines.more(len(nodes) - len(shown), "node")
+    write_first(lines, columns, nodes, _MAX_NODES, "node", partial(_node, lines))
 
 
 def _node(lines: Lines, item: ChangedNode) -> list[Text]:
@@ -104,11 +104,9 @@ def _pods(lines: Lines, pods: Sequence[PodFate]) -> None:
         return
     lines.heading("PODS", "where each lands, or why it does not; those to look at first")
     ordered = sorted(pods, key=lambda item: _ORDER.index(item.fate))
-    shown = ordered[: lines.shown(len(ordered), _MAX_PODS)]
     columns = [Column("POD", cut=Cut.MIDDLE), Column("FROM", cut=Cut.MIDDLE), Column("FATE")]
     columns.append(Column("TO, OR WHY", cut=Cut.END))
-    write_columns(lines, columns, [_pod(item) for item in shown])
-    lines.more(len(ordered) - len(shown), "pod")
+    write_first(lines, columns, ordered, _MAX_PODS, "pod", _pod)
 
 
 def _pod(item: PodFate) -> list[Text]:
@@ -128,50 +126,37 @@ def _landing(landings: Sequence[Landing]) -> str:
     return f"{plain(landings[0].node)} {landings[0].probability:.0%}{others}"
 
 
-def _comparison(lines: Lines, found: Comparison) -> None:
+def _comparison(lines: Lines, comparison: Comparison) -> None:
     lines.heading("TWO CONFIGURATIONS", "where the same pods land")
-    before, after = found.configurations
+    before, after = comparison.configurations
     lines.message(f"before: {before}", 2, "dim", most=1)
     lines.message(f"after: {after}", 2, "dim", most=1)
-    same = found.compared - len(found.differing)
-    land = "lands" if found.compared == 1 else "land"
-    lines.message(f"{same} of {counted(found.compared, 'pod')} {land} alike", 2)
-    shown = found.differing[: lines.shown(len(found.differing), _MAX_COMPARED)]
-    if shown:
+    same = comparison.compared - len(comparison.differing)
+    land = "lands" if comparison.compared == 1 else "land"
+    lines.message(f"{same} of {counted(comparison.compared, 'pod')} {land} alike", 2)
+    if comparison.differing:
         columns = [Column(title, cut=Cut.MIDDLE) for title in ("POD OR WORKLOAD", "BEFORE", "AFTER")]
-        rows = [
-            [
-                Text(plain(item.pod), "bold"),
-                _compared(item.fates[0], item.before),
-                _compared(item.fates[1], item.after),
-            ]
-            for item in shown
-        ]
-        write_columns(lines, columns, rows)
-    lines.more(len(found.differing) - len(shown), "pod")
+        write_first(lines, columns, comparison.differing, _MAX_COMPARED, "pod", _compared)
     for at, which in enumerate(("before", "after")):
-        _reasons(lines, f"{which}: ", [item.because[at] for item in found.differing])
-    _reasons(lines, "by either: ", [item.because[0] for item in found.unknown])
+        _reasons(lines, f"{which}: ", [item.because[at] for item in comparison.differing])
+    _reasons(lines, "by either: ", [item.because[0] for item in comparison.unknown])
 
 
-def _compared(fate: Fate, landings: Sequence[Landing]) -> Text:
-    return Text(_landing(landings) if landings else _WORDS[fate][0], _COLOURS.get(fate, ""))
+def _compared(item: ComparedLanding) -> list[Text]:
+    return [
+        Text(plain(item.pod), "bold"),
+        *(
+            Text(_landing(landings) if landings else _WORDS[fate][0], _COLOURS.get(fate, ""))
+            for fate, landings in zip(item.fates, (item.before, item.after), strict=True)
+        ),
+    ]
 
 
 def _reasons(lines: Lines, lead: str, reasons: Sequence[str]) -> None:
     """Why pods do not land or cannot be predicted, each reason once."""
     counts = Counter(reason for reason in reasons if reason).most_common()
-    shown = counts[: lines.shown(len(counts), _MAX_WHY)]
-    for reason, count in shown:
+    for reason, count in lines.first(counts, _MAX_WHY, "reason"):
         lines.message(f"{lead}{counted(count, 'pod')}: {reason}", 2, "yellow", most=4)
-    lines.more(len(counts) - len(shown), "reason")
-
-
-# How many more pods fit, on one screen: where the first ones land, and what stops the next.
-
-
-_MAX_FIT_NODES, _MAX_REASONS = 3, 6
-_MIB = 1 << 20
 
 
 def fit_table(answer: Fit, style: Style = Style()) -> Text:
@@ -249,24 +234,14 @@ def _percent(values: Mapping[str, float], name: str) -> Text:
 def _stopped(lines: Lines, answer: Fit) -> None:
     """What rejects the pod after the last: a line for each plugin and reason, then the scheduler's event."""
     lines.heading("WHAT STOPS THE NEXT ONE", f"pod {answer.fits + 1}: nodes by the first plugin that rejects")
-    shown = answer.stopped[: lines.shown(len(answer.stopped), _MAX_REASONS)]
-    for item in shown:
-        _reason(lines, item)
-    lines.more(len(answer.stopped) - len(shown), "reason")
+    for item in lines.first(answer.stopped, _MAX_REASONS, "reason"):
+        lines.message(f"{item.count:6d}  {item.reason}".strip(), 2, "bold", most=1)
+        if lines.style.everything:
+            lines.message(f"e.g. {sample(item.nodes, 5)}", 10, "dim", most=1)
     if answer.message:
         lines.message(answer.message, 2, "dim", most=3)
     if answer.preemption:
         lines.message(answer.preemption, 2, "yellow")
-
-
-def _reason(lines: Lines, item: RejectedNodes) -> None:
-    lead = f"{item.count:6d}  {item.reason}"
-    lines.message(lead.strip(), 2, "bold", most=1)
-    if lines.style.everything:
-        lines.message(f"e.g. {sample(item.nodes, 5)}", 10, "dim", most=1)
-
-
-# Why nothing is moved, on one screen.
 
 
 def why_not_table(answer: WhyNot, style: Style = Style()) -> Text:
@@ -277,7 +252,7 @@ def why_not_table(answer: WhyNot, style: Style = Style()) -> Text:
     source = f"cluster {words(answer.source)} at {plain(answer.now)}, policy {words(answer.policy)}"
     lines.add("  ", (shortened(source, style.columns - 2, style.glyphs.more), "dim"))
     if answer.refusals:
-        lines.heading("KEPT BY", "every rule that keeps it; all of them would have to change")
+        lines.heading("NOT MOVED BECAUSE", "every rule that protects it; all of them would have to change")
         for refusal in answer.refusals:
             setting = f" [{refusal.setting}]" if refusal.setting else ""
             lines.message(f"{refusal.reason}: {refusal.because}{setting}", 2, "yellow")
@@ -322,9 +297,6 @@ def _nearest(lines: Lines, answer: WhyNot) -> None:
     write_columns(lines, [*columns, Column("HOT ABOVE", right=True)], rows)
 
 
-# The assertions of policy tests, a line each, and why those fail that do.
-
-
 class PolicyTestReports(Value, frozen=True):
     """The reports of all files of one command."""
 
@@ -348,9 +320,6 @@ def policy_tests_table(found: PolicyTestReports, style: Style = Style()) -> Text
     verdict = f"{found.failed} failed" if found.failed else "all hold"
     lines.add((f"{counted(total, 'assertion')}: {verdict}", "red" if found.failed else "green"))
     return lines.text
-
-
-# Policy tests as JUnit XML, which CI systems show beside their other tests.
 
 
 def junit_xml(reports: Sequence[PolicyTestReport]) -> str:

@@ -66,8 +66,7 @@ def _cycles(lines: Lines, run: PolicyRun) -> None:
     room = lines.style.columns - len(note) - 2
     lines.heading(shortened(plain(run.policy).upper(), room, lines.style.glyphs.more), note)
     lines.add(("  cycle   hot  peak cpu  memory  deviation cpu  memory  evictions  pending", "dim"))
-    shown = run.cycles[: lines.shown(len(run.cycles), _MAX_CYCLES)]
-    for cycle in shown:
+    for cycle in lines.first(run.cycles, _MAX_CYCLES, "cycle"):
         lines.add(
             f"  {cycle.cycle:5d} {cycle.hot:5d} {_cpu(cycle.peak):9.1f} {cycle.peak.get('memory', 0.0):7.1f}",
             f" {_cpu(cycle.deviation):14.1f} {cycle.deviation.get('memory', 0.0):7.1f}",
@@ -77,7 +76,6 @@ def _cycles(lines: Lines, run: PolicyRun) -> None:
             lines.message(f"stopped: {cycle.stopped}", 8, "yellow", most=1)
         if lines.style.everything:
             _moves(lines, cycle)
-    lines.more(len(run.cycles) - len(shown), "cycle")
 
 
 def _moves(lines: Lines, cycle: Cycle) -> None:

@@ -104,11 +104,9 @@ def snapshot_table(info: SnapshotInfo, style: Style = Style()) -> Text:
         for document in info.documents:
             lines.add(f"  {plain(document.name)}  ", (f"{document.size_bytes} bytes", "dim"))
     if info.malformed:
-        shown = info.malformed[: lines.shown(len(info.malformed), _MAX_MALFORMED)]
         lines.heading("MALFORMED", "pods on their nodes are protected")
-        for item in shown:
+        for item in lines.first(info.malformed, _MAX_MALFORMED, "object"):
             lines.message(item, 2, "yellow")
-        lines.more(len(info.malformed) - len(shown), "object")
     if info.warnings:
         lines.heading("WARNINGS")
         for warning in info.warnings:

@@ -1,31 +1,28 @@
-"""The bars and lines that every table is made of.
+"""The bars, lines and columns that every table is made of, for a terminal or as GitHub's Markdown.
 
 Names and messages come from the cluster and may be hostile. They reach a terminal only through
 ``words.plain`` and only as spans of a ``Text``, so that neither control characters nor markup in them has any
-effect.
+effect. In Markdown they could forge rows, load pictures or call people by ``@name``, so every character with
+a meaning is escaped.
 """
 
 from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import TypeVar
 
 from rich.text import Text
 
 from rebalancer.reporting.words import counted, plain, shortened, words
 
-# Tables as GitHub's Markdown, to paste into a pull request.
-#
-# Names and messages come from the cluster, where anybody who can create a pod chooses them: in Markdown
-# they
-# could forge rows, load pictures or call people by ``@name``. So every character with a meaning is escaped.
-
-
 _MEANS_SOMETHING = re.compile(r"([\\`*_{}\[\]#|~!])")
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+MIN_WIDTH = 80  # columns; tables are not made narrower
+Item = TypeVar("Item")
 
 
 def escaped(text: str) -> str:
@@ -49,9 +46,6 @@ def table_head(titles: Sequence[str], right: Sequence[bool]) -> str:
     """The line of titles, and the one that says which columns are aligned to the right."""
     rule = " | ".join("---:" if aligned else "---" for aligned in right)
     return f"{table_row(titles)}| {rule} |\n"
-
-
-MIN_WIDTH = 80  # columns; tables are not made narrower
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,24 +188,17 @@ class Lines:
             rows = counted(hidden, f"more {noun}", plural and f"more {plural}")
             self.add(" " * indent, (f"{self.style.glyphs.more} {rows} (--all)", "dim"))
 
+    def first(self, items: Sequence[Item], most: int, noun: str, plural: str = "") -> Iterator[Item]:
+        """The items to show; once the last of them was used, a line says how many more there are."""
+        shown = items[: self.shown(len(items), most)]
+        yield from shown
+        self.more(len(items) - len(shown), noun, plural=plural)
+
     def shown(self, total: int, most: int) -> int:
         """How many of ``total`` rows to show: about ``most``, or as many as the style asks for."""
         if self.style.top is not None:
             return min(total, self.style.top)
         return total if self.style.everything or total <= most + 1 else most
-
-
-# Lays out rows of cells in columns that fit a width.
-#
-# A row is one line, so that twenty moves are twenty lines. When the cells are too wide together, sentences
-# give
-# way before names, and the widest column before the others, all to the same width, until the row fits:
-#
-#     room 20, natural widths 14 | 9 | 5, the first two are names  →  8 | 7 | 5
-#
-# Names are cut in their middle, because Kubernetes tells replicas and nodes apart by their ends; sentences
-# are
-# cut at their end.
 
 
 class Cut(Enum):
@@ -237,7 +224,16 @@ class Column:
 def write_columns(
     lines: Lines, columns: Sequence[Column], rows: Sequence[Sequence[Text]], *, indent: int = 2
 ) -> None:
-    """Add a line of titles, unless the style leaves them out, and a line for each row."""
+    """Add a line of titles, unless the style leaves them out, and a line for each row.
+
+    A row is one line, so that twenty moves are twenty lines. When the cells are too wide together, sentences
+    give way before names, and the widest column before the others, all to the same width, until the row fits:
+
+        room 20, natural widths 14 | 9 | 5, the first two are names  →  8 | 7 | 5
+
+    Names are cut in their middle, because Kubernetes tells replicas and nodes apart by their ends; sentences
+    are cut at their end.
+    """
     if lines.style.markdown:
         lines.markdown_table([column.title for column in columns], [column.right for column in columns], rows)
         return
@@ -249,6 +245,20 @@ def write_columns(
         lines.add(" " * indent, _line(columns, titles, widths, lines, gap))
     for row in rows:
         lines.add(" " * indent, _line(columns, row, widths, lines, gap))
+
+
+def write_first(
+    lines: Lines,
+    columns: Sequence[Column],
+    items: Sequence[Item],
+    most: int,
+    noun: str,
+    cells: Callable[[Item], Sequence[Text]],
+) -> None:
+    """Add a row for each of the first items, and a line that says how many more there are."""
+    shown = items[: lines.shown(len(items), most)]
+    write_columns(lines, columns, [cells(item) for item in shown])
+    lines.more(len(items) - len(shown), noun)
 
 
 def middle_cut(text: str, width: int, more: str) -> str:

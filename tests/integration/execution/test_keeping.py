@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from rebalancer.execution import EventWriter, Outcome, SchedulerLocation, after_outcomes
 from rebalancer.execution.safety import read_health
-from rebalancer.state import ConfigMapStore, Result, after_plan
+from rebalancer.state import Result, after_plan
+from rebalancer.state.stores import ConfigMapStore
 from tests.integration.execution.cluster import a_hot_cluster, a_move_of
 
 

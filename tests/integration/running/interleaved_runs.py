@@ -21,8 +21,9 @@ from rebalancer.policy.schema import Execution
 from rebalancer.retries import Retries
 from rebalancer.run.memory import RunMemory
 from rebalancer.run.run import RunSequence
-from rebalancer.state import ConfigMapStore, MoveHistory, after_plan
+from rebalancer.state import MoveHistory, after_plan
 from rebalancer.state.run_state import decode
+from rebalancer.state.stores import ConfigMapStore
 from tests.unit.execution.contexts import a_context
 
 BEGIN = 1_700_000_000.0
